@@ -1,0 +1,147 @@
+"""The door: everything that comes in from outside is checked here, before any state changes."""
+
+import math
+import numbers
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from glcb._compile import kernel
+from glcb._errors import InvalidContext, InvalidReward, InvalidSettings, UnknownArm
+from glcb._types import Arm, Float32, Float64, Rewards
+
+MOST_ARMS = 100_000
+MOST_FEATURES = 100_000
+MOST_BYTES = 8 * 2**30
+TOLERANCE = 1e-6
+"""How far outside its range a value may lie and still be taken for rounding, and clipped."""
+
+
+def whole_number(name: str, value: object, low: int, high: int) -> int:
+    """Return ``value`` as an integer within [low, high]."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral) or not low <= int(value) <= high:
+        raise InvalidSettings(f"{name} must be a whole number from {low:,} to {high:,}, got {value!r}")
+    return int(value)
+
+
+def number(name: str, value: object, low: float, high: float = math.inf) -> float:
+    """Return ``value`` as a finite number within [low, high]."""
+    if not _is_number(value) or not (low <= float(value) <= high and math.isfinite(float(value))):  # type: ignore[arg-type]
+        limits = f"of at least {low:g}" if high == math.inf else f"from {low:g} to {high:g}"
+        raise InvalidSettings(f"{name} must be a number {limits}, got {value!r}")
+    return float(value)  # type: ignore[arg-type]
+
+
+def memory(needed: int, what: str) -> None:
+    """Refuse sizes that no machine of ours could hold."""
+    if needed > MOST_BYTES:
+        raise InvalidSettings(
+            f"{what} would need {needed / 2**30:,.0f} GiB at once, more than the {MOST_BYTES >> 30} GiB that "
+            "glcb allows: use fewer arms, features, units or hyperplanes"
+        )
+
+
+def arms(given: object) -> tuple[Arm, ...]:
+    """Return the names of the arms: those given, or 0, 1, 2, … for a number of arms."""
+    if isinstance(given, numbers.Integral) and not isinstance(given, bool):
+        return tuple(range(whole_number("arms", given, 1, MOST_ARMS)))
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise InvalidSettings(f"arms must be a number or a list of names, got {given!r}")
+    names = tuple(name.item() if isinstance(name, np.generic) else name for name in given)
+    if not 1 <= len(names) <= MOST_ARMS:
+        raise InvalidSettings(f"there must be from 1 to {MOST_ARMS:,} arms, got {len(names):,}")
+    for name in names:
+        if isinstance(name, bool) or not isinstance(name, str | int):
+            raise InvalidSettings(f"an arm's name must be a string or an integer, got {name!r}")
+    if len(set(names)) != len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise InvalidSettings(f"every arm needs a name of its own, {twice!r} occurs more than once")
+    return names
+
+
+def rewards(given: object) -> Rewards:
+    """Return the kind of reward, ``"binary"`` or a pair (lowest, highest)."""
+    if isinstance(given, str) and given == "binary":
+        return "binary"
+    if isinstance(given, Sequence) and not isinstance(given, str) and len(given) == 2:
+        low, high = given
+        if _is_number(low) and _is_number(high) and math.isfinite(high - low) and high > low:
+            return float(low), float(high)
+    raise InvalidSettings(
+        f'rewards must be "binary" or (lowest, highest) with lowest < highest, got {given!r}'
+    )
+
+
+def arm(name: Arm, index: Mapping[Arm, int]) -> int:
+    """Return the number of the arm called ``name``."""
+    try:
+        return index[name]
+    except (KeyError, TypeError):
+        known = ", ".join(repr(arm) for arm in list(index)[:8]) + (", …" if len(index) > 8 else "")
+        raise UnknownArm(f"there is no arm {name!r}; the arms are {known}") from None
+
+
+def eligible(names: Iterable[Arm], index: Mapping[Arm, int]) -> list[int]:
+    """Return the numbers of the eligible arms, in the order of the arms."""
+    if isinstance(names, str) or not isinstance(names, Iterable):
+        raise UnknownArm(f"eligible must be a list of arms, got {names!r}")
+    allowed = sorted({arm(name, index) for name in names})
+    if not allowed:
+        raise UnknownArm("eligible is empty: name at least one arm, or leave it out to allow all")
+    return allowed
+
+
+def reward(value: object, kind: Rewards) -> float:
+    """Return ``value`` as a number that is a possible reward."""
+    if kind == "binary":
+        if _is_number(value) and value in (0, 1):
+            return float(value)
+        raise InvalidReward(
+            f"the reward must be 0 or 1, got {value!r}; for other rewards say rewards=(lowest, highest)"
+        )
+    low, high = kind
+    slack = TOLERANCE * (high - low)
+    if not _is_number(value) or not low - slack <= float(value) <= high + slack:  # type: ignore[arg-type]
+        raise InvalidReward(f"the reward must be a number from {low:g} to {high:g}, got {value!r}")
+    return min(max(float(value), low), high)  # type: ignore[arg-type]
+
+
+def context(x: ArrayLike, features: int) -> Float32:
+    """Return ``x`` as a fresh float32 array within [0, 1]."""
+    try:
+        given = np.asarray(x)
+    except (ValueError, TypeError) as error:
+        raise InvalidContext(f"a context must be {features} numbers: {error}") from None
+    if given.dtype.kind not in "fiub":
+        raise InvalidContext(
+            f"a context must be {features} numbers, got {given.dtype} values: "
+            "encode categories as numbers first"
+        )
+    if given.shape != (features,):
+        raise InvalidContext(
+            f"a context must have the shape ({features},), got {given.shape}: pass one context at a time, "
+            "with one number per feature"
+        )
+    taken = np.empty(features, np.float32)
+    wrong = _take_unit(given.astype(np.float64), taken)
+    if wrong >= 0:
+        raise InvalidContext(
+            f"feature {wrong} of the context must be a number within [0, 1], got {given[wrong]!r}: "
+            "scale features to [0, 1] and fill in missing ones first"
+        )
+    return taken
+
+
+@kernel
+def _take_unit(x: Float64, taken: Float32) -> int:
+    """Copy ``x``, clipped; return the first feature too far outside [0, 1] or not a number, or −1."""
+    for i in range(x.size):
+        if not (-TOLERANCE <= x[i] <= 1 + TOLERANCE):
+            return i
+        taken[i] = min(max(x[i], 0.0), 1.0)
+    return -1
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, numbers.Real | np.bool_)

@@ -1,0 +1,45 @@
+"""Every error that glcb raises on purpose.
+
+GlcbError
+├── InvalidInput (also a ValueError)
+│   ├── InvalidContext     a context of the wrong length, not finite, or outside [0, 1]
+│   ├── InvalidReward      a reward that is not 0 or 1, or outside the declared range
+│   ├── UnknownArm         an arm that this policy does not have
+│   └── InvalidSettings    a constructor argument or option that makes no sense
+├── ModelFileError         a saved model that is truncated, altered, foreign or too new
+└── MissingExtra (also an ImportError)    an optional part that is not installed
+
+All of them are raised before any state changes.
+"""
+
+
+class GlcbError(Exception):
+    """Base of every error that glcb raises on purpose."""
+
+
+class InvalidInput(GlcbError, ValueError):
+    """What came in cannot be used; nothing was changed."""
+
+
+class InvalidContext(InvalidInput):
+    """A context of the wrong length, not finite, or outside [0, 1]."""
+
+
+class InvalidReward(InvalidInput):
+    """A reward that is not 0 or 1, or outside the declared range."""
+
+
+class UnknownArm(InvalidInput):
+    """An arm that this policy does not have."""
+
+
+class InvalidSettings(InvalidInput):
+    """A constructor argument or option that makes no sense."""
+
+
+class ModelFileError(GlcbError):
+    """A saved model that is truncated, altered, foreign or too new."""
+
+
+class MissingExtra(GlcbError, ImportError):
+    """An optional part of glcb that is not installed."""

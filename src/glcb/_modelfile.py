@@ -1,0 +1,160 @@
+"""The file that a trained policy is saved in.
+
+    magic    8 bytes    b"GLCB\\r\\n\\x1a\\n"
+    version  4 bytes    little-endian unsigned, see VERSION
+    length   8 bytes    little-endian unsigned, length of the header
+    header   JSON       policy, arguments, generator, the list of arrays, what wrote the file
+    arrays   raw        little-endian, in the order of the list, each starting at a multiple of 64
+    digest   32 bytes   SHA-256 of everything before it
+
+No pickle: reading a file runs no code from it. The digest finds every accidental change. A file is
+written beside its destination and renamed, so the destination is always either the old or the new one.
+"""
+
+import contextlib
+import hashlib
+import json
+import os
+import platform
+import struct
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import llvmlite.binding as llvm
+import numba
+import numpy as np
+
+from glcb._errors import ModelFileError
+from glcb._version import __version__
+
+MAGIC = b"GLCB\r\n\x1a\n"
+VERSION = 1
+_HEAD = struct.Struct("<8sIQ")
+_DIGEST_SIZE = hashlib.sha256().digest_size
+_ALIGNMENT = 64
+_DTYPES = ("<f4", "<f8", "<i8")
+
+
+@dataclass(frozen=True, eq=False)
+class Snapshot:
+    """Everything that makes up a policy at one moment."""
+
+    policy: str
+    arguments: dict[str, Any]
+    generator: Any
+    arrays: dict[str, np.ndarray]
+
+
+def write(path: str | os.PathLike[str], snapshot: Snapshot) -> None:
+    """Write ``snapshot`` to ``path``, all or nothing."""
+    target = Path(path)
+    digest = hashlib.sha256()
+    descriptor, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            for piece in _pieces(snapshot):
+                digest.update(piece)
+                file.write(piece)
+            file.write(digest.digest())
+            file.flush()
+            os.fsync(file.fileno())
+        Path(name).replace(target)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            Path(name).unlink()
+        raise
+    _sync_folder(target.parent)
+
+
+def read(path: str | os.PathLike[str]) -> Snapshot:
+    """Return the snapshot in ``path``; raise ModelFileError if it is not a whole and unaltered one."""
+    try:
+        content = Path(path).read_bytes()
+    except OSError as error:
+        raise ModelFileError(f"cannot read {path}: {error.strerror}") from error
+    if content[: len(MAGIC)] != MAGIC:
+        raise ModelFileError(f"{path} is not a glcb model: save one with policy.save(path)")
+    if len(content) < _HEAD.size + _DIGEST_SIZE:
+        raise ModelFileError(f"{path} is truncated after {len(content)} bytes: use an earlier copy")
+    _, version, length = _HEAD.unpack_from(content)
+    if version > VERSION:
+        raise ModelFileError(f"{path} has format {version}, this glcb reads up to {VERSION}: update glcb")
+    body = memoryview(content)[:-_DIGEST_SIZE]
+    if hashlib.sha256(body).digest() != content[-_DIGEST_SIZE:]:
+        raise ModelFileError(
+            f"{path} is truncated or was altered (its checksum is wrong): use an earlier copy"
+        )
+    try:
+        header = json.loads(bytes(body[_HEAD.size : _HEAD.size + length]))
+        return Snapshot(
+            policy=header["policy"],
+            arguments=header["arguments"],
+            generator=header["generator"],
+            arrays=dict(_arrays(body, _aligned(_HEAD.size + length), header["arrays"])),
+        )
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
+        raise ModelFileError(f"{path} has a header that makes no sense: {error}") from error
+
+
+def environment() -> dict[str, str]:
+    """Return what a bit-for-bit continuation depends on."""
+    return {
+        "glcb": __version__,
+        "numpy": np.__version__,
+        "numba": numba.__version__,
+        "python": platform.python_version(),
+        "machine": platform.machine(),
+        "cpu": llvm.get_host_cpu_name(),
+        "cpu_features": llvm.get_host_cpu_features().flatten(),
+    }
+
+
+def _pieces(snapshot: Snapshot) -> Iterator[bytes | memoryview]:
+    arrays = {name: _little_endian(array) for name, array in snapshot.arrays.items()}
+    header = json.dumps(
+        {
+            "policy": snapshot.policy,
+            "arguments": snapshot.arguments,
+            "generator": snapshot.generator,
+            "arrays": [[name, a.dtype.str, list(a.shape)] for name, a in arrays.items()],
+            "written_by": environment(),
+        }
+    ).encode()
+    yield _HEAD.pack(MAGIC, VERSION, len(header)) + header
+    position = _HEAD.size + len(header)
+    for array in arrays.values():
+        yield bytes(_aligned(position) - position)
+        if array.size:
+            yield array.data.cast("B")
+        position = _aligned(position) + array.nbytes
+
+
+def _arrays(body: memoryview, position: int, listed: list[Any]) -> Iterator[tuple[str, np.ndarray]]:
+    for name, dtype, shape in listed:
+        if dtype not in _DTYPES or any(not isinstance(size, int) or size < 0 for size in shape):
+            raise ValueError(f"array {name!r} is described as {dtype} {shape}")
+        count = int(np.prod(shape, dtype=object))
+        array = np.frombuffer(body, dtype, count, _aligned(position)).reshape(shape)
+        yield name, array.astype(array.dtype.newbyteorder("="))
+        position = _aligned(position) + array.nbytes
+
+
+def _little_endian(array: np.ndarray) -> np.ndarray:
+    return np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
+
+
+def _aligned(position: int) -> int:
+    return -(-position // _ALIGNMENT) * _ALIGNMENT
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make the rename itself durable, where the system can do that."""
+    with contextlib.suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

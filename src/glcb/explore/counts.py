@@ -1,0 +1,100 @@
+"""How often each arm was played under each unit's signature, and what follows for one context."""
+
+import math
+
+import numpy as np
+
+from glcb._compile import kernel
+from glcb._directory import checked_visits, empty_directory, visits
+from glcb._types import Float64, Int64
+
+
+@kernel
+def _pseudocounts(signature: Int64, row_at: Int64, counts: Int64, heat: float, result: Float64) -> None:
+    """Write the soft minimum over the units, at inverse temperature ``heat``, for each arm."""
+    arms = result.size
+    units = signature.size
+    largest = np.zeros(arms, np.int64)
+    for unit in range(units):
+        row = row_at[unit, signature[unit]]
+        if row >= 0:
+            for arm in range(arms):
+                largest[arm] = max(largest[arm], counts[row, arm])
+    weighted = np.zeros(arms)
+    total = np.zeros(arms)
+    for unit in range(units):
+        row = row_at[unit, signature[unit]]
+        for arm in range(arms):
+            if row >= 0 and counts[row, arm] > 0:
+                weight = math.exp(-heat * counts[row, arm] / largest[arm])
+                weighted[arm] += weight * counts[row, arm]
+                total[arm] += weight
+            else:
+                total[arm] += 1.0
+    for arm in range(arms):
+        result[arm] = weighted[arm] / total[arm]
+
+
+@kernel
+def _add(signature: Int64, arm: int, row_at: Int64, counts: Int64, used: int) -> int:
+    """Count one play of ``arm``; return how many rows are used afterwards."""
+    for unit in range(signature.size):
+        row = row_at[unit, signature[unit]]
+        if row < 0:
+            row = used
+            row_at[unit, signature[unit]] = row
+            counts[row] = 0
+            used += 1
+        counts[row, arm] += 1
+    return used
+
+
+class Counts:
+    """N_u(s, a) for every unit u, signature s and arm a. Only signatures that occurred take memory."""
+
+    def __init__(self, units: int, signatures: int, arms: int) -> None:
+        self.arms = arms
+        self._row_at = empty_directory(units, signatures)
+        self._counts = np.empty((0, arms), np.int64)
+        self._used = 0
+
+    def pseudocounts(self, signature: Int64, step: int) -> Float64:
+        """Return N̂ for each arm before ``step`` t: the mean of N_u, weighted by (t − 1)^(−N_u / max N_u).
+
+        The weights favour small counts, so this is a soft minimum; it lies between the smallest and the
+        largest N_u.
+        """
+        result = np.empty(self.arms)
+        heat = math.log(step - 1) if step > 1 else 0.0
+        _pseudocounts(signature, self._row_at, self._counts, heat, result)
+        return result
+
+    def add(self, signature: Int64, arm: int) -> None:
+        """Count one play of ``arm`` under ``signature``."""
+        most = self._row_at.size
+        if len(self._counts) < min(self._used + signature.size, most):
+            larger = np.empty((min(2 * len(self._counts) + 4 * signature.size, most), self.arms), np.int64)
+            larger[: self._used] = self._counts[: self._used]
+            self._counts = larger
+        self._used = _add(signature, arm, self._row_at, self._counts, self._used)
+
+    def of(self, unit: int, signature: int) -> Int64:
+        """Return the count of each arm under one signature of one unit."""
+        row = self._row_at[unit, signature]
+        return self._counts[row].copy() if row >= 0 else np.zeros(self.arms, np.int64)
+
+    def state(self) -> dict[str, np.ndarray]:
+        """Return all counts: the signatures in the order of their first visit, and a row for each."""
+        return {"rows": visits(self._row_at), "counts": self._counts[: self._used]}
+
+    def restore(self, state: dict[str, np.ndarray]) -> None:
+        """Take over what :meth:`state` returned; raise ValueError if it cannot be ours."""
+        order, counts = checked_visits(state["rows"], self._row_at), state["counts"]
+        if counts.shape != (order.size, self.arms) or counts.dtype != np.int64:
+            raise ValueError(
+                f"counts are {counts.dtype} {counts.shape}, expected int64 {(order.size, self.arms)}"
+            )
+        self._row_at.fill(-1)
+        self._row_at.ravel()[order] = np.arange(order.size)
+        self._counts = counts.copy()
+        self._used = order.size

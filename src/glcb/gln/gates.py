@@ -1,0 +1,59 @@
+"""The gates: random half-spaces that turn a context into one signature per unit."""
+
+import numpy as np
+
+from glcb._types import Float32, Int64
+from glcb.gln.kernels import padded, signature_of
+
+
+class Gates:
+    """``units`` × ``hyperplanes`` random half-spaces of the unit cube.
+
+    Normals are uniform on the unit sphere. Thresholds put every hyperplane near the centre of the cube:
+    w·(x − ½) > N(0, ``bias_scale``). The signature of a unit is the integer whose bit k says on which
+    side of its hyperplane k the context lies.
+    """
+
+    def __init__(
+        self, features: int, units: int, hyperplanes: int, bias_scale: float, rng: np.random.Generator
+    ) -> None:
+        self.features = features
+        self.units = units
+        self.hyperplanes = hyperplanes
+        normals = rng.standard_normal((units, hyperplanes, features))
+        normals /= np.linalg.norm(normals, axis=-1, keepdims=True)
+        offsets = rng.normal(0.0, bias_scale, (units, hyperplanes))
+        self._normals: Float32 = np.zeros((units, hyperplanes, padded(features)), np.float32)
+        self._normals[..., :features] = normals
+        self._thresholds = (normals.sum(axis=-1) / 2 + offsets).astype(np.float32)
+
+    @property
+    def signatures(self) -> int:
+        """Number of different signatures that a unit can have."""
+        return 1 << self.hyperplanes
+
+    @property
+    def normals(self) -> Float32:
+        """The unit normals w, one row per unit and hyperplane."""
+        normals: Float32 = self._normals[..., : self.features]
+        return normals
+
+    @property
+    def thresholds(self) -> Float32:
+        """The threshold that w·x must exceed, per unit and hyperplane."""
+        return self._thresholds
+
+    def signature(self, x: Float32) -> Int64:
+        """Return the signature of every unit for the context ``x``."""
+        signature = np.empty(self.units, np.int64)
+        signature_of(x, self._normals, self._thresholds, signature)
+        return signature
+
+    def state(self) -> dict[str, np.ndarray]:
+        """Return what must be stored to have the same gates again."""
+        return {"normals": self.normals, "thresholds": self._thresholds}
+
+    def restore(self, state: dict[str, np.ndarray]) -> None:
+        """Take over gates that :meth:`state` returned."""
+        self._normals[..., : self.features] = state["normals"]
+        self._thresholds = state["thresholds"].copy()

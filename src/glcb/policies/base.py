@@ -1,0 +1,167 @@
+"""The one protocol that every policy follows: ``decide`` chooses an arm, ``learn`` takes a reward.
+
+The base does, once, what all policies share: it checks what comes in, breaks ties, keeps the random
+generator, counts plays, saves and loads, and holds the lock that makes all of it safe from many threads.
+A policy writes only its own part: ``_estimate`` and ``_learn``, and ``_state`` and ``_restore`` for what
+it has learnt.
+"""
+
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from os import PathLike
+from typing import Any, Self, TypedDict
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from glcb import _checks, _modelfile
+from glcb._errors import InvalidSettings, ModelFileError
+from glcb._types import Arm, Float32, Rewards
+from glcb.explore import best_arm
+from glcb.policies.decision import Decision, Estimates
+
+__all__ = ["Common", "Decision", "Estimates", "Policy"]
+
+
+class Common(TypedDict, total=False):
+    """The optional arguments that every policy takes."""
+
+    rewards: Rewards
+    seed: int
+
+
+class Policy(ABC):
+    """A contextual bandit that learns from one reward at a time.
+
+    ``arms`` is a number of arms or their names, ``features`` the length of a context, ``rewards`` is
+    ``"binary"`` for rewards of 0 or 1, or the lowest and highest possible reward. All randomness comes
+    from ``seed``.
+    """
+
+    def __init__(
+        self, arms: int | Sequence[Arm], features: int, *, rewards: Rewards = "binary", seed: int = 0
+    ) -> None:
+        self.arms = _checks.arms(arms)
+        self.features = _checks.whole_number("features", features, 1, _checks.MOST_FEATURES)
+        self.rewards = _checks.rewards(rewards)
+        self.seed = _checks.whole_number("seed", seed, 0, 2**63 - 1)
+        self._index = {arm: index for index, arm in enumerate(self.arms)}
+        self._rng = np.random.default_rng(self.seed)
+        self._plays = np.zeros(len(self.arms), np.int64)
+        self._steps = 0
+        self._lock = threading.RLock()
+
+    # ---- what a policy writes -------------------------------------------------------------------
+
+    @abstractmethod
+    def _estimate(self, x: Float32) -> Estimates:
+        """Return what the policy thinks of every arm in context ``x``."""
+
+    @abstractmethod
+    def _learn(self, x: Float32, arm: int, reward: float) -> None:
+        """Learn that ``arm`` (its number) brought ``reward`` in context ``x``."""
+
+    def _arguments(self) -> dict[str, Any]:
+        """Return the arguments that construct an untrained policy like this one."""
+        return {
+            "arms": list(self.arms),
+            "features": self.features,
+            "rewards": self.rewards,
+            "seed": self.seed,
+        }
+
+    def _state(self) -> dict[str, np.ndarray]:
+        """Return the arrays that hold everything learnt, beyond the plays that the base counts."""
+        return {}
+
+    def _restore(self, state: dict[str, np.ndarray]) -> None:
+        """Take over what ``_state`` returned; raise ValueError or KeyError if it does not fit.
+
+        This one serves every policy whose arrays never change their size.
+        """
+        _fill(self._state(), state)
+
+    # ---- what everybody uses --------------------------------------------------------------------
+
+    @property
+    def steps(self) -> int:
+        """Number of rewards learnt so far."""
+        return self._steps
+
+    @property
+    def plays(self) -> dict[Arm, int]:
+        """Number of rewards learnt so far, for each arm."""
+        return dict(zip(self.arms, self._plays.tolist(), strict=True))
+
+    def decide(self, x: ArrayLike, *, eligible: Iterable[Arm] | None = None) -> Decision:
+        """Choose an arm for the context ``x``, among the ``eligible`` ones if given. Learns nothing."""
+        context = _checks.context(x, self.features)
+        allowed = None if eligible is None else _checks.eligible(eligible, self._index)
+        with self._lock:
+            estimates = self._estimate(context)
+            best = best_arm(estimates.values + estimates.bonuses, allowed, self._rng)
+        return Decision(self.arms[best], self.arms, estimates)
+
+    def learn(self, x: ArrayLike, arm: Arm, reward: float) -> None:
+        """Learn that ``arm``, played in context ``x``, brought ``reward``."""
+        context = _checks.context(x, self.features)
+        index = _checks.arm(arm, self._index)
+        value = _checks.reward(reward, self.rewards)
+        with self._lock:
+            self._learn(context, index, value)
+            self._plays[index] += 1
+            self._steps += 1
+
+    # ---- saving, copying, pickling: one snapshot serves all three ------------------------------
+
+    def __getstate__(self) -> _modelfile.Snapshot:
+        with self._lock:
+            state = {name: array.copy() for name, array in self._state().items()}
+            return _modelfile.Snapshot(
+                policy=type(self).__name__,
+                arguments=self._arguments(),
+                generator=self._rng.bit_generator.state,
+                arrays={"plays": self._plays.copy(), **state},
+            )
+
+    def __setstate__(self, snapshot: _modelfile.Snapshot) -> None:
+        type(self).__init__(self, **snapshot.arguments)
+        _fill({"plays": self._plays}, snapshot.arrays)
+        self._steps = int(self._plays.sum())
+        self._restore(snapshot.arrays)
+        self._rng.bit_generator.state = snapshot.generator
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write everything to ``path``. A crash on the way leaves an older file there as it was."""
+        _modelfile.write(path, self.__getstate__())
+
+    @classmethod
+    def load(cls, path: str | PathLike[str]) -> Self:
+        """Return the policy that :meth:`save` wrote to ``path``; it continues as the original would have."""
+        snapshot = _modelfile.read(path)
+        if snapshot.policy != cls.__name__:
+            raise ModelFileError(
+                f"{path} holds a {snapshot.policy}, not a {cls.__name__}: load it with {snapshot.policy}.load"
+            )
+        policy = cls.__new__(cls)
+        try:
+            policy.__setstate__(snapshot)
+        except (InvalidSettings, KeyError, TypeError, ValueError) as error:
+            raise ModelFileError(f"{path} is not a complete {cls.__name__}: {error}") from error
+        return policy
+
+    def __repr__(self) -> str:
+        arguments = self._arguments()
+        arguments["arms"] = list(self.arms) if len(self.arms) <= 4 else [*self.arms[:3], "…"]
+        shown = ", ".join(f"{name}={value!r}" for name, value in arguments.items())
+        return f"{type(self).__name__}({shown}, steps={self.steps})"
+
+
+def _fill(arrays: dict[str, np.ndarray], given: dict[str, np.ndarray]) -> None:
+    """Copy what is given into the arrays of the same name, if it fits."""
+    for name, own in arrays.items():
+        new = given[name]
+        if new.shape != own.shape or new.dtype != own.dtype:
+            raise ValueError(f"{name} is {new.dtype} {new.shape}, expected {own.dtype} {own.shape}")
+        own[...] = new

@@ -1,0 +1,138 @@
+"""Gated Linear Contextual Bandits (Sezener, Hutter, Budden, Wang, Veness 2020).
+
+Values come from gated linear networks, exploration from counting how often the same gates opened.
+"""
+
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from typing import Any, NamedTuple, Unpack
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from glcb import _checks
+from glcb._errors import InvalidSettings
+from glcb._types import Arm, Float32, Float64, Rewards
+from glcb.explore import Counts, bonus
+from glcb.gln import Bank, Gates
+from glcb.policies.base import Estimates, Policy
+from glcb.policies.settings import PAPER_BINARY, PAPER_BOUNDED, SettingChanges, Settings
+from glcb.values import Bernoulli, Tree, ValueModel
+
+
+class RewardDistribution(NamedTuple):
+    """What reward each arm is predicted to bring, not only on average."""
+
+    outcomes: Float64
+    """The possible rewards: 0 and 1, or the midpoints of the bins."""
+    probabilities: Float64
+    """The probability of each outcome, one row per arm."""
+
+
+class GLCB(Policy):
+    """The bandit of the paper, with its hyper-parameters unless others are named.
+
+    >>> bandit = GLCB(arms=["sports", "news", "games"], features=4)
+    >>> x = [0.1, 0.9, 0.5, 0.0]
+    >>> choice = bandit.decide(x)
+    >>> bandit.learn(x, choice.arm, reward=1)
+
+    Rewards other than 0 and 1 need their range, and any hyper-parameter can be given by its name:
+
+    >>> bandit = GLCB(arms=8, features=21, rewards=(0.0, 1.0), hyperplanes=3)
+    >>> bandit.settings.hyperplanes
+    3
+    """
+
+    def __init__(
+        self,
+        arms: int | Sequence[Arm],
+        features: int,
+        *,
+        rewards: Rewards = "binary",
+        seed: int = 0,
+        **changes: Unpack[SettingChanges],
+    ) -> None:
+        super().__init__(arms, features, rewards=rewards, seed=seed)
+        self.settings = _settings(self.rewards, changes)
+        self._values: ValueModel = (
+            Bernoulli() if self.rewards == "binary" else Tree(*self.rewards, self.settings.tree_depth)
+        )
+        settings = self.settings
+        units, signatures = sum(settings.layers), 1 << settings.hyperplanes
+        networks = len(self.arms) * self._values.networks_per_arm
+        _check_size(self.features, networks, settings)
+        self._gates = Gates(self.features, units, settings.hyperplanes, settings.bias_scale, self._rng)
+        self._bank = Bank(
+            self.features,
+            networks,
+            settings.layers,
+            signatures,
+            output=settings.output,
+            clip=settings.clip,
+            bias=settings.bias,
+            weight_box=settings.weight_box,
+        )
+        self._counts = Counts(units, signatures, len(self.arms))
+
+    def distribution(self, x: ArrayLike) -> RewardDistribution:
+        """Return the predicted distribution of the reward of every arm in context ``x``."""
+        context = _checks.context(x, self.features)
+        with self._lock:
+            probabilities = self._probabilities(context, self._gates.signature(context))
+        return RewardDistribution(self._values.outcomes.copy(), self._values.distributions(probabilities))
+
+    def _estimate(self, x: Float32) -> Estimates:
+        signature = self._gates.signature(x)
+        values = self._values.values(self._probabilities(x, signature))
+        step = self.steps + 1
+        pseudocounts = self._counts.pseudocounts(signature, step)
+        return Estimates(values, bonus(pseudocounts, step, self.settings.bonus_scale), pseudocounts)
+
+    def _probabilities(self, x: Float32, signature: np.ndarray) -> Float32:
+        """Return what each network says, one row per arm."""
+        return self._bank.predict(x, signature).reshape(len(self.arms), -1)
+
+    def _learn(self, x: Float32, arm: int, reward: float) -> None:
+        signature = self._gates.signature(x)
+        nodes, targets = self._values.targets(reward)
+        settings, plays = self.settings, int(self._plays[arm])
+        self._bank.learn(
+            x,
+            signature,
+            nodes + arm * self._values.networks_per_arm,
+            targets,
+            settings.learning_rate / (1 + settings.learning_rate_decay * plays),
+            min(1.0, settings.switching_rate / (1 + settings.switching_rate_decay * plays)),
+        )
+        self._counts.add(signature, arm)
+
+    def _arguments(self) -> dict[str, Any]:
+        return {**super()._arguments(), **asdict(self.settings)}
+
+    def _state(self) -> dict[str, np.ndarray]:
+        return {**self._gates.state(), **self._bank.state(), **self._counts.state()}
+
+    def _restore(self, state: dict[str, np.ndarray]) -> None:
+        for part in (self._gates, self._bank, self._counts):
+            part.restore(state)
+
+
+def _settings(rewards: Rewards, changes: SettingChanges) -> Settings:
+    unknown = set(changes) - set(SettingChanges.__annotations__)
+    if unknown:
+        known = ", ".join(SettingChanges.__annotations__)
+        raise InvalidSettings(f"GLCB has no setting {', '.join(sorted(unknown))}; the settings are {known}")
+    return replace(PAPER_BINARY if rewards == "binary" else PAPER_BOUNDED, **changes)
+
+
+def _check_size(features: int, networks: int, settings: Settings) -> None:
+    """Refuse what cannot be held before anything is allocated."""
+    units = sum(settings.layers)
+    hyperplanes = units * settings.hyperplanes * (features + 1)
+    directories = 4 * units << settings.hyperplanes
+    largest_visit = networks * sum(
+        size * (fan_in + 1)
+        for size, fan_in in zip(settings.layers, (features, *settings.layers), strict=False)
+    )
+    _checks.memory(4 * (hyperplanes + directories + 2 * largest_visit), "A bandit of this size")

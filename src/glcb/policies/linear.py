@@ -1,0 +1,64 @@
+"""What the linear policies share: one ridge regression per arm, kept up to date by rank-one updates."""
+
+from collections.abc import Sequence
+from typing import Any, Unpack
+
+import numpy as np
+
+from glcb import _checks
+from glcb._types import Arm, Float32, Float64
+from glcb.policies.base import Common, Policy
+
+
+class Linear(Common, total=False):
+    """The optional arguments that every linear policy takes."""
+
+    ridge: float
+
+
+class LinearPolicy(Policy):
+    """Ridge regression of the reward, scaled to [0, 1], on [x, 1] for each arm.
+
+    The inverses are float64: a running inverse in float32 drifts away without a sign.
+    """
+
+    def __init__(
+        self,
+        arms: int | Sequence[Arm],
+        features: int,
+        *,
+        ridge: float = 1.0,
+        **common: Unpack[Common],
+    ) -> None:
+        super().__init__(arms, features, **common)
+        self.ridge = _checks.number("ridge", ridge, 1e-6)
+        self._low, self._high = (0.0, 1.0) if self.rewards == "binary" else self.rewards
+        count, width = len(self.arms), self.features + 1
+        _checks.memory(8 * count * width * width, "One matrix per arm")
+        self._inverses: Float64 = np.zeros((count, width, width))
+        self._inverses[:, np.arange(width), np.arange(width)] = 1 / self.ridge
+        self._moments: Float64 = np.zeros((count, width))
+        self._weights: Float64 = np.zeros((count, width))
+
+    def _means_and_widths(self, x: Float32) -> tuple[Float64, Float64]:
+        """Return each arm's predicted reward, and z'A⁻¹z, which shrinks with experience."""
+        z = self._inputs(x)
+        widths = (self._inverses @ z) @ z
+        return self._low + (self._high - self._low) * (self._weights @ z), widths
+
+    def _learn(self, x: Float32, arm: int, reward: float) -> None:
+        z = self._inputs(x)
+        inverse = self._inverses[arm]
+        gain = inverse @ z
+        inverse -= np.outer(gain, gain / (1 + gain @ z))
+        self._moments[arm] += (reward - self._low) / (self._high - self._low) * z
+        self._weights[arm] = inverse @ self._moments[arm]
+
+    def _inputs(self, x: Float32) -> Float64:
+        return np.append(x.astype(np.float64), 1.0)
+
+    def _arguments(self) -> dict[str, Any]:
+        return {**super()._arguments(), "ridge": self.ridge}
+
+    def _state(self) -> dict[str, np.ndarray]:
+        return {"inverses": self._inverses, "moments": self._moments, "weights": self._weights}

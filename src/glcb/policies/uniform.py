@@ -1,0 +1,17 @@
+"""Every arm equally often: the floor that any policy must beat."""
+
+import numpy as np
+
+from glcb._types import Float32
+from glcb.policies.base import Estimates, Policy
+
+
+class Uniform(Policy):
+    """Plays at random and learns nothing."""
+
+    def _estimate(self, x: Float32) -> Estimates:
+        level = np.zeros(len(self.arms))  # all arms tie, and ties are broken at random
+        return Estimates(level, level, self._plays.astype(np.float64))
+
+    def _learn(self, x: Float32, arm: int, reward: float) -> None:
+        pass

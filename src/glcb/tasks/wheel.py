@@ -1,0 +1,37 @@
+"""The wheel bandit (Riquelme, Tucker, Snoek 2018): a large reward hides at the rim of a disk."""
+
+import numpy as np
+
+from glcb._types import Float64, Rewards
+from glcb.tasks.base import Stream, min_max
+
+SAFE_ARM = 4
+
+
+class Wheel:
+    """Contexts are uniform in the unit disk. Arms 0 to 3 pay little, arm 4 a little more.
+
+    Outside the radius ``delta`` the arm of the quadrant pays fifty times as much: (+, +) is arm 0, (+, −)
+    arm 1, (−, +) arm 2, (−, −) arm 3. The whole table of rewards is then scaled to [0, 10].
+    """
+
+    name = "wheel"
+    arms = (0, 1, 2, 3, 4)
+    features = 2
+    rewards: Rewards = (0.0, 10.0)
+
+    def __init__(self, delta: float = 0.95) -> None:
+        self.delta = delta
+
+    def stream(self, seed: int, steps: int = 5000) -> Stream:
+        """Return the stream of ``seed``."""
+        rng = np.random.default_rng(seed)
+        angle = rng.uniform(0, 2 * np.pi, steps)
+        radius = np.sqrt(rng.uniform(0, 1, steps))
+        points = np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=1)
+        table: Float64 = rng.normal([1.0, 1.0, 1.0, 1.0, 1.2], 0.05, (steps, 5))
+        outside = np.flatnonzero(radius >= self.delta)
+        quadrant = 2 * (points[outside, 0] < 0) + (points[outside, 1] < 0)
+        table[outside, quadrant] = rng.normal(50.0, 0.01, outside.size)
+        low, high = table.min(), table.max()
+        return Stream(min_max((points + 1) / 2), 10 * (table - low) / (high - low))
