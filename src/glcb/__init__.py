@@ -4,6 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from glcb._errors import (
+    DataError,
     GlcbError,
     InvalidContext,
     InvalidInput,
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 __all__ = [
     "GLCB",
     "UCB1",
+    "DataError",
     "Decision",
     "EpsilonGreedy",
     "GlcbError",

@@ -25,6 +25,13 @@ def whole_number(name: str, value: object, low: int, high: int) -> int:
     return int(value)
 
 
+def sizes(name: str, value: object) -> tuple[int, ...]:
+    """Return ``value`` as a tuple of layer sizes."""
+    if isinstance(value, str) or not isinstance(value, Sequence) or not value:
+        raise InvalidSettings(f"{name} must be sizes such as (100, 10, 1), got {value!r}")
+    return tuple(whole_number(f"each size in {name}", size, 1, 100_000) for size in value)
+
+
 def number(name: str, value: object, low: float, high: float = math.inf) -> float:
     """Return ``value`` as a finite number within [low, high]."""
     if not _is_number(value) or not (low <= float(value) <= high and math.isfinite(float(value))):  # type: ignore[arg-type]

@@ -7,6 +7,7 @@ GlcbError
 │   ├── UnknownArm         an arm that this policy does not have
 │   └── InvalidSettings    a constructor argument or option that makes no sense
 ├── ModelFileError         a saved model that is truncated, altered, foreign or too new
+├── DataError              a data set that is missing, damaged, or cannot be made into a task
 └── MissingExtra (also an ImportError)    an optional part that is not installed
 
 All of them are raised before any state changes.
@@ -39,6 +40,10 @@ class InvalidSettings(InvalidInput):
 
 class ModelFileError(GlcbError):
     """A saved model that is truncated, altered, foreign or too new."""
+
+
+class DataError(GlcbError):
+    """A data set that is missing, damaged, or cannot be made into a task."""
 
 
 class MissingExtra(GlcbError, ImportError):

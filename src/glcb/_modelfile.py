@@ -16,8 +16,8 @@ import hashlib
 import json
 import os
 import platform
+import secrets
 import struct
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +28,7 @@ import numba
 import numpy as np
 
 from glcb._errors import ModelFileError
+from glcb._state import State
 from glcb._version import __version__
 
 MAGIC = b"GLCB\r\n\x1a\n"
@@ -45,28 +46,29 @@ class Snapshot:
     policy: str
     arguments: dict[str, Any]
     generator: Any
-    arrays: dict[str, np.ndarray]
+    arrays: State
 
 
 def write(path: str | os.PathLike[str], snapshot: Snapshot) -> None:
     """Write ``snapshot`` to ``path``, all or nothing."""
     target = Path(path)
     digest = hashlib.sha256()
-    descriptor, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent)
+    part = target.with_name(f".{target.name}.{os.getpid()}-{secrets.token_hex(4)}.part")
     try:
-        with os.fdopen(descriptor, "wb") as file:
+        with part.open("xb") as file:
             for piece in _pieces(snapshot):
                 digest.update(piece)
                 file.write(piece)
             file.write(digest.digest())
             file.flush()
             os.fsync(file.fileno())
-        Path(name).replace(target)
-    except BaseException:
+        part.replace(target)
+        _sync_folder(target.parent)
+    except OSError as error:
+        raise ModelFileError(f"cannot write {path}: {error.strerror}") from error
+    finally:
         with contextlib.suppress(OSError):
-            Path(name).unlink()
-        raise
-    _sync_folder(target.parent)
+            part.unlink()
 
 
 def read(path: str | os.PathLike[str]) -> Snapshot:

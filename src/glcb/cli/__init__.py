@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.text import Text
 
 from glcb._errors import GlcbError
 from glcb._version import __version__
@@ -38,7 +39,7 @@ def main() -> None:
     try:
         app()
     except GlcbError as error:
-        Console(stderr=True).print(f"[bold red]error:[/] {error}", highlight=False)
+        Console(stderr=True).print(Text.assemble(("error: ", "bold red"), str(error)))
         sys.exit(2)
     except KeyboardInterrupt:
         Console(stderr=True).print("interrupted")

@@ -30,6 +30,6 @@ def demo(
     try:
         contest.picture(played, out)
     except MissingExtra as missing:
-        console.print(f"No picture: {missing}")
+        console.print(f"No picture: {missing}", markup=False)
     else:
         console.print(f"Reward over time: {out}")

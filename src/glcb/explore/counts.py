@@ -6,6 +6,7 @@ import numpy as np
 
 from glcb._compile import kernel
 from glcb._directory import checked_visits, empty_directory, visits
+from glcb._state import State
 from glcb._types import Float64, Int64
 
 
@@ -83,11 +84,11 @@ class Counts:
         row = self._row_at[unit, signature]
         return self._counts[row].copy() if row >= 0 else np.zeros(self.arms, np.int64)
 
-    def state(self) -> dict[str, np.ndarray]:
+    def state(self) -> State:
         """Return all counts: the signatures in the order of their first visit, and a row for each."""
         return {"rows": visits(self._row_at), "counts": self._counts[: self._used]}
 
-    def restore(self, state: dict[str, np.ndarray]) -> None:
+    def restore(self, state: State) -> None:
         """Take over what :meth:`state` returned; raise ValueError if it cannot be ours."""
         order, counts = checked_visits(state["rows"], self._row_at), state["counts"]
         if counts.shape != (order.size, self.arms) or counts.dtype != np.int64:

@@ -5,6 +5,7 @@ from typing import Literal
 import numpy as np
 
 from glcb._directory import checked_visits, empty_directory, visits
+from glcb._state import State
 from glcb._types import Float32, Int64
 from glcb.gln import kernels
 from glcb.gln.kernels import FAN_IN, SIZE, STRIDE, padded
@@ -134,7 +135,7 @@ class Bank:
         larger[: self._used] = self._weights[: self._used]
         self._weights = larger
 
-    def state(self) -> dict[str, np.ndarray]:
+    def state(self) -> State:
         """Return everything learnt: the cells in the order of their first visit, and the mixture."""
         return {
             "cells": visits(self._cell_at),
@@ -142,7 +143,7 @@ class Bank:
             "mixture": self._mixture,
         }
 
-    def restore(self, state: dict[str, np.ndarray]) -> None:
+    def restore(self, state: State) -> None:
         """Take over what :meth:`state` returned; raise ValueError if it cannot be ours."""
         order = checked_visits(state["cells"], self._cell_at)
         weights, mixture = state["weights"], state["mixture"]

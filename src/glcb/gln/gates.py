@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from glcb._state import State, fill
 from glcb._types import Float32, Int64
 from glcb.gln.kernels import padded, signature_of
 
@@ -25,7 +26,7 @@ class Gates:
         offsets = rng.normal(0.0, bias_scale, (units, hyperplanes))
         self._normals: Float32 = np.zeros((units, hyperplanes, padded(features)), np.float32)
         self._normals[..., :features] = normals
-        self._thresholds = (normals.sum(axis=-1) / 2 + offsets).astype(np.float32)
+        self._thresholds: Float32 = (normals.sum(axis=-1) / 2 + offsets).astype(np.float32)
 
     @property
     def signatures(self) -> int:
@@ -35,8 +36,7 @@ class Gates:
     @property
     def normals(self) -> Float32:
         """The unit normals w, one row per unit and hyperplane."""
-        normals: Float32 = self._normals[..., : self.features]
-        return normals
+        return self._normals[..., : self.features]
 
     @property
     def thresholds(self) -> Float32:
@@ -49,11 +49,10 @@ class Gates:
         signature_of(x, self._normals, self._thresholds, signature)
         return signature
 
-    def state(self) -> dict[str, np.ndarray]:
+    def state(self) -> State:
         """Return what must be stored to have the same gates again."""
         return {"normals": self.normals, "thresholds": self._thresholds}
 
-    def restore(self, state: dict[str, np.ndarray]) -> None:
-        """Take over gates that :meth:`state` returned."""
-        self._normals[..., : self.features] = state["normals"]
-        self._thresholds = state["thresholds"].copy()
+    def restore(self, state: State) -> None:
+        """Take over gates that :meth:`state` returned; raise ValueError if they cannot be ours."""
+        fill(self.state(), state)

@@ -10,13 +10,14 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from os import PathLike
-from typing import Any, Self, TypedDict
+from typing import Any, ClassVar, Self, TypedDict
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from glcb import _checks, _modelfile
 from glcb._errors import InvalidSettings, ModelFileError
+from glcb._state import State, fill
 from glcb._types import Arm, Float32, Rewards
 from glcb.explore import best_arm
 from glcb.policies.decision import Decision, Estimates
@@ -38,6 +39,11 @@ class Policy(ABC):
     ``"binary"`` for rewards of 0 or 1, or the lowest and highest possible reward. All randomness comes
     from ``seed``.
     """
+
+    stores_data: ClassVar[bool] = False
+    """Whether the policy keeps every reward that it has seen, and so grows with its steps."""
+    arms_are_independent: ClassVar[bool] = True
+    """Whether learning from one arm leaves the values of the others as they were."""
 
     def __init__(
         self, arms: int | Sequence[Arm], features: int, *, rewards: Rewards = "binary", seed: int = 0
@@ -71,16 +77,16 @@ class Policy(ABC):
             "seed": self.seed,
         }
 
-    def _state(self) -> dict[str, np.ndarray]:
+    def _state(self) -> State:
         """Return the arrays that hold everything learnt, beyond the plays that the base counts."""
         return {}
 
-    def _restore(self, state: dict[str, np.ndarray]) -> None:
+    def _restore(self, state: State) -> None:
         """Take over what ``_state`` returned; raise ValueError or KeyError if it does not fit.
 
         This one serves every policy whose arrays never change their size.
         """
-        _fill(self._state(), state)
+        fill(self._state(), state)
 
     # ---- what everybody uses --------------------------------------------------------------------
 
@@ -127,7 +133,7 @@ class Policy(ABC):
 
     def __setstate__(self, snapshot: _modelfile.Snapshot) -> None:
         type(self).__init__(self, **snapshot.arguments)
-        _fill({"plays": self._plays}, snapshot.arrays)
+        fill({"plays": self._plays}, snapshot.arrays)
         self._steps = int(self._plays.sum())
         self._restore(snapshot.arrays)
         self._rng.bit_generator.state = snapshot.generator
@@ -156,12 +162,3 @@ class Policy(ABC):
         arguments["arms"] = list(self.arms) if len(self.arms) <= 4 else [*self.arms[:3], "…"]
         shown = ", ".join(f"{name}={value!r}" for name, value in arguments.items())
         return f"{type(self).__name__}({shown}, steps={self.steps})"
-
-
-def _fill(arrays: dict[str, np.ndarray], given: dict[str, np.ndarray]) -> None:
-    """Copy what is given into the arrays of the same name, if it fits."""
-    for name, own in arrays.items():
-        new = given[name]
-        if new.shape != own.shape or new.dtype != own.dtype:
-            raise ValueError(f"{name} is {new.dtype} {new.shape}, expected {own.dtype} {own.shape}")
-        own[...] = new

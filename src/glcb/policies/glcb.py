@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from glcb import _checks
 from glcb._errors import InvalidSettings
+from glcb._state import State
 from glcb._types import Arm, Float32, Float64, Rewards
 from glcb.explore import Counts, bonus
 from glcb.gln import Bank, Gates
@@ -110,10 +111,10 @@ class GLCB(Policy):
     def _arguments(self) -> dict[str, Any]:
         return {**super()._arguments(), **asdict(self.settings)}
 
-    def _state(self) -> dict[str, np.ndarray]:
+    def _state(self) -> State:
         return {**self._gates.state(), **self._bank.state(), **self._counts.state()}
 
-    def _restore(self, state: dict[str, np.ndarray]) -> None:
+    def _restore(self, state: State) -> None:
         for part in (self._gates, self._bank, self._counts):
             part.restore(state)
 

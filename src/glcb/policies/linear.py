@@ -6,6 +6,7 @@ from typing import Any, Unpack
 import numpy as np
 
 from glcb import _checks
+from glcb._state import State
 from glcb._types import Arm, Float32, Float64
 from glcb.policies.base import Common, Policy
 
@@ -60,5 +61,5 @@ class LinearPolicy(Policy):
     def _arguments(self) -> dict[str, Any]:
         return {**super()._arguments(), "ridge": self.ridge}
 
-    def _state(self) -> dict[str, np.ndarray]:
+    def _state(self) -> State:
         return {"inverses": self._inverses, "moments": self._moments, "weights": self._weights}

@@ -5,6 +5,7 @@ from typing import Unpack
 
 import numpy as np
 
+from glcb._state import State
 from glcb._types import Arm, Float32, Float64
 from glcb.policies.base import Common, Policy
 
@@ -20,5 +21,5 @@ class MeanPolicy(Policy):
     def _learn(self, x: Float32, arm: int, reward: float) -> None:
         self._means[arm] += (reward - self._means[arm]) / (self._plays[arm] + 1)
 
-    def _state(self) -> dict[str, np.ndarray]:
+    def _state(self) -> State:
         return {"means": self._means}

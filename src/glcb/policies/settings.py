@@ -7,6 +7,15 @@ from glcb import _checks
 from glcb._errors import InvalidSettings
 from glcb.gln import Output
 
+_RATES = (
+    "bias_scale",
+    "learning_rate",
+    "learning_rate_decay",
+    "switching_rate",
+    "switching_rate_decay",
+    "bonus_scale",
+)
+
 
 class SettingChanges(TypedDict, total=False):
     """The same names as in :class:`Settings`, each of them optional."""
@@ -74,21 +83,19 @@ class Settings:
     """Weights are kept within ± this [b]."""
 
     def __post_init__(self) -> None:
-        if not isinstance(self.layers, tuple | list) or not self.layers:
-            raise InvalidSettings(
-                f"layers must be a tuple of sizes such as (100, 10, 1), got {self.layers!r}"
-            )
-        sizes = tuple(_checks.whole_number("each size in layers", size, 1, 100_000) for size in self.layers)
-        object.__setattr__(self, "layers", sizes)
-        _checks.whole_number("hyperplanes", self.hyperplanes, 1, 16)
-        _checks.whole_number("tree_depth", self.tree_depth, 1, 10)
-        for name in ("bias_scale", "learning_rate_decay", "switching_rate_decay", "bonus_scale"):
-            _checks.number(name, getattr(self, name), 0)
-        for name in ("learning_rate", "switching_rate"):
-            _checks.number(name, getattr(self, name), 0)
-        _checks.number("clip", self.clip, 1e-6, 0.49)
-        _checks.number("bias", self.bias, -100, 100)
-        _checks.number("weight_box", self.weight_box, 1)
+        # Stored as plain int and float, whatever came: the kernels are compiled for these alone.
+        checked: dict[str, object] = {
+            "layers": _checks.sizes("layers", self.layers),
+            "hyperplanes": _checks.whole_number("hyperplanes", self.hyperplanes, 1, 16),
+            "tree_depth": _checks.whole_number("tree_depth", self.tree_depth, 1, 10),
+            "clip": _checks.number("clip", self.clip, 1e-6, 0.49),
+            "bias": _checks.number("bias", self.bias, -100, 100),
+            "weight_box": _checks.number("weight_box", self.weight_box, 1, 1e6),
+        }
+        for name in _RATES:
+            checked[name] = _checks.number(name, getattr(self, name), 0, 1e6)
+        for name, value in checked.items():
+            object.__setattr__(self, name, value)
         if self.output not in get_args(Output):
             raise InvalidSettings(f'output must be "switching" or "last", got {self.output!r}')
 

@@ -1,0 +1,25 @@
+"""What the tests need from outside, and how they are taught to do without it."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+settings.register_profile("glcb", deadline=None, print_blob=True)
+settings.load_profile("glcb")
+
+NEEDS: dict[str, Callable[[], bool]] = {
+    "data": lambda: Path(os.environ.get("GLCB_DATA_DIR", "/nonexistent")).is_dir(),
+}
+"""Markers of tests that need something which not every machine has, and how to find out."""
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip a test whose need is not met, unless GLCB_REQUIRE names it: then it fails."""
+    for need, present in NEEDS.items():
+        if item.get_closest_marker(need) and not present():
+            if need in os.environ.get("GLCB_REQUIRE", "").split():
+                pytest.fail(f"GLCB_REQUIRE names {need!r}, but it is not here")
+            pytest.skip(f"needs {need}")

@@ -1,0 +1,43 @@
+"""Every policy there is, and how to ask it what it has learnt."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from glcb import GLCB, UCB1, EpsilonGreedy, LinTS, LinUCB, Policy, Uniform
+from glcb._types import Rewards
+
+Maker = Callable[..., Policy]
+
+POLICIES: dict[str, type[Policy]] = {
+    policy.__name__: policy for policy in (GLCB, Uniform, EpsilonGreedy, UCB1, LinUCB, LinTS)
+}
+KINDS: dict[str, Rewards] = {"binary": "binary", "bounded": (-1.0, 3.0)}
+ARMS = ("red", "green", "blue", "grey")
+FEATURES = 3
+
+
+def trained(policy: Policy, steps: int, seed: int = 0, contexts: int = 50) -> Policy:
+    """Play ``steps`` steps on a few contexts that come again and again."""
+    rng = np.random.default_rng(seed)
+    pool = np.random.default_rng(99).random((contexts, policy.features))
+    for _ in range(steps):
+        x = pool[rng.integers(contexts)]
+        policy.learn(x, policy.decide(x).arm, reward(policy, rng))
+    return policy
+
+
+def reward(policy: Policy, rng: np.random.Generator) -> float:
+    """Draw a reward that ``policy`` may receive."""
+    return float(rng.integers(2)) if policy.rewards == "binary" else float(rng.uniform(*policy.rewards))
+
+
+def learnt(policy: Policy) -> dict[str, bytes]:
+    """Return every bit that ``policy`` has learnt, the random generator left out."""
+    snapshot = policy.__getstate__()
+    return {name: array.tobytes() for name, array in snapshot.arrays.items()}
+
+
+def everything(policy: Policy) -> tuple[dict[str, bytes], str]:
+    """Return every bit of ``policy``, the random generator included."""
+    return learnt(policy), str(policy.__getstate__().generator)

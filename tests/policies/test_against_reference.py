@@ -1,0 +1,97 @@
+"""The kernels and the plain transcription are fed the same history and must agree."""
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from glcb import GLCB
+from tests.reference import ReferenceGLCB
+
+TOLERANCE = 2e-3  # float32 against float64, over a few dozen steps of large steps
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> tuple[GLCB, ReferenceGLCB, int, int]:
+    arms = draw(st.integers(1, 4))
+    features = draw(st.integers(1, 12))
+    bounds = draw(st.sampled_from([None, (0.0, 1.0), (-35.0, 5.0)]))
+    bandit = GLCB(
+        arms,
+        features,
+        rewards="binary" if bounds is None else bounds,
+        seed=draw(st.integers(0, 10**6)),
+        layers=tuple(draw(st.lists(st.integers(1, 9), min_size=1, max_size=4))),
+        hyperplanes=draw(st.integers(1, 4)),
+        tree_depth=draw(st.integers(1, 3)),
+        learning_rate=draw(st.sampled_from([0.01, 0.1, 1.0])),
+        switching_rate=draw(st.sampled_from([0.0, 0.05, 1.0, 10.0])),
+        bias=draw(st.sampled_from([1.0, 2.0])),
+        weight_box=draw(st.sampled_from([1.0, 200.0])),
+        output=draw(st.sampled_from(["switching", "last"])),
+    )
+    reference = ReferenceGLCB(arms, features, bandit.settings, bounds)
+    return bandit, reference, draw(st.integers(0, 10**6)), draw(st.integers(1, 40))
+
+
+@settings(max_examples=60)
+@given(histories())
+def test_kernels_and_transcription_agree(history: tuple[GLCB, ReferenceGLCB, int, int]) -> None:
+    bandit, reference, seed, steps = history
+    rng = np.random.default_rng(seed)
+    low, high = reference.bounds or (0.0, 1.0)
+    for _ in range(steps):
+        x = rng.random(bandit.features).round(2).astype(np.float32)
+        signature = bandit._gates.signature(x)
+        decision = bandit.decide(x)
+
+        values = reference.values(x.astype(float), signature)
+        np.testing.assert_allclose(decision.values, values, atol=TOLERANCE * (high - low))
+        counts = [reference.pseudocount(signature, arm) for arm in range(reference.arms)]
+        np.testing.assert_allclose(decision.pseudocounts, counts, rtol=1e-9)
+        bonuses = np.array([reference.bonus(signature, arm) for arm in range(reference.arms)])
+        np.testing.assert_allclose(decision.bonuses, bonuses, rtol=1e-9)
+        scores = values + bonuses
+        assert scores[bandit.arms.index(decision.arm)] >= scores.max() - TOLERANCE * (high - low)
+        distribution = bandit.distribution(x)
+        np.testing.assert_allclose(distribution.outcomes, reference.outcomes())
+        for arm in range(reference.arms):
+            expected = reference.distribution(x.astype(float), signature, arm)
+            np.testing.assert_allclose(distribution.probabilities[arm], expected, rtol=0.0, atol=TOLERANCE)
+
+        arm = int(rng.integers(reference.arms))
+        reward = float(rng.integers(2)) if reference.bounds is None else rng.uniform(low, high)
+        bandit.learn(x, arm, reward)
+        reference.learn(x.astype(float), signature, arm, reward)
+    assert_same_state(bandit, reference)
+
+
+def assert_same_state(bandit: GLCB, reference: ReferenceGLCB) -> None:
+    for arm, networks in enumerate(reference.networks):
+        for node, network in enumerate(networks.values()):
+            number = arm * len(networks) + node
+            if bandit.settings.output == "switching":
+                np.testing.assert_allclose(bandit._bank.mixture[number], network.mixture, atol=TOLERANCE)
+            for (unit, signature), weights in network.weights.items():
+                own = bandit._bank.weights(unit, signature)[number]
+                np.testing.assert_allclose(own, weights, rtol=TOLERANCE, atol=TOLERANCE)
+    for (unit, signature, arm), count in reference.counts.items():
+        assert bandit._counts.of(unit, signature)[arm] == count
+
+
+@given(st.integers(0, 10**6), st.integers(1, 30), st.integers(1, 16))
+def test_signature_is_the_side_of_each_hyperplane(seed: int, features: int, hyperplanes: int) -> None:
+    bandit = GLCB(1, features, seed=seed, layers=(3,), hyperplanes=hyperplanes)
+    x = np.random.default_rng(seed).random(features).astype(np.float32)
+    margin = bandit._gates.normals.astype(float) @ x.astype(float) - bandit._gates.thresholds
+    signature = bandit._gates.signature(x)
+    bits = (signature[:, None] >> np.arange(hyperplanes)) & 1
+    clear = np.abs(margin) > 1e-5
+    np.testing.assert_array_equal(bits[clear], margin[clear] > 0)
+
+
+def test_gates_are_unit_normals_near_the_centre() -> None:
+    gates = GLCB(1, 50, seed=3, bias_scale=0.05)._gates
+    np.testing.assert_allclose(np.linalg.norm(gates.normals, axis=-1), 1, rtol=1e-5)
+    offsets = gates.thresholds - gates.normals.sum(axis=-1) / 2
+    assert abs(offsets.mean()) < 0.01
+    assert 0.04 < offsets.std() < 0.06

@@ -1,0 +1,163 @@
+"""What is special about GLCB."""
+
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import FrozenInstanceError, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from glcb import GLCB, InvalidSettings
+from glcb._compile import kernel
+from glcb.bench import play
+from glcb.policies.settings import PAPER_BINARY, PAPER_BOUNDED, SettingChanges, Settings
+from glcb.tasks import Wheel
+
+
+def test_it_starts_with_the_papers_settings_for_its_kind_of_reward() -> None:
+    assert GLCB(3, 4).settings == PAPER_BINARY
+    assert GLCB(3, 4, rewards=(0, 1)).settings == PAPER_BOUNDED
+    assert GLCB(3, 4, hyperplanes=2, bias=2).settings == Settings(
+        **{f.name: getattr(PAPER_BINARY, f.name) for f in fields(Settings)} | {"hyperplanes": 2, "bias": 2.0}
+    )
+
+
+def test_settings_are_frozen_and_their_changes_have_the_same_names() -> None:
+    with pytest.raises(FrozenInstanceError):
+        PAPER_BINARY.hyperplanes = 3  # type: ignore[misc]
+    assert list(SettingChanges.__annotations__) == [field.name for field in fields(Settings)]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"layers": ()},
+        {"layers": "100"},
+        {"layers": (100, 0, 1)},
+        {"layers": (10**9,)},
+        {"hyperplanes": 0},
+        {"hyperplanes": 17},
+        {"learning_rate": -0.1},
+        {"learning_rate": float("nan")},
+        {"bonus_scale": float("inf")},
+        {"switching_rate": "fast"},
+        {"clip": 0.5},
+        {"clip": 0.0},
+        {"tree_depth": 11},
+        {"output": "first"},
+        {"weight_box": 0},
+        {"hyperplane": 3},
+    ],
+    ids=str,
+)
+def test_nonsense_settings_are_refused(change: dict[str, object]) -> None:
+    with pytest.raises(InvalidSettings, match=next(iter(change))):
+        GLCB(2, 3, **change)  # type: ignore[arg-type]
+
+
+def test_absurd_sizes_are_refused_before_anything_is_allocated() -> None:
+    with pytest.raises(InvalidSettings, match="GiB"):
+        GLCB(100_000, 100_000)
+    with pytest.raises(InvalidSettings, match="GiB"):
+        GLCB(2, 10, layers=(100_000,), hyperplanes=16)
+
+
+def test_each_kernel_is_compiled_once_whatever_comes() -> None:
+    from glcb import _checks
+    from glcb.explore import choice, counts
+    from glcb.gln import kernels
+    from glcb.values import tree
+
+    for rewards in ("binary", (0, 1)):
+        bandit = GLCB(3, 4, rewards=rewards, learning_rate=1, bias=1, bonus_scale=0)
+        for x in (
+            [0, 1, 0, 1],
+            np.full(4, 0.5, np.float16),
+            np.ones((4, 2), np.float64)[:, 0],
+            (True, 0, 0, 1),
+        ):
+            for eligible in (None, [2, 0]):
+                decision = bandit.decide(x, eligible=eligible)
+            bandit.learn(x, decision.arm, True)
+    entries: tuple[Any, ...] = (
+        _checks._take_unit,
+        choice._keep_best,
+        counts._add,
+        counts._pseudocounts,
+        kernels.learn,
+        kernels.predict,
+        kernels.signature_of,
+        tree._expectations,
+    )
+    for entry in entries:
+        assert len(entry.signatures) == 1, entry
+
+
+def test_kernels_still_see_nan() -> None:
+    @kernel
+    def is_bad(x: np.ndarray) -> bool:
+        return not (x[0] <= 1) or np.isinf(x[1])
+
+    assert is_bad(np.array([np.nan, 0]))
+    assert is_bad(np.array([0, np.inf]))
+    assert not is_bad(np.array([0.0, 0.0]))
+
+
+def test_it_works_without_a_writable_cache() -> None:
+    program = """
+import numba.core.caching as caching
+caching.CacheImpl._locator_classes = []
+from glcb import _checks
+assert _checks.context([0.5, 1.0], 2).tolist() == [0.5, 1.0]
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_a_crash_while_saving_leaves_a_whole_file(tmp_path: Path) -> None:
+    """A process that saves in a loop is killed at random moments; what it left behind always loads."""
+    path = tmp_path / "model"
+    program = f"""
+from glcb import GLCB
+bandit = GLCB(4, 50)
+for i in range(20):
+    bandit.learn([i / 20] * 50, i % 4, i % 2)
+bandit.save({str(path)!r})
+print("ready", flush=True)
+while True:
+    bandit.save({str(path)!r})
+"""
+    rng = np.random.default_rng(0)
+    for _ in range(5):
+        with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) as process:
+            assert process.stdout is not None
+            assert process.stdout.readline() == b"ready\n"
+            try:
+                process.wait(timeout=rng.uniform(0.01, 0.1))
+            except subprocess.TimeoutExpired:
+                os.kill(process.pid, signal.SIGKILL)
+        assert GLCB.load(path).steps == 20
+
+
+def test_switching_is_what_makes_the_wheel_turn() -> None:
+    """Paper: 4308. The last unit alone stays far below, whatever the seed."""
+    task = Wheel()
+
+    def mean(output: str) -> float:
+        return float(
+            np.mean(
+                [
+                    play(
+                        GLCB(task.arms, 2, rewards=task.rewards, seed=seed, output=output),  # type: ignore[arg-type]
+                        task.stream(seed),
+                    ).total
+                    for seed in range(4)
+                ]
+            )
+        )
+
+    assert mean("switching") > 3700
+    assert mean("last") < 2500

@@ -1,0 +1,109 @@
+"""A file that is not exactly what was written is refused, and says why."""
+
+import hashlib
+import json
+from pathlib import Path
+
+import pytest
+
+from glcb import GLCB, UCB1, ModelFileError, _modelfile
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    bandit = GLCB(2, 1, layers=(2, 1), hyperplanes=1)
+    bandit.learn([0.3], 0, 1)
+    path = tmp_path / "model"
+    bandit.save(path)
+    return path
+
+
+def sealed(content: bytes) -> bytes:
+    """Return ``content`` with the right checksum behind it."""
+    return content + hashlib.sha256(content).digest()
+
+
+def test_it_records_what_wrote_it(model: Path) -> None:
+    content = model.read_bytes()
+    assert content.startswith(_modelfile.MAGIC)
+    header = json.loads(content[20 : 20 + int.from_bytes(content[12:20], "little")])
+    assert set(header["written_by"]) == {"glcb", "numpy", "numba", "python", "machine", "cpu", "cpu_features"}
+    assert list(model.parent.iterdir()) == [model]
+
+
+def test_every_changed_byte_is_noticed(model: Path) -> None:
+    content = model.read_bytes()
+    for position in range(len(content)):
+        altered = bytearray(content)
+        altered[position] ^= 0x10
+        model.write_bytes(altered)
+        with pytest.raises(ModelFileError):
+            GLCB.load(model)
+
+
+def test_every_truncation_is_noticed(model: Path) -> None:
+    content = model.read_bytes()
+    for length in range(0, len(content), 7):
+        model.write_bytes(content[:length])
+        with pytest.raises(ModelFileError):
+            GLCB.load(model)
+
+
+def test_foreign_and_missing_files_are_refused(tmp_path: Path, model: Path) -> None:
+    (tmp_path / "text").write_text("hello")
+    with pytest.raises(ModelFileError, match="not a glcb model"):
+        GLCB.load(tmp_path / "text")
+    with pytest.raises(ModelFileError, match="cannot read"):
+        GLCB.load(tmp_path / "nowhere")
+    with pytest.raises(ModelFileError, match="cannot read"):
+        GLCB.load(tmp_path)
+    with pytest.raises(ModelFileError, match=r"holds a GLCB, not a UCB1: load it with GLCB\.load"):
+        UCB1.load(model)
+
+
+def test_a_newer_format_is_refused(model: Path) -> None:
+    content = bytearray(model.read_bytes())
+    content[8] = _modelfile.VERSION + 1
+    model.write_bytes(sealed(bytes(content[:-32])))
+    with pytest.raises(ModelFileError, match="update glcb"):
+        GLCB.load(model)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (b'"arms": [0, 1]', b'"arms": [0, 0]'),
+        (b'"hyperplanes": 1', b'"hyperplanes": 9'),
+        (b'["cells", "<i8", [3]]', b'["cells", "<i8", [2]]'),
+        (b'["cells", "<i8"', b'["cells", "|O8"'),
+        (b'["weights",', b'["weighty",'),
+        (b'"features": 1', b'"features": 3'),
+        (b'"generator": {"bit', b'"generator": {"bat'),
+    ],
+)
+def test_a_well_sealed_lie_is_refused(model: Path, old: bytes, new: bytes) -> None:
+    content = model.read_bytes()[:-32]
+    assert old in content
+    model.write_bytes(sealed(content.replace(old, new, 1)))
+    with pytest.raises(ModelFileError):
+        GLCB.load(model)
+
+
+def test_a_failed_save_leaves_the_old_file_and_nothing_else(
+    model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = model.read_bytes()
+
+    def full(descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(ModelFileError, match="No space left"):
+        GLCB(2, 1).save(model)
+    assert model.read_bytes() == before
+    assert list(model.parent.iterdir()) == [model]
+
+
+def test_saving_into_a_missing_folder_says_so(tmp_path: Path) -> None:
+    with pytest.raises(ModelFileError, match="cannot write"):
+        GLCB(2, 1).save(tmp_path / "nowhere" / "model")
