@@ -12,6 +12,7 @@ from glcb._errors import (
     InvalidSettings,
     MissingExtra,
     ModelFileError,
+    ResultsError,
     UnknownArm,
 )
 from glcb._version import __version__
@@ -45,6 +46,7 @@ __all__ = [
     "MissingExtra",
     "ModelFileError",
     "Policy",
+    "ResultsError",
     "Settings",
     "Uniform",
     "UnknownArm",

@@ -8,6 +8,7 @@ GlcbError
 │   └── InvalidSettings    a constructor argument or option that makes no sense
 ├── ModelFileError         a saved model that is truncated, altered, foreign or too new
 ├── DataError              a data set that is missing, damaged, or cannot be made into a task
+├── ResultsError           a folder of results that is damaged, or in use by another process
 └── MissingExtra (also an ImportError)    an optional part that is not installed
 
 All of them are raised before any state changes.
@@ -44,6 +45,10 @@ class ModelFileError(GlcbError):
 
 class DataError(GlcbError):
     """A data set that is missing, damaged, or cannot be made into a task."""
+
+
+class ResultsError(GlcbError):
+    """A folder of results that is damaged, or in use by another process."""
 
 
 class MissingExtra(GlcbError, ImportError):

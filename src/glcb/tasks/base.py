@@ -1,11 +1,14 @@
 """The one protocol of all tasks, and what a task hands out."""
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
-from glcb._types import Arm, Float32, Float64, Rewards
+from glcb._types import Arm, Float32, Float64, Int64, Rewards
+
+STEPS = 5000
+"""Length of a run in the paper."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,8 +54,16 @@ class Task(Protocol):
     def rewards(self) -> Rewards:
         """The kind of reward, as a policy takes it."""
 
-    def stream(self, seed: int, steps: int = 5000) -> Stream:
+    def stream(self, seed: int, steps: int = STEPS) -> Stream:
         """Return the stream of ``seed``: the same bytes every time."""
+
+
+@runtime_checkable
+class Sketched(Protocol):
+    """A task that a small picture explains better than words."""
+
+    def sketch(self) -> str:
+        """Return the picture, in lines of text."""
 
 
 def min_max(columns: np.ndarray) -> Float32:
@@ -67,3 +78,20 @@ def min_max(columns: np.ndarray) -> Float32:
     spread = columns.max(axis=0) - low
     scaled = (columns - low) / np.where(spread > 0, spread, 1.0)
     return np.ascontiguousarray(scaled, np.float32)
+
+
+def begin(seed: int, steps: int, generators: int) -> list[np.random.Generator]:
+    """Check what a stream is asked for; return independent generators for the parts of it.
+
+    None of them draws what ``default_rng(seed)`` draws: a policy of the same seed may use that one.
+    """
+    from glcb import _checks  # brings Numba, for which nobody who only lists tasks should wait
+
+    _checks.whole_number("steps", steps, 1, 2**31 - 1)
+    _checks.whole_number("seed", seed, 0, 2**63 - 1)
+    return np.random.default_rng(seed).spawn(generators)
+
+
+def draw_rows(rows: int, steps: int, rng: np.random.Generator) -> Int64:
+    """Return the numbers of ``steps`` different rows in random order, or of all if there are fewer."""
+    return rng.choice(rows, min(steps, rows), replace=False)

@@ -2,12 +2,15 @@
 
 import numpy as np
 
+from glcb._errors import InvalidSettings
 from glcb._types import Float64, Rewards
-from glcb.tasks.base import Stream, min_max
+from glcb.tasks.base import STEPS, Stream, begin, min_max
+from glcb.tasks.registry import register
 
 SAFE_ARM = 4
 
 
+@register
 class Wheel:
     """Contexts are uniform in the unit disk. Arms 0 to 3 pay little, arm 4 a little more.
 
@@ -21,11 +24,13 @@ class Wheel:
     rewards: Rewards = (0.0, 10.0)
 
     def __init__(self, delta: float = 0.95) -> None:
+        if not 0 < delta < 1:
+            raise InvalidSettings(f"delta must be a number between 0 and 1, got {delta!r}")
         self.delta = delta
 
-    def stream(self, seed: int, steps: int = 5000) -> Stream:
+    def stream(self, seed: int, steps: int = STEPS) -> Stream:
         """Return the stream of ``seed``."""
-        rng = np.random.default_rng(seed)
+        (rng,) = begin(seed, steps, 1)
         angle = rng.uniform(0, 2 * np.pi, steps)
         radius = np.sqrt(rng.uniform(0, 1, steps))
         points = np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=1)
@@ -35,3 +40,16 @@ class Wheel:
         table[outside, quadrant] = rng.normal(50.0, 0.01, outside.size)
         low, high = table.min(), table.max()
         return Stream(min_max((points + 1) / 2), 10 * (table - low) / (high - low))
+
+    def sketch(self) -> str:
+        """Draw the best arm of each place in the disk."""
+        heights = np.linspace(0.99, -0.99, 23)
+        return "\n".join(
+            "".join(map(self._mark, np.linspace(-0.99, 0.99, 47), [y] * 47)).rstrip() for y in heights
+        )
+
+    def _mark(self, x: float, y: float) -> str:
+        radius = float(np.hypot(x, y))
+        if radius > 1:
+            return " "
+        return str(2 * int(x < 0) + int(y < 0)) if radius >= self.delta else "·"

@@ -1,0 +1,64 @@
+"""Jester (Goldberg, Roeder, Gupta, Perkins 2001): which of eight jokes will this person like best?"""
+
+import io
+from pathlib import Path
+
+import numpy as np
+
+from glcb._errors import DataError
+from glcb._types import Float64, Rewards
+from glcb.tasks.base import STEPS, Stream, begin, draw_rows, min_max
+from glcb.tasks.cache import Stored
+from glcb.tasks.directory import DataFile, Facts, opened
+from glcb.tasks.file_task import FileTask
+from glcb.tasks.registry import register
+
+
+@register
+class Jester(FileTask):
+    """Ratings of 40 jokes by 19,181 people; 32 are the context, the other eight the rewards.
+
+    Which jokes are which is new for every seed. A rating from −10 to 10 becomes a reward from 0 to 1.
+    """
+
+    name = "jester"
+    arms = tuple(range(8))
+    features = 32
+    rewards: Rewards = (0.0, 1.0)
+    files = (
+        DataFile(
+            "jester_data_40jokes_19181users.npy",
+            Facts(19_181, 32, 8),
+            "free for research; cite Goldberg et al. 2001",
+            "https://eigentaste.berkeley.edu/dataset/",
+            size=6_138_048,
+        ),
+    )
+
+    @classmethod
+    def read(cls, path: Path) -> Stored:
+        """Parse ``path``: an array of NumPy's, one row per person."""
+        with opened(path) as content:
+            array = io.BytesIO(content.read())
+        try:
+            ratings = np.lib.format.read_array(array, allow_pickle=False)
+        except ValueError as error:
+            raise DataError(f"{path} is not an array saved by NumPy: {error}") from error
+        if ratings.ndim != 2 or ratings.dtype.kind not in "fi" or not (np.abs(ratings) <= 10).all():
+            raise DataError(f"{path} does not hold ratings from −10 to 10 in rows and columns")
+        return Stored({"ratings": np.ascontiguousarray(ratings, np.float64)}, {})
+
+    @classmethod
+    def facts(cls, stored: Stored) -> Facts:
+        """Return what the file is recognised by."""
+        people, jokes = stored.arrays["ratings"].shape
+        return Facts(people, jokes - len(cls.arms), len(cls.arms))
+
+    def stream(self, seed: int, steps: int = STEPS) -> Stream:
+        """Return the stream of ``seed``."""
+        row_rng, joke_rng = begin(seed, steps, 2)
+        people = self._stored.arrays["ratings"]
+        jokes = joke_rng.permutation(people.shape[1])
+        ratings: Float64 = people[draw_rows(len(people), steps, row_rng)][:, jokes]
+        contexts, rewards = ratings[:, : self.features], ratings[:, self.features :]
+        return Stream(min_max(contexts), (rewards + 10) / 20)

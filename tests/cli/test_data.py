@@ -1,0 +1,78 @@
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from glcb import DataError, InvalidSettings
+from glcb.cli import app
+from tests.tasks.server import serving
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("GLCB_DATA_DIR", str(tmp_path))
+    monkeypatch.setenv("GLCB_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("COLUMNS", "200")
+    return tmp_path
+
+
+def mushrooms() -> bytes:
+    """Make a file that has the rows, features and classes of the real one, and nothing else of it."""
+    levels = [6] * 6 + [5] * 16 + [1]  # 22 columns are used: 117 different values
+    levels = levels[:22]
+    levels[-1] += 117 - sum(levels)
+    lines = []
+    for row in range(8124):
+        letters = [chr(ord("a") + row % count) for count in levels]
+        lines.append(",".join(["e" if row < 4208 else "p", *letters]))
+    return "\n".join(lines).encode()
+
+
+def test_list_says_what_is_there_and_what_is_missing(folder: Path) -> None:
+    (folder / "mushroom.data").write_bytes(mushrooms())
+    result = CliRunner().invoke(app, ["data", "list"])
+    assert result.exit_code == 0, result.output
+    rows = {line.split()[1]: line for line in result.output.splitlines() if line.startswith("│")}
+    assert {"adult", "census", "covertype", "financial", "jester", "mushroom", "statlog"} <= rows.keys()
+    assert "yes" in rows["mushroom"]
+    assert "missing" in rows["adult"]
+    assert "CC BY 4.0" in rows["adult"]
+    assert "archive.ics.uci.edu" in rows["adult"]
+    assert "75.17 MB" in rows["covertype"]
+
+
+def test_fetch_brings_what_is_missing_and_verify_approves(folder: Path) -> None:
+    with serving({"mushroom.data": mushrooms()}) as site:
+        fetched = CliRunner().invoke(app, ["data", "fetch", "mushroom", "--base-url", site.url])
+        assert fetched.exit_code == 0, fetched.output
+        assert str(folder / "mushroom.data") in fetched.output
+        again = CliRunner().invoke(app, ["data", "fetch", "mushroom", "--base-url", site.url])
+        assert "is there already" in again.output
+        assert len(site.asked) == 1
+    verified = CliRunner().invoke(app, ["data", "verify", "mushroom"])
+    assert verified.exit_code == 0, verified.output
+    assert "mushroom.data is genuine (rows, columns, classes)" in verified.output
+
+
+def test_fetch_goes_on_after_a_file_that_is_not_there(folder: Path) -> None:
+    with serving({"mushroom.data": mushrooms()}) as site:
+        result = CliRunner().invoke(app, ["data", "fetch", "adult", "mushroom", "--base-url", site.url])
+    assert isinstance(result.exception, DataError)
+    assert "has no file adult.full" in str(result.exception)
+    assert (folder / "mushroom.data").exists()
+
+
+def test_verify_names_wrong_and_missing_files(folder: Path) -> None:
+    (folder / "mushroom.data").write_bytes(mushrooms().rpartition(b"\n")[0])
+    result = CliRunner().invoke(app, ["data", "verify"])
+    assert "adult: missing, run `glcb data fetch adult`" in result.output
+    assert isinstance(result.exception, DataError)
+    assert "expected 8,124 rows, 117 features, 2 arms" in str(result.exception)
+
+
+def test_unknown_tasks_and_tasks_without_data() -> None:
+    for name, message in (("nothing", "no task 'nothing'"), ("wheel", "needs no data")):
+        for command in ("fetch", "verify"):
+            result = CliRunner().invoke(app, ["data", command, name])
+            assert isinstance(result.exception, InvalidSettings)
+            assert message in str(result.exception)

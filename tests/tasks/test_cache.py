@@ -1,0 +1,140 @@
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from glcb.tasks import cache
+from glcb.tasks.cache import Stored
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("GLCB_CACHE_DIR", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    path = tmp_path / "source"
+    path.write_text("1 2 3")
+    return path
+
+
+class Builder:
+    """Counts how often it was asked."""
+
+    def __init__(self) -> None:
+        self.builds = 0
+
+    def __call__(self, path: Path) -> Stored:
+        self.builds += 1
+        return Stored({"numbers": np.array(path.read_text().split(), np.int16)}, {"names": ["a", "b"]})
+
+
+def test_the_second_use_maps_what_the_first_has_built(folder: Path, source: Path) -> None:
+    build = Builder()
+    for _ in range(3):
+        stored = cache.load("t", source, build)
+        assert stored.arrays["numbers"].tolist() == [1, 2, 3]
+        assert stored.about == {"names": ["a", "b"]}
+        assert isinstance(stored.arrays["numbers"], np.memmap)
+    assert build.builds == 1
+    assert len(list(folder.iterdir())) == 1
+
+
+def test_a_changed_source_is_built_anew_and_the_old_entry_goes(folder: Path, source: Path) -> None:
+    build = Builder()
+    cache.load("t", source, build)
+    source.write_text("4 5 6 7")
+    assert cache.load("t", source, build).arrays["numbers"].tolist() == [4, 5, 6, 7]
+    os.utime(source, ns=(0, 0))
+    cache.load("t", source, build)
+    assert build.builds == 3
+    assert len(list(folder.iterdir())) == 1
+
+
+def test_another_version_of_the_parsers_builds_anew(
+    folder: Path, source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    build = Builder()
+    cache.load("t", source, build)
+    monkeypatch.setattr(cache, "VERSION", cache.VERSION + 1)
+    cache.load("t", source, build)
+    assert build.builds == 2
+
+
+def test_two_sources_do_not_disturb_each_other(folder: Path, source: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.write_text("9")
+    build = Builder()
+    for path in (source, other, source, other):
+        cache.load("t", path, build)
+    assert build.builds == 2
+    assert len(list(folder.iterdir())) == 2
+
+
+@pytest.mark.parametrize("damage", ["short array", "no array", "garbled description", "other shape", "empty"])
+def test_a_damaged_entry_is_built_anew(folder: Path, source: Path, damage: str) -> None:
+    build = Builder()
+    cache.load("t", source, build)
+    (entry,) = folder.iterdir()
+    array, description = entry / "numbers.npy", entry / "description.json"
+    if damage == "short array":
+        array.write_bytes(array.read_bytes()[:-2])
+    elif damage == "no array":
+        array.unlink()
+    elif damage == "garbled description":
+        description.write_text('{"arrays": ')
+    elif damage == "other shape":
+        content = json.loads(description.read_text())
+        content["arrays"]["numbers"] = ["<i2", [99]]
+        description.write_text(json.dumps(content))
+    else:
+        array.write_bytes(b"")
+    for _ in range(2):
+        assert cache.load("t", source, build).arrays["numbers"].tolist() == [1, 2, 3]
+    assert build.builds == 2
+
+
+def test_without_a_place_to_write_it_works_all_the_same(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GLCB_CACHE_DIR", str(source / "below a file"))
+    build = Builder()
+    for _ in range(2):
+        assert cache.load("t", source, build).arrays["numbers"].tolist() == [1, 2, 3]
+    assert build.builds == 2
+
+
+_BOTH = """
+import sys, time
+from pathlib import Path
+import numpy as np
+from glcb.tasks import cache
+
+def build(path):
+    Path(sys.argv[2]).touch()
+    while not Path(sys.argv[3]).exists():  # the other one is building too
+        time.sleep(0.005)
+    return cache.Stored({"numbers": np.arange(200_000)}, {"names": []})
+
+print(int(cache.load("t", Path(sys.argv[1]), build).arrays["numbers"].sum()))
+"""
+
+
+def test_two_processes_that_build_at_once_do_no_harm(folder: Path, source: Path, tmp_path: Path) -> None:
+    here, there = str(tmp_path / "here"), str(tmp_path / "there")
+    both = [
+        subprocess.Popen(
+            [sys.executable, "-c", _BOTH, str(source), mine, other], stdout=subprocess.PIPE, text=True
+        )
+        for mine, other in ((here, there), (there, here))
+    ]
+    expected = str(sum(range(200_000)))
+    assert [process.communicate(timeout=60)[0].strip() for process in both] == [expected, expected]
+    assert len(list(folder.iterdir())) == 1
+    assert cache.load("t", source, Builder()).arrays["numbers"].sum() == int(expected)

@@ -1,0 +1,91 @@
+import numpy as np
+import pytest
+
+from glcb import InvalidSettings, tasks
+from glcb.tasks import Wheel
+from tests.tasks.processes import digests
+
+MADE_UP = ["linear", "sparse-linear", "wheel"]
+
+
+@pytest.mark.parametrize("name", MADE_UP)
+def test_a_stream_is_what_its_task_says(name: str) -> None:
+    task = tasks.get(name)
+    stream = task.stream(3, 2000)
+    assert task.name == name
+    assert stream.contexts.shape == (2000, task.features)
+    assert stream.rewards.shape == (2000, len(task.arms))
+    assert stream.contexts.dtype == np.float32
+    assert stream.contexts.min() == 0
+    assert stream.contexts.max() == 1
+    assert task.rewards != "binary"
+    assert (stream.rewards.min(), stream.rewards.max()) == task.rewards
+
+
+def test_two_processes_give_the_same_bytes() -> None:
+    once, again = digests(MADE_UP, salt="1"), digests(MADE_UP, salt="2")
+    assert once == again
+    assert len(set(once)) == len(MADE_UP)
+
+
+@pytest.mark.parametrize("name", MADE_UP)
+def test_seeds_differ(name: str) -> None:
+    one, other = tasks.get(name).stream(0, 50), tasks.get(name).stream(1, 50)
+    assert not np.array_equal(one.contexts, other.contexts)
+    assert not np.array_equal(one.rewards, other.rewards)
+
+
+@pytest.mark.parametrize("name", ["linear", "sparse-linear"])
+def test_rewards_are_linear_in_the_context_up_to_the_noise(name: str) -> None:
+    task = tasks.get(name)
+    stream = task.stream(0, 5000)
+    inputs = np.column_stack([stream.contexts.astype(float), np.ones(stream.steps)])
+    weights, *_ = np.linalg.lstsq(inputs, stream.rewards, rcond=None)
+    left = (stream.rewards - inputs @ weights).std(axis=0)
+    # The noise of arm j is 0.01 (j + 1) before the table is scaled, by the same factor for all arms.
+    assert np.allclose(left / left[0], np.arange(1, len(task.arms) + 1), rtol=0.1)
+    explained = 1 - left**2 / stream.rewards.var(axis=0)
+    assert (explained > 0.9).all()
+
+
+def test_sparse_arms_pay_for_three_features_each() -> None:
+    stream = tasks.get("sparse-linear").stream(5, 5000)
+    inputs = np.column_stack([stream.contexts.astype(float), np.ones(stream.steps)])
+    weights, *_ = np.linalg.lstsq(inputs, stream.rewards, rcond=None)
+    assert ((np.abs(weights[:-1]) > 0.02).sum(axis=0) == 3).all()
+
+
+@pytest.mark.parametrize("steps", [0, -1, 2.5, True])
+def test_steps_must_be_a_whole_number_of_at_least_one(steps: int) -> None:
+    with pytest.raises(InvalidSettings, match="steps must be a whole number from 1"):
+        tasks.get("wheel").stream(0, steps)
+
+
+@pytest.mark.parametrize("seed", [-1, 0.5, "0"])
+def test_seed_must_be_a_whole_number(seed: int) -> None:
+    with pytest.raises(InvalidSettings, match="seed must be a whole number from 0"):
+        tasks.get("wheel").stream(seed, 10)
+
+
+@pytest.mark.parametrize("delta", [0, 1, -0.5, float("nan")])
+def test_the_rim_must_lie_within_the_wheel(delta: float) -> None:
+    with pytest.raises(InvalidSettings, match="delta must be"):
+        Wheel(delta)
+
+
+def test_the_sketch_of_the_wheel_shows_every_arm_where_it_pays() -> None:
+    lines = Wheel().sketch().splitlines()
+    first, last = lines[0].strip(), lines[-1].strip()
+    assert first.startswith("2")
+    assert first.endswith("0")
+    assert last.startswith("3")
+    assert last.endswith("1")
+    assert "·" in lines[len(lines) // 2]
+
+
+def test_a_task_draws_nothing_that_a_policy_of_the_same_seed_draws() -> None:
+    policys = np.random.default_rng(11).random(1000)
+    stream = Wheel().stream(11, 1000)
+    angles = np.arctan2(*(stream.contexts.astype(float) * 2 - 1).T[::-1]) % (2 * np.pi) / (2 * np.pi)
+    for shift in range(-5, 6):
+        assert abs(np.corrcoef(angles, np.roll(policys, shift))[0, 1]) < 0.15
