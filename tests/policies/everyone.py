@@ -4,14 +4,13 @@ from collections.abc import Callable
 
 import numpy as np
 
-from glcb import GLCB, UCB1, EpsilonGreedy, LinTS, LinUCB, Policy, Uniform
+from glcb import Policy
 from glcb._types import Rewards
+from glcb.policies import registry
 
 Maker = Callable[..., Policy]
 
-POLICIES: dict[str, type[Policy]] = {
-    policy.__name__: policy for policy in (GLCB, Uniform, EpsilonGreedy, UCB1, LinUCB, LinTS)
-}
+POLICIES = {name: registry.get(name).make for name in registry.names()}
 KINDS: dict[str, Rewards] = {"binary": "binary", "bounded": (-1.0, 3.0)}
 ARMS = ("red", "green", "blue", "grey")
 FEATURES = 3

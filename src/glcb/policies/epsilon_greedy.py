@@ -9,8 +9,10 @@ from glcb import _checks
 from glcb._types import Arm, Float32
 from glcb.policies.base import Common, Estimates
 from glcb.policies.means import MeanPolicy
+from glcb.policies.registry import register
 
 
+@register("epsilon-greedy", source="folklore")
 class EpsilonGreedy(MeanPolicy):
     """Plays the arm with the best mean, and with probability ``epsilon`` any arm."""
 

@@ -17,6 +17,7 @@ from glcb._types import Arm, Float32, Float64, Rewards
 from glcb.explore import Counts, bonus
 from glcb.gln import Bank, Gates
 from glcb.policies.base import Estimates, Policy
+from glcb.policies.registry import register
 from glcb.policies.settings import PAPER_BINARY, PAPER_BOUNDED, SettingChanges, Settings
 from glcb.values import Bernoulli, Tree, ValueModel
 
@@ -30,6 +31,7 @@ class RewardDistribution(NamedTuple):
     """The probability of each outcome, one row per arm."""
 
 
+@register("glcb", source="Sezener, Hutter, Budden, Wang, Veness 2020")
 class GLCB(Policy):
     """The bandit of the paper, with its hyper-parameters unless others are named.
 

@@ -9,8 +9,10 @@ from glcb import _checks
 from glcb._types import Arm, Float32
 from glcb.policies.base import Estimates
 from glcb.policies.linear import Linear, LinearPolicy
+from glcb.policies.registry import register
 
 
+@register("lints", source="Agrawal, Goyal 2013")
 class LinTS(LinearPolicy):
     """Draws each arm's weights from N(A⁻¹b, ``spread``² A⁻¹) and plays the arm that looks best.
 

@@ -9,8 +9,10 @@ from glcb import _checks
 from glcb._types import Arm, Float32
 from glcb.policies.base import Estimates
 from glcb.policies.linear import Linear, LinearPolicy
+from glcb.policies.registry import register
 
 
+@register("linucb", source="Li, Chu, Langford, Schapire 2010")
 class LinUCB(LinearPolicy):
     """Linear value plus ``alpha`` · √(z'A⁻¹z), scaled to the range of the rewards."""
 

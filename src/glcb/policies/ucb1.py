@@ -6,8 +6,10 @@ from glcb._types import Float32
 from glcb.explore import bonus
 from glcb.policies.base import Estimates
 from glcb.policies.means import MeanPolicy
+from glcb.policies.registry import register
 
 
+@register("ucb1", source="Auer, Cesa-Bianchi, Fischer 2002")
 class UCB1(MeanPolicy):
     """Mean reward plus √(2 ln t / n), scaled to the range of the rewards."""
 

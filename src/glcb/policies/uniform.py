@@ -4,8 +4,10 @@ import numpy as np
 
 from glcb._types import Float32
 from glcb.policies.base import Estimates, Policy
+from glcb.policies.registry import register
 
 
+@register("uniform", source="folklore")
 class Uniform(Policy):
     """Plays at random and learns nothing."""
 

@@ -1,0 +1,43 @@
+"""Thompson sampling from linear regressions with unknown noise (Riquelme, Tucker, Snoek 2018)."""
+
+from collections.abc import Sequence
+from typing import Unpack
+
+import numpy as np
+
+from glcb import _checks
+from glcb._state import State
+from glcb._types import Arm, Float32, Float64
+from glcb.policies.base import Common, Estimates, Policy
+from glcb.policies.normal_inverse_gamma import NormalInverseGamma
+from glcb.policies.registry import register
+from glcb.policies.round_robin import favour_turn
+
+
+@register("linfullpost", source="Riquelme, Tucker, Snoek 2018")
+class LinFullPost(Policy):
+    """Draws each arm's noise and weights from their full posterior and plays the arm that looks best.
+
+    The posterior is that of all data, but it is kept by rank-one updates and no data is stored.
+    """
+
+    def __init__(self, arms: int | Sequence[Arm], features: int, **common: Unpack[Common]) -> None:
+        super().__init__(arms, features, **common)
+        count, width = len(self.arms), self.features + 1
+        _checks.memory(8 * count * width * width, "One matrix per arm")
+        self._posterior = NormalInverseGamma(count, width)
+
+    def _estimate(self, x: Float32) -> Estimates:
+        means, widths = self._posterior.means_and_widths(_with_intercept(x))
+        bonuses = self._posterior.draw(means, widths, self._rng) - means
+        return Estimates(means, favour_turn(bonuses, self.steps), 1 / widths)
+
+    def _learn(self, x: Float32, arm: int, reward: float) -> None:
+        self._posterior.learn(_with_intercept(x), arm, reward)
+
+    def _state(self) -> State:
+        return self._posterior.state()
+
+
+def _with_intercept(x: Float32) -> Float64:
+    return np.append(x.astype(np.float64), 1.0)

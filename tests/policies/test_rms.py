@@ -1,0 +1,61 @@
+"""RMS, and with it what all neural policies share."""
+
+import numpy as np
+
+from glcb.policies import network
+from glcb.policies.rms import RMS
+from tests.policies.everyone import trained
+
+
+def test_starts_with_the_library_s_weights() -> None:
+    weights = RMS(4, 30)._networks[0].weights
+    assert {name: array.shape for name, array in weights.items()} == network.shapes(30, 4)
+    for name in ("inner", "outer"):
+        assert 0.27 < np.abs(weights[name]).max() <= 0.3
+        assert abs(weights[name].mean()) < 0.05
+    assert not weights["inner_bias"].any()
+    assert not weights["outer_bias"].any()
+
+
+def test_every_arm_has_two_turns_whatever_the_network_says() -> None:
+    policy = RMS(3, 2)
+    chosen = []
+    for _ in range(6):
+        chosen.append(policy.decide([0.1, 0.7]).arm)
+        policy.learn([0.1, 0.7], chosen[-1], 1)
+    assert chosen == [0, 1, 2, 0, 1, 2]
+
+
+def test_trains_after_every_fiftieth_step_only() -> None:
+    policy = RMS(2, 2)
+    changes = []
+    for step in range(1, 151):
+        before = policy._networks[0].weights
+        policy.learn([0.5, step / 200], step % 2, step % 2)
+        if policy._networks[0].weights is not before:
+            changes.append(step)
+    assert changes == [50, 100, 150]
+
+
+def test_is_greedy_on_the_forward_pass_by_hand() -> None:
+    policy = trained(RMS(3, 2, seed=4), 60)
+    assert isinstance(policy, RMS)
+    w = {name: array.astype(np.float64) for name, array in policy._networks[0].weights.items()}
+    x = np.array([0.2, 0.8])
+    by_hand = np.maximum(x @ w["inner"] + w["inner_bias"], 0) @ w["outer"] + w["outer_bias"]
+    decision = policy.decide(x)
+    np.testing.assert_allclose(decision.values, by_hand, rtol=1e-4, atol=1e-5)
+    assert not decision.bonuses.any()
+    assert decision.arm == by_hand.argmax()
+
+
+def test_learns_which_arm_belongs_to_which_context() -> None:
+    policy, rng = RMS(2, 2, seed=1), np.random.default_rng(0)
+    hits = 0
+    for step in range(1000):
+        x = rng.random(2)
+        arm = policy.decide(x).arm
+        reward = int(arm == (x[0] > 0.5))
+        policy.learn(x, arm, reward)
+        hits += reward if step >= 500 else 0
+    assert hits > 450
