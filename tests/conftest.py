@@ -7,10 +7,13 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from tests.bench.browser import chromium
+
 settings.register_profile("glcb", deadline=None, print_blob=True)
 settings.load_profile("glcb")
 
 NEEDS: dict[str, Callable[[], bool]] = {
+    "browser": lambda: chromium() is not None,
     "data": lambda: Path(os.environ.get("GLCB_DATA_DIR", "/nonexistent")).is_dir(),
 }
 """Markers of tests that need something which not every machine has, and how to find out."""

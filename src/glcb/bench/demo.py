@@ -45,7 +45,13 @@ def table(games: list[Game]) -> Table:
         mean, error = mean_and_error([game.played.total for game in own])
         share = np.mean([game.played.total / game.optimum for game in own])
         speed = 1e6 * np.median(np.concatenate([game.played.decide_seconds for game in own]))
-        result.add_row(player, f"{mean:,.0f} ± {error:,.0f}", f"{share:.1%}", f"{speed:.0f}", str(len(own)))
+        result.add_row(
+            player,
+            f"{mean:,.0f}" + (f" ± {error:,.0f}" if error is not None else ""),
+            f"{share:.1%}",
+            f"{speed:.0f}",
+            str(len(own)),
+        )
     return result
 
 

@@ -1,9 +1,11 @@
 """The one place that touches matplotlib, an optional part."""
 
-from collections.abc import Iterator
+import io
+import re
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from glcb._errors import MissingExtra
 
@@ -12,8 +14,10 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def figure(path: Path, *, width: float, height: float, columns: int = 1) -> Iterator[tuple["Axes", ...]]:
-    """Give axes to draw on, side by side, and save them to ``path`` at the end."""
+def figure(
+    path: Path, *, width: float, height: float, columns: int = 1, rows: int = 1
+) -> Iterator[tuple["Axes", ...]]:
+    """Give axes to draw on, row by row, and save them to ``path`` at the end."""
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
@@ -23,9 +27,66 @@ def figure(path: Path, *, width: float, height: float, columns: int = 1) -> Iter
     # A figure without pyplot: no window system is asked for and no global state is left behind.
     drawing = Figure(figsize=(width, height), layout="constrained")
     FigureCanvasAgg(drawing)
-    axes = tuple(drawing.subplots(1, columns, squeeze=False)[0])
+    axes = tuple(drawing.subplots(rows, columns, squeeze=False).ravel())
     for ax in axes:
         ax.spines[["top", "right"]].set_visible(False)
         ax.grid(alpha=0.3)
     yield axes
     drawing.savefig(path, dpi=144)
+
+
+# Stands for "the colour of the text around"; nobody would choose it for anything else.
+_INK = "#010203"
+
+_VECTOR_STYLE: Any = {
+    **dict.fromkeys(
+        ("text.color", "axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color", "grid.color"), _INK
+    ),
+    "font.size": 8.0,
+    "axes.linewidth": 0.6,
+    "xtick.major.width": 0.6,
+    "ytick.major.width": 0.6,
+    "text.parse_math": False,  # a name with dollar signs is a name
+    "svg.fonttype": "none",  # text stays text: small, searchable, in the font of the page
+}
+
+
+def vector(
+    draw: Callable[["Axes"], None],
+    name: str,
+    *,
+    width: float,
+    height: float,
+    margins: tuple[float, float, float, float],
+) -> str:
+    """Return what ``draw`` draws, as an SVG element that takes colour and font of text from its surroundings.
+
+    Pictures on one page need different names. Sizes are in points; margins are left, right, bottom, top.
+    """
+    try:
+        from matplotlib import rc_context
+        from matplotlib.backends.backend_svg import FigureCanvasSVG
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise MissingExtra("pictures need matplotlib: pip install 'glcb[report]'") from error
+
+    left, right, bottom, top = margins
+    text = io.StringIO()
+    with rc_context({**_VECTOR_STYLE, "svg.hashsalt": name}):
+        drawing = Figure(figsize=(width / 72, height / 72))
+        FigureCanvasSVG(drawing)
+        box = (left / width, bottom / height, 1 - (left + right) / width, 1 - (bottom + top) / height)
+        axes = drawing.add_axes(box)
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.grid(alpha=0.15, linewidth=0.6)
+        draw(axes)
+        nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
+        drawing.savefig(text, format="svg", transparent=True, metadata=nothing)
+    return _embeddable(text.getvalue())
+
+
+def _embeddable(svg: str) -> str:
+    """Return the bare element, without what its surroundings give and without names that pictures share."""
+    element = svg[svg.index("<svg") :].replace(_INK, "currentColor")
+    element = re.sub(r"font-family: [^;\"]*;?", "", element)
+    return re.sub(r' id="[^"]*_[0-9]+"', "", element)

@@ -2,15 +2,51 @@
 
 import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 
-def mean_and_error(totals: Sequence[float]) -> tuple[float, float]:
-    """Return the mean and its standard error; one number alone has no error to speak of (NaN).
+def mean_and_error(totals: Sequence[float]) -> tuple[float, float | None]:
+    """Return the mean and its standard error; one number alone has none.
 
     >>> mean_and_error([1.0, 2.0, 3.0])
     (2.0, 0.5773502691896258)
     """
-    error = float(np.std(totals, ddof=1) / math.sqrt(len(totals))) if len(totals) > 1 else math.nan
+    error = float(np.std(totals, ddof=1) / math.sqrt(len(totals))) if len(totals) > 1 else None
     return float(np.mean(totals)), error
+
+
+LEVEL = 0.95
+RESAMPLES = 10_000
+_BOOTSTRAP_SEED = 0
+
+
+class Interval(NamedTuple):
+    """A bootstrap interval."""
+
+    low: float
+    high: float
+
+    @property
+    def excludes_zero(self) -> bool:
+        """Whether the whole interval lies on one side of 0."""
+        return self.low > 0 or self.high < 0
+
+
+def paired_bootstrap(differences: Sequence[float]) -> Interval | None:
+    """Return the percentile interval of the mean of paired differences; one pair alone has none.
+
+    Pairs are drawn with replacement. The level, the number of resamples and the seed are fixed: the same
+    differences give the same interval.
+
+    >>> paired_bootstrap([2.0, 2.0, 2.0])
+    Interval(low=2.0, high=2.0)
+    """
+    given = np.asarray(differences, np.float64)
+    if given.size < 2:
+        return None
+    rng = np.random.default_rng(_BOOTSTRAP_SEED)
+    means = given[rng.integers(given.size, size=(RESAMPLES, given.size))].mean(axis=1)
+    low, high = np.quantile(means, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    return Interval(float(low), float(high))

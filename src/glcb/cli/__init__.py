@@ -9,7 +9,7 @@ from rich.text import Text
 
 from glcb._errors import GlcbError
 from glcb._version import __version__
-from glcb.cli import demo
+from glcb.cli import bench, data, demo, policies, report, study, tasks
 
 app = typer.Typer(
     help="Contextual bandits that learn online.",
@@ -18,6 +18,12 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command()(demo.demo)
+app.command()(policies.policies)
+app.command()(bench.bench)
+app.command()(report.report)
+app.command()(study.study)
+app.add_typer(data.app, name="data")
+app.add_typer(tasks.app, name="tasks")
 
 
 def _print_version(wanted: bool) -> None:

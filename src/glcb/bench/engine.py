@@ -1,0 +1,96 @@
+"""Where runs are carried out. Today that is this machine; another engine needs only ``run``."""
+
+import multiprocessing
+import os
+import signal
+from collections import deque
+from collections.abc import Generator, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from dataclasses import asdict
+from typing import Protocol
+
+from glcb.bench.run import Failure, Record, Run, execute
+
+# Every process computes with one thread: runs are parallel, not what is inside them.
+_ONE_THREAD = {
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+    "NUMBA_NUM_THREADS": "1",
+    "NPROC": "1",  # XLA sizes its pool of threads by this
+    "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false",
+    "JAX_PLATFORMS": "cpu",
+}
+
+
+class Engine(Protocol):
+    """Carries out runs."""
+
+    def run(self, runs: Sequence[Run]) -> Iterator[Record | Failure]:
+        """Yield what came of each run, in the order in which they finish."""
+
+
+class LocalEngine:
+    """Spawned processes on this machine."""
+
+    def __init__(self, jobs: int) -> None:
+        self.jobs = jobs
+
+    def run(self, runs: Sequence[Run]) -> Iterator[Record | Failure]:
+        """Yield what came of each run, in the order in which they finish."""
+        waiting = deque(runs)
+        while waiting:
+            # A process that dies takes the runs of its neighbours with it. Those try again, each on its
+            # own: the one that dies again is to blame.
+            for run in (yield from _drain(waiting, self.jobs)):
+                if (yield from _drain(deque([run]), 1)):
+                    yield Failure(**asdict(run), error="the process that carried it out died: out of memory?")
+
+
+def _drain(waiting: deque[Run], jobs: int) -> Generator[Record | Failure, None, list[Run]]:
+    """Carry out what is waiting, until all is done or a process dies; return what was lost with it."""
+    pending: dict[Future[Record | Failure], Run] = {}
+    with _one_thread_each(), _pool(jobs) as pool:
+        while waiting or pending:
+            # Only as many as there are processes: an interrupted pool has nothing else to throw away.
+            while waiting and len(pending) < jobs:
+                run = waiting.popleft()
+                pending[pool.submit(execute, run)] = run
+            for future in wait(pending, return_when=FIRST_COMPLETED).done:
+                try:
+                    yield future.result()
+                except BrokenProcessPool:
+                    return list(pending.values())
+                del pending[future]
+    return []
+
+
+@contextmanager
+def _pool(jobs: int) -> Iterator[ProcessPoolExecutor]:
+    spawn = multiprocessing.get_context("spawn")
+    pool = ProcessPoolExecutor(jobs, mp_context=spawn, initializer=_ignore_interrupt)
+    try:
+        yield pool
+    finally:
+        # Whoever interrupts does not want to wait for runs that may take minutes.
+        for process in list((pool._processes or {}).values()):
+            process.terminate()
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _ignore_interrupt() -> None:
+    """Leave Ctrl-C to the process that started us."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+@contextmanager
+def _one_thread_each() -> Iterator[None]:
+    before = dict(os.environ)
+    os.environ.update(_ONE_THREAD)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)

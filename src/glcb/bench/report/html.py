@@ -1,0 +1,100 @@
+"""The report as one HTML page: no network, no script, pictures inside."""
+
+import re
+from html import escape
+from importlib.resources import files
+from string import Template
+
+from glcb.bench.report.document import (
+    Block,
+    Cell,
+    Document,
+    Gallery,
+    Group,
+    Listing,
+    Picture,
+    Row,
+    Section,
+    Table,
+)
+
+
+def render(document: Document) -> str:
+    """Return the page."""
+    facts = "".join(
+        f"<div><dd>{escape(fact.value)}</dd><dt>{escape(fact.label)}</dt></div>" for fact in document.facts
+    )
+    links = "".join(
+        f'<a href="#{escape(section.name)}">{escape(section.title)}</a>' for section in document.sections
+    )
+    return Template(_resource("page.html")).substitute(
+        title=escape(document.title),
+        lead=escape(document.lead),
+        facts=facts,
+        links=links,
+        sections="\n".join(map(_section, document.sections)),
+        style=_resource("style.css"),
+    )
+
+
+def _resource(name: str) -> str:
+    return files("glcb.bench.report").joinpath(name).read_text(encoding="utf-8")
+
+
+def _section(section: Section) -> str:
+    blocks = "\n".join(map(_block, section.blocks))
+    return f'<section id="{escape(section.name)}">\n<h2>{escape(section.title)}</h2>\n{blocks}\n</section>'
+
+
+def _block(block: Block) -> str:
+    match block:
+        case str():
+            return f"<p>{escape(block)}</p>"
+        case Table():
+            return _table(block)
+        case Gallery():
+            title = f"<h3>{escape(block.title)}</h3>" if block.title else ""
+            return f'{title}<div class="gallery">{"".join(map(_picture, block.pictures))}</div>'
+        case Listing():
+            return "<ul>" + "".join(f"<li>{escape(item)}</li>" for item in block.items) + "</ul>"
+
+
+def _table(table: Table) -> str:
+    headings = "".join(f'<th scope="col">{escape(heading)}</th>' for heading in table.columns)
+    groups = "".join(_group(group, len(table.columns)) for group in table.groups)
+    kind = "words" if table.words else "numbers"
+    # The box scrolls, not the page; a keyboard must be able to reach it.
+    return (
+        f'<p class="caption">{escape(table.caption)}</p>'
+        f'<div class="box" tabindex="0" role="region" aria-label="{escape(table.caption)}">'
+        f'<table class="{kind}"><thead><tr>{headings}</tr></thead>{groups}</table></div>'
+    )
+
+
+def _group(group: Group, width: int) -> str:
+    title = f'<th scope="rowgroup" colspan="{width}"><span>{escape(group.title)}</span></th>'
+    head = f'<tr class="group">{title}</tr>' if group.title else ""
+    return f"<tbody>{head}{''.join(map(_row, group.rows))}</tbody>"
+
+
+def _row(row: Row) -> str:
+    return f'<tr><th scope="row">{_inside(row.heading)}</th>{"".join(map(_cell, row.cells))}</tr>'
+
+
+def _cell(cell: Cell) -> str:
+    if not cell.text:
+        return '<td class="missing">–</td>'
+    kind = ' class="best"' if cell.best else ' class="doubtful"' if cell.doubtful else ""
+    return f"<td{kind}>{_inside(cell)}</td>"
+
+
+def _inside(cell: Cell) -> str:
+    text = f"<strong>{escape(cell.text)}</strong>" if cell.best else escape(cell.text)
+    return text + "".join(f"<small>{escape(note)}</small>" for note in cell.notes)
+
+
+def _picture(picture: Picture) -> str:
+    # Without a size of its own the picture takes the width that there is.
+    svg = re.sub(r'(<svg[^>]*?) width="[^"]*" height="[^"]*"', r'\1 role="img"', picture.svg, count=1)
+    svg = svg.replace("<svg", f'<svg aria-label="{escape(picture.title)}"', 1)
+    return f"<figure>{svg}</figure>"

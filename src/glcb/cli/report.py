@@ -1,0 +1,21 @@
+"""``glcb report``: a folder of results, made readable."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def report(
+    folder: Annotated[Path, typer.Argument(help="Folder of the results, as `glcb bench --out` made it.")],
+    out: Annotated[Path | None, typer.Option(help="Where to write. Default: the same folder.")] = None,
+    reference: Annotated[
+        str | None,
+        typer.Option(help="The policy that others are compared with. Default: the one that ranks best."),
+    ] = None,
+) -> None:
+    """Write report.html and report.md: tables and pictures of a folder of results."""
+    from glcb.bench.report import write
+
+    for path in write(folder, out, reference):
+        typer.echo(path)

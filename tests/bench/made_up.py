@@ -1,0 +1,48 @@
+"""Records that nobody ran, for tests of what is made of records."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from glcb.bench.results import writing
+from glcb.bench.run import Record
+
+
+def record(
+    policy: str = "glcb",
+    task: str = "wheel",
+    seed: int = 0,
+    total: float = 100.0,
+    *,
+    optimum: float = 200.0,
+    played: int = 5000,
+    blocks: int = 20,
+    **changes: Any,
+) -> Record:
+    """Return a record whose rewards came evenly, changed as asked for."""
+    made: dict[str, Any] = {
+        "task": task,
+        "policy": policy,
+        "seed": seed,
+        "steps": 5000,
+        "settings": {},
+        "version": 1,
+        "played": played,
+        "total": total,
+        "optimum": optimum,
+        "rewards": [total / blocks] * blocks,
+        "best": [optimum / blocks] * blocks,
+        "decide_us": [50.0 + block for block in range(blocks)],
+        "learn_us": [20.0] * blocks,
+        "seconds": 1.5,
+        "environment": "python 3.x, a machine",
+    }
+    return Record(**made | changes)
+
+
+def folder(path: Path, records: Iterable[Record]) -> Path:
+    """Write the records to ``path`` as the runner does; return it."""
+    with writing(path) as results:
+        for one in records:
+            results.append(one)
+    return path

@@ -1,0 +1,136 @@
+"""The runner: parallel, interruptible at any moment, honest about what failed."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from glcb.bench.engine import LocalEngine
+from glcb.bench.experiment import PRESETS, Experiment, carry_out, without_missing_data
+from glcb.bench.results import FILE, Results
+from glcb.bench.run import Failure, Record, Run, execute
+
+ARGUMENTS = ["--tasks", "wheel,linear", "--policies", "uniform,linucb", "--seeds", "3", "--steps", "400"]
+
+
+def bench(folder: Path, *more: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "glcb", "bench", *ARGUMENTS, "--out", str(folder), "--jobs", "2", *more]
+    return subprocess.Popen(
+        command, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
+    )
+
+
+def outcomes(folder: Path) -> dict[str, tuple[float, list[float]]]:
+    """Return what does not depend on the clock."""
+    return {record.key: (record.total, record.rewards) for record in Results(folder).records}
+
+
+def wait_for_records(folder: Path, count: int) -> None:
+    for _ in range(600):
+        if (folder / FILE).exists() and (folder / FILE).read_text().count("\n") > count:
+            return
+        time.sleep(0.05)
+    pytest.fail("no record appeared")
+
+
+def test_killed_and_started_again_gives_what_an_undisturbed_run_gives(tmp_path: Path) -> None:
+    with bench(tmp_path / "calm") as calm:
+        assert calm.wait(120) == 0
+    for count in (1, 3):  # twice, at different moments: with kill -9, processes and all
+        with bench(tmp_path / "killed") as process:
+            wait_for_records(tmp_path / "killed", count)
+            os.killpg(process.pid, signal.SIGKILL)
+    before = len(Results(tmp_path / "killed").records)
+    assert 0 < before < 12
+    with bench(tmp_path / "killed") as process:
+        assert process.wait(120) == 0
+    records = Results(tmp_path / "killed").records
+    assert max(Counter(record.key for record in records).values()) == 1
+    assert outcomes(tmp_path / "killed") == outcomes(tmp_path / "calm")
+    assert len(records) == 12
+
+
+def test_interrupted_politely_it_stops_at_once_and_goes_on_later(tmp_path: Path) -> None:
+    with bench(tmp_path, "--seeds", "50") as process:
+        wait_for_records(tmp_path, 2)
+        os.killpg(process.pid, signal.SIGINT)
+        assert process.wait(20) == 130
+        assert process.stderr is not None
+        assert "Traceback" not in process.stderr.read()
+    assert 0 < len(Results(tmp_path).records) < 200
+
+
+def test_json_is_all_there_is_on_standard_output(tmp_path: Path) -> None:
+    with bench(tmp_path, "--json") as process:
+        output, _ = process.communicate(timeout=120)
+    rows = json.loads(output)
+    assert [(row["task"], row["policy"], row["seeds"], row["steps"]) for row in rows] == [
+        (task, policy, 3, 400) for task in ("wheel", "linear") for policy in ("uniform", "linucb")
+    ]
+    assert set(rows[0]) == {
+        "task",
+        "policy",
+        "seeds",
+        "steps",
+        "mean",
+        "sem",
+        "optimum",
+        "us_decide",
+        "us_learn",
+    }
+    assert all(0 < row["mean"] < row["optimum"] and row["sem"] > 0 for row in rows)
+
+
+def test_a_run_that_fails_is_recorded_and_the_rest_goes_on(tmp_path: Path) -> None:
+    runs = [
+        Run("wheel", "uniform", 0, 50),
+        Run("wheel", "epsilon-greedy", 0, 50, {"epsilon": 7}),
+        Run("wheel", "uniform", 1, 50),
+    ]
+    came = [outcome for *_, outcome in carry_out(runs, tmp_path, LocalEngine(2)) if outcome is not None]
+    assert [type(outcome) for outcome in came].count(Failure) == 1
+    assert len(Results(tmp_path).records) == 2
+    again = list(carry_out(runs, tmp_path, LocalEngine(1)))
+    assert again[0][:2] == (2, 3)
+    assert isinstance(again[-1][2], Failure)
+
+
+def _die(run: Run) -> Record | Failure:
+    if run.seed == 3:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return execute(run)
+
+
+def test_a_process_that_dies_takes_only_its_own_run_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("glcb.bench.engine.execute", _die)
+    came = list(LocalEngine(2).run([Run("wheel", "uniform", seed, 50) for seed in range(6)]))
+    assert sorted(outcome.seed for outcome in came) == list(range(6))
+    (failure,) = (outcome for outcome in came if isinstance(outcome, Failure))
+    assert failure.seed == 3
+    assert "died" in failure.error
+
+
+def test_presets_name_what_exists_and_leave_out_what_has_no_data(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GLCB_DATA_DIR", str(tmp_path))
+    present, absent = without_missing_data(PRESETS["paper"])
+    assert present.tasks == ("wheel",)
+    assert len(absent) == 6
+    assert without_missing_data(PRESETS["quick"]) == (PRESETS["quick"], [])
+    assert len(PRESETS["paper"].policies) == 10
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"tasks": ("chess",)}, {"policies": ("psychic",)}, {"seeds": 0}, {"steps": 0}]
+)
+def test_nonsense_is_refused(wrong: dict[str, object]) -> None:
+    arguments = {"tasks": ("wheel",), "policies": ("uniform",), "seeds": 1, "steps": 1} | wrong
+    with pytest.raises(ValueError, match=r"no task|no policy|seeds|steps"):
+        Experiment(**arguments)  # type: ignore[arg-type]

@@ -1,0 +1,96 @@
+"""The file of results: nothing lost, nothing twice, nothing torn."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from glcb import ResultsError
+from glcb.bench.results import FAILURES, FILE, Results, writing
+from glcb.bench.run import Failure, Record, Run, execute
+
+
+@pytest.fixture(scope="module")
+def record() -> Record:
+    record = execute(Run("wheel", "uniform", 0, 40))
+    assert isinstance(record, Record)
+    return record
+
+
+def test_a_record_is_compact_and_comes_back_as_it_was(record: Record, tmp_path: Path) -> None:
+    other = replace(record, seed=1, environment="elsewhere")
+    with writing(tmp_path) as results:
+        results.append(record)
+        results.append(other)
+    assert Results(tmp_path).records == [record, other]
+    longest = max(len(line) for line in (tmp_path / FILE).read_text().splitlines())
+    assert longest < 900
+
+
+def test_a_run_is_its_records_key(record: Record) -> None:
+    assert record.key == Run("wheel", "uniform", 0, 40).key
+    keys = {
+        Run("wheel", "uniform", 0, 40).key,
+        Run("wheel", "uniform", 1, 40).key,
+        Run("wheel", "uniform", 0, 41).key,
+        Run("wheel", "epsilon-greedy", 0, 40).key,
+        Run("linear", "uniform", 0, 40).key,
+        Run("wheel", "uniform", 0, 40, {"epsilon": 0.1}).key,
+    }
+    assert len(keys) == 6
+
+
+def test_every_torn_end_is_cut_off_and_nothing_else(record: Record, tmp_path: Path) -> None:
+    with writing(tmp_path) as results:
+        results.append(record)
+        results.append(replace(record, seed=1))
+    whole = (tmp_path / FILE).read_bytes()
+    first_two = whole[: whole.rindex(b"\n", 0, -1) + 1]
+    for length in range(len(first_two), len(whole)):
+        (tmp_path / FILE).write_bytes(whole[:length])
+        assert Results(tmp_path).records == [record]
+        with writing(tmp_path) as results:
+            results.append(replace(record, seed=1))
+        assert (tmp_path / FILE).read_bytes() == whole
+
+
+def test_a_damaged_line_is_an_error_that_names_it(record: Record, tmp_path: Path) -> None:
+    with writing(tmp_path) as results:
+        results.append(record)
+    path = tmp_path / FILE
+    for damage in (b"{]\n", b"[1]\n", b'{"task":"wheel"}\n', b"\xff\n"):
+        whole = path.read_bytes()
+        path.write_bytes(whole + damage + whole.splitlines(keepends=True)[-1])
+        with pytest.raises(ResultsError, match="line 3"):
+            Results(tmp_path)
+        path.write_bytes(whole)
+
+
+def test_only_one_process_writes(tmp_path: Path) -> None:
+    with (
+        writing(tmp_path),
+        pytest.raises(ResultsError, match="another process"),
+        writing(tmp_path),
+    ):
+        pass
+    with writing(tmp_path):
+        pass
+
+
+def test_failures_are_kept_apart(tmp_path: Path) -> None:
+    failure = execute(Run("wheel", "epsilon-greedy", 0, 40, {"epsilon": 7}))
+    assert isinstance(failure, Failure)
+    assert "epsilon must be" in failure.error
+    with writing(tmp_path) as results:
+        results.append(failure)
+    assert Results(tmp_path).records == []
+    assert "epsilon must be" in (tmp_path / FAILURES).read_text()
+
+
+def test_blocks_add_up(record: Record) -> None:
+    assert len(record.rewards) == 20
+    assert sum(record.rewards) == pytest.approx(record.total, abs=0.2)
+    assert sum(record.best) == pytest.approx(record.optimum, abs=0.2)
+    short = execute(Run("wheel", "uniform", 0, 7))
+    assert isinstance(short, Record)
+    assert len(short.rewards) == 7
