@@ -145,7 +145,7 @@ def _arrays(body: memoryview, position: int, listed: list[Any]) -> Iterator[tupl
 
 
 def _little_endian(array: np.ndarray) -> np.ndarray:
-    return np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
+    return np.asarray(array, array.dtype.newbyteorder("<"), order="C")
 
 
 def _aligned(position: int) -> int:

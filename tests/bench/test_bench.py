@@ -39,13 +39,30 @@ def wait_for_records(folder: Path, count: int) -> None:
     pytest.fail("no record appeared")
 
 
+def children(pid: int) -> list[int]:
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def wait_for_the_end_of(processes: list[int]) -> None:
+    """Processes whose parent was killed must not linger."""
+    for _ in range(200):
+        if not any(Path(f"/proc/{pid}").exists() for pid in processes):
+            return
+        time.sleep(0.05)
+    pytest.fail("the workers outlived the process that started them")
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="looks into /proc")
 def test_killed_and_started_again_gives_what_an_undisturbed_run_gives(tmp_path: Path) -> None:
     with bench(tmp_path / "calm") as calm:
         assert calm.wait(120) == 0
-    for count in (1, 3):  # twice, at different moments: with kill -9, processes and all
+    for count in (1, 3):  # twice, at different moments
         with bench(tmp_path / "killed") as process:
             wait_for_records(tmp_path / "killed", count)
-            os.killpg(process.pid, signal.SIGKILL)
+            workers = children(process.pid)
+            assert len(workers) >= 2
+            os.kill(process.pid, signal.SIGKILL)
+        wait_for_the_end_of(workers)
     before = len(Results(tmp_path / "killed").records)
     assert 0 < before < 12
     with bench(tmp_path / "killed") as process:

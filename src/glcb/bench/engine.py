@@ -3,12 +3,14 @@
 import multiprocessing
 import os
 import signal
+import threading
 from collections import deque
 from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import asdict
+from multiprocessing import connection
 from typing import Protocol
 
 from glcb.bench.run import Failure, Record, Run, execute
@@ -70,7 +72,7 @@ def _drain(waiting: deque[Run], jobs: int) -> Generator[Record | Failure, None, 
 @contextmanager
 def _pool(jobs: int) -> Iterator[ProcessPoolExecutor]:
     spawn = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(jobs, mp_context=spawn, initializer=_ignore_interrupt)
+    pool = ProcessPoolExecutor(jobs, mp_context=spawn, initializer=_depend_on_parent)
     try:
         yield pool
     finally:
@@ -80,9 +82,17 @@ def _pool(jobs: int) -> Iterator[ProcessPoolExecutor]:
         pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _ignore_interrupt() -> None:
-    """Leave Ctrl-C to the process that started us."""
+def _depend_on_parent() -> None:
+    """Leave Ctrl-C to the process that started us, and end when it ends, however that comes about."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+
+    def watch() -> None:
+        connection.wait([parent.sentinel])
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 @contextmanager
