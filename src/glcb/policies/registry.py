@@ -1,18 +1,15 @@
-"""Looking up policies by name. A policy registers itself in its own file; adding one means adding a file.
+"""The policies by their names.
 
 Every file of this room can be imported without the optional extras: those are needed to make a policy, not
 to know of it.
 """
 
 import inspect
-import pkgutil
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
-from importlib import import_module
 from typing import TypeVar
 
-from glcb._errors import InvalidSettings
+from glcb._registry import Registry
 from glcb.policies.base import Policy
 
 Registered = TypeVar("Registered", bound=type[Policy])
@@ -38,14 +35,14 @@ class Entry:
         return " ".join(first.replace("``", "").split())
 
 
-_entries: dict[str, Entry] = {}
+_entries: Registry[Entry] = Registry("policy", "policies", "glcb.policies")
 
 
 def register(name: str, *, source: str, version: int = 1) -> Callable[[Registered], Registered]:
     """Make a class known by ``name``."""
 
     def remember(policy: Registered) -> Registered:
-        _entries[name] = Entry(name, policy, source, version)
+        _entries.add(name, Entry(name, policy, source, version))
         return policy
 
     return remember
@@ -53,21 +50,9 @@ def register(name: str, *, source: str, version: int = 1) -> Callable[[Registere
 
 def names() -> list[str]:
     """Return the names of all policies."""
-    _import_all()
-    return sorted(_entries)
+    return _entries.names()
 
 
 def get(name: str) -> Entry:
     """Return the policy called ``name``."""
-    _import_all()
-    if name not in _entries:
-        raise InvalidSettings(f"there is no policy {name!r}; the policies are {', '.join(names())}")
-    return _entries[name]
-
-
-@cache
-def _import_all() -> None:
-    """Import every file of this room, so that every policy has registered itself."""
-    room = import_module("glcb.policies")
-    for module in pkgutil.iter_modules(room.__path__, "glcb.policies."):
-        import_module(module.name)
+    return _entries.get(name)
