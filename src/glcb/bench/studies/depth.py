@@ -1,0 +1,258 @@
+"""Two claims that the paper makes in passing.
+
+A tree deeper than 3 brings no gain. And GLCB compares better with others on the financial task if rewards
+are made 0 or 1: the best arm pays 1, all others 0.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+from rich.table import Table
+
+from glcb._errors import GlcbError
+from glcb.bench.engine import LocalEngine
+from glcb.bench.experiment import Experiment, carry_out, without_missing_data
+from glcb.bench.plots import figure
+from glcb.bench.ranks import ranks
+from glcb.bench.results import Results
+from glcb.bench.run import Failure, Record, Run
+from glcb.bench.statistics import mean_and_error, paired_bootstrap
+from glcb.bench.studies.base import Findings, Study, Workplace, spread
+from glcb.bench.studies.registry import register
+from glcb.policies.settings import PAPER_BINARY, PAPER_BOUNDED
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+DEPTHS = (1, 2, 3, 4, 5)
+PAPER_DEPTH = PAPER_BOUNDED.tree_depth
+DEPTH_TASKS = ("wheel", "linear", "financial", "jester")
+GLCB = "glcb-paper"
+POLICIES = (GLCB, "linucb", "lints", "linfullpost")
+GRADED, BINARY = VERSIONS = ("financial", "financial-binary")
+SLOWER_DECAY = {"learning_rate_decay": PAPER_BOUNDED.learning_rate_decay}
+"""The paper lets the learning rate decay this slowly where rewards are graded."""
+
+ByDepth = Mapping[tuple[str, int], list[Record]]
+"""Records of all seeds, by task and depth."""
+ByPolicy = Mapping[tuple[str, str], list[Record]]
+"""Records of all seeds, by task and policy."""
+
+
+@register
+@dataclass(frozen=True, kw_only=True)
+class Depth(Study):
+    """Play with trees of several depths, and the financial task in both versions."""
+
+    name: ClassVar[str] = "depth"
+    question: ClassVar[str] = "Does a deeper tree help, and do binary rewards suit GLCB better?"
+
+    seeds: int = 20
+    steps: int = 5000
+
+    @classmethod
+    def quick(cls) -> Self:
+        """Return a form of some hundred steps."""
+        return cls(seeds=2, steps=500)
+
+    def carry_out(self, place: Workplace) -> Findings:
+        """Carry out the runs that have no record yet, and compare."""
+        tasks = tuple(dict.fromkeys(DEPTH_TASKS + VERSIONS))
+        present, absent = without_missing_data(Experiment(tasks, (GLCB,), self.seeds, self.steps))
+        depths = {
+            (task, depth): self._runs(task, GLCB, {} if depth == PAPER_DEPTH else {"tree_depth": depth})
+            for task in DEPTH_TASKS
+            for depth in DEPTHS
+            if task in present.tasks
+        }
+        policies = {
+            (task, policy): self._runs(task, policy, {})
+            for task in VERSIONS
+            for policy in POLICIES
+            if task in present.tasks
+        }
+        slower = self._runs(BINARY, GLCB, SLOWER_DECAY) if policies else []
+        records = _records([*depths.values(), *policies.values(), slower], place)
+        by_depth = {at: [records[run.key] for run in runs] for at, runs in depths.items()}
+        by_policy = {at: [records[run.key] for run in runs] for at, runs in policies.items()}
+        remarks = [_remark_on_depth(by_depth)]
+        if by_policy:
+            remarks += _remarks_on_policies(by_policy, [records[run.key] for run in slower])
+        if absent:
+            remarks.append(f"Left out, their data is not here (`glcb data list`): {', '.join(absent)}.")
+        return Findings(
+            [
+                _depth_table(by_depth),
+                _gain_table(by_depth),
+                *([_policy_table(by_policy)] if by_policy else []),
+            ],
+            remarks,
+            lambda path: _draw(path, by_depth, by_policy),
+        )
+
+    def _runs(self, task: str, policy: str, settings: dict[str, Any]) -> list[Run]:
+        return [Run(task, policy, seed, self.steps, settings) for seed in range(self.seeds)]
+
+
+def _records(groups: Iterable[list[Run]], place: Workplace) -> dict[str, Record]:
+    """Carry out what is missing, each run once, and return all records by their key."""
+    runs = {run.key: run for group in groups for run in group}
+    in_order = sorted(runs.values(), key=lambda run: run.seed)
+    failures = []
+    for done, total, outcome in carry_out(in_order, place.folder, LocalEngine(place.jobs)):
+        place.progress(done, total)
+        if isinstance(outcome, Failure):
+            failures.append(outcome)
+    if failures:
+        one = failures[0]
+        raise GlcbError(
+            f"{len(failures)} of {total} runs failed, such as {one.task}, {one.policy}, seed {one.seed}: "
+            f"{one.error}; the same command tries them again"
+        )
+    return {record.key: record for record in Results(place.folder).records}
+
+
+def _totals(records: Iterable[Record]) -> list[float]:
+    return [record.total for record in records]
+
+
+def gains(by_depth: ByDepth, task: str, depth: int) -> list[float]:
+    """Return what ``depth`` brought beyond the paper's depth, with the same seeds."""
+    usual = _totals(by_depth[task, PAPER_DEPTH])
+    return [total - other for total, other in zip(_totals(by_depth[task, depth]), usual, strict=True)]
+
+
+def _tasks(records: Iterable[tuple[str, object]]) -> list[str]:
+    return list(dict.fromkeys(task for task, _ in records))
+
+
+def _depth_table(by_depth: ByDepth) -> Table:
+    seeds = len(next(iter(by_depth.values())))
+    table = Table(title=f"Reward of GLCB by depth of the tree: mean ± s.e. of {seeds} seeds")
+    table.add_column("task")
+    for depth in DEPTHS:
+        table.add_column(f"depth {depth}", justify="right")
+    for task in _tasks(by_depth):
+        table.add_row(task, *(spread(_totals(by_depth[task, depth]), ",.0f") for depth in DEPTHS))
+    return table
+
+
+def _gain_table(by_depth: ByDepth) -> Table:
+    deeper = [depth for depth in DEPTHS if depth > PAPER_DEPTH]
+    table = Table(title=f"Gain over depth {PAPER_DEPTH} with the same seeds: mean and 95 % interval")
+    table.add_column("task")
+    for depth in deeper:
+        table.add_column(f"depth {depth}", justify="right")
+    for task in _tasks(by_depth):
+        table.add_row(task, *(_gain(gains(by_depth, task, depth)) for depth in deeper))
+    return table
+
+
+def _gain(differences: list[float]) -> str:
+    interval = paired_bootstrap(differences)
+    shown = f" [{interval.low:+,.0f}, {interval.high:+,.0f}]" if interval is not None else ""
+    return f"{np.mean(differences):+,.0f}{shown}"
+
+
+def _policy_table(by_policy: ByPolicy) -> Table:
+    seeds = len(next(iter(by_policy.values())))
+    table = Table(title=f"Financial, as it is and with binary rewards: mean ± s.e. of {seeds} seeds")
+    table.add_column("policy")
+    for task in VERSIONS:
+        table.add_column(task, justify="right")
+        table.add_column("rank", justify="right")
+    ranked = {task: policy_ranks(by_policy, task) for task in VERSIONS}
+    for policy in POLICIES:
+        cells: list[str] = []
+        for task in VERSIONS:
+            cells += [spread(_totals(by_policy[task, policy]), ",.0f"), str(ranked[task][policy])]
+        table.add_row(policy, *cells)
+    return table
+
+
+def policy_ranks(by_policy: ByPolicy, task: str) -> dict[str, int]:
+    """Return the rank of each policy on ``task`` by its mean reward."""
+    return ranks({policy: float(np.mean(_totals(by_policy[task, policy]))) for policy in POLICIES})
+
+
+def _remark_on_depth(by_depth: ByDepth) -> str:
+    deeper = [(task, depth) for task in _tasks(by_depth) for depth in DEPTHS if depth > PAPER_DEPTH]
+    above = [
+        f"{task} at depth {depth}"
+        for task, depth in deeper
+        if (interval := paired_bootstrap(gains(by_depth, task, depth))) and interval.low > 0
+    ]
+    usual = {task: np.mean(_totals(by_depth[task, PAPER_DEPTH])) for task in _tasks(by_depth)}
+    largest = max(np.mean(gains(by_depth, task, depth)) / usual[task] for task, depth in deeper)
+    return (
+        f"Of {len(deeper)} intervals beyond depth {PAPER_DEPTH}, above 0 are: {', '.join(above) or 'none'}. "
+        f"The largest mean gain is {largest:+.1%} of the reward."
+    )
+
+
+def _remarks_on_policies(by_policy: ByPolicy, slower: list[Record]) -> list[str]:
+    graded, binary = (policy_ranks(by_policy, task)[GLCB] for task in VERSIONS)
+    with_slower = policy_ranks({**by_policy, (BINARY, GLCB): slower}, BINARY)[GLCB]
+    return [
+        f"Among {len(POLICIES)} policies, {GLCB} ranks {graded} on {GRADED} and {binary} on {BINARY}. The "
+        f"paper compared it with nine others; `glcb bench --tasks {GRADED},{BINARY}` can do so too.",
+        "With a learning rate that decays as slowly as the paper's does for graded rewards "
+        f"({PAPER_BOUNDED.learning_rate_decay:g} instead of {PAPER_BINARY.learning_rate_decay:g}), it gets "
+        f"{spread(_totals(slower), ',.0f')} on {BINARY} and ranks {with_slower}.",
+    ]
+
+
+def _draw(path: Path, by_depth: ByDepth, by_policy: ByPolicy) -> None:
+    columns = 2 if by_policy else 1
+    with figure(path, width=6 * columns, height=4.5, columns=columns) as axes:
+        _draw_depths(axes[0], by_depth)
+        if by_policy:
+            _draw_policies(axes[1], by_policy)
+
+
+def _draw_depths(ax: "Axes", by_depth: ByDepth) -> None:
+    tasks = _tasks(by_depth)
+    for number, task in enumerate(tasks):
+        usual = float(np.mean(_totals(by_depth[task, PAPER_DEPTH])))
+        points = [mean_and_error(gains(by_depth, task, depth)) for depth in DEPTHS]
+        ax.errorbar(
+            np.array(DEPTHS) + 0.06 * (number - (len(tasks) - 1) / 2),
+            [100 * mean / usual for mean, _ in points],
+            [100 * (error or 0.0) / usual for _, error in points],
+            marker="o",
+            capsize=3,
+            label=task,
+        )
+    seeds = len(next(iter(by_depth.values())))
+    ax.axhline(0, color="0.5", linewidth=0.8)
+    ax.set(
+        title=f"Depth of the tree, mean ± s.e. of {seeds} seeds",
+        xlabel="depth",
+        ylabel=f"gain over depth {PAPER_DEPTH}, % of its reward",
+        xticks=DEPTHS,
+    )
+    ax.legend(frameon=False)
+
+
+def _draw_policies(ax: "Axes", by_policy: ByPolicy) -> None:
+    width = 0.8 / len(POLICIES)
+    for number, policy in enumerate(POLICIES):
+        shares = [
+            mean_and_error([100 * record.total / record.optimum for record in by_policy[task, policy]])
+            for task in VERSIONS
+        ]
+        ax.bar(
+            np.arange(len(VERSIONS)) + (number - (len(POLICIES) - 1) / 2) * width,
+            [mean for mean, _ in shares],
+            0.9 * width,
+            yerr=[error or 0.0 for _, error in shares],
+            capsize=3,
+            label=policy,
+        )
+    ax.set(title="Graded and binary rewards", ylabel="reward, % of the best possible")
+    ax.set_xticks(range(len(VERSIONS)), VERSIONS)
+    ax.set_ylim(0, 118)
+    ax.legend(frameon=False, ncols=len(POLICIES), loc="upper center")
