@@ -5,12 +5,13 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help demo test lint clean
+.PHONY: help demo test lint tables clean
 
 help:
 	@echo "make demo   set up, then play the wheel bandit and draw the result"
 	@echo "make test   set up, then check style and types and run the tests"
 	@echo "make lint   style and types only"
+	@echo "make tables put the numbers of results/ into the README"
 	@echo "make clean  remove everything that was made"
 
 $(READY): pyproject.toml
@@ -34,6 +35,9 @@ lint: $(READY)
 test: lint
 	@echo "==> tests"
 	@$(BIN)/python -m pytest
+
+tables: $(READY)
+	@$(BIN)/glcb report results/reference --into README.md
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis benchmarks/out glcb-demo.png

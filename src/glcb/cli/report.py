@@ -13,9 +13,16 @@ def report(
         str | None,
         typer.Option(help="The policy that others are compared with. Default: the one that ranks best."),
     ] = None,
+    into: Annotated[
+        Path | None,
+        typer.Option(help="Write no report, only bring the tables of this Markdown file up to date."),
+    ] = None,
 ) -> None:
     """Write report.html and report.md: tables and pictures of a folder of results."""
-    from glcb.bench.report import write
+    from glcb.bench.report import insert, write
 
+    if into is not None:
+        insert(folder, into)
+        return
     for path in write(folder, out, reference):
         typer.echo(path)

@@ -5,8 +5,9 @@ from pathlib import Path
 from glcb._errors import ResultsError
 from glcb.bench.report import html, markdown
 from glcb.bench.report.build import build
+from glcb.bench.report.insertion import insert
 
-__all__ = ["write"]
+__all__ = ["insert", "write"]
 
 
 def write(folder: Path, out: Path | None = None, reference: str | None = None) -> list[Path]:

@@ -36,7 +36,7 @@ def _block(block: Block) -> str:
         case str():
             return _escape(block)
         case Table():
-            return _table(block)
+            return table(block)
         case Gallery():
             title = [f"### {_escape(block.title)}"] if block.title else []
             return "\n\n".join([*title, "\n".join(map(_picture, block.pictures))])
@@ -44,17 +44,18 @@ def _block(block: Block) -> str:
             return "\n".join(f"- {_escape(item)}" for item in block.items)
 
 
-def _table(table: Table) -> str:
-    align = ":--" if table.words else "--:"
+def table(content: Table) -> str:
+    """Return a table, with its caption above."""
+    align = ":--" if content.words else "--:"
     lines = [
-        "| " + " | ".join(map(_escape, table.columns)) + " |",
-        "|:--|" + f"{align}|" * (len(table.columns) - 1),
+        "| " + " | ".join(map(_escape, content.columns)) + " |",
+        "|:--|" + f"{align}|" * (len(content.columns) - 1),
     ]
-    for group in table.groups:
+    for group in content.groups:
         if group.title:
-            lines.append(f"| *{_escape(group.title)}* |" + " |" * (len(table.columns) - 1))
+            lines.append(f"| *{_escape(group.title)}* |" + " |" * (len(content.columns) - 1))
         lines += ["| " + " | ".join(map(_cell, (row.heading, *row.cells))) + " |" for row in group.rows]
-    return f"{_escape(table.caption)}\n\n" + "\n".join(lines)
+    return f"{_escape(content.caption)}\n\n" + "\n".join(lines)
 
 
 def _cell(cell: Cell) -> str:
