@@ -3,29 +3,40 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-READY := $(VENV)/.ready
+# What the demo needs is installed in seconds; what the tests need (JAX, a browser's driver, …) takes longer.
+DEMO := $(VENV)/.demo-ready
+DEV := $(VENV)/.dev-ready
 
-.PHONY: help demo test lint tables clean
+.PHONY: help demo test lint speed tables clean
 
 help:
 	@echo "make demo   set up, then play the wheel bandit and draw the result"
 	@echo "make test   set up, then check style and types and run the tests"
 	@echo "make lint   style and types only"
+	@echo "make speed  time of a decision and of an update, on an otherwise idle machine"
 	@echo "make tables put the numbers of results/ into the README"
 	@echo "make clean  remove everything that was made"
 
-$(READY): pyproject.toml
-	@echo "==> setting up $(VENV) with $$($(PYTHON) --version)"
+$(BIN)/python:
+	@echo "==> making $(VENV) with $$($(PYTHON) --version)"
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "glcb needs Python 3.11 or newer: make PYTHON=python3.12 …")'
 	@$(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
-	@touch $(READY)
 
-demo: $(READY)
+$(DEMO): pyproject.toml | $(BIN)/python
+	@echo "==> installing glcb"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[report]'
+	@touch $@
+
+$(DEV): pyproject.toml | $(BIN)/python
+	@echo "==> installing glcb and everything that its tests need"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+demo: $(DEMO)
 	@echo "==> glcb demo (the first run compiles the kernels, which takes some seconds)"
 	@$(BIN)/glcb demo
 
-lint: $(READY)
+lint: $(DEV)
 	@echo "==> style"
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
@@ -36,9 +47,12 @@ test: lint
 	@echo "==> tests"
 	@$(BIN)/python -m pytest
 
-tables: $(READY)
+speed: $(DEMO)
+	@$(BIN)/python benchmarks/speed.py
+
+tables: $(DEV)
 	@$(BIN)/glcb report results/reference --into README.md
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis benchmarks/out glcb-demo.png
-	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

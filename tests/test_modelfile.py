@@ -4,9 +4,11 @@ import hashlib
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from glcb import GLCB, UCB1, ModelFileError, _modelfile
+from glcb._modelfile import Snapshot
 
 
 @pytest.fixture
@@ -79,6 +81,9 @@ def test_a_newer_format_is_refused(model: Path) -> None:
         (b'["weights",', b'["weighty",'),
         (b'"features": 1', b'"features": 3'),
         (b'"generator": {"bit', b'"generator": {"bat'),
+        (b'"uinteger": 0', b'"uinteger": -1'),
+        (b'"has_uint32": 0, "uinteger": 0', b'"has_uint32": 0, "uinteger": 1' + b"0" * 40),
+        (b'["weights", "<f4", [', b'["weights", "<f4", [99999999999999999999, '),
     ],
 )
 def test_a_well_sealed_lie_is_refused(model: Path, old: bytes, new: bytes) -> None:
@@ -87,6 +92,40 @@ def test_a_well_sealed_lie_is_refused(model: Path, old: bytes, new: bytes) -> No
     model.write_bytes(sealed(content.replace(old, new, 1)))
     with pytest.raises(ModelFileError):
         GLCB.load(model)
+
+
+def changed(arrays: dict[str, np.ndarray], name: str, value: float) -> Snapshot:
+    snapshot = GLCB(2, 1, layers=(2, 1), hyperplanes=1).__getstate__()
+    snapshot.arrays.update(arrays)
+    snapshot.arrays[name] = np.full_like(snapshot.arrays[name], value)
+    return snapshot
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("plays", -1),
+        ("plays", 2**62),
+        ("mixture", np.nan),
+        ("mixture", 0),
+        ("weights", np.inf),
+        ("counts", -1),
+        ("normals", np.nan),
+        ("cells", 0),
+    ],
+)
+def test_numbers_that_learning_cannot_have_made_are_refused(model: Path, name: str, value: float) -> None:
+    _modelfile.write(model, changed(_modelfile.read(model).arrays, name, value))
+    with pytest.raises(ModelFileError, match="not a complete GLCB"):
+        GLCB.load(model)
+
+
+def test_names_that_no_file_can_have_are_refused() -> None:
+    for name in ("", "a\0b"):
+        with pytest.raises(ModelFileError):
+            GLCB(2, 1).save(name)
+        with pytest.raises(ModelFileError):
+            GLCB.load(name)
 
 
 def test_a_failed_save_leaves_the_old_file_and_nothing_else(

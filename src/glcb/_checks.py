@@ -2,6 +2,8 @@
 
 import math
 import numbers
+import reprlib
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
@@ -34,10 +36,11 @@ def sizes(name: str, value: object) -> tuple[int, ...]:
 
 def number(name: str, value: object, low: float, high: float = math.inf) -> float:
     """Return ``value`` as a finite number within [low, high]."""
-    if not _is_number(value) or not (low <= float(value) <= high and math.isfinite(float(value))):  # type: ignore[arg-type]
+    taken = _as_float(value)
+    if not (low <= taken <= high and math.isfinite(taken)):
         limits = f"of at least {low:g}" if high == math.inf else f"from {low:g} to {high:g}"
-        raise InvalidSettings(f"{name} must be a number {limits}, got {value!r}")
-    return float(value)  # type: ignore[arg-type]
+        raise InvalidSettings(f"{name} must be a number {limits}, got {_shown(value)}")
+    return taken
 
 
 def memory(needed: int, what: str) -> None:
@@ -62,7 +65,7 @@ def arms(given: object) -> tuple[Arm, ...]:
         if isinstance(name, bool) or not isinstance(name, str | int):
             raise InvalidSettings(f"an arm's name must be a string or an integer, got {name!r}")
     if len(set(names)) != len(names):
-        twice = next(name for name in names if names.count(name) > 1)
+        twice = next(name for name, count in Counter(names).items() if count > 1)
         raise InvalidSettings(f"every arm needs a name of its own, {twice!r} occurs more than once")
     return names
 
@@ -72,17 +75,19 @@ def rewards(given: object) -> Rewards:
     if isinstance(given, str) and given == "binary":
         return "binary"
     if isinstance(given, Sequence) and not isinstance(given, str) and len(given) == 2:
-        low, high = given
-        if _is_number(low) and _is_number(high) and math.isfinite(high - low) and high > low:
-            return float(low), float(high)
+        low, high = map(_as_float, given)
+        if math.isfinite(high - low) and high > low:
+            return low, high
     raise InvalidSettings(
-        f'rewards must be "binary" or (lowest, highest) with lowest < highest, got {given!r}'
+        f'rewards must be "binary" or (lowest, highest) with lowest < highest, got {_shown(given)}'
     )
 
 
 def arm(name: Arm, index: Mapping[Arm, int]) -> int:
     """Return the number of the arm called ``name``."""
     try:
+        if isinstance(name, bool | float):  # True and 1.0 would pass for 1
+            raise TypeError
         return index[name]
     except (KeyError, TypeError):
         known = ", ".join(repr(arm) for arm in list(index)[:8]) + (", …" if len(index) > 8 else "")
@@ -101,17 +106,18 @@ def eligible(names: Iterable[Arm], index: Mapping[Arm, int]) -> list[int]:
 
 def reward(value: object, kind: Rewards) -> float:
     """Return ``value`` as a number that is a possible reward."""
+    taken = _as_float(value)
     if kind == "binary":
-        if _is_number(value) and value in (0, 1):
-            return float(value)
+        if taken in (0, 1):
+            return taken
         raise InvalidReward(
-            f"the reward must be 0 or 1, got {value!r}; for other rewards say rewards=(lowest, highest)"
+            f"the reward must be 0 or 1, got {_shown(value)}; for other rewards say rewards=(lowest, highest)"
         )
     low, high = kind
     slack = TOLERANCE * (high - low)
-    if not _is_number(value) or not low - slack <= float(value) <= high + slack:  # type: ignore[arg-type]
-        raise InvalidReward(f"the reward must be a number from {low:g} to {high:g}, got {value!r}")
-    return min(max(float(value), low), high)  # type: ignore[arg-type]
+    if not low - slack <= taken <= high + slack:
+        raise InvalidReward(f"the reward must be a number from {low:g} to {high:g}, got {_shown(value)}")
+    return min(max(taken, low), high)
 
 
 def context(x: ArrayLike, features: int) -> Float32:
@@ -120,6 +126,8 @@ def context(x: ArrayLike, features: int) -> Float32:
         given = np.asarray(x)
     except (ValueError, TypeError) as error:
         raise InvalidContext(f"a context must be {features} numbers: {error}") from None
+    if isinstance(x, np.ma.MaskedArray):
+        raise InvalidContext("a context must not have masked values: fill them in first")
     if given.dtype.kind not in "fiub":
         raise InvalidContext(
             f"a context must be {features} numbers, got {given.dtype} values: "
@@ -150,5 +158,14 @@ def _take_unit(x: Float64, taken: Float32) -> int:
     return -1
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, numbers.Real | np.bool_)
+def _as_float(value: object) -> float:
+    """Return ``value`` as a float; what is no number, or too large for one, becomes NaN."""
+    try:
+        return float(value) if isinstance(value, numbers.Real | np.bool_) else math.nan
+    except OverflowError:
+        return math.nan
+
+
+def _shown(value: object) -> str:
+    """Return what came in, short enough for a message."""
+    return reprlib.repr(value)

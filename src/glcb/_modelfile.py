@@ -14,6 +14,7 @@ written beside its destination and renamed, so the destination is always either 
 import contextlib
 import hashlib
 import json
+import math
 import os
 import platform
 import secrets
@@ -53,7 +54,7 @@ def write(path: str | os.PathLike[str], snapshot: Snapshot) -> None:
     """Write ``snapshot`` to ``path``, all or nothing."""
     target = Path(path)
     digest = hashlib.sha256()
-    part = target.with_name(f".{target.name}.{os.getpid()}-{secrets.token_hex(4)}.part")
+    part = target.parent / f".{target.name}.{os.getpid()}-{secrets.token_hex(4)}.part"
     try:
         with part.open("xb") as file:
             for piece in _pieces(snapshot):
@@ -64,10 +65,10 @@ def write(path: str | os.PathLike[str], snapshot: Snapshot) -> None:
             os.fsync(file.fileno())
         part.replace(target)
         _sync_folder(target.parent)
-    except OSError as error:
-        raise ModelFileError(f"cannot write {path}: {error.strerror}") from error
+    except (OSError, ValueError) as error:
+        raise ModelFileError(f"cannot write {path}: {error}") from error
     finally:
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError, ValueError):
             part.unlink()
 
 
@@ -75,29 +76,29 @@ def read(path: str | os.PathLike[str]) -> Snapshot:
     """Return the snapshot in ``path``; raise ModelFileError if it is not a whole and unaltered one."""
     try:
         content = Path(path).read_bytes()
-    except OSError as error:
-        raise ModelFileError(f"cannot read {path}: {error.strerror}") from error
+    except (OSError, ValueError) as error:
+        raise ModelFileError(f"cannot read {path}: {error}") from error
     if content[: len(MAGIC)] != MAGIC:
         raise ModelFileError(f"{path} is not a glcb model: save one with policy.save(path)")
     if len(content) < _HEAD.size + _DIGEST_SIZE:
         raise ModelFileError(f"{path} is truncated after {len(content)} bytes: use an earlier copy")
     _, version, length = _HEAD.unpack_from(content)
-    if version > VERSION:
-        raise ModelFileError(f"{path} has format {version}, this glcb reads up to {VERSION}: update glcb")
+    if version != VERSION:
+        raise ModelFileError(f"{path} has format {version}, this glcb reads format {VERSION}: update glcb")
     body = memoryview(content)[:-_DIGEST_SIZE]
     if hashlib.sha256(body).digest() != content[-_DIGEST_SIZE:]:
         raise ModelFileError(
             f"{path} is truncated or was altered (its checksum is wrong): use an earlier copy"
         )
     try:
-        header = json.loads(bytes(body[_HEAD.size : _HEAD.size + length]))
+        header = json.loads(bytes(body[_HEAD.size : min(_HEAD.size + length, len(body))]))
         return Snapshot(
             policy=header["policy"],
             arguments=header["arguments"],
             generator=header["generator"],
             arrays=dict(_arrays(body, _aligned(_HEAD.size + length), header["arrays"])),
         )
-    except (KeyError, TypeError, ValueError, RecursionError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
         raise ModelFileError(f"{path} has a header that makes no sense: {error}") from error
 
 
@@ -138,7 +139,9 @@ def _arrays(body: memoryview, position: int, listed: list[Any]) -> Iterator[tupl
     for name, dtype, shape in listed:
         if dtype not in _DTYPES or any(not isinstance(size, int) or size < 0 for size in shape):
             raise ValueError(f"array {name!r} is described as {dtype} {shape}")
-        count = int(np.prod(shape, dtype=object))
+        count = math.prod(shape)
+        if count * np.dtype(dtype).itemsize > len(body):
+            raise ValueError(f"array {name!r} is larger than the file")
         array = np.frombuffer(body, dtype, count, _aligned(position)).reshape(shape)
         yield name, array.astype(array.dtype.newbyteorder("="))
         position = _aligned(position) + array.nbytes

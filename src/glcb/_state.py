@@ -4,6 +4,8 @@ import numpy as np
 
 State = dict[str, np.ndarray]
 
+_LARGEST_COUNT = 2**53
+
 
 def fill(arrays: State, given: State) -> None:
     """Copy what is given into the arrays of the same name; raise ValueError or KeyError if it is not ours."""
@@ -11,4 +13,13 @@ def fill(arrays: State, given: State) -> None:
         new = given[name]
         if new.shape != own.shape or new.dtype != own.dtype:
             raise ValueError(f"{name} is {new.dtype} {new.shape}, expected {own.dtype} {own.shape}")
-        own[...] = new
+        own[...] = sane(name, new)
+
+
+def sane(name: str, array: np.ndarray) -> np.ndarray:
+    """Return ``array`` if learning can have made it: finite numbers, and counts that nobody overflowed."""
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        raise ValueError(f"{name} holds something that is not a finite number")
+    if array.dtype.kind == "i" and array.size and not 0 <= array.min() <= array.max() <= _LARGEST_COUNT:
+        raise ValueError(f"{name} holds something that is not a count")
+    return array

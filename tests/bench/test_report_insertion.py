@@ -21,12 +21,12 @@ def test_the_readme_shows_the_reference_experiment(tmp_path: Path) -> None:
 
 def test_what_stands_around_the_tables_stays(tmp_path: Path) -> None:
     document = tmp_path / "paper.md"
-    document.write_text("above\n<!-- results: begin -->\nold\n<!-- results: end -->\nbelow\n")
+    document.write_text("above\n<!-- results: begin -->\nstale numbers\n<!-- results: end -->\nbelow\n")
     insert(REFERENCE, document)
     text = document.read_text()
     assert text.startswith("above\n<!-- results: begin -->\n")
     assert text.endswith("\n<!-- results: end -->\nbelow\n")
-    assert "old" not in text
+    assert "stale" not in text
     assert "| policy |" in text
 
 

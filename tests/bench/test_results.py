@@ -77,6 +77,31 @@ def test_only_one_process_writes(tmp_path: Path) -> None:
         pass
 
 
+def test_a_full_disk_is_an_error_and_leaves_whole_lines(
+    record: Record, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with writing(tmp_path) as results:
+        results.append(record)
+        whole = (tmp_path / FILE).read_bytes()
+
+        def full(descriptor: int) -> None:
+            raise OSError(28, "No space left on device")
+
+        with monkeypatch.context() as patch:
+            patch.setattr("os.fsync", full)
+            with pytest.raises(ResultsError, match="No space left"):
+                results.append(replace(record, seed=1))
+        assert (tmp_path / FILE).read_bytes() == whole
+        results.append(replace(record, seed=2))
+    assert [own.seed for own in Results(tmp_path).records] == [0, 2]
+
+
+def test_a_folder_that_cannot_be_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(ResultsError, match="cannot write"), writing(tmp_path / "file"):
+        pass
+
+
 def test_failures_are_kept_apart(tmp_path: Path) -> None:
     failure = execute(Run("wheel", "epsilon-greedy", 0, 40, {"epsilon": 7}))
     assert isinstance(failure, Failure)

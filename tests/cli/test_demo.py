@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from glcb import InvalidSettings
 from glcb.cli import app
 
 PLAYERS = ("GLCB", "LinUCB", "LinTS", "UCB1", "EpsilonGreedy", "Uniform")
@@ -28,6 +29,13 @@ def test_the_demo_does_without_matplotlib(tmp_path: Path, monkeypatch: pytest.Mo
     )
     assert result.exit_code == 0, result.output
     assert "pip install 'glcb[report]'" in result.output
+
+
+@pytest.mark.parametrize("out", ["nowhere/x.png", "x.abc"])
+def test_a_picture_that_cannot_be_saved_is_known_before_playing(out: str) -> None:
+    result = CliRunner().invoke(app, ["demo", "--out", out])
+    assert isinstance(result.exception, InvalidSettings)
+    assert result.output == ""
 
 
 def test_version_and_help() -> None:

@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from glcb import InvalidContext, InvalidReward, InvalidSettings, Policy, UnknownArm
+from glcb import GLCB, InvalidContext, InvalidReward, InvalidSettings, Policy, UnknownArm
 from glcb._types import Arm
 from tests.policies.everyone import (
     ARMS,
@@ -176,6 +177,7 @@ BAD_CONTEXTS = {
     "nothing": None,
     "number": 0.5,
     "dict": {"a": 1},
+    "masked": np.ma.array([0.1, 0.2, 0.3], mask=[False, True, False]),
 }
 BAD_REWARDS = {
     "NaN": float("nan"),
@@ -184,6 +186,7 @@ BAD_REWARDS = {
     "nothing": None,
     "list": [1.0],
     "complex": 1j,
+    "beyond float": 10**400,
     "too large": 3.1,
     "too small": -1.1,
 }
@@ -200,7 +203,7 @@ def test_bad_input_is_refused_and_changes_nothing(make: Maker) -> None:
     for bad in [*BAD_REWARDS.values(), *([0.5, 2] if policy.rewards == "binary" else [])]:
         with pytest.raises(InvalidReward, match="reward"):
             policy.learn(X, "red", bad)  # type: ignore[arg-type]
-    for arm in ("purple", 0, None, ["red"], float("nan")):
+    for arm in ("purple", 0, None, ["red"], float("nan"), True, 1.0):
         with pytest.raises(UnknownArm, match="arm"):
             policy.learn(X, arm, 1)  # type: ignore[arg-type]
         with pytest.raises(UnknownArm, match="arm"):
@@ -241,6 +244,8 @@ def test_values_on_the_edge_are_taken_for_rounding(make: Maker) -> None:
         {"rewards": (0.0, float("inf"))},
         {"rewards": "continuous"},
         {"rewards": (0.0, "1")},
+        {"rewards": (0, 10**400)},
+        {"rewards": (-1e308, 1e308)},
         {"rewards": None},
         {"seed": -1},
         {"seed": 0.5},
@@ -252,6 +257,29 @@ def test_nonsense_is_refused_at_construction(make: Maker, arguments: dict[str, o
     with pytest.raises(InvalidSettings) as caught:
         type(make())(**{"arms": ARMS, "features": FEATURES, **arguments})  # type: ignore[arg-type]
     assert next(iter(arguments)) in str(caught.value) or "arm" in str(caught.value)
+
+
+def test_many_threads_learn_at_once(make: Maker) -> None:
+    policy = make()
+    contexts = np.random.default_rng(0).random((60, FEATURES))
+
+    def learn_all(arm: str) -> None:
+        for x in contexts:
+            policy.learn(x, arm, 1)
+            policy.decide(x)
+
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)  # let threads take turns as often as they can
+    try:
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(learn_all, ARMS))
+    finally:
+        sys.setswitchinterval(before)
+    assert policy.plays == dict.fromkeys(ARMS, 60)
+    assert policy.steps == 240
+    counts = policy.__getstate__().arrays.get("counts")
+    if isinstance(policy, GLCB) and counts is not None:
+        assert counts.sum() == policy._bank.units * 240
 
 
 def test_many_threads_decide_while_one_learns(make: Maker) -> None:
@@ -282,13 +310,20 @@ def test_many_threads_decide_while_one_learns(make: Maker) -> None:
 def test_saving_while_others_learn_gives_a_whole_moment(make: Maker, tmp_path: Path) -> None:
     policy = make()
 
-    def save(i: int) -> int:
+    contexts = np.random.default_rng(0).random((200, FEATURES))
+
+    def learn(policy: Policy, steps: int) -> Policy:
+        for i in range(steps):
+            policy.learn(contexts[i], ARMS[i % len(ARMS)], i % 2)
+        return policy
+
+    def save(i: int) -> Policy:
         policy.save(tmp_path / f"{i}")
-        return type(policy).load(tmp_path / f"{i}").steps
+        return type(policy).load(tmp_path / f"{i}")
 
     with ThreadPoolExecutor(4) as pool:
-        learning = pool.submit(trained, policy, 300)
-        steps = list(pool.map(save, range(10)))
+        learning = pool.submit(learn, policy, 200)
+        saved = list(pool.map(save, range(6)))
         learning.result()
-    assert all(0 <= count <= 300 for count in steps)
-    assert policy.steps == 300
+    for moment in saved:
+        assert learnt(moment) == learnt(learn(make(), moment.steps))

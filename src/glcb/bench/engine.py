@@ -57,15 +57,18 @@ def _drain(waiting: deque[Run], jobs: int) -> Generator[Record | Failure, None, 
     with _one_thread_each(), _pool(jobs) as pool:
         while waiting or pending:
             # Only as many as there are processes: an interrupted pool has nothing else to throw away.
-            while waiting and len(pending) < jobs:
-                run = waiting.popleft()
-                pending[pool.submit(execute, run)] = run
-            for future in wait(pending, return_when=FIRST_COMPLETED).done:
-                try:
-                    yield future.result()
-                except BrokenProcessPool:
-                    return list(pending.values())
+            try:
+                while waiting and len(pending) < jobs:
+                    with _deaf_to_interrupts():
+                        pending[pool.submit(execute, waiting[0])] = waiting[0]
+                    waiting.popleft()
+                finished = wait(pending, return_when=FIRST_COMPLETED).done
+                outcomes = [(future, future.result()) for future in finished]
+            except BrokenProcessPool:
+                return list(pending.values())
+            for future, outcome in outcomes:
                 del pending[future]
+                yield outcome
     return []
 
 
@@ -83,8 +86,7 @@ def _pool(jobs: int) -> Iterator[ProcessPoolExecutor]:
 
 
 def _depend_on_parent() -> None:
-    """Leave Ctrl-C to the process that started us, and end when it ends, however that comes about."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    """End when the process that started us ends, however that comes about."""
     parent = multiprocessing.parent_process()
     assert parent is not None
 
@@ -96,11 +98,27 @@ def _depend_on_parent() -> None:
 
 
 @contextmanager
+def _deaf_to_interrupts() -> Iterator[None]:
+    """Let processes that are started here be born deaf to Ctrl-C: it is for the one that started them."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # only the main thread may say who listens, and only it is interrupted
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
 def _one_thread_each() -> Iterator[None]:
-    before = dict(os.environ)
+    before = {name: os.environ.get(name) for name in _ONE_THREAD}
     os.environ.update(_ONE_THREAD)
     try:
         yield
     finally:
-        os.environ.clear()
-        os.environ.update(before)
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value

@@ -1,10 +1,12 @@
 """An experiment: every policy on every task with every seed. What is finished already is not run again."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from glcb import _checks
+from glcb._errors import InvalidSettings
 from glcb.bench.engine import Engine
 from glcb.bench.results import writing
 from glcb.bench.run import Failure, Record, Run
@@ -37,6 +39,10 @@ class Experiment:
     steps: int
 
     def __post_init__(self) -> None:
+        for what, names in (("task", self.tasks), ("policy", self.policies)):
+            twice = [name for name, count in Counter(names).items() if count > 1]
+            if twice:
+                raise InvalidSettings(f"every {what} plays once, {twice[0]!r} is named more than once")
         for task in self.tasks:
             get(task)
         for policy in self.policies:

@@ -7,10 +7,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from glcb._errors import MissingExtra
+from glcb._errors import InvalidSettings, MissingExtra
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+
+_ENDINGS = (".png", ".svg", ".pdf")
 
 
 @contextmanager
@@ -33,6 +36,14 @@ def figure(
         ax.grid(alpha=0.3)
     yield axes
     drawing.savefig(path, dpi=144)
+
+
+def check_picture(path: Path) -> None:
+    """Raise an error if a picture could not be saved to ``path``; better before long work than after."""
+    if path.suffix.lower() not in _ENDINGS:
+        raise InvalidSettings(f"a picture's name must end in {' or '.join(_ENDINGS)}, got {path.name!r}")
+    if not path.parent.is_dir():
+        raise InvalidSettings(f"there is no folder {path.parent} to save {path.name} in")
 
 
 # Stands for "the colour of the text around"; nobody would choose it for anything else.

@@ -8,6 +8,7 @@ Long texts that many records share (what they ran on) are written once, in a lin
 to by a number.
 """
 
+import errno
 import json
 import os
 import sys
@@ -83,8 +84,12 @@ class Results:
 @contextmanager
 def writing(folder: Path) -> Iterator[Results]:
     """Hold ``folder`` for writing; a second writer gets an error."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / ".lock").open("w") as lock:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        opened = (folder / ".lock").open("w")
+    except OSError as error:
+        raise ResultsError(f"cannot write to the folder {folder}: {error.strerror}") from error
+    with opened as lock:
         _hold(lock.fileno(), folder)
         results = Results(folder)
         results.repair()
@@ -92,13 +97,18 @@ def writing(folder: Path) -> Iterator[Results]:
 
 
 def _append(path: Path, content: dict[str, Any]) -> None:
-    line = json.dumps(content, separators=(",", ":")) + "\n"
-    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
+    """Add one line, all of it or nothing."""
+    line = (json.dumps(content, separators=(",", ":")) + "\n").encode()
+    before = path.stat().st_size if path.exists() else 0
     try:
-        os.write(descriptor, line.encode())
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+        with path.open("ab", buffering=0) as file:
+            if file.write(line) != len(line):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            os.fsync(file.fileno())
+    except OSError as error:
+        if path.exists():
+            os.truncate(path, before)
+        raise ResultsError(f"cannot write {path}: {error.strerror}") from error
 
 
 def _hold(descriptor: int, folder: Path) -> None:

@@ -17,7 +17,9 @@ def demo(
 
     from glcb._errors import MissingExtra
     from glcb.bench import demo as contest
+    from glcb.bench.plots import check_picture
 
+    check_picture(out)
     console = Console()
     console.print(f"The wheel bandit: {steps:,} steps, {seeds} seeds, the same rewards for every policy.")
     players = contest.players()

@@ -22,7 +22,7 @@ def study(
     from rich.console import Console
     from rich.progress import Progress
 
-    from glcb._errors import MissingExtra
+    from glcb._errors import InvalidSettings, MissingExtra
     from glcb.bench import studies
 
     console = Console(highlight=False)
@@ -34,7 +34,10 @@ def study(
     chosen = kind.quick() if quick else kind()
     if seeds is not None:
         chosen = replace(chosen, seeds=seeds)
-    out.mkdir(parents=True, exist_ok=True)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InvalidSettings(f"cannot make the folder {out}: {error.strerror}") from error
     console.print(chosen.question, markup=False)
     with Progress(console=Console(stderr=True), transient=True) as progress:
         bar = progress.add_task(name, total=None)

@@ -6,7 +6,7 @@ import numpy as np
 
 from glcb._compile import kernel
 from glcb._directory import checked_visits, empty_directory, visits
-from glcb._state import State
+from glcb._state import State, sane
 from glcb._types import Float64, Int64
 
 
@@ -50,6 +50,10 @@ def _add(signature: Int64, arm: int, row_at: Int64, counts: Int64, used: int) ->
     return used
 
 
+_FIRST_VISITS = 4
+"""There is room at first for this many contexts that have no signature in common."""
+
+
 class Counts:
     """N_u(s, a) for every unit u, signature s and arm a. Only signatures that occurred take memory."""
 
@@ -58,6 +62,11 @@ class Counts:
         self._row_at = empty_directory(units, signatures)
         self._counts = np.empty((0, arms), np.int64)
         self._used = 0
+
+    @staticmethod
+    def bytes_needed(units: int, signatures: int, arms: int) -> int:
+        """Return the memory that counts of this size need for the first play."""
+        return 8 * units * (signatures + _FIRST_VISITS * arms)
 
     def pseudocounts(self, signature: Int64, step: int) -> Float64:
         """Return N̂ for each arm before ``step`` t: the mean of N_u, weighted by (t − 1)^(−N_u / max N_u).
@@ -72,12 +81,16 @@ class Counts:
 
     def add(self, signature: Int64, arm: int) -> None:
         """Count one play of ``arm`` under ``signature``."""
-        most = self._row_at.size
-        if len(self._counts) < min(self._used + signature.size, most):
-            larger = np.empty((min(2 * len(self._counts) + 4 * signature.size, most), self.arms), np.int64)
+        self.make_room()
+        self._used = _add(signature, arm, self._row_at, self._counts, self._used)
+
+    def make_room(self) -> None:
+        """Have a row for every unit at hand, the most that one play can need."""
+        units, most = len(self._row_at), self._row_at.size
+        if len(self._counts) < min(self._used + units, most):
+            larger = np.empty((min(2 * len(self._counts) + _FIRST_VISITS * units, most), self.arms), np.int64)
             larger[: self._used] = self._counts[: self._used]
             self._counts = larger
-        self._used = _add(signature, arm, self._row_at, self._counts, self._used)
 
     def of(self, unit: int, signature: int) -> Int64:
         """Return the count of each arm under one signature of one unit."""
@@ -97,5 +110,5 @@ class Counts:
             )
         self._row_at.fill(-1)
         self._row_at.ravel()[order] = np.arange(order.size)
-        self._counts = counts.copy()
+        self._counts = sane("counts", counts).copy()
         self._used = order.size

@@ -5,13 +5,16 @@ from typing import Literal
 import numpy as np
 
 from glcb._directory import checked_visits, empty_directory, visits
-from glcb._state import State
+from glcb._state import State, sane
 from glcb._types import Float32, Int64
 from glcb.gln import kernels
 from glcb.gln.kernels import FAN_IN, SIZE, STRIDE, padded
 
 Output = Literal["switching", "last"]
 """How a network's units become its one probability: a mixture that switches, or the last unit alone."""
+
+_FIRST_VISITS = 4
+"""The pool starts with room for this many contexts that have no cell in common."""
 
 
 class Bank:
@@ -47,6 +50,13 @@ class Bank:
         if output == "last":
             self._mixture[:] = 0
             self._mixture[:, -1] = 1
+
+    @staticmethod
+    def bytes_needed(features: int, networks: int, layers: tuple[int, ...], signatures: int) -> int:
+        """Return the memory that a bank of this size needs to learn its first step."""
+        layout = _layout(features, layers)
+        visit = sum(int(size) * int(stride) for size, stride in layout[:, [SIZE, STRIDE]]) * networks
+        return 4 * _FIRST_VISITS * visit + 8 * sum(layers) * signatures + 4 * sum(layers) * networks
 
     @property
     def units(self) -> int:
@@ -89,7 +99,7 @@ class Bank:
         switching_rate: float,
     ) -> None:
         """Teach each of ``networks`` its 0/1 target, all others stay as they are."""
-        self._make_room()
+        self.make_room()
         self._used = kernels.learn(
             x,
             signature,
@@ -121,7 +131,7 @@ class Bank:
         """Return the length in the pool of a cell of each unit."""
         return np.repeat(self._layout[:, STRIDE] * self.networks, self._layout[:, SIZE])
 
-    def _make_room(self) -> None:
+    def make_room(self) -> None:
         """Let the pool hold one more cell per unit, the most that one step can open."""
         room = self._weights.size - self._used
         visit = int((self._layout[:, STRIDE] * self._layout[:, SIZE]).sum()) * self.networks
@@ -131,7 +141,7 @@ class Bank:
         if self._weights.size == everything:
             return
         # Doubling keeps the copying to a constant per cell; pages that nobody wrote cost nothing.
-        larger = np.empty(min(max(2 * self._weights.size, 4 * visit), everything), np.float32)
+        larger = np.empty(min(max(2 * self._weights.size, _FIRST_VISITS * visit), everything), np.float32)
         larger[: self._used] = self._weights[: self._used]
         self._weights = larger
 
@@ -151,13 +161,15 @@ class Bank:
             raise ValueError(
                 f"the mixture is {mixture.dtype} {mixture.shape}, expected {self._mixture.shape}"
             )
+        if mixture.min() < 0 or not np.allclose(mixture.sum(axis=1), 1, atol=1e-3):
+            raise ValueError("the mixture is not one of shares that add up to 1")
         ends = np.cumsum(self._cell_sizes()[order // self._cell_at.shape[1]])
         if weights.shape != (ends[-1] if order.size else 0,) or weights.dtype != np.float32:
             raise ValueError(f"the pool is {weights.dtype} {weights.shape}, which does not fit its cells")
         self._cell_at.fill(-1)
         self._cell_at.ravel()[order[1:]] = ends[:-1]
         self._cell_at.ravel()[order[:1]] = 0
-        self._weights = weights.copy()
+        self._weights = sane("weights", weights).copy()
         self._used = weights.size
         self._mixture = mixture.copy()
 

@@ -28,6 +28,11 @@ class Gates:
         self._normals[..., :features] = normals
         self._thresholds: Float32 = (normals.sum(axis=-1) / 2 + offsets).astype(np.float32)
 
+    @staticmethod
+    def bytes_needed(features: int, units: int, hyperplanes: int) -> int:
+        """Return the memory that gates of this size need; they are drawn in double precision."""
+        return units * hyperplanes * (4 * padded(features) + 2 * 8 * features)
+
     @property
     def signatures(self) -> int:
         """Number of different signatures that a unit can have."""

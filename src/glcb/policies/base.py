@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from glcb import _checks, _modelfile
-from glcb._errors import InvalidSettings, ModelFileError
+from glcb._errors import ModelFileError
 from glcb._state import State, fill
 from glcb._types import Arm, Float32, Rewards
 from glcb.explore import best_arm
@@ -110,7 +110,10 @@ class Policy(ABC):
         return Decision(self.arms[best], self.arms, estimates)
 
     def learn(self, x: ArrayLike, arm: Arm, reward: float) -> None:
-        """Learn that ``arm``, played in context ``x``, brought ``reward``."""
+        """Learn that ``arm``, played in context ``x``, brought ``reward``.
+
+        Only an interrupt (Ctrl-C) in the very middle of it can leave a step half learnt.
+        """
         context = _checks.context(x, self.features)
         index = _checks.arm(arm, self._index)
         value = _checks.reward(reward, self.rewards)
@@ -153,7 +156,7 @@ class Policy(ABC):
         policy = cls.__new__(cls)
         try:
             policy.__setstate__(snapshot)
-        except (InvalidSettings, KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, OverflowError, MemoryError) as error:
             raise ModelFileError(f"{path} is not a complete {cls.__name__}: {error}") from error
         return policy
 

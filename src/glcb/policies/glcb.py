@@ -64,7 +64,12 @@ class GLCB(Policy):
         settings = self.settings
         units, signatures = sum(settings.layers), 1 << settings.hyperplanes
         networks = len(self.arms) * self._values.networks_per_arm
-        _check_size(self.features, networks, settings)
+        _checks.memory(
+            Gates.bytes_needed(self.features, units, settings.hyperplanes)
+            + Bank.bytes_needed(self.features, networks, settings.layers, signatures)
+            + Counts.bytes_needed(units, signatures, len(self.arms)),
+            "A bandit of this size",
+        )
         self._gates = Gates(self.features, units, settings.hyperplanes, settings.bias_scale, self._rng)
         self._bank = Bank(
             self.features,
@@ -100,6 +105,9 @@ class GLCB(Policy):
         signature = self._gates.signature(x)
         nodes, targets = self._values.targets(reward)
         settings, plays = self.settings, int(self._plays[arm])
+        # Memory that cannot be had is missed here, before anything has changed.
+        self._bank.make_room()
+        self._counts.make_room()
         self._bank.learn(
             x,
             signature,
@@ -127,15 +135,3 @@ def _settings(rewards: Rewards, changes: SettingChanges) -> Settings:
         known = ", ".join(SettingChanges.__annotations__)
         raise InvalidSettings(f"GLCB has no setting {', '.join(sorted(unknown))}; the settings are {known}")
     return replace(PAPER_BINARY if rewards == "binary" else PAPER_BOUNDED, **changes)
-
-
-def _check_size(features: int, networks: int, settings: Settings) -> None:
-    """Refuse what cannot be held before anything is allocated."""
-    units = sum(settings.layers)
-    hyperplanes = units * settings.hyperplanes * (features + 1)
-    directories = 4 * units << settings.hyperplanes
-    largest_visit = networks * sum(
-        size * (fan_in + 1)
-        for size, fan_in in zip(settings.layers, (features, *settings.layers), strict=False)
-    )
-    _checks.memory(4 * (hyperplanes + directories + 2 * largest_visit), "A bandit of this size")

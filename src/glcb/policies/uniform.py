@@ -12,8 +12,9 @@ class Uniform(Policy):
     """Plays at random and learns nothing."""
 
     def _estimate(self, x: Float32) -> Estimates:
-        level = np.zeros(len(self.arms))  # all arms tie, and ties are broken at random
-        return Estimates(level, level, self._plays.astype(np.float64))
+        count = len(self.arms)
+        # All arms tie, and ties are broken at random.
+        return Estimates(np.zeros(count), np.zeros(count), self._plays.astype(np.float64))
 
     def _learn(self, x: Float32, arm: int, reward: float) -> None:
         pass

@@ -30,7 +30,8 @@ class Tree:
         self.high = high
         self.depth = depth
         self.bins = 1 << depth
-        self.outcomes = low + (np.arange(self.bins) + 0.5) * (high - low) / self.bins
+        centres = np.arange(self.bins, dtype=np.float64) + 0.5
+        self.outcomes: Float64 = low + centres * ((high - low) / self.bins)
 
     @property
     def networks_per_arm(self) -> int:
@@ -54,7 +55,7 @@ class Tree:
 
     def bin_of(self, reward: float) -> int:
         """Return the bin that holds ``reward``; the upper end belongs to the last one."""
-        position = int(self.bins * (reward - self.low) / (self.high - self.low))
+        position = int(self.bins * ((reward - self.low) / (self.high - self.low)))
         return min(max(position, 0), self.bins - 1)
 
     def targets(self, reward: float) -> tuple[Int64, Float32]:
