@@ -63,7 +63,7 @@ class Experiment:
 PRESETS = {
     "paper": Experiment(PAPER_TASKS, PAPER_POLICIES, seeds=20, steps=5000),
     "quick": Experiment(
-        ("wheel", "linear", "sparse-linear"), ("glcb", "linucb", "lints", "uniform"), 5, 5000
+        ("wheel", "linear", "sparse-linear"), ("glcb", "linfullpost", "linucb", "lints", "uniform"), 10, 5000
     ),
 }
 """Ready-made experiments: the paper's own, and a first impression that needs no data."""

@@ -114,7 +114,9 @@ def _show(rows: "list[Row]", json: bool, console: "Console") -> None:
         return
     from rich.table import Table
 
-    table = Table("task", "policy", "reward", "of optimum", "µs decide", "µs learn", "seeds", "steps")
+    table = Table("task", "policy", box=None, padding=(0, 2, 0, 0))
+    for heading in ("reward", "optimum", "µs decide", "µs learn", "seeds"):
+        table.add_column(heading, justify="right", no_wrap=True)
     for row in rows:
         table.add_row(
             row.task,
@@ -124,6 +126,5 @@ def _show(rows: "list[Row]", json: bool, console: "Console") -> None:
             f"{row.us_decide:.0f}",
             f"{row.us_learn:.0f}",
             str(row.seeds),
-            f"{row.steps:,}",
         )
     console.print(table)
