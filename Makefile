@@ -23,18 +23,19 @@ $(BIN)/python:
 	@$(PYTHON) -m venv $(VENV)
 
 $(DEMO): pyproject.toml | $(BIN)/python
-	@echo "==> installing glcb"
+	@echo "==> installing glcb (about a minute)"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[report]'
 	@touch $@
 
 $(DEV): pyproject.toml | $(BIN)/python
-	@echo "==> installing glcb and everything that its tests need"
+	@echo "==> installing glcb and everything that its tests need (some minutes)"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@touch $@
 
 demo: $(DEMO)
 	@echo "==> glcb demo (the first run compiles the kernels, which takes some seconds)"
 	@$(BIN)/glcb demo
+	@echo "==> next: source $(BIN)/activate, then glcb --help"
 
 lint: $(DEV)
 	@echo "==> style"
@@ -54,5 +55,5 @@ tables: $(DEV)
 	@$(BIN)/glcb report results/reference --into README.md
 
 clean:
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis benchmarks/out glcb-demo.png
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis benchmarks/out glcb-demo.png glcb-bench glcb-study
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

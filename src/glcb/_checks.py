@@ -142,7 +142,7 @@ def context(x: ArrayLike, features: int) -> Float32:
     wrong = _take_unit(given.astype(np.float64), taken)
     if wrong >= 0:
         raise InvalidContext(
-            f"feature {wrong} of the context must be a number within [0, 1], got {given[wrong]!r}: "
+            f"feature {wrong} of the context must be a number within [0, 1], got {_shown(given[wrong])}: "
             "scale features to [0, 1] and fill in missing ones first"
         )
     return taken
@@ -168,4 +168,4 @@ def _as_float(value: object) -> float:
 
 def _shown(value: object) -> str:
     """Return what came in, short enough for a message."""
-    return reprlib.repr(value)
+    return reprlib.repr(value.item() if isinstance(value, np.generic) else value)

@@ -14,6 +14,9 @@ GlcbError
 All of them are raised before any state changes.
 """
 
+INSTALL_BASELINES = "pip install 'glcb[baselines]', or '.[baselines]' in a clone"
+INSTALL_REPORT = "pip install 'glcb[report]', or '.[report]' in a clone"
+
 
 class GlcbError(Exception):
     """Base of every error that glcb raises on purpose."""

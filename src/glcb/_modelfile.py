@@ -66,7 +66,7 @@ def write(path: str | os.PathLike[str], snapshot: Snapshot) -> None:
         part.replace(target)
         _sync_folder(target.parent)
     except (OSError, ValueError) as error:
-        raise ModelFileError(f"cannot write {path}: {error}") from error
+        raise ModelFileError(f"cannot write {path}: {getattr(error, 'strerror', None) or error}") from error
     finally:
         with contextlib.suppress(OSError, ValueError):
             part.unlink()
@@ -77,7 +77,7 @@ def read(path: str | os.PathLike[str]) -> Snapshot:
     try:
         content = Path(path).read_bytes()
     except (OSError, ValueError) as error:
-        raise ModelFileError(f"cannot read {path}: {error}") from error
+        raise ModelFileError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from error
     if content[: len(MAGIC)] != MAGIC:
         raise ModelFileError(f"{path} is not a glcb model: save one with policy.save(path)")
     if len(content) < _HEAD.size + _DIGEST_SIZE:

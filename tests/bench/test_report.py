@@ -94,7 +94,7 @@ def test_policies_and_tasks_that_the_paper_has_not_are_ranked_apart() -> None:
     assert cells(everybody)["LinFullPost"][-2] == ("2",)
     assert cells(elsewhere) == {"GLCB": [("1",), ("1.00",)]}
     (rewarded,) = tables(rewards.section(selection, ranks.order(selection)))
-    assert [group.title for group in rewarded.groups] == ["In the paper", "Not in the paper", ""]
+    assert [group.title for group in rewarded.groups] == ["In the paper", "Not among the paper's ten", ""]
     assert cells(rewarded)["GLCB"][-1] == ("90.0 ± 0.0",)
 
 

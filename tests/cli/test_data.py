@@ -32,12 +32,13 @@ def test_list_says_what_is_there_and_what_is_missing(folder: Path) -> None:
     (folder / "mushroom.data").write_bytes(mushrooms())
     result = CliRunner().invoke(app, ["data", "list"])
     assert result.exit_code == 0, result.output
-    rows = {line.split()[1]: line for line in result.output.splitlines() if line.startswith("│")}
+    shown, sources = result.output.split("sources\n")
+    rows = {line.split()[0]: line for line in shown.splitlines() if line.strip()}
     assert {"adult", "census", "covertype", "financial", "jester", "mushroom", "statlog"} <= rows.keys()
     assert "yes" in rows["mushroom"]
     assert "missing" in rows["adult"]
     assert "CC BY 4.0" in rows["adult"]
-    assert "archive.ics.uci.edu" in rows["adult"]
+    assert "https://archive.ics.uci.edu/dataset/2/adult\n" in sources
     assert "75.17 MB" in rows["covertype"]
 
 

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from pathlib import Path
 
 from glcb import _checks
@@ -67,6 +68,17 @@ PRESETS = {
     ),
 }
 """Ready-made experiments: the paper's own, and a first impression that needs no data."""
+
+
+def without_missing_packages(experiment: Experiment) -> tuple[Experiment, list[str]]:
+    """Return the experiment without the policies whose packages are not installed, and the names of those."""
+    absent = [
+        name
+        for name in experiment.policies
+        if any(find_spec(package) is None for package in registry.get(name).make.needs)
+    ]
+    present = tuple(name for name in experiment.policies if name not in absent)
+    return replace(experiment, policies=present), absent
 
 
 def without_missing_data(experiment: Experiment) -> tuple[Experiment, list[str]]:

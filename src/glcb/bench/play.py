@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from glcb._errors import InvalidSettings
 from glcb._types import Float64, Int64
 from glcb.policies.base import Policy
 from glcb.tasks.base import Stream
@@ -31,6 +32,13 @@ class Played:
 
 def play(policy: Policy, stream: Stream) -> Played:
     """Let ``policy`` decide and learn once on every step of ``stream``."""
+    if not isinstance(stream, Stream):
+        raise InvalidSettings(f"a policy plays a stream, such as task.stream(seed=0), got {stream!r}")
+    if len(policy.arms) != stream.rewards.shape[1]:
+        raise InvalidSettings(
+            f"the stream has {stream.rewards.shape[1]} arms, the policy {len(policy.arms)}: make it with "
+            "task.arms, task.features and task.rewards"
+        )
     number = {arm: index for index, arm in enumerate(policy.arms)}
     arms = np.empty(stream.steps, np.int64)
     rewards, decide_seconds, learn_seconds = (np.empty(stream.steps) for _ in range(3))

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from glcb._errors import InvalidSettings, MissingExtra
+from glcb._errors import INSTALL_REPORT, InvalidSettings, MissingExtra
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -25,7 +25,7 @@ def figure(
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
     except ImportError as error:
-        raise MissingExtra("pictures need matplotlib: pip install 'glcb[report]'") from error
+        raise MissingExtra(f"pictures need matplotlib: {INSTALL_REPORT}") from error
 
     # A figure without pyplot: no window system is asked for and no global state is left behind.
     drawing = Figure(figsize=(width, height), layout="constrained")
@@ -79,7 +79,7 @@ def vector(
         from matplotlib.backends.backend_svg import FigureCanvasSVG
         from matplotlib.figure import Figure
     except ImportError as error:
-        raise MissingExtra("pictures need matplotlib: pip install 'glcb[report]'") from error
+        raise MissingExtra(f"pictures need matplotlib: {INSTALL_REPORT}") from error
 
     left, right, bottom, top = margins
     text = io.StringIO()

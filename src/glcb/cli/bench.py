@@ -46,11 +46,12 @@ def bench(
     failures = _carry_out(runs, out, LocalEngine(jobs or os.cpu_count() or 1), console)
     records = {record.key: record for record in Results(out).records}
     rows = summarise(records[run.key] for run in runs if run.key in records)
-    _show(rows, json, console)
+    _show(rows, json)
     for failure in failures:
         console.print(
             f"failed: {failure.task}, {failure.policy}, seed {failure.seed}: {failure.error}", markup=False
         )
+    console.print(f"results: {out}; `glcb report {out}` makes a report", soft_wrap=True)
     if failures:
         raise typer.Exit(1)
 
@@ -61,8 +62,8 @@ def _experiment(
     """Return the preset, changed by what was named; tasks of a preset whose data is not here are left out."""
     from dataclasses import replace
 
-    from glcb._errors import InvalidSettings
-    from glcb.bench.experiment import PRESETS, without_missing_data
+    from glcb._errors import INSTALL_BASELINES, InvalidSettings, MissingExtra
+    from glcb.bench.experiment import PRESETS, without_missing_data, without_missing_packages
 
     if preset not in PRESETS:
         raise InvalidSettings(f"there is no preset {preset!r}; the presets are {', '.join(PRESETS)}")
@@ -74,11 +75,15 @@ def _experiment(
         seeds=base.seeds if seeds is None else seeds,
         steps=base.steps if steps is None else steps,
     )
-    if tasks:
-        return experiment
-    present, absent = without_missing_data(experiment)
+    if not tasks:
+        experiment, absent = without_missing_data(experiment)
+        if absent:
+            console.print(f"left out, their data is not here (`glcb data list`): {', '.join(absent)}")
+    present, absent = without_missing_packages(experiment)
+    if absent and policies:
+        raise MissingExtra(f"{', '.join(absent)} need JAX and optax: {INSTALL_BASELINES}")
     if absent:
-        console.print(f"left out, their data is not here (`glcb data list`): {', '.join(absent)}")
+        console.print(f"left out, they need JAX ({INSTALL_BASELINES}): {', '.join(absent)}", markup=False)
     return present
 
 
@@ -98,24 +103,29 @@ def _carry_out(runs: "Sequence[Run]", out: Path, engine: "Engine", console: "Con
     # Runs differ in length by a factor of hundreds: only a long memory gives a fair estimate.
     with Progress(*columns, console=console, speed_estimate_period=7200) as progress:
         bar = progress.add_task("runs", total=None)
-        for done, total, outcome in carry_out(runs, out, engine):
-            progress.update(bar, completed=done, total=total)
-            if isinstance(outcome, Failure):
-                failures.append(outcome)
+        try:
+            for done, total, outcome in carry_out(runs, out, engine):
+                progress.update(bar, completed=done, total=total)
+                if isinstance(outcome, Failure):
+                    failures.append(outcome)
+        except KeyboardInterrupt:
+            progress.console.print(f"stopped; what is finished is in {out}, the same command goes on")
+            raise
     return failures
 
 
-def _show(rows: "list[Row]", json: bool, console: "Console") -> None:
+def _show(rows: "list[Row]", json: bool) -> None:
     if json:
         from dataclasses import asdict
         from json import dumps
 
         typer.echo(dumps([asdict(row) for row in rows], indent=1, allow_nan=False))
         return
+    from rich.console import Console
     from rich.table import Table
 
     table = Table("task", "policy", box=None, padding=(0, 2, 0, 0))
-    for heading in ("reward", "optimum", "µs decide", "µs learn", "seeds"):
+    for heading in ("reward", "of best", "µs decide", "µs learn", "seeds"):
         table.add_column(heading, justify="right", no_wrap=True)
     for row in rows:
         table.add_row(
@@ -127,4 +137,4 @@ def _show(rows: "list[Row]", json: bool, console: "Console") -> None:
             f"{row.us_learn:.0f}",
             str(row.seeds),
         )
-    console.print(table)
+    Console().print(table)

@@ -19,9 +19,10 @@ def list_files() -> None:
     from glcb.tasks.file_task import file_tasks
 
     console = Console()
-    table = Table("task", "file", "there", "size", title=f"in {data_directory()}")
-    for heading in ("licence", "source"):
-        table.add_column(heading, overflow="fold")
+    table = Table("task", title=f"in {data_directory()}", box=None, padding=(0, 2, 0, 0))
+    for heading in ("file", "there", "size", "licence"):
+        table.add_column(heading, no_wrap=heading != "licence")
+    sources = []
     for task in file_tasks():
         found = task.find()
         file = found[0] if found else task.files[0]
@@ -32,9 +33,10 @@ def list_files() -> None:
             "yes" if found else "missing",
             "–" if size is None else f"{size / 1e6:,.2f} MB",
             file.licence,
-            file.origin,
         )
+        sources.append(f"{task.name:<16}  {file.origin}")
     console.print(table)
+    console.print("\nsources\n" + "\n".join(sources), soft_wrap=True, highlight=False)
 
 
 @app.command()

@@ -29,6 +29,7 @@ def demo(
         for player, seed in track(games, "Playing", console=console, transient=True)
     ]
     console.print(contest.table(played))
+    console.print("On the wheel a linear policy is hard to beat; `glcb bench` plays more tasks.")
     try:
         contest.picture(played, out)
     except MissingExtra as missing:

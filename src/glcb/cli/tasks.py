@@ -52,7 +52,8 @@ def show(name: Annotated[str, typer.Argument(help="The task.")]) -> None:
     if isinstance(task, FileTask):
         found = task.find()
         file = found[0] if found else task.files[0]
-        console.print(f"file      {task.source if found else f'missing: glcb data fetch {name}'}")
+        where = task.source if found else f"{file.name} is missing: glcb data fetch {name}"
+        console.print(f"file      {where}")
         console.print(f"rows      {file.facts.rows:,}")
         console.print(f"licence   {file.licence}\norigin    {file.origin}")
         if not found:

@@ -42,6 +42,8 @@ class Policy(ABC):
 
     stores_data: ClassVar[bool] = False
     """Whether the policy keeps every reward that it has seen, and so grows with its steps."""
+    needs: ClassVar[tuple[str, ...]] = ()
+    """Optional packages without which it cannot be made."""
     arms_are_independent: ClassVar[bool] = True
     """Whether learning from one arm leaves the values of the others as they were."""
 

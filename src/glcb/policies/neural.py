@@ -26,6 +26,7 @@ class NeuralPolicy(Policy):
     """
 
     stores_data = True
+    needs = ("jax", "optax")
     arms_are_independent = False
     networks: ClassVar[int] = 1
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from glcb._errors import MissingExtra
+from glcb._errors import INSTALL_BASELINES, MissingExtra
 from glcb._state import State
 from glcb.policies.buffer import Buffer
 from glcb.policies.network import Array, Batch, Weights
@@ -75,7 +75,7 @@ def training(loss: Loss, make_optimiser: Callable[[], Optimiser]) -> Training:
         import jax
         import optax
     except ImportError as error:
-        raise MissingExtra("neural policies need JAX and optax: pip install 'glcb[baselines]'") from error
+        raise MissingExtra(f"neural policies need JAX and optax: {INSTALL_BASELINES}") from error
 
     optimiser = optax.with_extra_args_support(make_optimiser())
 

@@ -12,7 +12,10 @@ def section(selection: Selection, order: Sequence[Player]) -> Section:
     """Show what every policy collected on every task."""
     known = [player for player in order if player.in_paper]
     unknown = [player for player in order if not player.in_paper]
-    groups = [_group(selection, known, "In the paper"), _group(selection, unknown, "Not in the paper")]
+    groups = [
+        _group(selection, known, "In the paper"),
+        _group(selection, unknown, "Not among the paper's ten"),
+    ]
     shown = [group for group in groups if group.rows]
     best_possible = Row(
         Cell("Best possible", ("the best arm at every step",)),
