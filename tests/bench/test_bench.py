@@ -13,7 +13,13 @@ from pathlib import Path
 import pytest
 
 from glcb.bench.engine import LocalEngine
-from glcb.bench.experiment import PRESETS, Experiment, carry_out, without_missing_data
+from glcb.bench.experiment import (
+    PRESETS,
+    Experiment,
+    carry_out,
+    without_missing_data,
+    without_missing_packages,
+)
 from glcb.bench.results import FILE, Results
 from glcb.bench.run import Failure, Record, Run, execute
 
@@ -162,6 +168,13 @@ def test_presets_name_what_exists_and_leave_out_what_has_no_data(
     assert len(absent) == 6
     assert without_missing_data(PRESETS["quick"]) == (PRESETS["quick"], [])
     assert len(PRESETS["paper"].policies) == 10
+
+
+def test_policies_whose_packages_are_missing_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("glcb.bench.experiment.find_spec", lambda package: None)
+    present, absent = without_missing_packages(PRESETS["paper"])
+    assert present.policies == ("glcb-paper", "linfullpost")
+    assert len(absent) == 8
 
 
 @pytest.mark.parametrize(
