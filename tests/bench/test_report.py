@@ -98,6 +98,13 @@ def test_policies_and_tasks_that_the_paper_has_not_are_ranked_apart() -> None:
     assert cells(rewarded)["GLCB"][-1] == ("90.0 ± 0.0",)
 
 
+def test_one_run_alone_is_not_called_the_best() -> None:
+    records = [record("rms", total=900), *(record("dropout", seed=s, total=100) for s in range(2))]
+    (rewarded,) = tables(rewards.section(selection := select(records), ranks.order(selection)))
+    assert cells(rewarded)["RMS"][0][-1] == "1 seed only"
+    assert not any(cell.best for group in rewarded.groups for row in group.rows for cell in row.cells)
+
+
 def test_other_lengths_are_not_compared_with_the_paper() -> None:
     selection = select([record("rms", seed=s, played=500, steps=500) for s in range(2)])
     (ranked,) = tables(ranks.section(selection))

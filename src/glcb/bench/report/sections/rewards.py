@@ -64,4 +64,11 @@ def _cell(selection: Selection, column: Column, player: Player) -> Cell:
         theirs = paper.REWARDS[player.policy][column.task]
         change = number(100 * (score[0] / theirs.mean - 1), 1, sign=True)
         notes = (mean_and_error(*theirs, places=0), f"{change} %")
-    return Cell(mean_and_error(*score, places=places), notes, best=score[0] == max(means.values()))
+    # One run alone says little: it stands back, and is not called the best.
+    alone = len(selection.cells[column, player]) == 1
+    return Cell(
+        mean_and_error(*score, places=places),
+        (*notes, "1 seed only") if alone else notes,
+        best=score[0] == max(means.values()) and not alone,
+        doubtful=alone,
+    )
