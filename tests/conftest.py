@@ -14,7 +14,7 @@ settings.load_profile("glcb")
 
 NEEDS: dict[str, Callable[[], bool]] = {
     "browser": lambda: chromium() is not None,
-    "data": lambda: Path(os.environ.get("GLCB_DATA_DIR", "/nonexistent")).is_dir(),
+    "data": lambda: "GLCB_DATA_DIR" in os.environ and Path(os.environ["GLCB_DATA_DIR"]).is_dir(),
 }
 """Markers of tests that need something which not every machine has, and how to find out."""
 
