@@ -13,6 +13,7 @@ from glcb import Settings
 
 Array = NDArray[np.float64]
 Signature = NDArray[np.int64]
+Moves = list[tuple[Array, float]]
 
 
 def sigmoid(logit: float) -> float:
@@ -23,6 +24,11 @@ def logit(p: float) -> float:
     return math.log(p / (1 - p))
 
 
+def base_inputs(x: Array, settings: Settings) -> Array:
+    clip = settings.input_clip
+    return np.array([settings.bias, *(logit(min(max(v, clip), 1 - clip)) for v in x)])
+
+
 class Network:
     """One gated linear network with switching over all its units."""
 
@@ -31,23 +37,33 @@ class Network:
         self.units = [(layer, j) for layer, size in enumerate(settings.layers) for j in range(size)]
         self.fan_in = [1 + size for size in (features, *settings.layers[:-1])]
         self.weights: dict[tuple[int, int], Array] = {}  # (unit, signature)
+        self.squares: dict[tuple[int, int], Array] = {}
         self.mixture = np.full(len(self.units), 1 / len(self.units))
+        self.ones = self.zeros = 0  # targets so far
 
     def active(self, unit: int, signature: Signature) -> Array:
         layer, _ = self.units[unit]
         fan_in = self.fan_in[layer]
-        return self.weights.setdefault((unit, int(signature[unit])), np.full(fan_in, 1 / fan_in))
+        from_zero = self.settings.start == "frequency" and layer == 0
+        first = np.full(fan_in, 0.0 if from_zero else 1 / fan_in)
+        return self.weights.setdefault((unit, int(signature[unit])), first)
+
+    def offset(self) -> float:
+        if self.settings.start == "inputs":
+            return 0.0
+        usual = (1 + self.ones) / (2 + self.ones + self.zeros)
+        return logit(min(max(usual, self.settings.clip), 1 - self.settings.clip)) / 2
 
     def forward(self, x: Array, signature: Signature) -> tuple[list[Array], Array]:
         """Return the input of every layer and the clipped probability of every unit."""
         s = self.settings
-        inputs = [np.array([s.bias, *(logit(min(max(v, s.clip), 1 - s.clip)) for v in x)])]
+        inputs = [base_inputs(x, s)]
         probabilities = []
         unit = 0
-        for size in s.layers:
+        for layer, size in enumerate(s.layers):
             logits = []
             for _ in range(size):
-                u = float(self.active(unit, signature) @ inputs[-1])
+                u = float(self.active(unit, signature) @ inputs[-1]) + (self.offset() if layer == 0 else 0.0)
                 u = min(max(u, logit(s.clip)), logit(1 - s.clip))
                 logits.append(u)
                 probabilities.append(sigmoid(u))
@@ -59,14 +75,23 @@ class Network:
         _, p = self.forward(x, signature)
         return float(p[-1] if self.settings.output == "last" else self.mixture @ p)
 
-    def learn(self, x: Array, signature: Signature, r: int, eta: float, alpha: float) -> None:
+    def learn(self, x: Array, signature: Signature, r: int, moves: Moves, alpha: float) -> None:
         inputs, p = self.forward(x, signature)
         for unit, (layer, _) in enumerate(self.units):
             w = self.active(unit, signature)
-            w -= eta * (p[unit] - r) * inputs[layer]
+            direction, rate = moves[unit]
+            if layer > 0 and self.settings.step == "newton":
+                gradient = (p[unit] - r) * inputs[layer]
+                squares = self.squares.setdefault((unit, int(signature[unit])), np.full(w.size, 0.01))
+                squares += gradient**2
+                w -= 0.03 * gradient / np.sqrt(squares)
+            else:
+                w -= rate * (p[unit] - r) * (direction if layer == 0 else inputs[layer])
             np.clip(w, -self.settings.weight_box, self.settings.weight_box, out=w)
         v = self.mixture * (p if r == 1 else 1 - p)
         self.mixture = (1 - alpha) * v / v.sum() + alpha / v.size
+        self.ones += r
+        self.zeros += 1 - r
 
 
 class ReferenceGLCB:
@@ -82,6 +107,10 @@ class ReferenceGLCB:
         self.networks = [{node: Network(features, settings) for node in nodes} for _ in range(arms)]
         self.counts: dict[tuple[int, int, int], int] = {}  # (unit, signature, arm)
         self.plays = [0] * arms
+        self.seen: list[Array] = []  # the inputs of every step
+        self.fallen: list[list[list[float]]] = [
+            [[] for _ in range(2**settings.tree_depth)] for _ in range(arms)
+        ]
 
     @staticmethod
     def paths(depth: int) -> list[str]:
@@ -103,15 +132,22 @@ class ReferenceGLCB:
                 result[leaf] *= up if turn == "1" else 1 - up
         return result
 
-    def outcomes(self) -> Array:
+    def outcomes(self, arm: int) -> Array:
         if self.bounds is None:
             return np.array([0.0, 1.0])
         low, high = self.bounds
         bins = 2**self.settings.tree_depth
-        return np.array([low + (k + 0.5) * (high - low) / bins for k in range(bins)])
+        midpoints = [low + (k + 0.5) * (high - low) / bins for k in range(bins)]
+        if self.settings.leaf_values == "midpoint":
+            return np.array(midpoints)
+        return np.array([np.mean([midpoints[k], *self.fallen[arm][k]]) for k in range(bins)])
 
     def values(self, x: Array, signature: Signature) -> Array:
-        return np.array([self.distribution(x, signature, arm) @ self.outcomes() for arm in range(self.arms)])
+        return np.array([self.distribution(x, signature, a) @ self.outcomes(a) for a in range(self.arms)])
+
+    def deviation(self, x: Array, signature: Signature, arm: int) -> float:
+        p, outcomes = self.distribution(x, signature, arm), self.outcomes(arm)
+        return math.sqrt(p @ (outcomes - p @ outcomes) ** 2)
 
     def pseudocount(self, signature: Signature, arm: int) -> float:
         t = sum(self.plays) + 1
@@ -121,24 +157,47 @@ class ReferenceGLCB:
         weights = np.exp(-math.log(t - 1) * n / n.max())
         return float((weights * n).sum() / weights.sum())
 
-    def bonus(self, signature: Signature, arm: int) -> float:
+    def bonus(self, x: Array, signature: Signature, arm: int) -> float:
         t = sum(self.plays) + 1
         count = self.pseudocount(signature, arm)
-        return math.inf if count == 0 else self.settings.bonus_scale * math.sqrt(math.log(t) / count)
+        if count == 0:
+            return math.inf
+        unit = 1.0 if self.settings.bonus_unit == "reward" else self.deviation(x, signature, arm)
+        return self.settings.bonus_scale * unit * math.sqrt(math.log(t) / count)
+
+    def moves(self, x: Array, arm: int) -> Moves:
+        """Return direction and rate of every unit; the direction is that of the first layer."""
+        s = self.settings
+        z = base_inputs(x, s)
+        eta = s.learning_rate / (1 + s.learning_rate_decay * self.plays[arm])
+        units = range(sum(s.layers))
+        if s.step == "plain":
+            return [(z, eta * s.rate_factors[u % len(s.rate_factors)]) for u in units]
+        moves: Moves = []
+        for u in units:
+            turn = u // len(s.kinds_of_gates)
+            factor = s.rate_factors[turn % len(s.rate_factors)]
+            ridge = s.ridges[turn // len(s.rate_factors) % len(s.ridges)]
+            moment = ridge * z.size * np.eye(z.size) + sum(np.outer(one, one) for one in self.seen)
+            q: Array = len(self.seen) * np.linalg.solve(moment, z).astype(np.float64)
+            moves.append((q, eta * factor / (1 + s.damping * eta * factor * float(z @ q))))
+        return moves
 
     def learn(self, x: Array, signature: Signature, arm: int, reward: float) -> None:
         s, n = self.settings, self.plays[arm]
-        eta = s.learning_rate / (1 + s.learning_rate_decay * n)
         alpha = min(1.0, s.switching_rate / (1 + s.switching_rate_decay * n))
+        self.seen.append(base_inputs(x, s))
+        moves = self.moves(x, arm)
         if self.bounds is None:
-            self.networks[arm][""].learn(x, signature, int(reward), eta, alpha)
+            self.networks[arm][""].learn(x, signature, int(reward), moves, alpha)
         else:
             low, high = self.bounds
             bins = 2**s.tree_depth
             leaf = min(max(math.floor(bins * (reward - low) / (high - low)), 0), bins - 1)
             turns = format(leaf, "b").zfill(s.tree_depth)
             for level, turn in enumerate(turns):
-                self.networks[arm][turns[:level]].learn(x, signature, int(turn), eta, alpha)
+                self.networks[arm][turns[:level]].learn(x, signature, int(turn), moves, alpha)
+            self.fallen[arm][leaf].append(reward)
         for unit, own in enumerate(signature):
             key = (unit, int(own), arm)
             self.counts[key] = self.counts.get(key, 0) + 1

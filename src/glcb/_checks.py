@@ -4,7 +4,8 @@ import math
 import numbers
 import reprlib
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,6 +13,8 @@ from numpy.typing import ArrayLike
 from glcb._compile import kernel
 from glcb._errors import InvalidContext, InvalidReward, InvalidSettings, UnknownArm
 from glcb._types import Arm, Float32, Float64, Rewards
+
+T = TypeVar("T")
 
 MOST_ARMS = 100_000
 MOST_FEATURES = 100_000
@@ -27,11 +30,21 @@ def whole_number(name: str, value: object, low: int, high: int) -> int:
     return int(value)
 
 
+def several(name: str, value: object, check: Callable[[str, object], T]) -> tuple[T, ...]:
+    """Return ``value``, a list of at least one, as a tuple of what ``check`` lets pass."""
+    if isinstance(value, str) or not isinstance(value, Sequence) or not value:
+        raise InvalidSettings(f"{name} must be one or more numbers such as (1, 2), got {value!r}")
+    return tuple(check(f"each number in {name}", part) for part in value)
+
+
+def one_or_more(name: str, value: object, check: Callable[[str, object], T]) -> T | tuple[T, ...]:
+    """Return ``value`` checked, whether it is one number or several."""
+    return several(name, value, check) if isinstance(value, Sequence) else check(name, value)
+
+
 def sizes(name: str, value: object) -> tuple[int, ...]:
     """Return ``value`` as a tuple of layer sizes."""
-    if isinstance(value, str) or not isinstance(value, Sequence) or not value:
-        raise InvalidSettings(f"{name} must be sizes such as (100, 10, 1), got {value!r}")
-    return tuple(whole_number(f"each size in {name}", size, 1, 100_000) for size in value)
+    return several(name, value, lambda what, size: whole_number(what, size, 1, 100_000))
 
 
 def number(name: str, value: object, low: float, high: float = math.inf) -> float:
@@ -62,12 +75,27 @@ def arms(given: object) -> tuple[Arm, ...]:
     if not 1 <= len(names) <= MOST_ARMS:
         raise InvalidSettings(f"there must be from 1 to {MOST_ARMS:,} arms, got {len(names):,}")
     for name in names:
-        if isinstance(name, bool) or not isinstance(name, str | int):
-            raise InvalidSettings(f"an arm's name must be a string or an integer, got {name!r}")
+        _arm_name(name)
     if len(set(names)) != len(names):
         twice = next(name for name, count in Counter(names).items() if count > 1)
         raise InvalidSettings(f"every arm needs a name of its own, {twice!r} occurs more than once")
     return names
+
+
+def new_arm(given: object, index: Mapping[Arm, int]) -> Arm:
+    """Return the name of an arm that is to join those in ``index``."""
+    name = _arm_name(given.item() if isinstance(given, np.generic) else given)
+    if name in index:
+        raise InvalidSettings(f"there is an arm {name!r} already: every arm needs a name of its own")
+    if len(index) == MOST_ARMS:
+        raise InvalidSettings(f"there are {MOST_ARMS:,} arms already, more cannot be added")
+    return name
+
+
+def _arm_name(name: object) -> Arm:
+    if isinstance(name, bool) or not isinstance(name, str | int):
+        raise InvalidSettings(f"an arm's name must be a string or an integer, got {name!r}")
+    return name
 
 
 def rewards(given: object) -> Rewards:

@@ -5,7 +5,11 @@ GlcbError
 │   ├── InvalidContext     a context of the wrong length, not finite, or outside [0, 1]
 │   ├── InvalidReward      a reward that is not 0 or 1, or outside the declared range
 │   ├── UnknownArm         an arm that this policy does not have
+│   ├── UnknownDecision    an id that no decision of this bandit has
+│   ├── ExpiredDecision    an id of a decision that no longer waits for its reward
+│   ├── DuplicateReward    an id of a decision that has its reward already
 │   └── InvalidSettings    a constructor argument or option that makes no sense
+├── NotSupported           something that this policy cannot do
 ├── ModelFileError         a saved model that is truncated, altered, foreign or too new
 ├── DataError              a data set that is missing, damaged, or cannot be made into a task
 ├── ResultsError           a folder of results that is damaged, or in use by another process
@@ -38,8 +42,24 @@ class UnknownArm(InvalidInput):
     """An arm that this policy does not have."""
 
 
+class UnknownDecision(InvalidInput):
+    """An id that no decision of this bandit has."""
+
+
+class ExpiredDecision(InvalidInput):
+    """An id of a decision that no longer waits for its reward."""
+
+
+class DuplicateReward(InvalidInput):
+    """An id of a decision that has its reward already."""
+
+
 class InvalidSettings(InvalidInput):
     """A constructor argument or option that makes no sense."""
+
+
+class NotSupported(GlcbError):
+    """Something that this policy cannot do."""
 
 
 class ModelFileError(GlcbError):

@@ -1,6 +1,7 @@
 """What is learnt, as arrays by name: the form in which every part hands out its state and takes it back."""
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 State = dict[str, np.ndarray]
 
@@ -23,3 +24,14 @@ def sane(name: str, array: np.ndarray) -> np.ndarray:
     if array.dtype.kind == "i" and array.size and not 0 <= array.min() <= array.max() <= _LARGEST_COUNT:
         raise ValueError(f"{name} holds something that is not a count")
     return array
+
+
+def rearranged(array: np.ndarray, sources: np.ndarray, untried: ArrayLike) -> np.ndarray:
+    """Return rows ``sources`` of an array with one row per arm, and ``untried`` where the source is −1.
+
+    >>> rearranged(np.array([5, 6, 7]), np.array([0, 2, -1, 2]), 1)
+    array([5, 7, 1, 7])
+    """
+    rows: np.ndarray = array[sources]
+    rows[sources < 0] = untried
+    return rows

@@ -171,7 +171,7 @@ def test_a_difference_that_may_be_none_stands_back() -> None:
 
 
 def test_seeds_settings_and_failures_are_told(tmp_path: Path) -> None:
-    records = [record("linucb", seed=s) for s in range(3)] + [record("glcb"), record("nobody")]
+    records = [record("linucb", seed=s) for s in range(3)] + [record("glcb-paper"), record("nobody")]
     records += [record("linucb", settings={"ridge": 2.0}), record("lints", version=0)]
     folder(tmp_path, records)
     failures = [

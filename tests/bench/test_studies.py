@@ -13,7 +13,8 @@ from typer.testing import CliRunner
 from glcb import GlcbError, InvalidSettings
 from glcb.bench import play, studies
 from glcb.bench.run import Failure, Record, Run
-from glcb.bench.studies import course, depth, gating
+from glcb.bench.studies import ablation, course, depth, gating, records
+from glcb.bench.studies.ablation import Ablation
 from glcb.bench.studies.convergence import Convergence, verdict
 from glcb.bench.studies.depth import Depth
 from glcb.bench.studies.gating import Gating
@@ -47,12 +48,12 @@ def no_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_every_study_is_known_by_its_name() -> None:
-    assert {"convergence", "depth", "gating"} <= set(studies.names())
+    assert {"ablation", "convergence", "depth", "gating"} <= set(studies.names())
     for name in studies.names():
         kind = studies.get(name)
         assert kind.name == name
         assert kind.quick().seeds <= kind().seeds
-    with pytest.raises(InvalidSettings, match="no study 'weather'; the studies are convergence, "):
+    with pytest.raises(InvalidSettings, match="no study 'weather'; the studies are ablation, "):
         studies.get("weather")
     with pytest.raises(InvalidSettings, match="seeds"):
         Gating(seeds=0)
@@ -100,6 +101,29 @@ def test_depth_in_small_without_data_and_then_again(tmp_path: Path) -> None:
     assert (tmp_path / "runs" / "runs.jsonl").read_bytes() == recorded
 
 
+@pytest.mark.usefixtures("no_data")
+def test_ablation_in_small(tmp_path: Path) -> None:
+    heard: Heard = []
+    findings = Ablation(seeds=2, steps=30).carry_out(workplace(tmp_path / "runs", heard))
+    runs = 2 * 3 * len(ablation.VARIANTS)  # the wheel and the two linear tasks need no data
+    assert heard[-1] == (runs, runs)
+    text = shown(findings)
+    for expected in ("plain step", "paper's settings", "sparse-linear", "2 seeds"):
+        assert expected in text
+    assert "covertype" in findings.remarks[-1]
+    findings.draw(tmp_path / "picture.png")
+    assert (tmp_path / "picture.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_variant_measures_its_bonus_in_the_range_of_the_task() -> None:
+    in_reward = next(v for v in ablation.VARIANTS if v.changes.get("bonus_unit") == "reward")
+    assert in_reward.settings("binary")["bonus_scale"] == pytest.approx(0.03)
+    assert in_reward.settings((-35.0, 5.0))["bonus_scale"] == pytest.approx(1.2)
+    start = next(v for v in ablation.VARIANTS if "start" in v.changes)
+    assert start.settings("binary") == {}
+    assert start.settings((0.0, 1.0)) == {"start": "inputs"}
+
+
 @pytest.mark.data
 def test_depth_in_small_with_data(tmp_path: Path) -> None:
     heard: Heard = []
@@ -123,7 +147,7 @@ def test_a_failed_run_ends_the_study_with_its_error(tmp_path: Path, monkeypatch:
             for run in runs:
                 yield Failure(**asdict(run), error="OSError: no room")
 
-    monkeypatch.setattr(depth, "LocalEngine", Broken)
+    monkeypatch.setattr(records, "LocalEngine", Broken)
     with pytest.raises(GlcbError, match=r"10 of 10 runs failed, such as wheel, .* no room"):
         Depth(seeds=1, steps=10).carry_out(workplace(tmp_path, []))
 
@@ -253,7 +277,7 @@ def test_a_verdict_names_the_settings_that_it_holds_with() -> None:
 
 
 def test_half_spaces_in_common() -> None:
-    gates = Gates(2, 3, 2, 0.0, np.random.default_rng(0))
+    gates = Gates(2, [2, 2, 2], 0.0, np.random.default_rng(0))
     mirrored = (1 - gating.POINT).astype(np.float32)
     shares = gating.shared_half_spaces(gates, np.stack([gating.POINT, mirrored]))
     np.testing.assert_array_equal(shares, [1.0, 0.0])

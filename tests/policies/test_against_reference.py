@@ -21,10 +21,20 @@ def histories(draw: st.DrawFn) -> tuple[GLCB, ReferenceGLCB, int, int]:
         rewards="binary" if bounds is None else bounds,
         seed=draw(st.integers(0, 10**6)),
         layers=tuple(draw(st.lists(st.integers(1, 9), min_size=1, max_size=4))),
-        hyperplanes=draw(st.integers(1, 4)),
+        hyperplanes=draw(st.integers(1, 4) | st.lists(st.integers(1, 4), min_size=1, max_size=3).map(tuple)),
+        bias_scale=draw(st.sampled_from([0.05, 0.3])),
+        step=draw(st.sampled_from(["plain", "newton"])),
+        rate_factors=draw(st.sampled_from([(1.0,), (0.1, 1.0, 0.3)])),
+        ridges=draw(st.sampled_from([(1.0,), (0.1, 10.0)])),
+        damping=draw(st.sampled_from([0.0, 0.25])),
+        start=draw(st.sampled_from(["inputs", "frequency"])),
+        bonus_scale=0.3,
+        bonus_unit=draw(st.sampled_from(["reward", "deviation"])),
+        leaf_values=draw(st.sampled_from(["midpoint", "mean"])),
         tree_depth=draw(st.integers(1, 3)),
         learning_rate=draw(st.sampled_from([0.01, 0.1, 1.0])),
         switching_rate=draw(st.sampled_from([0.0, 0.05, 1.0, 10.0])),
+        input_clip=draw(st.sampled_from([0.01, 0.05])),
         bias=draw(st.sampled_from([1.0, 2.0])),
         weight_box=draw(st.sampled_from([1.0, 200.0])),
         output=draw(st.sampled_from(["switching", "last"])),
@@ -48,13 +58,14 @@ def test_kernels_and_transcription_agree(history: tuple[GLCB, ReferenceGLCB, int
         np.testing.assert_allclose(decision.values, values, atol=TOLERANCE * (high - low))
         counts = [reference.pseudocount(signature, arm) for arm in range(reference.arms)]
         np.testing.assert_allclose(decision.pseudocounts, counts, rtol=1e-9)
-        bonuses = np.array([reference.bonus(signature, arm) for arm in range(reference.arms)])
-        np.testing.assert_allclose(decision.bonuses, bonuses, rtol=1e-9)
+        bonuses = np.array([reference.bonus(x.astype(float), signature, a) for a in range(reference.arms)])
+        exact = bandit.settings.bonus_unit == "reward"
+        np.testing.assert_allclose(decision.bonuses, bonuses, rtol=1e-9 if exact else 2 * TOLERANCE)
         scores = values + bonuses
         assert scores[bandit.arms.index(decision.arm)] >= scores.max() - TOLERANCE * (high - low)
         distribution = bandit.distribution(x)
-        np.testing.assert_allclose(distribution.outcomes, reference.outcomes())
         for arm in range(reference.arms):
+            np.testing.assert_allclose(distribution.outcomes[arm], reference.outcomes(arm))
             expected = reference.distribution(x.astype(float), signature, arm)
             np.testing.assert_allclose(distribution.probabilities[arm], expected, rtol=0.0, atol=TOLERANCE)
 
@@ -78,13 +89,16 @@ def assert_same_state(bandit: GLCB, reference: ReferenceGLCB) -> None:
         assert bandit._counts.of(unit, signature)[arm] == count
 
 
-@given(st.integers(0, 10**6), st.integers(1, 30), st.integers(1, 16))
-def test_signature_is_the_side_of_each_hyperplane(seed: int, features: int, hyperplanes: int) -> None:
-    bandit = GLCB(1, features, seed=seed, layers=(3,), hyperplanes=hyperplanes)
+@given(st.integers(0, 10**6), st.integers(1, 30), st.lists(st.integers(1, 16), min_size=3, max_size=3))
+def test_signature_is_the_side_of_each_hyperplane(seed: int, features: int, hyperplanes: list[int]) -> None:
+    bandit = GLCB(1, features, seed=seed, layers=(3,), hyperplanes=tuple(hyperplanes))
     x = np.random.default_rng(seed).random(features).astype(np.float32)
     margin = bandit._gates.normals.astype(float) @ x.astype(float) - bandit._gates.thresholds
     signature = bandit._gates.signature(x)
-    bits = (signature[:, None] >> np.arange(hyperplanes)) & 1
+    assert all(0 <= own < 1 << planes for own, planes in zip(signature, hyperplanes, strict=True))
+    bits = np.concatenate(
+        [(own >> np.arange(planes)) & 1 for own, planes in zip(signature, hyperplanes, strict=True)]
+    )
     clear = np.abs(margin) > 1e-5
     np.testing.assert_array_equal(bits[clear], margin[clear] > 0)
 

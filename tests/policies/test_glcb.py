@@ -4,7 +4,7 @@ import os
 import signal
 import subprocess
 import sys
-from dataclasses import FrozenInstanceError, fields
+from dataclasses import FrozenInstanceError, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,16 +14,25 @@ import pytest
 from glcb import GLCB, InvalidSettings
 from glcb._compile import kernel
 from glcb.bench import play
-from glcb.policies.settings import PAPER_BINARY, PAPER_BOUNDED, SettingChanges, Settings
+from glcb.policies.glcb_paper import GLCBPaper
+from glcb.policies.settings import (
+    DEFAULT_BINARY,
+    DEFAULT_BOUNDED,
+    PAPER_BINARY,
+    PAPER_BOUNDED,
+    SettingChanges,
+    Settings,
+)
 from glcb.tasks import Wheel
 
 
-def test_it_starts_with_the_papers_settings_for_its_kind_of_reward() -> None:
-    assert GLCB(3, 4).settings == PAPER_BINARY
-    assert GLCB(3, 4, rewards=(0, 1)).settings == PAPER_BOUNDED
-    assert GLCB(3, 4, hyperplanes=2, bias=2).settings == Settings(
-        **{f.name: getattr(PAPER_BINARY, f.name) for f in fields(Settings)} | {"hyperplanes": 2, "bias": 2.0}
-    )
+def test_it_starts_with_the_settings_for_its_kind_of_reward() -> None:
+    assert GLCB(3, 4).settings == DEFAULT_BINARY
+    assert GLCB(3, 4, rewards=(0, 1)).settings == DEFAULT_BOUNDED
+    assert GLCB(3, 4, hyperplanes=2, bias=1).settings == replace(DEFAULT_BINARY, hyperplanes=2, bias=1.0)
+    assert GLCBPaper(3, 4).settings == PAPER_BINARY
+    assert GLCBPaper(3, 4, rewards=(0, 1)).settings == PAPER_BOUNDED
+    assert GLCBPaper(3, 4, bias=2).settings == replace(PAPER_BINARY, bias=2.0)
 
 
 def test_settings_are_frozen_and_their_changes_have_the_same_names() -> None:
@@ -41,6 +50,17 @@ def test_settings_are_frozen_and_their_changes_have_the_same_names() -> None:
         {"layers": (10**9,)},
         {"hyperplanes": 0},
         {"hyperplanes": 17},
+        {"hyperplanes": ()},
+        {"hyperplanes": (2, 0)},
+        {"hyperplanes": 2.5},
+        {"step": "fast"},
+        {"rate_factors": 1.0},
+        {"rate_factors": (1.0, -1.0)},
+        {"ridges": (0.0,)},
+        {"damping": -1},
+        {"start": "end"},
+        {"bonus_unit": "money"},
+        {"leaf_values": "median"},
         {"learning_rate": -0.1},
         {"learning_rate": float("nan")},
         {"bonus_scale": float("inf")},
@@ -69,7 +89,7 @@ def test_absurd_sizes_are_refused_before_anything_is_allocated() -> None:
 def test_each_kernel_is_compiled_once_whatever_comes() -> None:
     from glcb import _checks
     from glcb.explore import choice, counts
-    from glcb.gln import kernels
+    from glcb.gln import kernels, steps
     from glcb.values import tree
 
     for rewards in ("binary", (0, 1)):
@@ -88,10 +108,13 @@ def test_each_kernel_is_compiled_once_whatever_comes() -> None:
         choice._keep_best,
         counts._add,
         counts._pseudocounts,
+        kernels.base_inputs,
         kernels.learn,
         kernels.predict,
         kernels.signature_of,
-        tree._expectations,
+        steps._damp,
+        steps._take_in,
+        tree._moments,
     )
     for entry in entries:
         assert len(entry.signatures) == 1, entry
@@ -151,7 +174,7 @@ def test_switching_is_what_makes_the_wheel_turn() -> None:
             np.mean(
                 [
                     play(
-                        GLCB(task.arms, 2, rewards=task.rewards, seed=seed, output=output),  # type: ignore[arg-type]
+                        GLCBPaper(task.arms, 2, rewards=task.rewards, seed=seed, output=output),  # type: ignore[arg-type]
                         task.stream(seed),
                     ).total
                     for seed in range(4)

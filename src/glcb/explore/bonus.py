@@ -7,8 +7,8 @@ import numpy as np
 from glcb._types import Float64
 
 
-def bonus(pseudocounts: Float64, step: int, scale: float) -> Float64:
-    """Return C·√(ln t / N̂) for each arm, infinite where nothing was counted.
+def bonus(pseudocounts: Float64, step: int, scale: float | Float64) -> Float64:
+    """Return C·√(ln t / N̂) for each arm, infinite where nothing was counted; C may differ between arms.
 
     >>> bonus(np.array([0.0, 1.0, 4.0]), step=10, scale=0.5).round(3)
     array([  inf, 0.759, 0.379])

@@ -6,7 +6,7 @@ import numpy as np
 
 from glcb._compile import kernel
 from glcb._directory import checked_visits, empty_directory, visits
-from glcb._state import State, sane
+from glcb._state import State, rearranged, sane
 from glcb._types import Float64, Int64
 
 
@@ -91,6 +91,11 @@ class Counts:
             larger = np.empty((min(2 * len(self._counts) + _FIRST_VISITS * units, most), self.arms), np.int64)
             larger[: self._used] = self._counts[: self._used]
             self._counts = larger
+
+    def rearrange(self, sources: Int64) -> None:
+        """Let arm j have the counts that arm ``sources[j]`` had, or none for −1."""
+        self._counts = np.ascontiguousarray(rearranged(self._counts[: self._used].T, sources, 0).T)
+        self.arms = sources.size
 
     def of(self, unit: int, signature: int) -> Int64:
         """Return the count of each arm under one signature of one unit."""

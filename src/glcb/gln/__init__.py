@@ -1,6 +1,7 @@
-"""Gated linear networks: gates, and a bank of networks that share them."""
+"""Gated linear networks: gates, steps, and a bank of networks that share both."""
 
-from glcb.gln.bank import Bank, Output
+from glcb.gln.bank import Bank, Output, Start
 from glcb.gln.gates import Gates
+from glcb.gln.steps import NewtonStep, PlainStep, StepKind
 
-__all__ = ["Bank", "Gates", "Output"]
+__all__ = ["Bank", "Gates", "NewtonStep", "Output", "PlainStep", "Start", "StepKind"]

@@ -5,13 +5,17 @@ from typing import Literal
 import numpy as np
 
 from glcb._directory import checked_visits, empty_directory, visits
-from glcb._state import State, sane
+from glcb._state import State, fill, rearranged, sane
 from glcb._types import Float32, Int64
 from glcb.gln import kernels
-from glcb.gln.kernels import FAN_IN, SIZE, STRIDE, padded
+from glcb.gln.kernels import FAN_IN, ROW, SIZE, padded
+from glcb.gln.steps import PlainStep, Step
 
 Output = Literal["switching", "last"]
 """How a network's units become its one probability: a mixture that switches, or the last unit alone."""
+
+Start = Literal["inputs", "frequency"]
+"""What a network answers before it has learnt: the mean of its inputs, or how often its target was 1."""
 
 _FIRST_VISITS = 4
 """The pool starts with room for this many contexts that have no cell in common."""
@@ -31,31 +35,36 @@ class Bank:
         layers: tuple[int, ...],
         signatures: int,
         *,
+        step: Step | None = None,
+        start: Start = "inputs",
         output: Output = "switching",
         clip: float = 0.01,
+        input_clip: float = 0.01,
         bias: float = 1.0,
         weight_box: float = 200.0,
     ) -> None:
         self.networks = networks
         self.output = output
         self._clip = clip
+        self._input_clip = input_clip
         self._bias = bias
         self._box = weight_box
-        self._layout = _layout(features, layers)
+        self._step = step or PlainStep(layers)
+        self._layout = _layout(features, layers, self._step.adapts)
+        self._from_zero = start == "frequency"
         units = sum(layers)
         self._cell_at = empty_directory(units, signatures)
         self._weights = np.empty(0, np.float32)
         self._used = 0
-        self._mixture = np.full((networks, units), 1 / units, np.float32)
-        if output == "last":
-            self._mixture[:] = 0
-            self._mixture[:, -1] = 1
+        self._mixture = np.tile(self._first_mixture(), (networks, 1))
+        self._tally = np.zeros((networks, 2), np.int64)
+        self._offsets = np.zeros(networks, np.float32)
 
     @staticmethod
     def bytes_needed(features: int, networks: int, layers: tuple[int, ...], signatures: int) -> int:
-        """Return the memory that a bank of this size needs to learn its first step."""
-        layout = _layout(features, layers)
-        visit = sum(int(size) * int(stride) for size, stride in layout[:, [SIZE, STRIDE]]) * networks
+        """Return the most memory that a bank of this size needs to learn its first step."""
+        layout = _layout(features, layers, adapts=True)
+        visit = sum(int(size) * int(row) for size, row in layout[:, [SIZE, ROW]]) * networks
         return 4 * _FIRST_VISITS * visit + 8 * sum(layers) * signatures + 4 * sum(layers) * networks
 
     @property
@@ -83,7 +92,10 @@ class Bank:
             self._weights,
             self._cell_at,
             self._mixture,
+            self._from_zero,
+            self._offsets,
             self._clip,
+            self._input_clip,
             self._bias,
             probabilities,
         )
@@ -100,41 +112,75 @@ class Bank:
     ) -> None:
         """Teach each of ``networks`` its 0/1 target, all others stay as they are."""
         self.make_room()
+        inputs = kernels.base_inputs(x, self._layout, self._input_clip, self._bias)
+        move = self._step.take(inputs, learning_rate)
         self._used = kernels.learn(
-            x,
+            inputs,
             signature,
             networks,
             targets,
-            learning_rate,
+            move.directions,
+            move.direction_of,
+            move.rates,
             switching_rate if self.output == "switching" else -1.0,
             self._layout,
             self._weights,
             self._used,
             self._cell_at,
             self._mixture,
+            self._from_zero,
+            self._tally,
+            self._offsets,
             self._clip,
             self._bias,
             self._box,
         )
 
+    def rearrange(self, sources: Int64) -> None:
+        """Become a bank whose network j is what network ``sources[j]`` was, or a new one for −1."""
+        order = visits(self._cell_at)
+        units = order // self._cell_at.shape[1]
+        layer_of = np.repeat(np.arange(len(self._layout)), self._layout[:, SIZE])[units]
+        starts = self._cell_at.ravel()[order]
+        sizes = self._layout[layer_of, ROW] * sources.size
+        weights = np.empty(int(sizes.sum()), np.float32)
+        kernels.rearranged(
+            self._weights, starts, layer_of, self._layout, self.networks, sources, self._from_zero, weights
+        )
+        self._cell_at.ravel()[order] = np.cumsum(sizes) - sizes
+        self._weights, self._used = weights, weights.size
+        self._mixture = rearranged(self._mixture, sources, self._first_mixture())
+        self._tally = rearranged(self._tally, sources, 0)
+        self._offsets = rearranged(self._offsets, sources, 0)
+        self.networks = sources.size
+
+    def _first_mixture(self) -> Float32:
+        """Return the shares of the units before anything is learnt."""
+        shares = np.full(self.units, 1 / self.units, np.float32)
+        if self.output == "last":
+            shares[:] = 0
+            shares[-1] = 1
+        return shares
+
     def weights(self, unit: int, signature: int) -> Float32:
         """Return the weights that every network has in one cell."""
         layer = int(np.searchsorted(np.cumsum(self._layout[:, SIZE]), unit, side="right"))
-        fan_in, stride = self._layout[layer, FAN_IN], self._layout[layer, STRIDE]
+        fan_in, row = self._layout[layer, FAN_IN], self._layout[layer, ROW]
         start = self._cell_at[unit, signature]
         if start < 0:
-            return np.full((self.networks, fan_in), 1 / fan_in, np.float32)
-        cell = self._weights[start : start + self.networks * stride]
-        return cell.reshape(self.networks, stride)[:, :fan_in].copy()
+            initial = 0 if self._from_zero and layer == 0 else 1 / fan_in
+            return np.full((self.networks, fan_in), initial, np.float32)
+        cell = self._weights[start : start + self.networks * row]
+        return cell.reshape(self.networks, row)[:, :fan_in].copy()
 
     def _cell_sizes(self) -> Int64:
         """Return the length in the pool of a cell of each unit."""
-        return np.repeat(self._layout[:, STRIDE] * self.networks, self._layout[:, SIZE])
+        return np.repeat(self._layout[:, ROW] * self.networks, self._layout[:, SIZE])
 
     def make_room(self) -> None:
         """Let the pool hold one more cell per unit, the most that one step can open."""
         room = self._weights.size - self._used
-        visit = int((self._layout[:, STRIDE] * self._layout[:, SIZE]).sum()) * self.networks
+        visit = int((self._layout[:, ROW] * self._layout[:, SIZE]).sum()) * self.networks
         if room >= visit:
             return
         everything = visit * self._cell_at.shape[1]
@@ -146,11 +192,13 @@ class Bank:
         self._weights = larger
 
     def state(self) -> State:
-        """Return everything learnt: the cells in the order of their first visit, and the mixture."""
+        """Return everything learnt: the cells in the order of their first visit, the mixture, the tally."""
         return {
             "cells": visits(self._cell_at),
             "weights": self._weights[: self._used],
             "mixture": self._mixture,
+            "tally": self._tally,
+            **self._step.state(),
         }
 
     def restore(self, state: State) -> None:
@@ -172,14 +220,20 @@ class Bank:
         self._weights = sane("weights", weights).copy()
         self._used = weights.size
         self._mixture = mixture.copy()
+        fill({"tally": self._tally}, state)
+        if (self._tally[:, kernels.ONES] > self._tally[:, kernels.TARGETS]).any():
+            raise ValueError("a network has more targets of 1 than targets")
+        kernels.offsets_of(self._tally, self._clip, self._offsets)
+        self._step.restore(state)
 
 
-def _layout(features: int, layers: tuple[int, ...]) -> Int64:
+def _layout(features: int, layers: tuple[int, ...], adapts: bool) -> Int64:
     """Return one row per layer, as described at the top of the kernels."""
     rows = []
     fan_in, source, target, unit = features + 1, -1, 0, 0
     for size in layers:
-        rows.append((size, fan_in, padded(fan_in), unit, source, target))
+        row = padded(fan_in) * (2 if adapts and source >= 0 else 1)
+        rows.append((size, fan_in, padded(fan_in), row, unit, source, target))
         fan_in, source = size + 1, target
         target += padded(fan_in)
         unit += size

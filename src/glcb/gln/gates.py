@@ -1,5 +1,7 @@
 """The gates: random half-spaces that turn a context into one signature per unit."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from glcb._state import State, fill
@@ -8,7 +10,7 @@ from glcb.gln.kernels import padded, signature_of
 
 
 class Gates:
-    """``units`` × ``hyperplanes`` random half-spaces of the unit cube.
+    """Random half-spaces of the unit cube; ``hyperplanes`` says how many each unit has.
 
     Normals are uniform on the unit sphere. Thresholds put every hyperplane near the centre of the cube:
     w·(x − ½) > N(0, ``bias_scale``). The signature of a unit is the integer whose bit k says on which
@@ -16,42 +18,47 @@ class Gates:
     """
 
     def __init__(
-        self, features: int, units: int, hyperplanes: int, bias_scale: float, rng: np.random.Generator
+        self, features: int, hyperplanes: Sequence[int], bias_scale: float, rng: np.random.Generator
     ) -> None:
         self.features = features
-        self.units = units
-        self.hyperplanes = hyperplanes
-        normals = rng.standard_normal((units, hyperplanes, features))
+        self.hyperplanes: Int64 = np.array(hyperplanes, np.int64)
+        total = int(self.hyperplanes.sum())
+        normals = rng.standard_normal((total, features))
         normals /= np.linalg.norm(normals, axis=-1, keepdims=True)
-        offsets = rng.normal(0.0, bias_scale, (units, hyperplanes))
-        self._normals: Float32 = np.zeros((units, hyperplanes, padded(features)), np.float32)
-        self._normals[..., :features] = normals
+        offsets = rng.normal(0.0, bias_scale, total)
+        self._normals: Float32 = np.zeros((total, padded(features)), np.float32)
+        self._normals[:, :features] = normals
         self._thresholds: Float32 = (normals.sum(axis=-1) / 2 + offsets).astype(np.float32)
 
     @staticmethod
-    def bytes_needed(features: int, units: int, hyperplanes: int) -> int:
+    def bytes_needed(features: int, hyperplanes: Sequence[int]) -> int:
         """Return the memory that gates of this size need; they are drawn in double precision."""
-        return units * hyperplanes * (4 * padded(features) + 2 * 8 * features)
+        return sum(hyperplanes) * (4 * padded(features) + 2 * 8 * features)
+
+    @property
+    def units(self) -> int:
+        """Number of units that have gates."""
+        return len(self.hyperplanes)
 
     @property
     def signatures(self) -> int:
-        """Number of different signatures that a unit can have."""
-        return 1 << self.hyperplanes
+        """Number of different signatures that the unit with most hyperplanes can have."""
+        return 1 << int(self.hyperplanes.max())
 
     @property
     def normals(self) -> Float32:
-        """The unit normals w, one row per unit and hyperplane."""
-        return self._normals[..., : self.features]
+        """The unit normals w, one row per hyperplane, unit after unit."""
+        return self._normals[:, : self.features]
 
     @property
     def thresholds(self) -> Float32:
-        """The threshold that w·x must exceed, per unit and hyperplane."""
+        """The threshold that w·x must exceed, per hyperplane."""
         return self._thresholds
 
     def signature(self, x: Float32) -> Int64:
         """Return the signature of every unit for the context ``x``."""
         signature = np.empty(self.units, np.int64)
-        signature_of(x, self._normals, self._thresholds, signature)
+        signature_of(x, self._normals, self._thresholds, self.hyperplanes, signature)
         return signature
 
     def state(self) -> State:

@@ -3,7 +3,7 @@
 The base does, once, what all policies share: it checks what comes in, breaks ties, keeps the random
 generator, counts plays, saves and loads, and holds the lock that makes all of it safe from many threads.
 A policy writes only its own part: ``_estimate`` and ``_learn``, and ``_state`` and ``_restore`` for what
-it has learnt.
+it has learnt. If its arms may come and go, ``_rearrange`` too.
 """
 
 import threading
@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from glcb import _checks, _modelfile
-from glcb._errors import ModelFileError
-from glcb._state import State, fill
-from glcb._types import Arm, Float32, Rewards
+from glcb._errors import InvalidSettings, ModelFileError, NotSupported
+from glcb._state import State, fill, rearranged
+from glcb._types import Arm, Float32, Int64, Rewards
 from glcb.explore import best_arm
 from glcb.policies.decision import Decision, Estimates
 
@@ -46,6 +46,10 @@ class Policy(ABC):
     """Optional packages without which it cannot be made."""
     arms_are_independent: ClassVar[bool] = True
     """Whether learning from one arm leaves the values of the others as they were."""
+    arms_can_change: ClassVar[bool] = False
+    """Whether arms can be added and removed while it runs."""
+    samples: ClassVar[bool] = False
+    """Whether its estimates hold a random draw; then what is said of a decision is said given that draw."""
 
     def __init__(
         self, arms: int | Sequence[Arm], features: int, *, rewards: Rewards = "binary", seed: int = 0
@@ -90,6 +94,13 @@ class Policy(ABC):
         """
         fill(self._state(), state)
 
+    def _rearrange(self, sources: Int64) -> None:
+        """Let arm j have what arm ``sources[j]`` has learnt, or be untried for −1: arms come and go.
+
+        Either this works, or it raises an error and changes nothing.
+        """
+        raise NotImplementedError
+
     # ---- what everybody uses --------------------------------------------------------------------
 
     @property
@@ -105,11 +116,17 @@ class Policy(ABC):
     def decide(self, x: ArrayLike, *, eligible: Iterable[Arm] | None = None) -> Decision:
         """Choose an arm for the context ``x``, among the ``eligible`` ones if given. Learns nothing."""
         context = _checks.context(x, self.features)
-        allowed = None if eligible is None else _checks.eligible(eligible, self._index)
         with self._lock:
+            allowed = None if eligible is None else _checks.eligible(eligible, self._index)
             estimates = self._estimate(context)
             best = best_arm(estimates.values + estimates.bonuses, allowed, self._rng)
-        return Decision(self.arms[best], self.arms, estimates)
+            return Decision(self.arms[best], self.arms, estimates)
+
+    def estimate(self, x: ArrayLike) -> Estimates:
+        """Return what the policy thinks of every arm in the context ``x``. Learns nothing."""
+        context = _checks.context(x, self.features)
+        with self._lock:
+            return self._estimate(context)
 
     def learn(self, x: ArrayLike, arm: Arm, reward: float) -> None:
         """Learn that ``arm``, played in context ``x``, brought ``reward``.
@@ -117,12 +134,43 @@ class Policy(ABC):
         Only an interrupt (Ctrl-C) in the very middle of it can leave a step half learnt.
         """
         context = _checks.context(x, self.features)
-        index = _checks.arm(arm, self._index)
         value = _checks.reward(reward, self.rewards)
         with self._lock:
+            index = _checks.arm(arm, self._index)
             self._learn(context, index, value)
             self._plays[index] += 1
             self._steps += 1
+
+    def add_arm(self, name: Arm, *, like: Arm | None = None) -> None:
+        """Add an arm: a fresh one, or a copy of the arm ``like`` with all it has learnt, its plays included.
+
+        What is known of the other arms stays as it is.
+        """
+        with self._lock:
+            new = _checks.new_arm(name, self._index)
+            source = -1 if like is None else _checks.arm(like, self._index)
+            self._take_arms((*self.arms, new), [*range(len(self.arms)), source])
+
+    def remove_arm(self, name: Arm) -> None:
+        """Remove an arm and forget what was learnt of it. What is known of the others stays as it is."""
+        with self._lock:
+            index = _checks.arm(name, self._index)
+            if len(self.arms) == 1:
+                raise InvalidSettings(f"{name!r} is the only arm: add another one before removing it")
+            left = [other for other in range(len(self.arms)) if other != index]
+            self._take_arms(tuple(self.arms[other] for other in left), left)
+
+    def _take_arms(self, arms: tuple[Arm, ...], sources: list[int]) -> None:
+        if not self.arms_can_change:
+            raise NotSupported(
+                f"{type(self).__name__} cannot add or remove arms while it runs: make a new one with all arms"
+            )
+        order = np.array(sources, np.int64)
+        plays = rearranged(self._plays, order, 0)
+        self._rearrange(order)
+        self.arms = arms
+        self._index = {arm: index for index, arm in enumerate(arms)}
+        self._plays = plays
 
     # ---- saving, copying, pickling: one snapshot serves all three ------------------------------
 
@@ -133,13 +181,14 @@ class Policy(ABC):
                 policy=type(self).__name__,
                 arguments=self._arguments(),
                 generator=self._rng.bit_generator.state,
-                arrays={"plays": self._plays.copy(), **state},
+                arrays={"plays": self._plays.copy(), "steps": np.array([self._steps]), **state},
             )
 
     def __setstate__(self, snapshot: _modelfile.Snapshot) -> None:
         type(self).__init__(self, **snapshot.arguments)
-        fill({"plays": self._plays}, snapshot.arrays)
-        self._steps = int(self._plays.sum())
+        steps = np.zeros(1, np.int64)
+        fill({"plays": self._plays, "steps": steps}, snapshot.arrays)
+        self._steps = int(steps[0])
         self._restore(snapshot.arrays)
         self._rng.bit_generator.state = snapshot.generator
 

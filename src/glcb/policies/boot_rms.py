@@ -14,6 +14,7 @@ SHARE = 0.95
 class BootRMS(NeuralPolicy):
     """Three networks, each with most of the data; one of them, drawn anew every time, decides."""
 
+    samples = True
     networks = 3
 
     def _predict(self, x: Float32) -> tuple[Float32, Float32]:

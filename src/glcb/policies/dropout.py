@@ -17,6 +17,8 @@ KEEP = 0.8
 class Dropout(NeuralPolicy):
     """Plays the arm that the network values most when a random fifth of its hidden units is silent."""
 
+    samples = True
+
     def _training_noise(self, rng: np.random.Generator) -> Noise:
         return {"kept": _kept((GRADIENT_STEPS, BATCH_SIZE, network.HIDDEN), rng)}
 

@@ -16,6 +16,8 @@ from glcb.policies.registry import register
 class EpsilonGreedy(MeanPolicy):
     """Plays the arm with the best mean, and with probability ``epsilon`` any arm."""
 
+    samples = True
+
     def __init__(
         self,
         arms: int | Sequence[Arm],

@@ -13,12 +13,12 @@ from numpy.typing import ArrayLike
 from glcb import _checks
 from glcb._errors import InvalidSettings
 from glcb._state import State
-from glcb._types import Arm, Float32, Float64, Rewards
+from glcb._types import Arm, Float32, Float64, Int64, Rewards
 from glcb.explore import Counts, bonus
-from glcb.gln import Bank, Gates
+from glcb.gln import Bank, Gates, NewtonStep, PlainStep
 from glcb.policies.base import Estimates, Policy
 from glcb.policies.registry import register
-from glcb.policies.settings import PAPER_BINARY, PAPER_BOUNDED, SettingChanges, Settings
+from glcb.policies.settings import DEFAULT_BINARY, DEFAULT_BOUNDED, SettingChanges, Settings
 from glcb.values import Bernoulli, Tree, ValueModel
 
 
@@ -26,14 +26,14 @@ class RewardDistribution(NamedTuple):
     """What reward each arm is predicted to bring, not only on average."""
 
     outcomes: Float64
-    """The possible rewards: 0 and 1, or the midpoints of the bins."""
+    """The rewards that each arm can bring: 0 and 1, or one for each bin; one row per arm."""
     probabilities: Float64
     """The probability of each outcome, one row per arm."""
 
 
-@register("glcb", source="Sezener, Hutter, Budden, Wang, Veness 2020")
+@register("glcb", source="Sezener, Hutter, Budden, Wang, Veness 2020, with a learner of our own", version=2)
 class GLCB(Policy):
-    """The bandit of the paper, with its hyper-parameters unless others are named.
+    """The bandit of the paper, with a learner and defaults of our own that need no tuning.
 
     >>> bandit = GLCB(arms=["sports", "news", "games"], features=4)
     >>> x = [0.1, 0.9, 0.5, 0.0]
@@ -47,6 +47,8 @@ class GLCB(Policy):
     3
     """
 
+    arms_can_change = True
+
     def __init__(
         self,
         arms: int | Sequence[Arm],
@@ -58,26 +60,33 @@ class GLCB(Policy):
     ) -> None:
         super().__init__(arms, features, rewards=rewards, seed=seed)
         self.settings = _settings(self.rewards, changes)
-        self._values: ValueModel = (
-            Bernoulli() if self.rewards == "binary" else Tree(*self.rewards, self.settings.tree_depth)
-        )
         settings = self.settings
-        units, signatures = sum(settings.layers), 1 << settings.hyperplanes
+        self._values: ValueModel = (
+            Bernoulli(len(self.arms))
+            if self.rewards == "binary"
+            else Tree(*self.rewards, settings.tree_depth, len(self.arms), settings.leaf_values)
+        )
+        hyperplanes = settings.hyperplanes_of_units
+        units, signatures = len(hyperplanes), 1 << max(hyperplanes)
         networks = len(self.arms) * self._values.networks_per_arm
         _checks.memory(
-            Gates.bytes_needed(self.features, units, settings.hyperplanes)
+            Gates.bytes_needed(self.features, hyperplanes)
             + Bank.bytes_needed(self.features, networks, settings.layers, signatures)
+            + NewtonStep.bytes_needed(self.features, settings.ridges if settings.step == "newton" else ())
             + Counts.bytes_needed(units, signatures, len(self.arms)),
             "A bandit of this size",
         )
-        self._gates = Gates(self.features, units, settings.hyperplanes, settings.bias_scale, self._rng)
+        self._gates = Gates(self.features, hyperplanes, settings.bias_scale, self._rng)
         self._bank = Bank(
             self.features,
             networks,
             settings.layers,
             signatures,
+            step=_step(self.features, settings),
+            start=settings.start,
             output=settings.output,
             clip=settings.clip,
+            input_clip=settings.input_clip,
             bias=settings.bias,
             weight_box=settings.weight_box,
         )
@@ -92,10 +101,13 @@ class GLCB(Policy):
 
     def _estimate(self, x: Float32) -> Estimates:
         signature = self._gates.signature(x)
-        values = self._values.values(self._probabilities(x, signature))
+        expected = self._values.expected(self._probabilities(x, signature))
         step = self.steps + 1
         pseudocounts = self._counts.pseudocounts(signature, step)
-        return Estimates(values, bonus(pseudocounts, step, self.settings.bonus_scale), pseudocounts)
+        scale: float | Float64 = self.settings.bonus_scale
+        if self.settings.bonus_unit == "deviation":
+            scale = scale * expected.deviations
+        return Estimates(expected.values, bonus(pseudocounts, step, scale), pseudocounts)
 
     def _probabilities(self, x: Float32, signature: np.ndarray) -> Float32:
         """Return what each network says, one row per arm."""
@@ -116,17 +128,44 @@ class GLCB(Policy):
             settings.learning_rate / (1 + settings.learning_rate_decay * plays),
             min(1.0, settings.switching_rate / (1 + settings.switching_rate_decay * plays)),
         )
+        self._values.learn(arm, reward)
         self._counts.add(signature, arm)
+
+    def _rearrange(self, sources: Int64) -> None:
+        per_arm = self._values.networks_per_arm
+        networks = sources[:, None] * per_arm + np.arange(per_arm)
+        networks[sources < 0] = -1
+        self._bank.rearrange(networks.ravel())
+        self._values.rearrange(sources)
+        self._counts.rearrange(sources)
 
     def _arguments(self) -> dict[str, Any]:
         return {**super()._arguments(), **asdict(self.settings)}
 
     def _state(self) -> State:
-        return {**self._gates.state(), **self._bank.state(), **self._counts.state()}
+        return {
+            **self._gates.state(),
+            **self._bank.state(),
+            **self._values.state(),
+            **self._counts.state(),
+        }
 
     def _restore(self, state: State) -> None:
-        for part in (self._gates, self._bank, self._counts):
+        for part in (self._gates, self._bank, self._values, self._counts):
             part.restore(state)
+
+
+def _step(features: int, settings: Settings) -> PlainStep | NewtonStep:
+    if settings.step == "plain":
+        return PlainStep(settings.layers, settings.rate_factors)
+    return NewtonStep(
+        features,
+        settings.layers,
+        settings.rate_factors,
+        settings.ridges,
+        settings.damping,
+        len(settings.kinds_of_gates),
+    )
 
 
 def _settings(rewards: Rewards, changes: SettingChanges) -> Settings:
@@ -134,4 +173,4 @@ def _settings(rewards: Rewards, changes: SettingChanges) -> Settings:
     if unknown:
         known = ", ".join(SettingChanges.__annotations__)
         raise InvalidSettings(f"GLCB has no setting {', '.join(sorted(unknown))}; the settings are {known}")
-    return replace(PAPER_BINARY if rewards == "binary" else PAPER_BOUNDED, **changes)
+    return replace(DEFAULT_BINARY if rewards == "binary" else DEFAULT_BOUNDED, **changes)

@@ -7,7 +7,7 @@ import numpy as np
 
 from glcb import _checks
 from glcb._state import State
-from glcb._types import Arm, Float32, Float64
+from glcb._types import Arm, Float32, Float64, Int64
 from glcb.policies.base import Common, Estimates, Policy
 from glcb.policies.normal_inverse_gamma import NormalInverseGamma
 from glcb.policies.registry import register
@@ -20,6 +20,9 @@ class LinFullPost(Policy):
 
     The posterior is that of all data, but it is kept by rank-one updates and no data is stored.
     """
+
+    samples = True
+    arms_can_change = True
 
     def __init__(self, arms: int | Sequence[Arm], features: int, **common: Unpack[Common]) -> None:
         super().__init__(arms, features, **common)
@@ -34,6 +37,9 @@ class LinFullPost(Policy):
 
     def _learn(self, x: Float32, arm: int, reward: float) -> None:
         self._posterior.learn(_with_intercept(x), arm, reward)
+
+    def _rearrange(self, sources: Int64) -> None:
+        self._posterior.rearrange(sources)
 
     def _state(self) -> State:
         return self._posterior.state()

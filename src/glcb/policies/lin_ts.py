@@ -20,6 +20,8 @@ class LinTS(LinearPolicy):
     weight, with the same distribution.
     """
 
+    samples = True
+
     def __init__(
         self,
         arms: int | Sequence[Arm],

@@ -6,8 +6,8 @@ from typing import Any, Unpack
 import numpy as np
 
 from glcb import _checks
-from glcb._state import State
-from glcb._types import Arm, Float32, Float64
+from glcb._state import State, rearranged
+from glcb._types import Arm, Float32, Float64, Int64
 from glcb.policies.base import Common, Policy
 
 
@@ -23,6 +23,8 @@ class LinearPolicy(Policy):
     The inverses are float64: a running inverse in float32 drifts away without a sign.
     """
 
+    arms_can_change = True
+
     def __init__(
         self,
         arms: int | Sequence[Arm],
@@ -36,8 +38,7 @@ class LinearPolicy(Policy):
         self._low, self._high = (0.0, 1.0) if self.rewards == "binary" else self.rewards
         count, width = len(self.arms), self.features + 1
         _checks.memory(8 * count * width * width, "One matrix per arm")
-        self._inverses: Float64 = np.zeros((count, width, width))
-        self._inverses[:, np.arange(width), np.arange(width)] = 1 / self.ridge
+        self._inverses: Float64 = np.tile(np.eye(width) / self.ridge, (count, 1, 1))
         self._moments: Float64 = np.zeros((count, width))
         self._weights: Float64 = np.zeros((count, width))
 
@@ -54,6 +55,13 @@ class LinearPolicy(Policy):
         inverse -= np.outer(gain, gain / (1 + gain @ z))
         self._moments[arm] += (reward - self._low) / (self._high - self._low) * z
         self._weights[arm] = inverse @ self._moments[arm]
+
+    def _rearrange(self, sources: Int64) -> None:
+        untried = np.eye(self.features + 1) / self.ridge
+        inverses = rearranged(self._inverses, sources, untried)
+        moments = rearranged(self._moments, sources, 0)
+        weights = rearranged(self._weights, sources, 0)
+        self._inverses, self._moments, self._weights = inverses, moments, weights
 
     def _inputs(self, x: Float32) -> Float64:
         return np.append(x.astype(np.float64), 1.0)

@@ -23,6 +23,8 @@ class NeuralLinear(NeuralPolicy):
     all data as the hidden units see them now; in between each reward is added to that of its arm.
     """
 
+    samples = True
+
     def __init__(self, arms: int | Sequence[Arm], features: int, **common: Unpack[Common]) -> None:
         super().__init__(arms, features, **common)
         count = len(self.arms)

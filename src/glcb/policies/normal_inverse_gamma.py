@@ -10,7 +10,7 @@ The noise variance is b / Gamma(a), and given it the weights are N(μ, variance 
 
 import numpy as np
 
-from glcb._state import State, fill
+from glcb._state import State, fill, rearranged
 from glcb._types import Float64, Int64
 
 PRIOR_PRECISION = 0.25
@@ -67,8 +67,16 @@ class NormalInverseGamma:
         variances = rates / rng.standard_gamma(shapes)
         return means + rng.standard_normal(means.size) * np.sqrt(variances * widths)
 
+    def rearrange(self, sources: Int64) -> None:
+        """Let arm j have the posterior that arm ``sources[j]`` had, or the prior for −1."""
+        inverses = rearranged(self._inverses, sources, np.eye(self._inverses.shape[1]) / PRIOR_PRECISION)
+        others = (self._moments, self._squares, self._counts, self._means)
+        moments, squares, counts, means = (rearranged(array, sources, 0) for array in others)
+        self._inverses, self._moments, self._squares = inverses, moments, squares
+        self._counts, self._means = counts, means
+
     def state(self) -> State:
-        """Return the arrays that hold all of it; they never change their size."""
+        """Return the arrays that hold all of it."""
         return {
             "inverses": self._inverses,
             "moments": self._moments,

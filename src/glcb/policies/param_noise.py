@@ -29,6 +29,8 @@ class ParamNoise(NeuralPolicy):
     than playing at random with probability epsilon would, else it shrinks; epsilon decays.
     """
 
+    samples = True
+
     def __init__(self, arms: int | Sequence[Arm], features: int, **common: Unpack[Common]) -> None:
         super().__init__(arms, features, **common)
         self._noise = INITIAL_NOISE

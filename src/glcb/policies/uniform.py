@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from glcb._types import Float32
+from glcb._types import Float32, Int64
 from glcb.policies.base import Estimates, Policy
 from glcb.policies.registry import register
 
@@ -11,10 +11,15 @@ from glcb.policies.registry import register
 class Uniform(Policy):
     """Plays at random and learns nothing."""
 
+    arms_can_change = True
+
     def _estimate(self, x: Float32) -> Estimates:
         count = len(self.arms)
         # All arms tie, and ties are broken at random.
         return Estimates(np.zeros(count), np.zeros(count), self._plays.astype(np.float64))
 
     def _learn(self, x: Float32, arm: int, reward: float) -> None:
+        pass
+
+    def _rearrange(self, sources: Int64) -> None:
         pass

@@ -22,6 +22,8 @@ class VariationalPolicy(NeuralPolicy):
     without one is certain.
     """
 
+    samples = True
+
     @staticmethod
     def _optimiser() -> Optimiser:
         return adam()

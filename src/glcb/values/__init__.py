@@ -1,7 +1,7 @@
 """How a reward becomes 0/1 targets for networks, and their probabilities become a value again."""
 
-from glcb.values.base import ValueModel
+from glcb.values.base import Expected, ValueModel
 from glcb.values.bernoulli import Bernoulli
-from glcb.values.tree import Tree
+from glcb.values.tree import LeafValues, Tree
 
-__all__ = ["Bernoulli", "Tree", "ValueModel"]
+__all__ = ["Bernoulli", "Expected", "LeafValues", "Tree", "ValueModel"]

@@ -1,8 +1,16 @@
 """The protocol between rewards and networks."""
 
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
+from glcb._state import State
 from glcb._types import Float32, Float64, Int64
+
+
+class Expected(NamedTuple):
+    """Mean and standard deviation of the reward that each arm is predicted to bring."""
+
+    values: Float64
+    deviations: Float64
 
 
 class ValueModel(Protocol):
@@ -14,13 +22,25 @@ class ValueModel(Protocol):
 
     @property
     def outcomes(self) -> Float64:
-        """The rewards between which the predicted distribution is spread."""
+        """The rewards between which the predicted distribution is spread, one row per arm."""
 
-    def values(self, probabilities: Float32) -> Float64:
-        """Return the expected reward of each arm; ``probabilities`` has one row per arm."""
+    def expected(self, probabilities: Float32) -> Expected:
+        """Return what reward to expect of each arm; ``probabilities`` has one row per arm."""
 
     def distributions(self, probabilities: Float32) -> Float64:
         """Return the probability of each outcome, one row per arm."""
 
     def targets(self, reward: float) -> tuple[Int64, Float32]:
         """Return which of the arm's networks learn from ``reward``, and the target of each."""
+
+    def learn(self, arm: int, reward: float) -> None:
+        """Take in that ``arm`` brought ``reward``."""
+
+    def rearrange(self, sources: Int64) -> None:
+        """Let arm j be what arm ``sources[j]`` was, or a new one for −1."""
+
+    def state(self) -> State:
+        """Return what has been taken in."""
+
+    def restore(self, state: State) -> None:
+        """Take over what :meth:`state` returned; raise ValueError or KeyError if it cannot be ours."""

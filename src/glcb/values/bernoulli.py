@@ -2,25 +2,44 @@
 
 import numpy as np
 
+from glcb._state import State
 from glcb._types import Float32, Float64, Int64
+from glcb.values.base import Expected
 
 
 class Bernoulli:
-    """One network per arm."""
+    """One network per arm, nothing to remember beside."""
 
     networks_per_arm = 1
-    outcomes = np.array([0.0, 1.0])
     _only = np.zeros(1, np.int64)
 
-    def values(self, probabilities: Float32) -> Float64:
-        """Return the expected reward of each arm."""
-        return probabilities[:, 0].astype(np.float64)
+    def __init__(self, arms: int) -> None:
+        self.outcomes: Float64 = np.tile([0.0, 1.0], (arms, 1))
+
+    def expected(self, probabilities: Float32) -> Expected:
+        """Return the probability of 1 and the deviation that follows from it."""
+        one = probabilities[:, 0].astype(np.float64)
+        return Expected(one, np.sqrt(one * (1 - one)))
 
     def distributions(self, probabilities: Float32) -> Float64:
         """Return the probability of 0 and of 1, one row per arm."""
-        one = self.values(probabilities)
+        one = probabilities[:, 0].astype(np.float64)
         return np.stack([1 - one, one], axis=1)
 
     def targets(self, reward: float) -> tuple[Int64, Float32]:
         """Return the arm's only network and the reward itself."""
         return self._only, np.array([reward], np.float32)
+
+    def learn(self, arm: int, reward: float) -> None:
+        """Remember nothing: the networks know it all."""
+
+    def rearrange(self, sources: Int64) -> None:
+        """Have as many arms as ``sources``."""
+        self.outcomes = np.tile([0.0, 1.0], (sources.size, 1))
+
+    def state(self) -> State:
+        """Return nothing."""
+        return {}
+
+    def restore(self, state: State) -> None:
+        """Take over nothing."""

@@ -4,45 +4,64 @@ Nodes are numbered as in a heap: the root is 0, the children of node i are 2i + 
 range) and 2i + 2 (upper half). The leaves follow the inner nodes, in the order of their bins.
 """
 
+from typing import Literal
+
 import numpy as np
 
 from glcb._compile import kernel
+from glcb._state import State, fill, rearranged
 from glcb._types import Float32, Float64, Int64
+from glcb.values.base import Expected
+
+LeafValues = Literal["midpoint", "mean"]
+"""What a bin stands for: its midpoint, or the mean of the rewards that fell into it."""
 
 
 @kernel
-def _expectations(probabilities: Float32, outcomes: Float64, values: Float64) -> None:
+def _moments(probabilities: Float32, outcomes: Float64, values: Float64, deviations: Float64) -> None:
+    """Write mean and standard deviation of each arm, from the leaves up to the root."""
     arms, inner = probabilities.shape
-    node_value = np.empty(inner + outcomes.size)
-    node_value[inner:] = outcomes
+    mean = np.empty(2 * inner + 1)
+    variance = np.empty(2 * inner + 1)
     for arm in range(arms):
+        mean[inner:] = outcomes[arm]
+        variance[inner:] = 0
         for node in range(inner - 1, -1, -1):
             p = probabilities[arm, node]
-            node_value[node] = (1 - p) * node_value[2 * node + 1] + p * node_value[2 * node + 2]
-        values[arm] = node_value[0]
+            low, high = mean[2 * node + 1], mean[2 * node + 2]
+            mean[node] = (1 - p) * low + p * high
+            within = (1 - p) * variance[2 * node + 1] + p * variance[2 * node + 2]
+            variance[node] = within + p * (1 - p) * (high - low) * (high - low)
+        values[arm] = mean[0]
+        deviations[arm] = np.sqrt(variance[0])
 
 
 class Tree:
     """2^``depth`` equal bins of [``low``, ``high``], told apart by 2^``depth`` − 1 networks per arm."""
 
-    def __init__(self, low: float, high: float, depth: int) -> None:
+    def __init__(
+        self, low: float, high: float, depth: int, arms: int, leaf_values: LeafValues = "midpoint"
+    ) -> None:
         self.low = low
         self.high = high
         self.depth = depth
         self.bins = 1 << depth
+        self._follow = leaf_values == "mean"
         centres = np.arange(self.bins, dtype=np.float64) + 0.5
-        self.outcomes: Float64 = low + centres * ((high - low) / self.bins)
+        self._midpoints: Float64 = low + centres * ((high - low) / self.bins)
+        self._counts = np.zeros((arms, self.bins), np.int64)
+        self.outcomes: Float64 = np.tile(self._midpoints, (arms, 1))
 
     @property
     def networks_per_arm(self) -> int:
         """One network per inner node."""
         return self.bins - 1
 
-    def values(self, probabilities: Float32) -> Float64:
-        """Return the expected reward of each arm, its bins represented by their midpoints."""
-        values = np.empty(probabilities.shape[0])
-        _expectations(probabilities, self.outcomes, values)
-        return values
+    def expected(self, probabilities: Float32) -> Expected:
+        """Return the expected reward of each arm and its deviation, its bins represented by their values."""
+        expected = Expected(np.empty(len(probabilities)), np.empty(len(probabilities)))
+        _moments(probabilities, self.outcomes, *expected)
+        return expected
 
     def distributions(self, probabilities: Float32) -> Float64:
         """Return the probability of each bin, one row per arm: the product along its path."""
@@ -66,3 +85,25 @@ class Tree:
         for turn in turns[:-1]:
             path.append(2 * path[-1] + 1 + turn)
         return np.array(path, np.int64), np.array(turns, np.float32)
+
+    def learn(self, arm: int, reward: float) -> None:
+        """Let the value of the reward's bin follow the mean of what fell in; its midpoint counts as one."""
+        if self._follow:
+            leaf = self.bin_of(reward)
+            self._counts[arm, leaf] += 1
+            self.outcomes[arm, leaf] += (reward - self.outcomes[arm, leaf]) / (self._counts[arm, leaf] + 1)
+
+    def rearrange(self, sources: Int64) -> None:
+        """Let arm j be what arm ``sources[j]`` was, or a new one for −1."""
+        self._counts = rearranged(self._counts, sources, 0)
+        self.outcomes = rearranged(self.outcomes, sources, self._midpoints)
+
+    def state(self) -> State:
+        """Return what the bins stand for, and how many rewards made it so."""
+        return {"leaf_values": self.outcomes, "leaf_counts": self._counts}
+
+    def restore(self, state: State) -> None:
+        """Take over what :meth:`state` returned; raise ValueError or KeyError if it cannot be ours."""
+        fill(self.state(), state)
+        if self.outcomes.min() < self.low or self.outcomes.max() > self.high:
+            raise ValueError("the value of a bin lies outside the range of rewards")

@@ -12,15 +12,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 from rich.table import Table
 
-from glcb._errors import GlcbError
-from glcb.bench.engine import LocalEngine
-from glcb.bench.experiment import Experiment, carry_out, without_missing_data
+from glcb.bench.experiment import Experiment, without_missing_data
 from glcb.bench.plots import figure
 from glcb.bench.ranks import ranks
-from glcb.bench.results import Results
-from glcb.bench.run import Failure, Record, Run
+from glcb.bench.run import Record, Run
 from glcb.bench.statistics import mean_and_error, paired_bootstrap
 from glcb.bench.studies.base import Findings, Study, Workplace, spread
+from glcb.bench.studies.records import records_of, totals
 from glcb.bench.studies.registry import register
 from glcb.policies.settings import PAPER_BINARY, PAPER_BOUNDED
 
@@ -75,7 +73,7 @@ class Depth(Study):
             if task in present.tasks
         }
         slower = self._runs(BINARY, GLCB, SLOWER_DECAY) if policies else []
-        records = _records([*depths.values(), *policies.values(), slower], place)
+        records = records_of([*depths.values(), *policies.values(), slower], place)
         by_depth = {at: [records[run.key] for run in runs] for at, runs in depths.items()}
         by_policy = {at: [records[run.key] for run in runs] for at, runs in policies.items()}
         remarks = [_remark_on_depth(by_depth)]
@@ -97,32 +95,10 @@ class Depth(Study):
         return [Run(task, policy, seed, self.steps, settings) for seed in range(self.seeds)]
 
 
-def _records(groups: Iterable[list[Run]], place: Workplace) -> dict[str, Record]:
-    """Carry out what is missing, each run once, and return all records by their key."""
-    runs = {run.key: run for group in groups for run in group}
-    in_order = sorted(runs.values(), key=lambda run: run.seed)
-    failures = []
-    for done, total, outcome in carry_out(in_order, place.folder, LocalEngine(place.jobs)):
-        place.progress(done, total)
-        if isinstance(outcome, Failure):
-            failures.append(outcome)
-    if failures:
-        one = failures[0]
-        raise GlcbError(
-            f"{len(failures)} of {total} runs failed, such as {one.task}, {one.policy}, seed {one.seed}: "
-            f"{one.error}; the same command tries them again"
-        )
-    return {record.key: record for record in Results(place.folder).records}
-
-
-def _totals(records: Iterable[Record]) -> list[float]:
-    return [record.total for record in records]
-
-
 def gains(by_depth: ByDepth, task: str, depth: int) -> list[float]:
     """Return what ``depth`` brought beyond the paper's depth, with the same seeds."""
-    usual = _totals(by_depth[task, PAPER_DEPTH])
-    return [total - other for total, other in zip(_totals(by_depth[task, depth]), usual, strict=True)]
+    usual = totals(by_depth[task, PAPER_DEPTH])
+    return [total - other for total, other in zip(totals(by_depth[task, depth]), usual, strict=True)]
 
 
 def _tasks(records: Iterable[tuple[str, object]]) -> list[str]:
@@ -136,7 +112,7 @@ def _depth_table(by_depth: ByDepth) -> Table:
     for depth in DEPTHS:
         table.add_column(f"depth {depth}", justify="right")
     for task in _tasks(by_depth):
-        table.add_row(task, *(spread(_totals(by_depth[task, depth]), ",.0f") for depth in DEPTHS))
+        table.add_row(task, *(spread(totals(by_depth[task, depth]), ",.0f") for depth in DEPTHS))
     return table
 
 
@@ -168,14 +144,14 @@ def _policy_table(by_policy: ByPolicy) -> Table:
     for policy in POLICIES:
         cells: list[str] = []
         for task in VERSIONS:
-            cells += [spread(_totals(by_policy[task, policy]), ",.0f"), str(ranked[task][policy])]
+            cells += [spread(totals(by_policy[task, policy]), ",.0f"), str(ranked[task][policy])]
         table.add_row(policy, *cells)
     return table
 
 
 def policy_ranks(by_policy: ByPolicy, task: str) -> dict[str, int]:
     """Return the rank of each policy on ``task`` by its mean reward."""
-    return ranks({policy: float(np.mean(_totals(by_policy[task, policy]))) for policy in POLICIES})
+    return ranks({policy: float(np.mean(totals(by_policy[task, policy]))) for policy in POLICIES})
 
 
 def _remark_on_depth(by_depth: ByDepth) -> str:
@@ -185,7 +161,7 @@ def _remark_on_depth(by_depth: ByDepth) -> str:
         for task, depth in deeper
         if (interval := paired_bootstrap(gains(by_depth, task, depth))) and interval.low > 0
     ]
-    usual = {task: np.mean(_totals(by_depth[task, PAPER_DEPTH])) for task in _tasks(by_depth)}
+    usual = {task: np.mean(totals(by_depth[task, PAPER_DEPTH])) for task in _tasks(by_depth)}
     largest = max(np.mean(gains(by_depth, task, depth)) / usual[task] for task, depth in deeper)
     return (
         f"Of {len(deeper)} intervals beyond depth {PAPER_DEPTH}, above 0 are: {', '.join(above) or 'none'}. "
@@ -201,7 +177,7 @@ def _remarks_on_policies(by_policy: ByPolicy, slower: list[Record]) -> list[str]
         f"paper compared it with nine others; `glcb bench --tasks {GRADED},{BINARY}` can do so too.",
         "With a learning rate that decays as slowly as the paper's does for graded rewards "
         f"({PAPER_BOUNDED.learning_rate_decay:g} instead of {PAPER_BINARY.learning_rate_decay:g}), it gets "
-        f"{spread(_totals(slower), ',.0f')} on {BINARY} and ranks {with_slower}.",
+        f"{spread(totals(slower), ',.0f')} on {BINARY} and ranks {with_slower}.",
     ]
 
 
@@ -216,7 +192,7 @@ def _draw(path: Path, by_depth: ByDepth, by_policy: ByPolicy) -> None:
 def _draw_depths(ax: "Axes", by_depth: ByDepth) -> None:
     tasks = _tasks(by_depth)
     for number, task in enumerate(tasks):
-        usual = float(np.mean(_totals(by_depth[task, PAPER_DEPTH])))
+        usual = float(np.mean(totals(by_depth[task, PAPER_DEPTH])))
         points = [mean_and_error(gains(by_depth, task, depth)) for depth in DEPTHS]
         ax.errorbar(
             np.array(DEPTHS) + 0.06 * (number - (len(tasks) - 1) / 2),

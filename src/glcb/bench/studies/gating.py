@@ -54,7 +54,7 @@ class Imprint:
 def imprint(hyperplanes: int, seed: int, resolution: int) -> Imprint:
     """Train a new network on the point and see what changed on a grid of the unit square."""
     paper = PAPER_BINARY
-    gates = Gates(2, sum(paper.layers), hyperplanes, paper.bias_scale, np.random.default_rng(seed))
+    gates = Gates(2, [hyperplanes] * sum(paper.layers), paper.bias_scale, np.random.default_rng(seed))
     bank = Bank(2, 1, paper.layers, gates.signatures, clip=paper.clip, bias=paper.bias)
     grid = _grid(resolution)
     before = _predictions(bank, gates, grid)
@@ -78,8 +78,8 @@ def shared_half_spaces(gates: Gates, points: Float32) -> Float64:
     """Return the share of all half-spaces that each point has in common with the trained one."""
 
     everyone = np.vstack([points, POINT])
-    sides = np.einsum("uki,ni->nuk", gates.normals, everyone) > gates.thresholds
-    shares: Float64 = (sides[:-1] == sides[-1]).mean(axis=(1, 2))
+    sides = everyone @ gates.normals.T > gates.thresholds
+    shares: Float64 = (sides[:-1] == sides[-1]).mean(axis=1)
     return shares
 
 
@@ -179,7 +179,8 @@ def _draw_row(
         image = ax.imshow(
             content, origin="lower", extent=(0, 1, 0, 1), cmap=colours, vmin=limits[0], vmax=limits[1]
         )
-        for normal, threshold in zip(one.gates.normals[0], one.gates.thresholds[0], strict=True):
+        own = slice(int(one.gates.hyperplanes[0]))
+        for normal, threshold in zip(one.gates.normals[own], one.gates.thresholds[own], strict=True):
             x, y = threshold * normal  # the point of the line that is closest to the origin
             second = (x - normal[1], y + normal[0])
             ax.axline((x, y), second, color="black", linewidth=0.8, linestyle="--")

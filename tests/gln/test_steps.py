@@ -1,0 +1,149 @@
+"""The two steps, by hand and at the edges."""
+
+import numpy as np
+import pytest
+
+from glcb import GLCB
+from glcb.gln import Bank, NewtonStep, PlainStep
+
+LAYERS = (4, 2)
+
+
+def newton(features: int, ridges: tuple[float, ...] = (0.1, 10.0), damping: float = 0.05) -> NewtonStep:
+    return NewtonStep(features, LAYERS, (0.1, 1.0), ridges, damping, stretch=1)
+
+
+def inputs(rng: np.random.Generator, features: int) -> np.ndarray:
+    """Inputs as the bank makes them: a bias, logits, zeros up to a whole vector."""
+    padded = np.zeros(-(-(features + 1) // 8) * 8, np.float32)
+    padded[0] = 2.0
+    padded[1 : features + 1] = rng.normal(0, 2, features)
+    return padded
+
+
+def test_plain_units_go_along_their_inputs_and_take_rates_in_turn() -> None:
+    z = inputs(np.random.default_rng(0), 3)
+    move = PlainStep(LAYERS, (1.0, 0.5)).take(z, 0.2)
+    np.testing.assert_array_equal(move.directions, z[None])
+    assert move.direction_of.tolist() == [0] * 6
+    assert move.rates == pytest.approx([0.2, 0.1, 0.2, 0.1, 0.2, 0.1])
+
+
+def test_one_input_by_hand() -> None:
+    """z = [2, 1], λ = 1 · 2: P = (2 I + z zᵀ)⁻¹ has P z = z / (2 + 5), and q is that at t = 1."""
+    step = newton(1, ridges=(1.0,), damping=0.5)
+    move = step.take(np.array([2, 1, 0, 0, 0, 0, 0, 0], np.float32), 1.0)
+    assert move.directions[0, :2] == pytest.approx(np.array([2, 1]) / 7)
+    length = 5 / 7
+    expected = [0.1 / (1 + 0.5 * 0.1 * length), 1 / (1 + 0.5 * length)] * 2 + [0.03, 0.03]
+    assert move.rates == pytest.approx(expected)
+
+
+def test_units_take_every_combination_of_rate_and_ridge_in_turn() -> None:
+    step = NewtonStep(2, (12, 1), (0.1, 1.0), (0.1, 10.0), 0.0, stretch=3)
+    move = step.take(inputs(np.random.default_rng(0), 2), 1.0)
+    assert move.rates == pytest.approx(([0.1] * 3 + [1.0] * 3) * 2 + [0.03])
+    assert move.direction_of.tolist() == [0] * 6 + [1] * 6
+
+
+@pytest.mark.parametrize("steps", [1, 100, 20_000])
+def test_the_running_inverse_is_the_inverse(steps: int) -> None:
+    rng = np.random.default_rng(1)
+    step, features = newton(6), 6
+    moments = [ridge * 7 * np.eye(7) for ridge in (0.1, 10.0)]
+    for _ in range(steps):
+        z = inputs(rng, features)
+        move = step.take(z, 1.0)
+        for moment in moments:
+            moment += np.outer(z[:7], z[:7].astype(float))
+    for kind, moment in enumerate(moments):
+        np.testing.assert_allclose(step.inverses[kind], np.linalg.inv(moment), rtol=1e-7, atol=1e-12)
+        np.testing.assert_array_equal(step.inverses[kind], step.inverses[kind].T)
+        q = steps * np.linalg.solve(moment, z[:7].astype(float))
+        np.testing.assert_allclose(move.directions[kind, :7], q, rtol=1e-4, atol=1e-5)
+
+
+def test_constant_inputs_do_no_harm() -> None:
+    step, z = newton(3), inputs(np.random.default_rng(0), 3)
+    for _ in range(50_000):
+        move = step.take(z, 1.0)
+    assert np.isfinite(step.inverses).all()
+    assert np.linalg.eigvalsh(step.inverses).min() > 0
+    # All that was ever seen is one direction, in which the second moment is z zᵀ itself: z·q = 1.
+    assert (move.directions[:, :4] @ z[:4]) == pytest.approx([1.0, 1.0], rel=1e-3)
+
+
+@pytest.mark.parametrize("damping", [0.05, 0.25])
+def test_a_category_that_comes_late_moves_no_logit_beyond_the_bound(damping: float) -> None:
+    step = newton(2, damping=damping)
+    usual = np.array([2, 1, -4.6, 0, 0, 0, 0, 0], np.float32)
+    for sign in np.random.default_rng(0).choice([-1, 1], 100_000):
+        usual[1] = sign
+        step.take(usual, 1.0)
+    late = usual.copy()
+    late[2] = 4.6
+    move = step.take(late, 1.0)
+    lengths = move.directions @ late
+    assert lengths.max() > 1000, "an undamped step would throw the weights into their box"
+    assert (move.rates[:4] * lengths[move.direction_of]).max() < 1 / damping
+
+
+def test_above_the_first_layer_a_rate_falls_with_the_gradients_that_its_weight_has_seen() -> None:
+    layers = (1, 1)
+    bank = Bank(1, 1, layers, 1, step=NewtonStep(1, layers, (0.0,), (1.0,), 0.0, 1), bias=2.0)
+    x, signature, one = np.array([0.5], np.float32), np.zeros(2, np.int64), np.zeros(1, np.int64)
+    weights, squares = np.full(2, 0.5), np.full(2, 0.01)
+    z = np.array([2.0, 0.5 * 2.0])  # the first layer has no rate, so it stays at ½·2 + ½·0
+    for target in (1, 1, 0):
+        p = 1 / (1 + np.exp(-weights @ z))
+        squares += ((p - target) * z) ** 2
+        weights -= 0.03 * (p - target) * z / np.sqrt(squares)
+        bank.learn(x, signature, one, np.array([target], np.float32), 1.0, 0.1)
+        assert bank.weights(1, 0)[0] == pytest.approx(weights, abs=1e-6)
+    assert bank.weights(0, 0)[0] == pytest.approx([0.5, 0.5])
+
+
+def test_a_bandit_recovers_from_a_category_that_comes_late() -> None:
+    bandit = GLCB(2, 2, seed=0)
+    rng = np.random.default_rng(0)
+    for _ in range(3000):
+        x, arm = [rng.random(), 0.0], int(rng.integers(2))
+        bandit.learn(x, arm, float(arm))
+    late = [0.5, 1.0]
+    for _ in range(30):
+        bandit.learn(late, 0, 1)
+        bandit.learn(late, 1, 0)
+    assert bandit.decide(late).values[0] > 0.9
+    values = bandit.decide([0.5, 0.0]).values
+    assert values[0] < 0.1
+    assert values[1] > 0.9
+
+
+def test_one_feature_and_a_thousand_arms() -> None:
+    bandit = GLCB(1000, 1, seed=0)
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        x = rng.random(1)
+        decision = bandit.decide(x)
+        assert np.isfinite(decision.values).all()
+        bandit.learn(x, decision.arm, 1)
+    assert max(bandit.plays.values()) == 1, "there are untried arms left"
+
+
+def test_a_bank_whose_networks_are_rearranged_answers_as_before() -> None:
+    rng = np.random.default_rng(0)
+    layers = (5, 2)
+    bank = Bank(3, 4, layers, 4, step=NewtonStep(3, layers, (0.1, 1.0), (1.0,), 0.05, 1), start="frequency")
+    for _ in range(200):
+        x, signature = rng.random(3).astype(np.float32), rng.integers(0, 4, 7)
+        bank.learn(x, signature, rng.integers(0, 4, 1), rng.integers(0, 2, 1).astype(np.float32), 1.0, 0.1)
+    before, mixture = bank.predict(x, signature), bank.mixture.copy()
+    bank.rearrange(np.array([2, -1, 0, 2]))
+    after = bank.predict(x, signature)
+    np.testing.assert_array_equal(after[[0, 2, 3]], before[[2, 0, 2]])
+    np.testing.assert_array_equal(bank.mixture[[0, 2]], mixture[[2, 0]])
+    assert bank.mixture[1] == pytest.approx([1 / 7] * 7)
+    assert after[1] == pytest.approx(0.5, abs=0.1), "a new network knows nothing yet"
+    bank.learn(x, signature, np.array([3]), np.ones(1, np.float32), 1.0, 0.1)
+    assert bank.predict(x, signature)[3] > after[3]
+    np.testing.assert_array_equal(bank.predict(x, signature)[:3], after[:3])

@@ -1,0 +1,175 @@
+"""The laws of arms that come and go, for every policy of the registry that lets them."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from glcb import InvalidSettings, NotSupported, Policy, UnknownArm
+from glcb._types import Float64
+from tests.policies.everyone import (
+    ARMS,
+    FEATURES,
+    KINDS,
+    POLICIES,
+    everything,
+    learnt,
+    reward,
+    trained,
+)
+
+CONTEXTS = np.random.default_rng(99).random((20, FEATURES))
+UNTRIED = "grey"
+
+
+CAN = [name for name, make in POLICIES.items() if make.arms_can_change]
+
+
+def made(request: pytest.FixtureRequest) -> Policy:
+    name, kind = request.param
+    return POLICIES[name](ARMS, FEATURES, rewards=KINDS[kind])
+
+
+@pytest.fixture(params=[(name, kind) for name in POLICIES for kind in KINDS], ids="-".join)
+def anyone(request: pytest.FixtureRequest) -> Policy:
+    return trained(made(request), 60)
+
+
+@pytest.fixture(params=[(n, "binary") for n in POLICIES if n not in CAN], ids="-".join)
+def fixed(request: pytest.FixtureRequest) -> Policy:
+    return trained(made(request), 20)
+
+
+@pytest.fixture(params=[(name, kind) for name in CAN for kind in KINDS], ids="-".join)
+def policy(request: pytest.FixtureRequest) -> Policy:
+    """A policy that has tried all arms but one, and lets arms come and go."""
+    trying, rng = made(request), np.random.default_rng(3)
+    for step in range(80):
+        trying.learn(CONTEXTS[rng.integers(len(CONTEXTS))], ARMS[step % 3], reward(trying, rng))
+    return trying
+
+
+def thoughts(policy: Policy) -> tuple[Float64, Float64]:
+    """Return the values and pseudocounts of every arm, one row per context, without any random draw."""
+    estimates = [policy.estimate(x) for x in CONTEXTS]
+    return np.array([e.values for e in estimates]), np.array([e.pseudocounts for e in estimates])
+
+
+def test_whoever_cannot_says_so_and_changes_nothing(fixed: Policy) -> None:
+    before = everything(fixed)
+    with pytest.raises(NotSupported, match="cannot add or remove arms"):
+        fixed.add_arm("new")
+    with pytest.raises(NotSupported, match="cannot add or remove arms"):
+        fixed.remove_arm("red")
+    assert everything(fixed) == before
+    assert fixed.arms == ARMS
+
+
+def test_it_says_whether_its_estimates_are_drawn_at_random(anyone: Policy) -> None:
+    before = everything(anyone)
+    anyone.estimate(CONTEXTS[0])
+    assert (everything(anyone) != before) == anyone.samples
+
+
+def test_a_new_arm_leaves_the_others_alone(policy: Policy) -> None:
+    before = thoughts(policy)
+    policy.add_arm("new")
+    assert policy.arms == (*ARMS, "new")
+    for old, new in zip(before, thoughts(policy), strict=True):
+        assert np.array_equal(new[:, :-1], old)
+
+
+def test_a_new_arm_is_like_one_that_was_never_tried(policy: Policy) -> None:
+    policy.add_arm("new")
+    assert policy.plays["new"] == policy.plays[UNTRIED] == 0
+    for each in thoughts(policy):
+        assert np.array_equal(each[:, -1], each[:, ARMS.index(UNTRIED)])
+
+
+def test_a_copy_knows_what_the_original_knows(policy: Policy) -> None:
+    policy.add_arm("twin", like="green")
+    assert policy.plays["twin"] == policy.plays["green"] > 0
+    for each in thoughts(policy):
+        assert np.array_equal(each[:, -1], each[:, ARMS.index("green")])
+
+
+def test_a_copy_and_the_original_go_their_own_ways(policy: Policy) -> None:
+    policy.add_arm("twin", like="green")
+    before = thoughts(policy)[0]
+    for x in CONTEXTS[:5]:
+        policy.learn(x, "twin", 1)
+    np.testing.assert_allclose(thoughts(policy)[0][:, :-1], before[:, :-1], atol=1e-6)
+    between = thoughts(policy)[0]
+    for x in CONTEXTS[:5]:
+        policy.learn(x, "green", 1)
+    np.testing.assert_allclose(thoughts(policy)[0][:, -1], between[:, -1], atol=1e-6)
+
+
+@pytest.mark.parametrize("gone", ARMS)
+def test_removing_an_arm_leaves_the_others_alone(policy: Policy, gone: str) -> None:
+    plays, before = policy.plays, thoughts(policy)
+    policy.remove_arm(gone)
+    left = [index for index, arm in enumerate(ARMS) if arm != gone]
+    assert policy.arms == tuple(ARMS[index] for index in left)
+    assert policy.plays == {arm: count for arm, count in plays.items() if arm != gone}
+    assert policy.steps == 80
+    for old, new in zip(before, thoughts(policy), strict=True):
+        assert np.array_equal(new, old[:, left])
+
+
+def test_coming_and_going_leaves_no_trace(policy: Policy) -> None:
+    before = everything(policy)
+    policy.add_arm("new")
+    policy.add_arm("twin", like="red")
+    policy.remove_arm("new")
+    policy.remove_arm("twin")
+    assert everything(policy) == before
+
+
+def test_changed_arms_are_saved_and_go_on_bit_for_bit(policy: Policy, tmp_path: Path) -> None:
+    policy.add_arm("twin", like="red")
+    policy.remove_arm("green")
+    policy.add_arm(7)
+    policy.save(tmp_path / "model")
+    loaded = type(policy).load(tmp_path / "model")
+    assert loaded.arms == policy.arms == ("red", "blue", "grey", "twin", 7)
+    assert loaded.steps == policy.steps == 80
+    assert everything(loaded) == everything(policy)
+    assert everything(trained(loaded, 60, seed=4)) == everything(trained(policy, 60, seed=4))
+
+
+def test_a_removed_arm_may_come_back_as_a_new_one(policy: Policy) -> None:
+    policy.remove_arm("red")
+    policy.add_arm("red")
+    assert policy.plays["red"] == 0
+    assert {policy.decide(x, eligible=["red"]).arm for x in CONTEXTS} == {"red"}
+    policy.learn(CONTEXTS[0], "red", 1)
+    assert policy.plays["red"] == 1
+
+
+def test_learning_a_new_arm_leaves_the_others_alone(policy: Policy) -> None:
+    policy.add_arm("new")
+    before = thoughts(policy)[0][:, :-1]
+    policy.learn(CONTEXTS[0], "new", 1)
+    np.testing.assert_allclose(thoughts(policy)[0][:, :-1], before, atol=1e-6)
+
+
+def test_nonsense_is_refused_and_changes_nothing(policy: Policy) -> None:
+    before = everything(policy)
+    nonsense: list[Any] = ["red", True, 1.5, None, ["a"]]
+    for name in nonsense:
+        with pytest.raises(InvalidSettings, match="arm"):
+            policy.add_arm(name)
+    with pytest.raises(UnknownArm, match="no arm 'purple'"):
+        policy.add_arm("new", like="purple")
+    with pytest.raises(UnknownArm, match="no arm 'purple'"):
+        policy.remove_arm("purple")
+    assert everything(policy) == before
+    for arm in ARMS[1:]:
+        policy.remove_arm(arm)
+    before = everything(policy)
+    with pytest.raises(InvalidSettings, match="the only arm"):
+        policy.remove_arm("red")
+    assert everything(policy) == before
+    assert learnt(policy)
