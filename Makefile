@@ -6,14 +6,16 @@ BIN := $(VENV)/bin
 # What the demo needs is installed in seconds; what the tests need (JAX, a browser's driver, …) takes longer.
 DEMO := $(VENV)/.demo-ready
 DEV := $(VENV)/.dev-ready
+RIVALS := $(VENV)/.rivals-ready
 
-.PHONY: help demo test lint speed tables clean
+.PHONY: help demo test lint speed soak tables clean
 
 help:
 	@echo "make demo   set up, then play the wheel bandit and draw the result"
 	@echo "make test   set up, then check style and types and run the tests"
 	@echo "make lint   style and types only"
-	@echo "make speed  time of a decision and of an update, on an otherwise idle machine"
+	@echo "make speed  times, their growth and memory, beside other bandits: some minutes on an otherwise idle machine"
+	@echo "make soak   a bandit through a million operations in disorder: nothing is lost, memory is flat"
 	@echo "make tables put the numbers of results/ into the README"
 	@echo "make clean  remove everything that was made"
 
@@ -48,8 +50,18 @@ test: lint
 	@echo "==> tests"
 	@$(BIN)/python -m pytest
 
-speed: $(DEMO)
-	@$(BIN)/python benchmarks/speed.py
+# A rival that has no ready-made package for this machine must not keep glcb from being measured.
+$(RIVALS): pyproject.toml $(DEMO)
+	@echo "==> installing the bandits that glcb is compared with"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --only-binary :all: --editable '.[report,rivals]' \
+		|| echo "==> not all of them can be installed here: those that are missing are left out"
+	@touch $@
+
+speed: $(RIVALS)
+	@OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.speed
+
+soak: $(DEMO)
+	@OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.soak
 
 tables: $(DEV)
 	@$(BIN)/glcb report results/reference --into README.md

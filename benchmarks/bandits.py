@@ -1,0 +1,95 @@
+"""GLCB as the benchmark meets it: with every cell visited, so that no decision is spared any memory."""
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from benchmarks.clock import Seconds, Step
+from glcb._types import Float32, Float64, Int64, Rewards
+from glcb.policies import registry
+from glcb.policies.glcb import GLCB
+
+Kind = Literal["binary", "tree"]
+_SETTLING_STEPS = 200
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The size of a problem."""
+
+    kind: Kind
+    features: int
+    arms: int
+
+    @property
+    def rewards(self) -> Rewards:
+        """The kind of reward, as a policy takes it."""
+        return "binary" if self.kind == "binary" else (0.0, 1.0)
+
+    def reward(self, rng: np.random.Generator) -> float:
+        """Return any possible reward."""
+        return float(rng.integers(2)) if self.kind == "binary" else float(rng.random())
+
+    def __str__(self) -> str:
+        return f"{self.features} features, {self.arms} arms" + (", tree" if self.kind == "tree" else "")
+
+
+class _DealtGates:
+    """Stands in for the gates and opens, one signature per unit, whatever comes next."""
+
+    def __init__(self, signatures: Iterator[Int64]) -> None:
+        self._signatures = signatures
+
+    def signature(self, _: Float32) -> Int64:
+        """Return the next signatures."""
+        return next(self._signatures)
+
+
+def full_bandit(policy: str, shape: Shape, rng: np.random.Generator, **settings: Any) -> GLCB:
+    """Return a bandit that has learnt in every cell.
+
+    Random contexts would need very long to meet every signature, and some no context has. So the gates
+    are exchanged while it learns its first steps, one for each signature of the unit that has most.
+    """
+    bandit = registry.get(policy).make(shape.arms, shape.features, rewards=shape.rewards, **settings)
+    if not isinstance(bandit, GLCB):
+        raise TypeError(f"{policy} has no cells to fill: it is no GLCB")
+    gates, parts = bandit._gates, vars(bandit)
+    signatures = 1 << gates.hyperplanes
+    parts["_gates"] = _DealtGates(step % signatures for step in range(signatures.max()))
+    for step in range(signatures.max()):
+        bandit.learn(rng.random(shape.features), step % shape.arms, shape.reward(rng))
+    parts["_gates"] = gates
+    for step in range(_SETTLING_STEPS):
+        bandit.learn(rng.random(shape.features), step % shape.arms, shape.reward(rng))
+    return bandit
+
+
+def public_step(bandit: GLCB, shape: Shape, rng: np.random.Generator) -> Step:
+    """Return a step that decides and learns as any user would."""
+
+    def step(x: Float64) -> Seconds:
+        reward = shape.reward(rng)
+        start = time.perf_counter()
+        arm = bandit.decide(x).arm
+        decided = time.perf_counter()
+        bandit.learn(x, arm, reward)
+        return {"decide": decided - start, "learn": time.perf_counter() - decided}
+
+    return step
+
+
+def kernel_step(bandit: GLCB) -> Step:
+    """Return a step that does of a decision only the compiled part: signature and networks."""
+    gates, bank = bandit._gates, bandit._bank
+
+    def step(x: Float64) -> Seconds:
+        context = x.astype(np.float32)
+        start = time.perf_counter()
+        bank.predict(context, gates.signature(context))
+        return {"kernel": time.perf_counter() - start}
+
+    return step

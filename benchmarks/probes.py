@@ -1,0 +1,108 @@
+"""What runs in a fresh process, one probe per process: ``python -m benchmarks.probes NAME ARGUMENT…``.
+
+Each prints one line of JSON. Nothing is imported up here that a probe could be blamed for.
+"""
+
+import gc
+import json
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+STATUS = Path("/proc/self/status")
+
+
+def resident_mb() -> float:
+    """Return how much of this process is in memory."""
+    gc.collect()
+    line = next(line for line in STATUS.read_text().splitlines() if line.startswith("VmRSS"))
+    return int(line.split()[1]) / 1024
+
+
+def start() -> dict[str, float]:
+    """Return the seconds from ``import glcb`` to the first decision and to the first update."""
+    begun = time.perf_counter()
+    import glcb
+
+    bandit = glcb.GLCB(["a", "b", "c"], 4)
+    bandit.decide([0.1, 0.2, 0.3, 0.4])
+    decided = time.perf_counter()
+    bandit.learn([0.1, 0.2, 0.3, 0.4], "a", 1)
+    return {"first_decision": decided - begun, "first_update": time.perf_counter() - begun}
+
+
+def fresh(policy: str) -> dict[str, float]:
+    """Return the megabytes at each stage up to the first update of a bandit of shape (389, 9)."""
+    import glcb  # noqa: F401 - what it costs by itself
+
+    stages = {"import glcb": resident_mb()}
+    from glcb.policies import registry
+
+    stages["policies loaded"] = resident_mb()
+    _load_kernels(policy)
+    stages["kernels loaded"] = resident_mb()
+    bandit = registry.get(policy).make(9, 389)
+    stages["bandit made"] = resident_mb()
+    arm = bandit.decide([0.5] * 389).arm
+    stages["decided once"] = resident_mb()
+    bandit.learn([0.5] * 389, arm, 1)
+    stages["learnt once"] = resident_mb()
+    return stages
+
+
+def growth(policy: str, features: str, arms: str, *marks: str) -> list[tuple[int, float, int]]:
+    """Return steps, megabytes of the bandit and visited cells, before the first step and at each mark."""
+    import numpy as np
+
+    from glcb.policies import registry
+    from glcb.policies.glcb import GLCB
+
+    rng = np.random.default_rng(0)
+    _load_kernels(policy)
+    before = resident_mb()
+    bandit = registry.get(policy).make(int(arms), int(features))
+    assert isinstance(bandit, GLCB)
+    points = []
+    for mark in (0, *map(int, marks)):
+        while bandit.steps < mark:
+            x = rng.random(bandit.features)
+            bandit.learn(x, bandit.decide(x).arm, float(rng.integers(2)))
+        points.append((mark, resident_mb() - before, bandit._bank.cells))
+    return points
+
+
+def census(policy: str) -> dict[str, float]:
+    """Return the megabytes and the visited cells of a bandit after 5000 steps of census."""
+    from glcb import tasks
+    from glcb.bench import play
+    from glcb.policies import registry
+    from glcb.policies.glcb import GLCB
+
+    task = tasks.get("census")
+    stream = task.stream(seed=10_000)
+    _load_kernels(policy)
+    before = resident_mb()
+    bandit = registry.get(policy).make(task.arms, task.features, rewards=task.rewards)
+    assert isinstance(bandit, GLCB)
+    play(bandit, stream)
+    return {"steps": bandit.steps, "mb": resident_mb() - before, "cells": bandit._bank.cells}
+
+
+def _load_kernels(policy: str) -> None:
+    """Let a small bandit bring in all compiled code, which is not the memory of the one that follows."""
+    from glcb.policies import registry
+
+    small = registry.get(policy).make(2, 2)
+    small.learn([0.5, 0.5], small.decide([0.5, 0.5]).arm, 1)
+
+
+PROBES: dict[str, Callable[..., object]] = {
+    "start": start,
+    "fresh": fresh,
+    "growth": growth,
+    "census": census,
+}
+
+if __name__ == "__main__":
+    print(json.dumps(PROBES[sys.argv[1]](*sys.argv[2:])))
