@@ -150,6 +150,28 @@ def reward(value: object, kind: Rewards) -> float:
 
 def context(x: ArrayLike, features: int) -> Float32:
     """Return ``x`` as a fresh float32 array within [0, 1]."""
+    given = _numbers(x, features)
+    if given.shape != (features,):
+        raise InvalidContext(
+            f"a context must have the shape ({features},), got {given.shape}: pass one context at a time, "
+            "with one number per feature"
+        )
+    return _within_unit(given, features)
+
+
+def contexts(rows: ArrayLike, features: int) -> Float32:
+    """Return ``rows``, one context each, as a fresh float32 array within [0, 1]."""
+    given = _numbers(rows, features)
+    if given.ndim != 2 or given.shape[1] != features:
+        raise InvalidContext(
+            f"contexts must have the shape (number of contexts, {features}), got {given.shape}: pass one row "
+            "per context, with one number per feature"
+        )
+    return _within_unit(given, features)
+
+
+def _numbers(x: ArrayLike, features: int) -> np.ndarray:
+    """Return ``x`` as an array of numbers of whatever shape."""
     try:
         given = np.asarray(x)
     except (ValueError, TypeError) as error:
@@ -161,19 +183,21 @@ def context(x: ArrayLike, features: int) -> Float32:
             f"a context must be {features} numbers, got {given.dtype} values: "
             "encode categories as numbers first"
         )
-    if given.shape != (features,):
-        raise InvalidContext(
-            f"a context must have the shape ({features},), got {given.shape}: pass one context at a time, "
-            "with one number per feature"
-        )
-    taken = np.empty(features, np.float32)
-    wrong = _take_unit(given.astype(np.float64), taken)
+    return given
+
+
+def _within_unit(given: np.ndarray, features: int) -> Float32:
+    """Return the numbers as float32, clipped to [0, 1] if they are within but for rounding."""
+    taken = np.empty(given.size, np.float32)
+    wrong = _take_unit(given.astype(np.float64).ravel(), taken)
     if wrong >= 0:
+        row, feature = divmod(wrong, features)
+        where = "the context" if given.ndim == 1 else f"context {row}"
         raise InvalidContext(
-            f"feature {wrong} of the context must be a number within [0, 1], got {_shown(given[wrong])}: "
-            "scale features to [0, 1] and fill in missing ones first"
+            f"feature {feature} of {where} must be a number within [0, 1], got "
+            f"{_shown(given.ravel()[wrong])}: scale features to [0, 1] and fill in missing ones first"
         )
-    return taken
+    return taken.reshape(given.shape)
 
 
 @kernel

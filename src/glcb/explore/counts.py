@@ -37,6 +37,13 @@ def _pseudocounts(signature: Int64, row_at: Int64, counts: Int64, heat: float, r
 
 
 @kernel
+def _pseudocounts_many(signatures: Int64, row_at: Int64, counts: Int64, heat: float, result: Float64) -> None:
+    """Write the pseudocounts for many signatures, one row each."""
+    for row in range(len(signatures)):
+        _pseudocounts(signatures[row], row_at, counts, heat, result[row])
+
+
+@kernel
 def _add(signature: Int64, arm: int, row_at: Int64, counts: Int64, used: int) -> int:
     """Count one play of ``arm``; return how many rows are used afterwards."""
     for unit in range(signature.size):
@@ -48,6 +55,10 @@ def _add(signature: Int64, arm: int, row_at: Int64, counts: Int64, used: int) ->
             used += 1
         counts[row, arm] += 1
     return used
+
+
+def _heat(step: int) -> float:
+    return math.log(step - 1) if step > 1 else 0.0
 
 
 _FIRST_VISITS = 4
@@ -75,8 +86,13 @@ class Counts:
         largest N_u.
         """
         result = np.empty(self.arms)
-        heat = math.log(step - 1) if step > 1 else 0.0
-        _pseudocounts(signature, self._row_at, self._counts, heat, result)
+        _pseudocounts(signature, self._row_at, self._counts, _heat(step), result)
+        return result
+
+    def pseudocounts_many(self, signatures: Int64, step: int) -> Float64:
+        """Return N̂ for many signatures before the same ``step``, one row each."""
+        result = np.empty((len(signatures), self.arms))
+        _pseudocounts_many(signatures, self._row_at, self._counts, _heat(step), result)
         return result
 
     def add(self, signature: Int64, arm: int) -> None:

@@ -85,9 +85,18 @@ class Bank:
     def predict(self, x: Float32, signature: Int64) -> Float32:
         """Return the probability that each network gives to its target being 1."""
         probabilities = np.empty(self.networks, np.float32)
-        kernels.predict(
-            x,
-            signature,
+        kernels.predict(x, signature, *self._knowledge(), probabilities)
+        return probabilities
+
+    def predict_many(self, contexts: Float32, signatures: Int64) -> Float32:
+        """Return the probabilities for many contexts, one row each."""
+        probabilities = np.empty((len(contexts), self.networks), np.float32)
+        kernels.predict_many(contexts, signatures, *self._knowledge(), probabilities)
+        return probabilities
+
+    def _knowledge(self) -> tuple[Int64, Float32, Int64, Float32, bool, Float32, float, float, float]:
+        """Return what the kernels that predict need beside the context."""
+        return (
             self._layout,
             self._weights,
             self._cell_at,
@@ -97,9 +106,7 @@ class Bank:
             self._clip,
             self._input_clip,
             self._bias,
-            probabilities,
         )
-        return probabilities
 
     def learn(
         self,

@@ -6,7 +6,7 @@ import numpy as np
 
 from glcb._state import State, fill
 from glcb._types import Float32, Int64
-from glcb.gln.kernels import padded, signature_of
+from glcb.gln.kernels import padded, signature_of, signatures_of
 
 
 class Gates:
@@ -41,7 +41,7 @@ class Gates:
         return len(self.hyperplanes)
 
     @property
-    def signatures(self) -> int:
+    def most_signatures(self) -> int:
         """Number of different signatures that the unit with most hyperplanes can have."""
         return 1 << int(self.hyperplanes.max())
 
@@ -60,6 +60,12 @@ class Gates:
         signature = np.empty(self.units, np.int64)
         signature_of(x, self._normals, self._thresholds, self.hyperplanes, signature)
         return signature
+
+    def signatures(self, contexts: Float32) -> Int64:
+        """Return the signatures of many contexts, one row each."""
+        signatures = np.empty((len(contexts), self.units), np.int64)
+        signatures_of(contexts, self._normals, self._thresholds, self.hyperplanes, signatures)
+        return signatures
 
     def state(self) -> State:
         """Return what must be stored to have the same gates again."""

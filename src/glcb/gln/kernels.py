@@ -66,6 +66,15 @@ def signature_of(
 
 
 @kernel
+def signatures_of(
+    contexts: Float32, normals: Float32, thresholds: Float32, hyperplanes: Int64, signatures: Int64
+) -> None:
+    """Write the signatures of many contexts, one row each."""
+    for row in range(len(contexts)):
+        signature_of(contexts[row], normals, thresholds, hyperplanes, signatures[row])
+
+
+@kernel
 def _sigmoid(logit: np.float32) -> np.float32:
     return ONE / (ONE + math.exp(-logit))
 
@@ -186,6 +195,39 @@ def predict(
             for j in range(layout[layer, SIZE]):
                 total += mixture[n, first + j] * _sigmoid(activations[n, output + j])
         probabilities[n] = total
+
+
+@kernel
+def predict_many(
+    contexts: Float32,
+    signatures: Int64,
+    layout: Int64,
+    weights: Float32,
+    cell_at: Int64,
+    mixture: Float32,
+    from_zero: bool,
+    offsets: Float32,
+    clip: float,
+    input_clip: float,
+    bias: float,
+    probabilities: Float32,
+) -> None:
+    """Write the probabilities for many contexts, one row each."""
+    for row in range(len(contexts)):
+        predict(
+            contexts[row],
+            signatures[row],
+            layout,
+            weights,
+            cell_at,
+            mixture,
+            from_zero,
+            offsets,
+            clip,
+            input_clip,
+            bias,
+            probabilities[row],
+        )
 
 
 @kernel

@@ -25,7 +25,7 @@ class ValueModel(Protocol):
         """The rewards between which the predicted distribution is spread, one row per arm."""
 
     def expected(self, probabilities: Float32) -> Expected:
-        """Return what reward to expect of each arm; ``probabilities`` has one row per arm."""
+        """Return what to expect of each arm; ``probabilities`` has a row per arm, context after context."""
 
     def distributions(self, probabilities: Float32) -> Float64:
         """Return the probability of each outcome, one row per arm."""

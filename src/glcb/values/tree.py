@@ -19,21 +19,24 @@ LeafValues = Literal["midpoint", "mean"]
 
 @kernel
 def _moments(probabilities: Float32, outcomes: Float64, values: Float64, deviations: Float64) -> None:
-    """Write mean and standard deviation of each arm, from the leaves up to the root."""
-    arms, inner = probabilities.shape
+    """Write mean and standard deviation of each arm, from the leaves up to the root.
+
+    ``probabilities`` may have the arms several times, once for each of several contexts.
+    """
+    rows, inner = probabilities.shape
     mean = np.empty(2 * inner + 1)
     variance = np.empty(2 * inner + 1)
-    for arm in range(arms):
-        mean[inner:] = outcomes[arm]
+    for row in range(rows):
+        mean[inner:] = outcomes[row % len(outcomes)]
         variance[inner:] = 0
         for node in range(inner - 1, -1, -1):
-            p = probabilities[arm, node]
+            p = probabilities[row, node]
             low, high = mean[2 * node + 1], mean[2 * node + 2]
             mean[node] = (1 - p) * low + p * high
             within = (1 - p) * variance[2 * node + 1] + p * variance[2 * node + 2]
             variance[node] = within + p * (1 - p) * (high - low) * (high - low)
-        values[arm] = mean[0]
-        deviations[arm] = np.sqrt(variance[0])
+        values[row] = mean[0]
+        deviations[row] = np.sqrt(variance[0])
 
 
 class Tree:

@@ -55,7 +55,7 @@ def imprint(hyperplanes: int, seed: int, resolution: int) -> Imprint:
     """Train a new network on the point and see what changed on a grid of the unit square."""
     paper = PAPER_BINARY
     gates = Gates(2, [hyperplanes] * sum(paper.layers), paper.bias_scale, np.random.default_rng(seed))
-    bank = Bank(2, 1, paper.layers, gates.signatures, clip=paper.clip, bias=paper.bias)
+    bank = Bank(2, 1, paper.layers, gates.most_signatures, clip=paper.clip, bias=paper.bias)
     grid = _grid(resolution)
     before = _predictions(bank, gates, grid)
     changes = []
