@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING
 
 from glcb._errors import (
     DataError,
+    DuplicateReward,
+    ExpiredDecision,
     GlcbError,
     InvalidContext,
     InvalidInput,
@@ -12,12 +14,15 @@ from glcb._errors import (
     InvalidSettings,
     MissingExtra,
     ModelFileError,
+    NotSupported,
     ResultsError,
     UnknownArm,
+    UnknownDecision,
 )
 from glcb._version import __version__
 
 if TYPE_CHECKING:
+    from glcb.bandit import Bandit, BanditDecision
     from glcb.policies import (
         GLCB,
         UCB1,
@@ -33,9 +38,13 @@ if TYPE_CHECKING:
 __all__ = [
     "GLCB",
     "UCB1",
+    "Bandit",
+    "BanditDecision",
     "DataError",
     "Decision",
+    "DuplicateReward",
     "EpsilonGreedy",
+    "ExpiredDecision",
     "GlcbError",
     "InvalidContext",
     "InvalidInput",
@@ -45,19 +54,22 @@ __all__ = [
     "LinUCB",
     "MissingExtra",
     "ModelFileError",
+    "NotSupported",
     "Policy",
     "ResultsError",
     "Settings",
     "Uniform",
     "UnknownArm",
+    "UnknownDecision",
     "__version__",
 ]
 
 
 def __getattr__(name: str) -> object:
-    """Load the policies, and with them NumPy and Numba, when the first of them is asked for."""
+    """Load bandits and policies, and with them NumPy and Numba, when the first of them is asked for."""
     if name in __all__:
-        return getattr(import_module("glcb.policies"), name)
+        room = "glcb.bandit" if name.startswith("Bandit") else "glcb.policies"
+        return getattr(import_module(room), name)
     raise AttributeError(f"module 'glcb' has no attribute {name!r}")
 
 

@@ -1,9 +1,9 @@
-"""The file that a trained policy is saved in.
+"""The file that a trained policy, or a bandit around one, is saved in.
 
     magic    8 bytes    b"GLCB\\r\\n\\x1a\\n"
     version  4 bytes    little-endian unsigned, see VERSION
     length   8 bytes    little-endian unsigned, length of the header
-    header   JSON       policy, arguments, generator, the list of arrays, what wrote the file
+    header   JSON       policy, arguments, generator, what else there is, list of arrays, what wrote the file
     arrays   raw        little-endian, in the order of the list, each starting at a multiple of 64
     digest   32 bytes   SHA-256 of everything before it
 
@@ -20,7 +20,7 @@ import platform
 import secrets
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +48,8 @@ class Snapshot:
     arguments: dict[str, Any]
     generator: Any
     arrays: State
+    about: dict[str, Any] = field(default_factory=dict)
+    """What is neither an argument nor an array: anything that JSON can hold."""
 
 
 def write(path: str | os.PathLike[str], snapshot: Snapshot) -> None:
@@ -97,6 +99,7 @@ def read(path: str | os.PathLike[str]) -> Snapshot:
             arguments=header["arguments"],
             generator=header["generator"],
             arrays=dict(_arrays(body, _aligned(_HEAD.size + length), header["arrays"])),
+            about=header["about"],
         )
     except (KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
         raise ModelFileError(f"{path} has a header that makes no sense: {error}") from error
@@ -122,6 +125,7 @@ def _pieces(snapshot: Snapshot) -> Iterator[bytes | memoryview]:
             "policy": snapshot.policy,
             "arguments": snapshot.arguments,
             "generator": snapshot.generator,
+            "about": snapshot.about,
             "arrays": [[name, a.dtype.str, list(a.shape)] for name, a in arrays.items()],
             "written_by": environment(),
         }

@@ -1,0 +1,45 @@
+"""Bandits to test, and how to ask one what it knows."""
+
+from typing import Any
+
+import numpy as np
+
+from glcb import Bandit
+
+ARMS = ("sports", "news", "games")
+FAST: dict[str, Any] = {"policy": "linucb"}
+"""A policy that decides in microseconds, where it does not matter which one it is."""
+
+
+def visitor(rng: np.random.Generator) -> dict[str, Any]:
+    """Draw a context with a number, a category, a boolean, and sometimes something missing."""
+    context: dict[str, Any] = {
+        "age": int(rng.integers(18, 90)),
+        "spent": float(rng.lognormal(3, 1)),
+        "country": ["FR", "DE", "IT", "ES", "PL"][rng.integers(5)],
+        "member": bool(rng.integers(2)),
+    }
+    if rng.random() < 0.1:
+        context["age"] = None
+    if rng.random() < 0.1:
+        del context["spent"]
+    if rng.random() < 0.1:
+        context["campaign"] = f"c{rng.integers(30)}"
+    return context
+
+
+def played(bandit: Bandit, steps: int, seed: int = 0, rewarded: float = 0.8) -> Bandit:
+    """Let ``bandit`` meet visitors; not all of its decisions get a reward."""
+    rng = np.random.default_rng(seed)
+    for _ in range(steps):
+        decision = bandit.decide(visitor(rng))
+        if rng.random() < rewarded:
+            bandit.reward(decision.id, float(rng.integers(2)))
+    return bandit
+
+
+def everything(bandit: Bandit) -> tuple[Any, ...]:
+    """Return every bit of ``bandit``."""
+    snapshot = bandit.__getstate__()
+    arrays = {name: (a.dtype.str, a.shape, a.tobytes()) for name, a in snapshot.arrays.items()}
+    return arrays, repr(snapshot.arguments), repr(snapshot.generator), repr(snapshot.about)

@@ -1,0 +1,392 @@
+"""Deciding, rewarding, arms that come and go: what an application relies on."""
+
+import math
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+
+from glcb import (
+    Bandit,
+    DuplicateReward,
+    ExpiredDecision,
+    InvalidContext,
+    InvalidReward,
+    InvalidSettings,
+    NotSupported,
+    UnknownArm,
+    UnknownDecision,
+)
+from glcb.policies import registry
+from tests.bandit.anybody import ARMS, FAST, everything, played, visitor
+
+CONTEXT = {"country": "FR", "age": 31, "hour": 14}
+
+
+def test_the_first_four_lines() -> None:
+    bandit = Bandit(arms=["sports", "news", "games"])
+    d = bandit.decide({"country": "FR", "age": 31, "hour": 14})
+    assert d.arm in bandit.arms
+    assert d.propensity == d.probabilities[d.arm] == pytest.approx(1 / 3)
+    assert sum(d.probabilities.values()) == pytest.approx(1)
+    bandit.reward(d.id, 1.0)
+    assert bandit.plays[d.arm] == 1
+
+
+@pytest.mark.parametrize("name", registry.names())
+def test_every_policy_can_be_wrapped(name: str) -> None:
+    bandit = played(Bandit(ARMS, policy=name), 60)
+    assert sum(bandit.plays.values()) == bandit.counts["rewarded"]
+    decision = bandit.decide(CONTEXT)
+    assert decision.given_sample == registry.get(name).make.samples
+    assert ("given_sample" in repr(decision)) == decision.given_sample
+
+
+def test_it_learns_which_arm_suits_whom() -> None:
+    bandit, rng = Bandit(ARMS, seed=1), np.random.default_rng(10_000)
+    favourite = {"FR": "sports", "DE": "news", "IT": "games"}
+    right = 0
+    for step in range(1500):
+        country = list(favourite)[rng.integers(3)]
+        decision = bandit.decide({"country": country, "age": float(rng.normal(40, 10))})
+        bandit.reward(decision.id, decision.arm == favourite[country])
+        right += decision.arm == favourite[country] if step >= 500 else 0
+    assert right > 850  # of 1000, and exploration alone costs 50
+
+
+def test_rewards_on_a_range() -> None:
+    bandit = played(Bandit(ARMS, rewards=(0.0, 1.0)), 30)
+    decision = bandit.decide(CONTEXT)
+    bandit.reward(decision.id, 0.35)
+    with pytest.raises(InvalidReward, match="from 0 to 1"):
+        bandit.reward(bandit.decide(CONTEXT).id, 1.5)
+
+
+def test_eligible_arms_only() -> None:
+    bandit = played(Bandit(ARMS, **FAST), 50)
+    for _ in range(50):
+        decision = bandit.decide(CONTEXT, eligible=["news", "games"])
+        assert decision.arm in ("news", "games")
+        assert decision.probabilities["sports"] == 0
+        assert sum(decision.probabilities.values()) == pytest.approx(1)
+    assert bandit.decide(CONTEXT, eligible=["news"]).propensity == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "eligible"),
+    [
+        ({}, None),
+        ({}, ["sports", "games"]),
+        ({"exploration": 0.3, "spread": "uniform"}, None),
+        ({"exploration": 0.3, "spread": "uniform"}, ["news", "games"]),
+        ({"exploration": 0.0}, None),
+        ({"exploration": 0.5, "policy": "linucb"}, None),
+    ],
+    ids=str,
+)
+def test_arms_are_played_as_often_as_promised(arguments: dict[str, Any], eligible: list[str] | None) -> None:
+    bandit = played(Bandit(ARMS, most_waiting=100, **arguments), 60)
+    decisions = [bandit.decide({**CONTEXT, "member": True}, eligible=eligible) for _ in range(6000)]
+    # The scales still learn, so the probabilities move a little: sum them up.
+    expected = np.sum([decision.chances for decision in decisions], axis=0)
+    counts = np.array([sum(decision.arm == arm for decision in decisions) for arm in ARMS])
+    possible = expected > 0
+    assert counts[~possible].sum() == 0
+    chi_square = float(((counts[possible] - expected[possible]) ** 2 / expected[possible]).sum())
+    assert chi_square < 13.82  # 99.9 % of χ² with 2 degrees of freedom
+    for decision in decisions:
+        assert decision.propensity == decision.probabilities[decision.arm] > 0
+
+
+def test_without_exploration_ties_share_and_the_rule_decides_alone() -> None:
+    bandit = Bandit(ARMS, exploration=0)
+    assert bandit.decide(CONTEXT).propensity == pytest.approx(1 / 3)
+    played(bandit, 100)
+    for _ in range(20):
+        decision = bandit.decide(CONTEXT)
+        assert decision.propensity == 1
+        assert decision.scores[ARMS.index(str(decision.arm))] == decision.scores.max()
+
+
+def test_a_decision_shows_itself() -> None:
+    text = repr(Bandit(ARMS).decide(CONTEXT))
+    assert text.startswith("BanditDecision(arm=")
+    assert "'news': probability 0.3333, value" in text
+
+
+# ---- rewards by id ----------------------------------------------------------------------------------
+
+
+def test_rewards_find_their_decisions_in_any_order() -> None:
+    bandit, direct = Bandit(ARMS, **FAST), Bandit(ARMS, **FAST)
+    rng = np.random.default_rng(0)
+    contexts = [visitor(rng) for _ in range(40)]
+    decisions = [bandit.decide(context) for context in contexts]
+    assert bandit.counts == {"issued": 40, "rewarded": 0, "expired": 0, "waiting": 40}
+    for decision in reversed(decisions):
+        bandit.reward(decision.id, 1)
+    assert bandit.counts == {"issued": 40, "rewarded": 40, "expired": 0, "waiting": 0}
+    # What is learnt is the context as it was encoded when the decision was made.
+    waiting = [direct.decide(context) for context in contexts]
+    encoded = [direct._waiting.find(one.id).x for one in waiting]
+    assert direct._policy is not None
+    for one, x in zip(reversed(waiting), reversed(encoded), strict=True):
+        direct._policy.learn(x, one.arm, 1)
+    state, other = bandit.__getstate__().arrays, direct.__getstate__().arrays
+    for name in state:
+        if name.startswith("policy."):
+            assert np.array_equal(state[name], other[name]), name
+
+
+def test_ids_that_cannot_be_rewarded_say_why_and_change_nothing() -> None:
+    bandit = Bandit(ARMS, most_waiting=8, **FAST)
+    first, *_, last = [bandit.decide(CONTEXT, eligible=["sports", "news"]) for _ in range(9)]
+    rewarded = bandit.decide(CONTEXT)
+    bandit.reward(rewarded.id, 1)
+    gone = bandit.decide(CONTEXT, eligible=["games"])
+    bandit.remove_arm("games")
+    before = everything(bandit)
+    with pytest.raises(ExpiredDecision, match="8 others have come after it"):
+        bandit.reward(first.id, 1)
+    with pytest.raises(DuplicateReward, match="has its reward already"):
+        bandit.reward(rewarded.id, 1)
+    with pytest.raises(ExpiredDecision, match="its arm was removed"):
+        bandit.reward(gone.id, 1)
+    nonsense: list[Any] = ["nonsense", "", 5, None, [last.id], last, "1-00000000", math.nan]
+    for wrong in nonsense:
+        with pytest.raises(UnknownDecision, match="pass the id of a decision of this bandit"):
+            bandit.reward(wrong, 1)
+    bad: list[Any] = [0.5, 2, -1, None, "1", math.nan, [1]]
+    for value in bad:
+        with pytest.raises(InvalidReward, match="reward must be 0 or 1"):
+            bandit.reward(last.id, value)
+    assert everything(bandit) == before
+    bandit.reward(last.id, 1)
+
+
+def test_an_id_of_another_bandit_is_not_taken_for_ours() -> None:
+    one, other = Bandit(ARMS, **FAST), Bandit(ARMS, **FAST)
+    other.decide({"age": 1.0})
+    foreign = one.decide({"age": 1.0, "hour": 3, "country": "FR"})
+    with pytest.raises(UnknownDecision):
+        other.reward(foreign.id, 1)
+
+
+def test_counts_balance_and_memory_is_bounded() -> None:
+    bandit = Bandit(ARMS, most_waiting=20, **FAST)
+    rng = np.random.default_rng(0)
+    for _ in range(300):
+        decision = bandit.decide(visitor(rng))
+        if rng.random() < 0.3:
+            bandit.reward(decision.id, 1)
+        counts = bandit.counts
+        assert counts["issued"] == counts["rewarded"] + counts["expired"] + counts["waiting"]
+        assert counts["waiting"] <= 20
+    assert len(bandit._waiting._settled) <= 20
+
+
+# ---- errors -----------------------------------------------------------------------------------------
+
+
+def test_bad_contexts_and_arms_change_nothing() -> None:
+    for bandit in (Bandit(ARMS, **FAST), played(Bandit(ARMS, **FAST), 30)):
+        before = everything(bandit)
+        contexts: list[Any] = [None, 5, "text", [[1]], {1.5: 2}, {(1,): 1}]
+        for context in contexts:
+            with pytest.raises(InvalidContext):
+                bandit.decide(context)
+        nonsense: list[Any] = [[], ["purple"], "news", 5, [True]]
+        for eligible in nonsense:
+            with pytest.raises(UnknownArm):
+                bandit.decide(CONTEXT, eligible=eligible)
+        with pytest.raises(InvalidSettings, match="already"):
+            bandit.add_arm("news")
+        with pytest.raises(UnknownArm):
+            bandit.add_arm("weather", like="purple")
+        with pytest.raises(UnknownArm):
+            bandit.remove_arm("purple")
+        assert everything(bandit) == before
+        assert bandit.arms == ARMS
+
+
+def test_a_policy_that_fails_leaves_everything_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise MemoryError
+
+    bandit = played(Bandit(ARMS, **FAST), 30)
+    waiting = bandit.decide(CONTEXT)
+    before = everything(bandit)
+    with monkeypatch.context() as patch:
+        patch.setattr("glcb.policies.lin_ucb.LinUCB._estimate", fail)
+        with pytest.raises(MemoryError):
+            bandit.decide({"brand": "new", "age": None})
+        patch.setattr("glcb.policies.linear.LinearPolicy._learn", fail)
+        with pytest.raises(MemoryError):
+            bandit.reward(waiting.id, 1)
+    assert everything(bandit) == before
+    bandit.reward(waiting.id, 1)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"arms": []},
+        {"arms": ["a", "a"]},
+        {"policy": "weather"},
+        {"policy": None},
+        {"rewards": (1, 0)},
+        {"exploration": -0.1},
+        {"exploration": 0.6},
+        {"exploration": math.nan},
+        {"exploration": "high"},
+        {"spread": "wide"},
+        {"schema": {"age": "integer"}},
+        {"schema": ["age"]},
+        {"reserve": -1},
+        {"reserve": 1.5},
+        {"most_waiting": 0},
+        {"most_waiting": None},
+        {"seed": -1},
+        {"settings": {"weather": 1}},
+        {"settings": {"alpha": object()}},
+        {"settings": {1: 2}},
+        {"settings": 5},
+        {"policy": "linucb", "settings": {"alpha": -1}},
+        {"policy": "linucb", "settings": {"weather": 1}},
+    ],
+    ids=str,
+)
+def test_nonsense_is_refused_at_construction(arguments: dict[str, Any]) -> None:
+    with pytest.raises(InvalidSettings):
+        Bandit(**{"arms": ARMS, **arguments})
+
+
+def test_settings_reach_the_policy() -> None:
+    bandit = Bandit(ARMS, policy="linucb", settings={"alpha": 0.5, "ridge": np.float64(2.0)})
+    bandit.decide(CONTEXT)
+    assert "alpha=0.5" in repr(bandit._policy)
+    assert "ridge=2.0" in repr(bandit._policy)
+
+
+# ---- arms -------------------------------------------------------------------------------------------
+
+
+def test_arms_come_and_go_before_the_first_decision_and_after() -> None:
+    bandit = Bandit(ARMS, **FAST)
+    bandit.add_arm("weather")
+    bandit.remove_arm("sports")
+    assert bandit.arms == ("news", "games", "weather")
+    played(bandit, 60)
+    bandit.add_arm("politics", like="news")
+    assert bandit.plays["politics"] == bandit.plays["news"]
+    context = {"country": "FR", "member": True}  # no number, whose scale would move in between
+    decision = bandit.decide(context)
+    assert decision.values[-1] == decision.values[0]
+    bandit.remove_arm("news")
+    assert bandit.arms == ("games", "weather", "politics")
+    after = bandit.decide(context)
+    assert after.values.tolist() == decision.values[1:].tolist()
+    assert set(after.probabilities) == set(bandit.arms)
+    with pytest.raises(UnknownArm):
+        bandit.decide(CONTEXT, eligible=["news"])
+    played(bandit, 60, seed=1)
+
+
+def test_the_last_arm_stays() -> None:
+    for bandit in (Bandit(["only"], **FAST), played(Bandit(["only"], **FAST), 5)):
+        with pytest.raises(InvalidSettings, match="the only arm"):
+            bandit.remove_arm("only")
+
+
+def test_a_policy_with_fixed_arms_says_so() -> None:
+    bandit = played(Bandit(ARMS, policy="rms"), 5)
+    before = everything(bandit)
+    with pytest.raises(NotSupported, match="RMS cannot add or remove arms"):
+        bandit.add_arm("weather")
+    with pytest.raises(NotSupported, match="RMS cannot add or remove arms"):
+        bandit.remove_arm("news")
+    assert everything(bandit) == before
+    assert bandit.arms == ARMS
+
+
+# ---- reproducible, and safe from many threads --------------------------------------------------------
+
+
+def test_same_seed_same_choices() -> None:
+    def choices(seed: int) -> list[tuple[str, str]]:
+        bandit, rng = Bandit(ARMS, seed=seed, **FAST), np.random.default_rng(0)
+        decisions = [bandit.decide(visitor(rng)) for _ in range(100)]
+        return [(str(decision.arm), decision.id) for decision in decisions]
+
+    assert choices(1) == choices(1)
+    assert choices(1) != choices(2)
+
+
+def test_the_bandit_does_not_draw_the_numbers_of_its_policy() -> None:
+    draws = [Bandit(ARMS, seed=5)._rng.random(), np.random.default_rng(5).random()]
+    draws.append(np.random.default_rng(5).spawn(1)[0].random())
+    assert len(set(draws)) == 3
+
+
+@pytest.mark.parametrize("name", ["glcb", "linucb"])
+def test_many_threads_decide_and_reward_at_once(name: str) -> None:
+    bandit = Bandit(ARMS, policy=name)
+    threads, steps = 6, 60
+
+    def work(number: int) -> list[str]:
+        rng, ids = np.random.default_rng(number), []
+        for _ in range(steps):
+            decision = bandit.decide(visitor(rng))
+            ids.append(decision.id)
+            bandit.reward(decision.id, float(rng.integers(2)))
+        return ids
+
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(threads) as pool:
+            ids = [one for many in pool.map(work, range(threads)) for one in many]
+    finally:
+        sys.setswitchinterval(before)
+    total = threads * steps
+    assert len(set(ids)) == total
+    assert bandit.counts == {"issued": total, "rewarded": total, "expired": 0, "waiting": 0}
+    assert sum(bandit.plays.values()) == total
+
+
+def test_arms_change_while_others_decide() -> None:
+    bandit = Bandit(ARMS, **FAST)
+    bandit.decide(CONTEXT)
+
+    def change() -> None:
+        for i in range(100):
+            bandit.add_arm(f"arm {i}", like="news")
+            bandit.remove_arm(f"arm {i}")
+
+    def work(seed: int) -> None:
+        rng = np.random.default_rng(seed)
+        for _ in range(100):
+            decision = bandit.decide(visitor(rng))
+            assert sum(decision.probabilities.values()) == pytest.approx(1)
+            try:
+                bandit.reward(decision.id, 1)
+            except ExpiredDecision:
+                assert decision.arm not in ARMS
+
+    with ThreadPoolExecutor(4) as pool:
+        futures = [pool.submit(change), *(pool.submit(work, seed) for seed in range(3))]
+        for future in futures:
+            future.result()
+    assert bandit.arms == ARMS
+    counts = bandit.counts
+    assert counts["issued"] == 301
+    assert counts["issued"] == counts["rewarded"] + counts["expired"] + counts["waiting"]
+
+
+def test_ids_count_up() -> None:
+    bandit = played(Bandit(ARMS, **FAST), 5)
+    numbers = [int(bandit.decide(CONTEXT).id.partition("-")[0]) for _ in range(5)]
+    assert all(later == earlier + 1 for earlier, later in pairwise(numbers))

@@ -1,0 +1,463 @@
+"""What becomes of a context: every kind of value, and everything that can be wrong with one."""
+
+import datetime
+import math
+import subprocess
+import sys
+from collections import namedtuple
+from decimal import Decimal
+from enum import StrEnum
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+from glcb import InvalidContext, InvalidSettings
+from glcb.bandit.encoder import Encoder
+from glcb.bandit.schema import declared
+from glcb.bandit.slots import RESERVE, RESERVE_PER_CATEGORY
+
+FIRST = {"age": 30, "country": "FR", "member": True}
+AGE, MEMBER, FRANCE = 0, 1, 2
+
+
+def opened(first: Any = FIRST, schema: Any = None, reserve: int | None = None) -> Encoder:
+    encoder = Encoder(declared(schema), first, reserve)
+    encoder.accept(encoder.read(first))
+    return encoder
+
+
+def encoded(encoder: Encoder, context: Any) -> list[float]:
+    reading = encoder.read(context)
+    encoder.accept(reading)
+    return [float(value) for value in reading.x]
+
+
+def problems(encoder: Encoder, name: str) -> dict[str, int]:
+    return dict(encoder.schema.features[name].problems)
+
+
+def test_the_first_context_fixes_the_width() -> None:
+    encoder = opened()
+    assert encoder.width == 2 + RESERVE + RESERVE_PER_CATEGORY
+    schema = encoder.schema
+    assert {name: feature.kind for name, feature in schema.features.items()} == {
+        "age": "number",
+        "country": "category",
+        "member": "boolean",
+    }
+    assert schema.free == encoder.width - 3
+    for context in ({}, {"age": 1, "new": "thing"}, {f"key{i}": i for i in range(200)}):
+        assert len(encoded(encoder, context)) == encoder.width
+
+
+def test_usual_values() -> None:
+    encoder = opened()
+    x = encoded(encoder, {"age": 40, "country": "FR", "member": False})
+    assert (x[AGE], x[FRANCE], x[MEMBER]) == (0.75, 1, 0)
+    x = encoded(encoder, {"age": 20, "country": "DE", "member": True})
+    assert (x[FRANCE], x[MEMBER]) == (0, 1)
+    assert x[AGE] == pytest.approx(1 / 6)
+    assert x[FRANCE + 1] == 1
+    assert sum(x) == pytest.approx(2 + 1 / 6)
+
+
+def test_a_number_is_scaled_by_what_came_before_and_never_by_itself() -> None:
+    encoder = opened()
+    for number in range(31, 500):
+        reading = encoder.read({**FIRST, "age": number})
+        assert reading.x[AGE] == encoder.read({**FIRST, "age": number + 0.5}).x[AGE]
+        encoder.accept(reading)
+
+
+def test_reading_changes_nothing_before_it_is_accepted() -> None:
+    encoder = opened()
+    before = encoder.about(), {name: array.tobytes() for name, array in encoder.state().items()}
+    for context in ({"age": 1e9, "country": "XX", "new": 1}, {"age": None}, {"age": [1]}, {}):
+        encoder.read(context)
+    assert before == (encoder.about(), {name: array.tobytes() for name, array in encoder.state().items()})
+
+
+class Colour(StrEnum):
+    RED = "red"
+
+
+@pytest.mark.parametrize(
+    ("value", "same"),
+    [
+        (np.int64(30), 30),
+        (np.float32(30), 30),
+        (Decimal(30), 30),
+        (Fraction(30), 30),
+        (True, 1),
+        (np.bool_(True), 1),
+        (np.array(30), 30),
+    ],
+    ids=lambda value: f"{type(value).__name__} {value}",
+)
+def test_numbers_of_all_types_are_numbers(value: object, same: float) -> None:
+    one, other = opened(), opened()
+    assert encoded(one, {**FIRST, "age": value}) == encoded(other, {**FIRST, "age": same})
+    assert problems(one, "age") == {}
+
+
+def test_texts_of_all_types_are_texts_and_a_category_takes_numbers_by_name() -> None:
+    encoder = opened({"colour": "red"})
+    assert encoded(encoder, {"colour": Colour.RED}) == encoded(encoder, {"colour": np.str_("red")})
+    assert encoded(encoder, {"colour": 3}) == encoded(encoder, {"colour": 3.0})
+    assert encoded(encoder, {"colour": 3}) == encoded(encoder, {"colour": "3"})
+    assert encoded(encoder, {"colour": True}) == encoded(encoder, {"colour": "true"})
+    assert encoder.schema.features["colour"].values == ("red", "3", "true")
+
+
+def test_a_boolean_takes_zero_and_one() -> None:
+    encoder = opened()
+    assert encoded(encoder, {**FIRST, "member": 1})[MEMBER] == 1
+    assert encoded(encoder, {**FIRST, "member": np.bool_(False)})[MEMBER] == 0
+    assert problems(encoder, "member") == {}
+
+
+BROKEN = {
+    "missing": [None, math.nan, np.nan, pd.NA, pd.NaT, np.datetime64("NaT")],
+    "infinite": [math.inf, -math.inf, 10**400, 1e301, np.float64("inf"), Decimal("Infinity")],
+    "unreadable": [[1], {"a": 1}, (1, 2), {1}, datetime.date(2020, 1, 1), object(), np.array([1, 2]), b"x"],
+    "changed": ["thirty", "30"],
+}
+
+
+@pytest.mark.parametrize(
+    ("problem", "value"),
+    [(problem, value) for problem, values in BROKEN.items() for value in values],
+    ids=lambda value: value if isinstance(value, str) else f"{type(value).__name__}",
+)
+def test_what_is_no_number_is_imputed_flagged_and_counted(problem: str, value: object) -> None:
+    encoder = opened()
+    x = encoded(encoder, {**FIRST, "age": value})
+    assert x[AGE] == 0.5
+    flag = FRANCE + 1
+    assert x[flag] == 1
+    assert problems(encoder, "age") == {problem: 1}
+    assert encoded(encoder, {**FIRST, "age": 31})[flag] == 0
+    assert encoded(encoder, {**FIRST, "age": value})[flag] == 1
+    assert problems(encoder, "age") == {problem: 2}
+
+
+@pytest.mark.parametrize("value", [None, math.nan, math.inf, [1], "maybe", 0.5])
+def test_what_is_no_boolean_is_imputed_flagged_and_counted(value: object) -> None:
+    encoder = opened()
+    x = encoded(encoder, {**FIRST, "member": value})
+    assert (x[MEMBER], x[FRANCE + 1]) == (0.5, 1)
+    assert sum(problems(encoder, "member").values()) == 1
+
+
+@pytest.mark.parametrize("value", [None, math.nan, math.inf, {"a": 1}])
+def test_what_is_no_category_is_flagged_and_counted(value: object) -> None:
+    encoder = opened()
+    x = encoded(encoder, {**FIRST, "country": value})
+    assert (x[FRANCE], x[FRANCE + 1]) == (0, 1)
+    assert sum(problems(encoder, "country").values()) == 1
+
+
+def test_a_feature_that_is_left_out_is_missing() -> None:
+    given, left_out = opened(), opened()
+    assert encoded(given, {**FIRST, "age": None}) == encoded(left_out, {"country": "FR", "member": True})
+    assert problems(left_out, "age") == {"missing": 1}
+    # A stranger without a value must not hide that somebody else is missing.
+    assert encoded(opened(), {"country": "FR", "member": True, "stranger": None})[AGE] == 0.5
+
+
+def test_one_absurd_number_is_counted_and_leaves_the_scale_as_it_was() -> None:
+    encoder, clean = opened({"age": 30}), opened({"age": 30})
+    for age in range(20, 80):
+        assert encoded(encoder, {"age": age}) == encoded(clean, {"age": age})
+    assert encoded(encoder, {"age": 1e12})[0] > 0.98
+    assert problems(encoder, "age") == {"far": 1}
+    for age in range(20, 80):
+        assert encoded(encoder, {"age": age})[0] == pytest.approx(encoded(clean, {"age": age})[0], abs=0.02)
+
+
+def test_new_values_take_free_slots_and_then_share_those_of_their_own_category() -> None:
+    encoder = opened({"country": "c0", "city": "x"}, reserve=40)
+    places = [encoded(encoder, {"country": f"c{i}", "city": "x"}) for i in range(60)]
+    lit = [tuple(slot for slot, value in enumerate(x) if value) for x in places]
+    assert len(set(lit[:20])) == 20  # half of the reserve
+    assert set(lit[20:]) <= set(lit[:20])
+    assert problems(encoder, "country") == {"shared": 40}
+    assert problems(encoder, "city") == {}
+    again = encoded(encoder, {"country": "c55", "city": "x"})
+    assert again == places[55]
+
+
+def test_new_features_take_free_slots_and_then_share_them() -> None:
+    encoder = opened({"age": 30}, reserve=3)
+    assert encoded(encoder, {"age": 31, "hour": 5})[1] == 0.5
+    assert encoded(encoder, {"age": 31, "hour": 6})[1] == 0.75
+    assert encoded(encoder, {"age": 31, "vip": True})[2] == 1
+    assert encoded(encoder, {"age": 31, "city": "Rome"})[3] == 1
+    assert encoder.schema.free == 0
+    # A feature that was never expected is not missed.
+    assert encoded(encoder, {"age": 31})[1:] == [0, 0, 0]
+    assert problems(encoder, "hour") == {}
+    x = encoded(encoder, {"age": 31, "late": 17})
+    assert sum(value == 1 for value in x[1:]) == 1
+    assert "late" not in encoder.schema.features
+    assert encoder.schema.strangers == 1
+    encoded(encoder, {"age": 31, "late": [1]})
+    assert encoder.schema.strangers == 2
+
+
+def test_memory_does_not_grow_with_strange_contexts() -> None:
+    encoder = opened()
+    for i in range(3000):
+        encoded(encoder, {f"key{i}": i, "country": f"c{i}", "age": f"text{i}", "x" * 500 + str(i): "y" * i})
+    assert len(encoder.schema.features) <= encoder.width
+    assert sum(len(feature.values) for feature in encoder.schema.features.values()) <= encoder.width
+    assert len(repr(encoder.about())) < 20_000
+
+
+def test_without_any_reserve_strangers_are_left_out() -> None:
+    encoder = opened({"age": 1}, schema={"age": "number"}, reserve=0)
+    assert encoder.width == 1
+    assert encoded(encoder, {"age": None, "new": "x"}) == [0.5]
+    assert encoder.schema.strangers == 1
+
+
+def test_a_first_value_that_is_missing_leaves_the_kind_open() -> None:
+    encoder = opened({"age": None, "name": math.nan, "list": [1], "flag": None})
+    assert {feature.kind for feature in encoder.schema.features.values()} == {None}
+    row = {"age": 5, "name": "x", "list": 2.5, "flag": False}
+    encoded(encoder, row)
+    kinds = {name: feature.kind for name, feature in encoder.schema.features.items()}
+    assert kinds == {"age": "number", "name": "category", "list": "number", "flag": "boolean"}
+    assert encoded(encoder, {**row, "age": 6})[: encoder.width] != encoded(encoder, row)
+
+
+def test_a_declared_schema() -> None:
+    schema = {
+        "age": "number",
+        "hour": (0, 24),
+        "country": ["FR", "DE"],
+        "member": "boolean",
+        "city": "category",
+    }
+    first = {"age": 30, "hour": 12, "country": "FR", "member": False, "city": "Rome"}
+    encoder = opened(first, schema, reserve=4)
+    assert encoder.width == 1 + 1 + 2 + 1 + 4
+    x = encoded(encoder, {**first, "hour": 6, "country": "DE", "member": True})
+    assert x == [0.5, 0.25, 0, 1, 1, 1, 0, 0, 0]
+    assert encoded(encoder, {**first, "hour": 30})[1] == 1
+    assert problems(encoder, "hour") == {"far": 1}
+    # What is declared is expected, even if the first context does not have it.
+    assert problems(opened({}, schema), "age") == {"missing": 1}
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"age": "integer"},
+        {"age": (1, 1)},
+        {"age": (2, 1)},
+        {"age": (0, math.inf)},
+        {"age": (0, 1, 2)},
+        {"age": {"kind": "number", "range": "0-1"}},
+        {"age": {"kind": "number", "colour": 1}},
+        {"age": {"kind": "category", "values": [None]}},
+        {"age": {"kind": "category", "values": 5}},
+        {"age": [[1]]},
+        {"age": 5},
+        {"age": None},
+        {5: "number"},
+        {"x" * 101: "number"},
+        ["age"],
+        "age",
+    ],
+    ids=str,
+)
+def test_a_schema_that_makes_no_sense_is_refused(schema: Any) -> None:
+    with pytest.raises(InvalidSettings, match=r"schema|declared|range|values|name"):
+        declared(schema)
+
+
+# ---- all forms of contexts -------------------------------------------------------------------------
+
+
+def test_rows_of_data_frames_are_contexts() -> None:
+    rows: list[dict[str, Any]] = [
+        FIRST,
+        {"age": 40, "country": "DE", "member": False},
+        {"age": None, "country": "FR", "member": True},
+    ]
+    frame = pd.DataFrame(rows)
+    visitor = namedtuple("visitor", ["age", "country", "member"])
+    encoders = [opened() for _ in range(6)]
+    for i, row in enumerate(rows):
+        forms = (
+            row,
+            frame.iloc[i],
+            frame.iloc[[i]],
+            pl.DataFrame(rows).row(i, named=True),
+            pl.DataFrame(rows)[i],
+            visitor(**row),
+        )
+        results = [encoded(encoder, form) for encoder, form in zip(encoders, forms, strict=True)]
+        assert all(result == results[0] for result in results)
+
+
+@pytest.mark.parametrize(
+    "form", [list, tuple, np.array, pl.Series, np.ma.array], ids=lambda form: form.__name__
+)
+def test_lists_and_arrays_are_contexts(form: Any) -> None:
+    encoder = opened(form([1.0, 2.0, 3.0]))
+    assert list(encoder.schema.features) == ["0", "1", "2"]
+    assert encoded(encoder, form([2.0, 1.0, 3.0]))[:3] == [0.75, 0.25, 0.5]
+
+
+def test_lists_may_hold_anything_and_masked_values_are_missing() -> None:
+    encoder = opened([1.0, "red", True])
+    assert [feature.kind for feature in encoder.schema.features.values()] == ["number", "category", "boolean"]
+    encoder = opened([1.0, 2.0])
+    encoded(encoder, np.ma.array([1.0, 2.0], mask=[False, True]))
+    assert problems(encoder, "1") == {"missing": 1}
+
+
+@pytest.mark.parametrize(
+    "context",
+    [
+        None,
+        5,
+        0.5,
+        True,
+        "text",
+        b"bytes",
+        {1, 2},
+        object(),
+        iter([1]),
+        [[1, 2]],
+        np.zeros((1, 2)),
+        np.array(1.0),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_what_is_no_context_is_refused(context: Any) -> None:
+    with pytest.raises(InvalidContext, match="context"):
+        opened(context)
+    with pytest.raises(InvalidContext, match="context"):
+        opened().read(context)
+
+
+@pytest.mark.parametrize(
+    "frame", [pd.DataFrame({"a": [1, 2]}), pd.DataFrame({"a": []}), pl.DataFrame({"a": [1, 2]})]
+)
+def test_a_frame_of_several_rows_or_none_is_refused(frame: Any) -> None:
+    with pytest.raises(InvalidContext, match="one row"):
+        opened(frame)
+
+
+def test_positions_and_names_do_not_mix() -> None:
+    with pytest.raises(InvalidContext, match="names, this one has 2 positions"):
+        opened().read([1, 2])
+    with pytest.raises(InvalidContext, match="3 positions, this one has names"):
+        opened([1, 2, 3]).read({"0": 1})
+    with pytest.raises(InvalidContext, match="3 positions, this one has 2 positions"):
+        opened([1, 2, 3]).read([1, 2])
+
+
+def test_names_may_be_whole_numbers_but_not_the_same_twice() -> None:
+    encoder = opened({0: 1.5, "b": 2.5})
+    assert encoded(encoder, {0: 2, "b": 2}) == encoded(opened({"0": 1.5, "b": 2.5}), {"0": 2, "b": 2})
+    for context in ({0: 1, "0": 1}, {"b": 1, 5: 1, "5": 1}, {5: 1, "5": 1}):
+        with pytest.raises(InvalidContext, match="two features called"):
+            encoder.read(context)
+    for key in (1.5, None, True, (1,), b"x"):
+        with pytest.raises(InvalidContext, match="name must be a text"):
+            encoder.read({key: 1})
+        with pytest.raises(InvalidContext, match="name must be a text"):
+            opened({key: 1})
+
+
+def test_long_names_and_values_are_kept_by_their_digest() -> None:
+    encoder = opened({"k" * 1000: "v" * 1000})
+    one = encoded(encoder, {"k" * 1000: "v" * 1000})
+    other = encoded(encoder, {"k" * 1000: "v" * 1001})
+    assert one != other
+    assert one == encoded(encoder, {"k" * 1000: "v" * 1000})
+    assert max(map(len, encoder.schema.features)) <= 100
+
+
+def test_too_many_features_are_refused() -> None:
+    with pytest.raises(InvalidContext, match="at most 100,000 features"):
+        opened({str(i): 1 for i in range(100_001)})
+
+
+def test_the_hash_is_the_same_in_every_process() -> None:
+    program = (
+        "from glcb.bandit.slots import Slots\nprint([Slots(2, 50, 50).shared(f'key={i}') for i in range(50)])"
+    )
+    runs = {
+        subprocess.run(
+            [sys.executable, "-c", program], capture_output=True, check=True, env={"PYTHONHASHSEED": seed}
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(runs) == 1
+
+
+def test_it_describes_what_it_has_learnt() -> None:
+    encoder = opened()
+    for context in ({**FIRST, "age": 50, "country": "DE"}, {**FIRST, "age": "old"}, {"country": "FR"}):
+        encoded(encoder, context)
+    text = repr(encoder.schema)
+    assert "age      number, from 30 to 50, changed 1 ×, missing 1 ×" in text
+    assert "country  category, 2 values: FR, DE" in text
+    assert "member   boolean, missing 1 ×" in text
+    assert f"{encoder.width} slots" in text
+    assert encoder.schema.problems["missing"] == 2
+
+
+def test_saved_and_restored_it_goes_on_as_before() -> None:
+    encoder = opened()
+    for i in range(400):
+        encoded(encoder, {"age": i % 50, "country": f"c{i % 7}", "extra": i})
+    copy = Encoder.restored(encoder.about(), encoder.state())
+    for i in range(100):
+        context = {"age": i, "country": f"d{i}", f"k{i}": "v", "member": None}
+        assert encoded(copy, context) == encoded(encoder, context)
+    assert copy.about() == encoder.about()
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("slots",), [5, 2, 9]),
+        (("slots",), [1.5, 30, 3]),
+        (("slots",), [2]),
+        (("length",), "three"),
+        (("strangers",), None),
+        (("features", 0, "slot"), 99),
+        (("features", 0, "slot"), -7),
+        (("features", 0, "slot"), "0"),
+        (("features", 0, "column"), -1),
+        (("features", 0, "column"), 1),
+        (("features", 0, "kind"), "colour"),
+        (("features", 0, "kind"), "boolean"),
+        (("features", 0, "problems"), {"weather": 1}),
+        (("features", 0, "problems"), {"far": -2}),
+        (("features", 1, "values"), {"FR": 99}),
+        (("features", 1, "values"), 5),
+        (("features", 0), {"name": "age"}),
+    ],
+    ids=str,
+)
+def test_what_cannot_have_been_saved_is_refused(path: tuple[Any, ...], value: object) -> None:
+    encoder = opened()
+    about: Any = encoder.about()
+    Encoder.restored(about, encoder.state())
+    place = about
+    for step in path[:-1]:
+        place = place[step]
+    place[path[-1]] = value
+    with pytest.raises((ValueError, TypeError, KeyError)):
+        Encoder.restored(about, encoder.state())

@@ -1,0 +1,254 @@
+"""Saved, loaded, copied, pickled: it goes on as if nothing had happened, or says what is wrong."""
+
+import copy
+import json
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from glcb import GLCB, Bandit, InvalidSettings, ModelFileError, _modelfile
+from glcb.policies import registry
+from tests.bandit.anybody import ARMS, FAST, everything, played
+
+SCHEMA = {"age": (0, 120), "country": ["FR", "DE"], "spent": "number", "member": "boolean"}
+
+
+@pytest.mark.parametrize("name", registry.names())
+def test_every_policy_continues_bit_for_bit(name: str, tmp_path: Path) -> None:
+    original = played(Bandit(ARMS, policy=name), 70)
+    original.save(tmp_path / "bandit")
+    loaded = Bandit.load(tmp_path / "bandit")
+    assert everything(loaded) == everything(original)
+    assert repr(loaded) == repr(original)
+    assert repr(loaded.schema) == repr(original.schema)
+    assert everything(played(loaded, 70, seed=1)) == everything(played(original, 70, seed=1))
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {},
+        {"schema": SCHEMA, "reserve": 5},
+        {"rewards": (0.0, 1.0), "exploration": 0.2, "spread": "uniform", "seed": 9},
+        {"settings": {"alpha": 0.1}, "most_waiting": 7},
+    ],
+    ids=str,
+)
+def test_all_arguments_are_saved(arguments: dict[str, Any], tmp_path: Path) -> None:
+    for steps in (0, 40):
+        original = played(Bandit(ARMS, **FAST, **arguments), steps)
+        original.save(tmp_path / "bandit")
+        loaded = Bandit.load(tmp_path / "bandit")
+        assert everything(loaded) == everything(original)
+        assert repr(loaded) == repr(original)
+        assert everything(played(loaded, 40, seed=1)) == everything(played(original, 40, seed=1))
+
+
+@pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda bandit: pickle.loads(pickle.dumps(bandit))])
+def test_copies_go_on_apart(duplicate: Any) -> None:
+    original = played(Bandit(ARMS, **FAST), 50)
+    twin = duplicate(original)
+    before = everything(original)
+    played(twin, 30, seed=1)
+    assert everything(original) == before
+    assert everything(played(original, 30, seed=1)) == everything(twin)
+
+
+def test_waiting_decisions_and_changed_arms_are_saved(tmp_path: Path) -> None:
+    bandit = played(Bandit(ARMS, **FAST), 20)
+    bandit.add_arm("weather", like="news")
+    waiting = [bandit.decide({"age": i, "country": "FR"}) for i in range(10)]
+    bandit.remove_arm("sports")
+    bandit.save(tmp_path / "bandit")
+    loaded = Bandit.load(tmp_path / "bandit")
+    assert loaded.arms == ("news", "games", "weather")
+    assert loaded.counts == bandit.counts
+    for decision in waiting:
+        if decision.arm != "sports":
+            loaded.reward(decision.id, 1)
+            bandit.reward(decision.id, 1)
+    assert everything(loaded) == everything(bandit)
+
+
+def test_texts_that_are_no_proper_unicode_are_saved(tmp_path: Path) -> None:
+    bandit = Bandit(ARMS, **FAST)
+    bandit.decide({"\ud800": "\udfff", "name": "Zoë 🎈"})
+    bandit.save(tmp_path / "bandit")
+    assert everything(Bandit.load(tmp_path / "bandit")) == everything(bandit)
+
+
+def test_loading_the_wrong_thing_says_what_to_do(tmp_path: Path) -> None:
+    GLCB(2, 1).save(tmp_path / "policy")
+    Bandit(2, **FAST).save(tmp_path / "bandit")
+    with pytest.raises(ModelFileError, match=r"holds a GLCB, not a Bandit: load it with GLCB\.load"):
+        Bandit.load(tmp_path / "policy")
+    with pytest.raises(ModelFileError, match=r"holds a Bandit, not a GLCB: load it with Bandit\.load"):
+        GLCB.load(tmp_path / "bandit")
+
+
+def test_no_context_is_in_the_file_in_clear(tmp_path: Path) -> None:
+    # Numbers of a context are kept encoded; only names and values of categories are written out.
+    bandit = Bandit(ARMS, **FAST)
+    bandit.decide({"secret": 123456.75})
+    header = json.dumps(bandit.__getstate__().about)
+    assert "123456" not in header
+
+
+def _changed(bandit: Bandit, path: tuple[Any, ...], value: object) -> _modelfile.Snapshot:
+    snapshot = copy.deepcopy(bandit.__getstate__())
+    place: Any = snapshot.about
+    for step in path[:-1]:
+        place = place[step]
+    place[path[-1]] = value
+    return snapshot
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("waiting", "issued"), 3),
+        (("waiting", "rewarded"), 10**6),
+        (("waiting", "rewarded"), "many"),
+        (("encoder", "slots"), [1, 1, 1]),
+        (("encoder", "features"), []),
+        (("policy", "arguments", "arms"), ["a", "b"]),
+        (("policy", "arguments", "features"), 3),
+        (("policy", "generator"), {}),
+        (("policy",), None),
+        (("running",), 1),
+    ],
+    ids=str,
+)
+def test_a_file_that_makes_no_sense_is_refused(path: tuple[Any, ...], value: object, tmp_path: Path) -> None:
+    bandit = played(Bandit(ARMS, **FAST), 30)
+    snapshot = _changed(bandit, path, value)
+    if path == ("running",):
+        snapshot.arrays.clear()
+    _modelfile.write(tmp_path / "bandit", snapshot)
+    with pytest.raises(ModelFileError, match="not a complete Bandit"):
+        Bandit.load(tmp_path / "bandit")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("waiting.contexts", 2),
+        ("waiting.contexts", np.nan),
+        ("waiting.arms", 3),
+        ("waiting.arms", -1),
+        ("waiting.propensities", 1.5),
+        ("waiting.ids", 7),
+        ("waiting.fates", 5),
+        ("encoder.samples", np.inf),
+        ("policy.inverses", np.nan),
+        ("policy.plays", -1),
+        ("policy.steps", -1),
+    ],
+)
+def test_numbers_that_cannot_have_been_saved_are_refused(name: str, value: float, tmp_path: Path) -> None:
+    snapshot = played(Bandit(ARMS, **FAST), 30, rewarded=0.5).__getstate__()
+    snapshot.arrays[name] = np.full_like(snapshot.arrays[name], value)
+    _modelfile.write(tmp_path / "bandit", snapshot)
+    with pytest.raises(ModelFileError, match="not a complete Bandit"):
+        Bandit.load(tmp_path / "bandit")
+
+
+@pytest.mark.parametrize("name", ["waiting.ids", "waiting.contexts", "encoder.counts", "policy.plays"])
+def test_arrays_of_another_size_are_refused(name: str, tmp_path: Path) -> None:
+    snapshot = played(Bandit(ARMS, **FAST), 30, rewarded=0.5).__getstate__()
+    snapshot.arrays[name] = snapshot.arrays[name][:-1]
+    _modelfile.write(tmp_path / "bandit", snapshot)
+    with pytest.raises(ModelFileError, match="not a complete Bandit"):
+        Bandit.load(tmp_path / "bandit")
+
+
+# ---- the habits of scikit-learn ---------------------------------------------------------------------
+
+
+def cloned(bandit: Bandit) -> Bandit:
+    """Do what ``sklearn.base.clone`` does with whatever has ``get_params``."""
+    parameters = {name: copy.deepcopy(value) for name, value in bandit.get_params(deep=False).items()}
+    twin = type(bandit)(**parameters)
+    for name, value in twin.get_params(deep=False).items():
+        assert value is parameters[name], name
+    return twin
+
+
+def test_a_clone_is_an_untrained_twin() -> None:
+    bandit = Bandit(["a", "b"], schema={"age": (0, 1)}, settings={"alpha": 0.5}, exploration=0.1, **FAST)
+    assert everything(cloned(bandit)) == everything(bandit)
+    played(bandit, 10)
+    twin = cloned(bandit)
+    assert twin.schema is None
+    assert twin.counts["issued"] == 0
+    bandit.add_arm("c")
+    assert cloned(bandit).arms == ("a", "b", "c")
+
+
+def test_parameters_can_be_set() -> None:
+    bandit = Bandit(ARMS, **FAST)
+    assert bandit.set_params(arms=["a", "b"], exploration=0.2, seed=3) is bandit
+    assert bandit.arms == ("a", "b")
+    assert everything(bandit) == everything(Bandit(["a", "b"], exploration=0.2, seed=3, **FAST))
+    played(bandit, 20)
+    plays = bandit.plays
+    bandit.set_params(exploration=0.0, spread="uniform")
+    assert bandit.get_params()["exploration"] == 0.0
+    assert bandit.plays == plays
+    assert bandit.decide({"age": 5}).propensity in (0.5, 1)
+    before = everything(bandit)
+    for name, value in {"arms": 3, "policy": "glcb", "seed": 1, "schema": None}.items():
+        with pytest.raises(InvalidSettings, match="cannot change after the first decision"):
+            bandit.set_params(**{name: value})
+    with pytest.raises(InvalidSettings, match="no parameter 'weather'"):
+        bandit.set_params(weather=1)
+    with pytest.raises(InvalidSettings, match="exploration"):
+        bandit.set_params(exploration=2)
+    assert everything(bandit) == before
+
+
+# ---- how it shows itself ----------------------------------------------------------------------------
+
+
+def test_it_shows_itself_in_a_line() -> None:
+    assert repr(Bandit(ARMS)) == (
+        "Bandit(arms=['sports', 'news', 'games'], policy='glcb', rewards='binary', exploration=0.05, "
+        "spread='gap', most_waiting=10000, seed=0; 0 issued, 0 rewarded, 0 expired, 0 waiting)"
+    )
+    assert "arms=[0, 1, 2, '…']" in repr(Bandit(50, **FAST))
+
+
+def test_it_shows_itself_in_notebooks_and_trusts_no_name() -> None:
+    bandit = Bandit(["<b>bold</b>", "news"], **FAST)
+    assert "&lt;b&gt;bold" in bandit._repr_html_()
+    bandit.decide({"<script>": "<img>", "age": 3})
+    page = bandit._repr_html_()
+    for expected in ("<table>", "&lt;script&gt;", "&lt;img&gt;", "number, from 3 to 3", "1 issued"):
+        assert expected in page
+    assert "<script>" not in page
+    assert "and 25 more" in Bandit(75, **FAST)._repr_html_()
+
+
+def test_every_kernel_is_compiled_for_one_signature() -> None:
+    program = """
+import pickle
+import subprocess
+import sys
+from glcb import Bandit
+from glcb.bandit import scaling
+from glcb.explore import probabilities
+bandit = Bandit(3, policy="uniform", schema={"hour": (0, 24)}, exploration=0)
+for context in ({"age": 1, "hour": 3}, {"age": 2.5, "hour": 3, "new": 4}, {"age": None}, {"a": "b"}):
+    bandit.reward(bandit.decide(context).id, 1)
+    bandit.decide(context, eligible=[0, 2])
+    bandit = pickle.loads(pickle.dumps(bandit))
+bandit.set_params(exploration=1 / 2, spread="uniform").decide({"age": 7})
+for kernel in (scaling._place, scaling._observe, probabilities._divide, probabilities._reach):
+    assert len(kernel.signatures) == 1, kernel
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)
