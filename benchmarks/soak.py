@@ -36,7 +36,7 @@ ODD_REWARDS: tuple[Any, ...] = (None, math.nan, 2, -1, "1", [1], 10**400)
 MOST_WAITING = 1000
 CHECKS = 50
 """The whole state is looked at this many times."""
-LARGEST_GROWTH = 0.05
+LARGEST_GROWTH = 0.1
 """Of the peak of memory, from the first fifth of a soak to its end."""
 
 
