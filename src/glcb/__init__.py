@@ -23,6 +23,7 @@ from glcb._version import __version__
 
 if TYPE_CHECKING:
     from glcb.bandit import Bandit, BanditDecision
+    from glcb.explain import Explanation
     from glcb.policies import (
         GLCB,
         UCB1,
@@ -45,6 +46,7 @@ __all__ = [
     "DuplicateReward",
     "EpsilonGreedy",
     "ExpiredDecision",
+    "Explanation",
     "GlcbError",
     "InvalidContext",
     "InvalidInput",
@@ -68,8 +70,8 @@ __all__ = [
 def __getattr__(name: str) -> object:
     """Load bandits and policies, and with them NumPy and Numba, when the first of them is asked for."""
     if name in __all__:
-        room = "glcb.bandit" if name.startswith("Bandit") else "glcb.policies"
-        return getattr(import_module(room), name)
+        room = "bandit" if name.startswith("Bandit") else "explain" if name == "Explanation" else "policies"
+        return getattr(import_module(f"glcb.{room}"), name)
     raise AttributeError(f"module 'glcb' has no attribute {name!r}")
 
 

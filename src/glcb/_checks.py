@@ -5,13 +5,13 @@ import numbers
 import reprlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from glcb._compile import kernel
-from glcb._errors import InvalidContext, InvalidReward, InvalidSettings, UnknownArm
+from glcb._errors import InvalidContext, InvalidInput, InvalidReward, InvalidSettings, UnknownArm
 from glcb._types import Arm, Float32, Float64, Rewards
 
 T = TypeVar("T")
@@ -19,6 +19,8 @@ T = TypeVar("T")
 MOST_ARMS = 100_000
 MOST_FEATURES = 100_000
 MOST_BYTES = 8 * 2**30
+_NARROWEST, _FARTHEST = 1e-100, 1e100
+"""Rewards within these limits can be squared."""
 TOLERANCE = 1e-6
 """How far outside its range a value may lie and still be taken for rounding, and clipped."""
 
@@ -104,7 +106,7 @@ def rewards(given: object) -> Rewards:
         return "binary"
     if isinstance(given, Sequence) and not isinstance(given, str) and len(given) == 2:
         low, high = map(_as_float, given)
-        if math.isfinite(high - low) and high > low:
+        if high - low >= _NARROWEST and max(abs(low), abs(high)) <= _FARTHEST:
             return low, high
     raise InvalidSettings(
         f'rewards must be "binary" or (lowest, highest) with lowest < highest, got {_shown(given)}'
@@ -114,7 +116,7 @@ def rewards(given: object) -> Rewards:
 def arm(name: Arm, index: Mapping[Arm, int]) -> int:
     """Return the number of the arm called ``name``."""
     try:
-        if isinstance(name, bool | float):  # True and 1.0 would pass for 1
+        if isinstance(name, bool | float | np.bool_ | np.floating):  # True and 1.0 would pass for 1
             raise TypeError
         return index[name]
     except (KeyError, TypeError):
@@ -130,6 +132,16 @@ def eligible(names: Iterable[Arm], index: Mapping[Arm, int]) -> list[int]:
     if not allowed:
         raise UnknownArm("eligible is empty: name at least one arm, or leave it out to allow all")
     return allowed
+
+
+def listed(name: str, values: object, length: int) -> list[Any]:
+    """Return ``values`` as a list of that length."""
+    if isinstance(values, str | Mapping) or not isinstance(values, Iterable):
+        raise InvalidInput(f"{name} must be a list, got {_shown(values)}")
+    taken = list(values)
+    if len(taken) != length:
+        raise InvalidInput(f"there must be as many {name} as contexts, {length}, got {len(taken)}")
+    return taken
 
 
 def reward(value: object, kind: Rewards) -> float:
@@ -162,6 +174,8 @@ def context(x: ArrayLike, features: int) -> Float32:
 def contexts(rows: ArrayLike, features: int) -> Float32:
     """Return ``rows``, one context each, as a fresh float32 array within [0, 1]."""
     given = _numbers(rows, features)
+    if given.shape == (0,):
+        given = given.reshape(0, features)
     if given.ndim != 2 or given.shape[1] != features:
         raise InvalidContext(
             f"contexts must have the shape (number of contexts, {features}), got {given.shape}: pass one row "

@@ -134,7 +134,7 @@ def test_rewards_find_their_decisions_in_any_order() -> None:
     encoded = [direct._waiting.find(one.id).x for one in waiting]
     assert direct._policy is not None
     for one, x in zip(reversed(waiting), reversed(encoded), strict=True):
-        direct._policy.learn(x, one.arm, 1)
+        direct._policy.learn(x, one.arm, 1, issued=True)
     state, other = bandit.__getstate__().arrays, direct.__getstate__().arrays
     for name in state:
         if name.startswith("policy."):

@@ -108,7 +108,7 @@ def test_ablation_in_small(tmp_path: Path) -> None:
     runs = 2 * 3 * len(ablation.VARIANTS)  # the wheel and the two linear tasks need no data
     assert heard[-1] == (runs, runs)
     text = shown(findings)
-    for expected in ("plain step", "paper's settings", "sparse-linear", "2 seeds"):
+    for expected in ("plain steps", "paper's settings", "sparse-linear", "2 seeds"):
         assert expected in text
     assert "covertype" in findings.remarks[-1]
     findings.draw(tmp_path / "picture.png")

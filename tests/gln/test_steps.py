@@ -1,5 +1,7 @@
 """The two steps, by hand and at the edges."""
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
@@ -147,3 +149,40 @@ def test_a_bank_whose_networks_are_rearranged_answers_as_before() -> None:
     bank.learn(x, signature, np.array([3]), np.ones(1, np.float32), 1.0, 0.1)
     assert bank.predict(x, signature)[3] > after[3]
     np.testing.assert_array_equal(bank.predict(x, signature)[:3], after[:3])
+
+
+def indefinite(inverses: np.ndarray) -> None:
+    inverses[0, 0, 1] = inverses[0, 1, 0] = 100.0
+
+
+def lopsided(inverses: np.ndarray) -> None:
+    inverses[0, 0, 1] += 1e-3
+
+
+def negative(inverses: np.ndarray) -> None:
+    inverses[1] *= -1
+
+
+@pytest.mark.parametrize("spoil", [indefinite, lopsided, negative])
+def test_an_inverse_that_cannot_be_one_is_refused(spoil: Callable[[np.ndarray], None]) -> None:
+    state = {name: array.copy() for name, array in newton(2).state().items()}
+    newton(2).restore(state)
+    spoil(state["inverses"])
+    with pytest.raises(ValueError, match=r"symmetric|positive definite"):
+        newton(2).restore(state)
+
+
+def test_weights_that_no_step_can_have_made_are_refused() -> None:
+    def bank() -> Bank:
+        return Bank(1, 1, (1, 1), 1, step=NewtonStep(1, (1, 1), (1.0,), (1.0,), 0.05, 1), weight_box=5.0)
+
+    learnt = bank()
+    one = np.zeros(1, np.int64)
+    learnt.learn(np.ones(1, np.float32), np.zeros(2, np.int64), one, np.ones(1, np.float32), 1.0, 0.1)
+    state = {name: array.copy() for name, array in learnt.state().items()}
+    bank().restore(state)
+    for place, value in ((0, 6.0), (-1, -1.0)):  # a weight of the first unit, a sum of squares of the second
+        spoiled = {**state, "weights": state["weights"].copy()}
+        spoiled["weights"][place] = value
+        with pytest.raises(ValueError, match="no step can have made"):
+            bank().restore(spoiled)

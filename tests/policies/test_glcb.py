@@ -14,6 +14,7 @@ import pytest
 from glcb import GLCB, InvalidSettings
 from glcb._compile import kernel
 from glcb.bench import play
+from glcb.explore import Counts
 from glcb.policies.glcb_paper import GLCBPaper
 from glcb.policies.settings import (
     DEFAULT_BINARY,
@@ -84,6 +85,25 @@ def test_absurd_sizes_are_refused_before_anything_is_allocated() -> None:
         GLCB(100_000, 100_000)
     with pytest.raises(InvalidSettings, match="GiB"):
         GLCB(2, 10, layers=(100_000,), hyperplanes=16)
+
+
+def test_arms_are_added_within_the_same_limits_and_all_or_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    bandit = GLCB(2, 3)
+    bandit.learn([0.5] * 3, 0, 1)
+    before = bandit.decide([0.5] * 3).values
+    with monkeypatch.context() as patched:
+        patched.setattr("glcb._checks.MOST_BYTES", 1000)
+        with pytest.raises(InvalidSettings, match="GiB"):
+            bandit.add_arm(2)
+
+    def no_memory(counts: Counts, sources: np.ndarray) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(Counts, "rearrange", no_memory)
+    with pytest.raises(MemoryError):
+        bandit.add_arm(2)
+    assert bandit.arms == (0, 1)
+    np.testing.assert_array_equal(bandit.decide([0.5] * 3).values, before)
 
 
 def test_each_kernel_is_compiled_once_whatever_comes() -> None:

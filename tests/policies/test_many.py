@@ -69,8 +69,24 @@ def test_the_message_names_the_row() -> None:
         GLCB(ARMS, FEATURES).decide_many([[0.5] * 3, [0.5, -1, 0.5]])
 
 
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("rows", [1, 5, 600])
+def test_few_and_many_wide_contexts(kind: str, rows: int) -> None:
+    bandit = trained(GLCB(ARMS, 20, rewards=KINDS[kind]), 60)
+    contexts = np.random.default_rng(rows).random((rows, 20))
+    for one, x in zip(bandit.decide_many(contexts), contexts, strict=True):
+        np.testing.assert_array_equal(one.scores, bandit.decide(x).scores)
+
+
+@pytest.mark.parametrize("arms", [None, "red", {"red": 1}, 3, (arm for arm in ["red", "green"])])
+def test_arms_that_are_no_list_of_the_same_length_are_refused(arms: object) -> None:
+    with pytest.raises(InvalidInput):
+        GLCB(ARMS, FEATURES).learn_many([[0.5] * 3], arms, [1])  # type: ignore[arg-type]
+
+
 def test_none_at_all() -> None:
     bandit = GLCB(ARMS, FEATURES)
+    assert bandit.decide_many([]) == []
     assert bandit.decide_many(np.empty((0, FEATURES))) == []
     bandit.learn_many(np.empty((0, FEATURES)), [], [])
     assert bandit.steps == 0

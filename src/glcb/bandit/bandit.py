@@ -1,6 +1,7 @@
 """The bandit that an application meets: contexts as they come, named arms, exact propensities."""
 
 import threading
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from os import PathLike
 from typing import Any, Self
@@ -14,15 +15,19 @@ from glcb._types import Arm, Rewards
 from glcb.bandit import display
 from glcb.bandit.decision import BanditDecision
 from glcb.bandit.encoder import Encoder
+from glcb.bandit.late import Clock, Combine, key_number, read_clock
 from glcb.bandit.parameters import Parameters
+from glcb.bandit.pending import Waiting
+from glcb.bandit.reading import Reading
 from glcb.bandit.schema import Schema
-from glcb.bandit.waiting import Waiting, WaitingRoom
+from glcb.bandit.waiting import WaitingRoom
+from glcb.explain import Explanation
 from glcb.explore.probabilities import Spread, draw, probabilities
 from glcb.policies.base import Policy
 
 _STREAM = 0x62616E64
 """Sets the bandit's random numbers apart from those of its policy, which has the same seed."""
-_WHILE_RUNNING = {"exploration", "spread"}
+_WHILE_RUNNING = {"exploration", "spread", "clock"}
 """Parameters that may change after the first decision."""
 
 
@@ -40,6 +45,12 @@ class Bandit:
     policy's rule says, whichever, with ``spread="uniform"``, or rather one that is close to it, with
     ``"gap"``; with 0 the rule alone decides. ``schema`` declares features, ``reserve`` is the number of slots
     kept free for what is seen later, ``most_waiting`` how many decisions may wait for a reward.
+
+    A decision waits ``patience`` seconds for its reward, or for ever. If none has come by then, it expires:
+    ``default_reward`` is learnt, or nothing. ``combine`` says what counts if several come. The "first" is
+    learnt at once; of the "last", the "max" and the "sum" (cut off at the ends of the range) nobody knows
+    before the time is over, so they are learnt then, or when others need the room. Time comes from
+    ``clock``, in seconds, and is looked at with every decision and reward, and by :meth:`settle`.
     """
 
     def __init__(
@@ -53,6 +64,10 @@ class Bandit:
         schema: Mapping[str, Any] | None = None,
         reserve: int | None = None,
         most_waiting: int = 10_000,
+        patience: float | None = None,
+        default_reward: float | None = None,
+        combine: Combine = "first",
+        clock: Clock = time.time,
         seed: int = 0,
         settings: Mapping[str, Any] | None = None,
     ) -> None:
@@ -66,6 +81,10 @@ class Bandit:
                 "schema": schema,
                 "reserve": reserve,
                 "most_waiting": most_waiting,
+                "patience": patience,
+                "default_reward": default_reward,
+                "combine": combine,
+                "clock": clock,
                 "seed": seed,
                 "settings": settings,
             }
@@ -75,7 +94,7 @@ class Bandit:
         self._rng = np.random.default_rng((self._parameters.seed, _STREAM))
         self._encoder: Encoder | None = None
         self._policy: Policy | None = None
-        self._waiting = WaitingRoom(self._parameters.most_waiting)
+        self._waiting = WaitingRoom(self._parameters.most_waiting, self._parameters.late)
         self._lock = threading.RLock()
 
     # ---- deciding and learning ------------------------------------------------------------------
@@ -88,28 +107,64 @@ class Bandit:
         with self._lock:
             allowed = None if eligible is None else _checks.eligible(eligible, self._index)
             parameters = self._parameters
-            encoder = self._encoder or Encoder(parameters.declared, context, parameters.reserve)
-            reading = encoder.read(context)
-            policy = self._policy or parameters.make_policy(self._arms, encoder.width)
+            encoder, policy, reading = self._met(context)
+            now = self._now()
+            self._waiting.settle_due(now, self._learn, coming=1)
             estimates = policy.estimate(reading.x)
             scores = estimates.values + estimates.bonuses
             chances = probabilities(scores, allowed, parameters.exploration, parameters.spread)
+            policy.make_room()
             # From here on nothing can go wrong, so that an error leaves everything as it was.
             played = draw(chances, self._rng)
             encoder.accept(reading)
             self._encoder, self._policy = encoder, policy
             arm, propensity = self._arms[played], float(chances[played])
-            name = self._waiting.issue(Waiting(reading.x, arm, propensity))
+            policy.issue(reading.x, arm)
+            name = self._waiting.issue(Waiting(reading.x, arm, propensity, now))
             return BanditDecision(arm, self._arms, estimates, name, propensity, chances, policy.samples)
 
-    def reward(self, decision: str, value: float) -> None:
-        """Learn that the decision with this id brought ``value``."""
+    def reward(self, decision: str, value: float, *, key: str | int | None = None) -> None:
+        """Take the reward ``value`` of the decision with this id.
+
+        Who may send a reward twice gives it a ``key``: of several rewards of one decision with the same key,
+        the first is taken and the others are ignored.
+        """
         with self._lock:
-            waiting = self._waiting.find(decision)
-            taken = _checks.reward(value, self._parameters.rewards)
-            assert self._policy is not None  # somebody has decided
-            self._policy.learn(waiting.x, waiting.arm, taken)
-            self._waiting.reward(decision)
+            taken, number = _checks.reward(value, self._parameters.rewards), key_number(key)
+            self._waiting.reward(decision, taken, number, self._now(), self._learn)
+
+    def settle(self) -> None:
+        """Learn now what is to be learnt from decisions whose time is over, not with the next decision."""
+        with self._lock:
+            self._waiting.settle_due(self._now(), self._learn)
+
+    def _learn(self, waiting: Waiting, value: float) -> None:
+        assert self._policy is not None  # somebody has decided
+        self._policy.learn(waiting.x, waiting.arm, value, issued=True)
+
+    def _now(self) -> float:
+        """Return the time, if it matters to anybody."""
+        late, clock = self._parameters.late, self._parameters.clock
+        return 0.0 if late.patience is None else read_clock(clock)
+
+    def explain(self, context: Any) -> Explanation:
+        """Return what each feature of a context contributes to the value of every arm, and the evidence.
+
+        Nothing is learnt, counted or drawn. Values are compared with those of a context in which every number
+        is in the middle of its scale, and of booleans and categories nothing is known.
+        """
+        with self._lock:
+            encoder, policy, reading = self._met(context)
+            origins = encoder.origins(context, reading)
+            found = policy.explain(reading.x, baseline=origins.baseline)
+            return found.gathered(origins.owners, tuple(origins.given), tuple(origins.given.values()))
+
+    def _met(self, context: Any) -> tuple[Encoder, Policy, Reading]:
+        """Return who deals with a context, even the first of all, and how it reads. Changes nothing."""
+        parameters = self._parameters
+        encoder = self._encoder or Encoder(parameters.declared, context, parameters.reserve)
+        reading = encoder.read(context)
+        return encoder, self._policy or parameters.make_policy(self._arms, encoder.width), reading
 
     # ---- arms -----------------------------------------------------------------------------------
 
@@ -184,7 +239,7 @@ class Bandit:
             return given if self._arms == self._parameters.arms else {**given, "arms": self._arms}
 
     def set_params(self, **changes: Any) -> Self:
-        """Change arguments; after the first decision only ``exploration`` and ``spread`` can change."""
+        """Change arguments; after the first decision only ``exploration``, ``spread`` and ``clock`` can."""
         with self._lock:
             given = self.get_params()
             for name in changes:
@@ -249,8 +304,11 @@ class Bandit:
         _modelfile.write(path, self.__getstate__())
 
     @classmethod
-    def load(cls, path: str | PathLike[str]) -> Self:
-        """Return the bandit that :meth:`save` wrote to ``path``; it continues as the original would have."""
+    def load(cls, path: str | PathLike[str], *, clock: Clock = time.time) -> Self:
+        """Return the bandit that :meth:`save` wrote to ``path``; it continues as the original would have.
+
+        A clock cannot be saved: one that is not the system's must be given again.
+        """
         snapshot = _modelfile.read(path)
         if snapshot.policy != "Bandit":
             raise ModelFileError(
@@ -261,4 +319,4 @@ class Bandit:
             bandit.__setstate__(snapshot)
         except (KeyError, TypeError, ValueError, OverflowError, MemoryError) as error:
             raise ModelFileError(f"{path} is not a complete Bandit: {error}") from error
-        return bandit
+        return bandit.set_params(clock=clock)

@@ -21,6 +21,7 @@ from glcb import _checks
 from glcb._errors import InvalidContext
 from glcb._state import State
 from glcb.bandit.features import NOWHERE, Feature, expected_feature
+from glcb.bandit.origins import Origins, origins
 from glcb.bandit.plain import LARGEST, Nature, as_text, nature, shortened
 from glcb.bandit.reading import Reading
 from glcb.bandit.rows import as_row
@@ -150,7 +151,7 @@ class Encoder:
             if slot == NOWHERE:
                 slot = self._slots.shared(f"{feature.name}={value}", taken)
                 reading.problems.append((feature, "shared"))
-        reading.light(slot)
+        reading.light(slot, feature.name)
 
     def _miss(self, reading: Reading, feature: Feature, problem: str) -> None:
         """Let ½ stand in for the value, and say so in the indicator. Who was never expected is not missed."""
@@ -165,7 +166,7 @@ class Encoder:
             slot = self._claim(reading, feature, "indicator", "")
         if slot == NOWHERE:
             slot = self._slots.shared(f"{feature.name} is missing")
-        reading.light(slot)
+        reading.light(slot, feature.name)
 
     def _meet(self, reading: Reading, name: str, kind: Nature, value: Any) -> None:
         """Take in a feature that has never been seen, if it has a value and there is a slot for it."""
@@ -193,7 +194,7 @@ class Encoder:
 
     def _light_shared(self, reading: Reading, name: str, kind: Nature, value: Any) -> None:
         """Say that a value without a slot is there: which one of a category, but not which number."""
-        reading.light(self._slots.shared(f"{name}={value}" if kind == "text" else name))
+        reading.light(self._slots.shared(f"{name}={value}" if kind == "text" else name), name)
 
     def _claim(self, reading: Reading, feature: Feature, what: str, value: str) -> int:
         """Return the next free slot, which will be the feature's once the reading is accepted."""
@@ -228,6 +229,12 @@ class Encoder:
             numbers = np.append(numbers, reading.first_numbers)
         if numbers.size:
             self._scales.observe(numbers)
+
+    def origins(self, context: Any, reading: Reading) -> Origins:
+        """Return which features the slots of a reading tell of, and what they were in its context."""
+        row, _ = as_row(context)
+        named = {_name(key): value for key, value in row.items()}
+        return origins(self._features, self._slots, reading, named)
 
     @property
     def schema(self) -> Schema:

@@ -9,6 +9,7 @@ import numpy as np
 from glcb import _checks
 from glcb._errors import InvalidSettings
 from glcb._types import Arm, Rewards
+from glcb.bandit.late import LateRules, checked_clock
 from glcb.bandit.schema import declared
 from glcb.explore.probabilities import LARGEST_SHARE, Spread
 from glcb.policies import registry
@@ -36,6 +37,10 @@ class Parameters:
             None if reserve is None else _checks.whole_number("reserve", reserve, 0, _checks.MOST_FEATURES)
         )
         self.most_waiting = _checks.whole_number("most_waiting", given["most_waiting"], 1, MOST_WAITING)
+        self.late = LateRules.checked(
+            given["patience"], given["default_reward"], given["combine"], self.rewards
+        )
+        self.clock = checked_clock(given["clock"])
         self.seed = _checks.whole_number("seed", given["seed"], 0, 2**63 - 1)
         self.settings = _plain(given["settings"])
         try:  # better here than at the first decision
@@ -50,7 +55,7 @@ class Parameters:
         return self.entry.make(arms, features, rewards=self.rewards, seed=self.seed, **self.settings)
 
     def as_json(self, arms: tuple[Arm, ...]) -> dict[str, Any]:
-        """Return the arguments as JSON can hold them, with the arms as they are now."""
+        """Return the arguments as JSON can hold them, with the arms as they are now; not the clock."""
         schema = {name: declaration.as_json() for name, declaration in self.declared.items()}
         return {
             "arms": list(arms),
@@ -61,6 +66,7 @@ class Parameters:
             "schema": schema or None,
             "reserve": self.reserve,
             "most_waiting": self.most_waiting,
+            **self.late.as_json(),
             "seed": self.seed,
             "settings": self.settings or None,
         }

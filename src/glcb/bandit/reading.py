@@ -5,6 +5,9 @@ from dataclasses import dataclass, field
 from glcb._types import Float32, Float64
 from glcb.bandit.features import NOWHERE, Feature
 
+OTHER = "(other)"
+"""Stands for the features that share one slot."""
+
 
 @dataclass(slots=True, eq=False)
 class Reading:
@@ -22,7 +25,11 @@ class Reading:
     strangers: int = 0
     """Values of features that have no slot."""
 
-    def light(self, slot: int) -> None:
-        """Say that what the slot stands for is there."""
+    lit_by: dict[int, str] = field(default_factory=dict)
+    """Which feature lit a slot, where that was not plain to see."""
+
+    def light(self, slot: int, name: str) -> None:
+        """Say that what the slot stands for is there, because of the feature called ``name``."""
         if slot != NOWHERE:
+            self.lit_by[slot] = OTHER if self.x[slot] else name
             self.x[slot] = 1

@@ -1,30 +1,24 @@
 """Decisions that wait for their reward. There is room for so many; then the oldest has to go."""
 
+import math
 import reprlib
-import zlib
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
-import numpy as np
+from glcb._errors import DuplicateReward, ExpiredDecision, InvalidReward, UnknownDecision
+from glcb._state import State
+from glcb._types import Arm
+from glcb.bandit.ids import new_id
+from glcb.bandit.late import LateRules
+from glcb.bandit.pending import Fate, Settled, Waiting, as_arrays, from_arrays
 
-from glcb._errors import DuplicateReward, ExpiredDecision, UnknownDecision
-from glcb._state import State, sane
-from glcb._types import Arm, Float32
-
-Fate = Literal["rewarded", "expired", "removed"]
-"""What became of a decision: it got its reward, others needed the room, or its arm was removed."""
-
-_FATES: tuple[Fate, ...] = ("rewarded", "expired", "removed")
+MOST_KEYS = 1000
+"""So many rewards with a key of their own can one decision have."""
 
 
-class Waiting(NamedTuple):
-    """A decision without a reward so far."""
-
-    x: Float32
-    """The context as it was encoded when the decision was made."""
-    arm: Arm
-    propensity: float
+Learn = Callable[[Waiting, float], None]
+"""Teaches the policy what a decision brought."""
 
 
 class WaitingRoom:
@@ -33,13 +27,14 @@ class WaitingRoom:
     At every moment, issued = rewarded + expired + waiting.
     """
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int, rules: LateRules) -> None:
         self.most = most
+        self.rules = rules
         self.issued = 0
         self.rewarded = 0
         # Ordered ones, because a plain dict gets slow when its oldest entries are removed again and again.
         self._waiting: OrderedDict[str, Waiting] = OrderedDict()
-        self._settled: OrderedDict[str, Fate] = OrderedDict()
+        self._settled: OrderedDict[str, Settled] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -52,33 +47,75 @@ class WaitingRoom:
     def issue(self, decision: Waiting) -> str:
         """Let a decision wait; return its id."""
         self.issued += 1
-        name = _id(self.issued, decision.x)
+        name = new_id(self.issued, decision.x)
         self._waiting[name] = decision
         if len(self._waiting) > self.most:
             self._settle(next(iter(self._waiting)), "expired")
         return name
 
-    def find(self, name: object) -> Waiting:
+    def find(self, name: object, now: float = -math.inf) -> Waiting:
         """Return the decision that waits under this id; if none does, raise an error that says why."""
         waiting = self._waiting.get(name) if isinstance(name, str) else None
-        if waiting is not None:
+        if waiting is not None and not self.rules.over(waiting.since, now):
             return waiting
-        fate = self._settled.get(name) if isinstance(name, str) else None
+        if waiting is not None:
+            fate: Fate | None = "overdue" if waiting.reward is None else "rewarded"
+        else:
+            settled = self._settled.get(name) if isinstance(name, str) else None
+            fate = None if settled is None else settled.fate
         shown = reprlib.repr(name)
-        if fate == "rewarded":
+        if fate is None:
+            raise UnknownDecision(f"no decision {shown} is known: pass the id of a decision of this bandit")
+        if fate == "rewarded" and self.rules.combine == "first":
             raise DuplicateReward(f"the decision {shown} has its reward already: each gets one")
-        if fate == "expired":
-            raise ExpiredDecision(
-                f"the decision {shown} no longer waits for a reward: {self.most:,} others have come after it"
-            )
-        if fate == "removed":
-            raise ExpiredDecision(f"the decision {shown} no longer waits for a reward: its arm was removed")
-        raise UnknownDecision(f"no decision {shown} is known: pass the id of a decision of this bandit")
+        why = {
+            "rewarded": "its time is over, and the rewards that came in time count",
+            "expired": f"{self.most:,} others have come after it",
+            "removed": "its arm was removed",
+            "overdue": f"its {self.rules.patience or 0:,g} seconds are over",
+        }
+        raise ExpiredDecision(f"the decision {shown} no longer waits for a reward: {why[fate]}")
 
-    def reward(self, name: str) -> None:
-        """Take note that a decision has its reward."""
-        self.rewarded += 1
-        self._settle(name, "rewarded")
+    def _knows(self, name: object, key: int | None) -> bool:
+        """Return whether this decision has had a reward with this key, be it learnt or not."""
+        if key is None or not isinstance(name, str):
+            return False
+        decision = self._waiting.get(name) or self._settled.get(name)
+        return decision is not None and key in decision.keys
+
+    def reward(self, name: str, value: float, key: int | None, now: float, learn: Learn) -> None:
+        """Take a reward, once for each key: learn it if there can be one only, or put it to the others."""
+        if self._knows(name, key):
+            return
+        decision = self.find(name, now)
+        if key is not None and len(decision.keys) == MOST_KEYS:
+            raise InvalidReward(f"a decision has at most {MOST_KEYS:,} rewards with a key of their own")
+        self.settle_due(now, learn)
+        if self.rules.combine == "first":
+            learn(decision, value)
+            self.rewarded += 1
+            self._settle(name, "rewarded")
+        else:
+            decision.reward = self.rules.combined(decision.reward, value)
+        if key is not None:
+            decision.keys.add(key)
+
+    def settle_due(self, now: float, learn: Learn, coming: int = 0) -> None:
+        """Settle all decisions whose time is over, and those with rewards that must make way for new ones.
+
+        A decision without a reward makes way when the new one is issued: there is nothing to learn from it,
+        as its reward might still have come.
+        """
+        while self._waiting:
+            name, oldest = next(iter(self._waiting.items()))
+            pushed_out = oldest.reward is not None and len(self._waiting) + coming > self.most
+            if not pushed_out and not self.rules.over(oldest.since, now):
+                return
+            outcome = self.rules.outcome(oldest.reward)
+            if outcome is not None:
+                learn(oldest, outcome)
+            self.rewarded += oldest.reward is not None
+            self._settle(name, "overdue" if oldest.reward is None else "rewarded")
 
     def remove_arm(self, arm: Arm) -> None:
         """Let no decision wait any longer that played ``arm``."""
@@ -86,8 +123,7 @@ class WaitingRoom:
             self._settle(name, "removed")
 
     def _settle(self, name: str, fate: Fate) -> None:
-        del self._waiting[name]
-        self._settled[name] = fate
+        self._settled[name] = Settled(fate, self._waiting.pop(name).keys)
         if len(self._settled) > self.most:
             self._settled.popitem(last=False)
 
@@ -99,67 +135,15 @@ class WaitingRoom:
 
     def state(self, index: Mapping[Arm, int], width: int) -> State:
         """Return those that wait, and the fate of those that did, oldest first."""
-        waiting = list(self._waiting.values())
-        fates = [_FATES.index(fate) for fate in self._settled.values()]
-        return {
-            "ids": np.array(list(map(_parts, self._waiting)), np.int64).reshape(-1, 2),
-            "contexts": np.array([decision.x for decision in waiting], np.float32).reshape(-1, width),
-            "arms": np.array([index[decision.arm] for decision in waiting], np.int64),
-            "propensities": np.array([decision.propensity for decision in waiting], np.float64),
-            "settled": np.array(list(map(_parts, self._settled)), np.int64).reshape(-1, 2),
-            "fates": np.array(fates, np.int64),
-        }
+        return as_arrays(self._waiting, self._settled, index, width)
 
     def restore(self, about: dict[str, Any], state: State, arms: Sequence[Arm], width: int) -> None:
         """Take over what was saved; raise ValueError, TypeError or KeyError if it cannot be ours."""
-        ids, contexts, played = state["ids"], state["contexts"], state["arms"]
-        count, settled = len(ids), len(state["settled"])
-        shapes: dict[str, tuple[int, ...]] = {
-            "ids": (count, 2),
-            "contexts": (count, width),
-            "arms": (count,),
-            "propensities": (count,),
-            "settled": (settled, 2),
-            "fates": (settled,),
-        }
-        for name, own in self.state({}, width).items():
-            if state[name].shape != shapes[name] or state[name].dtype != own.dtype:
-                raise ValueError(f"{name} is {state[name].dtype} {state[name].shape}, which does not fit")
-            sane(name, state[name])
-        if not _within(contexts, 0, 1) or not _within(state["propensities"], 0, 1):
-            raise ValueError("a waiting decision has a context or a propensity outside [0, 1]")
-        if not _within(played, 0, len(arms) - 1) or not _within(state["fates"], 0, len(_FATES) - 1):
-            raise ValueError("a decision has an arm or a fate that does not exist")
+        count, settled = len(state["ids"]), len(state["settled"])
         issued, rewarded = about["issued"], about["rewarded"]
         if type(issued) is not int or type(rewarded) is not int or not 0 <= rewarded <= issued - count:
             raise ValueError(f"{rewarded} of {issued} decisions cannot have a reward if {count} wait")
-        self.issued, self.rewarded = issued, rewarded
-        rows = zip(contexts, played.tolist(), state["propensities"].tolist(), strict=True)
-        waiting = [Waiting(x.copy(), arms[arm], propensity) for x, arm, propensity in rows]
-        self._waiting = OrderedDict(zip(map(_name, ids.tolist()), waiting, strict=True))
-        fates = [_FATES[fate] for fate in state["fates"].tolist()]
-        self._settled = OrderedDict(zip(map(_name, state["settled"].tolist()), fates, strict=True))
+        self._waiting, self._settled = from_arrays(state, arms, width)
         if len(self._waiting) != count or max(count, settled) > self.most:
             raise ValueError("a decision waits twice, or too many wait")
-
-
-def _id(number: int, x: Float32) -> str:
-    """Return the number of the decision, and a checksum of its context.
-
-    So an id of another bandit, or of one that went on from an earlier copy, is not taken for one of ours.
-    """
-    return _name((number, zlib.crc32(x.tobytes(), number & 0xFFFFFFFF)))
-
-
-def _name(parts: Sequence[int]) -> str:
-    number, check = parts
-    return f"{number}-{check:08x}"
-
-
-def _parts(name: str) -> tuple[int, int]:
-    number, _, check = name.partition("-")
-    return int(number), int(check, 16)
-
-
-def _within(array: np.ndarray, low: float, high: float) -> bool:
-    return not array.size or bool(low <= array.min() and array.max() <= high)
+        self.issued, self.rewarded = issued, rewarded

@@ -1,50 +1,17 @@
-"""The one place that touches matplotlib, an optional part."""
+"""Pictures of experiments: as files, and as elements of a page."""
 
 import io
 import re
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from glcb._errors import INSTALL_REPORT, InvalidSettings, MissingExtra
+from glcb._errors import INSTALL_REPORT, MissingExtra
+from glcb._pictures import check_picture, figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-
-_ENDINGS = (".png", ".svg", ".pdf")
-
-
-@contextmanager
-def figure(
-    path: Path, *, width: float, height: float, columns: int = 1, rows: int = 1
-) -> Iterator[tuple["Axes", ...]]:
-    """Give axes to draw on, row by row, and save them to ``path`` at the end."""
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise MissingExtra(f"pictures need matplotlib: {INSTALL_REPORT}") from error
-
-    # A figure without pyplot: no window system is asked for and no global state is left behind.
-    drawing = Figure(figsize=(width, height), layout="constrained")
-    FigureCanvasAgg(drawing)
-    axes = tuple(drawing.subplots(rows, columns, squeeze=False).ravel())
-    for ax in axes:
-        ax.spines[["top", "right"]].set_visible(False)
-        ax.grid(alpha=0.3)
-    yield axes
-    drawing.savefig(path, dpi=144)
-
-
-def check_picture(path: Path) -> None:
-    """Raise an error if a picture could not be saved to ``path``; better before long work than after."""
-    if path.suffix.lower() not in _ENDINGS:
-        raise InvalidSettings(f"a picture's name must end in {' or '.join(_ENDINGS)}, got {path.name!r}")
-    if not path.parent.is_dir():
-        raise InvalidSettings(f"there is no folder {path.parent} to save {path.name} in")
-
+__all__ = ["check_picture", "figure", "vector"]
 
 # Stands for "the colour of the text around"; nobody would choose it for anything else.
 _INK = "#010203"

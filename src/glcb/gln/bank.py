@@ -1,5 +1,6 @@
 """The bank: many gated linear networks that see the same context through the same gates."""
 
+import math
 from typing import Literal
 
 import numpy as np
@@ -8,6 +9,7 @@ from glcb._directory import checked_visits, empty_directory, visits
 from glcb._state import State, fill, rearranged, sane
 from glcb._types import Float32, Int64
 from glcb.gln import kernels
+from glcb.gln.attribution import Attribution, attribution
 from glcb.gln.kernels import FAN_IN, ROW, SIZE, padded
 from glcb.gln.steps import PlainStep, Step
 
@@ -15,7 +17,7 @@ Output = Literal["switching", "last"]
 """How a network's units become its one probability: a mixture that switches, or the last unit alone."""
 
 Start = Literal["inputs", "frequency"]
-"""What a network answers before it has learnt: the mean of its inputs, or how often its target was 1."""
+"""What a network starts from: the mean of its inputs, or an offset that follows how often it was 1."""
 
 _FIRST_VISITS = 4
 """The pool starts with room for this many contexts that have no cell in common."""
@@ -94,6 +96,20 @@ class Bank:
         kernels.predict_many(contexts, signatures, *self._knowledge(), probabilities)
         return probabilities
 
+    def attribution(self, x: Float32, baseline: Float32, signature: Int64) -> Attribution:
+        """Return what each feature contributes to each probability, with the signature held."""
+        return attribution(
+            lambda unit: self.weights(unit, int(signature[unit])),
+            self._layout[:, SIZE].tolist(),
+            np.stack([self._inputs(x), self._inputs(baseline)])[:, : x.size + 1],
+            self._offsets,
+            self._mixture,
+            math.log((1 - self._clip) / self._clip),
+        )
+
+    def _inputs(self, x: Float32) -> Float32:
+        return kernels.base_inputs(x, self._layout, self._input_clip, self._bias)
+
     def _knowledge(self) -> tuple[Int64, Float32, Int64, Float32, bool, Float32, float, float, float]:
         """Return what the kernels that predict need beside the context."""
         return (
@@ -119,7 +135,7 @@ class Bank:
     ) -> None:
         """Teach each of ``networks`` its 0/1 target, all others stay as they are."""
         self.make_room()
-        inputs = kernels.base_inputs(x, self._layout, self._input_clip, self._bias)
+        inputs = self._inputs(x)
         move = self._step.take(inputs, learning_rate)
         self._used = kernels.learn(
             inputs,
@@ -144,7 +160,10 @@ class Bank:
         )
 
     def rearrange(self, sources: Int64) -> None:
-        """Become a bank whose network j is what network ``sources[j]`` was, or a new one for −1."""
+        """Become a bank whose network j is what network ``sources[j]`` was, or a new one for −1.
+
+        All cells are written anew. No array is changed in place, so a shallow copy keeps what was.
+        """
         order = visits(self._cell_at)
         units = order // self._cell_at.shape[1]
         layer_of = np.repeat(np.arange(len(self._layout)), self._layout[:, SIZE])[units]
@@ -154,6 +173,7 @@ class Bank:
         kernels.rearranged(
             self._weights, starts, layer_of, self._layout, self.networks, sources, self._from_zero, weights
         )
+        self._cell_at = self._cell_at.copy()
         self._cell_at.ravel()[order] = np.cumsum(sizes) - sizes
         self._weights, self._used = weights, weights.size
         self._mixture = rearranged(self._mixture, sources, self._first_mixture())
@@ -218,13 +238,16 @@ class Bank:
             )
         if mixture.min() < 0 or not np.allclose(mixture.sum(axis=1), 1, atol=1e-3):
             raise ValueError("the mixture is not one of shares that add up to 1")
+        if self.output == "last" and not (mixture == self._first_mixture()).all():
+            raise ValueError("the mixture is not that of the last unit alone")
         ends = np.cumsum(self._cell_sizes()[order // self._cell_at.shape[1]])
         if weights.shape != (ends[-1] if order.size else 0,) or weights.dtype != np.float32:
             raise ValueError(f"the pool is {weights.dtype} {weights.shape}, which does not fit its cells")
         self._cell_at.fill(-1)
         self._cell_at.ravel()[order[1:]] = ends[:-1]
         self._cell_at.ravel()[order[:1]] = 0
-        self._weights = sane("weights", weights).copy()
+        self._check_pool(sane("weights", weights))
+        self._weights = weights.copy()
         self._used = weights.size
         self._mixture = mixture.copy()
         fill({"tally": self._tally}, state)
@@ -232,6 +255,15 @@ class Bank:
             raise ValueError("a network has more targets of 1 than targets")
         kernels.offsets_of(self._tally, self._clip, self._offsets)
         self._step.restore(state)
+
+    def _check_pool(self, pool: Float32) -> None:
+        """Raise ValueError if a weight lies outside its box or a sum of squares below zero."""
+        for size, _, stride, row, unit, _, _ in self._layout.tolist():
+            starts = self._cell_at[unit : unit + size]
+            cells = starts[starts >= 0][:, None] + np.arange(row * self.networks)
+            rows = pool[cells].reshape(-1, row)
+            if (np.abs(rows[:, :stride]) > np.float32(self._box)).any() or (rows[:, stride:] < 0).any():
+                raise ValueError("the pool holds weights that no step can have made")
 
 
 def _layout(features: int, layers: tuple[int, ...], adapts: bool) -> Int64:

@@ -23,7 +23,7 @@ class Move(NamedTuple):
     directions: Float32
     """The ways that units of the first layer can go, padded as the inputs are."""
     direction_of: Int64
-    """Which of these each unit takes."""
+    """Which of these each unit of the first layer takes."""
     rates: Float32
     """How far each unit goes for an error of 1."""
 
@@ -108,7 +108,7 @@ def _damp(
     damping: float,
     rates: Float32,
 ) -> None:
-    """Write the rate of every unit such that no step moves a logit by more than 1 / damping."""
+    """Write the rate of every unit; no step moves a logit by more than the error / damping."""
     for unit in range(factors.size):
         rate = learning_rate * factors[unit]
         rates[unit] = rate / (1 + damping * rate * lengths[direction_of[unit]])
@@ -119,7 +119,8 @@ class NewtonStep:
 
     P is shared by all networks. Each of ``ridges``, times the number of inputs, is one λ, with a P of its
     own. Units of the first layer get their factor of the rate and their P in turn, a factor for each of
-    ``stretch`` units and then the next; so all combinations occur, with each of ``stretch`` kinds of gates.
+    ``stretch`` units and then the next; so a layer that is large enough has all combinations, with each of
+    ``stretch`` kinds of gates.
     The layers above have inputs of their own in every network, too many for a P each: there, every weight has
     a rate of its own, which falls with the gradients that it has seen.
     """
@@ -143,7 +144,9 @@ class NewtonStep:
         turn = np.arange(self._first_layer) // stretch
         self._factors = np.array(factors)[turn % len(factors)]
         self._direction_of = (turn // len(factors)) % len(ridges)
-        self._inverses = np.stack([np.eye(size) / (ridge * size) for ridge in ridges])
+        self._inverses = np.zeros((len(ridges), size, size))
+        for inverse, ridge in zip(self._inverses, ridges, strict=True):
+            np.fill_diagonal(inverse, 1 / (ridge * size))
         self._steps = np.zeros(1, np.int64)
 
     @staticmethod
@@ -158,10 +161,10 @@ class NewtonStep:
 
     def take(self, inputs: Float32, learning_rate: float) -> Move:
         """Take in the inputs and go along q, a category that is seen for the first time with caution."""
-        self._steps += 1
         directions = np.zeros((len(self._inverses), inputs.size), np.float32)
         lengths = np.empty(len(self._inverses))
         rates = np.empty(self._units, np.float32)
+        self._steps += 1
         _take_in(inputs, self._inverses, int(self._steps[0]), directions, lengths)
         _damp(
             self._factors,
@@ -181,5 +184,6 @@ class NewtonStep:
     def restore(self, state: State) -> None:
         """Take over what :meth:`state` returned; raise ValueError or KeyError if it cannot be ours."""
         fill(self.state(), state)
-        if not (np.diagonal(self._inverses, axis1=1, axis2=2) > 0).all():
-            raise ValueError("an inverse of the second moment is not positive")
+        np.linalg.cholesky(self._inverses)  # raises a ValueError unless they are positive definite
+        if not (self._inverses == self._inverses.swapaxes(1, 2)).all():
+            raise ValueError("an inverse of the second moment is not symmetric")

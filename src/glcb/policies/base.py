@@ -4,6 +4,10 @@ The base does, once, what all policies share: it checks what comes in, breaks ti
 generator, counts plays, saves and loads, and holds the lock that makes all of it safe from many threads.
 A policy writes only its own part: ``_estimate`` and ``_learn``, and ``_state`` and ``_restore`` for what
 it has learnt. If its arms may come and go, ``_rearrange`` too.
+
+Where rewards come late or never, a play is two events: ``issue`` when the arm is played, ``learn`` with
+``issued=True`` when its reward is there. What an arm was tried is counted at the first, or an arm whose
+rewards get lost would look untried for ever; what a reward teaches, and how fast, goes by the second.
 """
 
 import threading
@@ -16,9 +20,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from glcb import _checks, _modelfile
-from glcb._errors import InvalidInput, InvalidSettings, ModelFileError, NotSupported
+from glcb._errors import InvalidSettings, ModelFileError, NotSupported
 from glcb._state import State, fill, rearranged
-from glcb._types import Arm, Float32, Int64, Rewards
+from glcb._types import Arm, Float32, Float64, Int64, Rewards
+from glcb.explain import Explanation
 from glcb.explore import best_arm
 from glcb.policies.decision import Decision, Estimates
 
@@ -62,6 +67,8 @@ class Policy(ABC):
         self._rng = np.random.default_rng(self.seed)
         self._plays = np.zeros(len(self.arms), np.int64)
         self._steps = 0
+        self._tried = np.zeros(len(self.arms), np.int64)
+        self._turns = 0
         self._lock = threading.RLock()
 
     # ---- what a policy writes -------------------------------------------------------------------
@@ -74,9 +81,26 @@ class Policy(ABC):
     def _learn(self, x: Float32, arm: int, reward: float) -> None:
         """Learn that ``arm`` (its number) brought ``reward`` in context ``x``."""
 
+    def _issue(self, x: Float32, arm: int) -> None:  # noqa: B027 (most have nothing to count)
+        """Count that ``arm`` is played in context ``x``, beyond the tries that the base counts."""
+
+    def _issue_and_learn(self, x: Float32, arm: int, reward: float) -> None:
+        """Do both at once; a policy may know a faster way."""
+        self._learn(x, arm, reward)
+        self._issue(x, arm)
+
+    def _make_room(self) -> None:  # noqa: B027 (most need none)
+        """Have the memory at hand that one more step can need: it is missed here, or not at all."""
+
     def _estimate_many(self, contexts: Float32) -> Iterable[Estimates]:
         """Return what the policy thinks in each of many contexts; a policy may know a faster way."""
         return map(self._estimate, contexts)
+
+    def _attribute(self, x: Float32, baseline: Float32) -> tuple[Float64, Float64]:
+        """Return each arm's value for the baseline, and what each feature adds to it: [arms, features]."""
+        raise NotSupported(
+            f"{type(self).__name__} cannot explain its values: use a policy that can, such as glcb or linucb"
+        )
 
     def _arguments(self) -> dict[str, Any]:
         """Return the arguments that construct an untrained policy like this one."""
@@ -143,35 +167,82 @@ class Policy(ABC):
         with self._lock:
             return self._estimate(context)
 
-    def learn(self, x: ArrayLike, arm: Arm, reward: float) -> None:
+    def explain(self, x: ArrayLike, *, baseline: ArrayLike | None = None) -> Explanation:
+        """Return what each feature of ``x`` contributes to the value of every arm. Changes nothing.
+
+        Contributions are differences to the value of a ``baseline`` with the same gates open, by default a
+        context of ½ everywhere: there, all inputs of the networks are 0 but the bias.
+        """
+        context = _checks.context(x, self.features)
+        middle: Float32 = np.full(self.features, 0.5, np.float32)
+        origin = middle if baseline is None else _checks.context(baseline, self.features)
+        with self._lock:
+            bases, contributions = self._attribute(context, origin)
+            generator = self._rng.bit_generator.state
+            estimates = self._estimate(context)
+            self._rng.bit_generator.state = generator  # the next decision draws as if nobody had asked
+            return Explanation(
+                self.arms,
+                tuple(map(str, range(self.features))),
+                tuple(f"{value:.4g}" for value in context.tolist()),
+                bases,
+                contributions,
+                estimates.values,
+                estimates.bonuses,
+                estimates.pseudocounts,
+                self.samples,
+            )
+
+    def make_room(self) -> None:
+        """Have the memory at hand that one more step can need, so that :meth:`issue` cannot fail for it."""
+        with self._lock:
+            self._make_room()
+
+    def issue(self, x: ArrayLike, arm: Arm) -> None:
+        """Count that ``arm`` is played in context ``x``; its reward comes later, or never."""
+        context = _checks.context(x, self.features)
+        with self._lock:
+            index = _checks.arm(arm, self._index)
+            self._make_room()
+            self._issue(context, index)
+            self._count_try(index)
+
+    def learn(self, x: ArrayLike, arm: Arm, reward: float, *, issued: bool = False) -> None:
         """Learn that ``arm``, played in context ``x``, brought ``reward``.
 
-        Only an interrupt (Ctrl-C) in the very middle of it can leave a step half learnt.
+        With ``issued`` the play itself was counted by :meth:`issue`, and is not counted again. Only an
+        interrupt (Ctrl-C) in the very middle of it can leave a step half learnt.
         """
         context = _checks.context(x, self.features)
         value = _checks.reward(reward, self.rewards)
         with self._lock:
             index = _checks.arm(arm, self._index)
-            self._take_in(context, index, value)
+            self._take_in(context, index, value, issued)
 
-    def learn_many(self, contexts: ArrayLike, arms: Sequence[Arm], rewards: Sequence[float]) -> None:
+    def learn_many(self, contexts: ArrayLike, arms: Iterable[Arm], rewards: Iterable[float]) -> None:
         """Learn many rewards in the given order, as :meth:`learn` would; all are checked before the first."""
         rows = _checks.contexts(contexts, self.features)
-        if not len(rows) == len(arms) == len(rewards):
-            raise InvalidInput(
-                f"every context needs its arm and its reward, got {len(rows)} contexts, {len(arms)} arms and "
-                f"{len(rewards)} rewards"
-            )
-        values = [_checks.reward(reward, self.rewards) for reward in rewards]
+        played = _checks.listed("arms", arms, len(rows))
+        brought = _checks.listed("rewards", rewards, len(rows))
+        values = [_checks.reward(reward, self.rewards) for reward in brought]
         with self._lock:
-            indices = [_checks.arm(arm, self._index) for arm in arms]
+            indices = [_checks.arm(arm, self._index) for arm in played]
             for x, index, value in zip(rows, indices, values, strict=True):
                 self._take_in(x, index, value)
 
-    def _take_in(self, x: Float32, arm: int, reward: float) -> None:
-        self._learn(x, arm, reward)
+    def _take_in(self, x: Float32, arm: int, reward: float, issued: bool = False) -> None:
+        self._make_room()
+        if issued:
+            self._learn(x, arm, reward)
+        else:
+            self._issue_and_learn(x, arm, reward)
+            self._count_try(arm)
         self._plays[arm] += 1
         self._steps += 1
+
+    def _count_try(self, arm: int) -> None:
+        self._tried[arm] += 1
+        self._turns += 1
 
     def add_arm(self, name: Arm, *, like: Arm | None = None) -> None:
         """Add an arm: a fresh one, or a copy of the arm ``like`` with all it has learnt, its plays included.
@@ -198,11 +269,11 @@ class Policy(ABC):
                 f"{type(self).__name__} cannot add or remove arms while it runs: make a new one with all arms"
             )
         order = np.array(sources, np.int64)
-        plays = rearranged(self._plays, order, 0)
+        plays, tried = rearranged(self._plays, order, 0), rearranged(self._tried, order, 0)
         self._rearrange(order)
         self.arms = arms
         self._index = {arm: index for index, arm in enumerate(arms)}
-        self._plays = plays
+        self._plays, self._tried = plays, tried
 
     # ---- saving, copying, pickling: one snapshot serves all three ------------------------------
 
@@ -213,14 +284,21 @@ class Policy(ABC):
                 policy=type(self).__name__,
                 arguments=self._arguments(),
                 generator=self._rng.bit_generator.state,
-                arrays={"plays": self._plays.copy(), "steps": np.array([self._steps]), **state},
+                arrays={
+                    "plays": self._plays.copy(),
+                    "steps": np.array([self._steps]),
+                    "tried": self._tried.copy(),
+                    "turns": np.array([self._turns]),
+                    **state,
+                },
             )
 
     def __setstate__(self, snapshot: _modelfile.Snapshot) -> None:
         type(self).__init__(self, **snapshot.arguments)
-        steps = np.zeros(1, np.int64)
-        fill({"plays": self._plays, "steps": steps}, snapshot.arrays)
-        self._steps = int(steps[0])
+        steps, turns = np.zeros((2, 1), np.int64)
+        counters = {"plays": self._plays, "steps": steps, "tried": self._tried, "turns": turns}
+        fill(counters, snapshot.arrays)
+        self._steps, self._turns = int(steps[0]), int(turns[0])
         self._restore(snapshot.arrays)
         self._rng.bit_generator.state = snapshot.generator
 

@@ -6,6 +6,7 @@ Values come from gated linear networks, exploration from counting how often the 
 import os
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from copy import copy
 from dataclasses import asdict, replace
 from typing import Any, NamedTuple, Unpack
 
@@ -23,8 +24,8 @@ from glcb.policies.registry import register
 from glcb.policies.settings import DEFAULT_BINARY, DEFAULT_BOUNDED, SettingChanges, Settings
 from glcb.values import Bernoulli, Expected, Tree, ValueModel
 
-_WORTH_THREADS = 64
-"""From this many contexts on, several threads are done sooner than one."""
+_WORTH_THREADS = 256
+"""For fewer contexts than this, starting threads is not worth it."""
 
 
 class RewardDistribution(NamedTuple):
@@ -74,13 +75,7 @@ class GLCB(Policy):
         hyperplanes = settings.hyperplanes_of_units
         units, signatures = len(hyperplanes), 1 << max(hyperplanes)
         networks = len(self.arms) * self._values.networks_per_arm
-        _checks.memory(
-            Gates.bytes_needed(self.features, hyperplanes)
-            + Bank.bytes_needed(self.features, networks, settings.layers, signatures)
-            + NewtonStep.bytes_needed(self.features, settings.ridges if settings.step == "newton" else ())
-            + Counts.bytes_needed(units, signatures, len(self.arms)),
-            "A bandit of this size",
-        )
+        self._check_memory(len(self.arms))
         self._gates = Gates(self.features, hyperplanes, settings.bias_scale, self._rng)
         self._bank = Bank(
             self.features,
@@ -102,32 +97,42 @@ class GLCB(Policy):
         context = _checks.context(x, self.features)
         with self._lock:
             probabilities = self._probabilities(context, self._gates.signature(context))
-        return RewardDistribution(self._values.outcomes.copy(), self._values.distributions(probabilities))
+            return RewardDistribution(self._values.outcomes.copy(), self._values.distributions(probabilities))
 
     def _estimate(self, x: Float32) -> Estimates:
         signature = self._gates.signature(x)
         expected = self._values.expected(self._probabilities(x, signature))
-        pseudocounts = self._counts.pseudocounts(signature, self.steps + 1)
+        pseudocounts = self._counts.pseudocounts(signature, self._turns + 1)
         return Estimates(expected.values, self._bonuses(expected, pseudocounts), pseudocounts)
+
+    def _attribute(self, x: Float32, baseline: Float32) -> tuple[Float64, Float64]:
+        found = self._bank.attribution(x, baseline, self._gates.signature(x))
+        here, there = found.probabilities.reshape(2, len(self.arms), -1)
+        slopes = self._values.slopes(here, there)
+        parts = found.contributions.reshape(*slopes.shape, self.features)
+        bases = self._values.expected(there.astype(np.float32)).values
+        return bases, np.einsum("an,anf->af", slopes, parts)
 
     def _bonuses(self, expected: Expected, pseudocounts: Float64) -> Float64:
         scale: float | Float64 = self.settings.bonus_scale
         if self.settings.bonus_unit == "deviation":
             scale = scale * expected.deviations
-        return bonus(pseudocounts, self.steps + 1, scale)
+        return bonus(pseudocounts, self._turns + 1, scale)
 
     def _estimate_many(self, contexts: Float32) -> Iterable[Estimates]:
         """Estimate on all cores: the kernels let go of the interpreter's lock."""
-        cores = os.cpu_count() or 1
-        parts = np.array_split(contexts, cores) if len(contexts) >= _WORTH_THREADS else [contexts]
+        cores = _cores()
+        if cores == 1 or len(contexts) < _WORTH_THREADS:
+            return self._estimate_part(contexts)
         with ThreadPoolExecutor(cores) as pool:
-            return [row for rows in pool.map(self._estimate_part, parts) for row in rows]
+            parts = pool.map(self._estimate_part, np.array_split(contexts, cores))
+            return [row for rows in parts for row in rows]
 
     def _estimate_part(self, contexts: Float32) -> list[Estimates]:
         signatures = self._gates.signatures(contexts)
         probabilities = self._bank.predict_many(contexts, signatures)
         expected = self._values.expected(probabilities.reshape(-1, self._values.networks_per_arm))
-        pseudocounts = self._counts.pseudocounts_many(signatures, self.steps + 1)
+        pseudocounts = self._counts.pseudocounts_many(signatures, self._turns + 1)
         bonuses = self._bonuses(expected, pseudocounts.ravel()).reshape(pseudocounts.shape)
         values = expected.values.reshape(pseudocounts.shape)
         return list(map(Estimates, values, bonuses, pseudocounts))
@@ -137,12 +142,23 @@ class GLCB(Policy):
         return self._bank.predict(x, signature).reshape(len(self.arms), -1)
 
     def _learn(self, x: Float32, arm: int, reward: float) -> None:
+        self._learn_under(self._gates.signature(x), x, arm, reward)
+
+    def _issue(self, x: Float32, arm: int) -> None:
+        self._counts.add(self._gates.signature(x), arm)
+
+    def _issue_and_learn(self, x: Float32, arm: int, reward: float) -> None:
         signature = self._gates.signature(x)
-        nodes, targets = self._values.targets(reward)
-        settings, plays = self.settings, int(self._plays[arm])
-        # Memory that cannot be had is missed here, before anything has changed.
+        self._learn_under(signature, x, arm, reward)
+        self._counts.add(signature, arm)
+
+    def _make_room(self) -> None:
         self._bank.make_room()
         self._counts.make_room()
+
+    def _learn_under(self, signature: np.ndarray, x: Float32, arm: int, reward: float) -> None:
+        nodes, targets = self._values.targets(reward)
+        settings, plays = self.settings, int(self._plays[arm])
         self._bank.learn(
             x,
             signature,
@@ -152,15 +168,30 @@ class GLCB(Policy):
             min(1.0, settings.switching_rate / (1 + settings.switching_rate_decay * plays)),
         )
         self._values.learn(arm, reward)
-        self._counts.add(signature, arm)
 
     def _rearrange(self, sources: Int64) -> None:
         per_arm = self._values.networks_per_arm
         networks = sources[:, None] * per_arm + np.arange(per_arm)
         networks[sources < 0] = -1
-        self._bank.rearrange(networks.ravel())
-        self._values.rearrange(sources)
-        self._counts.rearrange(sources)
+        self._check_memory(sources.size)
+        # Copies are rearranged: if memory runs out on the way, nothing has changed.
+        bank, values, counts = copy(self._bank), copy(self._values), copy(self._counts)
+        bank.rearrange(networks.ravel())
+        values.rearrange(sources)
+        counts.rearrange(sources)
+        self._bank, self._values, self._counts = bank, values, counts
+
+    def _check_memory(self, arms: int) -> None:
+        settings, hyperplanes = self.settings, self.settings.hyperplanes_of_units
+        signatures = 1 << max(hyperplanes)
+        networks = arms * self._values.networks_per_arm
+        _checks.memory(
+            Gates.bytes_needed(self.features, hyperplanes)
+            + Bank.bytes_needed(self.features, networks, settings.layers, signatures)
+            + NewtonStep.bytes_needed(self.features, settings.ridges if settings.step == "newton" else ())
+            + Counts.bytes_needed(len(hyperplanes), signatures, arms),
+            "A bandit of this size",
+        )
 
     def _arguments(self) -> dict[str, Any]:
         return {**super()._arguments(), **asdict(self.settings)}
@@ -176,6 +207,11 @@ class GLCB(Policy):
     def _restore(self, state: State) -> None:
         for part in (self._gates, self._bank, self._values, self._counts):
             part.restore(state)
+
+
+def _cores() -> int:
+    """Return how many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _step(features: int, settings: Settings) -> PlainStep | NewtonStep:

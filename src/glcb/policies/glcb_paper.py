@@ -23,6 +23,6 @@ class GLCBPaper(GLCB):
         seed: int = 0,
         **changes: Unpack[SettingChanges],
     ) -> None:
-        paper = PAPER_BINARY if rewards == "binary" else PAPER_BOUNDED
+        paper = PAPER_BINARY if isinstance(rewards, str) else PAPER_BOUNDED
         settings: Any = asdict(paper) | changes
         super().__init__(arms, features, rewards=rewards, seed=seed, **settings)

@@ -33,7 +33,12 @@ class LinFullPost(Policy):
     def _estimate(self, x: Float32) -> Estimates:
         means, widths = self._posterior.means_and_widths(_with_intercept(x))
         bonuses = self._posterior.draw(means, widths, self._rng) - means
-        return Estimates(means, favour_turn(bonuses, self.steps), 1 / widths)
+        return Estimates(means, favour_turn(bonuses, self._turns), 1 / widths)
+
+    def _attribute(self, x: Float32, baseline: Float32) -> tuple[Float64, Float64]:
+        origin = _with_intercept(baseline)
+        bases, _ = self._posterior.means_and_widths(origin)
+        return bases, (self._posterior.means * (_with_intercept(x) - origin))[:, :-1]
 
     def _learn(self, x: Float32, arm: int, reward: float) -> None:
         self._posterior.learn(_with_intercept(x), arm, reward)

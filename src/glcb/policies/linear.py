@@ -48,6 +48,11 @@ class LinearPolicy(Policy):
         widths = (self._inverses @ z) @ z
         return self._low + (self._high - self._low) * (self._weights @ z), widths
 
+    def _attribute(self, x: Float32, baseline: Float32) -> tuple[Float64, Float64]:
+        bases, _ = self._means_and_widths(baseline)
+        differences = (self._inputs(x) - self._inputs(baseline)) * (self._high - self._low)
+        return bases, (self._weights * differences)[:, :-1]
+
     def _learn(self, x: Float32, arm: int, reward: float) -> None:
         z = self._inputs(x)
         inverse = self._inverses[arm]

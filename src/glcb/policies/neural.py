@@ -63,7 +63,7 @@ class NeuralPolicy(Policy):
 
     def _estimate(self, x: Float32) -> Estimates:
         values, drawn = (predicted.astype(np.float64) for predicted in self._predict(x))
-        return Estimates(values, favour_turn(drawn - values, self.steps), self._plays.astype(np.float64))
+        return Estimates(values, favour_turn(drawn - values, self._turns), self._plays.astype(np.float64))
 
     def _learn(self, x: Float32, arm: int, reward: float) -> None:
         step = self.steps + 1

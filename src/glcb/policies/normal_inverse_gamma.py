@@ -56,6 +56,11 @@ class NormalInverseGamma:
         """Return each arm's expected reward μ'z, and z'P⁻¹z, which shrinks with experience."""
         return self._means @ z, (self._inverses @ z) @ z
 
+    @property
+    def means(self) -> Float64:
+        """μ of each arm."""
+        return self._means
+
     def noise(self) -> tuple[Float64, Float64]:
         """Return a and b, the shape and rate of each arm's noise variance."""
         explained = np.einsum("ai,ai->a", self._means, self._moments)  # μ'Pμ, as Pμ = Z'y

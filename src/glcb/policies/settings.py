@@ -93,17 +93,17 @@ class Settings:
     step: StepKind = "plain"
     """How the first layer learns: along its inputs, or along inputs preconditioned by their second moment."""
     learning_rate: float
-    """Step size of an arm that was never played [η0]."""
+    """Step size of an arm that was never played [η0]; with newton steps, of the first layer."""
     rate_factors: tuple[float, ...] = (1.0,)
     """Units take these in turn as factors of their step size; the mixture finds out which are right."""
     learning_rate_decay: float
     """The step size of an arm played n times is learning_rate / (1 + learning_rate_decay · n)."""
     ridges: tuple[float, ...] = (1.0,)
-    """What the second moment of the inputs starts from, per input; units take these in turn [λ / (d + 1)]."""
+    """What newton steps take the second moment of inputs for at first; units do in turn [λ / (d + 1)]."""
     damping: float = 0.0
-    """No preconditioned step moves a logit by more than 1 / damping times the error."""
+    """No newton step moves a logit by more than the error / damping; 0 sets no bound."""
     start: Start = "inputs"
-    """What a network answers where it has not learnt: the mean of its inputs, or what is usual for it."""
+    """What a network starts from: the mean of its inputs, or an offset that follows what is usual for it."""
     switching_rate: float
     """Switching rate of an arm that was never played [α0]; values above 1 count as 1."""
     switching_rate_decay: float
@@ -174,7 +174,7 @@ def _factor(name: str, value: object) -> float:
 
 
 def _ridge(name: str, value: object) -> float:
-    return _checks.number(name, value, 1e-6, 1e9)
+    return _checks.number(name, value, 1e-3, 1e9)
 
 
 def _shown(value: object) -> str:
@@ -221,7 +221,7 @@ DEFAULT_BINARY = Settings(
     input_clip=0.03,
     bias=2.0,
 )
-"""Our own, for rewards of 0 and 1; how it came about is told in docs/method.md."""
+"""Our own, for rewards of 0 and 1; docs/method.md says what each does."""
 
 DEFAULT_BOUNDED = replace(DEFAULT_BINARY, start="frequency", leaf_values="mean")
 """The same for bounded rewards, with what only a tree of networks needs."""

@@ -14,6 +14,6 @@ class UCB1(MeanPolicy):
     """Mean reward plus √(2 ln t / n), scaled to the range of the rewards."""
 
     def _estimate(self, x: Float32) -> Estimates:
-        plays = self._plays.astype(float)
+        tried = self._tried.astype(float)
         scale = math.sqrt(2) * (self._high - self._low)
-        return Estimates(self._means.copy(), bonus(plays, self.steps + 1, scale), plays)
+        return Estimates(self._means.copy(), bonus(tried, self._turns + 1, scale), tried)

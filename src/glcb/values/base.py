@@ -27,6 +27,12 @@ class ValueModel(Protocol):
     def expected(self, probabilities: Float32) -> Expected:
         """Return what to expect of each arm; ``probabilities`` has a row per arm, context after context."""
 
+    def slopes(self, here: Float64, there: Float64) -> Float64:
+        """Return how much an arm's value moves with each of its probabilities on the way from there to here.
+
+        Slopes times differences of probabilities add up to the difference of values. One row per arm.
+        """
+
     def distributions(self, probabilities: Float32) -> Float64:
         """Return the probability of each outcome, one row per arm."""
 

@@ -21,6 +21,10 @@ class Bernoulli:
         one = probabilities[:, 0].astype(np.float64)
         return Expected(one, np.sqrt(one * (1 - one)))
 
+    def slopes(self, here: Float64, there: Float64) -> Float64:
+        """Return 1 for each arm: its value is the probability itself."""
+        return np.ones_like(here)
+
     def distributions(self, probabilities: Float32) -> Float64:
         """Return the probability of 0 and of 1, one row per arm."""
         one = probabilities[:, 0].astype(np.float64)

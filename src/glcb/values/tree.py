@@ -66,6 +66,29 @@ class Tree:
         _moments(probabilities, self.outcomes, *expected)
         return expected
 
+    def slopes(self, here: Float64, there: Float64) -> Float64:
+        """Return how much an arm's value moves with the probability of each node, from there to here.
+
+        The value below a node is low + p·gap, and Δ(p·gap) = mean p · Δgap + mean gap · Δp. Splitting every
+        product like this, at the means of both ends, is exact and prefers neither factor: a split in
+        sequence would give what both brought about together to whichever comes last.
+        """
+        ends = np.stack([here, there])
+        inner = self.networks_per_arm
+        values = np.empty((*ends.shape[:2], 2 * inner + 1))
+        values[..., inner:] = self.outcomes
+        for node in range(inner - 1, -1, -1):
+            low, high = values[..., 2 * node + 1], values[..., 2 * node + 2]
+            values[..., node] = low + ends[..., node] * (high - low)
+        up = ends.mean(axis=0)
+        reach = np.ones(values.shape[1:])
+        for node in range(inner):
+            reach[:, 2 * node + 1] = reach[:, node] * (1 - up[:, node])
+            reach[:, 2 * node + 2] = reach[:, node] * up[:, node]
+        gaps = (values[..., 2::2] - values[..., 1::2]).mean(axis=0)
+        slopes: Float64 = reach[:, :inner] * gaps
+        return slopes
+
     def distributions(self, probabilities: Float32) -> Float64:
         """Return the probability of each bin, one row per arm: the product along its path."""
         reach = np.ones((probabilities.shape[0], 1))

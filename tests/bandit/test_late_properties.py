@@ -1,0 +1,166 @@
+"""Orders, delays, duplicates, losses, saves and loads: what is learnt is what a plain ledger says."""
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, multiple, rule
+
+from glcb import Bandit, DuplicateReward, ExpiredDecision, Policy, UnknownDecision
+from tests.bandit.anybody import everything
+from tests.bandit.test_late import Watch
+
+ARMS = ("a", "b", "c")
+PATIENCE, MOST_WAITING = 10.0, 4
+SMALL: dict[str, dict[str, Any]] = {"glcb": {"layers": [4, 2], "hyperplanes": 2}}
+COMBINED: dict[str, Any] = {
+    "first": lambda values: values[0],
+    "last": lambda values: values[-1],
+    "max": max,
+    "sum": lambda values: min(max(sum(values), -1.0), 3.0),
+}
+contexts = st.fixed_dictionaries({"age": st.integers(0, 100), "country": st.sampled_from(["FR", "DE"])})
+
+
+class Entry:
+    """A decision as the ledger sees it."""
+
+    def __init__(self, x: np.ndarray, arm: Any, since: float) -> None:
+        self.x, self.arm, self.since = x, arm, since
+        self.values: list[float] = []
+        self.keys: set[str] = set()
+
+
+class Late(RuleBasedStateMachine):
+    """A bandit beside a ledger, and a policy that is fed what the ledger says, as soon as it says so."""
+
+    decisions = Bundle("decisions")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.watch = Watch()
+        self.waiting: dict[str, Entry] = {}
+        self.gone: dict[str, Entry] = {}
+        self.issued = self.rewarded = self.expired = 0
+        self.twin: Policy | None = None
+
+    @initialize(
+        policy=st.sampled_from(["glcb", "linucb", "ucb1", "linfullpost"]),
+        combine=st.sampled_from(list(COMBINED)),
+        default=st.none() | st.just(-0.5),
+    )
+    def begin(self, policy: str, combine: Any, default: float | None) -> None:
+        self.combine, self.default = combine, default
+        self.bandit = Bandit(
+            ARMS,
+            policy=policy,
+            rewards=(-1.0, 3.0),
+            reserve=2,
+            most_waiting=MOST_WAITING,
+            patience=PATIENCE,
+            default_reward=default,
+            combine=combine,
+            clock=self.watch,
+            settings=SMALL.get(policy),
+        )
+
+    @rule(target=decisions, context=contexts)
+    def decide(self, context: dict[str, Any]) -> Any:
+        self.time_passes()
+        if len(self.waiting) == MOST_WAITING:
+            self.finish(next(iter(self.waiting)), in_time=True)
+        decision = self.bandit.decide(context)
+        x = self.bandit._waiting.find(decision.id).x.copy()
+        if self.twin is None:
+            self.twin = self.bandit._parameters.make_policy(ARMS, x.size)
+        self.twin.issue(x, decision.arm)
+        self.waiting[decision.id] = Entry(x, decision.arm, self.watch.now)
+        self.issued += 1
+        return decision.id
+
+    @rule(name=decisions, value=st.floats(-1, 3, width=32), key=st.none() | st.sampled_from("kl"))
+    def reward(self, name: str, value: float, key: str | None) -> None:
+        entry = self.waiting.get(name)
+        known = key is not None and key in (entry or self.gone[name]).keys
+        over = entry is None or self.watch.now - entry.since > PATIENCE
+        before = everything(self.bandit)
+        try:
+            self.bandit.reward(name, value, key=key)
+        except (ExpiredDecision, DuplicateReward):
+            assert over
+            assert not known
+            assert everything(self.bandit) == before
+            return
+        except UnknownDecision:  # so many others are over that nobody remembers this one
+            assert len(self.gone) > MOST_WAITING
+            assert name in self.gone
+            assert everything(self.bandit) == before
+            return
+        if known:
+            assert everything(self.bandit) == before
+            return
+        assert entry is not None
+        assert not over
+        self.time_passes()
+        entry.values.append(value)
+        if key is not None:
+            entry.keys.add(key)
+        if self.combine == "first":
+            self.finish(name)
+
+    @rule(seconds=st.sampled_from([0.5, 3.0, 5.0, 20.0]))
+    def wait(self, seconds: float) -> None:
+        self.watch.now += seconds
+
+    @rule()
+    def settle(self) -> None:
+        self.bandit.settle()
+        self.time_passes()
+
+    @rule(target=decisions)
+    def save_and_load(self) -> Any:
+        with tempfile.TemporaryDirectory() as folder:
+            self.bandit.save(Path(folder) / "bandit")
+            loaded = Bandit.load(Path(folder) / "bandit", clock=self.watch)
+        assert everything(loaded) == everything(self.bandit)
+        self.bandit = loaded
+        return multiple()
+
+    def time_passes(self) -> None:
+        for name, entry in list(self.waiting.items()):
+            if self.watch.now - entry.since > PATIENCE:
+                self.finish(name)
+
+    def finish(self, name: str, in_time: bool = False) -> None:
+        """Close an entry; the default counts only if its time is over."""
+        entry = self.gone[name] = self.waiting.pop(name)
+        assert self.twin is not None
+        if entry.values:
+            self.twin.learn(entry.x, entry.arm, COMBINED[self.combine](entry.values), issued=True)
+            self.rewarded += 1
+            return
+        self.expired += 1
+        if self.default is not None and not in_time:
+            self.twin.learn(entry.x, entry.arm, self.default, issued=True)
+
+    @invariant()
+    def books_balance(self) -> None:
+        if not hasattr(self, "bandit"):
+            return
+        counts = {"issued": self.issued, "rewarded": self.rewarded, "expired": self.expired}
+        assert self.bandit.counts == {**counts, "waiting": len(self.waiting)}
+
+    @invariant()
+    def the_policy_knows_what_the_ledger_says(self) -> None:
+        if self.twin is None:
+            return
+        own, told = self.bandit.__getstate__().arrays, self.twin.__getstate__().arrays
+        for name, array in told.items():
+            assert np.array_equal(own[f"policy.{name}"], array), name
+
+
+TestLate = Late.TestCase
+TestLate.settings = settings(max_examples=25, stateful_step_count=30, deadline=None)
