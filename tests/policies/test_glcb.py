@@ -109,8 +109,9 @@ def test_arms_are_added_within_the_same_limits_and_all_or_nothing(monkeypatch: p
 def test_each_kernel_is_compiled_once_whatever_comes() -> None:
     from glcb import _checks
     from glcb.explore import choice, counts
-    from glcb.gln import kernels, steps
-    from glcb.values import tree
+    from glcb.explore.bonus import _bonus
+    from glcb.gln import gates, kernels, steps
+    from glcb.values import bernoulli, tree
 
     for rewards in ("binary", (0, 1)):
         bandit = GLCB(3, 4, rewards=rewards, learning_rate=1, bias=1, bonus_scale=0)
@@ -124,14 +125,16 @@ def test_each_kernel_is_compiled_once_whatever_comes() -> None:
                 decision = bandit.decide(x, eligible=eligible)
             bandit.learn(x, decision.arm, True)
     entries: tuple[Any, ...] = (
+        _bonus,
         _checks._take_unit,
+        bernoulli._moments,
         choice._keep_best,
         counts._add,
         counts._pseudocounts,
+        gates._signature_of,
         kernels.base_inputs,
         kernels.learn,
         kernels.predict,
-        kernels.signature_of,
         steps._damp,
         steps._take_in,
         tree._moments,

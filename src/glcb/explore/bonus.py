@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 
+from glcb._compile import kernel
 from glcb._types import Float64
 
 
@@ -13,7 +14,14 @@ def bonus(pseudocounts: Float64, step: int, scale: float | Float64) -> Float64:
     >>> bonus(np.array([0.0, 1.0, 4.0]), step=10, scale=0.5).round(3)
     array([  inf, 0.759, 0.379])
     """
-    squares: Float64 = np.full(pseudocounts.shape, np.inf)
-    np.divide(scale * scale * math.log(step), pseudocounts, out=squares, where=pseudocounts > 0)
-    bonuses: Float64 = np.sqrt(squares)
+    scales = scale if isinstance(scale, np.ndarray) else np.full(pseudocounts.size, scale)
+    bonuses = np.empty(pseudocounts.size)
+    _bonus(pseudocounts, math.log(step), scales, bonuses)
     return bonuses
+
+
+@kernel
+def _bonus(pseudocounts: Float64, log_step: float, scales: Float64, bonuses: Float64) -> None:
+    for arm in range(bonuses.size):
+        untried = pseudocounts[arm] == 0
+        bonuses[arm] = np.inf if untried else scales[arm] * math.sqrt(log_step / pseudocounts[arm])

@@ -9,6 +9,23 @@ from glcb._directory import checked_visits, empty_directory, visits
 from glcb._state import State, rearranged, sane
 from glcb._types import Float64, Int64
 
+LOG2_E, LN_2 = 1 / math.log(2), math.log(2)
+SERIES = tuple(1 / math.factorial(k) for k in range(11, -1, -1))
+"""Coefficients of e^r, highest power first; with r up to ln 2 / 2, more would make no difference."""
+
+
+@kernel
+def _exp(x: float) -> float:
+    """Return e^x for −700 < x ≤ 0. There is no branch and no call in it, so loops over it vectorise."""
+    power = np.rint(x * LOG2_E)
+    r = x - power * LN_2
+    series = SERIES[0]
+    for k in range(1, len(SERIES)):
+        series = SERIES[k] + r * series
+    # 2 to a whole power is a number with nothing but that power in it.
+    factor: float = np.int64((np.int64(np.int32(power)) + 1023) << 52).view(np.float64)
+    return series * factor
+
 
 @kernel
 def _pseudocounts(signature: Int64, row_at: Int64, counts: Int64, heat: float, result: Float64) -> None:
@@ -21,17 +38,18 @@ def _pseudocounts(signature: Int64, row_at: Int64, counts: Int64, heat: float, r
         if row >= 0:
             for arm in range(arms):
                 largest[arm] = max(largest[arm], counts[row, arm])
+    slopes = -heat / np.maximum(largest, 1)
     weighted = np.zeros(arms)
     total = np.zeros(arms)
     for unit in range(units):
         row = row_at[unit, signature[unit]]
+        if row < 0:
+            total += 1.0
+            continue
         for arm in range(arms):
-            if row >= 0 and counts[row, arm] > 0:
-                weight = math.exp(-heat * counts[row, arm] / largest[arm])
-                weighted[arm] += weight * counts[row, arm]
-                total[arm] += weight
-            else:
-                total[arm] += 1.0
+            weight = _exp(slopes[arm] * counts[row, arm])
+            weighted[arm] += weight * counts[row, arm]
+            total[arm] += weight
     for arm in range(arms):
         result[arm] = weighted[arm] / total[arm]
 

@@ -10,7 +10,8 @@ from glcb._state import State, fill, rearranged, sane
 from glcb._types import Float32, Int64
 from glcb.gln import kernels
 from glcb.gln.attribution import Attribution, attribution
-from glcb.gln.kernels import FAN_IN, ROW, SIZE, padded
+from glcb.gln.kernels import FAN_IN, ROW, SIZE, Memory, padded
+from glcb.gln.memo import Memo
 from glcb.gln.steps import PlainStep, Step
 
 Output = Literal["switching", "last"]
@@ -47,12 +48,14 @@ class Bank:
     ) -> None:
         self.networks = networks
         self.output = output
-        self._clip = clip
+        self._bound = math.log((1 - clip) / clip)
         self._input_clip = input_clip
         self._bias = bias
         self._box = weight_box
         self._step = step or PlainStep(layers)
         self._layout = _layout(features, layers, self._step.adapts)
+        # What one step can need in the pool, for each network: a new row in every unit.
+        self._visit = int((self._layout[:, ROW] * self._layout[:, SIZE]).sum())
         self._from_zero = start == "frequency"
         units = sum(layers)
         self._cell_at = empty_directory(units, signatures)
@@ -61,6 +64,7 @@ class Bank:
         self._mixture = np.tile(self._first_mixture(), (networks, 1))
         self._tally = np.zeros((networks, 2), np.int64)
         self._offsets = np.zeros(networks, np.float32)
+        self._inputs = Memo(self._find_inputs)
 
     @staticmethod
     def bytes_needed(features: int, networks: int, layers: tuple[int, ...], signatures: int) -> int:
@@ -87,13 +91,13 @@ class Bank:
     def predict(self, x: Float32, signature: Int64) -> Float32:
         """Return the probability that each network gives to its target being 1."""
         probabilities = np.empty(self.networks, np.float32)
-        kernels.predict(x, signature, *self._knowledge(), probabilities)
+        kernels.predict(self._inputs(x), signature, self._memory(), probabilities)
         return probabilities
 
     def predict_many(self, contexts: Float32, signatures: Int64) -> Float32:
         """Return the probabilities for many contexts, one row each."""
         probabilities = np.empty((len(contexts), self.networks), np.float32)
-        kernels.predict_many(contexts, signatures, *self._knowledge(), probabilities)
+        kernels.predict_many(contexts, signatures, self._memory(), probabilities)
         return probabilities
 
     def attribution(self, x: Float32, baseline: Float32, signature: Int64) -> Attribution:
@@ -104,22 +108,24 @@ class Bank:
             np.stack([self._inputs(x), self._inputs(baseline)])[:, : x.size + 1],
             self._offsets,
             self._mixture,
-            math.log((1 - self._clip) / self._clip),
+            self._bound,
         )
 
-    def _inputs(self, x: Float32) -> Float32:
-        return kernels.base_inputs(x, self._layout, self._input_clip, self._bias)
+    def _find_inputs(self, x: Float32) -> Float32:
+        return kernels.base_inputs(x, self._memory())
 
-    def _knowledge(self) -> tuple[Int64, Float32, Int64, Float32, bool, Float32, float, float, float]:
-        """Return what the kernels that predict need beside the context."""
-        return (
+    def _memory(self) -> Memory:
+        """Return what the kernels need to know."""
+        return Memory(
             self._layout,
-            self._weights,
             self._cell_at,
+            self._weights,
             self._mixture,
-            self._from_zero,
+            self._tally,
             self._offsets,
-            self._clip,
+            self._from_zero,
+            self._bound,
+            self._box,
             self._input_clip,
             self._bias,
         )
@@ -136,27 +142,15 @@ class Bank:
         """Teach each of ``networks`` its 0/1 target, all others stay as they are."""
         self.make_room()
         inputs = self._inputs(x)
-        move = self._step.take(inputs, learning_rate)
         self._used = kernels.learn(
             inputs,
             signature,
             networks,
             targets,
-            move.directions,
-            move.direction_of,
-            move.rates,
+            self._step.take(inputs, learning_rate),
             switching_rate if self.output == "switching" else -1.0,
-            self._layout,
-            self._weights,
+            self._memory(),
             self._used,
-            self._cell_at,
-            self._mixture,
-            self._from_zero,
-            self._tally,
-            self._offsets,
-            self._clip,
-            self._bias,
-            self._box,
         )
 
     def rearrange(self, sources: Int64) -> None:
@@ -170,9 +164,7 @@ class Bank:
         starts = self._cell_at.ravel()[order]
         sizes = self._layout[layer_of, ROW] * sources.size
         weights = np.empty(int(sizes.sum()), np.float32)
-        kernels.rearranged(
-            self._weights, starts, layer_of, self._layout, self.networks, sources, self._from_zero, weights
-        )
+        kernels.rearranged(self._memory(), starts, layer_of, sources, weights)
         self._cell_at = self._cell_at.copy()
         self._cell_at.ravel()[order] = np.cumsum(sizes) - sizes
         self._weights, self._used = weights, weights.size
@@ -206,9 +198,8 @@ class Bank:
 
     def make_room(self) -> None:
         """Let the pool hold one more cell per unit, the most that one step can open."""
-        room = self._weights.size - self._used
-        visit = int((self._layout[:, ROW] * self._layout[:, SIZE]).sum()) * self.networks
-        if room >= visit:
+        visit = self._visit * self.networks
+        if self._weights.size - self._used >= visit:
             return
         everything = visit * self._cell_at.shape[1]
         if self._weights.size == everything:
@@ -253,7 +244,7 @@ class Bank:
         fill({"tally": self._tally}, state)
         if (self._tally[:, kernels.ONES] > self._tally[:, kernels.TARGETS]).any():
             raise ValueError("a network has more targets of 1 than targets")
-        kernels.offsets_of(self._tally, self._clip, self._offsets)
+        kernels.write_offsets(self._memory())
         self._step.restore(state)
 
     def _check_pool(self, pool: Float32) -> None:

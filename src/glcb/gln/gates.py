@@ -4,9 +4,41 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from glcb._compile import kernel
 from glcb._state import State, fill
 from glcb._types import Float32, Int64
-from glcb.gln.kernels import padded, signature_of, signatures_of
+from glcb.gln.kernels import padded
+from glcb.gln.memo import Memo
+
+
+@kernel
+def _signature_of(
+    x: Float32, normals: Float32, thresholds: Float32, hyperplanes: Int64, signature: Int64
+) -> None:
+    """Write the signature of every unit: bit k is set where w_k·x > threshold_k."""
+    width = normals.shape[1]
+    point = np.zeros(width, np.float32)
+    point[: x.size] = x
+    plane = 0
+    for unit in range(hyperplanes.size):
+        bits = 0
+        for k in range(hyperplanes[unit]):
+            total = np.float32(0)
+            for i in range(width):
+                total += normals[plane, i] * point[i]
+            if total > thresholds[plane]:
+                bits |= 1 << k
+            plane += 1
+        signature[unit] = bits
+
+
+@kernel
+def _signatures_of(
+    contexts: Float32, normals: Float32, thresholds: Float32, hyperplanes: Int64, signatures: Int64
+) -> None:
+    """Write the signatures of many contexts, one row each."""
+    for row in range(len(contexts)):
+        _signature_of(contexts[row], normals, thresholds, hyperplanes, signatures[row])
 
 
 class Gates:
@@ -29,6 +61,7 @@ class Gates:
         self._normals: Float32 = np.zeros((total, padded(features)), np.float32)
         self._normals[:, :features] = normals
         self._thresholds: Float32 = (normals.sum(axis=-1) / 2 + offsets).astype(np.float32)
+        self._signature = Memo(self._find_signature)
 
     @staticmethod
     def bytes_needed(features: int, hyperplanes: Sequence[int]) -> int:
@@ -57,14 +90,17 @@ class Gates:
 
     def signature(self, x: Float32) -> Int64:
         """Return the signature of every unit for the context ``x``."""
+        return self._signature(x)
+
+    def _find_signature(self, x: Float32) -> Int64:
         signature = np.empty(self.units, np.int64)
-        signature_of(x, self._normals, self._thresholds, self.hyperplanes, signature)
+        _signature_of(x, self._normals, self._thresholds, self.hyperplanes, signature)
         return signature
 
     def signatures(self, contexts: Float32) -> Int64:
         """Return the signatures of many contexts, one row each."""
         signatures = np.empty((len(contexts), self.units), np.int64)
-        signatures_of(contexts, self._normals, self._thresholds, self.hyperplanes, signatures)
+        _signatures_of(contexts, self._normals, self._thresholds, self.hyperplanes, signatures)
         return signatures
 
     def state(self) -> State:
@@ -74,3 +110,4 @@ class Gates:
     def restore(self, state: State) -> None:
         """Take over gates that :meth:`state` returned; raise ValueError if they cannot be ours."""
         fill(self.state(), state)
+        self._signature.clear()

@@ -1,10 +1,21 @@
 """Rewards of 0 or 1: one network per arm, whose probability is the value."""
 
+import math
+
 import numpy as np
 
+from glcb._compile import kernel
 from glcb._state import State
 from glcb._types import Float32, Float64, Int64
 from glcb.values.base import Expected
+
+
+@kernel
+def _moments(probabilities: Float32, values: Float64, deviations: Float64) -> None:
+    for row in range(values.size):
+        p = np.float64(probabilities[row, 0])
+        values[row] = p
+        deviations[row] = math.sqrt(p * (1 - p))
 
 
 class Bernoulli:
@@ -18,8 +29,9 @@ class Bernoulli:
 
     def expected(self, probabilities: Float32) -> Expected:
         """Return the probability of 1 and the deviation that follows from it."""
-        one = probabilities[:, 0].astype(np.float64)
-        return Expected(one, np.sqrt(one * (1 - one)))
+        expected = Expected(np.empty(len(probabilities)), np.empty(len(probabilities)))
+        _moments(probabilities, *expected)
+        return expected
 
     def slopes(self, here: Float64, there: Float64) -> Float64:
         """Return 1 for each arm: its value is the probability itself."""
