@@ -39,7 +39,7 @@ class Network:
         self.weights: dict[tuple[int, int], Array] = {}  # (unit, signature)
         self.squares: dict[tuple[int, int], Array] = {}
         self.mixture = np.full(len(self.units), 1 / len(self.units))
-        self.ones = self.zeros = 0  # targets so far
+        self.ones = self.targets = 0  # how many there were, as far as they still count
 
     def active(self, unit: int, signature: Signature) -> Array:
         layer, _ = self.units[unit]
@@ -51,7 +51,7 @@ class Network:
     def offset(self) -> float:
         if self.settings.start == "inputs":
             return 0.0
-        usual = (1 + self.ones) / (2 + self.ones + self.zeros)
+        usual = (1 + self.ones) / (2 + self.targets)
         return logit(min(max(usual, self.settings.clip), 1 - self.settings.clip)) / 2
 
     def forward(self, x: Array, signature: Signature) -> tuple[list[Array], Array]:
@@ -82,16 +82,22 @@ class Network:
             direction, rate = moves[unit]
             if layer > 0 and self.settings.step == "newton":
                 gradient = (p[unit] - r) * inputs[layer]
-                squares = self.squares.setdefault((unit, int(signature[unit])), np.full(w.size, 0.01))
+                squares = self.squares.setdefault((unit, int(signature[unit])), np.zeros(w.size))
                 squares += gradient**2
-                w -= 0.03 * gradient / np.sqrt(squares)
+                w -= 0.03 * gradient / np.sqrt(0.01 + squares)
             else:
                 w -= rate * (p[unit] - r) * (direction if layer == 0 else inputs[layer])
             np.clip(w, -self.settings.weight_box, self.settings.weight_box, out=w)
         v = self.mixture * (p if r == 1 else 1 - p)
         self.mixture = (1 - alpha) * v / v.sum() + alpha / v.size
         self.ones += r
-        self.zeros += 1 - r
+        self.targets += 1
+
+    def forget(self) -> None:
+        for squares in self.squares.values():
+            squares /= 2
+        self.ones //= 2
+        self.targets //= 2
 
 
 class ReferenceGLCB:
@@ -106,11 +112,14 @@ class ReferenceGLCB:
         nodes = [""] if bounds is None else self.paths(settings.tree_depth)
         self.networks = [{node: Network(features, settings) for node in nodes} for _ in range(arms)]
         self.counts: dict[tuple[int, int, int], int] = {}  # (unit, signature, arm)
+        self.turns = 0  # plays so far, and in the next line those of each arm
         self.plays = [0] * arms
-        self.seen: list[Array] = []  # the inputs of every step
-        self.fallen: list[list[list[float]]] = [
-            [[] for _ in range(2**settings.tree_depth)] for _ in range(arms)
-        ]
+        self.moment: Array = np.zeros((features + 1, features + 1))  # of the inputs of all steps
+        self.inputs = 0  # how many there were
+        self.leaves = [self.midpoints() for _ in range(arms)]
+        self.fallen = [[0] * 2**settings.tree_depth for _ in range(arms)]  # how many rewards into each leaf
+        # All of these numbers are halved whenever something is forgotten, which depends on all plays ever.
+        self.all_turns = 0
 
     @staticmethod
     def paths(depth: int) -> list[str]:
@@ -133,14 +142,12 @@ class ReferenceGLCB:
         return result
 
     def outcomes(self, arm: int) -> Array:
-        if self.bounds is None:
-            return np.array([0.0, 1.0])
-        low, high = self.bounds
+        return np.array([0.0, 1.0]) if self.bounds is None else np.array(self.leaves[arm])
+
+    def midpoints(self) -> list[float]:
+        low, high = self.bounds or (0.0, 1.0)
         bins = 2**self.settings.tree_depth
-        midpoints = [low + (k + 0.5) * (high - low) / bins for k in range(bins)]
-        if self.settings.leaf_values == "midpoint":
-            return np.array(midpoints)
-        return np.array([np.mean([midpoints[k], *self.fallen[arm][k]]) for k in range(bins)])
+        return [low + (k + 0.5) * (high - low) / bins for k in range(bins)]
 
     def values(self, x: Array, signature: Signature) -> Array:
         return np.array([self.distribution(x, signature, a) @ self.outcomes(a) for a in range(self.arms)])
@@ -150,7 +157,7 @@ class ReferenceGLCB:
         return math.sqrt(p @ (outcomes - p @ outcomes) ** 2)
 
     def pseudocount(self, signature: Signature, arm: int) -> float:
-        t = sum(self.plays) + 1
+        t = self.turns + 1
         n = np.array([self.counts.get((u, int(s), arm), 0) for u, s in enumerate(signature)])
         if n.max() == 0:
             return 0.0
@@ -158,7 +165,7 @@ class ReferenceGLCB:
         return float((weights * n).sum() / weights.sum())
 
     def bonus(self, x: Array, signature: Signature, arm: int) -> float:
-        t = sum(self.plays) + 1
+        t = self.turns + 1
         count = self.pseudocount(signature, arm)
         if count == 0:
             return math.inf
@@ -178,15 +185,16 @@ class ReferenceGLCB:
             turn = u // len(s.kinds_of_gates)
             factor = s.rate_factors[turn % len(s.rate_factors)]
             ridge = s.ridges[turn // len(s.rate_factors) % len(s.ridges)]
-            moment = ridge * z.size * np.eye(z.size) + sum(np.outer(one, one) for one in self.seen)
-            q: Array = len(self.seen) * np.linalg.solve(moment, z).astype(np.float64)
+            moment = ridge * z.size * np.eye(z.size) + self.moment
+            q: Array = self.inputs * np.linalg.solve(moment, z).astype(np.float64)
             moves.append((q, eta * factor / (1 + s.damping * eta * factor * float(z @ q))))
         return moves
 
     def learn(self, x: Array, signature: Signature, arm: int, reward: float) -> None:
         s, n = self.settings, self.plays[arm]
         alpha = min(1.0, s.switching_rate / (1 + s.switching_rate_decay * n))
-        self.seen.append(base_inputs(x, s))
+        self.moment += np.outer(base_inputs(x, s), base_inputs(x, s))
+        self.inputs += 1
         moves = self.moves(x, arm)
         if self.bounds is None:
             self.networks[arm][""].learn(x, signature, int(reward), moves, alpha)
@@ -197,8 +205,25 @@ class ReferenceGLCB:
             turns = format(leaf, "b").zfill(s.tree_depth)
             for level, turn in enumerate(turns):
                 self.networks[arm][turns[:level]].learn(x, signature, int(turn), moves, alpha)
-            self.fallen[arm][leaf].append(reward)
+            if s.leaf_values == "mean":
+                self.fallen[arm][leaf] += 1
+                self.leaves[arm][leaf] += (reward - self.leaves[arm][leaf]) / (1 + self.fallen[arm][leaf])
         for unit, own in enumerate(signature):
             key = (unit, int(own), arm)
             self.counts[key] = self.counts.get(key, 0) + 1
         self.plays[arm] += 1
+        self.turns += 1
+        self.all_turns += 1
+        if s.memory is not None and self.all_turns % s.memory == 0:
+            self.forget()
+
+    def forget(self) -> None:
+        for networks in self.networks:
+            for network in networks.values():
+                network.forget()
+        self.counts = {key: count // 2 for key, count in self.counts.items()}
+        self.turns //= 2
+        self.plays = [plays // 2 for plays in self.plays]
+        self.moment /= 2
+        self.inputs //= 2
+        self.fallen = [[count // 2 for count in counts] for counts in self.fallen]

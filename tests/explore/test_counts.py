@@ -47,6 +47,18 @@ def test_pseudocount_lies_between_the_counts(units: int, arms: int, plays: int, 
     assert np.all(same <= result + 1e-9)
 
 
+def test_what_was_counted_counts_half_rounded_down() -> None:
+    counts = Counts(units=2, signatures=2, arms=2)
+    for _ in range(5):
+        counts.add(np.array([0, 1]), 0)
+    counts.add(np.array([0, 0]), 1)
+    counts.forget()
+    assert counts.of(0, 0).tolist() == [2, 0]
+    assert counts.of(1, 1).tolist() == [2, 0]
+    assert counts.turns == 3
+    assert counts.pseudocounts(np.array([0, 1]), counts.turns + 1) == pytest.approx([2, 0])
+
+
 def test_ties_are_broken_evenly_among_the_allowed() -> None:
     rng = np.random.default_rng(0)
     scores = np.array([math.inf, 1.0, math.inf, math.inf])

@@ -65,6 +65,43 @@ def test_the_running_inverse_is_the_inverse(steps: int) -> None:
         np.testing.assert_allclose(move.directions[kind, :7], q, rtol=1e-4, atol=1e-5)
 
 
+def test_what_was_taken_in_counts_half() -> None:
+    rng = np.random.default_rng(2)
+    step, seen = newton(6), [inputs(rng, 6) for _ in range(300)]
+    for z in seen:
+        step.take(z, 1.0)
+    step.forget()
+    half = sum(np.outer(z[:7], z[:7].astype(float)) for z in seen) / 2
+    for inverse, ridge in zip(step.inverses, (0.1, 10.0), strict=True):
+        np.testing.assert_allclose(inverse, np.linalg.inv(ridge * 7 * np.eye(7) + half), rtol=1e-8)
+    z = inputs(rng, 6)
+    q = 151 * np.linalg.solve(0.1 * 7 * np.eye(7) + half + np.outer(z[:7], z[:7].astype(float)), z[:7])
+    np.testing.assert_allclose(step.take(z, 1.0).directions[0, :7], q, rtol=1e-4, atol=1e-5)
+
+
+def test_gradients_above_the_first_layer_and_targets_count_half() -> None:
+    layers = (2, 1)
+    bank = Bank(1, 2, layers, 1, step=NewtonStep(1, layers, (0.1,), (1.0,), 0.05, 1), start="frequency")
+    x, signature = np.array([0.3], np.float32), np.zeros(3, np.int64)
+    for target in (1, 1, 0, 1, 1):
+        bank.learn(x, signature, np.zeros(1, np.int64), np.array([target], np.float32), 1.0, 0.1)
+    before = {name: array.copy() for name, array in bank.state().items()}
+    weights = [bank.weights(unit, 0) for unit in range(3)]
+    bank.forget()
+    after = bank.state()
+    assert before["tally"].tolist() == [[4, 5], [0, 0]]
+    assert after["tally"].tolist() == [[2, 2], [0, 0]]
+    np.testing.assert_array_equal(after["mixture"], before["mixture"])
+    for unit, own in enumerate(weights):
+        np.testing.assert_array_equal(bank.weights(unit, 0), own)
+    changed = np.flatnonzero(after["weights"] != before["weights"])
+    np.testing.assert_array_equal(after["weights"][changed], before["weights"][changed] / 2)
+    assert changed.size == 3, "the squares of the three weights of the upper unit, of one network"
+    twin = Bank(1, 2, layers, 1, step=NewtonStep(1, layers, (0.1,), (1.0,), 0.05, 1), start="frequency")
+    twin.restore(after)
+    np.testing.assert_array_equal(twin.predict(x, signature), bank.predict(x, signature))
+
+
 def test_constant_inputs_do_no_harm() -> None:
     step, z = newton(3), inputs(np.random.default_rng(0), 3)
     for _ in range(50_000):

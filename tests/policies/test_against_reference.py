@@ -38,6 +38,7 @@ def histories(draw: st.DrawFn) -> tuple[GLCB, ReferenceGLCB, int, int]:
         bias=draw(st.sampled_from([1.0, 2.0])),
         weight_box=draw(st.sampled_from([1.0, 200.0])),
         output=draw(st.sampled_from(["switching", "last"])),
+        memory=draw(st.sampled_from([None, 2, 5, 17])),
     )
     reference = ReferenceGLCB(arms, features, bandit.settings, bounds)
     return bandit, reference, draw(st.integers(0, 10**6)), draw(st.integers(1, 40))

@@ -94,6 +94,17 @@ def test_a_bin_that_follows_its_rewards_stands_for_their_mean() -> None:
     assert tree.outcomes[0] == pytest.approx(np.arange(-32.5, 5, 5))
 
 
+def test_a_bin_moves_as_if_half_its_rewards_were_forgotten() -> None:
+    tree = Tree(low=0.0, high=1.0, depth=1, arms=1, leaf_values="mean")
+    for reward in (0.6, 0.7, 0.8, 0.65, 0.7):
+        tree.learn(0, reward)
+    value = tree.outcomes[0, 1]
+    tree.forget()
+    assert tree.outcomes[0, 1] == value, "nothing is known that would speak for another one"
+    tree.learn(0, 1.0)
+    assert tree.outcomes[0, 1] == pytest.approx((3 * value + 1.0) / 4)  # two rewards, and the midpoint
+
+
 def test_a_bin_of_the_paper_stays_what_it_is() -> None:
     tree = Tree(low=0.0, high=1.0, depth=1, arms=1)
     tree.learn(0, 1.0)

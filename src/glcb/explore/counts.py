@@ -6,7 +6,7 @@ import numpy as np
 
 from glcb._compile import kernel
 from glcb._directory import checked_visits, empty_directory, visits
-from glcb._state import State, rearranged, sane
+from glcb._state import State, fill, rearranged, sane
 from glcb._types import Float64, Int64
 
 LOG2_E, LN_2 = 1 / math.log(2), math.log(2)
@@ -91,6 +91,8 @@ class Counts:
         self._row_at = empty_directory(units, signatures)
         self._counts = np.empty((0, arms), np.int64)
         self._used = 0
+        self.turns = 0
+        """Plays counted so far, as far as they still count."""
 
     @staticmethod
     def bytes_needed(units: int, signatures: int, arms: int) -> int:
@@ -117,6 +119,12 @@ class Counts:
         """Count one play of ``arm`` under ``signature``."""
         self.make_room()
         self._used = _add(signature, arm, self._row_at, self._counts, self._used)
+        self.turns += 1
+
+    def forget(self) -> None:
+        """Let everything count half, rounded down."""
+        self._counts[: self._used] >>= 1
+        self.turns >>= 1
 
     def make_room(self) -> None:
         """Have a row for every unit at hand, the most that one play can need."""
@@ -138,7 +146,11 @@ class Counts:
 
     def state(self) -> State:
         """Return all counts: the signatures in the order of their first visit, and a row for each."""
-        return {"rows": visits(self._row_at), "counts": self._counts[: self._used]}
+        return {
+            "rows": visits(self._row_at),
+            "counts": self._counts[: self._used],
+            "turns_counted": np.array([self.turns]),
+        }
 
     def restore(self, state: State) -> None:
         """Take over what :meth:`state` returned; raise ValueError if it cannot be ours."""
@@ -147,6 +159,9 @@ class Counts:
             raise ValueError(
                 f"counts are {counts.dtype} {counts.shape}, expected int64 {(order.size, self.arms)}"
             )
+        turns = np.zeros(1, np.int64)
+        fill({"turns_counted": turns}, state)
+        self.turns = int(turns[0])
         self._row_at.fill(-1)
         self._row_at.ravel()[order] = np.arange(order.size)
         self._counts = sane("counts", counts).copy()

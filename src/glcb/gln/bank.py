@@ -153,6 +153,18 @@ class Bank:
             self._used,
         )
 
+    def forget(self) -> None:
+        """Let what sets the size of steps count half: inputs, gradients and targets so far. Weights stay."""
+        for size, _, stride, row, unit, _, _ in self._layout.tolist():
+            if row > stride:
+                starts = self._cell_at[unit : unit + size]
+                for start in starts[starts >= 0]:
+                    cell = self._weights[start : start + row * self.networks].reshape(-1, row)
+                    cell[:, stride:] /= 2
+        self._tally >>= 1
+        kernels.write_offsets(self._memory())
+        self._step.forget()
+
     def rearrange(self, sources: Int64) -> None:
         """Become a bank whose network j is what network ``sources[j]`` was, or a new one for −1.
 

@@ -11,6 +11,7 @@ from typing import Literal, NamedTuple, Protocol
 import numpy as np
 
 from glcb._compile import kernel
+from glcb._forgetting import halve_moment
 from glcb._state import State, fill
 from glcb._types import Float32, Float64, Int64
 
@@ -38,6 +39,9 @@ class Step(Protocol):
     def take(self, inputs: Float32, learning_rate: float) -> Move:
         """Take in the inputs of one step; ``learning_rate`` scales the rates of all units."""
 
+    def forget(self) -> None:
+        """Let what has been taken in count half."""
+
     def state(self) -> State:
         """Return what has been taken in."""
 
@@ -58,6 +62,9 @@ class PlainStep:
     def take(self, inputs: Float32, learning_rate: float) -> Move:
         """Go along the inputs."""
         return Move(inputs[None], self._only, (learning_rate * self._factors).astype(np.float32))
+
+    def forget(self) -> None:
+        """Have nothing to forget."""
 
     def state(self) -> State:
         """Return nothing: a plain step remembers nothing."""
@@ -144,9 +151,10 @@ class NewtonStep:
         turn = np.arange(self._first_layer) // stretch
         self._factors = np.array(factors)[turn % len(factors)]
         self._direction_of = (turn // len(factors)) % len(ridges)
+        self._ridges = [ridge * size for ridge in ridges]
         self._inverses = np.zeros((len(ridges), size, size))
-        for inverse, ridge in zip(self._inverses, ridges, strict=True):
-            np.fill_diagonal(inverse, 1 / (ridge * size))
+        for inverse, ridge in zip(self._inverses, self._ridges, strict=True):
+            np.fill_diagonal(inverse, 1 / ridge)
         self._steps = np.zeros(1, np.int64)
 
     @staticmethod
@@ -176,6 +184,12 @@ class NewtonStep:
         )
         rates[self._first_layer :] = self.upper_rate
         return Move(directions, self._direction_of, rates)
+
+    def forget(self) -> None:
+        """Let all inputs so far count half, in the second moment and in t; λ stays."""
+        for inverse, ridge in zip(self._inverses, self._ridges, strict=True):
+            halve_moment(inverse, ridge)
+        self._steps >>= 1
 
     def state(self) -> State:
         """Return the inverses and how many inputs they have taken in."""

@@ -3,7 +3,8 @@
 The base does, once, what all policies share: it checks what comes in, breaks ties, keeps the random
 generator, counts plays, saves and loads, and holds the lock that makes all of it safe from many threads.
 A policy writes only its own part: ``_estimate`` and ``_learn``, and ``_state`` and ``_restore`` for what
-it has learnt. If its arms may come and go, ``_rearrange`` too.
+it has learnt. If its arms may come and go, ``_rearrange`` too;
+if it can forget, ``_forget``.
 
 Where rewards come late or never, a play is two events: ``issue`` when the arm is played, ``learn`` with
 ``issued=True`` when its reward is there. What an arm was tried is counted at the first, or an arm whose
@@ -53,6 +54,9 @@ class Policy(ABC):
     """Whether learning from one arm leaves the values of the others as they were."""
     arms_can_change: ClassVar[bool] = False
     """Whether arms can be added and removed while it runs."""
+    can_forget: ClassVar[bool] = False
+    """Whether it takes ``memory=``, after how many plays all evidence counts half."""
+    memory: int | None = None
     samples: ClassVar[bool] = False
     """Whether its estimates hold a random draw; then what is said of a decision is said given that draw."""
 
@@ -127,6 +131,10 @@ class Policy(ABC):
 
         Either this works, or it raises an error and changes nothing.
         """
+        raise NotImplementedError
+
+    def _forget(self) -> None:
+        """Let all evidence so far count half; ``plays`` and ``steps`` still count everything."""
         raise NotImplementedError
 
     # ---- what everybody uses --------------------------------------------------------------------
@@ -243,6 +251,8 @@ class Policy(ABC):
     def _count_try(self, arm: int) -> None:
         self._tried[arm] += 1
         self._turns += 1
+        if self.memory is not None and self._turns % self.memory == 0:
+            self._forget()
 
     def add_arm(self, name: Arm, *, like: Arm | None = None) -> None:
         """Add an arm: a fresh one, or a copy of the arm ``like`` with all it has learnt, its plays included.

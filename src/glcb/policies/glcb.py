@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 
 from glcb import _checks
 from glcb._errors import InvalidSettings
-from glcb._state import State
+from glcb._state import State, fill, rearranged
 from glcb._types import Arm, Float32, Float64, Int64, Rewards
 from glcb.explore import Counts, bonus
 from glcb.gln import Bank, Gates, NewtonStep, PlainStep
@@ -54,6 +54,7 @@ class GLCB(Policy):
     """
 
     arms_can_change = True
+    can_forget = True
 
     def __init__(
         self,
@@ -67,6 +68,7 @@ class GLCB(Policy):
         super().__init__(arms, features, rewards=rewards, seed=seed)
         self.settings = _settings(self.rewards, changes)
         settings = self.settings
+        self.memory = settings.memory
         self._values: ValueModel = (
             Bernoulli(len(self.arms))
             if self.rewards == "binary"
@@ -91,6 +93,7 @@ class GLCB(Policy):
             weight_box=settings.weight_box,
         )
         self._counts = Counts(units, signatures, len(self.arms))
+        self._evidence = np.zeros(len(self.arms), np.int64)
 
     def distribution(self, x: ArrayLike) -> RewardDistribution:
         """Return the predicted distribution of the reward of every arm in context ``x``."""
@@ -102,7 +105,7 @@ class GLCB(Policy):
     def _estimate(self, x: Float32) -> Estimates:
         signature = self._gates.signature(x)
         expected = self._values.expected(self._probabilities(x, signature))
-        pseudocounts = self._counts.pseudocounts(signature, self._turns + 1)
+        pseudocounts = self._counts.pseudocounts(signature, self._counts.turns + 1)
         return Estimates(expected.values, self._bonuses(expected, pseudocounts), pseudocounts)
 
     def _attribute(self, x: Float32, baseline: Float32) -> tuple[Float64, Float64]:
@@ -117,7 +120,7 @@ class GLCB(Policy):
         scale: float | Float64 = self.settings.bonus_scale
         if self.settings.bonus_unit == "deviation":
             scale = scale * expected.deviations
-        return bonus(pseudocounts, self._turns + 1, scale)
+        return bonus(pseudocounts, self._counts.turns + 1, scale)
 
     def _estimate_many(self, contexts: Float32) -> Iterable[Estimates]:
         """Estimate on all cores: the kernels let go of the interpreter's lock."""
@@ -132,7 +135,7 @@ class GLCB(Policy):
         signatures = self._gates.signatures(contexts)
         probabilities = self._bank.predict_many(contexts, signatures)
         expected = self._values.expected(probabilities.reshape(-1, self._values.networks_per_arm))
-        pseudocounts = self._counts.pseudocounts_many(signatures, self._turns + 1)
+        pseudocounts = self._counts.pseudocounts_many(signatures, self._counts.turns + 1)
         bonuses = self._bonuses(expected, pseudocounts.ravel()).reshape(pseudocounts.shape)
         values = expected.values.reshape(pseudocounts.shape)
         return list(map(Estimates, values, bonuses, pseudocounts))
@@ -158,7 +161,7 @@ class GLCB(Policy):
 
     def _learn_under(self, signature: np.ndarray, x: Float32, arm: int, reward: float) -> None:
         nodes, targets = self._values.targets(reward)
-        settings, plays = self.settings, int(self._plays[arm])
+        settings, plays = self.settings, int(self._evidence[arm])
         self._bank.learn(
             x,
             signature,
@@ -168,6 +171,12 @@ class GLCB(Policy):
             min(1.0, settings.switching_rate / (1 + settings.switching_rate_decay * plays)),
         )
         self._values.learn(arm, reward)
+        self._evidence[arm] += 1
+
+    def _forget(self) -> None:
+        for part in (self._bank, self._values, self._counts):
+            part.forget()
+        self._evidence >>= 1
 
     def _rearrange(self, sources: Int64) -> None:
         per_arm = self._values.networks_per_arm
@@ -176,10 +185,11 @@ class GLCB(Policy):
         self._check_memory(sources.size)
         # Copies are rearranged: if memory runs out on the way, nothing has changed.
         bank, values, counts = copy(self._bank), copy(self._values), copy(self._counts)
+        evidence = rearranged(self._evidence, sources, 0)
         bank.rearrange(networks.ravel())
         values.rearrange(sources)
         counts.rearrange(sources)
-        self._bank, self._values, self._counts = bank, values, counts
+        self._bank, self._values, self._counts, self._evidence = bank, values, counts, evidence
 
     def _check_memory(self, arms: int) -> None:
         settings, hyperplanes = self.settings, self.settings.hyperplanes_of_units
@@ -202,11 +212,13 @@ class GLCB(Policy):
             **self._bank.state(),
             **self._values.state(),
             **self._counts.state(),
+            "evidence": self._evidence,
         }
 
     def _restore(self, state: State) -> None:
         for part in (self._gates, self._bank, self._values, self._counts):
             part.restore(state)
+        fill({"evidence": self._evidence}, state)
 
 
 def _cores() -> int:

@@ -6,6 +6,7 @@ from typing import Any, Unpack
 import numpy as np
 
 from glcb import _checks
+from glcb._forgetting import checked_memory, halve_moment
 from glcb._state import State, rearranged
 from glcb._types import Arm, Float32, Float64, Int64
 from glcb.policies.base import Common, Policy
@@ -15,15 +16,18 @@ class Linear(Common, total=False):
     """The optional arguments that every linear policy takes."""
 
     ridge: float
+    memory: int | None
 
 
 class LinearPolicy(Policy):
     """Ridge regression of the reward, scaled to [0, 1], on [x, 1] for each arm.
 
-    The inverses are float64: a running inverse in float32 drifts away without a sign.
+    With ``memory``, all rewards so far count half after every so many plays. The inverses are float64: a
+    running inverse in float32 drifts away without a sign.
     """
 
     arms_can_change = True
+    can_forget = True
 
     def __init__(
         self,
@@ -31,10 +35,12 @@ class LinearPolicy(Policy):
         features: int,
         *,
         ridge: float = 1.0,
+        memory: int | None = None,
         **common: Unpack[Common],
     ) -> None:
         super().__init__(arms, features, **common)
         self.ridge = _checks.number("ridge", ridge, 1e-6)
+        self.memory = checked_memory(memory)
         self._low, self._high = (0.0, 1.0) if self.rewards == "binary" else self.rewards
         count, width = len(self.arms), self.features + 1
         _checks.memory(8 * count * width * width, "One matrix per arm")
@@ -61,6 +67,12 @@ class LinearPolicy(Policy):
         self._moments[arm] += (reward - self._low) / (self._high - self._low) * z
         self._weights[arm] = inverse @ self._moments[arm]
 
+    def _forget(self) -> None:
+        self._moments /= 2
+        for inverse, moment, weights in zip(self._inverses, self._moments, self._weights, strict=True):
+            halve_moment(inverse, self.ridge)
+            weights[:] = inverse @ moment
+
     def _rearrange(self, sources: Int64) -> None:
         untried = np.eye(self.features + 1) / self.ridge
         inverses = rearranged(self._inverses, sources, untried)
@@ -72,7 +84,7 @@ class LinearPolicy(Policy):
         return np.append(x.astype(np.float64), 1.0)
 
     def _arguments(self) -> dict[str, Any]:
-        return {**super()._arguments(), "ridge": self.ridge}
+        return {**super()._arguments(), "ridge": self.ridge, "memory": self.memory}
 
     def _state(self) -> State:
         return {"inverses": self._inverses, "moments": self._moments, "weights": self._weights}

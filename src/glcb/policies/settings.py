@@ -5,6 +5,7 @@ from typing import Literal, TypedDict, get_args
 
 from glcb import _checks
 from glcb._errors import InvalidSettings
+from glcb._forgetting import checked_memory
 from glcb.gln import Output, Start, StepKind
 from glcb.values import LeafValues
 
@@ -53,6 +54,7 @@ class SettingChanges(TypedDict, total=False):
     input_clip: float
     bias: float
     weight_box: float
+    memory: int | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,6 +83,7 @@ class Settings:
     input_clip            0.01
     bias                  1
     weight_box            200
+    memory                None
     """
 
     layers: tuple[int, ...] = (100, 10, 1)
@@ -126,6 +129,8 @@ class Settings:
     """The constant input of every unit, as a logit [logit β]."""
     weight_box: float = 200.0
     """Weights are kept within ± this [b]."""
+    memory: int | None = None
+    """After every so many plays, all evidence counts half, for a world that changes; None is never."""
 
     def __post_init__(self) -> None:
         # Stored as plain int and float, whatever came: the kernels are compiled for these alone.
@@ -139,6 +144,7 @@ class Settings:
             "input_clip": _checks.number("input_clip", self.input_clip, 1e-6, 0.49),
             "bias": _checks.number("bias", self.bias, -100, 100),
             "weight_box": _checks.number("weight_box", self.weight_box, 1, 1e6),
+            "memory": checked_memory(self.memory),
         }
         for name in _RATES:
             checked[name] = _checks.number(name, getattr(self, name), 0, 1e6)

@@ -18,7 +18,7 @@ class Smooth:
     """
 
     name = "smooth"
-    arms = (0, 1, 2)
+    arms: tuple[int, ...] = (0, 1, 2)
     features = 2
     rewards: Rewards = "binary"
 
@@ -33,9 +33,13 @@ class Smooth:
         waves: Float64 = 0.5 + 0.4 * np.sin(2 * np.pi * along)
         return waves
 
+    def course(self, contexts: Float64 | Float32) -> Float64:
+        """Return Q(x, a) at every step of a run that meets these contexts, one row per step."""
+        return self.expected(contexts)
+
     def stream(self, seed: int, steps: int = STEPS) -> Stream:
         """Return the stream of ``seed``."""
         context_rng, reward_rng = begin(seed, steps, 2)
         contexts = context_rng.random((steps, self.features), np.float32)
-        pays = reward_rng.random((steps, len(self.arms))) < self.expected(contexts)
+        pays = reward_rng.random((steps, len(self.arms))) < self.course(contexts)
         return Stream(contexts, pays.astype(np.float64))

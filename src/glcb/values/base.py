@@ -42,6 +42,9 @@ class ValueModel(Protocol):
     def learn(self, arm: int, reward: float) -> None:
         """Take in that ``arm`` brought ``reward``."""
 
+    def forget(self) -> None:
+        """Let what has been taken in count half."""
+
     def rearrange(self, sources: Int64) -> None:
         """Let arm j be what arm ``sources[j]`` was, or a new one for −1."""
 

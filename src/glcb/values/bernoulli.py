@@ -49,6 +49,9 @@ class Bernoulli:
     def learn(self, arm: int, reward: float) -> None:
         """Remember nothing: the networks know it all."""
 
+    def forget(self) -> None:
+        """Have nothing to forget."""
+
     def rearrange(self, sources: Int64) -> None:
         """Have as many arms as ``sources``."""
         self.outcomes = np.tile([0.0, 1.0], (sources.size, 1))

@@ -119,6 +119,10 @@ class Tree:
             self._counts[arm, leaf] += 1
             self.outcomes[arm, leaf] += (reward - self.outcomes[arm, leaf]) / (self._counts[arm, leaf] + 1)
 
+    def forget(self) -> None:
+        """Leave the value of every bin where it is, but let it move as if half the rewards had made it."""
+        self._counts >>= 1
+
     def rearrange(self, sources: Int64) -> None:
         """Let arm j be what arm ``sources[j]`` was, or a new one for −1."""
         self._counts = rearranged(self._counts, sources, 0)

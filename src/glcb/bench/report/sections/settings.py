@@ -36,13 +36,16 @@ def _listed(settings: dict[str, Any]) -> str:
 
 
 def _defaults(policy: type) -> dict[str, Any]:
-    """Return the settings that a policy and those that it builds on take, beyond what all policies take."""
+    """Return the settings that a policy and those that it builds on take, beyond what all policies take.
+
+    What is None is switched off, and needs no mention.
+    """
     return {
         parameter.name: parameter.default
         for maker in policy.__mro__
         if "__init__" in vars(maker)
         for parameter in inspect.signature(vars(maker)["__init__"]).parameters.values()
-        if parameter.default is not parameter.empty and parameter.name not in _COMMON
+        if parameter.default not in (parameter.empty, None) and parameter.name not in _COMMON
     }
 
 

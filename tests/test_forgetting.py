@@ -1,0 +1,36 @@
+"""The inverse of a moment that is halved."""
+
+import numpy as np
+import pytest
+
+from glcb import InvalidSettings
+from glcb._forgetting import checked_memory, halve_moment
+
+
+@pytest.mark.parametrize("size", [1, 3, 40])
+@pytest.mark.parametrize("ridge", [0.01, 10.0])
+def test_the_moment_is_halved_and_the_ridge_is_not(size: int, ridge: float) -> None:
+    inputs = np.random.default_rng(size).normal(size=(500, size))
+    moment = inputs.T @ inputs
+    inverse = np.linalg.inv(ridge * np.eye(size) + moment)
+    inverse = (inverse + inverse.T) / 2
+    halve_moment(inverse, ridge)
+    np.testing.assert_allclose(
+        inverse, np.linalg.inv(ridge * np.eye(size) + moment / 2), rtol=1e-9, atol=1e-14
+    )
+    np.testing.assert_array_equal(inverse, inverse.T)
+
+
+def test_a_direction_that_never_occurs_keeps_its_ridge_for_ever() -> None:
+    inverse = np.diag([1 / (2.0 + 1e6), 1 / 2.0])
+    for _ in range(5000):
+        halve_moment(inverse, 2.0)
+    np.testing.assert_allclose(inverse, np.eye(2) / 2, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("memory", [0, 1, -5, 2.5, True, "long", float("inf")])
+def test_a_memory_is_a_whole_number_of_plays(memory: object) -> None:
+    with pytest.raises(InvalidSettings, match="memory must be a whole number from 2"):
+        checked_memory(memory)
+    assert checked_memory(None) is None
+    assert checked_memory(np.int64(7)) == 7
