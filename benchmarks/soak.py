@@ -2,6 +2,7 @@
 
 Visitors with odd contexts, rewards late, twice, wrong or never, arms that come and go, saves and loads in
 between. A ledger beside it knows what must be true: nothing is lost, nothing is poisoned, memory is flat.
+Then as many operations from several threads at once.
 """
 
 import argparse
@@ -16,21 +17,10 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.crowd import Crowd
+from benchmarks.visitors import visitor
 from glcb import Bandit, BanditDecision, GlcbError
 
-ODD_VALUES: tuple[Any, ...] = (
-    None,
-    math.nan,
-    math.inf,
-    -math.inf,
-    10**400,
-    1e299,
-    "text",
-    True,
-    [1],
-    {"a": 1},
-    -0.0,
-)
 ODD_CONTEXTS: tuple[Any, ...] = (None, 5, "text", [1, 2], {1.5: 1}, {"age": 1, 7: 1, "7": 1})
 ODD_REWARDS: tuple[Any, ...] = (None, math.nan, 2, -1, "1", [1], 10**400)
 MOST_WAITING = 1000
@@ -84,28 +74,11 @@ class Soak:
         self.check()
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / early - 1
 
-    def visitor(self) -> dict[str, Any]:
-        """Draw a context; one in ten has something odd."""
-        rng = self._rng
-        context: dict[str, Any] = {
-            "age": int(rng.integers(18, 90)),
-            "spent": float(rng.lognormal(3, 1)),
-            "country": f"c{int(rng.zipf(1.6))}",
-            "member": bool(rng.integers(2)),
-        }
-        if rng.random() < 0.1:
-            context[("age", "spent", "country", "member", f"key {rng.integers(10**6)}")[rng.integers(5)]] = (
-                ODD_VALUES[rng.integers(len(ODD_VALUES))]
-            )
-        if rng.random() < 0.05:
-            del context["spent"]
-        return context
-
     def decide(self) -> None:
         """Decide, some of the time among some of the arms only."""
         arms = self.bandit.arms
         eligible = arms[: 1 + int(self._rng.integers(len(arms)))] if self._rng.random() < 0.2 else None
-        decision = self.bandit.decide(self.visitor(), eligible=eligible)
+        decision = self.bandit.decide(visitor(self._rng), eligible=eligible)
         assert decision.arm in (eligible or arms)
         assert 0 < decision.propensity <= 1
         assert math.isclose(decision.chances.sum(), 1)
@@ -133,7 +106,7 @@ class Soak:
             context = ODD_CONTEXTS[self._rng.integers(len(ODD_CONTEXTS))]
             self._refused(lambda: self.bandit.decide(context))
         else:
-            self._refused(lambda: self.bandit.decide(self.visitor(), eligible=["nobody"]))
+            self._refused(lambda: self.bandit.decide(visitor(self._rng), eligible=["nobody"]))
 
     def reward_nonsense(self) -> None:
         """Nothing may come of a second reward, an unknown id or a reward that cannot be."""
@@ -198,6 +171,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--operations", type=int, default=1_000_000)
     parser.add_argument("--policy", default="glcb")
+    parser.add_argument("--threads", type=int, default=4)
     parser.add_argument("--seed", type=int, default=0)
     chosen = parser.parse_args()
     soak, start = Soak(chosen.policy, chosen.seed), time.perf_counter()
@@ -210,6 +184,15 @@ def main() -> None:
         f"peak of memory {growth:+.1%} after the first fifth"
     )
     assert growth <= LARGEST_GROWTH, "memory grows"
+    start = time.perf_counter()
+    told = Crowd(chosen.policy, chosen.threads, chosen.seed).run(chosen.operations)
+    print(
+        f"{chosen.operations:,} operations from {chosen.threads} threads in "
+        f"{time.perf_counter() - start:,.0f} s: {told['issued']:,} decisions, {told['rewarded']:,} rewards, "
+        f"{told['twice']:,} that came twice, {told['repeated']:,} with a known key, {told['expired']:,} of "
+        f"expired and {told['forgotten']:,} of forgotten decisions, {told['nonsense']:,} impossible ones; "
+        "the counts of all add up, no NaN"
+    )
 
 
 if __name__ == "__main__":

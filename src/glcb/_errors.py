@@ -11,6 +11,7 @@ GlcbError
 │   └── InvalidSettings    a constructor argument or option that makes no sense
 ├── NotSupported           something that this policy cannot do
 ├── ModelFileError         a saved model that is truncated, altered, foreign or too new
+├── LogError               a log that cannot be read or written
 ├── DataError              a data set that is missing, damaged, or cannot be made into a task
 ├── ResultsError           a folder of results that is damaged, or in use by another process
 └── MissingExtra (also an ImportError)    an optional part that is not installed
@@ -19,6 +20,7 @@ All of them are raised before any state changes.
 """
 
 INSTALL_BASELINES = "pip install 'glcb[baselines]', or '.[baselines]' in a clone"
+INSTALL_LOGS = "pip install 'glcb[logs]', or '.[logs]' in a clone"
 INSTALL_REPORT = "pip install 'glcb[report]', or '.[report]' in a clone"
 
 
@@ -64,6 +66,10 @@ class NotSupported(GlcbError):
 
 class ModelFileError(GlcbError):
     """A saved model that is truncated, altered, foreign or too new."""
+
+
+class LogError(GlcbError):
+    """A log that cannot be read or written."""
 
 
 class DataError(GlcbError):

@@ -55,14 +55,11 @@ class Snapshot:
 def write(path: str | os.PathLike[str], snapshot: Snapshot) -> None:
     """Write ``snapshot`` to ``path``, all or nothing."""
     target = Path(path)
-    digest = hashlib.sha256()
     part = target.parent / f".{target.name}.{os.getpid()}-{secrets.token_hex(4)}.part"
     try:
         with part.open("xb") as file:
-            for piece in _pieces(snapshot):
-                digest.update(piece)
+            for piece in pieces(snapshot):
                 file.write(piece)
-            file.write(digest.digest())
             file.flush()
             os.fsync(file.fileno())
         part.replace(target)
@@ -80,6 +77,11 @@ def read(path: str | os.PathLike[str]) -> Snapshot:
         content = Path(path).read_bytes()
     except (OSError, ValueError) as error:
         raise ModelFileError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from error
+    return parsed(content, path)
+
+
+def parsed(content: bytes, path: object) -> Snapshot:
+    """Return the snapshot that ``content`` holds, which came from ``path``."""
     if content[: len(MAGIC)] != MAGIC:
         raise ModelFileError(f"{path} is not a glcb model: save one with policy.save(path)")
     if len(content) < _HEAD.size + _DIGEST_SIZE:
@@ -118,7 +120,16 @@ def environment() -> dict[str, str]:
     }
 
 
-def _pieces(snapshot: Snapshot) -> Iterator[bytes | memoryview]:
+def pieces(snapshot: Snapshot) -> Iterator[bytes | memoryview]:
+    """Return what the file of a snapshot consists of, one piece after the other."""
+    digest = hashlib.sha256()
+    for piece in _contents(snapshot):
+        digest.update(piece)
+        yield piece
+    yield digest.digest()
+
+
+def _contents(snapshot: Snapshot) -> Iterator[bytes | memoryview]:
     arrays = {name: _little_endian(array) for name, array in snapshot.arrays.items()}
     header = json.dumps(
         {

@@ -1,4 +1,7 @@
-"""Orders, delays, duplicates, losses, saves and loads: what is learnt is what a plain ledger says."""
+"""Orders, delays, duplicates, losses, saves and loads: what is learnt is what a plain ledger says.
+
+And whoever reads the log knows as much.
+"""
 
 import tempfile
 from pathlib import Path
@@ -46,6 +49,16 @@ class Late(RuleBasedStateMachine):
         self.gone: dict[str, Entry] = {}
         self.issued = self.rewarded = self.expired = 0
         self.twin: Policy | None = None
+        self.folder = tempfile.TemporaryDirectory()
+        self.log = Path(self.folder.name) / "log.jsonl"
+
+    def teardown(self) -> None:
+        if self.twin is not None:
+            self.bandit.log_to(None)
+            reader = Bandit(**{**self.bandit.get_params(), "clock": self.watch})
+            assert not reader.learn_from(self.log).refused
+            self.knows_as_much(reader)
+        self.folder.cleanup()
 
     @initialize(
         policy=st.sampled_from(["glcb", "linucb", "ucb1", "linfullpost"]),
@@ -66,6 +79,7 @@ class Late(RuleBasedStateMachine):
             clock=self.watch,
             settings=SMALL.get(policy),
         )
+        self.bandit.log_to(self.log)
 
     @rule(target=decisions, context=contexts)
     def decide(self, context: dict[str, Any]) -> Any:
@@ -126,7 +140,9 @@ class Late(RuleBasedStateMachine):
             self.bandit.save(Path(folder) / "bandit")
             loaded = Bandit.load(Path(folder) / "bandit", clock=self.watch)
         assert everything(loaded) == everything(self.bandit)
+        self.bandit.log_to(None)
         self.bandit = loaded
+        self.bandit.log_to(self.log)
         return multiple()
 
     def time_passes(self) -> None:
@@ -155,9 +171,12 @@ class Late(RuleBasedStateMachine):
 
     @invariant()
     def the_policy_knows_what_the_ledger_says(self) -> None:
-        if self.twin is None:
-            return
-        own, told = self.bandit.__getstate__().arrays, self.twin.__getstate__().arrays
+        if self.twin is not None:
+            self.knows_as_much(self.bandit)
+
+    def knows_as_much(self, bandit: Bandit) -> None:
+        assert self.twin is not None
+        own, told = bandit.__getstate__().arrays, self.twin.__getstate__().arrays
         for name, array in told.items():
             assert np.array_equal(own[f"policy.{name}"], array), name
 

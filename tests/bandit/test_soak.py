@@ -2,6 +2,7 @@
 
 import pytest
 
+from benchmarks.crowd import Crowd
 from benchmarks.soak import Soak
 
 
@@ -12,3 +13,16 @@ def test_a_disorderly_life_loses_nothing(policy: str, operations: int) -> None:
     assert soak.ledger.issued > 0.45 * operations
     assert soak.ledger.rewarded > 0.4 * operations
     assert soak.ledger.refused > 0.03 * operations
+
+
+@pytest.mark.parametrize(("policy", "operations"), [("linucb", 12_000), ("glcb", 4000)])
+def test_many_threads_lose_nothing(policy: str, operations: int) -> None:
+    crowd = Crowd(policy, threads=4, seed=0)
+    told = crowd.run(operations)
+    assert sum(told.values()) == operations
+    assert told["issued"] > 0.45 * operations
+    assert told["rewarded"] > 0.2 * operations
+    for refusal in ("twice", "repeated", "nonsense"):
+        assert told[refusal] > 0, refusal
+    if policy == "linucb":  # enough decisions for some to make way
+        assert told["expired"] > 0

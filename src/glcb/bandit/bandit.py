@@ -1,37 +1,29 @@
 """The bandit that an application meets: contexts as they come, named arms, exact propensities."""
 
-import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from os import PathLike
 from typing import Any, Self
 
 import numpy as np
 
-from glcb import _checks, _modelfile
-from glcb._errors import InvalidSettings, ModelFileError
-from glcb._modelfile import Snapshot
+from glcb import _checks
+from glcb._errors import InvalidSettings
 from glcb._types import Arm, Rewards
 from glcb.bandit import display
 from glcb.bandit.decision import BanditDecision
-from glcb.bandit.encoder import Encoder
-from glcb.bandit.late import Clock, Combine, key_number, read_clock
+from glcb.bandit.late import Clock, Combine
 from glcb.bandit.parameters import Parameters
-from glcb.bandit.pending import Waiting
-from glcb.bandit.reading import Reading
 from glcb.bandit.schema import Schema
-from glcb.bandit.waiting import WaitingRoom
+from glcb.bandit.state import Watcher
+from glcb.bandit.steps import BanditSteps
 from glcb.explain import Explanation
 from glcb.explore.probabilities import Spread, draw, probabilities
-from glcb.policies.base import Policy
 
-_STREAM = 0x62616E64
-"""Sets the bandit's random numbers apart from those of its policy, which has the same seed."""
 _WHILE_RUNNING = {"exploration", "spread", "clock"}
 """Parameters that may change after the first decision."""
 
 
-class Bandit:
+class Bandit(BanditSteps):
     """Decides between named arms, for contexts of any kind, and learns from the rewards.
 
     >>> bandit = Bandit(arms=["sports", "news", "games"])
@@ -39,6 +31,7 @@ class Bandit:
     >>> decision.arm in bandit.arms, sum(decision.probabilities.values())
     (True, 1.0)
     >>> bandit.reward(decision.id, 1.0)
+    True
 
     ``policy`` is the name of any policy of the registry and ``settings`` are its own settings; ``rewards`` is
     ``"binary"`` or (lowest, highest). With probability ``exploration`` another arm is played than the
@@ -51,6 +44,9 @@ class Bandit:
     learnt at once; of the "last", the "max" and the "sum" (cut off at the ends of the range) nobody knows
     before the time is over, so they are learnt then, or when others need the room. Time comes from
     ``clock``, in seconds, and is looked at with every decision and reward, and by :meth:`settle`.
+
+    Where the world changes, ``memory`` says after how many decisions all evidence so far counts half; without
+    it, everything counts for ever.
     """
 
     def __init__(
@@ -68,10 +64,11 @@ class Bandit:
         default_reward: float | None = None,
         combine: Combine = "first",
         clock: Clock = time.time,
+        memory: int | None = None,
         seed: int = 0,
         settings: Mapping[str, Any] | None = None,
     ) -> None:
-        self._parameters = Parameters(
+        parameters = Parameters(
             {
                 "arms": arms,
                 "policy": policy,
@@ -85,67 +82,67 @@ class Bandit:
                 "default_reward": default_reward,
                 "combine": combine,
                 "clock": clock,
+                "memory": memory,
                 "seed": seed,
                 "settings": settings,
             }
         )
-        self._arms = self._parameters.arms
-        self._index = {arm: index for index, arm in enumerate(self._arms)}
-        self._rng = np.random.default_rng((self._parameters.seed, _STREAM))
-        self._encoder: Encoder | None = None
-        self._policy: Policy | None = None
-        self._waiting = WaitingRoom(self._parameters.most_waiting, self._parameters.late)
-        self._lock = threading.RLock()
+        super().__init__(parameters)
 
     # ---- deciding and learning ------------------------------------------------------------------
 
-    def decide(self, context: Any, *, eligible: Iterable[Arm] | None = None) -> BanditDecision:
+    def decide(
+        self, context: Any, *, eligible: Iterable[Arm] | None = None, uniform: bool = False
+    ) -> BanditDecision:
         """Choose an arm for a context: a dict, a row of a data frame, or a list or array of values.
 
-        Only ``eligible`` arms are considered, if given. The decision waits for its reward from now on.
+        Only ``eligible`` arms are considered, if given. The decision waits for its reward from now on. With
+        ``uniform`` all of them are equally likely, whatever is known: a yardstick for what the rule brings.
         """
         with self._lock:
             allowed = None if eligible is None else _checks.eligible(eligible, self._index)
             parameters = self._parameters
-            encoder, policy, reading = self._met(context)
+            met = self._met(context)
             now = self._now()
-            self._waiting.settle_due(now, self._learn, coming=1)
-            estimates = policy.estimate(reading.x)
-            scores = estimates.values + estimates.bonuses
-            chances = probabilities(scores, allowed, parameters.exploration, parameters.spread)
-            policy.make_room()
-            # From here on nothing can go wrong, so that an error leaves everything as it was.
-            played = draw(chances, self._rng)
-            encoder.accept(reading)
-            self._encoder, self._policy = encoder, policy
-            arm, propensity = self._arms[played], float(chances[played])
-            policy.issue(reading.x, arm)
-            name = self._waiting.issue(Waiting(reading.x, arm, propensity, now))
-            return BanditDecision(arm, self._arms, estimates, name, propensity, chances, policy.samples)
+            self._settle_due(now, coming=1)
+            before = self._drawn(met.policy)
+            try:
+                estimates = met.policy.estimate(met.reading.x)
+                scores = np.zeros(len(self._arms)) if uniform else estimates.values + estimates.bonuses
+                chances = probabilities(scores, allowed, parameters.exploration, parameters.spread)
+                met.policy.make_room()
+                played = draw(chances, self._rng)
+                arm, propensity = self._arms[played], float(chances[played])
+                name = self._issue(met, context, arm, propensity, now)
+            except BaseException:  # such as a log that cannot be written
+                self._draw_again(met.policy, before)
+                raise
+            return BanditDecision(arm, self._arms, estimates, name, propensity, chances, met.policy.samples)
 
-    def reward(self, decision: str, value: float, *, key: str | int | None = None) -> None:
-        """Take the reward ``value`` of the decision with this id.
+    def reward(self, decision: str, value: float, *, key: str | int | None = None) -> bool:
+        """Take the reward ``value`` of the decision with this id; return whether it was taken.
 
         Who may send a reward twice gives it a ``key``: of several rewards of one decision with the same key,
         the first is taken and the others are ignored.
         """
         with self._lock:
-            taken, number = _checks.reward(value, self._parameters.rewards), key_number(key)
-            self._waiting.reward(decision, taken, number, self._now(), self._learn)
+            first = self._parameters.late.combine == "first"
+            return self._take_reward(decision, value, key, self._now(), final=first)
 
     def settle(self) -> None:
         """Learn now what is to be learnt from decisions whose time is over, not with the next decision."""
         with self._lock:
-            self._waiting.settle_due(self._now(), self._learn)
+            self._settle_due(self._now())
 
-    def _learn(self, waiting: Waiting, value: float) -> None:
-        assert self._policy is not None  # somebody has decided
-        self._policy.learn(waiting.x, waiting.arm, value, issued=True)
+    def watch(self, watcher: Watcher | None) -> None:
+        """Have ``watcher(id, arm, value)`` called whenever a reward is learnt, however late; or no longer."""
+        with self._lock:
+            self._watcher = watcher
 
-    def _now(self) -> float:
-        """Return the time, if it matters to anybody."""
-        late, clock = self._parameters.late, self._parameters.clock
-        return 0.0 if late.patience is None else read_clock(clock)
+    def waits(self, decision: str) -> bool:
+        """Return whether the decision with this id still waits for a reward."""
+        with self._lock:
+            return decision in self._waiting
 
     def explain(self, context: Any) -> Explanation:
         """Return what each feature of a context contributes to the value of every arm, and the evidence.
@@ -154,24 +151,12 @@ class Bandit:
         is in the middle of its scale, and of booleans and categories nothing is known.
         """
         with self._lock:
-            encoder, policy, reading = self._met(context)
-            origins = encoder.origins(context, reading)
-            found = policy.explain(reading.x, baseline=origins.baseline)
+            met = self._met(context)
+            origins = met.encoder.origins(context, met.reading)
+            found = met.policy.explain(met.reading.x, baseline=origins.baseline)
             return found.gathered(origins.owners, tuple(origins.given), tuple(origins.given.values()))
 
-    def _met(self, context: Any) -> tuple[Encoder, Policy, Reading]:
-        """Return who deals with a context, even the first of all, and how it reads. Changes nothing."""
-        parameters = self._parameters
-        encoder = self._encoder or Encoder(parameters.declared, context, parameters.reserve)
-        reading = encoder.read(context)
-        return encoder, self._policy or parameters.make_policy(self._arms, encoder.width), reading
-
     # ---- arms -----------------------------------------------------------------------------------
-
-    @property
-    def arms(self) -> tuple[Arm, ...]:
-        """The names of the arms."""
-        return self._arms
 
     def add_arm(self, name: Arm, *, like: Arm | None = None) -> None:
         """Add an arm: a fresh one, or one that starts with all that the arm ``like`` has learnt."""
@@ -251,72 +236,9 @@ class Bandit:
                         f"Bandit(**{{**bandit.get_params(), {name!r}: …}})"
                     )
             if self._encoder is None:
+                watcher, log = self._watcher, self._log
                 type(self).__init__(self, **{**given, **changes})
+                self._watcher, self._log = watcher, log
             else:
                 self._parameters = Parameters({**given, **changes})
         return self
-
-    # ---- saving, copying, pickling: one snapshot serves all three ------------------------------
-
-    def __getstate__(self) -> Snapshot:
-        with self._lock:
-            arguments = self._parameters.as_json(self._arms)
-            generator = self._rng.bit_generator.state
-            if self._policy is None or self._encoder is None:
-                return Snapshot("Bandit", arguments, generator, {}, {"running": False})
-            policy = self._policy.__getstate__()
-            parts = {
-                "policy": policy.arrays,
-                "encoder": self._encoder.state(),
-                "waiting": self._waiting.state(self._index, self._encoder.width),
-            }
-            about = {
-                "running": True,
-                "policy": {"arguments": policy.arguments, "generator": policy.generator},
-                "encoder": self._encoder.about(),
-                "waiting": self._waiting.about(),
-            }
-            arrays = {
-                f"{part}.{name}": array.copy() for part, own in parts.items() for name, array in own.items()
-            }
-            return Snapshot("Bandit", arguments, generator, arrays, about)
-
-    def __setstate__(self, snapshot: Snapshot) -> None:
-        type(self).__init__(self, **snapshot.arguments)
-        about = snapshot.about
-        if about["running"]:
-            parts: dict[str, dict[str, np.ndarray]] = {"policy": {}, "encoder": {}, "waiting": {}}
-            for name, array in snapshot.arrays.items():
-                part, _, rest = name.partition(".")
-                parts[part][rest] = array
-            make = self._parameters.entry.make
-            self._policy = make.__new__(make)
-            self._policy.__setstate__(Snapshot(make.__name__, arrays=parts["policy"], **about["policy"]))
-            self._encoder = Encoder.restored(about["encoder"], parts["encoder"])
-            width = self._encoder.width
-            if self._policy.arms != self._arms or self._policy.features != width:
-                raise ValueError("the policy has other arms or features than the bandit")
-            self._waiting.restore(about["waiting"], parts["waiting"], self._arms, width)
-        self._rng.bit_generator.state = snapshot.generator
-
-    def save(self, path: str | PathLike[str]) -> None:
-        """Write everything to ``path``. A crash on the way leaves an older file there as it was."""
-        _modelfile.write(path, self.__getstate__())
-
-    @classmethod
-    def load(cls, path: str | PathLike[str], *, clock: Clock = time.time) -> Self:
-        """Return the bandit that :meth:`save` wrote to ``path``; it continues as the original would have.
-
-        A clock cannot be saved: one that is not the system's must be given again.
-        """
-        snapshot = _modelfile.read(path)
-        if snapshot.policy != "Bandit":
-            raise ModelFileError(
-                f"{path} holds a {snapshot.policy}, not a Bandit: load it with {snapshot.policy}.load"
-            )
-        bandit = cls.__new__(cls)
-        try:
-            bandit.__setstate__(snapshot)
-        except (KeyError, TypeError, ValueError, OverflowError, MemoryError) as error:
-            raise ModelFileError(f"{path} is not a complete Bandit: {error}") from error
-        return bandit.set_params(clock=clock)

@@ -69,6 +69,8 @@ class LateRules:
         """Return what all rewards of a decision amount to after one more."""
         if before is None or self.combine == "last":
             return value
+        if self.combine == "first":
+            return before
         if self.combine == "max":
             return max(before, value)
         return min(max(before + value, -_LARGEST), _LARGEST)

@@ -7,7 +7,8 @@ from typing import Any, get_args
 import numpy as np
 
 from glcb import _checks
-from glcb._errors import InvalidSettings
+from glcb._errors import InvalidSettings, NotSupported
+from glcb._forgetting import checked_memory
 from glcb._types import Arm, Rewards
 from glcb.bandit.late import LateRules, checked_clock
 from glcb.bandit.schema import declared
@@ -43,6 +44,9 @@ class Parameters:
         self.clock = checked_clock(given["clock"])
         self.seed = _checks.whole_number("seed", given["seed"], 0, 2**63 - 1)
         self.settings = _plain(given["settings"])
+        self.memory = checked_memory(given["memory"])
+        if self.memory is not None:
+            self._check_that_it_can_forget()
         try:  # better here than at the first decision
             self.make_policy(self.arms, 1)
         except TypeError as error:
@@ -52,7 +56,18 @@ class Parameters:
 
     def make_policy(self, arms: tuple[Arm, ...], features: int) -> Policy:
         """Return an untrained policy for contexts of this length."""
-        return self.entry.make(arms, features, rewards=self.rewards, seed=self.seed, **self.settings)
+        forgetting = {} if self.memory is None else {"memory": self.memory}
+        settings = {**self.settings, **forgetting}
+        return self.entry.make(arms, features, rewards=self.rewards, seed=self.seed, **settings)
+
+    def _check_that_it_can_forget(self) -> None:
+        if not self.entry.make.can_forget:
+            raise NotSupported(
+                f"the policy {self.entry.name!r} cannot forget: leave memory out, or use a policy that can, "
+                "such as glcb or linucb"
+            )
+        if "memory" in self.settings:
+            raise InvalidSettings("memory is given twice: by itself and among the settings; give it once")
 
     def as_json(self, arms: tuple[Arm, ...]) -> dict[str, Any]:
         """Return the arguments as JSON can hold them, with the arms as they are now; not the clock."""
@@ -67,6 +82,7 @@ class Parameters:
             "reserve": self.reserve,
             "most_waiting": self.most_waiting,
             **self.late.as_json(),
+            "memory": self.memory,
             "seed": self.seed,
             "settings": self.settings or None,
         }

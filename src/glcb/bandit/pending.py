@@ -26,12 +26,15 @@ class Waiting:
     """The context as it was encoded when the decision was made."""
     arm: Arm
     propensity: float
+    """0 if it is not known, as in some logs."""
     since: float = 0.0
     """When it was made, in seconds; 0 if nobody looks at the clock."""
     reward: float | None = None
     """What came so far, if more may come."""
     keys: set[int] = field(default_factory=set)
     """Stand for the idempotency keys of the rewards that came."""
+    name: str = ""
+    """Its id, from the moment on that it waits."""
 
 
 class Settled(NamedTuple):
@@ -84,16 +87,17 @@ def from_arrays(
         if state[name].size and not 0 <= state[name].min() <= state[name].max() <= highest:
             raise ValueError(f"{name} of decisions must lie within 0 and {highest}")
     columns = (state[name].tolist() for name in ("arms", "propensities", "since", "has_reward", "rewards"))
+    names = list(map(from_parts, state["ids"].tolist()))
     waiting = [
-        Waiting(x.copy(), arms[arm], propensity, since, reward if has_reward else None, keys)
-        for x, keys, arm, propensity, since, has_reward, reward in zip(
-            state["contexts"], _sets(state["keys"], count), *columns, strict=True
+        Waiting(x.copy(), arms[arm], propensity, since, reward if has_reward else None, keys, name)
+        for name, x, keys, arm, propensity, since, has_reward, reward in zip(
+            names, state["contexts"], _sets(state["keys"], count), *columns, strict=True
         )
     ]
     fates = zip(state["fates"].tolist(), _sets(state["settled_keys"], gone), strict=True)
     settled = [Settled(_FATES[fate], keys) for fate, keys in fates]
     return (
-        OrderedDict(zip(map(from_parts, state["ids"].tolist()), waiting, strict=True)),
+        OrderedDict(zip(names, waiting, strict=True)),
         OrderedDict(zip(map(from_parts, state["settled"].tolist()), settled, strict=True)),
     )
 

@@ -3,22 +3,18 @@
 import math
 import reprlib
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from glcb._errors import DuplicateReward, ExpiredDecision, InvalidReward, UnknownDecision
 from glcb._state import State
-from glcb._types import Arm
+from glcb._types import Arm, Float32
 from glcb.bandit.ids import new_id
 from glcb.bandit.late import LateRules
 from glcb.bandit.pending import Fate, Settled, Waiting, as_arrays, from_arrays
 
 MOST_KEYS = 1000
 """So many rewards with a key of their own can one decision have."""
-
-
-Learn = Callable[[Waiting, float], None]
-"""Teaches the policy what a decision brought."""
 
 
 class WaitingRoom:
@@ -39,19 +35,30 @@ class WaitingRoom:
     def __len__(self) -> int:
         return len(self._waiting)
 
+    def __contains__(self, name: str) -> bool:
+        return name in self._waiting
+
     @property
     def expired(self) -> int:
         """Number of decisions that will never have a reward."""
         return self.issued - self.rewarded - len(self._waiting)
 
-    def issue(self, decision: Waiting) -> str:
-        """Let a decision wait; return its id."""
+    def next_id(self, x: Float32) -> str:
+        """Return the id that the next decision will have, if ``x`` is its context."""
+        return new_id(self.issued + 1, x)
+
+    def issue(self, decision: Waiting) -> None:
+        """Let a decision wait, under its id."""
+        decision.name = self.next_id(decision.x)
         self.issued += 1
-        name = new_id(self.issued, decision.x)
-        self._waiting[name] = decision
+        self._waiting[decision.name] = decision
         if len(self._waiting) > self.most:
             self._settle(next(iter(self._waiting)), "expired")
-        return name
+
+    def pass_through(self) -> None:
+        """Count a decision that came together with its reward, and never waits."""
+        self.issued += 1
+        self.rewarded += 1
 
     def find(self, name: object, now: float = -math.inf) -> Waiting:
         """Return the decision that waits under this id; if none does, raise an error that says why."""
@@ -83,39 +90,43 @@ class WaitingRoom:
         decision = self._waiting.get(name) or self._settled.get(name)
         return decision is not None and key in decision.keys
 
-    def reward(self, name: str, value: float, key: int | None, now: float, learn: Learn) -> None:
-        """Take a reward, once for each key: learn it if there can be one only, or put it to the others."""
+    def expecting(self, name: str, key: int | None, now: float) -> Waiting | None:
+        """Return the decision that a reward is for; none if a reward with the same key came before."""
         if self._knows(name, key):
-            return
+            return None
         decision = self.find(name, now)
         if key is not None and len(decision.keys) == MOST_KEYS:
             raise InvalidReward(f"a decision has at most {MOST_KEYS:,} rewards with a key of their own")
-        self.settle_due(now, learn)
-        if self.rules.combine == "first":
-            learn(decision, value)
+        return decision
+
+    def take(self, decision: Waiting, value: float, key: int | None, final: bool) -> None:
+        """Note a reward. A final one was learnt, and the decision waits no longer."""
+        if final:
             self.rewarded += 1
-            self._settle(name, "rewarded")
+            self._settle(decision.name, "rewarded")
         else:
             decision.reward = self.rules.combined(decision.reward, value)
         if key is not None:
             decision.keys.add(key)
 
-    def settle_due(self, now: float, learn: Learn, coming: int = 0) -> None:
-        """Settle all decisions whose time is over, and those with rewards that must make way for new ones.
+    def due(self, now: float, coming: int = 0) -> Iterator[tuple[Waiting, float | None]]:
+        """Yield all decisions whose time is over, and those with rewards that must make way for new ones.
 
+        Each comes with what is to be learnt from it, if anything, and has to be closed before the next one.
         A decision without a reward makes way when the new one is issued: there is nothing to learn from it,
         as its reward might still have come.
         """
         while self._waiting:
-            name, oldest = next(iter(self._waiting.items()))
+            oldest = next(iter(self._waiting.values()))
             pushed_out = oldest.reward is not None and len(self._waiting) + coming > self.most
             if not pushed_out and not self.rules.over(oldest.since, now):
                 return
-            outcome = self.rules.outcome(oldest.reward)
-            if outcome is not None:
-                learn(oldest, outcome)
-            self.rewarded += oldest.reward is not None
-            self._settle(name, "overdue" if oldest.reward is None else "rewarded")
+            yield oldest, self.rules.outcome(oldest.reward)
+
+    def close(self, decision: Waiting) -> None:
+        """Let a decision wait no longer, as its time is over."""
+        self.rewarded += decision.reward is not None
+        self._settle(decision.name, "overdue" if decision.reward is None else "rewarded")
 
     def remove_arm(self, arm: Arm) -> None:
         """Let no decision wait any longer that played ``arm``."""

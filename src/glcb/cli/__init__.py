@@ -9,7 +9,7 @@ from rich.text import Text
 
 from glcb._errors import GlcbError
 from glcb._version import __version__
-from glcb.cli import bench, data, demo, policies, report, study, tasks
+from glcb.cli import bench, data, demo, learn, policies, report, study, tasks
 
 app = typer.Typer(
     help="Contextual bandits that learn online.",
@@ -22,6 +22,7 @@ app.command()(policies.policies)
 app.command()(bench.bench)
 app.command()(report.report)
 app.command()(study.study)
+app.command()(learn.learn)
 app.add_typer(data.app, name="data")
 app.add_typer(tasks.app, name="tasks")
 

@@ -1,0 +1,169 @@
+"""A log, led through a bandit row by row: as if the bandit had made those decisions itself."""
+
+from collections import Counter, OrderedDict
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+from glcb._errors import (
+    DuplicateReward,
+    ExpiredDecision,
+    InvalidContext,
+    InvalidInput,
+    InvalidReward,
+    LogError,
+    UnknownArm,
+    UnknownDecision,
+)
+from glcb._types import Arm
+from glcb.bandit.logs.columns import (
+    ArmNames,
+    Refused,
+    arm_of,
+    context_of,
+    is_event,
+    propensity_of,
+    reward_of,
+)
+from glcb.bandit.logs.records import Layout, records
+from glcb.bandit.logs.report import LogReport, Progress
+from glcb.bandit.plain import nature
+
+MOST_ARMS = 1000
+"""A column with more different values than this is hardly one of arms."""
+_EVERY = 1000
+
+_REASONS: Mapping[type[InvalidInput], str] = {
+    UnknownArm: "unknown arm",
+    InvalidContext: "no usable context",
+    InvalidReward: "impossible reward",
+    UnknownDecision: "unknown decision",
+    DuplicateReward: "rewarded already",
+    ExpiredDecision: "expired decision",
+}
+
+
+class Pupil(Protocol):
+    """Who learns from a log. All of these raise InvalidInput, and then change nothing."""
+
+    @property
+    def arms(self) -> tuple[Arm, ...]:
+        """The names of the arms."""
+
+    def _replay_row(self, context: Any, arm: Arm, reward: float, propensity: float) -> None:
+        """Learn from a decision together with its reward."""
+
+    def _replay_decision(self, context: Any, arm: Arm, propensity: float, time: float) -> str:
+        """Let a decision wait for its reward; return the id that it has here."""
+
+    def _replay_reward(self, name: str, value: float, key: str | int | None, final: bool) -> bool:
+        """Take the reward of a decision that waits; return False if the same one came before."""
+
+    def _replay_outcome(self, name: str, value: float) -> None:
+        """Learn what was learnt when the time of a decision was over."""
+
+
+class Learner:
+    """Teaches a bandit what is in a log, and keeps count."""
+
+    def __init__(self, pupil: Pupil, layout: Layout, most_waiting: int) -> None:
+        self._pupil = pupil
+        self._layout = layout
+        self._names = ArmNames(pupil.arms)
+        self._most = most_waiting
+        self._ids: OrderedDict[str, str] = OrderedDict()
+        """The ids that the decisions of the log have in the bandit, as far as they can wait there."""
+        self._rows = self._decisions = self._learnt = 0
+        self._refused: Counter[str] = Counter()
+        self._examples: dict[str, str] = {}
+
+    def learn(self, path: Path, form: str | None, progress: Progress | None) -> LogReport:
+        """Go through the whole log."""
+        for record in records(path, form, self._layout):
+            self._rows += 1
+            try:
+                if record.values is None:
+                    raise Refused("not a record", record.problem)
+                self._take(record.values)
+            except Refused as refused:
+                self._refuse(refused.reason, refused)
+            except InvalidInput as error:
+                self._refuse(_REASONS.get(type(error), "impossible"), error)
+            if progress is not None and self._rows % _EVERY == 0:
+                progress(self._report(record.share))
+        report = self._report(1.0)
+        if progress is not None:
+            progress(report)
+        return report
+
+    def _report(self, share: float) -> LogReport:
+        return LogReport(
+            self._rows, self._decisions, self._learnt, dict(self._refused), dict(self._examples), share
+        )
+
+    def _refuse(self, reason: str, error: Exception) -> None:
+        self._refused[reason] += 1
+        self._examples.setdefault(reason, f"row {self._rows:,}: {error}")
+
+    def _take(self, values: Mapping[str, Any]) -> None:
+        if not is_event(values):
+            context = context_of(values, self._layout)
+            arm = self._arm(values)
+            reward, propensity = reward_of(values, self._layout), propensity_of(values, self._layout)
+            self._pupil._replay_row(context, arm, reward, propensity)
+            self._decisions += 1
+            self._learnt += 1
+            return
+        name = str(values["id"])
+        if values["event"] == "decision":
+            self._take_decision(name, values)
+            return
+        value, own = reward_of(values, self._layout), self._ids.get(name, name)
+        if values["event"] == "outcome":
+            self._pupil._replay_outcome(own, value)
+            self._learnt += 1
+            return
+        final = values.get("final") is not False
+        if not self._pupil._replay_reward(own, value, values.get("key"), final):
+            raise Refused("rewarded already", f"the decision {name!r} had a reward with this key before")
+        self._learnt += final
+
+    def _take_decision(self, name: str, values: Mapping[str, Any]) -> None:
+        context = context_of(values, self._layout)
+        arm = self._arm(values)
+        propensity = propensity_of(values, self._layout)
+        kind, time = nature(values.get("time"))
+        own = self._pupil._replay_decision(context, arm, propensity, time if kind == "number" else 0.0)
+        self._decisions += 1
+        self._ids.pop(name, None)
+        self._ids[name] = own
+        if len(self._ids) > self._most:  # the oldest cannot wait any longer
+            self._ids.popitem(last=False)
+
+    def _arm(self, values: Mapping[str, Any]) -> Arm:
+        if self._names.arms != self._pupil.arms:  # somebody added one meanwhile, or removed one
+            self._names = ArmNames(self._pupil.arms)
+        return self._names.find(arm_of(values, self._layout))
+
+
+def arms_in(path: Path, form: str | None, layout: Layout) -> tuple[Arm, ...]:
+    """Return the arms that occur in a log, numbers first; they are numbers only if all of them are."""
+    found: dict[Arm, None] = {}
+    for record in records(path, form, layout):
+        values = record.values
+        if values is None or (is_event(values) and values["event"] != "decision"):
+            continue
+        arm = values.get(layout.arm)
+        if type(arm) is int or (isinstance(arm, str) and arm):
+            found[arm] = None
+        if len(found) > MOST_ARMS:
+            raise LogError(
+                f"{path} has more than {MOST_ARMS:,} arms in {layout.arm!r}: name the column that holds the "
+                "arms, or the arms"
+            )
+    if not found:
+        raise LogError(f"{path} has no arms in {layout.arm!r}: name the column that holds the arms")
+    numbers = [int(arm) for arm in found if str(arm).isdecimal()]
+    if len(numbers) == len(found):  # a CSV file knows texts only
+        return tuple(sorted(set(numbers)))
+    return tuple(sorted(found, key=lambda arm: (isinstance(arm, str), arm)))

@@ -1,0 +1,36 @@
+"""What came of learning from a log."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class LogReport:
+    """What was learnt from a log so far, and what was refused and why."""
+
+    rows: int = 0
+    """Rows or lines that were read."""
+    decisions: int = 0
+    """Decisions that were taken over."""
+    learnt: int = 0
+    """Rewards that were learnt."""
+    refused: Mapping[str, int] = field(default_factory=dict)
+    """Rows that nothing came of, by reason."""
+    examples: Mapping[str, str] = field(default_factory=dict)
+    """The first row that was refused for each reason, in words."""
+    share: float = 1.0
+    """How much of the log was read, from 0 to 1."""
+
+    def __str__(self) -> str:
+        refused = sum(self.refused.values())
+        lines = [
+            f"{self.rows:,} rows: {self.decisions:,} decisions and {self.learnt:,} rewards learnt, "
+            f"{refused:,} rows refused"
+        ]
+        for reason, count in sorted(self.refused.items(), key=lambda item: -item[1]):
+            lines.append(f"  {count:,} × {reason}, such as {self.examples[reason]}")
+        return "\n".join(lines)
+
+
+Progress = Callable[[LogReport], None]
+"""Is told how far it is, every now and then and at the end."""

@@ -1,0 +1,436 @@
+"""Learning from logs: our own, and those of others."""
+
+import csv
+import gzip
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+from glcb import Bandit, DuplicateReward, ExpiredDecision, InvalidSettings, LogError, MissingExtra
+from glcb.bandit import LogReport
+from glcb.bandit.logs import Layout, arms_in
+from tests.bandit.anybody import ARMS, FAST, everything, visitor
+from tests.bandit.test_late import Watch
+from tests.bandit.test_log_writing import full_disk
+
+Rows = list[dict[str, Any]]
+ORDER_OF_SETTLING = {"waiting.settled", "waiting.fates", "waiting.settled_keys"}
+"""That nothing was learnt from a decision in the end is not in the log: its reader finds out later."""
+
+
+def flat_rows(count: int, seed: int = 10_000) -> Rows:
+    rng = np.random.default_rng(seed)
+    return [
+        {
+            "age": int(rng.integers(18, 90)),
+            "country": ["FR", "DE", "IT"][rng.integers(3)],
+            "spent": None if rng.random() < 0.1 else float(rng.lognormal(3, 1)),
+            "arm": ARMS[rng.integers(3)],
+            "reward": int(rng.integers(2)),
+            "propensity": 1 / 3,
+        }
+        for _ in range(count)
+    ]
+
+
+def as_jsonl(path: Path, rows: Rows) -> Path:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def as_csv(path: Path, rows: Rows) -> Path:
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+    return path
+
+
+def as_parquet(path: Path, rows: Rows) -> Path:
+    parquet.write_table(pa.Table.from_pylist(rows), path)
+    return path
+
+
+def policy_of(bandit: Bandit) -> tuple[Any, ...]:
+    """Return what was learnt and counted, and who waits, but not the random numbers."""
+    arrays, _, _, _ = everything(bandit)
+    return arrays, bandit.counts, repr(bandit.schema)
+
+
+def life(bandit: Bandit, watch: Watch, steps: int, seed: int) -> None:
+    """Lead ``bandit`` through decisions with rewards that are late, several, lost, or come twice."""
+    rng = np.random.default_rng(seed)
+    open_ones: list[str] = []
+    for _ in range(steps):
+        watch.now += float(rng.exponential(1))
+        open_ones.append(bandit.decide(visitor(rng)).id)
+        while open_ones and rng.random() < 0.6:
+            name = open_ones[rng.integers(len(open_ones))]
+            if not bandit.waits(name) or rng.random() < 0.2:
+                open_ones.remove(name)
+                continue
+            try:
+                bandit.reward(name, float(rng.integers(2)), key=f"k{rng.integers(3)}")
+            except (ExpiredDecision, DuplicateReward):
+                open_ones.remove(name)
+
+
+# ---- our own logs -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("policy", ["linucb", "ucb1", "glcb", "lints"])
+@pytest.mark.parametrize(
+    "late",
+    [
+        {},
+        {"most_waiting": 15},
+        {"patience": 20},
+        {"patience": 20, "default_reward": 0, "most_waiting": 10},
+        {"patience": 20, "combine": "max"},
+        {"patience": 30, "combine": "last", "most_waiting": 8},
+    ],
+    ids=str,
+)
+def test_a_fresh_bandit_learns_all_that_the_writer_knew(
+    policy: str, late: dict[str, Any], tmp_path: Path
+) -> None:
+    watch, path = Watch(), tmp_path / "log.jsonl"
+    writer = Bandit(ARMS, policy=policy, clock=watch, **late)
+    writer.log_to(path)
+    life(writer, watch, 150 if policy == "glcb" else 300, seed=10_000)
+    writer.log_to(None)
+    reader = Bandit(ARMS, policy=policy, clock=watch, **late)
+    report = reader.learn_from(path)
+    assert not report.refused, report
+    assert report.decisions == writer.counts["issued"]
+    assert report.learnt == sum(writer.plays.values())
+    writer.settle()
+    reader.settle()
+    assert reader.counts == writer.counts
+    told, own = everything(reader)[0], everything(writer)[0]
+    for name in own:
+        if name not in ORDER_OF_SETTLING:
+            assert told[name] == own[name], name
+
+
+def test_glcb_too_bit_for_bit_and_rewards_can_go_on(tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    writer = Bandit(ARMS, rewards=(0.0, 1.0))
+    writer.log_to(path)
+    rng = np.random.default_rng(10_000)
+    waiting = []
+    for _ in range(150):
+        waiting.append(writer.decide(visitor(rng)))
+        if rng.random() < 0.7:
+            writer.reward(waiting.pop(rng.integers(len(waiting))).id, float(rng.random()))
+    writer.log_to(None)
+    reader = Bandit(ARMS, rewards=(0.0, 1.0))
+    reader.learn_from(path)
+    assert policy_of(reader) == policy_of(writer)
+    for decision in waiting:
+        for bandit in (reader, writer):
+            bandit.reward(decision.id, 1.0)
+    assert policy_of(reader) == policy_of(writer)
+
+
+def test_after_a_crash_the_saved_model_and_the_log_bring_back_everything(tmp_path: Path) -> None:
+    watch = Watch()
+    bandit = Bandit(ARMS, clock=watch, patience=50, combine="max", default_reward=0, **FAST)
+    life(bandit, watch, 100, seed=10_000)
+    bandit.save(tmp_path / "model")
+    bandit.log_to(tmp_path / "since.jsonl")
+    life(bandit, watch, 100, seed=10_001)
+    for name in list(bandit._waiting._waiting)[:3]:  # decisions that the saved model knows of, some of them
+        bandit.reward(name, 1)
+    bandit.log_to(None)
+    restored = Bandit.load(tmp_path / "model", clock=watch)
+    report = restored.learn_from(tmp_path / "since.jsonl")
+    assert not report.refused, report
+    assert policy_of(restored) == policy_of(bandit)
+
+
+def test_a_bandit_of_another_past_joins_by_the_ids_of_the_log(tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    writer = Bandit(ARMS, **FAST)
+    writer.log_to(path)
+    names = [writer.decide({"age": age}).id for age in range(10)]
+    for name in names[:6]:
+        writer.reward(name, 1)
+    writer.log_to(None)
+    reader = Bandit(ARMS, **FAST)
+    mine = reader.decide({"age": 50, "country": "FR"})
+    report = reader.learn_from(path)
+    assert (report.decisions, report.learnt, report.refused) == (10, 6, {})
+    assert reader.counts == {"issued": 11, "rewarded": 6, "expired": 0, "waiting": 5}
+    reader.reward(mine.id, 1)
+
+
+def test_lines_that_cannot_be_are_counted_and_do_not_stop_the_rest(tmp_path: Path) -> None:
+    events: Rows = [
+        {"event": "decision", "id": "a", "arm": "news", "context": {"age": 3}},
+        {"event": "decision", "id": "b", "arm": "weather", "context": {"age": 3}},
+        {"event": "decision", "id": "c", "arm": "news", "context": 5},
+        {"event": "decision", "id": "d", "arm": "news"},
+        {"event": "decision", "id": "e", "arm": "games", "context": {"age": 4}, "propensity": 1.5},
+        {"event": "reward", "id": "a", "reward": 7},
+        {"event": "reward", "id": "a", "reward": 1, "key": "k"},
+        {"event": "reward", "id": "a", "reward": 1, "key": "k"},
+        {"event": "reward", "id": "a", "reward": 0},
+        {"event": "reward", "id": "b", "reward": 1},
+        {"event": "reward", "id": "a"},
+        {"event": "decision", "id": 12, "arm": "games", "context": {"age": 5}},
+        {"event": "reward", "id": 12, "reward": 0, "key": [1]},
+        {"event": "reward", "id": 12, "reward": 0},
+    ]
+    path = as_jsonl(tmp_path / "log.jsonl", events)
+    path.write_text(path.read_text() + "[1]\n\n" + '{"event":"decision","id":"z","ar')
+    bandit = Bandit(ARMS, **FAST)
+    report = bandit.learn_from(path)
+    assert report.rows == 16
+    assert (report.decisions, report.learnt) == (2, 2)
+    assert report.refused == {
+        "unknown arm": 1,
+        "no usable context": 2,
+        "impossible propensity": 1,
+        "impossible reward": 1,
+        "rewarded already": 2,
+        "unknown decision": 1,
+        "no reward": 1,
+        "impossible": 1,
+        "not a record": 2,
+    }
+    assert sum(report.refused.values()) + report.decisions + report.learnt == report.rows
+    assert bandit.counts == {"issued": 2, "rewarded": 2, "expired": 0, "waiting": 0}
+    assert "row 2: there is no arm 'weather'; the arms are 'sports', 'news', 'games'" in str(report)
+
+
+def test_few_can_wait_and_memory_stays_small(tmp_path: Path) -> None:
+    events: Rows = []
+    for number in range(500):
+        events.append({"event": "decision", "id": f"d{number}", "arm": "news", "context": {"age": number}})
+        if number >= 8:
+            events.append({"event": "reward", "id": f"d{number - 8}", "reward": 1})
+    bandit = Bandit(ARMS, most_waiting=5, policy="ucb1")
+    report = bandit.learn_from(as_jsonl(tmp_path / "log.jsonl", events))
+    assert report.learnt == 0
+    assert report.refused == {"unknown decision": 492}
+    assert bandit.counts == {"issued": 500, "rewarded": 0, "expired": 495, "waiting": 5}
+
+
+def test_learning_is_logged_too(tmp_path: Path) -> None:
+    flat = as_jsonl(tmp_path / "flat.jsonl", flat_rows(40))
+    bandit = Bandit(ARMS, **FAST)
+    bandit.log_to(tmp_path / "log.jsonl")
+    bandit.learn_from(flat)
+    bandit.log_to(None)
+    twin = Bandit(ARMS, **FAST)
+    assert twin.learn_from(tmp_path / "log.jsonl").learnt == 40
+    arrays, told = everything(twin)[0], everything(bandit)[0]
+    for name in (name for name in told if not name.startswith("waiting")):
+        assert arrays[name] == told[name], name
+    assert twin.counts == bandit.counts
+
+
+# ---- logs of others ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("write", [as_jsonl, as_csv, as_parquet])
+def test_flat_rows_are_learnt_as_if_decided_here(write: Any, tmp_path: Path) -> None:
+    rows = flat_rows(200)
+    path = write(tmp_path / f"log.{write.__name__[3:]}", rows)
+    bandit = Bandit(ARMS, **FAST)
+    before = bandit.__getstate__().generator
+    report = bandit.learn_from(path)
+    assert (report.rows, report.decisions, report.learnt, report.refused) == (200, 200, 200, {})
+    assert bandit.counts == {"issued": 200, "rewarded": 200, "expired": 0, "waiting": 0}
+    assert bandit.__getstate__().generator == before
+    encoder = bandit._encoder
+    assert encoder is not None
+    assert bandit.schema is not None
+    assert list(bandit.schema.features) == ["age", "country", "spent"]
+    twin = bandit._parameters.make_policy(ARMS, encoder.width)
+    fresh = Bandit(ARMS, **FAST)
+    for row in rows:
+        context = {name: row[name] for name in ("age", "country", "spent")}
+        met = fresh._met(context)
+        fresh._accept(met)
+        twin.issue(met.reading.x, row["arm"])
+        twin.learn(met.reading.x, row["arm"], row["reward"], issued=True)
+    own = bandit.__getstate__().arrays
+    for name, array in twin.__getstate__().arrays.items():
+        assert np.array_equal(own[f"policy.{name}"], array), name
+
+
+@pytest.mark.parametrize("write", [as_jsonl, as_csv, as_parquet])
+def test_a_column_of_contexts_and_columns_of_other_names(write: Any, tmp_path: Path) -> None:
+    rows = flat_rows(50)
+    renamed = [
+        {
+            "when": "2024-02-03",
+            "features": json.dumps({"age": row["age"], "country": row["country"], "spent": row["spent"]}),
+            "action": row["arm"],
+            "clicked": row["reward"],
+        }
+        for row in rows
+    ]
+    names: dict[str, Any] = {"context": "features", "arm": "action", "reward": "clicked"}
+    bandit = Bandit(ARMS, **FAST)
+    path = write(tmp_path / f"log.{write.__name__[3:]}", renamed)
+    assert bandit.learn_from(path, **names).learnt == 50
+    twin = Bandit(ARMS, **FAST)
+    twin.learn_from(as_jsonl(tmp_path / "flat.jsonl", rows))
+    assert everything(bandit) == everything(twin)
+
+
+def test_a_context_as_an_object_or_a_struct(tmp_path: Path) -> None:
+    rows: Rows = [{"context": {"age": i, "country": "FR"}, "arm": "news", "reward": 1} for i in range(5)]
+    for path in (as_jsonl(tmp_path / "a.jsonl", rows), as_parquet(tmp_path / "a.parquet", rows)):
+        bandit = Bandit(ARMS, **FAST)
+        assert bandit.learn_from(path).learnt == 5
+        assert bandit.schema is not None
+        assert set(bandit.schema.features) == {"age", "country"}
+
+
+def test_columns_can_be_ignored(tmp_path: Path) -> None:
+    rows = [{"user": f"u{i}", **row} for i, row in enumerate(flat_rows(20))]
+    bandit = Bandit(ARMS, **FAST)
+    bandit.learn_from(as_csv(tmp_path / "log.csv", rows), ignore=["user"])
+    assert bandit.schema is not None
+    assert "user" not in bandit.schema.features
+
+
+def test_what_a_csv_file_says(tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    path.write_bytes(
+        b"\xef\xbb\xbfage,city,arm,reward\r\n"
+        b'31,"Paris, ""left""",0,1\r\n'
+        b",Lyon,1,0.0\r\n"
+        b" 4.5e1 ,\xff\xfe,2.0,1\r\n"
+        b"12,Nice,weather,1\r\n"
+        b"12,Nice,1,\r\n"
+        b"12,Nice,1,maybe\r\n"
+        b"12,Nice,1,0.5\r\n"
+        b"12,Nice\r\n"
+        b"\r\n"
+        b'13,"line\nbreak",1,1\r\n'
+    )
+    bandit = Bandit(3, **FAST)
+    report = bandit.learn_from(path)
+    assert report.learnt == 4
+    assert report.refused == {
+        "unknown arm": 1,
+        "no reward": 1,
+        "impossible reward": 2,
+        "not a record": 1,
+    }
+    assert bandit.plays == {0: 1, 1: 2, 2: 1}
+    assert bandit.schema is not None
+    age = bandit.schema.features["age"]
+    assert (age.kind, age.limits) == ("number", (13.0, 45.0))
+    assert age.problems["missing"] == 1
+    assert bandit.schema.features["city"].values[:2] == ('Paris, "left"', "Lyon")
+
+
+def test_arms_that_are_numbers_here_and_texts_there(tmp_path: Path) -> None:
+    for given in ("1", 1, 1.0, "1.0"):
+        bandit = Bandit([1, "news"], **FAST)
+        bandit.learn_from(as_jsonl(tmp_path / "a.jsonl", [{"age": 3, "arm": given, "reward": 1}]))
+        assert bandit.plays == {1: 1, "news": 0}, given
+    both = Bandit([1, "1"], **FAST)
+    rows: Rows = [{"age": 3, "arm": arm, "reward": 1} for arm in (1, "1", "1", True, None, [1])]
+    report = both.learn_from(as_jsonl(tmp_path / "a.jsonl", rows))
+    assert both.plays == {1: 1, "1": 2}
+    assert report.refused == {"unknown arm": 3}
+
+
+def test_compressed_and_with_other_endings(tmp_path: Path) -> None:
+    rows = flat_rows(30)
+    plain = as_csv(tmp_path / "log.csv", rows).read_bytes()
+    (tmp_path / "log.csv.gz").write_bytes(gzip.compress(plain))
+    (tmp_path / "log.tsv").write_bytes(plain.replace(b",", b"\t"))
+    (tmp_path / "log.data").write_bytes(plain)
+    for name, form in (("log.csv.gz", None), ("log.tsv", None), ("log.data", "csv")):
+        assert Bandit(ARMS, **FAST).learn_from(tmp_path / name, format=form).learnt == 30
+    with pytest.raises(InvalidSettings, match="say which one with format="):
+        Bandit(ARMS, **FAST).learn_from(tmp_path / "log.data")
+    with pytest.raises(InvalidSettings, match="got 'xml'"):
+        Bandit(ARMS, **FAST).learn_from(tmp_path / "log.csv", format="xml")
+
+
+def test_files_that_are_no_logs(tmp_path: Path) -> None:
+    bandit = Bandit(ARMS, **FAST)
+    (tmp_path / "bad.parquet").write_bytes(b"PAR1 and then nothing")
+    (tmp_path / "bad.csv.gz").write_bytes(b"not compressed")
+    (tmp_path / "empty.csv").write_bytes(b"")
+    (tmp_path / "other.csv").write_text("age,choice,reward\n1,news,1\n")
+    (tmp_path / "twice.csv").write_text("age,age,arm,reward\n1,1,news,1\n")
+    as_parquet(tmp_path / "other.parquet", [{"age": 1, "arm": "news"}])
+    for name, message in {
+        "nowhere.csv": "cannot read .*nowhere.csv: No such file",
+        "bad.parquet": "cannot read .*bad.parquet",
+        "bad.csv.gz": "cannot read .*bad.csv.gz",
+        "empty.csv": "no column 'arm' but nothing",
+        "other.csv": "no column 'arm' but age, choice, reward: say which one holds the arm",
+        "twice.csv": "two columns of the same name",
+        "other.parquet": "no column 'reward'",
+    }.items():
+        with pytest.raises(LogError, match=message):
+            bandit.learn_from(tmp_path / name)
+    assert bandit.counts["issued"] == 0
+    (tmp_path / "empty.jsonl").write_bytes(b"")
+    assert bandit.learn_from(tmp_path / "empty.jsonl") == LogReport()
+
+
+def test_parquet_needs_pyarrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = as_parquet(tmp_path / "log.parquet", flat_rows(3))
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(MissingExtra, match=r"pip install 'glcb\[logs\]'"):
+        Bandit(ARMS, **FAST).learn_from(path)
+
+
+@pytest.mark.parametrize("write", [as_jsonl, as_csv, as_parquet])
+def test_progress_is_told(write: Any, tmp_path: Path) -> None:
+    heard: list[LogReport] = []
+    path = write(tmp_path / f"log.{write.__name__[3:]}", flat_rows(2500))
+    report = Bandit(ARMS, policy="ucb1").learn_from(path, progress=heard.append)
+    assert [one.rows for one in heard] == [1000, 2000, 2500]
+    assert heard[-1] == report
+    assert 0.3 < heard[0].share < heard[1].share < heard[2].share == 1
+
+
+def test_a_disk_that_fails_is_no_refusal(tmp_path: Path) -> None:
+    rows = as_jsonl(tmp_path / "rows.jsonl", flat_rows(50))
+    bandit = Bandit(ARMS, **FAST)
+    bandit.log_to(tmp_path / "log.jsonl")
+    with full_disk(2000), pytest.raises(LogError, match="cannot write the log"):
+        bandit.learn_from(rows)
+    bandit.log_to(None)
+    told = Bandit(ARMS, **FAST)
+    report = told.learn_from(tmp_path / "log.jsonl")
+    assert 0 < report.learnt == bandit.counts["rewarded"] < 50
+    assert told.counts == bandit.counts
+
+
+def test_which_arms_are_in_a_log(tmp_path: Path) -> None:
+    rows = flat_rows(30)
+    layout = Layout()
+    assert arms_in(as_csv(tmp_path / "a.csv", rows), None, layout) == ("games", "news", "sports")
+    (tmp_path / "b.csv").write_text("age,arm,reward\n1,10,1\n2,9,0\n3,,1\n")
+    assert arms_in(tmp_path / "b.csv", None, layout) == (9, 10)
+    events: Rows = [
+        {"event": "decision", "id": 1, "arm": 2, "context": {}},
+        {"event": "decision", "id": 2, "arm": "b", "context": {}},
+        {"event": "reward", "id": 1, "reward": 1, "arm": "nobody"},
+    ]
+    assert arms_in(as_jsonl(tmp_path / "c.jsonl", events), None, layout) == (2, "b")
+    with pytest.raises(LogError, match="no arms in 'arm'"):
+        arms_in(as_jsonl(tmp_path / "d.jsonl", [{"a": 1}]), None, layout)
+    many: Rows = [{"arm": f"user {i}"} for i in range(1001)]
+    with pytest.raises(LogError, match="more than 1,000 arms"):
+        arms_in(as_jsonl(tmp_path / "e.jsonl", many), None, layout)

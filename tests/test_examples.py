@@ -1,0 +1,47 @@
+"""The examples run, in a short form, and tell what they promise."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from examples import visitors
+from glcb import Bandit
+
+EXAMPLES = Path(visitors.__file__).parent
+
+
+def test_visitors_tells_the_lift_explains_and_draws(tmp_path: Path) -> None:
+    picture = tmp_path / "picture.png"
+    program = [sys.executable, str(EXAMPLES / "visitors.py"), "--visitors", "1500", "--out", str(picture)]
+    told = subprocess.run(program, check=True, capture_output=True, text=True).stdout
+    assert re.search(r"1,500 visitors in .* days: [+-]\d+% clicks .* \(95 %: [+-]\d+% to [+-]\d+%\)", told)
+    assert "1,500 issued" in told
+    assert "is expected to bring" in told
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_every_click_of_the_visitors_is_accounted_for() -> None:
+    world = visitors.World()
+    bandit = Bandit(
+        visitors.BANNERS, policy="linucb", patience=visitors.PATIENCE, default_reward=0, clock=world.time
+    )
+    season = visitors.play(bandit, world, 4000, seed=10_000)
+    under_way = len(world.reports)
+    assert season.clicks.sum() == len(season.delays) + season.lost + season.too_late + under_way
+    assert len(season.delays) == bandit.counts["rewarded"]
+    assert max(season.delays) <= visitors.PATIENCE
+    assert season.too_late > 0
+    gain, low, high = visitors.lift(season)
+    assert 0 < low < gain < high
+
+
+def test_plane_tells_how_much_it_knows_and_draws(tmp_path: Path) -> None:
+    picture = tmp_path / "picture.png"
+    sizes = ["--few", "50", "--many", "1500", "--seed", "10000", "--out", str(picture)]
+    program = [sys.executable, str(EXAMPLES / "plane.py"), *sizes]
+    told = subprocess.run(program, check=True, capture_output=True, text=True).stdout
+    few, many = (int(share) for share in re.findall(r"right on (\d+)%", told))
+    assert few < many
+    assert many > 80
+    assert picture.read_bytes().startswith(b"\x89PNG")
