@@ -3,30 +3,28 @@
 The base does, once, what all policies share: it checks what comes in, breaks ties, keeps the random
 generator, counts plays, saves and loads, and holds the lock that makes all of it safe from many threads.
 A policy writes only its own part: ``_estimate`` and ``_learn``, and ``_state`` and ``_restore`` for what
-it has learnt. If its arms may come and go, ``_rearrange`` too;
-if it can forget, ``_forget``.
+it has learnt. If its arms may come and go, ``_rearrange`` too; if it can forget, ``_forget``.
 
 Where rewards come late or never, a play is two events: ``issue`` when the arm is played, ``learn`` with
 ``issued=True`` when its reward is there. What an arm was tried is counted at the first, or an arm whose
 rewards get lost would look untried for ever; what a reward teaches, and how fast, goes by the second.
 """
 
-import threading
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
-from os import PathLike
-from typing import Any, ClassVar, Self, TypedDict
+from collections.abc import Iterable
+from typing import ClassVar, TypedDict
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from glcb import _checks, _modelfile
-from glcb._errors import InvalidSettings, ModelFileError, NotSupported
-from glcb._state import State, fill, rearranged
+from glcb import _checks
+from glcb._errors import InvalidSettings, NotSupported
+from glcb._state import rearranged
 from glcb._types import Arm, Float32, Float64, Int64, Rewards
 from glcb.explain import Explanation
 from glcb.explore import best_arm
 from glcb.policies.decision import Decision, Estimates
+from glcb.policies.state import PolicyState
 
 __all__ = ["Common", "Decision", "Estimates", "Policy"]
 
@@ -38,7 +36,7 @@ class Common(TypedDict, total=False):
     seed: int
 
 
-class Policy(ABC):
+class Policy(PolicyState, ABC):
     """A contextual bandit that learns from one reward at a time.
 
     ``arms`` is a number of arms or their names, ``features`` the length of a context, ``rewards`` is
@@ -60,21 +58,6 @@ class Policy(ABC):
     samples: ClassVar[bool] = False
     """Whether its estimates hold a random draw; then what is said of a decision is said given that draw."""
 
-    def __init__(
-        self, arms: int | Sequence[Arm], features: int, *, rewards: Rewards = "binary", seed: int = 0
-    ) -> None:
-        self.arms = _checks.arms(arms)
-        self.features = _checks.whole_number("features", features, 1, _checks.MOST_FEATURES)
-        self.rewards = _checks.rewards(rewards)
-        self.seed = _checks.whole_number("seed", seed, 0, 2**63 - 1)
-        self._index = {arm: index for index, arm in enumerate(self.arms)}
-        self._rng = np.random.default_rng(self.seed)
-        self._plays = np.zeros(len(self.arms), np.int64)
-        self._steps = 0
-        self._tried = np.zeros(len(self.arms), np.int64)
-        self._turns = 0
-        self._lock = threading.RLock()
-
     # ---- what a policy writes -------------------------------------------------------------------
 
     @abstractmethod
@@ -85,7 +68,7 @@ class Policy(ABC):
     def _learn(self, x: Float32, arm: int, reward: float) -> None:
         """Learn that ``arm`` (its number) brought ``reward`` in context ``x``."""
 
-    def _issue(self, x: Float32, arm: int) -> None:  # noqa: B027 (most have nothing to count)
+    def _issue(self, x: Float32, arm: int) -> None:
         """Count that ``arm`` is played in context ``x``, beyond the tries that the base counts."""
 
     def _issue_and_learn(self, x: Float32, arm: int, reward: float) -> None:
@@ -93,7 +76,7 @@ class Policy(ABC):
         self._learn(x, arm, reward)
         self._issue(x, arm)
 
-    def _make_room(self) -> None:  # noqa: B027 (most need none)
+    def _make_room(self) -> None:
         """Have the memory at hand that one more step can need: it is missed here, or not at all."""
 
     def _estimate_many(self, contexts: Float32) -> Iterable[Estimates]:
@@ -105,26 +88,6 @@ class Policy(ABC):
         raise NotSupported(
             f"{type(self).__name__} cannot explain its values: use a policy that can, such as glcb or linucb"
         )
-
-    def _arguments(self) -> dict[str, Any]:
-        """Return the arguments that construct an untrained policy like this one."""
-        return {
-            "arms": list(self.arms),
-            "features": self.features,
-            "rewards": self.rewards,
-            "seed": self.seed,
-        }
-
-    def _state(self) -> State:
-        """Return the arrays that hold everything learnt, beyond the plays that the base counts."""
-        return {}
-
-    def _restore(self, state: State) -> None:
-        """Take over what ``_state`` returned; raise ValueError or KeyError if it does not fit.
-
-        This one serves every policy whose arrays never change their size.
-        """
-        fill(self._state(), state)
 
     def _rearrange(self, sources: Int64) -> None:
         """Let arm j have what arm ``sources[j]`` has learnt, or be untried for −1: arms come and go.
@@ -138,11 +101,6 @@ class Policy(ABC):
         raise NotImplementedError
 
     # ---- what everybody uses --------------------------------------------------------------------
-
-    @property
-    def steps(self) -> int:
-        """Number of rewards learnt so far."""
-        return self._steps
 
     @property
     def plays(self) -> dict[Arm, int]:
@@ -284,55 +242,3 @@ class Policy(ABC):
         self.arms = arms
         self._index = {arm: index for index, arm in enumerate(arms)}
         self._plays, self._tried = plays, tried
-
-    # ---- saving, copying, pickling: one snapshot serves all three ------------------------------
-
-    def __getstate__(self) -> _modelfile.Snapshot:
-        with self._lock:
-            state = {name: array.copy() for name, array in self._state().items()}
-            return _modelfile.Snapshot(
-                policy=type(self).__name__,
-                arguments=self._arguments(),
-                generator=self._rng.bit_generator.state,
-                arrays={
-                    "plays": self._plays.copy(),
-                    "steps": np.array([self._steps]),
-                    "tried": self._tried.copy(),
-                    "turns": np.array([self._turns]),
-                    **state,
-                },
-            )
-
-    def __setstate__(self, snapshot: _modelfile.Snapshot) -> None:
-        type(self).__init__(self, **snapshot.arguments)
-        steps, turns = np.zeros((2, 1), np.int64)
-        counters = {"plays": self._plays, "steps": steps, "tried": self._tried, "turns": turns}
-        fill(counters, snapshot.arrays)
-        self._steps, self._turns = int(steps[0]), int(turns[0])
-        self._restore(snapshot.arrays)
-        self._rng.bit_generator.state = snapshot.generator
-
-    def save(self, path: str | PathLike[str]) -> None:
-        """Write everything to ``path``. A crash on the way leaves an older file there as it was."""
-        _modelfile.write(path, self.__getstate__())
-
-    @classmethod
-    def load(cls, path: str | PathLike[str]) -> Self:
-        """Return the policy that :meth:`save` wrote to ``path``; it continues as the original would have."""
-        snapshot = _modelfile.read(path)
-        if snapshot.policy != cls.__name__:
-            raise ModelFileError(
-                f"{path} holds a {snapshot.policy}, not a {cls.__name__}: load it with {snapshot.policy}.load"
-            )
-        policy = cls.__new__(cls)
-        try:
-            policy.__setstate__(snapshot)
-        except (KeyError, TypeError, ValueError, OverflowError, MemoryError) as error:
-            raise ModelFileError(f"{path} is not a complete {cls.__name__}: {error}") from error
-        return policy
-
-    def __repr__(self) -> str:
-        arguments = self._arguments()
-        arguments["arms"] = list(self.arms) if len(self.arms) <= 4 else [*self.arms[:3], "…"]
-        shown = ", ".join(f"{name}={value!r}" for name, value in arguments.items())
-        return f"{type(self).__name__}({shown}, steps={self.steps})"
