@@ -1,12 +1,14 @@
 """What the tests need from outside, and how they are taught to do without it."""
 
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
+from benchmarks.service import postgres
 from tests.bench.browser import chromium
 
 settings.register_profile("glcb", deadline=None, print_blob=True)
@@ -15,6 +17,8 @@ settings.load_profile("glcb")
 NEEDS: dict[str, Callable[[], bool]] = {
     "browser": lambda: chromium() is not None,
     "data": lambda: "GLCB_DATA_DIR" in os.environ and Path(os.environ["GLCB_DATA_DIR"]).is_dir(),
+    "postgres": lambda: postgres.binaries() is not None,
+    "tools": lambda: all(map(shutil.which, ("curl", "strace"))),
 }
 """Markers of tests that need something which not every machine has, and how to find out."""
 

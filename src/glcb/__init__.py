@@ -15,10 +15,16 @@ from glcb._errors import (
     LogError,
     MissingExtra,
     ModelFileError,
+    NotRunning,
     NotSupported,
     ResultsError,
+    ServiceError,
+    ServiceUnavailable,
+    StorageError,
+    Unauthorized,
     UnknownArm,
     UnknownDecision,
+    UnknownExperiment,
 )
 from glcb._version import __version__
 
@@ -58,13 +64,19 @@ __all__ = [
     "LogError",
     "MissingExtra",
     "ModelFileError",
+    "NotRunning",
     "NotSupported",
     "Policy",
     "ResultsError",
+    "ServiceError",
+    "ServiceUnavailable",
     "Settings",
+    "StorageError",
+    "Unauthorized",
     "Uniform",
     "UnknownArm",
     "UnknownDecision",
+    "UnknownExperiment",
     "__version__",
 ]
 

@@ -14,14 +14,23 @@ GlcbError
 ├── LogError               a log that cannot be read or written
 ├── DataError              a data set that is missing, damaged, or cannot be made into a task
 ├── ResultsError           a folder of results that is damaged, or in use by another process
+├── StorageError           a database of the service that cannot be read or written
+├── ServiceError           a service that fails, or that its client does not understand
+│   ├── ServiceUnavailable no answer, or none for now
+│   ├── Unauthorized       a key that is missing, unknown or not allowed to do this
+│   ├── UnknownExperiment  an experiment that is not there, or not for this key
+│   └── NotRunning         an experiment that is paused or archived
 └── MissingExtra (also an ImportError)    an optional part that is not installed
 
-All of them are raised before any state changes.
+All of them are raised before any state changes, but ServiceUnavailable: what an answer would have told is
+lost with it.
 """
 
 INSTALL_BASELINES = "pip install 'glcb[baselines]', or '.[baselines]' in a clone"
+INSTALL_CLIENT = "pip install 'glcb[client]', or '.[client]' in a clone"
 INSTALL_LOGS = "pip install 'glcb[logs]', or '.[logs]' in a clone"
 INSTALL_REPORT = "pip install 'glcb[report]', or '.[report]' in a clone"
+INSTALL_SERVICE = "pip install 'glcb[service]', or '.[service]' in a clone"
 
 
 class GlcbError(Exception):
@@ -78,6 +87,30 @@ class DataError(GlcbError):
 
 class ResultsError(GlcbError):
     """A folder of results that is damaged, or in use by another process."""
+
+
+class StorageError(GlcbError):
+    """A database of the service that cannot be read or written."""
+
+
+class ServiceError(GlcbError):
+    """A service that fails, or that its client does not understand."""
+
+
+class ServiceUnavailable(ServiceError):
+    """A service that does not answer, or not now."""
+
+
+class Unauthorized(ServiceError):
+    """A key that is missing, unknown, or not allowed to do this."""
+
+
+class UnknownExperiment(ServiceError):
+    """An experiment that is not there, or not for this key."""
+
+
+class NotRunning(ServiceError):
+    """An experiment that is paused or archived."""
 
 
 class MissingExtra(GlcbError, ImportError):

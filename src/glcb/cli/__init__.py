@@ -9,7 +9,7 @@ from rich.text import Text
 
 from glcb._errors import GlcbError
 from glcb._version import __version__
-from glcb.cli import bench, data, demo, learn, policies, report, study, tasks
+from glcb.cli import bench, data, demo, keys, learn, policies, report, serve, study, tasks, verify
 
 app = typer.Typer(
     help="Contextual bandits that learn online.",
@@ -23,6 +23,9 @@ app.command()(bench.bench)
 app.command()(report.report)
 app.command()(study.study)
 app.command()(learn.learn)
+app.command()(serve.serve)
+app.command()(verify.verify)
+app.add_typer(keys.app, name="keys")
 app.add_typer(data.app, name="data")
 app.add_typer(tasks.app, name="tasks")
 

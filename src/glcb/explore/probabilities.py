@@ -31,13 +31,17 @@ def probabilities(scores: Float64, allowed: list[int] | None, exploration: float
     >>> probabilities(np.array([np.inf, 0.5, np.inf]), None, 0.0, "gap")
     array([0.5, 0. , 0.5])
     """
-    result: Float64 = np.zeros(scores.size)
+    chosen = scores if allowed is None else scores[allowed]
+    # Side by side in one array: compiled code checks how far apart two arrays lie, and rounds differently
+    # where they are close. Now the same scores lead to the same bits, wherever in memory they are.
+    pair = np.zeros((2, chosen.size))
+    pair[0] = chosen
+    share: Float64 = pair[1]
+    _divide(pair[0], exploration, spread == "gap", share)
     if allowed is None:
-        _divide(scores, exploration, spread == "gap", result)
-    else:
-        share = np.zeros(len(allowed))
-        _divide(scores[allowed], exploration, spread == "gap", share)
-        result[allowed] = share
+        return share
+    result: Float64 = np.zeros(scores.size)
+    result[allowed] = share
     return result
 
 

@@ -1,0 +1,95 @@
+/** The arms: how often each is played, what it brought and is predicted to bring, and on what evidence. */
+
+import { ask, at } from "./api.js";
+import { dialog, field } from "./dialogs.js";
+import { announce, draw, h, keyed, say } from "./dom.js";
+import { count, percent } from "./format.js";
+
+/** Return the table of arms; `changed()` is called when one was removed. */
+export function armsPanel(name, changed) {
+  const body = h("tbody");
+  const columns = ["Share", "Predicted", "Brought", "Evidence", "Decisions"];
+  const table = h(
+    "table",
+    { class: "numbers arms" },
+    h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Arm"), columns.map((text) => h("th", { scope: "col" }, text)), h("td"))),
+    body,
+  );
+  const rows = keyed(body, ({ arm }) => arm.arm, ({ arm }) => row(name, arm.arm, changed));
+  return {
+    element: h(
+      "section",
+      { class: "panel", "aria-labelledby": "arms-title" },
+      h(
+        "div",
+        { class: "panel-head" },
+        h("h2", { id: "arms-title" }, "Arms"),
+        h("p", { class: "hint" }, "Predicted: on all contexts of late, whoever was played. Brought: where it was played. Evidence: rewards learnt from."),
+      ),
+      h("div", { class: "scroll", tabindex: 0, role: "region", "aria-labelledby": "arms-title" }, table),
+    ),
+    update({ stats, format, color }) {
+      const only = stats.arms.length === 1;
+      rows(stats.arms.map((arm) => ({ arm, format, only, color: color(arm.arm) })));
+    },
+  };
+}
+
+function row(name, arm, changed) {
+  const cells = [1, 2, 3, 4].map(() => h("td"));
+  const share = h("span");
+  const bar = h("td", { class: "share" }, h("span", { class: "bar", "aria-hidden": "true" }), share);
+  const remove = h(
+    "button",
+    { class: "quiet", "aria-label": `Remove ${arm}`, onclick: () => removeArm(name, arm, changed) },
+    "Remove",
+  );
+  const element = h("tr", {}, h("th", { scope: "row" }, h("span", { class: "chip" }), arm), bar, cells, h("td", {}, remove));
+  return [
+    element,
+    ({ arm: now, format, only, color }) => {
+      draw(element, { color: `var(${color})`, share: `${100 * now.share}%` });
+      say(share, percent(now.share));
+      const texts = [format.value(now.predicted), format.value(now.reward_mean), count(now.evidence), count(now.plays)];
+      texts.forEach((text, place) => say(cells[place], text));
+      remove.hidden = only;
+    },
+  ];
+}
+
+async function removeArm(name, arm, changed) {
+  const done = await dialog({
+    title: `Remove “${arm}”?`,
+    text: "It is no longer played, what it learnt is lost, and rewards of its decisions that still wait are refused.",
+    button: "Remove",
+    danger: true,
+    act: () => ask("DELETE", at(name, "arms", arm)),
+  });
+  if (!done) return;
+  announce(`${arm} was removed.`);
+  changed();
+}
+
+/** Ask for a new arm and add it. */
+export async function addArm(experiment, changed) {
+  const input = h("input", { name: "arm", autocomplete: "off", maxlength: 200, autofocus: true });
+  const like = h(
+    "select",
+    { name: "like" },
+    h("option", { value: "" }, "with nothing learnt"),
+    experiment.arms.map((arm) => h("option", { value: arm }, `like ${arm}`)),
+  );
+  const done = await dialog({
+    title: "Add an arm",
+    fields: [field("Name", input), field("It starts", like, "An arm that starts like another one takes over all that one has learnt.")],
+    button: "Add",
+    act: () => {
+      const given = input.value.trim();
+      if (!given) throw new Error("An arm needs a name.");
+      return ask("POST", at(experiment.name, "arms"), { name: given, ...(like.value ? { like: like.value } : {}) });
+    },
+  });
+  if (!done) return;
+  announce(`${input.value.trim()} was added.`);
+  changed();
+}

@@ -1,0 +1,171 @@
+/* global uPlot */
+/** A chart with a legend that tells the values under the pointer, and the same as a table. */
+
+import { draw, h, keyed, say } from "./dom.js";
+import { count, moment } from "./format.js";
+
+const HEIGHT = 240;
+const TABLE_ROWS = 20;
+
+/** Labels of the time axis, by the seconds between them; uPlot's own way to write dates. */
+const TIMES = [
+  [31_536_000, "{YYYY}", null, null, null, null, null, null, 1],
+  [2_419_200, "{MMM}", "\n{YYYY}", null, null, null, null, null, 1],
+  [86_400, "{D} {MMM}", "\n{YYYY}", null, null, null, null, null, 1],
+  [60, "{HH}:{mm}", "\n{D} {MMM}", null, "\n{D} {MMM}", null, null, null, 1],
+  [1, "{HH}:{mm}:{ss}", "\n{D} {MMM}", null, "\n{D} {MMM}", null, null, null, 1],
+  [0.001, "{HH}:{mm}:{ss}", null, null, null, null, null, null, 1],
+];
+
+const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+
+/**
+ * Return a panel with a chart. `format(value)` writes a value, `tick(value)` one of the axis; `stacked` curves fill the space from 0 to 1. Its
+ * `update({axis, x, curves})` shows curves `{name, color, values}`; `axis` is "decisions" or "time".
+ */
+export function chart({ title, id, hint, empty, format, tick, stacked = false }) {
+  const legend = h("ul", { class: "legend" });
+  const where = h("p", { class: "where hint" });
+  const plot = h("div", { class: "plot", role: "img" });
+  const nothing = h("p", { class: "nothing" }, empty);
+  const table = h("table", { class: "numbers" });
+  const box = h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": `${title} as a table` }, table);
+  const details = h("details", { class: "as-table" }, h("summary", {}, "Show as a table"), box);
+  const element = h(
+    "section",
+    { class: "panel chart", "aria-labelledby": id },
+    h("div", { class: "panel-head" }, h("h2", { id }, title), hint ? h("p", { class: "hint" }, hint) : null),
+    legend,
+    plot,
+    nothing,
+    where,
+    details,
+  );
+  let drawn = null;
+  let shape = "";
+  let shown = null;
+
+  const entries = keyed(legend, (curve) => curve.name, (curve) => {
+    const value = h("span", { class: "number" });
+    const entry = h("li", {}, h("span", { class: "chip" }), h("span", { class: "name" }, curve.name), value);
+    return [
+      entry,
+      (now) => {
+        draw(entry, { color: `var(${now.color})` });
+        say(value, format(now.value));
+      },
+    ];
+  });
+
+  const tell = (place) => {
+    const { axis, x, curves } = shown;
+    const at = place ?? x.length - 1;
+    entries(curves.map((curve) => ({ ...curve, value: place === null ? last(curve.values) : curve.values[at] })));
+    const when = moment(shown.times[at] * 1000);
+    say(where, place === null ? `Up to decision ${count(shown.decisions[at])}, ${when}` : `At decision ${count(shown.decisions[at])}, ${when}`);
+    plot.setAttribute(
+      "aria-label",
+      `${title} over ${axis === "time" ? "time" : "decisions"}; at the end ${curves.map((curve) => `${curve.name} ${format(last(curve.values))}`).join(", ")}`,
+    );
+  };
+
+  const rebuild = () => {
+    drawn?.destroy();
+    drawn = shown && new uPlot(options(), data(), plot);
+  };
+
+  const data = () => {
+    if (!stacked) return [shown.x, ...shown.curves.map((curve) => curve.values)];
+    const sums = shown.x.map(() => 0);
+    const layers = shown.curves.map((curve) => curve.values.map((value, place) => (value === null ? null : (sums[place] += value))));
+    return [shown.x, ...layers.reverse()];
+  };
+
+  const options = () => {
+    const ink = color("--quiet");
+    const font = "12px system-ui, sans-serif";
+    const axis = { stroke: ink, font, grid: { stroke: color("--line"), width: 1 }, ticks: { show: false } };
+    const whole = (_, values) => values.map((value) => (Number.isInteger(value) ? count(value) : ""));
+    const curves = stacked ? [...shown.curves].reverse() : shown.curves;
+    return {
+      width: plot.clientWidth,
+      height: HEIGHT,
+      legend: { show: false },
+      cursor: { y: false, drag: { x: false, y: false }, points: { show: !stacked, size: 7 } },
+      scales: { x: { time: shown.axis === "time" }, y: { range: stacked ? [0, 1] : padded } },
+      axes: [
+        { ...axis, size: shown.axis === "time" ? 44 : 30, gap: 6, grid: { show: false }, values: shown.axis === "time" ? TIMES : whole },
+        { ...axis, size: 52, gap: 8, values: (_, values) => values.map(tick) },
+      ],
+      series: [
+        {},
+        ...curves.map((curve) =>
+          stacked
+            ? { stroke: color("--surface"), width: 1, fill: color(curve.color), points: { show: false } }
+            : { stroke: color(curve.color), width: curve.strong ? 2.5 : 2, dash: curve.dash, points: { show: false }, spanGaps: true },
+        ),
+      ],
+      hooks: { setCursor: [(self) => tell(self.cursor.idx ?? null)] },
+    };
+  };
+
+  const fillTable = () => {
+    if (!details.open || !shown) return;
+    const step = Math.max(1, Math.ceil(shown.x.length / TABLE_ROWS));
+    const rows = shown.x.map((_, place) => place).filter((place) => (shown.x.length - 1 - place) % step === 0);
+    const names = ["Decision", "Time", ...shown.curves.map((curve) => curve.name)];
+    table.replaceChildren(
+      h("thead", {}, h("tr", {}, names.map((name) => h("th", { scope: "col" }, name)))),
+      h(
+        "tbody",
+        {},
+        rows.map((place) =>
+          h(
+            "tr",
+            {},
+            h("th", { scope: "row" }, count(shown.decisions[place])),
+            h("td", {}, moment(shown.times[place] * 1000)),
+            shown.curves.map((curve) => h("td", {}, format(curve.values[place]))),
+          ),
+        ),
+      ),
+    );
+  };
+  details.addEventListener("toggle", fillTable);
+
+  const resized = new ResizeObserver(() => drawn?.setSize({ width: plot.clientWidth, height: HEIGHT }));
+  resized.observe(plot);
+  const dark = matchMedia("(prefers-color-scheme: dark)");
+  dark.addEventListener("change", rebuild);
+
+  return {
+    element,
+    update({ axis, places, curves }) {
+      const enough = places.decisions.length > 1 && curves.some((curve) => last(curve.values) !== null);
+      plot.hidden = legend.hidden = details.hidden = where.hidden = !enough;
+      nothing.hidden = enough;
+      if (!enough) return;
+      shown = { axis, x: places[axis], decisions: places.decisions, times: places.time, curves };
+      const now = JSON.stringify([axis, curves.map(({ name }) => name)]);
+      if (drawn && now === shape) drawn.setData(data());
+      else rebuild();
+      shape = now;
+      tell(drawn.cursor.idx ?? null);
+      fillTable();
+    },
+    stop() {
+      resized.disconnect();
+      dark.removeEventListener("change", rebuild);
+      drawn?.destroy();
+    },
+  };
+}
+
+const last = (values) => values.findLast((value) => value !== null) ?? null;
+
+/** Leave some room around the curves. */
+function padded(_, low, high) {
+  if (low === null) return [0, 1];
+  const room = (high - low || Math.abs(high) || 1) * 0.08;
+  return [low >= 0 ? Math.max(0, low - room) : low - room, high + room];
+}

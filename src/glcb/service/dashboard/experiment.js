@@ -1,0 +1,163 @@
+/** One experiment, live. */
+
+import { ask, at } from "./api.js";
+import { addArm, armsPanel } from "./arms.js";
+import { chart } from "./chart.js";
+import { drawnArms, palette, places, rewardCurves, shareCurves } from "./curves.js";
+import { dialog } from "./dialogs.js";
+import { h, mark, say } from "./dom.js";
+import { explainPanel } from "./explain.js";
+import { figuresPanel } from "./figures.js";
+import { day, many, percent, rewardsOf } from "./format.js";
+import { live } from "./live.js";
+import { attention, healthPanel, inputsPanel, rewardsPanel } from "./panels.js";
+import { refusedIn } from "./refusals.js";
+import { firstSteps } from "./start.js";
+
+/** Show an experiment until stopped. */
+export function experimentPage(main, name) {
+  let experiment = null;
+  let stats = null;
+  let axis = "decisions";
+  let format = rewardsOf({ rewards: "binary" });
+  let drawn = [];
+  let color = null;
+  const colors = palette();
+
+  const head = heading(name, {
+    pause: () => change({ state: experiment.state === "running" ? "paused" : "running" }),
+    add: () => addArm(experiment, loop.now),
+  });
+  const change = (changes) => confirmed(name, experiment, changes).then((done) => done && loop.now());
+  const figures = figuresPanel();
+  const rewards = chart({
+    title: "Reward",
+    id: "reward-title",
+    hint: "mean of the latest, at every moment",
+    empty: "Drawn as soon as some rewards have come.",
+    format: (x) => format.value(x),
+    tick: (x) => format.tick(x),
+  });
+  const shares = chart({
+    title: "Share of each arm",
+    id: "share-title",
+    hint: "how often each is played",
+    empty: "Drawn as soon as some decisions are made.",
+    format: (x) => percent(x, 0),
+    tick: (x) => percent(x, 0),
+    stacked: true,
+  });
+  const arms = armsPanel(name, () => loop.now());
+  const explain = explainPanel(name);
+  const panels = [healthPanel(), rewardsPanel(), inputsPanel()];
+  const wrong = attention();
+  const axisChoice = chooser((chosen) => {
+    axis = chosen;
+    drawCharts();
+  });
+  const start = firstSteps(name);
+  const overCharts = h("div", { class: "over-charts" }, axisChoice);
+  const charts = h("div", { class: "two" }, rewards.element, shares.element);
+  const small = h("div", { class: "three" }, panels.map((panel) => panel.element));
+  const later = [figures.element, overCharts, charts, small];
+  const body = h(
+    "div",
+    { hidden: true },
+    start.element,
+    wrong.element,
+    figures.element,
+    overCharts,
+    charts,
+    arms.element,
+    explain.element,
+    small,
+  );
+  const waiting = h("div", { "aria-hidden": "true" }, h("div", { class: "skeleton row" }), h("div", { class: "skeleton tall" }));
+  main.append(head.element, body, waiting);
+
+  const drawCharts = () => {
+    const at = places(stats.blocks);
+    const [bandit, holdout] = rewardCurves(stats.blocks);
+    const own = { name: "bandit", color: "--accent", values: bandit, strong: true };
+    const chance = { name: "hold-out", color: "--quiet", values: holdout, dash: [5, 4] };
+    rewards.update({ axis, places: at, curves: stats.lift.holdout.n ? [own, chance] : [own] });
+    const curves = shareCurves(stats.blocks, drawn);
+    shares.update({
+      axis,
+      places: at,
+      curves: drawn.map((arm, place) => ({ name: arm, color: color(arm), values: curves[place] })),
+    });
+  };
+
+  const loop = live(
+    () => Promise.all([ask("GET", at(name)), ask("GET", at(name, "stats"))]),
+    ([shownExperiment, shownStats]) => {
+      experiment = shownExperiment;
+      stats = shownStats;
+      format = rewardsOf(experiment);
+      waiting.hidden = true;
+      body.hidden = false;
+      drawn = drawnArms(stats.arms);
+      color = colors(drawn);
+      const seen = { experiment, stats, format, color };
+      later.forEach((element) => {
+        element.hidden = !stats.counts.issued;
+      });
+      for (const part of [head, start, wrong, figures, arms, explain, ...panels]) part.update(seen);
+      drawCharts();
+    },
+    refusedIn(main),
+  );
+  return {
+    stop() {
+      loop.stop();
+      rewards.stop();
+      shares.stop();
+    },
+  };
+}
+
+function heading(name, { pause, add }) {
+  const state = h("span", { class: "state" });
+  const about = h("p", { class: "hint" }, "Loading …");
+  const pausing = h("button", { onclick: pause, hidden: true }, "Pause");
+  const adding = h("button", { onclick: add, hidden: true }, "Add an arm");
+  const element = h("div", { class: "heading" }, h("div", {}, h("h1", {}, name, " ", state), about), h("div", { class: "actions" }, pausing, adding));
+  return {
+    element,
+    update({ experiment }) {
+      mark(state, "data-state", experiment.state);
+      say(state, experiment.state);
+      const archived = experiment.state === "archived";
+      pausing.hidden = adding.hidden = archived;
+      say(pausing, experiment.state === "running" ? "Pause" : "Resume");
+      const parts = [
+        experiment.policy,
+        many(experiment.arms.length, "arm"),
+        `${percent(experiment.holdout, 0)} left to chance`,
+        `since ${day(experiment.created)}`,
+      ];
+      say(about, parts.join(" · "));
+    },
+  };
+}
+
+function confirmed(name, experiment, changes) {
+  const pausing = changes.state === "paused";
+  return dialog({
+    title: pausing ? `Pause ${name}?` : `Resume ${name}?`,
+    text: pausing
+      ? "Decisions are refused from then on. Rewards of earlier decisions are still taken."
+      : "Decisions are made again, with all that was learnt before.",
+    button: pausing ? "Pause" : "Resume",
+    act: () => ask("PATCH", at(name), changes),
+  });
+}
+
+function chooser(choose) {
+  const choice = (value, text, checked) => {
+    const input = h("input", { type: "radio", name: "axis", value, checked, onchange: () => choose(value) });
+    return h("label", {}, input, h("span", {}, text));
+  };
+  return h("fieldset", { class: "segments" }, h("legend", {}, "Charts over"), choice("decisions", "decisions", true), choice("time", "time", false));
+}

@@ -1,0 +1,58 @@
+/** Numbers and times as people read them. */
+
+const MINUS = "−";
+const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
+
+/** A missing number. */
+export const NONE = "–";
+
+const missing = (x) => x === null || x === undefined || !Number.isFinite(x);
+
+const fixed = (x, digits) =>
+  new Intl.NumberFormat("en", { minimumFractionDigits: digits, maximumFractionDigits: digits }).format(Math.abs(x));
+
+const signOf = (text, x) => (x < 0 && /[1-9]/.test(text) ? MINUS + text : text);
+
+/** 12,345 */
+export const count = (x) => (missing(x) ? NONE : whole.format(x));
+
+/** 0.412, 41.2, 4,120: as many digits as say something. */
+export function number(x) {
+  if (missing(x)) return NONE;
+  const size = Math.abs(x);
+  return signOf(fixed(x, size < 10 ? 3 : size < 1000 ? 1 : 0), x);
+}
+
+/** 41.2% */
+export const percent = (x, digits = 1) => (missing(x) ? NONE : `${signOf(fixed(100 * x, digits), x)}%`);
+
+/** The same with a plus where it is due. */
+export const signed = (text) => (text === NONE || text.startsWith(MINUS) || !/[1-9]/.test(text) ? text : `+${text}`);
+
+/** Rewards of 0 and 1 are shares; others are numbers as they came. Differences of shares are in points. */
+export const rewardsOf = (experiment) =>
+  experiment.rewards === "binary"
+    ? {
+        value: (x) => percent(x),
+        tick: (x) => percent(x, Number.isInteger(Math.round(1e6 * x) / 1e4) ? 0 : 1),
+        difference: (x) => (missing(x) ? NONE : `${signed(signOf(fixed(100 * x, 1), x))} pts`),
+      }
+    : { value: number, tick: (x) => String(Number(x.toPrecision(6))).replace("-", MINUS), difference: (x) => signed(number(x)) };
+
+/** 310 µs, 4.2 ms, 1.3 s */
+export function microseconds(x) {
+  if (missing(x)) return NONE;
+  if (x < 1000) return `${whole.format(x)} µs`;
+  if (x < 1e6) return `${fixed(x / 1000, x < 1e4 ? 1 : 0)} ms`;
+  return `${fixed(x / 1e6, 1)} s`;
+}
+
+/** A date and a time of day, in the reader's own zone. */
+export const moment = (date) =>
+  new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" }).format(new Date(date));
+
+/** A date. */
+export const day = (date) => new Intl.DateTimeFormat(undefined, { dateStyle: "medium" }).format(new Date(date));
+
+/** 1 arm, 3 arms */
+export const many = (n, one, more = `${one}s`) => `${count(n)} ${n === 1 ? one : more}`;

@@ -1,0 +1,115 @@
+"""The ASGI application: who comes in, what is hot, and what becomes of trouble."""
+
+import logging
+import time
+from collections.abc import Awaitable, Callable
+
+from starlette.exceptions import HTTPException
+
+from glcb._errors import GlcbError
+from glcb.service.engine import Engine
+from glcb.service.http import access, hot, wire
+from glcb.service.http.routes import allowed
+from glcb.service.http.wire import Receive, Scope, Send
+from glcb.service.problems import Problem, as_problem
+
+log = logging.getLogger("glcb.service")
+
+Lifespan = Callable[[Receive, Send], Awaitable[None]]
+Cold = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+_OPEN = ("/healthz", "/readyz")
+"""Who asks these is answered however much there is to do."""
+_GONE = 499
+"""Stands for the status of a request whose sender did not wait for the answer."""
+
+
+class Application:
+    """Answers requests, if there are not too many already."""
+
+    def __init__(self, lifespan: Lifespan) -> None:
+        self._lifespan = lifespan
+        self._ready: tuple[Engine, access.Door, Cold] | None = None
+        self._why_not = Problem("storage_unavailable", "the service is restoring its experiments: try again")
+
+    def begin(self, engine: Engine, door: access.Door, cold: Cold) -> None:
+        """Answer from now on."""
+        self._ready = engine, door, cold
+
+    def end(self) -> None:
+        """Refuse whatever comes from now on."""
+        self._why_not = Problem("stopping", "the service is stopping: try again in a moment")
+        self._ready = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Deal with one request."""
+        if scope["type"] == "lifespan":
+            await self._lifespan(receive, send)
+        elif scope["path"] == "/healthz" and scope["method"] in ("GET", "HEAD"):
+            await wire.answer(send, 200, b'{"status":"alive"}')
+        elif self._ready is None:
+            await _refuse(send, self._why_not)
+        else:
+            await self._counted(*self._ready, scope, receive, send)
+
+    async def _counted(
+        self, engine: Engine, door: access.Door, cold: Cold, scope: Scope, receive: Receive, send: Send
+    ) -> None:
+        metrics, began = engine.metrics, time.perf_counter()
+        if metrics.in_flight >= engine.settings.max_requests and scope["path"] not in _OPEN:
+            metrics.answered("any", 503, 0.0)
+            await _refuse(send, Problem("overloaded", "there is too much to do: try again"))
+            return
+        metrics.in_flight += 1
+        noted = _Noted(send)
+        try:
+            found = hot.matched(scope["method"], scope["path"])
+            if found is None:
+                scope["app"] = self  # then Starlette raises what it would otherwise answer in its own way
+                await cold(scope, receive, noted)
+            else:
+                scope["glcb.route"], name, decision = found
+                access.check(await door.who(scope), "decide", name)
+                content = await hot.answered(engine, name, decision, scope, receive)
+                await wire.answer(noted, 200, content)
+        except wire.Disconnected:
+            noted.status = _GONE
+        except Exception as error:
+            if noted.begun:
+                raise  # half an answer: the connection is closed
+            await _refuse(noted, _problem(error, scope))
+        finally:
+            metrics.in_flight -= 1
+            metrics.answered(scope.get("glcb.route", "none"), noted.status, time.perf_counter() - began)
+
+
+class _Noted:
+    """Sends on, and notes the status."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self.begun = False
+        self.status = 500
+
+    async def __call__(self, message: wire.Message) -> None:
+        if message["type"] == "http.response.start":
+            self.begun, self.status = True, message["status"]
+        await self._send(message)
+
+
+def _problem(error: Exception, scope: Scope) -> Problem:
+    """Return what is told of an error."""
+    if isinstance(error, GlcbError):
+        return as_problem(error)
+    if isinstance(error, HTTPException):
+        methods = ", ".join(allowed(scope["path"]))
+        if methods:
+            told = f"{scope['method']} is not possible here, only {methods}"
+            return Problem("method_not_allowed", told, allow=methods)
+        return Problem("not_found", "there is nothing here: /openapi.json tells what there is")
+    log.error("a request failed", exc_info=error, extra={"route": scope.get("glcb.route", "none")})
+    return Problem("internal_error", "something went wrong: the log of the service tells more")
+
+
+async def _refuse(send: Send, problem: Problem) -> None:
+    await wire.answer(send, problem.status, wire.refusal(problem), wire.refusal_headers(problem))

@@ -1,0 +1,53 @@
+"""How large things may be. What is on record is never measured by these: limits may change, events do not."""
+
+from collections.abc import Sized
+from typing import Any
+
+from glcb.service import models
+from glcb.service.experiment import Experiment
+from glcb.service.messages import Settings
+from glcb.service.problems import Problem
+from glcb.service.settings import ServiceSettings
+
+
+def check_settings(settings: Settings, limits: ServiceSettings) -> None:
+    """Refuse an experiment that is too large for the service."""
+    _at_most("arms", len(settings.arms), limits.max_arms)
+    declared = sum(len(_values(said)) or 1 for said in (settings.schema or {}).values())
+    _at_most("features and values in the schema", declared, limits.max_features)
+    _at_most("slots in the reserve", settings.reserve or 0, limits.max_features)
+    _at_most("decisions that wait", settings.most_waiting, limits.max_waiting)
+
+
+def _values(said: object) -> list[object]:
+    values = said.get("values") if isinstance(said, dict) else said
+    return values if isinstance(values, list) else []
+
+
+def check(experiment: Experiment, kind: str, request: Any, limits: ServiceSettings) -> None:
+    """Refuse an event that would make an experiment too large."""
+    if kind == "decide":
+        check_context(request.context, limits)
+    elif kind == "add_arm":
+        _at_most("arms", len(experiment.bandit.arms) + 1, limits.max_arms)
+
+
+def check_context(context: Sized, limits: ServiceSettings) -> None:
+    """Refuse a context with too many features."""
+    _at_most("features", len(context), limits.max_features)
+
+
+def check_items(count: int, limits: ServiceSettings) -> None:
+    """Refuse too many decisions or rewards in one request."""
+    _at_most("items in one request", count, limits.max_items)
+
+
+def check_model(content: bytes, limits: ServiceSettings) -> None:
+    """Refuse a model that cannot be read, or is too large."""
+    settings = models.settings_of(models.parsed(content), holdout=0.0)
+    check_settings(settings, limits)
+
+
+def _at_most(what: str, count: int, most: int) -> None:
+    if count > most:
+        raise Problem("too_many", f"there can be at most {most:,} {what}, got {count:,}")

@@ -1,0 +1,171 @@
+"""Which experiments are in memory: loaded when they are asked for, saved under way, unloaded when idle."""
+
+import asyncio
+import contextlib
+import logging
+import time
+
+from glcb._errors import StorageError
+from glcb.service import saving, views
+from glcb.service.experiment import Experiment, ReplayDiffers
+from glcb.service.journal import Journal
+from glcb.service.live import Live
+from glcb.service.messages import ExperimentView
+from glcb.service.problems import Problem
+from glcb.service.restore import restore
+from glcb.service.settings import ServiceSettings
+from glcb.service.storage import Known, Storage
+from glcb.service.work import in_thread
+
+log = logging.getLogger("glcb.service")
+
+
+class Memory:
+    """Experiments that the database knows, and those of them that are loaded."""
+
+    def __init__(self, storage: Storage, journal: Journal, settings: ServiceSettings) -> None:
+        self.known: dict[str, Known] = {}
+        self.loaded: dict[str, Live] = {}
+        self._storage = storage
+        self._journal = journal
+        self._settings = settings
+        self._loading: dict[str, asyncio.Task[Live]] = {}
+        self._broken: dict[str, ReplayDiffers] = {}
+
+    async def look_up(self) -> None:
+        """Ask the database which experiments there are."""
+        self.known = {known.name: known for known in await in_thread(self._storage.known)}
+
+    async def restore(self) -> None:
+        """Load every experiment that has events which no snapshot contains, and take one."""
+        for name, known in list(self.known.items()):
+            if known.last > known.snapshot:
+                with contextlib.suppress(ReplayDiffers):  # it is in the log, and the others are well
+                    await self.save(await self._load(name))
+                await self.make_room()
+
+    def find(self, name: str) -> Known:
+        """Return what the database knows of an experiment."""
+        known = self.known.get(name)
+        if known is None:
+            raise Problem("unknown_experiment", f"there is no experiment {name!r}: create it first")
+        return known
+
+    def refuse_in_trouble(self) -> None:
+        """Refuse what would have to be written, if nothing can be."""
+        if self._journal.trouble is not None:
+            raise StorageError(self._journal.trouble)
+
+    def add(self, number: int, experiment: Experiment) -> None:
+        """Take in a new experiment."""
+        live = Live(number, experiment, self._journal.generation, 0)
+        self.known[live.name] = Known(number, live.name, 1, 0, b"")
+        self.loaded[live.name] = live
+
+    async def hold(self, name: str) -> Live:
+        """Return an experiment that is ours alone until its lock is released."""
+        while True:
+            live = self.loaded.get(name) or await self._load(name)
+            await live.lock.acquire()
+            if not live.gone and live.generation == self._journal.generation:
+                live.used = time.monotonic()
+                return live
+            self.drop(live)
+            live.lock.release()
+
+    async def forget(self, name: str) -> Live | None:
+        """Drop an experiment that is to be deleted, when nothing of it is under way any more."""
+        loading = self._loading.get(name)
+        if loading is not None:
+            await asyncio.wait([loading])
+        live = self.loaded.get(name)
+        if live is not None:
+            async with live.lock:
+                with contextlib.suppress(StorageError):  # whatever is lost would be deleted anyway
+                    await self._journal.put(live.generation, live.id, ())
+                self.drop(live)
+        self._broken.pop(name, None)
+        return live
+
+    async def _load(self, name: str) -> Live:
+        known = self.find(name)
+        if name in self._broken:
+            raise self._broken[name]
+        task = self._loading.get(name)
+        if task is None:
+            task = self._loading[name] = asyncio.ensure_future(self._restored(known))
+            task.add_done_callback(lambda _: self._loading.pop(name, None))
+        return await asyncio.shield(task)
+
+    async def _restored(self, known: Known) -> Live:
+        self.refuse_in_trouble()
+        generation = self._journal.generation
+        await self._journal.put(generation, known.id, ())  # what is under way belongs to it
+        began = time.perf_counter()
+        try:
+            experiment, saved = await in_thread(restore, self._storage, known.id)
+        except ReplayDiffers as error:
+            self._broken[known.name] = error
+            log.error("experiment cannot be loaded", extra={"experiment": known.name, "why": str(error)})
+            raise
+        live = Live(known.id, experiment, generation, saved)
+        self.loaded[known.name] = live
+        log.info(
+            "experiment loaded",
+            extra={
+                "experiment": known.name,
+                "sequence": experiment.around.sequence,
+                "replayed": live.unsaved,
+                "seconds": round(time.perf_counter() - began, 3),
+            },
+        )
+        return live
+
+    def drop(self, live: Live) -> None:
+        """Let an experiment leave the memory as it is; what is not on disk is lost."""
+        live.gone = True
+        if self.loaded.get(live.name) is live:
+            del self.loaded[live.name]
+
+    async def save(self, live: Live) -> None:
+        """Take a snapshot while others go on, and write it when all it contains is on disk."""
+        try:
+            async with live.lock:
+                if live.gone or live.generation != self._journal.generation:
+                    return
+                frozen = await in_thread(live.experiment.freeze)
+                view = views.experiment(live.experiment)
+                done = self._journal.put(live.generation, live.id, ())
+            await done
+            await in_thread(saving.save, self._storage, live.id, frozen, view, self._settings)
+            self._saved(live, frozen.sequence, view)
+        finally:
+            live.saving = False
+
+    async def unload(self, live: Live) -> None:
+        """Let an experiment leave the memory, when everything of it is on disk."""
+        async with live.lock:
+            if live.gone:
+                return
+            try:
+                await self._journal.put(live.generation, live.id, ())
+                if live.unsaved:
+                    frozen = await in_thread(live.experiment.freeze)
+                    view = views.experiment(live.experiment)
+                    await in_thread(saving.save, self._storage, live.id, frozen, view, self._settings)
+                    self._saved(live, frozen.sequence, view)
+            except StorageError as error:
+                log.error("no snapshot", extra={"experiment": live.name, "why": str(error)})
+            self.drop(live)
+
+    def _saved(self, live: Live, sequence: int, view: ExperimentView) -> None:
+        live.saved = max(live.saved, sequence)
+        known = self.known.get(live.name)
+        if known is not None and known.id == live.id:
+            self.known[live.name] = known._replace(snapshot=sequence, summary=views.encoded(view))
+
+    async def make_room(self) -> None:
+        """Unload those that were not asked for longest, if there are too many."""
+        by_use = sorted(self.loaded.values(), key=lambda live: live.used)
+        for live in by_use[: max(0, len(by_use) - self._settings.max_loaded)]:
+            await self.unload(live)

@@ -1,0 +1,20 @@
+"""Snapshots, written and pruned."""
+
+import time
+
+from glcb.service import models, views
+from glcb.service.messages import ExperimentView
+from glcb.service.settings import ServiceSettings
+from glcb.service.storage import SnapshotRow, Storage
+
+_DAY = 86_400
+
+
+def save(
+    storage: Storage, number: int, frozen: models.Frozen, view: ExperimentView, settings: ServiceSettings
+) -> None:
+    """Write a snapshot of an experiment, then remove what is no longer needed because of it."""
+    content = models.packed(frozen)
+    row = SnapshotRow(frozen.sequence, time.time(), models.digest(frozen), 0)
+    storage.save_snapshot(number, row, content, views.encoded(view))
+    storage.prune(number, settings.keep_snapshots, time.time() - settings.keep_days * _DAY)

@@ -1,0 +1,110 @@
+"""What answers show of an experiment."""
+
+from datetime import UTC, datetime
+
+import msgspec
+
+from glcb import _checks
+from glcb.explore.probabilities import probabilities
+from glcb.service import health, messages
+from glcb.service.experiment import Experiment
+from glcb.service.lift import CONFIDENCE, Group, interval
+from glcb.service.messages import (
+    ArmExplanation,
+    Contribution,
+    Counts,
+    ExperimentView,
+    ExplainRequest,
+    Explanation,
+    GroupMean,
+    Lift,
+)
+
+
+def timestamp(seconds: float) -> str:
+    """Return a time as RFC 3339 writes it.
+
+    >>> timestamp(0.25)
+    '1970-01-01T00:00:00.250000Z'
+    """
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+def experiment(seen: Experiment) -> ExperimentView:
+    """Return an experiment and where it stands."""
+    around, bandit = seen.around, seen.bandit
+    return ExperimentView(
+        name=around.creation.name,
+        state=around.state,  # type: ignore[arg-type]
+        created=timestamp(around.created),
+        counts=Counts(**bandit.counts),
+        plays={str(arm): plays for arm, plays in bandit.plays.items()},
+        lift=lift(seen),
+        health=health.checks(seen),
+        sequence=around.sequence,
+        **msgspec.structs.asdict(around.settings),
+    )
+
+
+def lift(seen: Experiment) -> Lift:
+    """Return what the bandit brings more than chance."""
+    tally, rewards = seen.around.tally, seen.around.settings.rewards
+    low, high = (0.0, 1.0) if rewards == "binary" else rewards
+
+    def group(own: Group) -> GroupMean:
+        return GroupMean(own.n, None if own.mean is None else low + (high - low) * own.mean)
+
+    bandit, holdout = group(tally.bandit), group(tally.holdout)
+    ends = interval(tally.bandit, tally.holdout)
+    difference = None if bandit.mean is None or holdout.mean is None else bandit.mean - holdout.mean
+    return Lift(
+        bandit=bandit,
+        holdout=holdout,
+        difference=difference,
+        low=None if ends is None else ends[0] * (high - low),
+        high=None if ends is None else ends[1] * (high - low),
+        confidence=CONFIDENCE,
+    )
+
+
+def mean(total: float, n: int) -> float | None:
+    """Return a mean, if there is one."""
+    return total / n if n else None
+
+
+def encoded(view: ExperimentView) -> bytes:
+    """Return a view as it is answered and kept with a snapshot."""
+    return messages.encode(view)
+
+
+def parsed(content: bytes) -> ExperimentView:
+    """Return a view that was kept."""
+    return msgspec.json.decode(content, type=ExperimentView)
+
+
+def explanation(seen: Experiment, request: ExplainRequest) -> Explanation:
+    """Return where the value of every arm comes from, and how likely each would be played."""
+    found = seen.bandit.explain(request.context)
+    settings = seen.around.settings
+    allowed = None
+    if request.eligible is not None:
+        allowed = _checks.eligible(request.eligible, {arm: number for number, arm in enumerate(found.arms)})
+    chances = probabilities(found.scores, allowed, settings.exploration, settings.spread)
+    given = dict(zip(found.features, found.given, strict=True))
+    told = found.as_dict()["arms"]
+    arms = [
+        ArmExplanation(
+            arm=str(arm["arm"]),
+            value=arm["value"],
+            base=arm["base"],
+            bonus=arm["bonus"],
+            pseudocount=arm["pseudocount"],
+            probability=float(chance),
+            contributions=[
+                Contribution(feature, given[feature], amount)
+                for feature, amount in arm["contributions"].items()
+            ],
+        )
+        for arm, chance in zip(told, chances, strict=True)
+    ]
+    return Explanation(arms, str(found))

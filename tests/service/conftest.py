@@ -1,0 +1,40 @@
+"""Real servers and real databases for the tests of the service."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from benchmarks.service import postgres
+from benchmarks.service.server import Server, serving
+
+Serve = Callable[..., Server]
+
+
+@pytest.fixture
+def serve(tmp_path: Path) -> Iterator[Serve]:
+    """Start servers that end with the test; without a store of their own they share one SQLite file."""
+    started: list[Server] = []
+
+    def start(*flags: str, store: tuple[str, ...] = (), **more: object) -> Server:
+        server = Server(store or ("--data", str(tmp_path / "glcb.db")), *flags, **more)  # type: ignore[arg-type]
+        started.append(server)
+        return server.start()
+
+    yield start
+    for server in started:
+        server.forget()
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """Serve all tests of a module from one SQLite file."""
+    with serving(["--data", str(tmp_path_factory.mktemp("data") / "glcb.db")]) as running:
+        yield running
+
+
+@pytest.fixture
+def cluster() -> Iterator[postgres.Cluster]:
+    """Run a PostgreSQL for one test, which may stop and start it."""
+    with postgres.cluster() as running:
+        yield running

@@ -1,0 +1,44 @@
+"""Experiments and storages for tests that need no server."""
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from glcb.service.database import sqlite_url
+from glcb.service.experiment import Experiment
+from glcb.service.messages import Creation, Decision, DecisionRequest, RewardOf, Settings
+from glcb.service.remembered import Recall
+from glcb.service.storage import Event, Storage
+
+
+def storage(folder: Path) -> Storage:
+    return Storage(sqlite_url(folder / "glcb.db"))
+
+
+def settings(**changes: Any) -> Settings:
+    return Settings(**{"arms": ["a", "b", "c"], "policy": "linucb", **changes})
+
+
+class Played:
+    """An experiment with all events that led to it."""
+
+    def __init__(self, **changes: Any) -> None:
+        self.now = 1_000_000.0
+        creation = Creation(name="home", salt="always the same", settings=settings(**changes))
+        self.experiment, first = Experiment.create(creation, self.now)
+        self.events: list[Event] = [first]
+
+    def happen(self, kind: str, request: Any) -> bytes:
+        self.now += 1
+        event, answer = self.experiment.apply(kind, request, self.now)
+        if event is not None:
+            self.events.append(event)
+        return self.events[answer.sequence - 1].outcome if isinstance(answer, Recall) else answer
+
+    def decide(self, context: Any, **more: Any) -> Decision:
+        answer = self.happen("decide", DecisionRequest(context=context, **more))
+        return msgspec.json.decode(answer, type=Decision)
+
+    def reward(self, decision: str, value: float, **more: Any) -> bytes:
+        return self.happen("reward", RewardOf(id=decision, value=value, **more))

@@ -1,0 +1,417 @@
+"""All experiments of a process: what is answered is on disk, and memory follows the disk."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from glcb._errors import StorageError
+from glcb.service import journal as journal_module
+from glcb.service import models, views
+from glcb.service.database import Row, sqlite_url
+from glcb.service.engine import Engine
+from glcb.service.experiment import Experiment
+from glcb.service.messages import Changes, Decision, DecisionRequest, NewArm, RewardOf
+from glcb.service.problems import Problem
+from glcb.service.settings import ServiceSettings
+from glcb.service.storage import Storage
+from glcb.service.verify import verify
+from tests.service.made import settings
+
+
+class Fragile(Storage):
+    """A database that fails when told."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(sqlite_url(folder / "glcb.db"))
+        self.fails = False
+
+    def append(self, rows: Sequence[Row]) -> None:
+        if self.fails:
+            raise StorageError("the disk is full")
+        super().append(rows)
+
+    def probe(self) -> None:
+        if self.fails:
+            raise StorageError("the disk is full")
+        super().probe()
+
+
+def with_engine(
+    folder: Path, play: Callable[[Engine, Fragile], Awaitable[None]], stop: bool = True, **changes: Any
+) -> None:
+    """Run something beside an engine on the database of a folder; without a stop, as if it were killed."""
+
+    async def run() -> None:
+        storage = Fragile(folder)
+        clock = changes.pop("clock", time.time)
+        engine = Engine(storage, ServiceSettings(**changes), clock)
+        await engine.start()
+        await play(engine, storage)
+        if stop:
+            await engine.stop()
+        else:
+            await engine.journal.stop()
+
+    asyncio.run(run())
+
+
+async def decide(engine: Engine, context: Any, name: str = "home", **more: Any) -> Decision:
+    answer = await engine.happens(name, "decide", DecisionRequest(context=context, **more))
+    return msgspec.json.decode(answer, type=Decision)
+
+
+async def reward(engine: Engine, decision: str, value: float, name: str = "home", **more: Any) -> None:
+    await engine.happens(name, "reward", RewardOf(id=decision, value=value, **more))
+
+
+async def some_pairs(engine: Engine, count: int, name: str = "home") -> None:
+    for number in range(count):
+        decision = await decide(engine, {"age": number % 7, "country": "AB"[number % 2]}, name)
+        await reward(engine, decision.id, float(number % 3 == 0), name)
+
+
+def digest(experiment: Experiment) -> str:
+    return models.digest(experiment.freeze())
+
+
+def agreed(storage: Storage) -> list[str]:
+    findings = list(verify(storage))
+    assert all(finding.ok for finding in findings), findings
+    return [finding.line for finding in findings]
+
+
+def test_what_was_answered_survives_a_kill(tmp_path: Path) -> None:
+    seen: list[str] = []
+
+    async def before(engine: Engine, _: Storage) -> None:
+        await engine.create("home", settings(policy="glcb"))
+        await some_pairs(engine, 60)
+        seen.append(await engine.look("home", digest))
+
+    async def after(engine: Engine, storage: Storage) -> None:
+        assert await engine.look("home", digest) == seen[0]
+        (line,) = agreed(storage)
+        assert "121 events" in line
+
+    with_engine(tmp_path, before, stop=False, snapshot_events=50)
+    with_engine(tmp_path, after)
+
+
+def test_a_stop_leaves_a_snapshot_and_nothing_to_replay(tmp_path: Path) -> None:
+    async def before(engine: Engine, _: Storage) -> None:
+        await engine.create("home", settings())
+        await some_pairs(engine, 10)
+
+    async def after(engine: Engine, storage: Storage) -> None:
+        assert engine.loaded == {}, "nothing had to be replayed, so nothing was loaded"
+        (known,) = storage.known()
+        assert known.last == known.snapshot == 21
+        (view,) = await engine.listed(lambda name: True)
+        assert view.counts.issued == 10
+        assert engine.loaded == {}, "the list does not load either"
+
+    with_engine(tmp_path, before)
+    with_engine(tmp_path, after)
+
+
+def test_a_failed_commit_takes_back_what_was_not_answered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(journal_module, "_PROBE_SECONDS", 0.01)
+
+    async def play(engine: Engine, storage: Fragile) -> None:
+        await engine.create("home", settings())
+        await some_pairs(engine, 20)
+        good, counts = await engine.look("home", digest), await engine.look("home", lambda e: e.bandit.counts)
+        storage.fails = True
+        asked = [decide(engine, {"age": 1}, key=f"k{number}") for number in range(10)]
+        refused = await asyncio.gather(*asked, return_exceptions=True)
+        assert all(isinstance(error, StorageError) for error in refused)
+        with pytest.raises(StorageError):
+            await decide(engine, {"age": 1})
+        storage.fails = False
+        while engine.journal.trouble is not None:
+            await asyncio.sleep(0.01)
+        assert await engine.look("home", digest) == good
+        assert await engine.look("home", lambda e: e.bandit.counts) == counts
+        again = await decide(engine, {"age": 1}, key="k0")
+        await reward(engine, again.id, 1)
+        agreed(storage)
+
+    with_engine(tmp_path, play)
+
+
+def test_a_refusal_waits_for_what_it_rests_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A reward that is a duplicate of one that is then lost must not be called a duplicate."""
+    monkeypatch.setattr(journal_module, "_PROBE_SECONDS", 0.01)
+
+    async def play(engine: Engine, storage: Fragile) -> None:
+        await engine.create("home", settings())
+        decision = await decide(engine, {"age": 1})
+        storage.fails = True
+        both = await asyncio.gather(
+            reward(engine, decision.id, 1), reward(engine, decision.id, 1), return_exceptions=True
+        )
+        assert [type(error) for error in both] == [StorageError, StorageError]
+        storage.fails = False
+        while engine.journal.trouble is not None:
+            await asyncio.sleep(0.01)
+        await reward(engine, decision.id, 1)
+        with pytest.raises(Problem) as caught:
+            await reward(engine, decision.id, 1)
+        assert caught.value.code == "duplicate_reward"
+
+    with_engine(tmp_path, play)
+
+
+def test_an_unexpected_error_takes_memory_back_to_the_disk(tmp_path: Path) -> None:
+    async def play(engine: Engine, storage: Fragile) -> None:
+        await engine.create("home", settings())
+        await some_pairs(engine, 5)
+        good = await engine.look("home", digest)
+        live = engine.loaded["home"]
+        live.experiment.around.tally = None  # type: ignore[assignment]
+        with pytest.raises(AttributeError):
+            await decide(engine, {"age": 1})
+        assert await engine.look("home", digest) == good
+        assert engine.loaded["home"] is not live
+        await some_pairs(engine, 5)
+        agreed(storage)
+
+    with_engine(tmp_path, play)
+
+
+def test_snapshots_are_taken_under_way_and_pruned(tmp_path: Path) -> None:
+    async def play(engine: Engine, storage: Fragile) -> None:
+        await engine.create("home", settings())
+        for _ in range(12):
+            await some_pairs(engine, 10)
+            while any(live.saving for live in engine.loaded.values()):
+                await asyncio.sleep(0.001)
+        number = engine.number("home")
+        taken = [row.sequence for row in storage.snapshots(number)]
+        assert len(taken) == 2
+        assert taken[-1] > 200
+        (line,) = agreed(storage)
+        assert "2 snapshots agree" in line
+
+    with_engine(tmp_path, play, snapshot_events=30, keep_snapshots=2)
+
+
+def test_verify_begins_with_a_snapshot_where_old_events_are_gone(tmp_path: Path) -> None:
+    async def play(engine: Engine, storage: Fragile) -> None:
+        await engine.create("home", settings())
+        for _ in range(4):
+            await some_pairs(engine, 20)
+            while any(live.saving for live in engine.loaded.values()):
+                await asyncio.sleep(0.001)
+        await some_pairs(engine, 3)
+        number = engine.number("home")
+        assert next(storage.events(number, 0)).sequence > 1
+        (line,) = agreed(storage)
+        assert "snapshots agree" in line
+
+    with_engine(tmp_path, play, snapshot_events=30, keep_snapshots=2, keep_days=1e-9)
+
+
+def test_verify_finds_what_was_altered(tmp_path: Path) -> None:
+    async def play(engine: Engine, _: Fragile) -> None:
+        await engine.create("home", settings())
+        await some_pairs(engine, 10)
+
+    with_engine(tmp_path, play)
+    storage = Fragile(tmp_path)
+    with storage.write() as connection:
+        connection.exec_driver_sql(
+            "UPDATE glcb_events SET request = cast(replace(request, ':1.0}', ':0.0}') AS BLOB) "
+            "WHERE kind = 'reward'"
+        )
+    findings = list(verify(storage))
+    assert [finding.ok for finding in findings] == [False]
+    assert "DIFFERENT" in findings[0].line
+
+
+def test_a_damaged_snapshot_is_made_up_for_by_an_earlier_one(tmp_path: Path) -> None:
+    seen: list[str] = []
+
+    async def before(engine: Engine, _: Fragile) -> None:
+        await engine.create("home", settings())
+        await some_pairs(engine, 10)
+        seen.append(await engine.look("home", digest))
+
+    async def after(engine: Engine, _: Fragile) -> None:
+        assert await engine.look("home", digest) == seen[0]
+
+    with_engine(tmp_path, before)
+    storage = Fragile(tmp_path)
+    with storage.write() as connection:
+        connection.exec_driver_sql("UPDATE glcb_snapshot_parts SET content = zeroblob(length(content))")
+    with_engine(tmp_path, after)
+
+
+def test_idle_and_surplus_experiments_leave_the_memory_and_come_back(tmp_path: Path) -> None:
+    async def play(engine: Engine, storage: Fragile) -> None:
+        for name in ("a", "b", "c"):
+            await engine.create(name, settings())
+            await some_pairs(engine, 5, name)
+        await engine.tick()
+        assert list(engine.loaded) == ["b", "c"]
+        waiting = await decide(engine, {"age": 3, "country": "A"}, "a")
+        await engine.tick()
+        assert list(engine.loaded) == ["c", "a"]
+        for live in engine.loaded.values():
+            live.used -= 1000
+        await engine.tick()
+        assert engine.loaded == {}
+        await reward(engine, waiting.id, 1, "a")
+        agreed(storage)
+
+    with_engine(tmp_path, play, max_loaded=2)
+
+
+def test_many_at_once_count_each_once(tmp_path: Path) -> None:
+    async def play(engine: Engine, storage: Fragile) -> None:
+        await engine.create("home", settings(policy="glcb"))
+
+        async def visitor(number: int) -> None:
+            for step in range(5):
+                decision = await decide(engine, {"age": number}, key=f"{number} {step}")
+                assert await decide(engine, {"age": number}, key=f"{number} {step}") == decision
+                await reward(engine, decision.id, 1, key="r")
+                await reward(engine, decision.id, 1, key="r")
+
+        await asyncio.gather(*(visitor(number) for number in range(30)))
+        view = await engine.look("home", views.experiment)
+        assert (view.counts.issued, view.counts.rewarded) == (150, 150)
+        agreed(storage)
+
+    with_engine(tmp_path, play, snapshot_events=40)
+
+
+def test_a_batch_answers_each_in_order(tmp_path: Path) -> None:
+    async def play(engine: Engine, _: Fragile) -> None:
+        await engine.create("home", settings())
+        asked = [
+            DecisionRequest(context={"age": 1}, eligible=["nobody"] if number % 10 == 3 else None)
+            for number in range(40)
+        ]
+        results = await engine.happen("home", "decide", asked)
+        refused = [number for number, result in enumerate(results) if isinstance(result, Problem)]
+        assert refused == [3, 13, 23, 33]
+        made = [msgspec.json.decode(result, type=Decision) for result in results if isinstance(result, bytes)]
+        assert [int(decision.id.partition("-")[0]) for decision in made] == list(range(1, 37))
+
+    with_engine(tmp_path, play)
+
+
+def test_creating_twice_is_the_same_or_refused(tmp_path: Path) -> None:
+    async def play(engine: Engine, _: Fragile) -> None:
+        both = await asyncio.gather(engine.create("home", settings()), engine.create("home", settings()))
+        assert sorted(new for _view, new in both) == [False, True]
+        await engine.happens("home", "add_arm", NewArm(name="d"))
+        _view, new = await engine.create("home", settings())
+        assert not new
+        with pytest.raises(Problem) as caught:
+            await engine.create("home", settings(seed=3))
+        assert caught.value.code == "experiment_exists"
+        await engine.create("other", settings())
+        with pytest.raises(Problem) as caught:
+            await engine.create("third", settings())
+        assert caught.value.code == "too_many"
+        await engine.delete("home")
+        view, new = await engine.create("home", settings(seed=3))
+        assert new
+        assert view.counts.issued == 0
+
+    with_engine(tmp_path, play, max_experiments=2)
+
+
+def test_an_archived_experiment_leaves_the_memory_but_can_be_seen(tmp_path: Path) -> None:
+    async def play(engine: Engine, _: Fragile) -> None:
+        await engine.create("home", settings(patience=1e9))
+        await some_pairs(engine, 3)
+        view = await engine.change("home", Changes(state="archived"))
+        assert view.state == "archived"
+        assert engine.loaded == {}
+        with pytest.raises(Problem) as caught:
+            await decide(engine, {"age": 1})
+        assert caught.value.code == "experiment_archived"
+        assert (await engine.look("home", views.experiment)).counts.issued == 3
+        await engine.change("home", Changes(state="running"))
+        await some_pairs(engine, 1)
+
+    with_engine(tmp_path, play)
+
+
+def test_a_clock_that_is_set_back_is_noted_and_changes_no_order(tmp_path: Path) -> None:
+    times = [1000.0]
+
+    async def play(engine: Engine, storage: Fragile) -> None:
+        await engine.create("home", settings(patience=50.0, default_reward=0.0))
+        times[0] = 2000.0
+        decision = await decide(engine, {"age": 1})
+        times[0] = 10.0
+        await decide(engine, {"age": 1})
+        assert engine.metrics.clock_back == 1
+        at = [event.at for event in storage.events(engine.number("home"), 0)]
+        assert at == [1000.0, 2000.0, 2000.0]
+        await reward(engine, decision.id, 1)
+        times[0] = 2051.0
+        await engine.tick()
+        counts = await engine.look("home", lambda experiment: experiment.bandit.counts)
+        assert counts == {"issued": 2, "rewarded": 1, "expired": 1, "waiting": 0}
+        agreed(storage)
+
+    with_engine(tmp_path, play, clock=lambda: times[0])
+
+
+def test_too_much_is_refused(tmp_path: Path) -> None:
+    async def play(engine: Engine, _: Fragile) -> None:
+        for wrong in (
+            settings(arms=["a", "b", "c", "d", "e", "f"]),
+            settings(schema={"x": list("abcdef")}),
+            settings(reserve=9),
+            settings(most_waiting=2_000_000),
+        ):
+            with pytest.raises(Problem) as caught:
+                await engine.create("home", wrong)
+            assert caught.value.code == "too_many"
+        await engine.create("home", settings(arms=["a", "b", "c", "d", "e"]))
+        with pytest.raises(Problem) as caught:
+            await decide(engine, dict.fromkeys("abcdef", 1))
+        assert caught.value.code == "too_many"
+        with pytest.raises(Problem) as caught:
+            await engine.happens("home", "add_arm", NewArm(name="f"))
+        assert caught.value.code == "too_many"
+
+    with_engine(tmp_path, play, max_arms=5, max_features=5)
+
+
+def test_an_experiment_that_cannot_be_replayed_is_not_served_but_can_be_deleted(tmp_path: Path) -> None:
+    async def before(engine: Engine, _: Fragile) -> None:
+        for name in ("home", "other"):
+            await engine.create(name, settings())
+            await some_pairs(engine, 5, name)
+
+    async def after(engine: Engine, storage: Fragile) -> None:
+        for _ in range(2):
+            with pytest.raises(StorageError, match="another way"):
+                await decide(engine, {"age": 1})
+        await some_pairs(engine, 2, "other")
+        assert not next(iter(verify(storage))).ok
+        await engine.delete("home")
+        await engine.create("home", settings())
+        await some_pairs(engine, 2)
+
+    with_engine(tmp_path, before, stop=False)
+    storage = Fragile(tmp_path)
+    with storage.write() as connection:
+        connection.exec_driver_sql(
+            "UPDATE glcb_events SET outcome = x'7b7d' WHERE experiment = 1 AND sequence = 4"
+        )
+    with_engine(tmp_path, after)

@@ -1,0 +1,49 @@
+"""The clock of the machine is set back and forth under a running service."""
+
+import os
+from pathlib import Path
+
+from benchmarks.service.client import Client
+from tests.service.conftest import Serve
+
+PATH = "/v1/experiments/e"
+HOUR = 3600
+_SITE = """
+import pathlib, time
+real, shift = time.time, pathlib.Path(__file__).with_name("shift")
+time.time = lambda: real() + float(shift.read_text())
+"""
+"""Python imports this before anything else: the service's clock goes wrong by what a file says."""
+
+
+def _pair(client: Client) -> None:
+    decision = client.post(f"{PATH}/decisions", {"context": {"x": 1}})
+    assert decision.status == 200, decision
+    reward = client.post(f"{PATH}/decisions/{decision.data['id']}/reward", {"value": 1})
+    assert reward.status == 200, reward
+
+
+def test_time_never_goes_backwards_in_the_log(serve: Serve, tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text(_SITE)
+    shift = tmp_path / "shift"
+    shift.write_text("0")
+    paths = [str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])]
+    server = serve(environment={"PYTHONPATH": os.pathsep.join(paths)})
+    made = server.client.put(PATH, {"arms": ["a", "b"], "policy": "linucb", "patience": HOUR})
+    assert made.status == 201
+    _pair(server.client)
+    shift.write_text(str(-3 * HOUR))
+    _pair(server.client)
+    server.kill()
+    server.start()
+    _pair(server.client)
+    late = server.client.post(f"{PATH}/decisions", {"context": {"x": 2}}).data["id"]
+    shift.write_text(str(2 * HOUR))
+    _pair(server.client)
+    assert server.client.post(f"{PATH}/decisions/{late}/reward", {"value": 1}).code == "expired_decision"
+    times = [event["time"] for event in server.client.events("e")]
+    assert times == sorted(times)
+    assert times[0] < times[-1]
+    counts = server.client.get(PATH).data["counts"]
+    assert counts == {"issued": 5, "rewarded": 4, "expired": 1, "waiting": 0}
+    assert server.command("verify").returncode == 0

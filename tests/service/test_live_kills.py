@@ -1,0 +1,49 @@
+"""Killed under load: ``make soak`` does this hundreds of times."""
+
+import asyncio
+import threading
+from pathlib import Path
+
+import pytest
+
+from benchmarks.kills import Campaign
+from benchmarks.service import postgres
+from benchmarks.service.audit import audit
+from benchmarks.service.traffic import EXPERIMENT, Ledger, Traffic, ask_again
+from tests.service.conftest import Serve
+
+
+def _kill(store: list[str], kills: int) -> None:
+    campaign = Campaign(store, seed=10_000)
+    try:
+        tally = campaign.run(kills)
+    finally:
+        campaign.forget()
+    assert tally.kills == kills
+    assert tally.decisions > 10 * kills
+    assert tally.rewards > 5 * kills
+
+
+def test_nothing_acknowledged_is_lost_on_sqlite(tmp_path: Path) -> None:
+    _kill(["--data", str(tmp_path / "glcb.db")], 3)
+
+
+@pytest.mark.postgres
+def test_nothing_acknowledged_is_lost_on_postgresql(cluster: postgres.Cluster) -> None:
+    _kill(["--database", cluster.url], 2)
+
+
+def test_a_stop_under_load_drains(serve: Serve) -> None:
+    server = serve()
+    assert server.client.put("/v1/experiments/e", {**EXPERIMENT, "policy": "linucb"}).status == 201
+    ledger, codes = Ledger(), []
+    stopper = threading.Timer(0.7, lambda: codes.append(server.stop()))
+    stopper.start()
+    asyncio.run(Traffic("e", ledger, seed=10_000).run(server.url, 8, 30))
+    stopper.join()
+    assert codes == [0], server.said()
+    assert ledger.decisions
+    assert set(ledger.refused) <= {503}
+    server.start()
+    ask_again(server.client, ledger)
+    audit(ledger, server.client.events("e"))
