@@ -1,15 +1,9 @@
 """The public surface, and what importing it costs."""
 
-import re
 import subprocess
 import sys
-from pathlib import Path
-
-import pytest
 
 import glcb
-
-README = Path(__file__).parent.parent / "README.md"
 
 
 def test_everything_public_is_listed_and_there() -> None:
@@ -41,11 +35,3 @@ def test_the_library_loads_numpy_and_numba_only() -> None:
 def test_the_command_line_shows_its_help_without_loading_the_library() -> None:
     loaded = loaded_by("import glcb.cli")
     assert not loaded & {"numpy", "numba", "matplotlib", "jax"}
-
-
-def test_every_example_in_the_readme_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    examples = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
-    assert examples
-    for example in examples:
-        exec(compile(example, "README.md", "exec"), {})

@@ -1,0 +1,30 @@
+"""Ask a ``glcb serve`` for decisions, with the verbs and the errors of ``glcb.Bandit``.
+
+    from glcb.client import Client
+
+    homepage = Client("http://localhost:8000").experiment("homepage")
+    decision = homepage.decide({"country": "FR", "age": 31})
+    homepage.reward(decision.id, 1)
+
+Verbs are described once (``verbs``), as talks that send nothing themselves (``talk``); two clients run them.
+"""
+
+from glcb._errors import INSTALL_CLIENT, MissingExtra
+
+try:
+    from glcb.client.answers import Decision, ExperimentInfo, Explanation, Stats
+    from glcb.client.awaiting import AsyncClient, AsyncExperiment
+    from glcb.client.blocking import Client, Experiment
+except ModuleNotFoundError as error:
+    raise MissingExtra(f"the client needs {error.name}: {INSTALL_CLIENT}") from error
+
+__all__ = [
+    "AsyncClient",
+    "AsyncExperiment",
+    "Client",
+    "Decision",
+    "Experiment",
+    "ExperimentInfo",
+    "Explanation",
+    "Stats",
+]

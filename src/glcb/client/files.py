@@ -1,0 +1,33 @@
+"""Files that are there whole, or not at all."""
+
+import contextlib
+import secrets
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from glcb._errors import GlcbError
+
+
+@dataclass(frozen=True)
+class Target:
+    """A file to be written."""
+
+    path: Path
+    error: type[GlcbError]
+    """What is raised if it cannot be."""
+
+    @contextlib.contextmanager
+    def replaced(self) -> Iterator[IO[bytes]]:
+        """Give a file to write to, which takes the place of the old one if all goes well."""
+        part = self.path.with_name(f".{self.path.name}.{secrets.token_hex(4)}.part")
+        try:
+            with part.open("xb") as file:
+                yield file
+            part.replace(self.path)
+        except OSError as error:
+            raise self.error(f"cannot write {self.path}: {error.strerror or error}") from error
+        finally:
+            with contextlib.suppress(OSError):
+                part.unlink()

@@ -1,0 +1,58 @@
+"""What both clients know of HTTP: how to reach the service, and what came of a request."""
+
+from typing import Any
+
+import httpx
+
+from glcb._errors import InvalidSettings
+from glcb._version import __version__
+from glcb.client.talk import Answer, Lost, Request
+
+_NOT_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.ProxyError)
+
+
+def options(url: str, key: str | None, timeout: float) -> dict[str, Any]:
+    """Return how httpx is to be set up."""
+    try:
+        base = httpx.URL(url)
+    except (httpx.InvalidURL, TypeError) as error:
+        raise InvalidSettings(f"the URL of the service cannot be {url!r}: {error}") from None
+    if base.scheme not in ("http", "https") or not base.host:
+        raise InvalidSettings(f"the URL of the service must be like http://localhost:8000, got {url!r}")
+    if not timeout > 0:
+        raise InvalidSettings(f"timeout must be a number of seconds above 0, got {timeout!r}")
+    headers = {"User-Agent": f"glcb/{__version__}"}
+    if key is not None:
+        if not (key.isascii() and key.isprintable() and key.strip()):
+            raise InvalidSettings("the key must be one that `glcb keys add` has printed")
+        headers["Authorization"] = f"Bearer {key.strip()}"
+    return {"base_url": base, "timeout": timeout, "headers": headers}
+
+
+def retries(given: int) -> int:
+    """Return how often to try again."""
+    if given < 0:
+        raise InvalidSettings(f"retries must be 0, 1, 2, …, got {given!r}")
+    return given
+
+
+def arguments(request: Request) -> dict[str, Any]:
+    """Return a request as httpx takes it."""
+    headers = {} if request.content is None else {"Content-Type": request.kind}
+    return {
+        "method": request.method,
+        "url": request.path,
+        "content": request.content,
+        "headers": headers,
+    }
+
+
+def answer(response: httpx.Response, content: bytes) -> Answer:
+    """Return what came back."""
+    return Answer(response.status_code, content, response.headers.get("Retry-After"))
+
+
+def lost(url: str, error: httpx.RequestError) -> Lost:
+    """Return that nothing came back."""
+    why = f"no answer from {url} ({type(error).__name__}{f': {error}' if str(error) else ''})"
+    return Lost(why, not isinstance(error, _NOT_SENT))

@@ -1,0 +1,59 @@
+"""Refusals of the service as the errors that the library would have raised."""
+
+from glcb._errors import (
+    DuplicateReward,
+    ExpiredDecision,
+    GlcbError,
+    InvalidContext,
+    InvalidInput,
+    InvalidReward,
+    InvalidSettings,
+    ModelFileError,
+    NotRunning,
+    NotSupported,
+    ServiceError,
+    ServiceUnavailable,
+    Unauthorized,
+    UnknownArm,
+    UnknownDecision,
+    UnknownExperiment,
+)
+
+ERRORS: dict[str, type[GlcbError]] = {
+    "invalid_json": InvalidInput,
+    "unauthorized": Unauthorized,
+    "forbidden": Unauthorized,
+    "unknown_experiment": UnknownExperiment,
+    "unknown_decision": UnknownDecision,
+    "request_timeout": ServiceUnavailable,
+    "experiment_exists": InvalidSettings,
+    "experiment_paused": NotRunning,
+    "experiment_archived": NotRunning,
+    "arm_exists": InvalidSettings,
+    "duplicate_reward": DuplicateReward,
+    "key_reused": InvalidInput,
+    "not_supported": NotSupported,
+    "expired_decision": ExpiredDecision,
+    "too_large": InvalidInput,
+    "invalid_request": InvalidInput,
+    "invalid_context": InvalidContext,
+    "unknown_arm": UnknownArm,
+    "invalid_reward": InvalidReward,
+    "invalid_settings": InvalidSettings,
+    "invalid_model": ModelFileError,
+    "too_many": InvalidInput,
+    "overloaded": ServiceUnavailable,
+    "storage_unavailable": ServiceUnavailable,
+    "stopping": ServiceUnavailable,
+}
+"""By code. Others mean that service and client do not understand each other: :class:`ServiceError`."""
+
+
+def error_of(code: str, message: str) -> GlcbError:
+    """Return the error that a refusal stands for.
+
+    >>> error_of("unknown_arm", "there is no arm 'x'")
+    UnknownArm("there is no arm 'x'")
+    """
+    known = ERRORS.get(code)
+    return ServiceError(f"{message} ({code})") if known is None else known(message)

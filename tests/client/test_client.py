@@ -1,0 +1,321 @@
+"""Both clients with a real service, some answers of which get lost."""
+
+import asyncio
+import inspect
+import json
+import math
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import httpx
+import polars as pl
+import pytest
+
+import glcb
+from benchmarks.service.server import Server, serving
+from glcb import (
+    Bandit,
+    DuplicateReward,
+    ExpiredDecision,
+    GlcbError,
+    InvalidContext,
+    InvalidInput,
+    InvalidReward,
+    InvalidSettings,
+    LogError,
+    ModelFileError,
+    NotRunning,
+    ServiceUnavailable,
+    Unauthorized,
+    UnknownArm,
+    UnknownDecision,
+    UnknownExperiment,
+)
+from glcb.client import AsyncClient, AsyncExperiment, Client, Decision, Experiment, answers
+from glcb.service import messages
+from tests.client.conftest import ARMS
+
+
+def test_the_verbs_of_bandit(experiment: Experiment) -> None:
+    assert experiment.arms == tuple(ARMS)
+    decision = experiment.decide({"country": "FR", "age": 31}, eligible=ARMS[:2])
+    assert isinstance(decision, Decision)
+    assert decision.arm in ARMS[:2]
+    assert decision.arms == tuple(ARMS)
+    assert decision.propensity == decision.probabilities[decision.arm]
+    assert sum(decision.probabilities.values()) == pytest.approx(1)
+    assert experiment.reward(decision.id, 1)
+    assert experiment.counts == {"issued": 1, "rewarded": 1, "expired": 0, "waiting": 0}
+    assert experiment.plays[decision.arm] == 1
+    with pytest.raises(AttributeError):
+        decision.arm = "other"  # type: ignore[misc]
+
+
+def test_an_experiment_can_take_the_place_of_a_bandit(experiment: Experiment) -> None:
+    for verb in ("decide", "reward", "explain", "add_arm", "remove_arm"):
+        ours = inspect.signature(getattr(Experiment, verb)).parameters
+        theirs = inspect.signature(getattr(Bandit, verb)).parameters
+        positional = [name for name, p in theirs.items() if p.kind is p.POSITIONAL_OR_KEYWORD]
+        assert [name for name, p in ours.items() if p.kind is p.POSITIONAL_OR_KEYWORD] == positional
+    bandit = Bandit(ARMS, policy="linucb", seed=3)
+    for one in (bandit, experiment):
+        assert one.reward(one.decide([0.5, 2]).id, 1)
+        assert one.counts["rewarded"] == 1
+
+
+def test_both_clients_have_the_same_verbs() -> None:
+    verbs = {name for name in vars(Experiment) if not name.startswith("_")}
+    assert verbs == {name for name in vars(AsyncExperiment) if not name.startswith("_")}
+    for name in verbs - {"arms", "counts", "plays"}:
+        blocking, awaiting = getattr(Experiment, name), getattr(AsyncExperiment, name)
+        assert inspect.signature(blocking) == inspect.signature(awaiting)
+        assert inspect.iscoroutinefunction(awaiting)
+        assert not inspect.iscoroutinefunction(blocking)
+        assert blocking.__doc__ == awaiting.__doc__
+    assert inspect.signature(Experiment.decide).return_annotation is Decision
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs"),
+    [
+        (answers.Decision, messages.Decision),
+        (answers.ExperimentInfo, messages.ExperimentView),
+        (answers.Explanation, messages.Explanation),
+        (answers.ArmExplanation, messages.ArmExplanation),
+        (answers.Contribution, messages.Contribution),
+        (answers.Stats, messages.Stats),
+        (answers.Lift, messages.Lift),
+        (answers.GroupMean, messages.GroupMean),
+        (answers.ArmStats, messages.ArmStats),
+        (answers.Block, messages.BlockStats),
+        (answers.Check, messages.Check),
+        (answers.FeatureStats, messages.FeatureStats),
+        (answers.Latency, messages.Latency),
+    ],
+)
+def test_everything_that_the_service_tells_is_there(ours: Any, theirs: Any) -> None:
+    assert set(ours.__struct_encode_fields__) == set(theirs.__struct_encode_fields__)
+
+
+def test_keys_of_the_caller(experiment: Experiment) -> None:
+    first = experiment.decide({"x": 1}, key="visit 7")
+    assert experiment.decide({"x": 1}, key="visit 7") == first
+    assert experiment.decide({"x": 1}).id != first.id
+    with pytest.raises(InvalidInput, match="visit 7"):
+        experiment.decide({"x": 2}, key="visit 7")
+    assert experiment.reward(first.id, 1, key="order 1")
+    assert not experiment.reward(first.id, 1, key="order 1")
+    second = experiment.decide({"x": 1}).id
+    assert experiment.reward_many([(second, 1, "order 2"), (second, 1, "order 2")]) == [True, False]
+
+
+def test_the_errors_of_the_library(experiment: Experiment, client: Client) -> None:
+    decision = experiment.decide({"x": 1})
+    with pytest.raises(UnknownArm):
+        experiment.decide({"x": 1}, eligible=["nobody"])
+    with pytest.raises(InvalidContext):
+        experiment.decide([1, 2, 3])
+    with pytest.raises(InvalidContext):
+        experiment.decide("text")
+    with pytest.raises(InvalidContext, match="no proper text"):
+        experiment.decide({"x": "\ud800"})
+    with pytest.raises(UnknownDecision):
+        experiment.reward("999-00000000", 1)
+    with pytest.raises(UnknownDecision):
+        experiment.reward("../../../healthz", 1)
+    for value in (7, math.nan, math.inf, "much", None):
+        with pytest.raises(InvalidReward):
+            experiment.reward(decision.id, value)  # type: ignore[arg-type]
+    assert experiment.reward(decision.id, 1)
+    with pytest.raises(DuplicateReward):
+        experiment.reward(decision.id, 1)
+    with pytest.raises(UnknownExperiment):
+        client.experiment("nowhere").decide({})
+    with pytest.raises(InvalidSettings, match="the name of an experiment"):
+        client.experiment("../..").info()
+    with pytest.raises(InvalidSettings, match="other settings"):
+        client.create(experiment.name, ARMS)
+    with pytest.raises(InvalidSettings):
+        client.create("other", ARMS, exploration=7)
+    with pytest.raises(GlcbError):
+        client.create("other", ARMS, nonsense=7)  # type: ignore[call-arg]
+    with pytest.raises(InvalidSettings):
+        experiment.add_arm(ARMS[0])
+    with pytest.raises(UnknownArm):
+        experiment.remove_arm("nobody")
+
+
+def test_arms_come_and_go(experiment: Experiment) -> None:
+    experiment.decide({"x": 1}, eligible=[ARMS[2]])
+    waiting = experiment.decide({"x": 1}, eligible=[ARMS[2]])
+    assert "weather" in experiment.add_arm("weather", like="news").arms
+    assert experiment.remove_arm(ARMS[2]).arms == ("sports", "news", "weather")
+    with pytest.raises(ExpiredDecision):
+        experiment.reward(waiting.id, 1)
+
+
+def test_pause_resume_change_archive_delete(experiment: Experiment, client: Client) -> None:
+    decision = experiment.decide({"x": 1})
+    assert experiment.pause().state == "paused"
+    with pytest.raises(NotRunning, match="paused"):
+        experiment.decide({"x": 1})
+    assert experiment.reward(decision.id, 1)
+    assert experiment.resume().state == "running"
+    assert experiment.change(exploration=0.2, holdout=0.0).exploration == 0.2
+    assert experiment.archive().state == "archived"
+    with pytest.raises(NotRunning, match="archived"):
+        experiment.reward(decision.id, 1)
+    assert experiment.name in [info.name for info in client.experiments()]
+    experiment.delete()
+    assert experiment.name not in [info.name for info in client.experiments()]
+
+
+def test_many_at_once_with_refusals_in_their_places(experiment: Experiment) -> None:
+    decisions = experiment.decide_many([{"x": 1}, [1, 2], {"x": 3}], eligible=["news"])
+    assert [type(one) for one in decisions] == [Decision, InvalidContext, Decision]
+    assert {one.arm for one in decisions if isinstance(one, Decision)} == {"news"}
+    ids = [one.id for one in decisions if isinstance(one, Decision)]
+    taken = experiment.reward_many([(ids[0], 1), ("1-00000000", 1), (ids[1], 0)])
+    assert [type(one) for one in taken] == [bool, UnknownDecision, bool]
+    assert experiment.decide_many([]) == []
+
+
+def test_more_than_fit_into_a_request_are_sent_in_several(experiment: Experiment) -> None:
+    long = [{"x": number, "text": "long " * 400} for number in range(1200)]
+    decisions = experiment.decide_many(long)
+    assert all(isinstance(decision, Decision) for decision in decisions)
+    assert experiment.counts["issued"] == 1200
+
+
+def test_explanations_and_stats(experiment: Experiment) -> None:
+    for turn in range(30):
+        experiment.reward(experiment.decide({"age": turn, "country": "FR"}).id, turn % 2)
+    why = experiment.explain({"age": 3, "country": "FR"}, eligible=ARMS[:2])
+    assert str(why) == why.text
+    for arm in why.arms:
+        parts = sum(part.contribution for part in arm.contributions)
+        assert arm.value == pytest.approx(arm.base + parts, abs=1e-6)
+    assert [arm.probability for arm in why.arms][2] == 0
+    stats = experiment.stats()
+    assert stats.counts["rewarded"] == 30
+    assert {arm.arm for arm in stats.arms} == set(ARMS)
+    assert stats.lift.bandit.n + stats.lift.holdout.n == 30
+    assert sum(block.decisions for block in stats.blocks) == 30
+    assert stats.blocks[0].start.tzinfo is not None
+
+
+def test_models_travel_both_ways(experiment: Experiment, client: Client, tmp_path: Path) -> None:
+    experiment.reward(experiment.decide({"age": 31}).id, 1)
+    file = tmp_path / "model.glcb"
+    experiment.save_model(file)
+    assert Bandit.load(file).counts["rewarded"] == 1
+    other = client.create("other-home", ["x", "y"], policy="linucb")
+    assert other.load_model(file).arms == tuple(ARMS)
+    assert other.counts["rewarded"] == 1
+    file.write_bytes(b"nonsense")
+    with pytest.raises(ModelFileError):
+        other.load_model(file)
+    with pytest.raises(ModelFileError, match="cannot read"):
+        other.load_model(tmp_path / "nowhere")
+    with pytest.raises(UnknownExperiment):
+        client.experiment("nowhere").save_model(tmp_path / "none.glcb")
+    with pytest.raises(ModelFileError, match="cannot write"):
+        other.save_model(tmp_path / "no folder" / "model.glcb")
+    with pytest.raises(LogError, match="cannot write"):
+        other.export(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["model.glcb"]
+
+
+def test_an_export_can_be_learnt_from(experiment: Experiment, tmp_path: Path) -> None:
+    for turn in range(20):
+        experiment.reward(experiment.decide({"age": turn}).id, 1)
+    experiment.export(tmp_path / "log.jsonl")
+    rows = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
+    assert [row["event"] for row in rows] == ["decision", "reward"] * 20
+    bandit = Bandit(ARMS, policy="linucb")
+    assert bandit.learn_from(tmp_path / "log.jsonl").learnt == 20
+    experiment.export(tmp_path / "late.jsonl", after=rows[-3]["sequence"])
+    assert len((tmp_path / "late.jsonl").read_text().splitlines()) == 2
+    experiment.export(tmp_path / "log.parquet", format="parquet")
+    assert len(pl.read_parquet(tmp_path / "log.parquet")) == 40
+
+
+def test_keys_and_roles(tmp_path: Path) -> None:
+    store = ("--data", str(tmp_path / "keys.db"))
+    made, command = {}, [sys.executable, "-m", "glcb", "keys", "add"]
+    for role in ("admin", "decide"):
+        ran = subprocess.run(
+            [*command, role, "--role", role, *store], capture_output=True, text=True, check=True
+        )
+        made[role] = next(word for word in ran.stdout.split() if word.startswith("glcb_"))
+    with serving(store) as running:
+        with Client(running.url, made["admin"]) as admin:
+            admin.create("e", ARMS, policy="linucb")
+        with Client(running.url, made["decide"]) as decider:
+            assert decider.experiment("e").decide({"x": 1}).arm in ARMS
+            with pytest.raises(Unauthorized, match="admin"):
+                decider.experiment("e").delete()
+            assert made["decide"] not in repr(decider) + repr(decider.experiment("e"))
+        for key in (None, "wrong"):
+            with Client(running.url, key) as stranger, pytest.raises(Unauthorized):
+                stranger.experiments()
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda: Client("localhost:8000"),
+        lambda: Client("ftp://localhost"),
+        lambda: Client("http://localhost", retries=-1),
+        lambda: Client("http://localhost", timeout=0),
+        lambda: Client("http://localhost", key="line\nbreak"),
+        lambda: AsyncClient("http://"),
+    ],
+)
+def test_settings_that_cannot_be(wrong: Callable[[], object]) -> None:
+    with pytest.raises(InvalidSettings):
+        wrong()
+
+
+def test_nobody_there() -> None:
+    with Client("http://127.0.0.1:9", retries=1) as client, pytest.raises(ServiceUnavailable, match=":9"):
+        client.experiments()
+
+
+def test_the_service_may_live_below_a_path() -> None:
+    asked: list[str] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        asked.append(str(request.url))
+        return httpx.Response(200, json={"experiments": []})
+
+    with Client("https://example.org/bandits/", transport=httpx.MockTransport(answer)) as client:
+        assert client.experiments() == ()
+    assert asked == ["https://example.org/bandits/v1/experiments"]
+
+
+def test_the_errors_of_the_client_are_public() -> None:
+    for kind in (NotRunning, ServiceUnavailable, Unauthorized, UnknownExperiment):
+        assert issubclass(kind, glcb.ServiceError)
+
+
+def test_the_awaiting_client(server: Server, tmp_path: Path) -> None:
+    async def story() -> None:
+        async with AsyncClient(server.url) as client:
+            experiment = await client.create("awaited", ARMS, policy="linucb")
+            decisions = await asyncio.gather(*(experiment.decide({"x": turn}) for turn in range(20)))
+            assert len({decision.id for decision in decisions}) == 20
+            assert await experiment.reward(decisions[0].id, 1)
+            assert await experiment.counts() == {"issued": 20, "rewarded": 1, "expired": 0, "waiting": 19}
+            assert sum((await experiment.plays()).values()) == 1
+            await experiment.save_model(tmp_path / "model.glcb")
+            with pytest.raises(DuplicateReward):
+                await experiment.reward(decisions[0].id, 1)
+            assert await experiment.arms() == tuple(ARMS)
+            assert "awaited" in [info.name for info in await client.experiments()]
+
+    asyncio.run(story())
+    assert Bandit.load(tmp_path / "model.glcb").counts["issued"] == 20

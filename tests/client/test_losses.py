@@ -1,0 +1,86 @@
+"""Answers that get lost, and batches that break off."""
+
+import asyncio
+import json
+
+import httpx
+import pytest
+
+from benchmarks.service.server import Server
+from glcb import ServiceUnavailable
+from glcb.client import AsyncClient, Client, Decision
+from tests.client.conftest import ARMS
+
+
+class Losing(httpx.BaseTransport):
+    """Brings every request to the service, but loses answers: the first of each kind of request."""
+
+    def __init__(self) -> None:
+        self._inner = httpx.HTTPTransport()
+        self.lost: list[str] = []
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        response = self._inner.handle_request(request)
+        what = f"{request.method} {request.url.path.rpartition('/')[2]}"
+        if what not in self.lost:
+            self.lost.append(what)
+            response.read()
+            response.close()
+            raise httpx.ReadError("the connection was lost", request=request)
+        return response
+
+    def close(self) -> None:
+        self._inner.close()
+
+
+def test_a_lost_answer_is_asked_for_again_and_nothing_happens_twice(server: Server) -> None:
+    losing = Losing()
+    with Client(server.url, transport=losing) as client:
+        experiment = client.create("losing", ARMS, policy="linucb")
+        decision = experiment.decide({"x": 1})
+        assert experiment.counts["issued"] == 1
+        assert experiment.reward(decision.id, 1)
+        assert experiment.counts == {"issued": 1, "rewarded": 1, "expired": 0, "waiting": 0}
+        many = [d.id for d in experiment.decide_many([{"x": n} for n in range(5)]) if isinstance(d, Decision)]
+        assert experiment.reward_many([(name, 0) for name in many]) == [True] * 5
+        assert experiment.counts == {"issued": 6, "rewarded": 6, "expired": 0, "waiting": 0}
+        with pytest.raises(ServiceUnavailable, match="look whether it was done"):
+            experiment.add_arm("late")
+        assert "late" in experiment.arms
+    assert {"PUT losing", "POST decisions", "POST reward", "POST batch", "POST rewards"} <= set(losing.lost)
+
+
+def test_a_batch_that_breaks_off_tells_what_was_done(server: Server) -> None:
+    class Breaking(Losing):
+        def handle_request(self, request: httpx.Request) -> httpx.Response:
+            if request.url.path.endswith("/batch"):
+                self.lost.append("batch")
+                if len(self.lost) > 1:
+                    raise httpx.ConnectError("gone", request=request)
+            return self._inner.handle_request(request)
+
+    with Client(server.url, transport=Breaking(), retries=0) as client:
+        experiment = client.create("breaking", ARMS, policy="linucb")
+        results = experiment.decide_many([{"x": 1}] * 1500)
+        assert [type(one) for one in results] == [Decision] * 1000 + [ServiceUnavailable] * 500
+        with pytest.raises(ServiceUnavailable):
+            experiment.decide_many([{"x": 1}])
+
+
+def test_the_awaiting_client_asks_again_with_the_same_key() -> None:
+    keys: list[str] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        keys.append(json.loads(request.content)["key"])
+        if len(keys) < 3:
+            raise httpx.ReadTimeout("too slow", request=request)
+        given = {"id": "1-0", "arm": "a", "propensity": 1, "probabilities": {"a": 1}, "holdout": False}
+        return httpx.Response(200, json={**given, "of a later version": 1})
+
+    async def story() -> Decision:
+        async with AsyncClient("http://localhost", transport=httpx.MockTransport(answer)) as client:
+            return await client.experiment("e").decide({})
+
+    assert asyncio.run(story()).arm == "a"
+    assert len(keys) == 3
+    assert len(set(keys)) == 1

@@ -1,0 +1,66 @@
+"""The service is killed while a program uses it, and comes back. The program does not notice."""
+
+import socket
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+from benchmarks.service.server import Server
+from glcb.client import Client
+
+TURNS = 120
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def test_a_killed_service_loses_nothing_and_doubles_nothing(tmp_path: Path) -> None:
+    server = Server(("--data", str(tmp_path / "glcb.db")), "--port", str(free_port()))
+    made: list[tuple[str, bool]] = []
+    begun = threading.Event()
+
+    def use() -> None:
+        with Client(server.url, retries=14) as client:
+            experiment = client.experiment("e")
+            for turn in range(TURNS):
+                decision = experiment.decide({"x": turn})
+                made.append((decision.id, experiment.reward(decision.id, turn % 2)))
+                if turn == 10:
+                    begun.set()
+
+    try:
+        with Client(server.start().url) as client:
+            client.create("e", ["a", "b"], policy="linucb")
+        program = threading.Thread(target=use)
+        program.start()
+        assert begun.wait(60)
+        server.kill()
+        assert len(made) < TURNS
+        server.start()
+        program.join(120)
+        assert not program.is_alive()
+        assert [taken for _, taken in made] == [True] * TURNS
+        events = server.client.events("e")
+        assert [event["id"] for event in events if event["event"] == "decision"] == [name for name, _ in made]
+        assert [event["id"] for event in events if event["event"] == "reward"] == [name for name, _ in made]
+    finally:
+        server.forget()
+
+
+def test_the_client_loads_neither_numpy_nor_numba() -> None:
+    program = "import glcb.client, sys; print(*sys.modules)"
+    ran = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
+    loaded = {name.split(".")[0] for name in ran.stdout.split()}
+    assert "httpx" in loaded
+    assert not loaded & {"numpy", "numba", "typer", "uvicorn", "starlette", "sqlalchemy"}
+
+
+def test_without_httpx_there_is_a_friendly_message() -> None:
+    program = "import sys; sys.modules['httpx'] = None\nimport glcb.client"
+    ran = subprocess.run([sys.executable, "-c", program], check=False, capture_output=True, text=True)
+    assert "MissingExtra: the client needs httpx: pip install 'glcb[client]'" in ran.stderr

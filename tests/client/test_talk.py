@@ -1,0 +1,121 @@
+"""When to ask again, and what answers mean: nothing is sent and nobody sleeps."""
+
+import random
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from glcb import GlcbError, InvalidContext, ServiceError, ServiceUnavailable, UnknownDecision
+from glcb.client.refusals import ERRORS, error_of
+from glcb.client.talk import Answer, Lost, Pause, Request, Retries, Talk, ask
+from glcb.service import problems
+
+GOOD = Answer(200, b"{}")
+BUSY = Answer(503, b'{"error": {"code": "overloaded", "message": "try again"}}', "1")
+LOST = Lost("no answer", sent=True)
+NOT_SENT = Lost("no answer", sent=False)
+REQUEST = Request("POST", "v1/experiments/e/decisions", b"{}")
+ONCE = replace(REQUEST, repeatable=False)
+
+
+def play(talk: Talk[bytes], outcomes: Iterator[Answer | Lost]) -> tuple[bytes | GlcbError, list[float]]:
+    """Return what a talk came to if these are the answers, and the pauses that it made."""
+    pauses: list[float] = []
+    outcome: Answer | Lost | None = None
+    while True:
+        try:
+            step = talk.send(outcome)
+        except StopIteration as end:
+            return end.value, pauses
+        except GlcbError as error:
+            return error, pauses
+        if isinstance(step, Pause):
+            pauses.append(step.seconds)
+        outcome = None if isinstance(step, Pause) else next(outcomes)
+
+
+def retries(most: int = 5) -> Retries:
+    return Retries(most, random.Random(0))
+
+
+def forever(outcome: Answer | Lost) -> Iterator[Answer | Lost]:
+    while True:
+        yield outcome
+
+
+def test_a_good_answer_is_taken_at_once() -> None:
+    assert play(ask(REQUEST, retries()), iter([GOOD])) == (b"{}", [])
+
+
+def test_lost_answers_and_not_now_are_asked_for_again() -> None:
+    content, pauses = play(ask(REQUEST, retries()), iter([LOST, BUSY, NOT_SENT, Answer(502, b"?"), GOOD]))
+    assert content == b"{}"
+    assert len(pauses) == 4
+    assert pauses[1] > 1  # as long as the service said, and some more
+
+
+def test_after_the_last_retry_the_error_says_why() -> None:
+    error, pauses = play(ask(REQUEST, retries(2)), forever(LOST))
+    assert isinstance(error, ServiceUnavailable)
+    assert "no answer" in str(error)
+    assert len(pauses) == 2
+
+
+def test_pauses_grow_and_stay_bounded() -> None:
+    _, pauses = play(ask(REQUEST, retries(12)), forever(LOST))
+    assert all(0.05 * 2**n <= pause <= 0.1 * 2**n for n, pause in enumerate(pauses[:6]))
+    assert max(pauses) <= 5
+    _, obeyed = play(ask(REQUEST, retries(1)), forever(replace(BUSY, retry_after="86400")))
+    assert obeyed[0] <= 31
+
+
+def test_what_must_not_happen_twice_is_not_sent_again_if_it_may_have_arrived() -> None:
+    error, pauses = play(ask(ONCE, retries()), iter([LOST]))
+    assert isinstance(error, ServiceUnavailable)
+    assert "look whether it was done" in str(error)
+    assert pauses == []
+    error, pauses = play(ask(ONCE, retries()), iter([Answer(504, b"?")]))
+    assert isinstance(error, ServiceUnavailable)
+    assert play(ask(ONCE, retries()), iter([NOT_SENT, BUSY, GOOD]))[0] == b"{}"
+
+
+def test_refusals_are_the_errors_of_the_library_and_are_final() -> None:
+    refused = Answer(422, b'{"error": {"code": "invalid_context", "message": "not like this"}}')
+    error, pauses = play(ask(REQUEST, retries()), iter([refused]))
+    assert type(error) is InvalidContext
+    assert str(error) == "not like this"
+    assert pauses == []
+
+
+@given(
+    st.integers(300, 599) | st.integers(100, 199),
+    st.binary(max_size=60) | st.sampled_from([b"{}", b"<html>", b'{"error": 1}']),
+)
+def test_whatever_comes_back_the_error_is_one_of_ours(status: int, content: bytes) -> None:
+    error, _ = play(ask(REQUEST, retries(0)), iter([Answer(status, content)]))
+    assert isinstance(error, ServiceError)
+
+
+def test_every_refusal_of_the_service_has_its_error() -> None:
+    about_the_client = {"not_found", "method_not_allowed", "unsupported_media_type", "internal_error"}
+    assert set(problems.STATUS) == ERRORS.keys() | about_the_client
+    assert type(error_of("unknown_decision", "")) is UnknownDecision
+    assert "not_found" in str(error_of("not_found", "there is nothing here"))
+
+
+def test_library_errors_keep_their_kind_on_the_way_there_and_back() -> None:
+    for kind, code in problems._CODES.items():
+        if code != "storage_unavailable" and kind.__name__ != "MissingExtra":
+            assert ERRORS[code] is kind
+
+
+@pytest.mark.parametrize("content", [b"", b"[]", b'{"id": 1}', b"\xff"])
+def test_a_strange_answer_is_told_as_such(content: bytes) -> None:
+    from glcb.client.answers import Decision
+    from glcb.client.talk import read
+
+    with pytest.raises(ServiceError, match="cannot be read"):
+        read(content, Decision)
