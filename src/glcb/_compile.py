@@ -21,6 +21,9 @@ def kernel(function: Callable[P, R]) -> Callable[P, R]:
     """Compile ``function`` at its first call and keep the machine code on disk.
 
     Numba notices a change of a kernel's own file only: kernels that call each other live in one file.
+
+    A loop that adds up must not write to arrays as well. Where it does, the compiled code looks how far apart
+    arrays lie in memory, and adds in another order if they are close: the last bits would depend on chance.
     """
     try:
         compiled = numba.njit(cache=True, **_OPTIONS)(function)

@@ -31,23 +31,28 @@ def probabilities(scores: Float64, allowed: list[int] | None, exploration: float
     >>> probabilities(np.array([np.inf, 0.5, np.inf]), None, 0.0, "gap")
     array([0.5, 0. , 0.5])
     """
-    chosen = scores if allowed is None else scores[allowed]
-    # Side by side in one array: compiled code checks how far apart two arrays lie, and rounds differently
-    # where they are close. Now the same scores lead to the same bits, wherever in memory they are.
-    pair = np.zeros((2, chosen.size))
-    pair[0] = chosen
-    share: Float64 = pair[1]
-    _divide(pair[0], exploration, spread == "gap", share)
-    if allowed is None:
-        return share
     result: Float64 = np.zeros(scores.size)
-    result[allowed] = share
+    if allowed is None:
+        _divide(scores, exploration, spread == "gap", result)
+    else:
+        share = np.zeros(len(allowed))
+        _divide(scores[allowed], exploration, spread == "gap", share)
+        result[allowed] = share
     return result
 
 
 def draw(chances: Float64, rng: np.random.Generator) -> int:
     """Return an arm, drawn with these probabilities."""
     return _reach(chances, rng.random())
+
+
+@kernel
+def _sum(values: Float64) -> float:
+    """Return the sum, by a loop of its own that writes nothing: see ``glcb._compile``."""
+    total = 0.0
+    for i in range(values.size):
+        total += values[i]
+    return total
 
 
 @kernel
@@ -70,17 +75,16 @@ def _divide(scores: Float64, exploration: float, by_gap: bool, result: Float64) 
         result[:] = 1 / arms
         return
     smallest = best - next_best
-    total = ties - 1.0
     for arm in range(arms):
-        if scores[arm] != best:
-            # Against an arm that was never tried all gaps are infinite, and alike.
-            result[arm] = smallest / (best - scores[arm]) if by_gap and smallest < np.inf else 1.0
-            total += result[arm]
-    left = 1.0
+        # Against an arm that was never tried all gaps are infinite, and alike.
+        near = by_gap and scores[arm] != best and smallest < np.inf
+        result[arm] = smallest / (best - scores[arm]) if near else 1.0
+    total = -1.0 + _sum(result)
     for arm in range(arms):
-        if scores[arm] != best:
-            result[arm] = exploration * (_EVENLY / (arms - 1) + (1 - _EVENLY) * result[arm] / total)
-            left -= result[arm]
+        result[arm] = exploration * (_EVENLY / (arms - 1) + (1 - _EVENLY) * result[arm] / total)
+        if scores[arm] == best:
+            result[arm] = 0.0
+    left = 1.0 - _sum(result)
     for arm in range(arms):
         if scores[arm] == best:
             result[arm] = left / ties

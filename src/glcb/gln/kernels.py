@@ -296,12 +296,13 @@ def _learn_next(
 def _switch(shares: Float32, own: Float32, target: np.float32, layout: Int64, rate: float) -> None:
     """Fixed share: weigh every unit by its likelihood, then give a part of all back to everyone."""
     sign = ONE if target > 0 else -ONE
-    total = ZERO
     for layer in range(layout.shape[0]):
         first, output = layout[layer, FIRST_UNIT], layout[layer, TARGET] + 1
         for j in range(layout[layer, SIZE]):
             shares[first + j] *= _sigmoid(sign * own[output + j])
-            total += shares[first + j]
+    total = ZERO
+    for unit in range(shares.size):
+        total += shares[unit]
     keep = np.float32((1 - rate) / total)
     gift = np.float32(rate / shares.size)
     for unit in range(shares.size):

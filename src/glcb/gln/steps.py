@@ -75,6 +75,15 @@ class PlainStep:
 
 
 @kernel
+def _dot(a: Float64, b: Float64) -> float:
+    """Return a · b. Sums stand in loops of their own, that write nothing: see ``glcb._compile``."""
+    total = 0.0
+    for i in range(a.size):
+        total += a[i] * b[i]
+    return total
+
+
+@kernel
 def _take_in(inputs: Float32, inverses: Float64, step: int, directions: Float32, lengths: Float64) -> None:
     """Let every inverse P take in z zᵀ (Sherman–Morrison); write q = t·P z and z·q for each."""
     kinds, size, _ = inverses.shape
@@ -84,13 +93,8 @@ def _take_in(inputs: Float32, inverses: Float64, step: int, directions: Float32,
     for kind in range(kinds):
         inverse = inverses[kind]
         for i in range(size):
-            total = 0.0
-            for k in range(size):
-                total += inverse[i, k] * z[k]
-            q[i] = total
-        spread = 0.0
-        for i in range(size):
-            spread += z[i] * q[i]
+            q[i] = _dot(inverse[i], z)
+        spread = _dot(z, q)
         # h hᵀ is symmetric to the last bit, so the inverse stays symmetric for ever.
         shrink = 1 / math.sqrt(1 + spread)
         for i in range(size):
@@ -98,12 +102,10 @@ def _take_in(inputs: Float32, inverses: Float64, step: int, directions: Float32,
         for i in range(size):
             for k in range(size):
                 inverse[i, k] -= q[i] * q[k]
-        length = 0.0
         for i in range(size):
             q[i] *= shrink * step
-            length += z[i] * q[i]
             directions[kind, i] = q[i]
-        lengths[kind] = length
+        lengths[kind] = _dot(z, q)
 
 
 @kernel
