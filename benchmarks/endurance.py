@@ -20,6 +20,8 @@ ARMS = ("a", "b", "c")
 FEATURES = 20
 BATCH = 1000
 NEVER = 10**9
+LONGEST_RESTART = 7200.0
+"""Seconds: a replay of everything takes about as long as the decisions took."""
 LARGEST_GROWTH = 0.1
 """Of memory, from the first fifth of the decisions to the last."""
 
@@ -81,7 +83,7 @@ def live(server: Server, decisions: int, marks: int = 100) -> Course:
 def restart_seconds(server: Server) -> float:
     """Start the server; return the time until its first decision is answered."""
     start = time.perf_counter()
-    server.start()
+    server.start(seconds=LONGEST_RESTART)
     batch(server.client, random.Random(1), 1)
     return time.perf_counter() - start
 

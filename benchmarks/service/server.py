@@ -51,8 +51,8 @@ class Server:
         """Return a client without a key."""
         return Client(self.url)
 
-    def start(self, *, wait: bool = True) -> "Server":
-        """Start on a free port, and wait until it serves."""
+    def start(self, *, wait: bool = True, seconds: float = PATIENCE) -> "Server":
+        """Start on a free port, and wait until it serves, at most so long."""
         command = [
             *self._before,
             sys.executable,
@@ -69,18 +69,17 @@ class Server:
                 command, stderr=log, stdout=log, env=self._environment, cwd=self._folder
             )
         if wait:
-            self.wait()
+            self._wait(seconds)
         return self
 
-    def wait(self) -> None:
-        """Wait until it serves."""
-        deadline = time.monotonic() + PATIENCE
+    def _wait(self, seconds: float) -> None:
+        deadline = time.monotonic() + seconds
         while not (found := _SERVING.search(self.log.read_bytes())):
             if self.ended() is not None:
                 raise RuntimeError(f"the server ended with {self.ended()}:\n{self.said()}")
             if time.monotonic() > deadline:
                 self.kill()
-                raise RuntimeError(f"the server was not ready after {PATIENCE:.0f} s:\n{self.said()}")
+                raise RuntimeError(f"the server was not ready after {seconds:.0f} s:\n{self.said()}")
             time.sleep(0.01)
         self.url = found[1].decode()
 
