@@ -1,4 +1,4 @@
-# Two commands do everything: `make demo` and `make test`. Both set up .venv by themselves.
+# `make help` lists the commands. Each sets up .venv by itself.
 
 PYTHON ?= python3
 VENV := .venv

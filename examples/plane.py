@@ -8,12 +8,13 @@ where that arm was tried, large where it was not.
 """
 
 import argparse
+import importlib.util
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from glcb import GLCB
+from glcb import GLCB, MissingExtra
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -81,6 +82,8 @@ def _map(panel: "Axes", values: np.ndarray, title: str, **how: Any) -> None:
 
 def main(few: int, many: int, out: Path, seed: int) -> None:
     """Play, tell and draw."""
+    if importlib.util.find_spec("matplotlib") is None:
+        raise MissingExtra("the picture needs matplotlib: pip install '.[report]'")
     bandit, rng = GLCB(ARMS, features=2, seed=seed), np.random.default_rng(seed)
     truth = best(places())
     panels = {"The best arm": truth}

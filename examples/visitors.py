@@ -8,6 +8,7 @@ report the bandit takes it for no click.
 """
 
 import argparse
+import importlib.util
 import math
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from glcb import Bandit, ExpiredDecision
+from glcb import Bandit, ExpiredDecision, MissingExtra
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -239,6 +240,8 @@ def _draw_reasons(panel: "Axes", why: "Explanation") -> None:
 
 def main(visitors: int, out: Path, seed: int) -> None:
     """Play, tell and draw."""
+    if importlib.util.find_spec("matplotlib") is None:
+        raise MissingExtra("the picture needs matplotlib: pip install '.[report]'")
     world = World()
     bandit = Bandit(
         BANNERS, schema={"hour": (0, 24)}, patience=PATIENCE, default_reward=0, clock=world.time, seed=seed

@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from examples import visitors
 from glcb import Bandit
 
@@ -19,6 +21,17 @@ def test_visitors_tells_the_lift_explains_and_draws(tmp_path: Path) -> None:
     assert "1,500 issued" in told
     assert "is expected to bring" in told
     assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("example", ["visitors", "plane"])
+def test_that_matplotlib_is_missing_is_said_before_anything_is_played(example: str) -> None:
+    program = (
+        "import runpy, sys; sys.modules['matplotlib'] = None; "
+        f"runpy.run_path({str(EXAMPLES / example) + '.py'!r}, run_name='__main__')"
+    )
+    ran = subprocess.run([sys.executable, "-c", program], check=False, capture_output=True, text=True)
+    assert "MissingExtra: the picture needs matplotlib: pip install '.[report]'" in ran.stderr
+    assert ran.stdout == ""
 
 
 def test_every_click_of_the_visitors_is_accounted_for() -> None:

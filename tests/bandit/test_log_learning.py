@@ -376,13 +376,17 @@ def test_files_that_are_no_logs(tmp_path: Path) -> None:
         "bad.parquet": "cannot read .*bad.parquet",
         "bad.csv.gz": "cannot read .*bad.csv.gz",
         "empty.csv": "no column 'arm' but nothing",
-        "other.csv": "no column 'arm' but age, choice, reward: say which one holds the arm",
+        "other.csv": "no column 'arm' but age, choice, reward: say which .* arm, with arm=, .* --arm-column",
         "twice.csv": "two columns of the same name",
         "other.parquet": "no column 'reward'",
     }.items():
         with pytest.raises(LogError, match=message):
             bandit.learn_from(tmp_path / name)
     assert bandit.counts["issued"] == 0
+    (tmp_path / "one.jsonl").write_text('{"age": 1, "arm": "news", "reward": 1}\n')
+    assert str(bandit.learn_from(tmp_path / "one.jsonl")).startswith(
+        "1 row: 1 decision and 1 reward learnt, 0 rows"
+    )
     (tmp_path / "empty.jsonl").write_bytes(b"")
     assert bandit.learn_from(tmp_path / "empty.jsonl") == LogReport()
 

@@ -126,7 +126,12 @@ def test_the_errors_of_the_library(experiment: Experiment, client: Client) -> No
         experiment.reward("999-00000000", 1)
     with pytest.raises(UnknownDecision):
         experiment.reward("../../../healthz", 1)
-    for value in (7, math.nan, math.inf, "much", None):
+    for given in (decision, 7, None):
+        with pytest.raises(UnknownDecision, match=r"pass d\.id"):
+            experiment.reward(given, 1)  # type: ignore[arg-type]
+        with pytest.raises(UnknownDecision, match=r"pass d\.id"):
+            experiment.reward_many([(given, 1)])  # type: ignore[list-item]
+    for value in (7, math.nan, math.inf, "much", "1", b"1", None):
         with pytest.raises(InvalidReward):
             experiment.reward(decision.id, value)  # type: ignore[arg-type]
     assert experiment.reward(decision.id, 1)
@@ -260,7 +265,7 @@ def test_keys_and_roles(tmp_path: Path) -> None:
                 decider.experiment("e").delete()
             assert made["decide"] not in repr(decider) + repr(decider.experiment("e"))
         for key in (None, "wrong"):
-            with Client(running.url, key) as stranger, pytest.raises(Unauthorized):
+            with Client(running.url, key) as stranger, pytest.raises(Unauthorized, match="key=…"):
                 stranger.experiments()
 
 
@@ -269,7 +274,10 @@ def test_keys_and_roles(tmp_path: Path) -> None:
     [
         lambda: Client("localhost:8000"),
         lambda: Client("ftp://localhost"),
-        lambda: Client("http://localhost", retries=-1),
+        lambda: Client("http://localhost", retry_for=-1),
+        lambda: Client("http://localhost", retry_for=math.inf),
+        lambda: Client("http://localhost", retry_for="long"),  # type: ignore[arg-type]
+        lambda: Client("http://localhost:8000/v1/"),
         lambda: Client("http://localhost", timeout=0),
         lambda: Client("http://localhost", key="line\nbreak"),
         lambda: AsyncClient("http://"),
@@ -281,7 +289,7 @@ def test_settings_that_cannot_be(wrong: Callable[[], object]) -> None:
 
 
 def test_nobody_there() -> None:
-    with Client("http://127.0.0.1:9", retries=1) as client, pytest.raises(ServiceUnavailable, match=":9"):
+    with Client("http://127.0.0.1:9", retry_for=0.2) as client, pytest.raises(ServiceUnavailable, match=":9"):
         client.experiments()
 
 

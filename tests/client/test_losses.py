@@ -59,7 +59,7 @@ def test_a_batch_that_breaks_off_tells_what_was_done(server: Server) -> None:
                     raise httpx.ConnectError("gone", request=request)
             return self._inner.handle_request(request)
 
-    with Client(server.url, transport=Breaking(), retries=0) as client:
+    with Client(server.url, transport=Breaking(), retry_for=0) as client:
         experiment = client.create("breaking", ARMS, policy="linucb")
         results = experiment.decide_many([{"x": 1}] * 1500)
         assert [type(one) for one in results] == [Decision] * 1000 + [ServiceUnavailable] * 500

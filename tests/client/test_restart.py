@@ -25,7 +25,7 @@ def test_a_killed_service_loses_nothing_and_doubles_nothing(tmp_path: Path) -> N
     begun = threading.Event()
 
     def use() -> None:
-        with Client(server.url, retries=14) as client:
+        with Client(server.url, retry_for=120) as client:
             experiment = client.experiment("e")
             for turn in range(TURNS):
                 decision = experiment.decide({"x": turn})

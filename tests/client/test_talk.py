@@ -1,6 +1,7 @@
 """When to ask again, and what answers mean: nothing is sent and nobody sleeps."""
 
 import random
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -10,19 +11,35 @@ from hypothesis import strategies as st
 
 from glcb import GlcbError, InvalidContext, ServiceError, ServiceUnavailable, UnknownDecision
 from glcb.client.refusals import ERRORS, error_of
-from glcb.client.talk import Answer, Lost, Pause, Request, Retries, Talk, ask
+from glcb.client.talk import Answer, Lost, Pause, Request, Retries, ask
 from glcb.service import problems
 
 GOOD = Answer(200, b"{}")
 BUSY = Answer(503, b'{"error": {"code": "overloaded", "message": "try again"}}', "1")
+STARTING = Answer(503, b'{"error": {"code": "starting", "message": "try again"}}')
 LOST = Lost("no answer", sent=True)
 NOT_SENT = Lost("no answer", sent=False)
 REQUEST = Request("POST", "v1/experiments/e/decisions", b"{}")
 ONCE = replace(REQUEST, repeatable=False)
 
 
-def play(talk: Talk[bytes], outcomes: Iterator[Answer | Lost]) -> tuple[bytes | GlcbError, list[float]]:
-    """Return what a talk came to if these are the answers, and the pauses that it made."""
+class Clock:
+    """A time that goes on when somebody pauses, or waits for an answer."""
+
+    def __init__(self, answer_takes: float = 0.0) -> None:
+        self.now = 0.0
+        self.answer_takes = answer_takes
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def play(
+    request: Request, outcomes: Iterator[Answer | Lost], seconds: float = 30, clock: Clock | None = None
+) -> tuple[bytes | GlcbError, list[float]]:
+    """Return what asking came to if these are the answers, and the pauses that were made."""
+    clock = clock or Clock()
+    talk = ask(request, Retries(seconds, random.Random(0), clock))
     pauses: list[float] = []
     outcome: Answer | Lost | None = None
     while True:
@@ -34,11 +51,11 @@ def play(talk: Talk[bytes], outcomes: Iterator[Answer | Lost]) -> tuple[bytes | 
             return error, pauses
         if isinstance(step, Pause):
             pauses.append(step.seconds)
-        outcome = None if isinstance(step, Pause) else next(outcomes)
-
-
-def retries(most: int = 5) -> Retries:
-    return Retries(most, random.Random(0))
+            clock.now += step.seconds
+            outcome = None
+        else:
+            clock.now += clock.answer_takes
+            outcome = next(outcomes)
 
 
 def forever(outcome: Answer | Lost) -> Iterator[Answer | Lost]:
@@ -47,44 +64,75 @@ def forever(outcome: Answer | Lost) -> Iterator[Answer | Lost]:
 
 
 def test_a_good_answer_is_taken_at_once() -> None:
-    assert play(ask(REQUEST, retries()), iter([GOOD])) == (b"{}", [])
+    assert play(REQUEST, iter([GOOD])) == (b"{}", [])
 
 
 def test_lost_answers_and_not_now_are_asked_for_again() -> None:
-    content, pauses = play(ask(REQUEST, retries()), iter([LOST, BUSY, NOT_SENT, Answer(502, b"?"), GOOD]))
+    content, pauses = play(REQUEST, iter([LOST, BUSY, NOT_SENT, Answer(502, b"?"), STARTING, GOOD]))
     assert content == b"{}"
-    assert len(pauses) == 4
+    assert len(pauses) == 5
     assert pauses[1] > 1  # as long as the service said, and some more
 
 
-def test_after_the_last_retry_the_error_says_why() -> None:
-    error, pauses = play(ask(REQUEST, retries(2)), forever(LOST))
+@pytest.mark.parametrize("outcome", [NOT_SENT, STARTING], ids=["unreachable", "starting"])
+def test_a_restart_of_some_seconds_is_outlasted(outcome: Answer | Lost) -> None:
+    clock = Clock()
+
+    def service() -> Iterator[Answer | Lost]:
+        while clock() < 25:
+            yield outcome
+        yield GOOD
+
+    assert play(REQUEST, service(), clock=clock)[0] == b"{}"
+
+
+def test_when_the_time_is_over_the_error_says_why() -> None:
+    error, pauses = play(REQUEST, forever(LOST))
     assert isinstance(error, ServiceUnavailable)
     assert "no answer" in str(error)
+    assert sum(pauses) == pytest.approx(30)  # the last attempt is made at the very end
+    assert 9 <= len(pauses) <= 15
+    assert play(REQUEST, forever(LOST), seconds=0)[1] == []
+
+
+def test_the_time_that_answers_take_counts() -> None:
+    _, pauses = play(REQUEST, forever(LOST), clock=Clock(answer_takes=10))
     assert len(pauses) == 2
+    _, pauses = play(REQUEST, forever(LOST), clock=Clock(answer_takes=31))
+    assert pauses == []
 
 
 def test_pauses_grow_and_stay_bounded() -> None:
-    _, pauses = play(ask(REQUEST, retries(12)), forever(LOST))
+    _, pauses = play(REQUEST, forever(LOST))
     assert all(0.05 * 2**n <= pause <= 0.1 * 2**n for n, pause in enumerate(pauses[:6]))
     assert max(pauses) <= 5
-    _, obeyed = play(ask(REQUEST, retries(1)), forever(replace(BUSY, retry_after="86400")))
-    assert obeyed[0] <= 31
+    assert max(play(REQUEST, forever(LOST), seconds=86_400)[1]) <= 5
+    patient = replace(BUSY, retry_after="86400")
+    assert play(REQUEST, forever(patient), seconds=100)[1][0] <= 31
+    assert play(REQUEST, forever(patient), seconds=3)[1] == [3]
+
+
+def test_who_waits_is_told_why_once(caplog: pytest.LogCaptureFixture) -> None:
+    play(REQUEST, iter([LOST, LOST, LOST, GOOD]))
+    assert caplog.messages == []
+    play(REQUEST, forever(LOST))
+    (message,) = caplog.messages
+    assert re.fullmatch(r"no answer: trying for 2\d more seconds", message)
 
 
 def test_what_must_not_happen_twice_is_not_sent_again_if_it_may_have_arrived() -> None:
-    error, pauses = play(ask(ONCE, retries()), iter([LOST]))
+    error, pauses = play(ONCE, iter([LOST]))
     assert isinstance(error, ServiceUnavailable)
     assert "look whether it was done" in str(error)
     assert pauses == []
-    error, pauses = play(ask(ONCE, retries()), iter([Answer(504, b"?")]))
+    error, pauses = play(ONCE, iter([Answer(504, b"?")]))
     assert isinstance(error, ServiceUnavailable)
-    assert play(ask(ONCE, retries()), iter([NOT_SENT, BUSY, GOOD]))[0] == b"{}"
+    assert play(ONCE, iter([NOT_SENT, BUSY, GOOD]))[0] == b"{}"
 
 
 def test_refusals_are_the_errors_of_the_library_and_are_final() -> None:
     refused = Answer(422, b'{"error": {"code": "invalid_context", "message": "not like this"}}')
-    error, pauses = play(ask(REQUEST, retries()), iter([refused]))
+    error, pauses = play(REQUEST, iter([refused]))
     assert type(error) is InvalidContext
     assert str(error) == "not like this"
     assert pauses == []
@@ -95,7 +143,7 @@ def test_refusals_are_the_errors_of_the_library_and_are_final() -> None:
     st.binary(max_size=60) | st.sampled_from([b"{}", b"<html>", b'{"error": 1}']),
 )
 def test_whatever_comes_back_the_error_is_one_of_ours(status: int, content: bytes) -> None:
-    error, _ = play(ask(REQUEST, retries(0)), iter([Answer(status, content)]))
+    error, _ = play(REQUEST, iter([Answer(status, content)]), seconds=0)
     assert isinstance(error, ServiceError)
 
 

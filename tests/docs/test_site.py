@@ -1,5 +1,6 @@
 """The documentation builds without a warning, is complete, and needs nothing from the internet."""
 
+import html
 import os
 import re
 import subprocess
@@ -70,6 +71,14 @@ def test_the_verbs_of_the_client_are_shown_as_they_are_called(site: Path) -> Non
     plain = re.sub(r"<[^>]+>", "", text)
     assert "eligible: Iterable[str] | None = None" in re.sub(r"\s+", " ", plain)
     assert "Choose an arm for a context" in plain
+
+
+def test_signatures_fit_on_the_page(site: Path) -> None:
+    text = "".join(page.read_text(encoding="utf-8") for page in (site / "reference").glob("*.html"))
+    signatures = re.findall(r'<div class="[^"]*doc-signature.*?</pre>', text, re.DOTALL)
+    assert len(signatures) > 50
+    lines = html.unescape(re.sub(r"<[^>]+>", "", "\n".join(signatures))).splitlines()
+    assert [line for line in lines if len(line) > 88] == []
 
 
 def test_docstrings_are_shown_as_markdown(site: Path) -> None:

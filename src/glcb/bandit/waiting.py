@@ -62,13 +62,18 @@ class WaitingRoom:
 
     def find(self, name: object, now: float = -math.inf) -> Waiting:
         """Return the decision that waits under this id; if none does, raise an error that says why."""
-        waiting = self._waiting.get(name) if isinstance(name, str) else None
+        if not isinstance(name, str):
+            raise UnknownDecision(
+                f"a decision is named by its id, a text, got something of the type {type(name).__name__}: "
+                "for a decision d, pass d.id"
+            )
+        waiting = self._waiting.get(name)
         if waiting is not None and not self.rules.over(waiting.since, now):
             return waiting
         if waiting is not None:
             fate: Fate | None = "overdue" if waiting.reward is None else "rewarded"
         else:
-            settled = self._settled.get(name) if isinstance(name, str) else None
+            settled = self._settled.get(name)
             fate = None if settled is None else settled.fate
         shown = reprlib.repr(name)
         if fate is None:

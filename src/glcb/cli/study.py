@@ -15,7 +15,7 @@ def study(
     quick: Annotated[bool, typer.Option("--quick", help="Much shorter, for a first impression.")] = False,
     jobs: Annotated[int | None, typer.Option(min=1, help="Processes. Default: one per core.")] = None,
 ) -> None:
-    """Look into one question about the algorithm: the theory, the gates, or the depth of the tree."""
+    """Look into one question about the algorithm, or about what `Bandit` costs and brings."""
     import os
     from dataclasses import replace
 

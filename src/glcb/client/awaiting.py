@@ -1,6 +1,5 @@
 """The client whose answers are awaited; runs on asyncio and on Trio."""
 
-import random
 from collections.abc import Callable, Coroutine, Sequence
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar, Unpack
@@ -11,7 +10,7 @@ import httpx
 from glcb.client import http
 from glcb.client.answers import ExperimentInfo
 from glcb.client.methods import named_after
-from glcb.client.talk import Answer, Lost, Pause, Request, Retries, Talk
+from glcb.client.talk import Answer, Lost, Pause, Request, Talk
 from glcb.client.verbs import ExperimentVerbs, ServiceVerbs, Settings
 
 P = ParamSpec("P")
@@ -27,11 +26,11 @@ class AsyncClient:
         key: str | None = None,
         *,
         timeout: float = 10.0,
-        retries: int = 5,
+        retry_for: float = 30.0,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
         self.url = url
-        self._retries = Retries(http.retries(retries), random.Random())
+        self._retries = http.retries(retry_for)
         self._http = httpx.AsyncClient(**http.options(url, key, timeout), transport=transport)
 
     async def create(self, name: str, arms: Sequence[str], **settings: Unpack[Settings]) -> "AsyncExperiment":

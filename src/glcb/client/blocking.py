@@ -1,6 +1,5 @@
 """The client that waits for its answers."""
 
-import random
 import time
 from collections.abc import Callable, Sequence
 from types import TracebackType
@@ -11,7 +10,7 @@ import httpx
 from glcb.client import http
 from glcb.client.answers import ExperimentInfo
 from glcb.client.methods import named_after
-from glcb.client.talk import Answer, Lost, Pause, Request, Retries, Talk
+from glcb.client.talk import Answer, Lost, Pause, Request, Talk
 from glcb.client.verbs import ExperimentVerbs, ServiceVerbs, Settings
 
 P = ParamSpec("P")
@@ -22,9 +21,9 @@ class Client:
     """A service, at its URL. Threads may share a client.
 
     ``key`` is one that ``glcb keys add`` has made. Connecting, sending and waiting for an answer may take
-    ``timeout`` seconds each. When no answer comes, or it is "not now", the same is sent again, up to
-    ``retries`` times, after longer and longer pauses. Each decision and each reward has a key of its own, so
-    that nothing happens twice.
+    ``timeout`` seconds each. When no answer comes, or it is "not now", the same is sent again, after longer
+    and longer pauses, until ``retry_for`` seconds are over. Each decision and each reward has a key of its
+    own, so that nothing happens twice.
     """
 
     def __init__(
@@ -33,11 +32,11 @@ class Client:
         key: str | None = None,
         *,
         timeout: float = 10.0,
-        retries: int = 5,
+        retry_for: float = 30.0,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
         self.url = url
-        self._retries = Retries(http.retries(retries), random.Random())
+        self._retries = http.retries(retry_for)
         self._http = httpx.Client(**http.options(url, key, timeout), transport=transport)
 
     def create(self, name: str, arms: Sequence[str], **settings: Unpack[Settings]) -> "Experiment":

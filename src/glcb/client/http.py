@@ -1,12 +1,14 @@
 """What both clients know of HTTP: how to reach the service, and what came of a request."""
 
+import math
+import random
 from typing import Any
 
 import httpx
 
 from glcb._errors import InvalidSettings
 from glcb._version import __version__
-from glcb.client.talk import Answer, Lost, Request
+from glcb.client.talk import Answer, Lost, Request, Retries
 
 _NOT_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.ProxyError)
 
@@ -19,6 +21,8 @@ def options(url: str, key: str | None, timeout: float) -> dict[str, Any]:
         raise InvalidSettings(f"the URL of the service cannot be {url!r}: {error}") from None
     if base.scheme not in ("http", "https") or not base.host:
         raise InvalidSettings(f"the URL of the service must be like http://localhost:8000, got {url!r}")
+    if base.path.rstrip("/").endswith("/v1"):
+        raise InvalidSettings(f"the URL of the service ends before /v1, which the client adds, got {url!r}")
     if not timeout > 0:
         raise InvalidSettings(f"timeout must be a number of seconds above 0, got {timeout!r}")
     headers = {"User-Agent": f"glcb/{__version__}"}
@@ -29,11 +33,13 @@ def options(url: str, key: str | None, timeout: float) -> dict[str, Any]:
     return {"base_url": base, "timeout": timeout, "headers": headers}
 
 
-def retries(given: int) -> int:
-    """Return how often to try again."""
-    if given < 0:
-        raise InvalidSettings(f"retries must be 0, 1, 2, …, got {given!r}")
-    return given
+def retries(seconds: object) -> Retries:
+    """Return for how long to try again."""
+    if not isinstance(seconds, int | float) or not 0 <= seconds < math.inf:
+        raise InvalidSettings(
+            f"retry_for must be a number of seconds, 0 for a single attempt, got {seconds!r}"
+        )
+    return Retries(seconds, random.Random())
 
 
 def arguments(request: Request) -> dict[str, Any]:

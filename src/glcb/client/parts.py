@@ -47,10 +47,10 @@ def key(given: str | None = None) -> str:
     return secrets.token_hex(16) if given is None else given
 
 
-def reward(value: float) -> float:
+def reward(value: Any) -> float:
     """Return a reward that JSON can hold."""
     try:
-        number = float(value)
+        number = math.nan if isinstance(value, str | bytes | bytearray) else float(value)
     except (TypeError, ValueError, OverflowError):
         number = math.nan
     if not math.isfinite(number):
@@ -77,8 +77,18 @@ def path(name: str) -> str:
 
 
 def decision(name: str) -> str:
+    """Return the id of a decision, if it is one and not the decision itself."""
+    if not isinstance(name, str):
+        raise UnknownDecision(
+            f"a decision is named by its id, a text, got something of the type {type(name).__name__}: "
+            "for a decision d, pass d.id"
+        )
+    return name
+
+
+def decision_path(name: str) -> str:
     """Return the id of a decision as part of a path."""
-    if not _ID.fullmatch(name):
+    if not _ID.fullmatch(decision(name)):
         raise UnknownDecision(f"{name!r} is no id of a decision: pass that of one of this experiment")
     return name
 

@@ -44,6 +44,7 @@ ERRORS: dict[str, type[GlcbError]] = {
     "too_many": InvalidInput,
     "overloaded": ServiceUnavailable,
     "storage_unavailable": ServiceUnavailable,
+    "starting": ServiceUnavailable,
     "stopping": ServiceUnavailable,
 }
 """By code. Others mean that service and client do not understand each other: :class:`ServiceError`."""
@@ -55,5 +56,7 @@ def error_of(code: str, message: str) -> GlcbError:
     >>> error_of("unknown_arm", "there is no arm 'x'")
     UnknownArm("there is no arm 'x'")
     """
+    if code == "unauthorized":  # the service speaks of headers, which is of no use here
+        return Unauthorized(f"{message}; in Python: Client(url, key=…)")
     known = ERRORS.get(code)
     return ServiceError(f"{message} ({code})") if known is None else known(message)

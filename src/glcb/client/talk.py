@@ -4,8 +4,10 @@ A talk is a generator. It yields requests and pauses, is told what came of each,
 wanted to know. Who runs it, with or without ``await``, only has to send and to sleep.
 """
 
+import logging
 import random
-from collections.abc import Generator
+import time
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -19,6 +21,7 @@ from glcb.client.refusals import error_of
 T = TypeVar("T")
 JSON = "application/json"
 
+_LOG = logging.getLogger("glcb.client")
 _FIRST_PAUSE = 0.1
 _LONGEST_PAUSE = 5.0
 _MOST_OBEYED = 30.0
@@ -27,6 +30,8 @@ _NOT_NOW = {408, 429, 503}
 """Nothing was done; later it may be."""
 _NOBODY_KNOWS = {502, 504}
 """A proxy got no answer: as good as a lost one."""
+_SILENT = 4
+"""So many attempts may fail, within a second or so, before somebody who waits is told why."""
 
 
 @dataclass(frozen=True)
@@ -73,24 +78,26 @@ Talk = Generator[Request | Pause, Answer | Lost | None, T]
 
 @dataclass(frozen=True)
 class Retries:
-    """How often to try again."""
+    """For how long to try again, and how soon."""
 
-    most: int
+    seconds: float
+    """From the first attempt to the last."""
     rng: random.Random
     """Of the pauses: clients that failed together should not come back together."""
+    clock: Callable[[], float] = time.monotonic
 
-    def pause(self, attempt: int, retry_after: str | None) -> Pause:
-        """Return how long to wait after attempt 0, 1, 2, …"""
-        longest = min(_FIRST_PAUSE * 2**attempt, _LONGEST_PAUSE)
+    def pause(self, attempt: int, retry_after: str | None, left: float) -> Pause:
+        """Return how long to wait after attempt 0, 1, 2, … The last attempt is when no time is left."""
+        longest = min(_FIRST_PAUSE * 2 ** min(attempt, 10), _LONGEST_PAUSE)
         seconds = longest * (0.5 + self.rng.random() / 2)
         if retry_after is not None and retry_after.isdecimal():
             seconds += min(float(retry_after), _MOST_OBEYED)
-        return Pause(seconds)
+        return Pause(min(seconds, left))
 
 
 def ask(request: Request, retries: Retries) -> Talk[bytes]:
     """Return the content of the answer; raise what a refusal means, or that there is no answer."""
-    attempt = 0
+    attempt, end = 0, retries.clock() + retries.seconds
     while True:
         outcome = yield request
         if isinstance(outcome, Answer):
@@ -103,9 +110,13 @@ def ask(request: Request, retries: Retries) -> Talk[bytes]:
             assert isinstance(outcome, Lost)
             error = ServiceUnavailable(_told(outcome, request.repeatable))
             again, retry_after = request.repeatable or not outcome.sent, None
-        if not again or attempt == retries.most:
+        left = end - retries.clock()
+        if not again or left <= 0:
             raise error
-        yield retries.pause(attempt, retry_after)
+        if attempt == _SILENT:
+            why = outcome.why if isinstance(outcome, Lost) else error
+            _LOG.warning("%s: trying for %.0f more seconds", why, left)
+        yield retries.pause(attempt, retry_after, left)
         attempt += 1
 
 

@@ -100,7 +100,7 @@ class ExperimentVerbs:
         is a reward of its own, however often it has to be sent.
         """
         body = {"value": parts.reward(value), "key": parts.key(key)}
-        taken = yield from self._ask("POST", f"decisions/{parts.decision(decision)}/reward", body, Taken)
+        taken = yield from self._ask("POST", f"decisions/{parts.decision_path(decision)}/reward", body, Taken)
         return key is None or taken.status == "taken"
 
     def decide_many(
@@ -120,7 +120,10 @@ class ExperimentVerbs:
         Return whether each was taken; where one is refused, the error stands in its place.
         """
         given = list(rewards)
-        items = [{"id": one[0], "value": parts.reward(one[1]), "key": parts.key(*one[2:])} for one in given]
+        items = [
+            {"id": parts.decision(one[0]), "value": parts.reward(one[1]), "key": parts.key(*one[2:])}
+            for one in given
+        ]
         results = yield from self._many("rewards", "rewards", items, Taken)
         return [
             taken if isinstance(taken, GlcbError) else len(one) == 2 or taken.status == "taken"

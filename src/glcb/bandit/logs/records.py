@@ -56,7 +56,7 @@ def records(path: Path, form: str | None, layout: Layout) -> Iterator[Record]:
     if chosen not in get_args(Format):
         raise InvalidSettings(
             f"the format of a log is {', '.join(get_args(Format))}, got {form or path.name!r}: say which one "
-            "with format="
+            "with format=, at the shell with --format"
         )
     read = {"csv": _csv, "jsonl": _jsonl, "parquet": _parquet}[cast(Format, chosen)]
     try:
@@ -173,5 +173,5 @@ def _check_columns(path: Path, names: list[str], layout: Layout) -> None:
         if name not in names:
             raise LogError(
                 f"{path} has no column {name!r} but {', '.join(names) or 'nothing'}: say which one holds the "
-                f"{column}"
+                f"{column}, with {column}=, at the shell with --{column}-column"
             )

@@ -24,12 +24,16 @@ class LogReport:
     def __str__(self) -> str:
         refused = sum(self.refused.values())
         lines = [
-            f"{self.rows:,} rows: {self.decisions:,} decisions and {self.learnt:,} rewards learnt, "
-            f"{refused:,} rows refused"
+            f"{_some(self.rows, 'row')}: {_some(self.decisions, 'decision')} and "
+            f"{_some(self.learnt, 'reward')} learnt, {_some(refused, 'row')} refused"
         ]
         for reason, count in sorted(self.refused.items(), key=lambda item: -item[1]):
             lines.append(f"  {count:,} × {reason}, such as {self.examples[reason]}")
         return "\n".join(lines)
+
+
+def _some(count: int, what: str) -> str:
+    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
 
 
 Progress = Callable[[LogReport], None]
