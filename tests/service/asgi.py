@@ -33,6 +33,10 @@ class Answer(NamedTuple):
     def code(self) -> str:
         return str(self.data["error"]["code"])
 
+    @property
+    def message(self) -> str:
+        return str(self.data["error"]["message"])
+
 
 class House:
     """An application and what is behind it."""
@@ -91,15 +95,15 @@ class House:
         return Answer(sent[0]["status"], told, b"".join(message.get("body", b"") for message in sent[1:]))
 
 
+async def lifespan(*_: Any) -> None:
+    return None
+
+
 @asynccontextmanager
 async def house(folder: Path, clock: Callable[[], float] = time.time, **changes: Any) -> Any:
     storage = made(folder)
     engine = Engine(storage, ServiceSettings(**changes), clock)
     await engine.start()
-
-    async def lifespan(*_: Any) -> None:
-        return None
-
     app = Application(lifespan)
     door = Door(Keyring(storage))
     app.begin(engine, door, Cold(engine, storage, door).app)

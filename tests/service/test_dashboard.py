@@ -167,6 +167,8 @@ def test_made_fed_watched_explained_and_changed(
     )
     first = page.locator(".explanation article").first
     expect(first).to_contain_text(f"played with {100 * best['probability']:.1f}%")
+    expect(first).to_contain_text("unless left to chance (20%)")
+    expect(page.get_by_label("hour")).to_have_attribute("placeholder", re.compile(r"^\d{1,2} to \d{2}$"))
     expect(first.locator("li")).to_have_count(len(best["contributions"]) + 2)
     accessible(page)
     fits(page)
@@ -237,6 +239,25 @@ def test_lost_and_found_again_without_any_help(opened: Open, serve: Serve, compl
     complaints[:] = [text for text in complaints if not re.search(r"net::ERR_|status of 503", text)]
 
 
+def test_while_the_service_starts_the_page_waits(opened: Open, server: Server, complaints: list[str]) -> None:
+    from playwright.sync_api import expect
+
+    page = opened("about:blank")
+    refusal = {"error": {"code": "starting", "message": "the service is starting: try again"}}
+    page.route("**/v1/experiments", lambda route: route.fulfill(status=503, json=refusal))
+    page.goto(server.url)
+    expect(page.get_by_role("alert").filter(has_text="The service is starting")).to_be_visible()
+    expect(page.locator("#pulse")).to_have_text("starting")
+    expect(page.locator(".skeleton").first).to_be_visible()
+    accessible(page)
+    fits(page)
+    page.unroute("**/v1/experiments")
+    expect(page.locator("#pulse")).to_have_text("live")
+    expect(page.locator("#banner")).to_be_hidden()
+    expect(page.locator(".skeleton")).to_have_count(0)
+    complaints[:] = [text for text in complaints if "status of 503" not in text]
+
+
 def test_with_keys_the_page_asks_for_one(opened: Open, tmp_path: Path, complaints: list[str]) -> None:
     server = Server(("--data", str(tmp_path / "glcb.db")))
     keys = {role: _key(server, role) for role in ("read", "admin")}
@@ -261,6 +282,7 @@ def _use_keys(page: "Page", server: Server, keys: dict[str, str]) -> None:
     assert admin.put("/v1/experiments/mine", {"arms": ["a", "b"], "policy": "linucb"}).status == 201
     dialog = page.get_by_role("dialog", name="This service needs a key")
     expect(dialog).to_be_visible()
+    expect(dialog).not_to_contain_text("Bearer")
     accessible(page)
     page.get_by_label("Key", exact=True).fill("x" * 43)
     page.keyboard.press("Enter")

@@ -1,6 +1,7 @@
 """The checks of an experiment say what is wrong, and nothing when all is well."""
 
 import random
+import re
 from typing import Any
 
 import msgspec
@@ -62,6 +63,15 @@ def test_predictions_that_no_longer_come_true_are_noticed() -> None:
     world = World().visited(2000, chance=0.1)
     assert world.told()["calibration"] is True
     assert world.visited(600, chance=0.9).told()["calibration"] is False
+
+
+def test_predictions_are_told_in_the_unit_of_the_rewards() -> None:
+    texts = [
+        next(check.text for check in health.checks(world.experiment) if check.check == "calibration")
+        for world in (World().visited(200, chance=1.0), World(rewards=(0.0, 4.0)).visited(200, chance=1.0))
+    ]
+    assert re.search(r"[\d.]+% was predicted on average, and 100\.0% came", texts[0])
+    assert re.search(r"of late [\d.]+ was predicted on average, and 1 came", texts[1])
 
 
 def test_dead_exploration_is_noticed_though_the_holdout_still_draws() -> None:

@@ -1,6 +1,7 @@
 """The HTTP API, asked directly: every route, every shape of refusal, limits and keys."""
 
 import io
+import re
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +10,10 @@ import pytest
 from glcb.bandit import Bandit
 from glcb.service import keys
 from glcb.service.http import openapi, wire
+from glcb.service.http.app import Application
 from glcb.service.http.routes import OPERATIONS
 from glcb.service.problems import STATUS
-from tests.service.asgi import House, in_house
+from tests.service.asgi import House, in_house, lifespan
 
 E = "/v1/experiments/home"
 CREATION = {"arms": ["a", "b", "c"], "policy": "linucb"}
@@ -240,6 +242,61 @@ def test_half_a_request_is_given_up(tmp_path: Path) -> None:
     in_house(tmp_path, play, request_seconds=0.05)
 
 
+def test_at_the_start_there_is_the_page_and_nothing_else(tmp_path: Path) -> None:
+    async def play(house: House) -> None:
+        house.app = Application(lifespan)
+        page = await house.ask("GET", "/")
+        assert page.status == 200
+        names = re.findall(r'(?:src|href)="(static/[^"]+)"', page.content.decode())
+        assert len(names) > 10
+        for name in names:
+            assert (await house.ask("GET", f"/{name}")).status == 200
+        assert (await house.ask("GET", "/static/0123/nonesuch.js")).code == "not_found"
+        assert (await house.ask("GET", "/healthz")).status == 200
+        for method, path in (
+            ("GET", "/readyz"),
+            ("PUT", E),
+            ("POST", f"{E}/decisions"),
+            ("GET", "/static/"),
+            ("POST", "/"),
+        ):
+            refused = await house.ask(method, path, {})
+            assert (refused.status, refused.code, refused.headers["retry-after"]) == (503, "starting", "1")
+            assert "compiles the kernels" in refused.message
+
+    in_house(tmp_path, play)
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "told"),
+    [
+        (f"{E}/decisions", b'{"contxt": {}}', "the fields are context, eligible, key"),
+        (f"{E}/decisions", b'{"context": {}, "a` - at `$.b[0]": 1}', "are context, eligible, key"),
+        (f"{E}/decisions/batch", b'{"decisions": [{"context": {}, "k": 1}]}', "are context, eligible, key"),
+        (f"{E}/rewards", b'{"reward": []}', "the fields are rewards"),
+        (f"{E}/rewards", b'{"rewards": [{"id": "1", "val": 1}]}', "the fields are id, value, key"),
+        (f"{E}/decisions", b'{"context": {"age": NaN}}', "NaN is no JSON: send null"),
+        (f"{E}/decisions", b'{"context": [-Infinity]}', "Infinity is no JSON: send null"),
+    ],
+)
+def test_refusals_say_what_to_send_instead(tmp_path: Path, path: str, body: bytes, told: str) -> None:
+    async def play(house: House) -> None:
+        await created(house)
+        assert told in (await house.ask("POST", path, body)).message
+
+    in_house(tmp_path, play)
+
+
+def test_other_settings_are_named(tmp_path: Path) -> None:
+    async def play(house: House) -> None:
+        await created(house)
+        refused = await house.ask("PUT", E, {**CREATION, "arms": ["a"], "seed": 10_000})
+        assert (refused.code, refused.status) == ("experiment_exists", 409)
+        assert "(arms, seed)" in refused.message
+
+    in_house(tmp_path, play)
+
+
 def test_too_many_requests_at_once_are_refused(tmp_path: Path) -> None:
     async def play(house: House) -> None:
         await created(house)
@@ -305,6 +362,10 @@ def test_keys_open_what_they_should(tmp_path: Path) -> None:
                 allowed = own in (role, "admin")
                 assert (answer.status < 300) == allowed, (path, own)
                 assert allowed or answer.code == "forbidden"
+                assert (
+                    allowed
+                    or f"the role {'admin' if role == 'admin' else f'{role} or admin'};" in answer.message
+                )
         foreign = await house.ask("GET", E, key=made["bound"])
         missing = await house.ask("GET", "/v1/experiments/nobody", key=made["bound"])
         assert foreign.status == missing.status == 404

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from glcb.service.settings import ServiceSettings
     from glcb.service.storage import Storage
 
 
@@ -20,10 +21,17 @@ def service() -> Iterator[None]:
         raise MissingExtra(f"the service needs {error.name}: {INSTALL_SERVICE}") from error
 
 
-def storage(data: str | None, database: str | None, config: Path | None) -> "Storage":
-    """Open the database that flags, environment or file name."""
+def settings(data: str | None, database: str | None, config: Path | None) -> "ServiceSettings":
+    """Return the settings that flags, environment and file lead to."""
     with service():
-        from glcb.service.opening import open_storage
         from glcb.service.settings import load
 
-    return open_storage(load({"data": data, "database": database}, config))
+    return load({"data": data, "database": database}, config)
+
+
+def storage(data: str | None, database: str | None, config: Path | None) -> "Storage":
+    """Open the database that flags, environment or file name, if it is there."""
+    with service():
+        from glcb.service.opening import open_existing
+
+    return open_existing(settings(data, database, config))

@@ -20,13 +20,17 @@ def add(
     database: Database = None,
     config: Config = None,
 ) -> None:
-    """Make a key. It is shown once, and kept as a digest only."""
-    from glcb.cli._service import storage
+    """Make a key. It is shown once, and kept as a digest only; a file of data that is not there is made."""
+    from glcb.cli._service import service, settings
 
-    opened = storage(data, database, config)
-    from glcb.service import keys
+    with service():
+        from glcb.service import keys, opening
 
-    typer.echo(keys.add(opened, name, role, experiment or ()))
+    given = settings(data, database, config)
+    keys.check(name, role)
+    new = opening.is_missing(given)
+    typer.echo(keys.add(opening.open_storage(given), name, role, experiment or ()))
+    typer.echo(f"for the {'new ' if new else ''}database {opening.place(given)}", err=True)
 
 
 @app.command("list")

@@ -21,7 +21,7 @@ class Database:
     """A database whose tables are up to date."""
 
     def __init__(self, url: str | URL) -> None:
-        self.url = _checked_url(url)
+        self.url = checked_url(url)
         self.is_sqlite = self.url.get_backend_name() == "sqlite"
         try:
             self.engine = _engine(self.url, self.is_sqlite)
@@ -137,7 +137,8 @@ def sqlite_url(path: str | Path) -> URL:
     return URL.create("sqlite", database=str(path))
 
 
-def _checked_url(given: str | URL) -> URL:
+def checked_url(given: str | URL) -> URL:
+    """Return the URL of a database that can be used."""
     try:
         url = make_url(given)
     except ArgumentError:

@@ -175,13 +175,14 @@ class Engine:
                 await self.memory.look_up()
                 self._stale = False
             if name in self.memory.known:
-                same = await self.look(
-                    name, lambda experiment: experiment.around.creation.settings == settings
+                other = await self.look(
+                    name, lambda experiment: _differing(experiment.around.creation.settings, settings)
                 )
-                if not same:
+                if other:
                     raise Problem(
                         "experiment_exists",
-                        f"there is an experiment {name!r} with other settings: choose another name",
+                        f"there is an experiment {name!r} with other settings ({', '.join(other)}): "
+                        "choose another name",
                     )
                 return await self.look(name, views.experiment), False
             limits.check_settings(settings, self.settings)
@@ -249,3 +250,8 @@ class Engine:
             else:
                 found.append(views.parsed(known.summary))
         return found
+
+
+def _differing(ones: Settings, others: Settings) -> list[str]:
+    """Return the names of the settings that differ."""
+    return [name for name in ones.__struct_fields__ if getattr(ones, name) != getattr(others, name)]

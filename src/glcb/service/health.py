@@ -94,7 +94,8 @@ def _calibration(seen: Experiment, recent: _Sums) -> Check:
     predicted, got = recent.predicted / recent.decisions, recent.total / recent.rewards
     by_chance = _FAR * (high - low) / 2 / recent.rewards**0.5
     ok = abs(predicted - got) <= _MOST_OFF * (high - low) + by_chance
-    told = f"of late {predicted:.3g} was predicted on average, and {got:.3g} came"
+    form = ".1%" if rewards == "binary" else ".3g"
+    told = f"of late {predicted:{form}} was predicted on average, and {got:{form}} came"
     if ok:
         return Check("calibration", True, f"Predictions come true: {told}.")
     return Check(

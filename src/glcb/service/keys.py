@@ -45,14 +45,19 @@ ANYBODY = Key("", "", "admin", None, 0.0)
 """Whoever comes, as long as there are no keys."""
 
 
-def add(storage: Storage, name: str, role: str, experiments: Sequence[str] = ()) -> str:
-    """Make a key; return it, for the only time."""
+def check(name: str, role: str) -> None:
+    """Refuse what no key can be called, and roles that there are not."""
     if not _NAME.fullmatch(name):
         raise InvalidSettings(
             f"the name of a key must be 1 to 64 letters, digits, dots, dashes or underscores, got {name!r}"
         )
     if role not in get_args(Role):
         raise InvalidSettings(f"the role of a key must be {', '.join(get_args(Role))}, got {role!r}")
+
+
+def add(storage: Storage, name: str, role: str, experiments: Sequence[str] = ()) -> str:
+    """Make a key; return it, for the only time."""
+    check(name, role)
     if any(key.name == name for key in listed(storage)):
         raise InvalidSettings(f"there is a key {name!r} already: remove it first, or choose another name")
     secret = _PREFIX + secrets.token_urlsafe(32)

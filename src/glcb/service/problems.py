@@ -45,6 +45,7 @@ STATUS = {
     "internal_error": 500,
     "overloaded": 503,
     "storage_unavailable": 503,
+    "starting": 503,
     "stopping": 503,
 }
 """The HTTP status of every code."""

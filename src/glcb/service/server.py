@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import errno
 import gc
 import logging
 import os
@@ -16,7 +17,6 @@ from typing import Any
 import uvicorn
 
 from glcb._errors import InvalidSettings
-from glcb.bandit import Bandit
 from glcb.service import logs
 from glcb.service.engine import Engine
 from glcb.service.http.access import Door, is_loopback
@@ -28,6 +28,7 @@ from glcb.service.keys import Keyring
 from glcb.service.opening import open_storage
 from glcb.service.settings import ServiceSettings
 from glcb.service.storage import Storage
+from glcb.service.warming import warm_up
 from glcb.service.work import logged
 
 log = logging.getLogger("glcb.service")
@@ -51,18 +52,23 @@ def serve(settings: ServiceSettings, before: Before | None = None, beside: Besid
     ``beside`` is given the URL and runs as long as the service does.
     """
     logs.begin(settings.log_level, settings.log_format)
-    storage = open_storage(settings)
-    with contextlib.closing(storage), storage.alone():
+    with (
+        _bound(settings) as listener,  # first: where this fails, no new file is left behind
+        contextlib.closing(open_storage(settings)) as storage,
+        storage.alone(),
+    ):
         keyring = Keyring(storage)
         if not keyring.keys and not is_loopback(settings.host):
             raise InvalidSettings(
                 f"on {settings.host} others could reach the service, and there are no keys: make one with "
                 "`glcb keys add NAME --role admin`, or serve on 127.0.0.1"
             )
-        with _listening(settings) as listener:
-            if before is not None:
-                before(storage)
-            Service(settings, storage, keyring, listener, beside).run()
+        with _told_where(settings):
+            listener.listen(_BACKLOG)
+        _say("starting: the first start compiles the kernels, which takes some 20 seconds")
+        if before is not None:
+            before(storage)
+        Service(settings, storage, keyring, listener, beside).run()
 
 
 class Service:
@@ -106,7 +112,8 @@ class Service:
     async def _work(self, engine: Engine) -> None:
         """Get ready; then do every second what nobody asks for."""
         try:
-            await asyncio.gather(asyncio.to_thread(_warm_up), engine.start())
+            await warm_up()
+            await engine.start()
             door = Door(self._keyring)
             self._app.begin(engine, door, Cold(engine, self._storage, door).app)
         except Exception as error:
@@ -118,8 +125,7 @@ class Service:
         host, port = self._listener.getsockname()[:2]
         where = f"[{host}]" if ":" in host else host
         url = f"http://{where}:{port}"
-        sys.stderr.write(f"serving on {url}\n")
-        sys.stderr.flush()
+        _say(f"serving on {url}")
         async with asyncio.TaskGroup() as tasks:
             if self._beside is not None:
                 tasks.create_task(logged(self._beside(url)))
@@ -161,14 +167,10 @@ class _Server(uvicorn.Server):
         self._app.end()
 
 
-def _warm_up() -> None:
-    """Have everything compiled that decisions need, so that the first one need not wait for it."""
-    for rewards in ("binary", (0.0, 1.0)):
-        bandit = Bandit(["a", "b"], rewards=rewards)
-        for value in (0.0, 1.0):
-            decision = bandit.decide({"number": 0.5, "text": "a", "truth": True})
-            bandit.reward(decision.id, value)
-        bandit.explain({"number": 0.5})
+def _say(line: str) -> None:
+    """Tell whoever started the service, whatever the format of the logs."""
+    sys.stderr.write(f"{line}\n")
+    sys.stderr.flush()
 
 
 def most_files() -> int:
@@ -181,16 +183,25 @@ def most_files() -> int:
 
 
 @contextlib.contextmanager
-def _listening(settings: ServiceSettings) -> Iterator[socket.socket]:
+def _bound(settings: ServiceSettings) -> Iterator[socket.socket]:
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     with socket.socket(family) as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
+        with _told_where(settings):
             listener.bind((settings.host, settings.port))
-        except OSError as error:
-            raise InvalidSettings(
-                f"cannot listen on {settings.host} port {settings.port}: {os.strerror(error.errno or 0)}"
-            ) from error
-        listener.listen(_BACKLOG)
         listener.setblocking(False)
         yield listener
+
+
+@contextlib.contextmanager
+def _told_where(settings: ServiceSettings) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        why = os.strerror(error.errno) if error.errno else str(error)
+        advice = (
+            ": choose another with --port, or --port 0 for any" if error.errno == errno.EADDRINUSE else ""
+        )
+        raise InvalidSettings(
+            f"cannot listen on {settings.host} port {settings.port}: {why}{advice}"
+        ) from error

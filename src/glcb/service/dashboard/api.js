@@ -19,11 +19,12 @@ export class Refused extends Error {
   }
 }
 
-/** The service does not answer; or it does, but cannot do what it should for now: then it is `near`. */
+/** The service does not answer; or it does, but cannot do what it should for now: then it is `near`, or even `starting`. */
 export class Lost extends Error {
-  constructor(message, near = false) {
+  constructor(message, near = false, starting = false) {
     super(message);
     this.near = near;
+    this.starting = starting;
   }
 }
 
@@ -47,6 +48,7 @@ export async function ask(method, path, body) {
   const answer = parsed(text);
   if (response.ok) return answer;
   const { code = "unknown", message = `The service answered with status ${response.status}.` } = answer?.error ?? {};
+  if (code === "starting") throw new Lost("The service is starting. The first time it compiles its kernels, which takes some 20 seconds.", true, true);
   if (response.status >= 500) throw new Lost(`The service cannot answer now: ${message}.`, true);
   throw new Refused(response.status, code, message);
 }

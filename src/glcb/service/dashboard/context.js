@@ -1,7 +1,7 @@
 /** The form for a context: a field for each feature that is known, or JSON. */
 
 import { h, mark } from "./dom.js";
-import { number } from "./format.js";
+import { plain } from "./format.js";
 
 /** Return the form. */
 export function contextForm(name) {
@@ -82,7 +82,7 @@ function controlFor({ kind, range, values }, id, before) {
   if (kind === "number") {
     const [low, high] = range ?? [0, 1];
     const middle = Math.abs(high - low) > 10 ? Math.round((low + high) / 2) : Number(((low + high) / 2).toPrecision(3));
-    const input = h("input", { id, type: "number", step: "any", value: before ?? middle, placeholder: `${number(low)} to ${number(high)}` });
+    const input = h("input", { id, type: "number", step: "any", value: before ?? middle, placeholder: `${plain(low)} to ${plain(high)}` });
     return [input, () => (input.value === "" ? undefined : Number(input.value))];
   }
   if (kind === "boolean") {

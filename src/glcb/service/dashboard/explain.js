@@ -4,7 +4,7 @@ import { ask, at } from "./api.js";
 import { contextForm } from "./context.js";
 import { sentence } from "./dialogs.js";
 import { announce, draw, h, mark, say } from "./dom.js";
-import { count, percent } from "./format.js";
+import { count, percent, plain } from "./format.js";
 
 const MOST_FEATURES = 8;
 
@@ -53,19 +53,20 @@ export function explainPanel(name) {
 
 const likeliest = ({ arms }) => arms.reduce((best, arm) => (arm.probability > best.probability ? arm : best));
 
-function explained(found, { format, color }) {
+function explained(found, { experiment, format, color }) {
   const arms = [...found.arms].sort((a, b) => b.probability - a.probability);
   const ends = arms.flatMap((arm) => steps(arm).flatMap(({ from, to }) => [from, to]));
   const low = Math.min(0, ...ends);
   const high = Math.max(...ends, low + 1e-9);
   const place = (x) => `${(100 * (x - low)) / (high - low)}%`;
   return [
-    ...arms.map((arm) => armExplained(arm, place, format, color(arm.arm))),
+    ...arms.map((arm) => armExplained(arm, experiment.holdout, place, format, color(arm.arm))),
     h("details", {}, h("summary", {}, "The same in words"), h("pre", { class: "words" }, found.text)),
   ];
 }
 
-function armExplained(arm, place, format, color) {
+function armExplained(arm, holdout, place, format, color) {
+  const chance = holdout ? `unless left to chance (${plain(100 * holdout)}%); ` : "";
   const bonus = arm.bonus === null ? "never tried" : `${format.difference(arm.bonus)} for what is not known yet`;
   const element = h(
     "article",
@@ -75,7 +76,7 @@ function armExplained(arm, place, format, color) {
       {},
       h("h3", {}, h("span", { class: "chip" }), arm.arm),
       h("p", { class: "number" }, `played with ${percent(arm.probability)}`),
-      h("p", { class: "hint" }, `worth ${format.value(arm.value)}, ${bonus}; tried about ${count(arm.pseudocount)} times on contexts like this`),
+      h("p", { class: "hint" }, `${chance}worth ${format.value(arm.value)}, ${bonus}; tried about ${count(arm.pseudocount)} times on contexts like this`),
     ),
     h("ul", { class: "waterfall", "aria-label": `Where the value of ${arm.arm} comes from` }, steps(arm).map((step) => line(step, place, format))),
   );

@@ -23,6 +23,9 @@ export function number(x) {
   return signOf(fixed(x, size < 10 ? 3 : size < 1000 ? 1 : 0), x);
 }
 
+/** 16, 0.5, −3.25: no digits that say nothing. */
+export const plain = (x) => String(Number(x.toPrecision(6))).replace("-", MINUS);
+
 /** 41.2% */
 export const percent = (x, digits = 1) => (missing(x) ? NONE : `${signOf(fixed(100 * x, digits), x)}%`);
 
@@ -37,7 +40,7 @@ export const rewardsOf = (experiment) =>
         tick: (x) => percent(x, Number.isInteger(Math.round(1e6 * x) / 1e4) ? 0 : 1),
         difference: (x) => (missing(x) ? NONE : `${signed(signOf(fixed(100 * x, 1), x))} pts`),
       }
-    : { value: number, tick: (x) => String(Number(x.toPrecision(6))).replace("-", MINUS), difference: (x) => signed(number(x)) };
+    : { value: number, tick: plain, difference: (x) => signed(number(x)) };
 
 /** 310 µs, 4.2 ms, 1.3 s */
 export function microseconds(x) {

@@ -49,7 +49,7 @@ export function live(load, show, refused) {
         } else if (error instanceof Lost) {
           failures = error.near ? 1 : failures + 1;
           pause = Math.min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** (failures - 1)) * (0.8 + 0.4 * Math.random());
-          lost(error.message, pause, () => wake());
+          lost(error, pause, () => wake());
         } else throw error;
       }
       await wait(pause);
@@ -80,10 +80,12 @@ export function connected() {
   say(pulse, "live");
 }
 
-function lost(message, pause, again) {
+function lost({ message, starting }, pause, again) {
   clearInterval(countdown);
-  mark(pulse, "data-state", "lost");
-  say(pulse, "lost");
+  const state = starting ? "starting" : "lost";
+  mark(pulse, "data-state", state);
+  say(pulse, state);
+  mark(banner, "data-state", state);
   if (banner.hidden) {
     // What changes every second is not read aloud.
     const counting = h("span", { class: "countdown", "aria-hidden": "true" });
@@ -91,7 +93,7 @@ function lost(message, pause, again) {
     banner.hidden = false;
   }
   const [said, counting] = banner.querySelectorAll("span");
-  say(said, `${message} What you see is what was known last.`);
+  say(said, `${message} ${starting ? "This page goes on by itself." : "What you see is what was known last."}`);
   banner.querySelector("button").onclick = again;
   const until = Date.now() + pause;
   const tick = () => say(counting, `Next try in ${Math.max(1, Math.ceil((until - Date.now()) / 1000))} s.`);

@@ -1,12 +1,14 @@
 /** What a page does when the service refuses to show it. */
 
+import { key } from "./api.js";
 import { h } from "./dom.js";
 import { askForKey, sentence } from "./dialogs.js";
 
 /** Return a function that deals with a refusal: asks for a key, or says what is wrong in place of the page. */
 export const refusedIn = (main) => async (error) => {
   if (error.status === 401 || error.code === "forbidden") {
-    await askForKey(sentence(error.message));
+    const first = error.status === 401 && !key.get();
+    await askForKey(first ? null : sentence(error.message));
     return true;
   }
   const missing = error.code === "unknown_experiment";

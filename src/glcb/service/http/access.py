@@ -42,7 +42,16 @@ def check(key: Key, role: Role, experiment: str | None) -> None:
     if experiment is not None and not key.sees(experiment):
         raise Problem("unknown_experiment", f"there is no experiment {experiment!r}: create it first")
     if not key.may(role):
-        raise Problem("forbidden", f"this needs a key with the role {role} or admin; this one has {key.role}")
+        raise Problem("forbidden", f"this needs a key with the role {which(role)}; this one has {key.role}")
+
+
+def which(role: Role) -> str:
+    """Return which keys may do what needs a role.
+
+    >>> which("read"), which("admin")
+    ('read or admin', 'admin')
+    """
+    return role if role == "admin" else f"{role} or admin"
 
 
 def is_loopback(host: str) -> bool:

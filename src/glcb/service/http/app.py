@@ -9,6 +9,7 @@ from starlette.exceptions import HTTPException
 from glcb._errors import GlcbError
 from glcb.service.engine import Engine
 from glcb.service.http import access, hot, wire
+from glcb.service.http.pages import is_page, pages
 from glcb.service.http.routes import allowed
 from glcb.service.http.wire import Receive, Scope, Send
 from glcb.service.problems import Problem, as_problem
@@ -30,7 +31,11 @@ class Application:
     def __init__(self, lifespan: Lifespan) -> None:
         self._lifespan = lifespan
         self._ready: tuple[Engine, access.Door, Cold] | None = None
-        self._why_not = Problem("storage_unavailable", "the service is restoring its experiments: try again")
+        self._why_not = Problem(
+            "starting",
+            "the service is starting; the first start compiles the kernels, which takes some 20 seconds: "
+            "try again",
+        )
 
     def begin(self, engine: Engine, door: access.Door, cold: Cold) -> None:
         """Answer from now on."""
@@ -48,9 +53,18 @@ class Application:
         elif scope["path"] == "/healthz" and scope["method"] in ("GET", "HEAD"):
             await wire.answer(send, 200, b'{"status":"alive"}')
         elif self._ready is None:
-            await _refuse(send, self._why_not)
+            await self._not_ready(scope, receive, send)
         else:
             await self._counted(*self._ready, scope, receive, send)
+
+    async def _not_ready(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Show the page all the same: it tells how things are, and goes on by itself."""
+        try:
+            if not is_page(scope["method"], scope["path"]):
+                raise self._why_not
+            await pages().app(scope, receive, send)
+        except Problem as problem:
+            await _refuse(send, problem)
 
     async def _counted(
         self, engine: Engine, door: access.Door, cold: Cold, scope: Scope, receive: Receive, send: Send

@@ -12,7 +12,7 @@ from glcb.service import export, limits, messages, models, stats, views
 from glcb.service.engine import Engine
 from glcb.service.experiment import Experiment
 from glcb.service.http import access, hot, openapi, wire
-from glcb.service.http.pages import Pages
+from glcb.service.http.pages import pages
 from glcb.service.http.routes import OPERATIONS, Operation
 from glcb.service.live import Activity
 from glcb.service.messages import encode
@@ -32,8 +32,7 @@ class Cold:
         self._door = door
         self._document = encode(openapi.document())
         routes = [self._route(operation) for operation in OPERATIONS if operation.path not in hot.PATHS]
-        self._pages = Pages()
-        self.app = Router([*routes, self._pages.route], redirect_slashes=False)
+        self.app = Router([*routes, pages().route], redirect_slashes=False)
 
     def _route(self, operation: Operation) -> Route:
         act: Callable[[Request], Awaitable[Response]] = getattr(self, operation.name)
@@ -188,7 +187,7 @@ class Cold:
 
     async def home(self, _request: Request) -> Response:
         """Show a page for people."""
-        return self._pages.home()
+        return pages().home()
 
 
 def _named(request: Request) -> str:

@@ -7,12 +7,13 @@ from typing import Any
 import msgspec
 
 from glcb._version import __version__
+from glcb.service.http.access import which
 from glcb.service.http.routes import OPERATIONS, Operation
 from glcb.service.messages import ErrorAnswer
 from glcb.service.problems import STATUS
 
 _REF = "#/components/schemas/{name}"
-_ALWAYS = ("overloaded", "storage_unavailable", "stopping")
+_ALWAYS = ("overloaded", "storage_unavailable", "starting", "stopping")
 _PARAMETERS = {
     "name": {"type": "string", "pattern": "^[a-z0-9][a-z0-9_-]{0,63}$"},
     "id": {"type": "string", "minLength": 1},
@@ -59,7 +60,7 @@ def _operation(operation: Operation, references: dict[Any, dict[str, Any]]) -> d
     }
     if operation.role is not None:
         told["security"] = [{"key": []}, {}]
-        told["description"] = f"Needs a key with the role {operation.role} or admin, once there are keys."
+        told["description"] = f"Needs a key with the role {which(operation.role)}, once there are keys."
     if operation.body is bytes:
         told["requestBody"] = _content("application/octet-stream", {})
         told["requestBody"]["required"] = True
@@ -104,7 +105,7 @@ def _codes(operation: Operation) -> list[str]:
     if operation.role is not None:
         codes += ["unauthorized", "forbidden", *_ALWAYS]
     if operation.name == "ready":
-        codes += ["storage_unavailable", "stopping"]
+        codes += ["storage_unavailable", "starting", "stopping"]
     if "{name}" in operation.path:
         codes.append("unknown_experiment")
     if operation.body is not None:

@@ -4,14 +4,16 @@ The page has no script or style of its own, and the files are found under a dige
 one of them never needs to ask for it again, and a new version of glcb brings new addresses.
 """
 
+import functools
 import hashlib
 import mimetypes
+import re
 from importlib import resources
 from importlib.resources.abc import Traversable
 
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
+from starlette.routing import Route, Router
 
 from glcb.service.http import wire
 from glcb.service.problems import Problem
@@ -21,6 +23,7 @@ _CSP = (
     "frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
 )
 _FOR_EVER = "public, max-age=31536000, immutable"
+_STATIC = re.compile("/static/[^/]+/.*")
 _SERVED = (".html", ".js", ".css", ".svg")
 
 
@@ -46,6 +49,9 @@ class Pages:
         page = self._files.pop("index.html")
         self._page = page.replace(b'"static/', f'"static/{self.digest}/'.encode())
 
+        self.app = Router([Route("/", self._home, methods=["GET"]), self.route], redirect_slashes=False)
+        """The page and its files alone, for as long as there is nothing else."""
+
     def home(self) -> Response:
         """Return the page."""
         return _answer(self._page, "text/html", "no-store")
@@ -54,6 +60,9 @@ class Pages:
     def route(self) -> Route:
         """Where the files are."""
         return Route("/static/{digest}/{file:path}", self._file, methods=["GET"])
+
+    async def _home(self, _request: Request) -> Response:
+        return self.home()
 
     async def _file(self, request: Request) -> Response:
         request.scope["glcb.route"] = "/static"
@@ -67,6 +76,21 @@ class Pages:
         response = _answer(b"" if known else content, kind, _FOR_EVER, status=304 if known else 200)
         response.headers["etag"] = tag
         return response
+
+
+@functools.cache
+def pages() -> Pages:
+    """Return the files, which are read once."""
+    return Pages()
+
+
+def is_page(method: str, path: str) -> bool:
+    """Return whether a request is one for the page or its files.
+
+    >>> is_page("GET", "/"), is_page("GET", "/static/0123/main.js"), is_page("GET", "/readyz")
+    (True, True, False)
+    """
+    return method in ("GET", "HEAD") and (path == "/" or bool(_STATIC.fullmatch(path)))
 
 
 def _answer(content: bytes, kind: str | None, caching: str, status: int = 200) -> Response:

@@ -1,8 +1,9 @@
 """Requests in and answers out, as ASGI has them: limits on what comes, the same headers on all that goes."""
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable, MutableMapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 import msgspec
 
@@ -98,9 +99,29 @@ def decoded(content: bytes, kind: type[T]) -> T:
     try:
         return msgspec.json.decode(content, type=kind)
     except msgspec.ValidationError as error:
-        raise Problem("invalid_request", f"the body does not fit: {error}") from None
+        raise Problem("invalid_request", f"the body does not fit: {error}{_fields(kind, error)}") from None
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
-        raise Problem("invalid_json", f"the body is not proper JSON: {error}") from None
+        raise Problem(
+            "invalid_json", f"the body is not proper JSON: {error}{_no_number(content, error)}"
+        ) from None
+
+
+def _fields(kind: Any, error: Exception) -> str:
+    """Return which fields there are, if one is not known."""
+    if not str(error).startswith("Object contains unknown field"):
+        return ""
+    where = re.search(r" - at `\$\.(\w+)\[\d+\]`$", str(error))  # in one of a list of others
+    if where is not None:
+        kinds = {field.name: get_args(field.type) for field in msgspec.structs.fields(kind)}
+        (kind,) = kinds.get(where[1]) or (kind,)
+    return f"; the fields are {', '.join(field.encode_name for field in msgspec.structs.fields(kind))}"
+
+
+def _no_number(content: bytes, error: Exception) -> str:
+    """Return what to send instead of NaN and infinity, which some libraries write and JSON does not have."""
+    where = re.search(r"\(byte (\d+)\)$", str(error))
+    found = where and re.compile(rb"NaN|Infinity").match(content, int(where[1]))
+    return f"; {found[0].decode()} is no JSON: send null for what is not known" if found else ""
 
 
 def refusal(problem: Problem) -> bytes:
