@@ -20,8 +20,7 @@ from glcb.service.storage import Event, Storage
 log = logging.getLogger("glcb.service")
 
 _GATHER_SECONDS = 0.002
-"""Events wait so long for others: a commit of many takes hardly longer than one of few, and leaves more of the
-processor to decisions."""
+"""Events wait so long for others: a commit of many takes hardly longer than one of few."""
 _PROBE_SECONDS = 0.5
 """While the database takes nothing, it is tried again and again after so many seconds."""
 
