@@ -81,13 +81,15 @@ def without_missing_packages(experiment: Experiment) -> tuple[Experiment, list[s
     return replace(experiment, policies=present), absent
 
 
+def without_data(tasks: Sequence[str]) -> list[str]:
+    """Return which of the tasks lack their data."""
+    found = ((name, get(name)) for name in tasks)
+    return [name for name, task in found if isinstance(task, FileTask) and task.find() is None]
+
+
 def without_missing_data(experiment: Experiment) -> tuple[Experiment, list[str]]:
     """Return the experiment without the tasks whose data is not here, and the names of those."""
-    absent = [
-        name
-        for name, task in ((name, get(name)) for name in experiment.tasks)
-        if isinstance(task, FileTask) and task.find() is None
-    ]
+    absent = without_data(experiment.tasks)
     present = tuple(task for task in experiment.tasks if task not in absent)
     return replace(experiment, tasks=present), absent
 

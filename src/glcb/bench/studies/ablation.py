@@ -9,11 +9,12 @@ import numpy as np
 from rich.table import Table
 
 from glcb._types import Rewards
-from glcb.bench.experiment import PAPER_TASKS, Experiment, without_missing_data
+from glcb.bench.experiment import PAPER_TASKS
 from glcb.bench.plots import figure
-from glcb.bench.run import Record, Run
+from glcb.bench.run import Record
 from glcb.bench.statistics import mean_and_error
-from glcb.bench.studies.base import Findings, Study, Workplace, spread
+from glcb.bench.studies.base import Findings, Workplace, spread
+from glcb.bench.studies.playing import PlayingStudy, playable
 from glcb.bench.studies.records import records_of, totals
 from glcb.bench.studies.registry import register
 from glcb.policies.settings import PAPER_BINARY
@@ -69,14 +70,13 @@ Played = Mapping[tuple[str, str], list[Record]]
 
 @register
 @dataclass(frozen=True, kw_only=True)
-class Ablation(Study):
+class Ablation(PlayingStudy):
     """Play every variant on every task whose data is here."""
 
     name: ClassVar[str] = "ablation"
     question: ClassVar[str] = "What does each part of the default bring?"
 
     seeds: int = 10
-    steps: int = 5000
 
     @classmethod
     def quick(cls) -> Self:
@@ -85,25 +85,22 @@ class Ablation(Study):
 
     def carry_out(self, place: Workplace) -> Findings:
         """Carry out the runs that have no record yet, and compare."""
-        present, absent = without_missing_data(Experiment(TASKS, ("glcb",), self.seeds, self.steps))
+        here = playable(TASKS)
         runs = {
-            (task, variant.title): self._runs(task, variant) for task in present.tasks for variant in VARIANTS
+            (task, variant.title): self.runs(task, variant.policy, variant.settings(get(task).rewards))
+            for task in here.tasks
+            for variant in VARIANTS
         }
         records = records_of(runs.values(), place)
         played = {at: [records[run.key] for run in group] for at, group in runs.items()}
         remarks = [
             "Where a change concerns bounded rewards alone, tasks with rewards of 0 and 1 show the default.",
             _remark(played),
+            *here.remarks,
         ]
-        if absent:
-            remarks.append(f"Left out, their data is not here (`glcb data list`): {', '.join(absent)}.")
         return Findings(
             [_reward_table(played), _difference_table(played)], remarks, lambda path: _draw(path, played)
         )
-
-    def _runs(self, task: str, variant: Variant) -> list[Run]:
-        settings = variant.settings(get(task).rewards)
-        return [Run(task, variant.policy, seed, self.steps, settings) for seed in range(self.seeds)]
 
 
 def differences(played: Played, task: str, title: str) -> list[float]:

@@ -7,13 +7,14 @@ way.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
-from glcb._errors import DataError
 from glcb.bandit import Bandit
 from glcb.bench.play import play
-from glcb.bench.studies.base import Findings, Study, Workplace
-from glcb.bench.studies.pairs import Pair, drawing_of, table_of, through_bandit
+from glcb.bench.studies.bandits import through_bandit
+from glcb.bench.studies.base import Findings, Workplace
+from glcb.bench.studies.pairs import Pair, drawing_of, table_of
+from glcb.bench.studies.playing import PlayingStudy, playable, plays
 from glcb.bench.studies.registry import register
 from glcb.policies import registry
 from glcb.tasks import get
@@ -26,45 +27,29 @@ POLICIES = ("glcb", "glcb-paper", "linucb")
 
 @register
 @dataclass(frozen=True, kw_only=True)
-class Contexts(Study):
+class Contexts(PlayingStudy):
     """Play tasks with numbers and categories, in the task's own scaling and as raw dicts."""
 
     name: ClassVar[str] = "contexts"
     question: ClassVar[str] = "What does it cost to learn scales and categories along the way?"
 
-    seeds: int = 20
-    steps: int = 5000
-
-    @classmethod
-    def quick(cls) -> Self:
-        """Return a form of some hundred steps."""
-        return cls(seeds=2, steps=500)
-
     def carry_out(self, place: Workplace) -> Findings:
         """Play every task in both ways with every policy and seed."""
-        tasks = [task for task in map(get, TASKS) if isinstance(task, LabelledFileTask) and task.find()]
-        if not tasks:
-            raise DataError(f"this study needs the data of {' or '.join(TASKS)}: see `glcb data list`")
-        pairs = [Pair(task.name, policy, [], []) for task in tasks for policy in POLICIES]
-        for seed in range(self.seeds):
-            for done, pair in enumerate(pairs):
-                place.progress(seed * len(pairs) + done, self.seeds * len(pairs))
-                task = get(pair.task)
-                assert isinstance(task, LabelledFileTask)
-                self._play(task, pair, seed)
-        place.progress(1, 1)
+        here = playable(TASKS)
+        pairs = [Pair(task, policy, [], []) for task in here.tasks for policy in POLICIES]
+        for seed, pair in plays(place, self.seeds, pairs):
+            task = get(pair.task)
+            assert isinstance(task, LabelledFileTask)
+            self._play(task, pair, seed)
         worst = min(pairs, key=lambda pair: pair.ratio)
         remarks = [
             f"The smallest ratio is {worst.ratio:.1%}, of {worst.variant} on {worst.task}. The bandit plays "
             "by the policy's rule alone (exploration 0), so contexts are all that differs.",
         ]
-        absent = sorted(set(TASKS) - {task.name for task in tasks})
-        if absent:
-            remarks.append(f"Left out, their data is not here (`glcb data list`): {', '.join(absent)}.")
         title = "Reward with the task's own scaling and with raw dicts"
         return Findings(
             [table_of(pairs, title, "policy", "own scaling", "raw dicts")],
-            remarks,
+            [*remarks, *here.remarks],
             drawing_of(pairs, "Raw dicts, one at a time", "reward, % of that with the task's scaling"),
         )
 

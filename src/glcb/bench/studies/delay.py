@@ -4,21 +4,17 @@ Contexts are passed on as the task scales them and the policy's rule decides alo
 rewards is all that differs. What a decision brought counts in any case; the bandit hears of it later, or not.
 """
 
-from collections import deque
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple, Self
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from glcb._errors import DataError
-from glcb.bandit import Bandit
-from glcb.bench.experiment import Experiment, without_missing_data
-from glcb.bench.studies.base import Findings, Study, Workplace
-from glcb.bench.studies.exploration import POLICY, SPREADS, bandit_for
+from glcb.bench.studies.bandits import POLICY, bandit_for, through_bandit
+from glcb.bench.studies.base import Findings, Workplace
 from glcb.bench.studies.pairs import Pair, drawing_of, table_of
+from glcb.bench.studies.playing import PlayingStudy, playable, plays
 from glcb.bench.studies.registry import register
 from glcb.tasks import get
-from glcb.tasks.base import Stream
 
 TASKS = ("statlog", "covertype")
 
@@ -32,6 +28,11 @@ class Way(NamedTuple):
     lost: float = 0.0
     """The probability that it never comes."""
 
+    def losses(self, seed: int, steps: int) -> list[bool]:
+        """Return for each step whether its reward gets lost, the same for every bandit."""
+        drawn = np.random.default_rng((seed, 1)).random(steps)
+        return [bool(lost) for lost in drawn < self.lost]
+
 
 AT_ONCE = Way("at once")
 WAYS = (
@@ -44,46 +45,37 @@ WAYS = (
 
 @register
 @dataclass(frozen=True, kw_only=True)
-class Delay(Study):
+class Delay(PlayingStudy):
     """Play tasks with rewards at once, late, and lost."""
 
     name: ClassVar[str] = "delay"
     question: ClassVar[str] = "What does it cost if rewards come late, or not at all?"
 
-    seeds: int = 20
-    steps: int = 5000
-
-    @classmethod
-    def quick(cls) -> Self:
-        """Return a form of some hundred steps."""
-        return cls(seeds=2, steps=500)
-
     def carry_out(self, place: Workplace) -> Findings:
         """Play every task with every seed in every way."""
-        present, absent = without_missing_data(Experiment(TASKS, (POLICY,), self.seeds, self.steps))
-        if not present.tasks:
-            raise DataError(f"this study needs the data of {' or '.join(TASKS)}: see `glcb data list`")
-        pairs = {(task, way): Pair(task, way.name, [], []) for task in present.tasks for way in WAYS}
-        plays = [(seed, task) for seed in range(self.seeds) for task in present.tasks]
-        for done, (seed, name) in enumerate(plays):
-            place.progress(done, len(plays))
+        here = playable(TASKS)
+        pairs = {(task, way): Pair(task, way.name, [], []) for task in here.tasks for way in WAYS}
+        for seed, name in plays(place, self.seeds, here.tasks):
             task = get(name)
             stream = task.stream(seed, self.steps)
             before, *after = (
-                played_late(bandit_for(task, seed, 0.0, SPREADS[0]), stream, way, seed)
+                through_bandit(
+                    bandit_for(task, seed),
+                    stream.contexts,
+                    stream.rewards,
+                    delay=way.delay,
+                    lost=way.losses(seed, stream.steps),
+                )
                 for way in (AT_ONCE, *WAYS)
             )
             for way, total in zip(WAYS, after, strict=True):
                 pairs[name, way].before.append(before)
                 pairs[name, way].after.append(total)
-        place.progress(len(plays), len(plays))
         remarks = [
             f"{POLICY} decides {self.steps:,} times. A late reward comes after so many more decisions: until "
             "the first one comes, nothing is known. Those still to come at the end are never learnt. All "
             "rewards count, the lost ones too."
         ]
-        if absent:
-            remarks.append(f"Left out, their data is not here (`glcb data list`): {', '.join(absent)}.")
         found = list(pairs.values())
         return Findings(
             [
@@ -91,24 +83,6 @@ class Delay(Study):
                     found, "Reward if rewards come late or get lost", "rewards", AT_ONCE.name, "late or lost"
                 )
             ],
-            remarks,
+            [*remarks, *here.remarks],
             drawing_of(found, "Rewards late or lost", "reward, % of that with rewards at once"),
         )
-
-
-def played_late(bandit: Bandit, stream: Stream, way: Way, seed: int) -> float:
-    """Let ``bandit`` play the stream; return the sum of what its decisions brought, learnt or not."""
-    number = {arm: index for index, arm in enumerate(bandit.arms)}
-    lost = np.random.default_rng((seed, 1)).random(stream.steps) < way.lost
-    under_way: deque[tuple[str, float]] = deque()
-    total = 0.0
-    for x, rewards, gone in zip(stream.contexts, stream.rewards.tolist(), lost.tolist(), strict=True):
-        decision = bandit.decide(x)
-        value = rewards[number[decision.arm]]
-        total += value
-        under_way.append(("" if gone else decision.id, value))
-        if len(under_way) > way.delay:
-            name, value = under_way.popleft()
-            if name:
-                bandit.reward(name, value)
-    return total

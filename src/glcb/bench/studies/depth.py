@@ -7,17 +7,17 @@ are made 0 or 1: the best arm pays 1, all others 0.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from rich.table import Table
 
-from glcb.bench.experiment import Experiment, without_missing_data
 from glcb.bench.plots import figure
 from glcb.bench.ranks import ranks
-from glcb.bench.run import Record, Run
+from glcb.bench.run import Record
 from glcb.bench.statistics import mean_and_error, paired_bootstrap
-from glcb.bench.studies.base import Findings, Study, Workplace, spread
+from glcb.bench.studies.base import Findings, Workplace, spread
+from glcb.bench.studies.playing import PlayingStudy, playable
 from glcb.bench.studies.records import records_of, totals
 from glcb.bench.studies.registry import register
 from glcb.policies.settings import PAPER_BINARY, PAPER_BOUNDED
@@ -42,57 +42,44 @@ ByPolicy = Mapping[tuple[str, str], list[Record]]
 
 @register
 @dataclass(frozen=True, kw_only=True)
-class Depth(Study):
+class Depth(PlayingStudy):
     """Play with trees of several depths, and the financial task in both versions."""
 
     name: ClassVar[str] = "depth"
     question: ClassVar[str] = "Does a deeper tree help, and do binary rewards suit GLCB better?"
 
-    seeds: int = 20
-    steps: int = 5000
-
-    @classmethod
-    def quick(cls) -> Self:
-        """Return a form of some hundred steps."""
-        return cls(seeds=2, steps=500)
-
     def carry_out(self, place: Workplace) -> Findings:
         """Carry out the runs that have no record yet, and compare."""
         tasks = tuple(dict.fromkeys(DEPTH_TASKS + VERSIONS))
-        present, absent = without_missing_data(Experiment(tasks, (GLCB,), self.seeds, self.steps))
+        here = playable(tasks)
         depths = {
-            (task, depth): self._runs(task, GLCB, {} if depth == PAPER_DEPTH else {"tree_depth": depth})
+            (task, depth): self.runs(task, GLCB, {} if depth == PAPER_DEPTH else {"tree_depth": depth})
             for task in DEPTH_TASKS
             for depth in DEPTHS
-            if task in present.tasks
+            if task in here.tasks
         }
         policies = {
-            (task, policy): self._runs(task, policy, {})
+            (task, policy): self.runs(task, policy, {})
             for task in VERSIONS
             for policy in POLICIES
-            if task in present.tasks
+            if task in here.tasks
         }
-        slower = self._runs(BINARY, GLCB, SLOWER_DECAY) if policies else []
+        slower = self.runs(BINARY, GLCB, SLOWER_DECAY) if policies else []
         records = records_of([*depths.values(), *policies.values(), slower], place)
         by_depth = {at: [records[run.key] for run in runs] for at, runs in depths.items()}
         by_policy = {at: [records[run.key] for run in runs] for at, runs in policies.items()}
         remarks = [_remark_on_depth(by_depth)]
         if by_policy:
             remarks += _remarks_on_policies(by_policy, [records[run.key] for run in slower])
-        if absent:
-            remarks.append(f"Left out, their data is not here (`glcb data list`): {', '.join(absent)}.")
         return Findings(
             [
                 _depth_table(by_depth),
                 _gain_table(by_depth),
                 *([_policy_table(by_policy)] if by_policy else []),
             ],
-            remarks,
+            [*remarks, *here.remarks],
             lambda path: _draw(path, by_depth, by_policy),
         )
-
-    def _runs(self, task: str, policy: str, settings: dict[str, Any]) -> list[Run]:
-        return [Run(task, policy, seed, self.steps, settings) for seed in range(self.seeds)]
 
 
 def gains(by_depth: ByDepth, task: str, depth: int) -> list[float]:

@@ -9,11 +9,11 @@ import numpy as np
 from rich.table import Table
 
 from glcb._types import Float64
-from glcb.bench.experiment import Experiment, without_missing_data
 from glcb.bench.play import play
 from glcb.bench.plots import figure
-from glcb.bench.run import Record, Run
-from glcb.bench.studies.base import Findings, Study, Workplace, spread
+from glcb.bench.run import Record
+from glcb.bench.studies.base import Findings, Workplace, spread
+from glcb.bench.studies.playing import PlayingStudy, playable, plays
 from glcb.bench.studies.records import records_of, totals
 from glcb.bench.studies.recovery import WINDOW, Course, in_windows, steps_until_back
 from glcb.bench.studies.registry import register
@@ -55,7 +55,7 @@ Still = Mapping[tuple[str, Variant], Sequence[Record]]
 
 @register
 @dataclass(frozen=True, kw_only=True)
-class Drift(Study):
+class Drift(PlayingStudy):
     """Play tasks that change halfway, and tasks that do not, with memories of several lengths.
 
     By default halfway is no multiple of any memory, so that none is lucky enough to fade at that moment.
@@ -74,42 +74,32 @@ class Drift(Study):
 
     def carry_out(self, place: Workplace) -> Findings:
         """Carry out the runs on tasks that stay as they are, then play those that change."""
-        present, absent = without_missing_data(
-            Experiment((*STILL, *CHANGING), ("glcb",), self.seeds, self.steps)
-        )
+        here = playable((*STILL, *CHANGING))
         runs = {
-            (task, variant): self._runs(task, variant)
-            for task in present.tasks
+            (task, variant): self.runs(task, variant.policy, variant.settings)
+            for task in here.tasks
             if task in STILL
             for variant in GLCBS
         }
         records = records_of(runs.values(), place)
         still = {at: [records[run.key] for run in group] for at, group in runs.items()}
-        courses = self._play([task for task in present.tasks if task in CHANGING], place)
+        courses = self._play([task for task in here.tasks if task in CHANGING], place)
         remarks = [
             f"Back is where the mean of {WINDOW} steps reaches 90 % of what it was before the change, as a "
             "share of the best possible: the median of the seeds that come back.",
             "Where expected rewards are known (smooth), rewards are the expected ones of the arms played.",
+            *here.remarks,
         ]
-        if absent:
-            remarks.append(f"Left out, their data is not here (`glcb data list`): {', '.join(absent)}.")
         return Findings(
             [_change_table(courses), _cost_table(still)], remarks, lambda path: _draw(path, courses)
         )
-
-    def _runs(self, task: str, variant: Variant) -> list[Run]:
-        return [Run(task, variant.policy, seed, self.steps, variant.settings) for seed in range(self.seeds)]
 
     def _play(self, tasks: Sequence[str], place: Workplace) -> Courses:
         courses: dict[tuple[str, Variant], list[Course]] = {
             (task, variant): [] for task in tasks for variant in VARIANTS
         }
-        total = self.seeds * len(courses)
-        for seed in range(self.seeds):
-            for done, (task, variant) in enumerate(courses):
-                place.progress(seed * len(courses) + done, total)
-                courses[task, variant].append(follow(get(task), variant, seed, self.steps))
-        place.progress(total, total)
+        for seed, (task, variant) in plays(place, self.seeds, courses):
+            courses[task, variant].append(follow(get(task), variant, seed, self.steps))
         return courses
 
 

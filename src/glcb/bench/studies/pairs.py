@@ -1,15 +1,12 @@
 """Two ways to play the same streams, side by side."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from rich.table import Table
 
-from glcb._types import Float64
-from glcb.bandit import Bandit
 from glcb.bench.plots import figure
 from glcb.bench.statistics import mean_and_error, paired_bootstrap
 from glcb.bench.studies.base import spread
@@ -37,17 +34,6 @@ class Pair:
         interval = paired_bootstrap(differences)
         shown = f" [{interval.low:+,.0f}, {interval.high:+,.0f}]" if interval is not None else ""
         return f"{np.mean(differences):+,.0f}{shown}"
-
-
-def through_bandit(bandit: Bandit, contexts: Iterable[Any], rewards: Float64) -> float:
-    """Let ``bandit`` decide and learn on every context; return the sum of its rewards."""
-    number = {arm: index for index, arm in enumerate(bandit.arms)}
-    total = 0.0
-    for context, row in zip(contexts, rewards.tolist(), strict=True):
-        decision = bandit.decide(context)
-        total += row[number[decision.arm]]
-        bandit.reward(decision.id, row[number[decision.arm]])
-    return total
 
 
 def table_of(pairs: Sequence[Pair], title: str, variant: str, before: str, after: str) -> Table:
