@@ -162,7 +162,7 @@ def test_library_errors_keep_their_kind_on_the_way_there_and_back() -> None:
 
 @pytest.mark.parametrize("content", [b"", b"[]", b'{"id": 1}', b"\xff"])
 def test_a_strange_answer_is_told_as_such(content: bytes) -> None:
-    from glcb.client.answers import Decision
+    from glcb._answers import Decision
     from glcb.client.talk import read
 
     with pytest.raises(ServiceError, match="cannot be read"):

@@ -5,9 +5,10 @@ from typing import Any
 
 import msgspec
 
+from glcb._answers import Decision
 from glcb.service.database import sqlite_url
 from glcb.service.experiment import Experiment
-from glcb.service.messages import Creation, Decision, DecisionRequest, RewardOf, Settings
+from glcb.service.messages import Creation, DecisionRequest, RewardOf, Settings
 from glcb.service.remembered import Recall
 from glcb.service.storage import Event, Storage
 

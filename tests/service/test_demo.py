@@ -68,7 +68,7 @@ def test_the_demo_moves_and_leaves_nothing_behind(serve: Serve, tmp_path: Path) 
         "--demo", store=("--host", "127.0.0.1"), folder=tmp_path, environment={"TMPDIR": str(tmp_path)}
     )
     with Client(server.url) as client:
-        before = {info.name: info.counts["issued"] for info in client.experiments()}
+        before = {info.name: info.counts.issued for info in client.experiments()}
         assert before.keys() == {world.name for world in WORLDS}
         assert all(count >= history.BURST * history.BURSTS for count in before.values())
         deadline = time.monotonic() + 20

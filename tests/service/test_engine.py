@@ -9,13 +9,14 @@ from typing import Any
 import msgspec
 import pytest
 
+from glcb._answers import Decision
 from glcb._errors import StorageError
 from glcb.service import journal as journal_module
 from glcb.service import models, views
 from glcb.service.database import Row, sqlite_url
 from glcb.service.engine import Engine
 from glcb.service.experiment import Experiment
-from glcb.service.messages import Changes, Decision, DecisionRequest, NewArm, RewardOf
+from glcb.service.messages import Changes, DecisionRequest, NewArm, RewardOf
 from glcb.service.problems import Problem
 from glcb.service.settings import ServiceSettings
 from glcb.service.storage import Storage

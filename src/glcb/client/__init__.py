@@ -12,7 +12,7 @@ Verbs are described once (``verbs``), as talks that send nothing themselves (``t
 from glcb._errors import INSTALL_CLIENT, MissingExtra
 
 try:
-    from glcb.client.answers import Decision, ExperimentInfo, Explanation, Stats
+    from glcb._answers import Decision, ExperimentInfo, Explanation, Stats
     from glcb.client.awaiting import AsyncClient, AsyncExperiment
     from glcb.client.blocking import Client, Experiment
 except ModuleNotFoundError as error:

@@ -6,9 +6,10 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar, Unpack
 
 import anyio
 import httpx
+from msgspec.structs import asdict
 
+from glcb._answers import ExperimentInfo
 from glcb.client import http
-from glcb.client.answers import ExperimentInfo
 from glcb.client.methods import named_after
 from glcb.client.talk import Answer, Lost, Pause, Request, Talk
 from glcb.client.verbs import ExperimentVerbs, ServiceVerbs, Settings
@@ -132,7 +133,7 @@ class AsyncExperiment:
 
     async def counts(self) -> dict[str, int]:
         """Return how many decisions were issued, and of these rewarded, expired and waiting."""
-        return (await self.info()).counts
+        return asdict((await self.info()).counts)
 
     async def plays(self) -> dict[str, int]:
         """Return the number of rewards learnt so far, for each arm."""

@@ -6,9 +6,10 @@ from types import TracebackType
 from typing import Concatenate, ParamSpec, Self, TypeVar, Unpack
 
 import httpx
+from msgspec.structs import asdict
 
+from glcb._answers import ExperimentInfo
 from glcb.client import http
-from glcb.client.answers import ExperimentInfo
 from glcb.client.methods import named_after
 from glcb.client.talk import Answer, Lost, Pause, Request, Talk
 from glcb.client.verbs import ExperimentVerbs, ServiceVerbs, Settings
@@ -140,7 +141,7 @@ class Experiment:
     @property
     def counts(self) -> dict[str, int]:
         """Decisions issued so far, of these rewarded, expired (no reward will come) and waiting."""
-        return self.info().counts
+        return asdict(self.info().counts)
 
     @property
     def plays(self) -> dict[str, int]:

@@ -13,8 +13,8 @@ from typing import TypeVar
 
 import msgspec
 
+from glcb._answers import Refused
 from glcb._errors import GlcbError, ServiceError, ServiceUnavailable
-from glcb.client.answers import Refused
 from glcb.client.files import Target
 from glcb.client.refusals import error_of
 

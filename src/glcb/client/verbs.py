@@ -7,9 +7,7 @@ from pathlib import Path
 from typing import Any, Literal, TypedDict, TypeVar, Unpack
 from urllib.parse import quote
 
-from glcb._errors import GlcbError, LogError, ModelFileError
-from glcb.client import parts
-from glcb.client.answers import (
+from glcb._answers import (
     Decision,
     ExperimentInfo,
     Experiments,
@@ -19,6 +17,8 @@ from glcb.client.answers import (
     Stats,
     Taken,
 )
+from glcb._errors import GlcbError, LogError, ModelFileError
+from glcb.client import parts
 from glcb.client.files import Target
 from glcb.client.talk import JSON, Request, Retries, Talk, ask, converted, read
 

@@ -11,13 +11,14 @@ from collections import defaultdict
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
+from glcb._answers import ExperimentInfo
 from glcb._errors import GlcbError, StorageError
 from glcb.service import limits, views
 from glcb.service.experiment import Experiment, new_creation
 from glcb.service.journal import Journal
 from glcb.service.live import Activity, Live
 from glcb.service.memory import Memory
-from glcb.service.messages import Changes, ExperimentView, Settings
+from glcb.service.messages import Changes, Settings
 from glcb.service.metrics import Metrics
 from glcb.service.problems import Problem, as_problem
 from glcb.service.remembered import Recall
@@ -168,7 +169,7 @@ class Engine:
 
     # ---- experiments come and go ----------------------------------------------------------------
 
-    async def create(self, name: str, settings: Settings) -> tuple[ExperimentView, bool]:
+    async def create(self, name: str, settings: Settings) -> tuple[ExperimentInfo, bool]:
         """Return an experiment with these settings, and whether it is new."""
         async with self._creating:
             if self._stale:
@@ -221,7 +222,7 @@ class Engine:
             await asyncio.sleep(0.05)
         await asyncio.to_thread(self._storage.sweep)
 
-    async def change(self, name: str, changes: Changes) -> ExperimentView:
+    async def change(self, name: str, changes: Changes) -> ExperimentInfo:
         """Change settings or the state of an experiment; an archived one leaves the memory."""
         await self.happens(name, "change", changes)
         view = await self.look(name, views.experiment)
@@ -238,7 +239,7 @@ class Engine:
         """Return the number under which the database has an experiment."""
         return self.memory.find(name).id
 
-    async def listed(self, allowed: Callable[[str], bool]) -> list[ExperimentView]:
+    async def listed(self, allowed: Callable[[str], bool]) -> list[ExperimentInfo]:
         """Return all experiments that are allowed to be seen; none is loaded for it."""
         found = []
         for name in sorted(filter(allowed, self.memory.known)):

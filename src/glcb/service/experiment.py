@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, Struct
 
+from glcb._answers import Decision, Taken
 from glcb._errors import GlcbError, InvalidSettings, StorageError
 from glcb.bandit import Bandit
 from glcb.policies import registry
@@ -20,12 +21,10 @@ from glcb.service import models
 from glcb.service.messages import (
     Changes,
     Creation,
-    Decision,
     DecisionRequest,
     NewArm,
     RewardOf,
     Settings,
-    Taken,
     encode,
 )
 from glcb.service.problems import Problem

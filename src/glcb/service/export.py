@@ -11,7 +11,8 @@ from typing import Any
 
 import msgspec
 
-from glcb.service.messages import Decision, DecisionRequest, RewardOf, encode
+from glcb._answers import Decision
+from glcb.service.messages import DecisionRequest, RewardOf, encode
 from glcb.service.problems import Problem
 from glcb.service.storage import Event, Storage
 

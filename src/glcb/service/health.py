@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from glcb._answers import Check
 from glcb.service.experiment import Experiment
-from glcb.service.messages import Check
 from glcb.service.tally import Block
 
 _FEW = 100
@@ -31,19 +31,19 @@ class _Sums(NamedTuple):
     doubt: float
 
 
-def checks(seen: Experiment) -> list[Check]:
+def checks(seen: Experiment) -> tuple[Check, ...]:
     """Return all checks of an experiment."""
     blocks = seen.around.tally.blocks
     everything = _sums(blocks)
     recent = _sums(_latest(blocks, _RECENT * everything.decisions))
-    return [
+    return (
         _rewards(everything, recent),
         _calibration(seen, recent),
         _exploration(seen, recent),
         _propensities(seen),
         *_contexts(seen),
         _holdout(seen),
-    ]
+    )
 
 
 def _latest(blocks: list[Block], decisions: float) -> Iterator[Block]:

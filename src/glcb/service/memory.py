@@ -5,12 +5,12 @@ import contextlib
 import logging
 import time
 
+from glcb._answers import ExperimentInfo
 from glcb._errors import StorageError
 from glcb.service import saving, views
 from glcb.service.experiment import Experiment, ReplayDiffers
 from glcb.service.journal import Journal
 from glcb.service.live import Live
-from glcb.service.messages import ExperimentView
 from glcb.service.problems import Problem
 from glcb.service.restore import restore
 from glcb.service.settings import ServiceSettings
@@ -158,7 +158,7 @@ class Memory:
                 log.error("no snapshot", extra={"experiment": live.name, "why": str(error)})
             self.drop(live)
 
-    def _saved(self, live: Live, sequence: int, view: ExperimentView) -> None:
+    def _saved(self, live: Live, sequence: int, view: ExperimentInfo) -> None:
         live.saved = max(live.saved, sequence)
         known = self.known.get(live.name)
         if known is not None and known.id == live.id:

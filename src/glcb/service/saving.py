@@ -2,8 +2,8 @@
 
 import time
 
+from glcb._answers import ExperimentInfo
 from glcb.service import models, views
-from glcb.service.messages import ExperimentView
 from glcb.service.settings import ServiceSettings
 from glcb.service.storage import SnapshotRow, Storage
 
@@ -11,7 +11,7 @@ _DAY = 86_400
 
 
 def save(
-    storage: Storage, number: int, frozen: models.Frozen, view: ExperimentView, settings: ServiceSettings
+    storage: Storage, number: int, frozen: models.Frozen, view: ExperimentInfo, settings: ServiceSettings
 ) -> None:
     """Write a snapshot of an experiment, then remove what is no longer needed because of it."""
     content = models.packed(frozen)

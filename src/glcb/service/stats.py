@@ -2,10 +2,11 @@
 
 from datetime import UTC, datetime
 
+from glcb import _answers
+from glcb._answers import ArmStats, Counts, FeatureStats, Latency, Stats
 from glcb.service import health, views
 from glcb.service.experiment import Experiment
 from glcb.service.live import Activity
-from glcb.service.messages import ArmStats, BlockStats, Counts, FeatureStats, Latency, Stats
 from glcb.service.tally import ArmTally, Block
 
 _MOST_SHARES = 12
@@ -27,7 +28,7 @@ def stats(seen: Experiment, activity: Activity) -> Stats:
         join_rate=views.mean(counts.rewarded, counts.issued),
         lift=views.lift(seen),
         arms=_arms(seen),
-        blocks=[_block(block, told) for block in seen.around.tally.blocks],
+        blocks=tuple(_block(block, told) for block in seen.around.tally.blocks),
         features=_features(seen),
         strangers=0 if schema is None else schema.strangers,
         refused=dict(activity.refused),
@@ -42,7 +43,7 @@ def _most_played(seen: Experiment) -> frozenset[str]:
     return frozenset(arms[:_MOST_SHARES])
 
 
-def _arms(seen: Experiment) -> list[ArmStats]:
+def _arms(seen: Experiment) -> tuple[ArmStats, ...]:
     tallies, predicted = seen.around.tally.arms, seen.around.tally.outlook.predicted()
     decisions = sum(tally.decisions for tally in tallies.values())
     plays = seen.bandit.plays
@@ -59,12 +60,12 @@ def _arms(seen: Experiment) -> list[ArmStats]:
                 evidence=plays[arm],
             )
         )
-    return found
+    return tuple(found)
 
 
-def _block(block: Block, told: frozenset[str]) -> BlockStats:
+def _block(block: Block, told: frozenset[str]) -> _answers.Block:
     (bandit_n, holdout_n), (bandit, holdout) = block.rewards, block.totals
-    return BlockStats(
+    return _answers.Block(
         start=datetime.fromtimestamp(block.start, UTC),
         end=datetime.fromtimestamp(block.end, UTC),
         decisions=block.decisions,
@@ -77,11 +78,11 @@ def _block(block: Block, told: frozenset[str]) -> BlockStats:
     )
 
 
-def _features(seen: Experiment) -> list[FeatureStats]:
+def _features(seen: Experiment) -> tuple[FeatureStats, ...]:
     schema = seen.bandit.schema
     if schema is None:
-        return []
-    return [
+        return ()
+    return tuple(
         FeatureStats(
             name=name,
             kind=feature.kind,
@@ -90,4 +91,4 @@ def _features(seen: Experiment) -> list[FeatureStats]:
             problems={problem: count for problem, count in feature.problems.items() if count},
         )
         for name, feature in list(schema.features.items())[:_MOST_FEATURES]
-    ]
+    )

@@ -5,20 +5,20 @@ from datetime import UTC, datetime
 import msgspec
 
 from glcb import _checks
-from glcb.explore.probabilities import probabilities
-from glcb.service import health, messages
-from glcb.service.experiment import Experiment
-from glcb.service.lift import CONFIDENCE, Group, interval
-from glcb.service.messages import (
+from glcb._answers import (
     ArmExplanation,
     Contribution,
     Counts,
-    ExperimentView,
-    ExplainRequest,
+    ExperimentInfo,
     Explanation,
     GroupMean,
     Lift,
 )
+from glcb.explore.probabilities import probabilities
+from glcb.service import health, messages
+from glcb.service.experiment import Experiment
+from glcb.service.lift import CONFIDENCE, Group, interval
+from glcb.service.messages import ExplainRequest
 
 
 def timestamp(seconds: float) -> str:
@@ -30,13 +30,13 @@ def timestamp(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
-def experiment(seen: Experiment) -> ExperimentView:
+def experiment(seen: Experiment) -> ExperimentInfo:
     """Return an experiment and where it stands."""
     around, bandit = seen.around, seen.bandit
-    return ExperimentView(
+    return ExperimentInfo(
         name=around.creation.name,
         state=around.state,  # type: ignore[arg-type]
-        created=timestamp(around.created),
+        created=datetime.fromtimestamp(around.created, UTC),
         counts=Counts(**bandit.counts),
         plays={str(arm): plays for arm, plays in bandit.plays.items()},
         lift=lift(seen),
@@ -72,14 +72,14 @@ def mean(total: float, n: int) -> float | None:
     return total / n if n else None
 
 
-def encoded(view: ExperimentView) -> bytes:
+def encoded(view: ExperimentInfo) -> bytes:
     """Return a view as it is answered and kept with a snapshot."""
     return messages.encode(view)
 
 
-def parsed(content: bytes) -> ExperimentView:
+def parsed(content: bytes) -> ExperimentInfo:
     """Return a view that was kept."""
-    return msgspec.json.decode(content, type=ExperimentView)
+    return msgspec.json.decode(content, type=ExperimentInfo)
 
 
 def explanation(seen: Experiment, request: ExplainRequest) -> Explanation:
@@ -92,7 +92,7 @@ def explanation(seen: Experiment, request: ExplainRequest) -> Explanation:
     chances = probabilities(found.scores, allowed, settings.exploration, settings.spread)
     given = dict(zip(found.features, found.given, strict=True))
     told = found.as_dict()["arms"]
-    arms = [
+    arms = tuple(
         ArmExplanation(
             arm=str(arm["arm"]),
             value=arm["value"],
@@ -100,11 +100,11 @@ def explanation(seen: Experiment, request: ExplainRequest) -> Explanation:
             bonus=arm["bonus"],
             pseudocount=arm["pseudocount"],
             probability=float(chance),
-            contributions=[
+            contributions=tuple(
                 Contribution(feature, given[feature], amount)
                 for feature, amount in arm["contributions"].items()
-            ],
+            ),
         )
         for arm, chance in zip(told, chances, strict=True)
-    ]
+    )
     return Explanation(arms, str(found))

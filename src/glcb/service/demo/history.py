@@ -5,9 +5,10 @@ from random import Random
 
 import msgspec
 
+from glcb._answers import Decision
 from glcb.service.demo.world import World
 from glcb.service.engine import Engine
-from glcb.service.messages import Decision, DecisionRequest, RewardOf
+from glcb.service.messages import DecisionRequest, RewardOf
 from glcb.service.settings import ServiceSettings
 from glcb.service.storage import Storage
 

@@ -8,6 +8,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route, Router
 
+from glcb._answers import Experiments
 from glcb.service import export, limits, messages, models, stats, views
 from glcb.service.engine import Engine
 from glcb.service.experiment import Experiment
@@ -76,7 +77,7 @@ class Cold:
 
     async def list_all(self, request: Request) -> Response:
         """List the experiments."""
-        return _json(messages.Experiments(await self._engine.listed(request.state.key.sees)))
+        return _json(Experiments(tuple(await self._engine.listed(request.state.key.sees))))
 
     async def show(self, request: Request) -> Response:
         """Show an experiment."""

@@ -6,10 +6,10 @@ from typing import Any
 
 import msgspec
 
+from glcb._answers import Refused
 from glcb._version import __version__
 from glcb.service.http.access import which
 from glcb.service.http.routes import OPERATIONS, Operation
-from glcb.service.messages import ErrorAnswer
 from glcb.service.problems import STATUS
 
 _REF = "#/components/schemas/{name}"
@@ -26,7 +26,7 @@ def document() -> dict[str, Any]:
     kinds = [
         kind for operation in OPERATIONS for kind in (operation.body, operation.answer) if _is_struct(kind)
     ]
-    kinds.append(ErrorAnswer)
+    kinds.append(Refused)
     schemas, components = msgspec.json.schema_components(kinds, ref_template=_REF)
     references = dict(zip(kinds, schemas, strict=True))
     paths: dict[str, dict[str, Any]] = {}
@@ -74,7 +74,7 @@ def _answers(operation: Operation, references: dict[Any, dict[str, Any]]) -> dic
     if isinstance(operation.answer, str):
         good.update(_content(operation.answer, {}))
     elif isinstance(operation.answer, list):
-        either = [references[kind] for kind in (*operation.answer, ErrorAnswer)]
+        either = [references[kind] for kind in (*operation.answer, Refused)]
         results = {"type": "array", "items": {"anyOf": either}}
         whole = {"type": "object", "properties": {"results": results}, "required": ["results"]}
         good.update(_content("application/json", whole))
@@ -95,7 +95,7 @@ def _answers(operation: Operation, references: dict[Any, dict[str, Any]]) -> dic
     for status, codes in sorted(refused.items()):
         answers[str(status)] = {
             "description": f"{HTTPStatus(status).phrase}: {', '.join(codes)}.",
-            **_content("application/json", references[ErrorAnswer]),
+            **_content("application/json", references[Refused]),
         }
     return answers
 

@@ -3,6 +3,7 @@
 import re
 from typing import Any, NamedTuple
 
+from glcb import _answers
 from glcb.service import messages
 from glcb.service.http import hot
 from glcb.service.keys import Role
@@ -39,47 +40,47 @@ _STATE_CODES = ("experiment_paused", "experiment_archived")
 OPERATIONS = (
     Operation(
         "PUT", _EXPERIMENT, "create", "admin", "Create an experiment, or find it as it should be.",
-        messages.Settings, messages.ExperimentView, 201,
+        messages.Settings, _answers.ExperimentInfo, 201,
         ("experiment_exists", "invalid_settings", "not_supported", "too_many"),
     ),
-    Operation("GET", "/v1/experiments", "list_all", "read", "List experiments.", None, messages.Experiments),
-    Operation("GET", _EXPERIMENT, "show", "read", "Show an experiment.", None, messages.ExperimentView),
+    Operation("GET", "/v1/experiments", "list_all", "read", "List experiments.", None, _answers.Experiments),
+    Operation("GET", _EXPERIMENT, "show", "read", "Show an experiment.", None, _answers.ExperimentInfo),
     Operation(
         "PATCH", _EXPERIMENT, "change", "admin", "Pause, archive or resume it, or change its exploration.",
-        messages.Changes, messages.ExperimentView, 200, ("invalid_settings",),
+        messages.Changes, _answers.ExperimentInfo, 200, ("invalid_settings",),
     ),
     Operation("DELETE", _EXPERIMENT, "delete", "admin", "Delete it and everything of it.", status=204),
     Operation(
         "POST", f"{_EXPERIMENT}/arms", "add_arm", "admin", "Add an arm.",
-        messages.NewArm, messages.ExperimentView, 201, ("arm_exists", "too_many", *_ARM_CODES),
+        messages.NewArm, _answers.ExperimentInfo, 201, ("arm_exists", "too_many", *_ARM_CODES),
     ),
     Operation(
         "DELETE", f"{_EXPERIMENT}/arms/{{arm}}", "remove_arm", "admin", "Remove an arm.",
-        None, messages.ExperimentView, 200, _ARM_CODES,
+        None, _answers.ExperimentInfo, 200, _ARM_CODES,
     ),
     Operation(
-        "POST", hot.DECISION, "decide", "decide", "Decide.", messages.DecisionRequest, messages.Decision, 200,
+        "POST", hot.DECISION, "decide", "decide", "Decide.", messages.DecisionRequest, _answers.Decision, 200,
         ("invalid_context", "unknown_arm", "key_reused", "too_many", *_STATE_CODES),
     ),
     Operation(
         "POST", f"{hot.DECISION}/batch", "decide_many", "decide", "Decide many times, in the given order.",
-        messages.DecisionRequests, [messages.Decision], 200, ("too_many",),
+        messages.DecisionRequests, [_answers.Decision], 200, ("too_many",),
     ),
     Operation(
         "POST", hot.REWARD, "reward", "decide", "Report the reward of a decision.",
-        messages.RewardRequest, messages.Taken, 200,
+        messages.RewardRequest, _answers.Taken, 200,
         ("unknown_decision", "expired_decision", "duplicate_reward", "invalid_reward", "experiment_archived"),
     ),
     Operation(
         "POST", f"{_EXPERIMENT}/rewards", "reward_many", "decide", "Report the rewards of many decisions.",
-        messages.RewardRequests, [messages.Taken], 200, ("too_many",),
+        messages.RewardRequests, [_answers.Taken], 200, ("too_many",),
     ),
     Operation(
         "POST", f"{_EXPERIMENT}/explain", "explain", "read", "Explain a decision without making it.",
-        messages.ExplainRequest, messages.Explanation, 200,
+        messages.ExplainRequest, _answers.Explanation, 200,
         ("invalid_context", "unknown_arm", "not_supported", "too_many"),
     ),
-    Operation("GET", f"{_EXPERIMENT}/stats", "stats", "read", "Show how it fares.", None, messages.Stats),
+    Operation("GET", f"{_EXPERIMENT}/stats", "stats", "read", "Show how it fares.", None, _answers.Stats),
     Operation(
         "GET", f"{_EXPERIMENT}/export", "export", "read", "Stream all decisions and rewards.",
         None, "application/x-ndjson", 200, ("invalid_request",), (("format", _FORMAT), ("after", _AFTER)),
@@ -90,7 +91,7 @@ OPERATIONS = (
     ),
     Operation(
         "PUT", f"{_EXPERIMENT}/model", "upload", "admin", "Put another bandit in its place.",
-        bytes, messages.ExperimentView, 200, ("invalid_model", "invalid_settings", "too_many"),
+        bytes, _answers.ExperimentInfo, 200, ("invalid_model", "invalid_settings", "too_many"),
     ),
     Operation("GET", "/healthz", "health", None, "Tell that the process runs.", None, messages.Status),
     Operation("GET", "/readyz", "ready", None, "Tell whether requests are answered.", None, messages.Status),

@@ -7,7 +7,8 @@ from typing import Any, TypeVar, get_args
 
 import msgspec
 
-from glcb.service.messages import Error, ErrorAnswer, encode
+from glcb._answers import Refusal, Refused
+from glcb.service.messages import encode
 from glcb.service.problems import Problem
 
 Message = MutableMapping[str, Any]
@@ -126,7 +127,7 @@ def _no_number(content: bytes, error: Exception) -> str:
 
 def refusal(problem: Problem) -> bytes:
     """Return what is answered to a request that is refused."""
-    return encode(ErrorAnswer(Error(problem.code, str(problem))))
+    return encode(Refused(Refusal(problem.code, str(problem))))
 
 
 def refusal_headers(problem: Problem) -> list[tuple[bytes, bytes]]:

@@ -1,4 +1,7 @@
-"""What the service answers, as frozen objects. Fields that a newer service adds are passed over."""
+"""What the service answers and its client reads: frozen objects that travel as JSON.
+
+The client passes over fields that a newer service adds.
+"""
 
 from datetime import datetime
 from typing import Any, Literal
@@ -25,6 +28,15 @@ class Decision(Struct, frozen=True, kw_only=True):
     def arms(self) -> tuple[str, ...]:
         """All arms of the experiment at that moment."""
         return tuple(self.probabilities)
+
+
+class Counts(Struct, frozen=True):
+    """Decisions: issued = rewarded + expired + waiting."""
+
+    issued: int
+    rewarded: int
+    expired: int
+    waiting: int
 
 
 class GroupMean(Struct, frozen=True):
@@ -76,8 +88,7 @@ class ExperimentInfo(Struct, frozen=True, kw_only=True):
     memory: int | None
     seed: int
     settings: dict[str, Any] | None
-    counts: dict[str, int]
-    """Decisions issued so far; of these rewarded, expired and waiting."""
+    counts: Counts
     plays: dict[str, int]
     """Number of rewards learnt so far, for each arm."""
     lift: Lift
@@ -171,7 +182,7 @@ class Latency(Struct, frozen=True):
 class Stats(Struct, frozen=True, kw_only=True):
     """How an experiment fares."""
 
-    counts: dict[str, int]
+    counts: Counts
     join_rate: float | None
     """The share of decisions that have got their reward so far."""
     lift: Lift
