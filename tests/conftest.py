@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,6 +11,9 @@ from hypothesis import settings
 
 from benchmarks.service import postgres
 from tests.bench.browser import chromium
+
+# Tests that run in the background may be born deaf to Ctrl-C; the programs that they interrupt shall hear it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 settings.register_profile("glcb", deadline=None, print_blob=True)
 settings.load_profile("glcb")

@@ -90,21 +90,11 @@ def test_what_cannot_be_is_said_before_anything_is_saved(tmp_path: Path) -> None
     assert not out.exists()
 
 
-HEARING = """
-import signal
-
-signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever runs the tests may ignore Ctrl-C
-from glcb.cli import main
-
-main()
-"""
-
-
 def test_an_interrupt_says_what_was_learnt_and_leaves_the_model_as_it_was(tmp_path: Path) -> None:
     log, out = tmp_path / "log.csv", tmp_path / "model"
     os.mkfifo(log)
     out.write_text("the old one")
-    program = [sys.executable, "-c", HEARING, "learn", str(log), "--out", str(out), "--arms", ",".join(ARMS)]
+    program = [sys.executable, "-m", "glcb", "learn", str(log), "--out", str(out), "--arms", ",".join(ARMS)]
     process = subprocess.Popen([*program, "--policy", "ucb1"], stderr=subprocess.PIPE, text=True)
     rows = as_csv(tmp_path / "rows.csv", flat_rows(10_000)).read_bytes()
     with log.open("wb") as pipe:  # once this is written, most of it was learnt; and more could still come
