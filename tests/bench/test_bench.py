@@ -23,7 +23,7 @@ from glcb.bench.experiment import (
 from glcb.bench.results import FILE, Results
 from glcb.bench.run import Failure, Record, Run, execute
 
-ARGUMENTS = ["--tasks", "wheel,linear", "--policies", "uniform,linucb", "--seeds", "3", "--steps", "3000"]
+ARGUMENTS = ["--tasks", "wheel,linear", "--policies", "uniform,linucb", "--seeds", "8", "--steps", "3000"]
 
 
 def bench(folder: Path, *more: str) -> subprocess.Popen[str]:
@@ -77,13 +77,13 @@ def test_killed_and_started_again_gives_what_an_undisturbed_run_gives(tmp_path: 
             os.kill(process.pid, signal.SIGKILL)
         wait_for_the_end_of(workers)
     before = len(Results(tmp_path / "killed").records)
-    assert 0 < before < 12
+    assert 0 < before < 32
     with bench(tmp_path / "killed") as process:
         assert process.wait(120) == 0
     records = Results(tmp_path / "killed").records
     assert max(Counter(record.key for record in records).values()) == 1
     assert outcomes(tmp_path / "killed") == outcomes(tmp_path / "calm")
-    assert len(records) == 12
+    assert len(records) == 32
 
 
 def test_interrupted_politely_it_stops_at_once(tmp_path: Path) -> None:
@@ -101,7 +101,7 @@ def test_json_is_all_there_is_on_standard_output(tmp_path: Path) -> None:
         output, _ = process.communicate(timeout=120)
     rows = json.loads(output)
     assert [(row["task"], row["policy"], row["seeds"], row["steps"]) for row in rows] == [
-        (task, policy, 3, 3000) for task in ("wheel", "linear") for policy in ("uniform", "linucb")
+        (task, policy, 8, 3000) for task in ("wheel", "linear") for policy in ("uniform", "linucb")
     ]
     assert set(rows[0]) == {
         "task",

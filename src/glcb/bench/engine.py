@@ -99,15 +99,18 @@ def _depend_on_parent() -> None:
 
 @contextmanager
 def _deaf_to_interrupts() -> Iterator[None]:
-    """Let processes that are started here be born deaf to Ctrl-C: it is for the one that started them."""
-    if threading.current_thread() is not threading.main_thread():
-        yield  # only the main thread may say who listens, and only it is interrupted
+    """Let processes that are started here be born deaf to Ctrl-C: it is for the one that started them.
+
+    Blocked and not ignored: what comes meanwhile is heard afterwards.
+    """
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
         return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 @contextmanager
