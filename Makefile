@@ -55,7 +55,7 @@ lint: $(DEV)
 
 test: lint
 	@echo "==> tests"
-	@$(BIN)/python -m pytest
+	@$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile
 
 # A rival that has no ready-made package for this machine must not keep glcb from being measured.
 $(RIVALS): pyproject.toml $(DEMO)

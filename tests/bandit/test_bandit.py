@@ -254,7 +254,7 @@ def test_a_policy_that_fails_leaves_everything_as_it_was(monkeypatch: pytest.Mon
         {"most_waiting": None},
         {"seed": -1},
         {"settings": {"weather": 1}},
-        {"settings": {"alpha": object()}},
+        {"settings": {"alpha": ...}},
         {"settings": {1: 2}},
         {"settings": 5},
         {"policy": "linucb", "settings": {"alpha": -1}},
