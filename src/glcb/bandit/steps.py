@@ -149,6 +149,8 @@ class BanditSteps(BanditState):
         if final:
             self._learn(decision, taken)
         self._waiting.take(decision, taken, number, final)
+        if final:
+            self._tell(decision, taken)
         return True
 
     def _settle_due(self, now: float, coming: int = 0) -> None:
@@ -163,6 +165,8 @@ class BanditSteps(BanditState):
                 self._log.write(events.outcome(decision.name, self._stamp(now), outcome))
             self._learn(decision, outcome)
         self._waiting.close(decision)
+        if outcome is not None:
+            self._tell(decision, outcome)
 
     def _make_room(self) -> None:
         assert self._policy is not None  # somebody has decided
@@ -171,6 +175,9 @@ class BanditSteps(BanditState):
     def _learn(self, waiting: Waiting, value: float) -> None:
         assert self._policy is not None  # somebody has decided
         self._policy.learn(waiting.x, waiting.arm, value, issued=True)
+
+    def _tell(self, waiting: Waiting, value: float) -> None:
+        """Tell the watcher, as the last act of a step: should it fail, the reward is not learnt again."""
         if self._watcher is not None:
             self._watcher(waiting.name, waiting.arm, value)
 
@@ -202,8 +209,10 @@ class BanditSteps(BanditState):
                 )
             self._accept(met)
             met.policy.issue(met.reading.x, arm)
-            self._learn(Waiting(met.reading.x, arm, propensity, name=name), taken)
+            decision = Waiting(met.reading.x, arm, propensity, name=name)
+            self._learn(decision, taken)
             self._waiting.pass_through()
+            self._tell(decision, taken)
 
     def _replay_decision(self, context: Any, arm: Arm, propensity: float, time: float) -> str:
         with self._lock:
