@@ -1,6 +1,8 @@
 """Every policy there is, and how to ask it what it has learnt."""
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import numpy as np
 
@@ -40,3 +42,14 @@ def learnt(policy: Policy) -> dict[str, bytes]:
 def everything(policy: Policy) -> tuple[dict[str, bytes], str]:
     """Return every bit of ``policy``, the random generator included."""
     return learnt(policy), str(policy.__getstate__().generator)
+
+
+@contextmanager
+def eager_threads() -> Iterator[None]:
+    """Let threads take turns as often as they can, to find what is not safe between them."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(before)

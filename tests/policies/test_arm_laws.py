@@ -1,18 +1,20 @@
 """The laws of arms that come and go, for every policy of the registry that lets them."""
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from glcb import InvalidSettings, NotSupported, Policy, UnknownArm
+from glcb import UCB1, InvalidSettings, NotSupported, Policy, UnknownArm
 from glcb._types import Float64
 from tests.policies.everyone import (
     ARMS,
     FEATURES,
     KINDS,
     POLICIES,
+    eager_threads,
     everything,
     learnt,
     reward,
@@ -146,6 +148,22 @@ def test_a_removed_arm_may_come_back_as_a_new_one(policy: Policy) -> None:
     assert {policy.decide(x, eligible=["red"]).arm for x in CONTEXTS} == {"red"}
     policy.learn(CONTEXTS[0], "red", 1)
     assert policy.plays["red"] == 1
+
+
+def test_plays_are_those_of_one_moment_while_arms_come_and_go() -> None:
+    many = UCB1(2000, FEATURES)  # so many that a change takes its time
+
+    def come_and_go() -> None:
+        for _ in range(100):
+            many.add_arm("new")
+            many.remove_arm("new")
+
+    plays = many.plays
+    with eager_threads(), ThreadPoolExecutor(1) as pool:
+        changing = pool.submit(come_and_go)
+        while not changing.done():
+            assert many.plays in (plays, {**plays, "new": 0})
+        changing.result()
 
 
 def test_learning_a_new_arm_leaves_the_others_alone(policy: Policy) -> None:

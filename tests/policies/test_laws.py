@@ -2,7 +2,6 @@
 
 import copy
 import pickle
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from tests.policies.everyone import (
     KINDS,
     POLICIES,
     Maker,
+    eager_threads,
     everything,
     learnt,
     reward,
@@ -268,13 +268,8 @@ def test_many_threads_learn_at_once(make: Maker) -> None:
             policy.learn(x, arm, 1)
             policy.decide(x)
 
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)  # let threads take turns as often as they can
-    try:
-        with ThreadPoolExecutor(4) as pool:
-            list(pool.map(learn_all, ARMS))
-    finally:
-        sys.setswitchinterval(before)
+    with eager_threads(), ThreadPoolExecutor(4) as pool:
+        list(pool.map(learn_all, ARMS))
     assert policy.plays == dict.fromkeys(ARMS, 60)
     assert policy.steps == 240
     counts = policy.__getstate__().arrays.get("counts")

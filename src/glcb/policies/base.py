@@ -105,7 +105,8 @@ class Policy(PolicyState, ABC):
     @property
     def plays(self) -> dict[Arm, int]:
         """Number of rewards learnt so far, for each arm."""
-        return dict(zip(self.arms, self._plays.tolist(), strict=True))
+        with self._lock:
+            return dict(zip(self.arms, self._plays.tolist(), strict=True))
 
     def decide(self, x: ArrayLike, *, eligible: Iterable[Arm] | None = None) -> Decision:
         """Choose an arm for the context ``x``, among the ``eligible`` ones if given. Learns nothing."""
