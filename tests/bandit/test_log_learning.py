@@ -4,6 +4,7 @@ import csv
 import gzip
 import json
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -421,12 +422,46 @@ def test_a_disk_that_fails_is_no_refusal(tmp_path: Path) -> None:
     assert told.counts == bandit.counts
 
 
+@pytest.mark.parametrize(
+    ("column", "arms"),
+    [
+        (["007", "008", "007"], ("007", "008")),
+        (["007", "7", "8"], ("007", "7", "8")),
+        (["-1", "10", "9"], (-1, 9, 10)),
+        (["1_0", "٣", "1"], ("1", "1_0", "٣")),
+        (["1.0", "2.0", "1.0"], ("1.0", "2.0")),
+    ],
+    ids=str,
+)
+def test_arms_that_look_like_numbers_are_found_again(
+    column: list[str], arms: tuple[Any, ...], tmp_path: Path
+) -> None:
+    path = as_csv(tmp_path / "log.csv", [{"age": 3, "arm": arm, "reward": 1} for arm in column])
+    assert arms_in(path, None, Layout()) == arms
+    bandit = Bandit(arms, **FAST)
+    assert bandit.learn_from(path).learnt == 3
+    assert {str(arm): count for arm, count in bandit.plays.items()} == Counter(column)
+
+
+def test_arms_of_a_column_with_gaps(tmp_path: Path) -> None:
+    path = as_parquet(
+        tmp_path / "log.parquet", [{"a": 3, "arm": arm, "reward": 1} for arm in (1.0, None, 2.0)]
+    )
+    assert arms_in(path, None, Layout()) == (1, 2)
+    bandit = Bandit((1, 2), **FAST)
+    report = bandit.learn_from(path)
+    assert (report.learnt, report.refused) == (2, {"unknown arm": 1})
+
+
 def test_which_arms_are_in_a_log(tmp_path: Path) -> None:
     rows = flat_rows(30)
     layout = Layout()
     assert arms_in(as_csv(tmp_path / "a.csv", rows), None, layout) == ("games", "news", "sports")
     (tmp_path / "b.csv").write_text("age,arm,reward\n1,10,1\n2,9,0\n3,,1\n")
     assert arms_in(tmp_path / "b.csv", None, layout) == (9, 10)
+    gaps: Rows = [{"arm": arm} for arm in (2.0, None, 1.0, 1, "3", float("nan"), True, 0.5)]
+    assert arms_in(as_jsonl(tmp_path / "gaps.jsonl", gaps[:6]), None, layout) == (1, 2, 3)
+    assert arms_in(as_jsonl(tmp_path / "gaps.jsonl", gaps), None, layout) == (1, 2, "0.5", "3")
     events: Rows = [
         {"event": "decision", "id": 1, "arm": 2, "context": {}},
         {"event": "decision", "id": 2, "arm": "b", "context": {}},

@@ -59,6 +59,14 @@ def test_it_goes_on_with_a_model(tmp_path: Path) -> None:
         learnt(second, "--out", model, "--from", tmp_path / "nothing")
 
 
+@pytest.mark.parametrize("named", [(), ("--arms", "007,008")])
+def test_arms_with_leading_zeros_keep_them(named: tuple[str, ...], tmp_path: Path) -> None:
+    rows = [{"age": age, "arm": arm, "reward": 1} for age, arm in enumerate(["007", "008", "007"])]
+    log = as_csv(tmp_path / "log.csv", rows)
+    assert "3 rewards learnt, 0 rows refused" in learnt(log, "--out", tmp_path / "model", *named)
+    assert Bandit.load(tmp_path / "model").arms == ("007", "008")
+
+
 def test_columns_rewards_and_arms_can_be_named(tmp_path: Path) -> None:
     rows = [
         {"f": json.dumps({"age": i}), "action": i % 3, "gain": i / 2, "p": 0.5, "who": "x"} for i in range(20)

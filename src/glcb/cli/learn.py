@@ -112,8 +112,10 @@ def _follow(
 
 
 def _arms(given: str) -> "tuple[Arm, ...]":
+    from glcb._arms import is_integer
+
     names = _names(given)
-    return tuple(map(int, names)) if all(name.isdecimal() for name in names) else names
+    return tuple(map(int, names)) if all(map(is_integer, names)) else names
 
 
 def _rewards(given: str) -> "Rewards":

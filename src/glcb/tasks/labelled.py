@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from glcb._arms import is_integer
 from glcb._errors import DataError
 from glcb._types import Arm, Float64, Int64
 from glcb.tasks.base import Stream, begin, draw_rows, min_max
@@ -35,7 +36,7 @@ class Labelled:
     @property
     def arms(self) -> tuple[Arm, ...]:
         """The classes by their names, as integers if that is what they are."""
-        return tuple(int(name) if _is_integer(name) else name for name in self.classes)
+        return tuple(int(name) if is_integer(name) else name for name in self.classes)
 
     @property
     def counts(self) -> tuple[int, ...]:
@@ -83,11 +84,3 @@ class Labelled:
             tuple(map(tuple, about["levels"])),
         )
         return cls(table, arrays["labels"], tuple(about["classes"]))
-
-
-def _is_integer(name: str) -> bool:
-    """Tell whether ``name`` is an integer as Python writes it, so that no two names become the same."""
-    try:
-        return str(int(name)) == name
-    except ValueError:
-        return False

@@ -5,6 +5,7 @@ import reprlib
 from collections.abc import Mapping
 from typing import Any
 
+from glcb._arms import is_integer
 from glcb._types import Arm
 from glcb.bandit.logs.events import KINDS
 from glcb.bandit.logs.records import Layout
@@ -46,6 +47,21 @@ class ArmNames:
             known = ", ".join(map(repr, self.arms[:8])) + (", …" if len(self.arms) > 8 else "")
             raise Refused("unknown arm", f"there is no arm {reprlib.repr(given)}; the arms are {known}")
         return self._names[name]
+
+
+def arm_called(given: Any) -> Arm | None:
+    """Return the arm that :class:`ArmNames` will have to find where a log says this; None if it is none.
+
+    >>> arm_called("news"), arm_called("007"), arm_called(7), arm_called(7.0), arm_called(None)
+    ('news', '007', 7, 7, None)
+    """
+    if type(given) is int:
+        return given
+    kind, plain = nature(given)
+    if kind == "number":
+        name = as_text(kind, plain)
+        return int(name) if is_integer(name) else name
+    return plain or None if kind == "text" else None
 
 
 def is_event(values: Mapping[str, Any]) -> bool:

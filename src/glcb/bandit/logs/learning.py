@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
+from glcb._arms import is_integer
 from glcb._errors import (
     DuplicateReward,
     ExpiredDecision,
@@ -19,6 +20,7 @@ from glcb._types import Arm
 from glcb.bandit.logs.columns import (
     ArmNames,
     Refused,
+    arm_called,
     arm_of,
     context_of,
     is_event,
@@ -153,8 +155,8 @@ def arms_in(path: Path, form: str | None, layout: Layout) -> tuple[Arm, ...]:
         values = record.values
         if values is None or (is_event(values) and values["event"] != "decision"):
             continue
-        arm = values.get(layout.arm)
-        if type(arm) is int or (isinstance(arm, str) and arm):
+        arm = arm_called(values.get(layout.arm))
+        if arm is not None:
             found[arm] = None
         if len(found) > MOST_ARMS:
             raise LogError(
@@ -163,7 +165,6 @@ def arms_in(path: Path, form: str | None, layout: Layout) -> tuple[Arm, ...]:
             )
     if not found:
         raise LogError(f"{path} has no arms in {layout.arm!r}: name the column that holds the arms")
-    numbers = [int(arm) for arm in found if str(arm).isdecimal()]
-    if len(numbers) == len(found):  # a CSV file knows texts only
-        return tuple(sorted(set(numbers)))
+    if all(isinstance(arm, int) or is_integer(arm) for arm in found):  # a CSV file knows texts only
+        return tuple(sorted(set(map(int, found))))
     return tuple(sorted(found, key=lambda arm: (isinstance(arm, str), arm)))
