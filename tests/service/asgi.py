@@ -102,10 +102,11 @@ async def lifespan(*_: Any) -> None:
 @asynccontextmanager
 async def house(folder: Path, clock: Callable[[], float] = time.time, **changes: Any) -> Any:
     storage = made(folder)
-    engine = Engine(storage, ServiceSettings(**changes), clock)
+    settings = ServiceSettings(**changes)
+    engine = Engine(storage, settings, clock)
     await engine.start()
     app = Application(lifespan)
-    door = Door(Keyring(storage))
+    door = Door(Keyring(storage), settings.host)
     app.begin(engine, door, Cold(engine, storage, door).app)
     yield House(app, engine, storage, door)
     await engine.stop()

@@ -165,11 +165,28 @@ def test_keys_are_listed_without_their_secrets_and_stored_hashed(house: House) -
         assert key.encode() not in stored
 
 
-def test_another_address_needs_a_key(serve: Serve) -> None:
+def test_another_address_needs_a_key(serve: Serve, tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match=r"ended with [1-9]") as refused:
         serve("--host", "0.0.0.0")
     assert "keys add" in str(refused.value)
     assert "Traceback" not in str(refused.value)
+    assert not list(tmp_path.glob("glcb.db*")), "where nothing is served, no file is made"
+
+
+def test_without_its_last_key_another_address_is_closed(serve: Serve, tmp_path: Path) -> None:
+    unborn = Server(["--data", str(tmp_path / "glcb.db")])
+    first = _key(unborn, "first", "--role", "admin")
+    unborn.forget()
+    server = serve("--host", "0.0.0.0")
+    here = Client(server.url.replace("0.0.0.0", "127.0.0.1"))
+    assert replace(here, key=first).get("/v1/experiments").status == 200
+    assert server.command("keys", "remove", "first").returncode == 0
+    assert _soon(lambda: replace(here, key=first).get("/v1/experiments").status == 401)
+    for host in ("localhost", "127.0.0.1", "example.org"):
+        answer = here.ask("GET", "/v1/experiments", headers={"Host": host})
+        _refused(answer, 401, "unauthorized")
+    second = _key(server, "second", "--role", "admin")
+    assert _soon(lambda: replace(here, key=second).get("/v1/experiments").status == 200)
 
 
 NAMES = [

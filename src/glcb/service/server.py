@@ -10,7 +10,7 @@ import resource
 import signal
 import socket
 import sys
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from types import FrameType
 from typing import Any
 
@@ -24,8 +24,8 @@ from glcb.service.http.app import Application
 from glcb.service.http.cold import Cold
 from glcb.service.http.protocol import PatientProtocol
 from glcb.service.http.wire import Receive, Send
-from glcb.service.keys import Keyring
-from glcb.service.opening import open_storage
+from glcb.service.keys import Key, Keyring
+from glcb.service.opening import is_missing, open_storage
 from glcb.service.settings import ServiceSettings
 from glcb.service.storage import Storage
 from glcb.service.warming import warm_up
@@ -52,17 +52,15 @@ def serve(settings: ServiceSettings, before: Before | None = None, beside: Besid
     ``beside`` is given the URL and runs as long as the service does.
     """
     logs.begin(settings.log_level, settings.log_format)
+    if is_missing(settings):  # then it has no keys, and should not be made in vain
+        _check_reach(settings, keys=[])
     with (
         _bound(settings) as listener,  # first: where this fails, no new file is left behind
         contextlib.closing(open_storage(settings)) as storage,
         storage.alone(),
     ):
         keyring = Keyring(storage)
-        if not keyring.keys and not is_loopback(settings.host):
-            raise InvalidSettings(
-                f"on {settings.host} others could reach the service, and there are no keys: make one with "
-                "`glcb keys add NAME --role admin`, or serve on 127.0.0.1"
-            )
+        _check_reach(settings, keyring.keys)
         with _told_where(settings):
             listener.listen(_BACKLOG)
         _say("starting: the first start compiles the kernels, which takes some 20 seconds")
@@ -114,7 +112,7 @@ class Service:
         try:
             await warm_up()
             await engine.start()
-            door = Door(self._keyring)
+            door = Door(self._keyring, self._settings.host)
             self._app.begin(engine, door, Cold(engine, self._storage, door).app)
         except Exception as error:
             self._failure = error
@@ -165,6 +163,15 @@ class _Server(uvicorn.Server):
             self.force_exit = True
         self.should_exit = True
         self._app.end()
+
+
+def _check_reach(settings: ServiceSettings, keys: Sequence[Key]) -> None:
+    """Refuse to be there for everybody."""
+    if not keys and not is_loopback(settings.host):
+        raise InvalidSettings(
+            f"on {settings.host} others could reach the service, and there are no keys: make one with "
+            "`glcb keys add NAME --role admin`, or serve on 127.0.0.1"
+        )
 
 
 def _say(line: str) -> None:

@@ -15,12 +15,18 @@ _SOON = 0.2
 class Door:
     """Finds out who asks, and whether they may."""
 
-    def __init__(self, keyring: Keyring) -> None:
+    def __init__(self, keyring: Keyring, host: str) -> None:
+        """Take the keys, and the address at which the service listens."""
         self.keyring = keyring
+        self._only_here = is_loopback(host)
 
     async def who(self, scope: Scope) -> Key:
-        """Return whose key came with a request; without any keys, everybody on this machine is welcome."""
-        if not self.keyring.keys:
+        """Return whose key came with a request.
+
+        Where only this machine can ask, everybody is welcome as long as there are no keys. Elsewhere nobody
+        is, also after the last key was removed.
+        """
+        if self._only_here and not self.keyring.keys:
             _check_host(scope)
             return ANYBODY
         said = header(scope, b"authorization") or b""
