@@ -16,7 +16,6 @@ from tests.policies.everyone import (
     POLICIES,
     eager_threads,
     everything,
-    learnt,
     reward,
     trained,
 )
@@ -190,4 +189,3 @@ def test_nonsense_is_refused_and_changes_nothing(policy: Policy) -> None:
     with pytest.raises(InvalidSettings, match="the only arm"):
         policy.remove_arm("red")
     assert everything(policy) == before
-    assert learnt(policy)
