@@ -27,13 +27,15 @@ class PatientProtocol(HttpToolsProtocol):
     """Connections without a request, the longest idle first."""
 
     _deadline: asyncio.TimerHandle | None = None
+    _in_body = False
+    """Whether what comes next belongs to a request whose headers are complete, answered or not."""
     _head = 0
     """Bytes of a request whose headers are not complete."""
 
     def connection_made(self, transport: Any) -> None:
         """Give a new connection some time for its first request."""
         super().connection_made(transport)
-        self._rest(self.idle_seconds)
+        self._rest()
         if len(self.connections) > self.most and self._idle:
             next(iter(self._idle)).transport.close()
 
@@ -43,19 +45,32 @@ class PatientProtocol(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Watch the time and the size of a request from its first byte on."""
-        if self in self._idle:
-            self._wake()
-            self._deadline = self.loop.call_later(self.request_seconds, self._close)
+        """Watch the size of headers, while no answer is under way which a refusal would get in between."""
         self._head += len(data)
         super().data_received(data)
-        if self._deadline is not None and self not in self._idle and self._head > MOST_HEADERS:
+        watched = self._deadline is not None and not self._in_body and not self.transport.is_closing()
+        if watched and self._head > MOST_HEADERS:
             self._refuse(431, Problem("too_large", f"headers can have at most {MOST_HEADERS:,} bytes"))
+
+    def on_message_begin(self) -> None:
+        """Watch the time of a request from its first byte on, unless another is under way."""
+        super().on_message_begin()
+        if self in self._idle:
+            self._wake()
+            self._close_after(self.request_seconds)
 
     def on_headers_complete(self) -> None:
         """Stop watching: from here on the application does."""
+        self._in_body, self._head = True, 0
         self._wake()
         super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        """Let the connection rest if the request was answered before it was complete."""
+        super().on_message_complete()
+        self._in_body, self._head = False, 0
+        if self.cycle.response_complete and not self.transport.is_closing():
+            self._rest()
 
     def send_400_response(self, msg: str) -> None:
         """Refuse what is not HTTP in the shape of all refusals."""
@@ -70,22 +85,28 @@ class PatientProtocol(HttpToolsProtocol):
         self.transport.close()
 
     def on_response_complete(self) -> None:
-        """Let the connection rest until the next request."""
+        """Let the connection rest until the next request; what is left of this one has to come soon."""
         super().on_response_complete()
-        if not self.transport.is_closing() and self.timeout_keep_alive_task is not None:
-            self._rest(self.idle_seconds)
+        if self.transport.is_closing() or self.timeout_keep_alive_task is None:
+            return
+        if self._in_body:
+            self._close_after(self.request_seconds)
+        else:
+            self._rest()
 
-    def _rest(self, seconds: float) -> None:
+    def _rest(self) -> None:
         self._wake()
         self._idle[self] = None
-        self._deadline = self.loop.call_later(seconds, self._close)
+        self._close_after(self.idle_seconds)
 
     def _wake(self) -> None:
-        self._head = 0
         self._idle.pop(self, None)
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
+
+    def _close_after(self, seconds: float) -> None:
+        self._deadline = self.loop.call_later(seconds, self._close)
 
     def _close(self) -> None:
         if not self.transport.is_closing():
