@@ -1,10 +1,7 @@
 """All experiments of a process: what is answered is on disk, and memory follows the disk."""
 
 import asyncio
-import time
-from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
@@ -12,78 +9,14 @@ import pytest
 from glcb._answers import Decision
 from glcb._errors import StorageError
 from glcb.service import journal as journal_module
-from glcb.service import models, views
-from glcb.service.database import Row, sqlite_url
+from glcb.service import views
 from glcb.service.engine import Engine
-from glcb.service.experiment import Experiment
-from glcb.service.messages import Changes, DecisionRequest, NewArm, RewardOf
+from glcb.service.messages import DecisionRequest, NewArm
 from glcb.service.problems import Problem
-from glcb.service.settings import ServiceSettings
 from glcb.service.storage import Storage
 from glcb.service.verify import verify
+from tests.service.engines import Fragile, agreed, decide, digest, reward, some_pairs, with_engine
 from tests.service.made import settings
-
-
-class Fragile(Storage):
-    """A database that fails when told."""
-
-    def __init__(self, folder: Path) -> None:
-        super().__init__(sqlite_url(folder / "glcb.db"))
-        self.fails = False
-
-    def append(self, rows: Sequence[Row]) -> None:
-        if self.fails:
-            raise StorageError("the disk is full")
-        super().append(rows)
-
-    def probe(self) -> None:
-        if self.fails:
-            raise StorageError("the disk is full")
-        super().probe()
-
-
-def with_engine(
-    folder: Path, play: Callable[[Engine, Fragile], Awaitable[None]], stop: bool = True, **changes: Any
-) -> None:
-    """Run something beside an engine on the database of a folder; without a stop, as if it were killed."""
-
-    async def run() -> None:
-        storage = Fragile(folder)
-        clock = changes.pop("clock", time.time)
-        engine = Engine(storage, ServiceSettings(**changes), clock)
-        await engine.start()
-        await play(engine, storage)
-        if stop:
-            await engine.stop()
-        else:
-            await engine.journal.stop()
-
-    asyncio.run(run())
-
-
-async def decide(engine: Engine, context: Any, name: str = "home", **more: Any) -> Decision:
-    answer = await engine.happens(name, "decide", DecisionRequest(context=context, **more))
-    return msgspec.json.decode(answer, type=Decision)
-
-
-async def reward(engine: Engine, decision: str, value: float, name: str = "home", **more: Any) -> None:
-    await engine.happens(name, "reward", RewardOf(id=decision, value=value, **more))
-
-
-async def some_pairs(engine: Engine, count: int, name: str = "home") -> None:
-    for number in range(count):
-        decision = await decide(engine, {"age": number % 7, "country": "AB"[number % 2]}, name)
-        await reward(engine, decision.id, float(number % 3 == 0), name)
-
-
-def digest(experiment: Experiment) -> str:
-    return models.digest(experiment.freeze())
-
-
-def agreed(storage: Storage) -> list[str]:
-    findings = list(verify(storage))
-    assert all(finding.ok for finding in findings), findings
-    return [finding.line for finding in findings]
 
 
 def test_what_was_answered_survives_a_kill(tmp_path: Path) -> None:
@@ -100,23 +33,6 @@ def test_what_was_answered_survives_a_kill(tmp_path: Path) -> None:
         assert "121 events" in line
 
     with_engine(tmp_path, before, stop=False, snapshot_events=50)
-    with_engine(tmp_path, after)
-
-
-def test_a_stop_leaves_a_snapshot_and_nothing_to_replay(tmp_path: Path) -> None:
-    async def before(engine: Engine, _: Storage) -> None:
-        await engine.create("home", settings())
-        await some_pairs(engine, 10)
-
-    async def after(engine: Engine, storage: Storage) -> None:
-        assert engine.loaded == {}, "nothing had to be replayed, so nothing was loaded"
-        (known,) = storage.known()
-        assert known.last == known.snapshot == 21
-        (view,) = await engine.listed(lambda name: True)
-        assert view.counts.issued == 10
-        assert engine.loaded == {}, "the list does not load either"
-
-    with_engine(tmp_path, before)
     with_engine(tmp_path, after)
 
 
@@ -187,23 +103,6 @@ def test_an_unexpected_error_takes_memory_back_to_the_disk(tmp_path: Path) -> No
     with_engine(tmp_path, play)
 
 
-def test_snapshots_are_taken_under_way_and_pruned(tmp_path: Path) -> None:
-    async def play(engine: Engine, storage: Fragile) -> None:
-        await engine.create("home", settings())
-        for _ in range(12):
-            await some_pairs(engine, 10)
-            while any(live.saving for live in engine.loaded.values()):
-                await asyncio.sleep(0.001)
-        number = engine.number("home")
-        taken = [row.sequence for row in storage.snapshots(number)]
-        assert len(taken) == 2
-        assert taken[-1] > 200
-        (line,) = agreed(storage)
-        assert "2 snapshots agree" in line
-
-    with_engine(tmp_path, play, snapshot_events=30, keep_snapshots=2)
-
-
 def test_verify_begins_with_a_snapshot_where_old_events_are_gone(tmp_path: Path) -> None:
     async def play(engine: Engine, storage: Fragile) -> None:
         await engine.create("home", settings())
@@ -235,44 +134,6 @@ def test_verify_finds_what_was_altered(tmp_path: Path) -> None:
     findings = list(verify(storage))
     assert [finding.ok for finding in findings] == [False]
     assert "DIFFERENT" in findings[0].line
-
-
-def test_a_damaged_snapshot_is_made_up_for_by_an_earlier_one(tmp_path: Path) -> None:
-    seen: list[str] = []
-
-    async def before(engine: Engine, _: Fragile) -> None:
-        await engine.create("home", settings())
-        await some_pairs(engine, 10)
-        seen.append(await engine.look("home", digest))
-
-    async def after(engine: Engine, _: Fragile) -> None:
-        assert await engine.look("home", digest) == seen[0]
-
-    with_engine(tmp_path, before)
-    storage = Fragile(tmp_path)
-    with storage.write() as connection:
-        connection.exec_driver_sql("UPDATE glcb_snapshot_parts SET content = zeroblob(length(content))")
-    with_engine(tmp_path, after)
-
-
-def test_idle_and_surplus_experiments_leave_the_memory_and_come_back(tmp_path: Path) -> None:
-    async def play(engine: Engine, storage: Fragile) -> None:
-        for name in ("a", "b", "c"):
-            await engine.create(name, settings())
-            await some_pairs(engine, 5, name)
-        await engine.tick()
-        assert list(engine.loaded) == ["b", "c"]
-        waiting = await decide(engine, {"age": 3, "country": "A"}, "a")
-        await engine.tick()
-        assert list(engine.loaded) == ["c", "a"]
-        for live in engine.loaded.values():
-            live.used -= 1000
-        await engine.tick()
-        assert engine.loaded == {}
-        await reward(engine, waiting.id, 1, "a")
-        agreed(storage)
-
-    with_engine(tmp_path, play, max_loaded=2)
 
 
 def test_many_at_once_count_each_once(tmp_path: Path) -> None:
@@ -332,23 +193,6 @@ def test_creating_twice_is_the_same_or_refused(tmp_path: Path) -> None:
     with_engine(tmp_path, play, max_experiments=2)
 
 
-def test_an_archived_experiment_leaves_the_memory_but_can_be_seen(tmp_path: Path) -> None:
-    async def play(engine: Engine, _: Fragile) -> None:
-        await engine.create("home", settings(patience=1e9))
-        await some_pairs(engine, 3)
-        view = await engine.change("home", Changes(state="archived"))
-        assert view.state == "archived"
-        assert engine.loaded == {}
-        with pytest.raises(Problem) as caught:
-            await decide(engine, {"age": 1})
-        assert caught.value.code == "experiment_archived"
-        assert (await engine.look("home", views.experiment)).counts.issued == 3
-        await engine.change("home", Changes(state="running"))
-        await some_pairs(engine, 1)
-
-    with_engine(tmp_path, play)
-
-
 def test_a_clock_that_is_set_back_is_noted_and_changes_no_order(tmp_path: Path) -> None:
     times = [1000.0]
 
@@ -391,28 +235,3 @@ def test_too_much_is_refused(tmp_path: Path) -> None:
         assert caught.value.code == "too_many"
 
     with_engine(tmp_path, play, max_arms=5, max_features=5)
-
-
-def test_an_experiment_that_cannot_be_replayed_is_not_served_but_can_be_deleted(tmp_path: Path) -> None:
-    async def before(engine: Engine, _: Fragile) -> None:
-        for name in ("home", "other"):
-            await engine.create(name, settings())
-            await some_pairs(engine, 5, name)
-
-    async def after(engine: Engine, storage: Fragile) -> None:
-        for _ in range(2):
-            with pytest.raises(StorageError, match="another way"):
-                await decide(engine, {"age": 1})
-        await some_pairs(engine, 2, "other")
-        assert not next(iter(verify(storage))).ok
-        await engine.delete("home")
-        await engine.create("home", settings())
-        await some_pairs(engine, 2)
-
-    with_engine(tmp_path, before, stop=False)
-    storage = Fragile(tmp_path)
-    with storage.write() as connection:
-        connection.exec_driver_sql(
-            "UPDATE glcb_events SET outcome = x'7b7d' WHERE experiment = 1 AND sequence = 4"
-        )
-    with_engine(tmp_path, after)
