@@ -224,6 +224,24 @@ def test_few_can_wait_and_memory_stays_small(tmp_path: Path) -> None:
     assert bandit.counts == {"issued": 500, "rewarded": 0, "expired": 495, "waiting": 5}
 
 
+@pytest.mark.parametrize("last", ["reward", "outcome"])
+def test_one_that_waits_long_is_not_forgotten_for_others_that_had_their_reward(
+    last: str, tmp_path: Path
+) -> None:
+    events: Rows = [{"event": "decision", "id": "d0", "arm": "news", "context": {"age": 0}}]
+    for number in range(1, 12):
+        events.append({"event": "decision", "id": f"d{number}", "arm": "news", "context": {"age": number}})
+        events.append({"event": last, "id": f"d{number}", "reward": 1})
+    events.append({"event": last, "id": "d0", "reward": 1})
+    events.append({"event": "reward", "id": "d11", "reward": 1})
+    bandit = Bandit(ARMS, most_waiting=3, policy="ucb1")
+    report = bandit.learn_from(as_jsonl(tmp_path / "log.jsonl", events))
+    assert report.learnt == 12
+    assert len(report.refused) == 1
+    assert report.examples.keys() <= {"rewarded already", "expired decision"}, report
+    assert bandit.counts["waiting"] == 0
+
+
 def test_learning_is_logged_too(tmp_path: Path) -> None:
     flat = as_jsonl(tmp_path / "flat.jsonl", flat_rows(40))
     bandit = Bandit(ARMS, **FAST)

@@ -73,8 +73,10 @@ class Learner:
         self._layout = layout
         self._names = ArmNames(pupil.arms)
         self._most = most_waiting
-        self._ids: OrderedDict[str, str] = OrderedDict()
+        self._waiting: OrderedDict[str, str] = OrderedDict()
         """The ids that the decisions of the log have in the bandit, as far as they can wait there."""
+        self._settled: OrderedDict[str, str] = OrderedDict()
+        """And of those that have their reward, so that another one is refused for the right reason."""
         self._rows = self._decisions = self._learnt = 0
         self._refused: Counter[str] = Counter()
         self._examples: dict[str, str] = {}
@@ -120,15 +122,17 @@ class Learner:
         if values["event"] == "decision":
             self._take_decision(name, values)
             return
-        value, own = reward_of(values, self._layout), self._ids.get(name, name)
+        value = reward_of(values, self._layout)
+        own = self._waiting.get(name) or self._settled.get(name, name)
         if values["event"] == "outcome":
             self._pupil._replay_outcome(own, value)
-            self._learnt += 1
+            self._settle(name)
             return
         final = values.get("final") is not False
         if not self._pupil._replay_reward(own, value, values.get("key"), final):
             raise Refused("rewarded already", f"the decision {name!r} had a reward with this key before")
-        self._learnt += final
+        if final:
+            self._settle(name)
 
     def _take_decision(self, name: str, values: Mapping[str, Any]) -> None:
         context = context_of(values, self._layout)
@@ -137,10 +141,20 @@ class Learner:
         kind, time = nature(values.get("time"))
         own = self._pupil._replay_decision(context, arm, propensity, time if kind == "number" else 0.0)
         self._decisions += 1
-        self._ids.pop(name, None)
-        self._ids[name] = own
-        if len(self._ids) > self._most:  # the oldest cannot wait any longer
-            self._ids.popitem(last=False)
+        self._keep(self._waiting, name, own)
+
+    def _settle(self, name: str) -> None:
+        self._learnt += 1
+        own = self._waiting.pop(name, None)
+        if own is not None:
+            self._keep(self._settled, name, own)
+
+    def _keep(self, ids: OrderedDict[str, str], name: str, own: str) -> None:
+        """Keep as many as the bandit does, which forgets the oldest too."""
+        ids.pop(name, None)
+        ids[name] = own
+        if len(ids) > self._most:
+            ids.popitem(last=False)
 
     def _arm(self, values: Mapping[str, Any]) -> Arm:
         if self._names.arms != self._pupil.arms:  # somebody added one meanwhile, or removed one
