@@ -1,7 +1,9 @@
 """Experiments come into memory and leave it, with and without snapshots, and some cannot be loaded."""
 
 import asyncio
+import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -128,3 +130,33 @@ def test_an_experiment_that_cannot_be_replayed_is_not_served_but_can_be_deleted(
             "UPDATE glcb_events SET outcome = x'7b7d' WHERE experiment = 1 AND sequence = 4"
         )
     with_engine(tmp_path, after)
+
+
+def test_a_deleted_experiment_does_not_come_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who waited for it to be unloaded loads it again, before or after whoever wants to delete it."""
+
+    async def play(engine: Engine, storage: Fragile) -> None:
+        await engine.create("home", settings())
+        await some_pairs(engine, 3)
+        go_on, save = threading.Event(), storage.save_snapshot
+
+        def slowly(*arguments: Any) -> None:
+            go_on.wait()
+            save(*arguments)
+
+        monkeypatch.setattr(storage, "save_snapshot", slowly)
+        unloading = asyncio.ensure_future(engine.memory.unload(engine.loaded["home"]))
+        await asyncio.sleep(0)
+        asking = asyncio.ensure_future(decide(engine, {"age": 1}))
+        await asyncio.sleep(0)
+        deleting = asyncio.ensure_future(engine.delete("home"))
+        await asyncio.sleep(0)
+        go_on.set()
+        await asyncio.gather(unloading, asking, deleting, return_exceptions=True)
+        assert deleting.exception() is None
+        assert engine.loaded == {}
+        with pytest.raises(Problem) as caught:
+            await decide(engine, {"age": 1})
+        assert caught.value.code == "unknown_experiment"
+
+    with_engine(tmp_path, play)

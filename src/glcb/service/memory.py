@@ -75,17 +75,19 @@ class Memory:
 
     async def forget(self, name: str) -> Live | None:
         """Drop an experiment that is to be deleted, when nothing of it is under way any more."""
-        loading = self._loading.get(name)
-        if loading is not None:
-            await asyncio.wait([loading])
-        live = self.loaded.get(name)
-        if live is not None:
-            async with live.lock:
-                with contextlib.suppress(StorageError):  # whatever is lost would be deleted anyway
-                    await self._journal.put(live.generation, live.id, ())
-                self.drop(live)
+        last = None
+        while name in self._loading or name in self.loaded:  # again, if somebody loads it meanwhile
+            if name in self._loading:
+                await asyncio.wait([self._loading[name]])
+            live = self.loaded.get(name)
+            if live is not None:
+                async with live.lock:
+                    with contextlib.suppress(StorageError):  # whatever is lost would be deleted anyway
+                        await self._journal.put(live.generation, live.id, ())
+                    self.drop(live)
+                last = live
         self._broken.pop(name, None)
-        return live
+        return last
 
     async def _load(self, name: str) -> Live:
         known = self.find(name)
