@@ -1,13 +1,16 @@
 """From the install command to the first reward learnt: the five commands as they stand in the README."""
 
 import json
+import os
 import re
+import resource
+import socket
 import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
-
-from tests.service.conftest import Serve
 
 README = Path(__file__).parents[2] / "README.md"
 
@@ -27,28 +30,55 @@ def test_the_readme_has_five_commands() -> None:
 
 
 @pytest.mark.tools
-def test_the_commands_lead_to_the_first_reward_learnt(serve: Serve, tmp_path: Path) -> None:
-    server = serve(folder=tmp_path)
-    *_, create, decide, reward = (
-        command.replace("localhost:8000", server.url.removeprefix("http://")) for command in _commands()
-    )
-    assert json.loads(_shell(create))["state"] == "running"
-    decision = json.loads(_shell(decide))
-    assert decision["arm"] in ("sports", "news", "games")
-    assert json.loads(_shell(reward.replace("/ID/", f"/{decision['id']}/")))["status"] == "taken"
-    counts = server.client.get("/v1/experiments/homepage").data["counts"]
-    assert counts == {"issued": 1, "rewarded": 1, "expired": 0, "waiting": 0}
+def test_the_commands_lead_to_the_first_reward_learnt_in_two_minutes(tmp_path: Path) -> None:
+    """Minutes of the processor: those by the clock depend on who else uses this machine and the network."""
+    before = _processor_seconds()
+    subprocess.run([sys.executable, "-m", "venv", tmp_path / "venv"], check=True)
+    home = tmp_path / "home"
+    home.mkdir()
+    port = _free_port()
+    environment = {
+        **os.environ,
+        "PATH": f"{tmp_path / 'venv' / 'bin'}:{os.environ['PATH']}",
+        "HOME": str(home),
+        "GLCB_SERVE_PORT": str(port),
+    }
+    install, serving, *asking = (command.replace(":8000", f":{port}") for command in _commands())
+    _shell(f"{install} --quiet --disable-pip-version-check", environment, README.parent)
+    with subprocess.Popen(serving.split(), env=environment, cwd=home, stderr=subprocess.DEVNULL) as server:
+        try:
+            _wait_until_ready(f"localhost:{port}", server)
+            create, decide, reward = (f"{command} --silent --show-error --fail" for command in asking)
+            assert json.loads(_shell(create, environment, home))["state"] == "running"
+            decision = json.loads(_shell(decide, environment, home))
+            assert decision["arm"] in ("sports", "news", "games")
+            given = _shell(reward.replace("/ID/", f"/{decision['id']}/"), environment, home)
+            assert json.loads(given)["status"] == "taken"
+        finally:
+            server.terminate()
+    assert (home / "glcb.db").is_file()
+    assert _processor_seconds() - before < 120
 
 
-def test_without_flags_the_data_lies_in_the_current_folder(serve: Serve, tmp_path: Path) -> None:
-    server = serve(store=("--host", "127.0.0.1"), folder=tmp_path)
-    server.stop()
-    assert (tmp_path / "glcb.db").is_file()
+def _processor_seconds() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
-def _shell(command: str) -> str:
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as found:
+        return int(found.getsockname()[1])
+
+
+def _wait_until_ready(address: str, server: "subprocess.Popen[bytes]") -> None:
+    while subprocess.run(["curl", "--silent", "--fail", f"{address}/readyz"], capture_output=True).returncode:
+        assert server.poll() is None, "the server ended"
+        time.sleep(0.2)
+
+
+def _shell(command: str, environment: dict[str, str], folder: Path) -> str:
     ran = subprocess.run(
-        command + " --silent --show-error", shell=True, capture_output=True, text=True, check=False
+        command, shell=True, capture_output=True, text=True, check=False, env=environment, cwd=folder
     )
     assert ran.returncode == 0, ran
     return ran.stdout
