@@ -1,9 +1,11 @@
 """What is special about GLCB."""
 
+import gc
 import os
 import signal
 import subprocess
 import sys
+import weakref
 from dataclasses import FrozenInstanceError, fields, replace
 from pathlib import Path
 from typing import Any
@@ -104,6 +106,16 @@ def test_arms_are_added_within_the_same_limits_and_all_or_nothing(monkeypatch: p
         bandit.add_arm(2)
     assert bandit.arms == (0, 1)
     np.testing.assert_array_equal(bandit.decide([0.5] * 3).values, before)
+
+
+def test_a_new_arm_lets_the_old_weights_go() -> None:
+    bandit = GLCB(arms=["a", "b"], features=3)
+    bandit.learn([0.1, 0.2, 0.3], "a", 1)
+    before = weakref.ref(bandit._bank)
+    bandit.add_arm("c")
+    bandit.decide([0.1, 0.2, 0.3])
+    gc.collect()
+    assert before() is None
 
 
 def test_each_kernel_is_compiled_once_whatever_comes() -> None:
