@@ -194,7 +194,9 @@ class Encoder:
 
     def _light_shared(self, reading: Reading, name: str, kind: Nature, value: Any) -> None:
         """Say that a value without a slot is there: which one of a category, but not which number."""
-        reading.light(self._slots.shared(f"{name}={value}" if kind == "text" else name), name)
+        # The hash of a long text is that of what a log keeps of it.
+        what = f"{name}={as_text(kind, value)}" if kind == "text" else name
+        reading.light(self._slots.shared(what), name)
 
     def _claim(self, reading: Reading, feature: Feature, what: str, value: str) -> int:
         """Return the next free slot, which will be the feature's once the reading is accepted."""
