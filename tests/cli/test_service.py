@@ -79,8 +79,9 @@ def test_without_keys_others_are_not_served(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_served_is_told(tmp_path: Path) -> None:
-    nowhere = run("serve", "--data", str(tmp_path / "missing" / "glcb.db"))
-    assert "no folder" in str(nowhere.exception)
+    missing = str(tmp_path / "missing" / "glcb.db")
+    for flags in (("--data", missing), ("--set", f"data={missing}")):
+        assert "no folder" in str(run("serve", *flags).exception)
     unreachable = run("serve", "--database", "postgresql://nobody@localhost:1/none")
     assert isinstance(unreachable.exception, StorageError)
     unknown = run("serve", "--set", "max_arm=3", "--data", str(tmp_path / "glcb.db"))

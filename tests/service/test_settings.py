@@ -18,6 +18,17 @@ def test_who_counts_more(tmp_path: Path) -> None:
     assert load({}, None, {}) == ServiceSettings()
 
 
+@pytest.mark.parametrize("name", ["host", "data", "database"])
+def test_what_has_a_flag_of_its_own_can_be_set_too(name: str) -> None:
+    assert getattr(load({name: None}, None, {}, [f"{name}=x"]), name) == "x"
+    assert getattr(load({name: "y"}, None, {}, [f"{name}=x"]), name) == "y"
+
+
+def test_what_the_environment_cannot_set_is_told() -> None:
+    with pytest.raises(InvalidSettings, match="no setting GLCB_SERVE_MAX_ARM;"):
+        load({}, None, {"GLCB_SERVE_MAX_ARM": "8"})
+
+
 @pytest.mark.parametrize(
     ("flags", "text", "said"),
     [

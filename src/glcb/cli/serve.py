@@ -34,10 +34,10 @@ def serve(
 
     with service():
         from glcb.service.server import serve as run
-        from glcb.service.settings import load, named
+        from glcb.service.settings import load
 
-    flags = {**named(setting or []), "host": host, "port": port, "data": data, "database": database}
-    settings = load(flags, config)
+    flags = {"host": host, "port": port, "data": data, "database": database}
+    settings = load(flags, config, pairs=setting or [])
     if demo:
         from glcb.service.demo import serve_demo
 

@@ -2,7 +2,7 @@
 
 import os
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -61,22 +61,29 @@ class ServiceSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     commit_events: Count = 1000
     """Events that are committed at once, at most."""
     snapshot_events: Count = 20_000
-    """A snapshot is taken after so many events: a start replays no more than these."""
+    """A snapshot is taken after so many events: a start replays about as many for each experiment."""
     keep_snapshots: Count = 3
     keep_days: Seconds = 365
     """Events older than this are removed, once a kept snapshot makes them unnecessary."""
 
 
 def load(
-    flags: Mapping[str, Any], file: Path | None, environment: Mapping[str, str] = os.environ
+    flags: Mapping[str, Any],
+    file: Path | None,
+    environment: Mapping[str, str] = os.environ,
+    pairs: Sequence[str] = (),
 ) -> ServiceSettings:
-    """Return the settings from all three places; those of ``flags`` that are None were not given."""
+    """Return the settings from all places.
+
+    Those of ``flags`` that are None were not given; the others count more than ``pairs``, what ``--set`` said.
+    """
     given: dict[str, Any] = {} if file is None else _read(file)
     known = ServiceSettings.__struct_fields__
-    for name in known:
-        value = environment.get(PREFIX + name.upper())
-        if value is not None:
-            given[name] = value
+    for variable, value in environment.items():
+        if variable.startswith(PREFIX):
+            name = variable.removeprefix(PREFIX).lower()
+            given[name if name in known else variable] = value
+    given.update(named(pairs))
     given.update({name: value for name, value in flags.items() if value is not None})
     unknown = sorted(given.keys() - set(known))
     if unknown:
@@ -94,7 +101,7 @@ def load(
     return settings
 
 
-def named(pairs: list[str]) -> dict[str, str]:
+def named(pairs: Sequence[str]) -> dict[str, str]:
     """Return what ``--set name=value`` said, several times perhaps.
 
     >>> named(["max_arms=50", "idle_seconds=5"])
