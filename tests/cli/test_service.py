@@ -82,6 +82,8 @@ def test_what_cannot_be_served_is_told(tmp_path: Path) -> None:
     missing = str(tmp_path / "missing" / "glcb.db")
     for flags in (("--data", missing), ("--set", f"data={missing}")):
         assert "no folder" in str(run("serve", *flags).exception)
+    for flags in (("--data", ":memory:"), ("--database", "sqlite://"), ("--database", "sqlite:///:memory:")):
+        assert "must be a file" in str(run("serve", "--port", "0", *flags).exception)
     unreachable = run("serve", "--database", "postgresql://nobody@localhost:1/none")
     assert isinstance(unreachable.exception, StorageError)
     unknown = run("serve", "--set", "max_arm=3", "--data", str(tmp_path / "glcb.db"))

@@ -148,6 +148,10 @@ def checked_url(given: str | URL) -> URL:
         return url.set(drivername="postgresql+psycopg")
     if backend not in ("sqlite", "postgresql"):
         raise InvalidSettings(f"the database must be SQLite or PostgreSQL, got {backend}")
+    if backend == "sqlite" and url.database in (None, "", ":memory:"):
+        raise InvalidSettings(
+            "the database must be a file such as sqlite:///glcb.db: memory promises nothing"
+        )
     return url
 
 

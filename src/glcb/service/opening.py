@@ -42,9 +42,8 @@ def place(settings: ServiceSettings) -> str:
 
 
 def _url(settings: ServiceSettings) -> URL:
-    return sqlite_url(settings.data) if settings.database is None else checked_url(settings.database)
+    return checked_url(sqlite_url(settings.data) if settings.database is None else settings.database)
 
 
 def _file(url: URL) -> Path | None:
-    is_file = url.get_backend_name() == "sqlite" and url.database not in (None, "", ":memory:")
-    return Path(str(url.database)).absolute() if is_file else None
+    return Path(str(url.database)).absolute() if url.get_backend_name() == "sqlite" else None

@@ -75,7 +75,7 @@ def load(
 ) -> ServiceSettings:
     """Return the settings from all places.
 
-    Those of ``flags`` that are None were not given; the others count more than ``pairs``, what ``--set`` said.
+    Those of ``flags`` that are None were not given; others count more than ``pairs``, what ``--set`` said.
     """
     given: dict[str, Any] = {} if file is None else _read(file)
     known = ServiceSettings.__struct_fields__
