@@ -1,5 +1,7 @@
 """Who can explain does it alike and changes nothing; who cannot says so."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -32,6 +34,17 @@ def test_a_linear_base_is_the_value_of_the_baseline(name: str) -> None:
     policy = trained(POLICIES[name](ARMS, FEATURES, rewards=(-1.0, 3.0)), 100)
     told = policy.explain(X, baseline=[0.1, 0.1, 0.1])
     np.testing.assert_allclose(told.bases, policy.decide([0.1, 0.1, 0.1]).values, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["linucb", "lints"])
+@pytest.mark.parametrize("ridge", [1e-6, 0.3, 100.0, 1e6])
+def test_what_is_assumed_beforehand_is_not_told_as_tries(name: str, ridge: float) -> None:
+    make: Any = POLICIES[name]
+    policy = make(ARMS, FEATURES, ridge=ridge)
+    assert "was never tried on contexts like this one" in policy.explain(X).sentence("red")
+    for _ in range(67):
+        policy.learn(X, "red", 1)
+    assert "was tried about 67 times" in policy.explain(X).sentence("red")
 
 
 @pytest.mark.parametrize("name", sorted(CAN))

@@ -49,6 +49,14 @@ def test_plays_are_counted(make: Maker) -> None:
     assert sum(policy.plays.values()) == policy.steps == 300
 
 
+def test_tries_of_one_context_are_its_pseudocount(make: Maker) -> None:
+    policy = make()
+    assert policy.estimate(X).pseudocounts.tolist() == [0, 0, 0, 0]
+    for _ in range(3):
+        policy.learn(X, "green", 1)
+    np.testing.assert_allclose(policy.estimate(X).pseudocounts, [0, 3, 0, 0], rtol=1e-6)
+
+
 def test_the_best_score_is_played(make: Maker) -> None:
     policy = trained(make(), 60)
     decision = policy.decide(X)

@@ -9,7 +9,8 @@ from glcb import _checks
 from glcb._state import State
 from glcb._types import Arm, Float32, Float64, Int64
 from glcb.policies.base import Common, Estimates, Policy
-from glcb.policies.normal_inverse_gamma import NormalInverseGamma
+from glcb.policies.linear import pseudocounts
+from glcb.policies.normal_inverse_gamma import PRIOR_PRECISION, NormalInverseGamma
 from glcb.policies.registry import register
 from glcb.policies.round_robin import favour_turn
 
@@ -31,9 +32,11 @@ class LinFullPost(Policy):
         self._posterior = NormalInverseGamma(count, width)
 
     def _estimate(self, x: Float32) -> Estimates:
-        means, widths = self._posterior.means_and_widths(_with_intercept(x))
+        z = _with_intercept(x)
+        means, widths = self._posterior.means_and_widths(z)
         bonuses = self._posterior.draw(means, widths, self._rng) - means
-        return Estimates(means, favour_turn(bonuses, self._turns), 1 / widths)
+        counts = pseudocounts(z, widths, PRIOR_PRECISION)
+        return Estimates(means, favour_turn(bonuses, self._turns), counts)
 
     def _attribute(self, x: Float32, baseline: Float32) -> tuple[Float64, Float64]:
         origin = _with_intercept(baseline)

@@ -36,7 +36,8 @@ class LinTS(LinearPolicy):
     def _estimate(self, x: Float32) -> Estimates:
         means, widths = self._means_and_widths(x)
         scale = self.spread * (self._high - self._low) * np.sqrt(widths)
-        return Estimates(means, self._rng.standard_normal(len(self.arms)) * scale, 1 / widths)
+        bonuses = self._rng.standard_normal(len(self.arms)) * scale
+        return Estimates(means, bonuses, self._pseudocounts(x, widths))
 
     def _arguments(self) -> dict[str, Any]:
         return {**super()._arguments(), "spread": self.spread}

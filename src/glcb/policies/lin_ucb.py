@@ -30,7 +30,7 @@ class LinUCB(LinearPolicy):
     def _estimate(self, x: Float32) -> Estimates:
         means, widths = self._means_and_widths(x)
         bonuses = self.alpha * (self._high - self._low) * np.sqrt(widths)
-        return Estimates(means, bonuses, 1 / widths)
+        return Estimates(means, bonuses, self._pseudocounts(x, widths))
 
     def _arguments(self) -> dict[str, Any]:
         return {**super()._arguments(), "alpha": self.alpha}

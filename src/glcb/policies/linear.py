@@ -11,6 +11,23 @@ from glcb._state import State, rearranged
 from glcb._types import Arm, Float32, Float64, Int64
 from glcb.policies.base import Common, Policy
 
+_ROUNDING = 1e-9
+"""A part of the prior that no try can be told from."""
+
+
+def pseudocounts(z: Float64, widths: Float64, ridge: float) -> Float64:
+    """Return how often each arm was tried on inputs like ``z``, given its z'A⁻¹z with A = ridge·I + Z'Z.
+
+    1 / z'A⁻¹z is what the prior counts for, ridge / z'z, and 1 more for every try of ``z`` itself.
+
+    >>> pseudocounts(np.array([2.0, 0.0]), np.array([4 / 100, 4 / (100 + 3 * 4)]), ridge=100)
+    array([0., 3.])
+    """
+    prior = ridge / (z @ z)
+    counts: Float64 = 1 / widths - prior
+    counts[counts < _ROUNDING * prior] = 0
+    return counts
+
 
 class Linear(Common, total=False):
     """The optional arguments that every linear policy takes."""
@@ -53,6 +70,9 @@ class LinearPolicy(Policy):
         z = self._inputs(x)
         widths = (self._inverses @ z) @ z
         return self._low + (self._high - self._low) * (self._weights @ z), widths
+
+    def _pseudocounts(self, x: Float32, widths: Float64) -> Float64:
+        return pseudocounts(self._inputs(x), widths, self.ridge)
 
     def _attribute(self, x: Float32, baseline: Float32) -> tuple[Float64, Float64]:
         bases, _ = self._means_and_widths(baseline)
