@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from glcb._state import State
+from glcb._state import State, fill
 from glcb._types import Float32, Float64, Int64
 from glcb.policies.network import Batch
 
@@ -48,15 +48,10 @@ class Buffer:
 
     def restore(self, state: State) -> None:
         """Take over what :meth:`state` returned; raise ValueError if it cannot be ours."""
-        contexts, arms, rewards = (state[name] for name in Batch._fields)
-        for name, new, own in (
-            ("contexts", contexts, self._contexts),
-            ("arms", arms, self._arms),
-            ("rewards", rewards, self._rewards),
-        ):
-            if new.dtype != own.dtype or new.shape != (len(arms), *own.shape[1:]):
-                raise ValueError(f"the stored {name} are {new.dtype} {new.shape}, which does not fit")
-        if arms.size and not 0 <= arms.min() <= arms.max() < self._arms_count:
+        rows, own = len(state["arms"]), Batch(self._contexts, self._arms, self._rewards)
+        given = Batch(*(np.empty((rows, *array.shape[1:]), array.dtype) for array in own))
+        fill(given._asdict(), state)
+        if (given.arms >= self._arms_count).any():
             raise ValueError("the stored data have an arm that the policy does not have")
-        for x, arm, reward in zip(contexts, arms, rewards, strict=True):
+        for x, arm, reward in zip(*given, strict=True):
             self.add(x, arm, reward)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from glcb._errors import INSTALL_BASELINES, MissingExtra
-from glcb._state import State
+from glcb._state import State, fill
 from glcb.policies.buffer import Buffer
 from glcb.policies.network import Array, Batch, Weights
 
@@ -120,15 +120,14 @@ class Network:
         """Take over what :meth:`state` returned; raise ValueError if it cannot be ours."""
         import jax
 
-        fixed = {**self.weights, **self._remembered()}
-        for name, own in fixed.items():
-            if state[name].shape != own.shape or state[name].dtype != own.dtype:
-                raise ValueError(f"{name} is {state[name].dtype} {state[name].shape}, expected {own.shape}")
+        # Copies, as what JAX hands out is read-only.
+        own = {name: array.copy() for name, array in {**self.weights, **self._remembered()}.items()}
+        fill(own, state)
         self.data.restore(state)
-        self.weights = {name: state[name].copy() for name in self.weights}
+        self.weights = {name: own[name] for name in self.weights}
         leaves, structure = jax.tree.flatten(self._memory)
         kept = [
-            state[name].astype(leaf.dtype).reshape(leaf.shape)
+            own[name].astype(leaf.dtype).reshape(leaf.shape)
             for name, leaf in zip(self._remembered(), leaves, strict=True)
         ]
         self._memory = jax.tree.unflatten(structure, kept)
