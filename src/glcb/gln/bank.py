@@ -170,9 +170,8 @@ class Bank:
 
         All cells are written anew. No array is changed in place, so a shallow copy keeps what was.
         """
-        self._inputs = Memo(
-            self._find_inputs
-        )  # that of the bank which this one is a copy of would keep it alive
+        # The memo of the bank that this one is a copy of would keep that one alive.
+        self._inputs = Memo(self._find_inputs)
         order = visits(self._cell_at)
         units = order // self._cell_at.shape[1]
         layer_of = np.repeat(np.arange(len(self._layout)), self._layout[:, SIZE])[units]
