@@ -50,6 +50,16 @@ def test_a_lost_answer_is_asked_for_again_and_nothing_happens_twice(server: Serv
     assert {"PUT losing", "POST decisions", "POST reward", "POST batch", "POST rewards"} <= set(losing.lost)
 
 
+def test_a_reward_whose_answer_was_lost_was_taken_also_with_a_key_of_the_caller(server: Server) -> None:
+    with Client(server.url, transport=Losing()) as client:
+        experiment = client.create("losing-keys", ARMS, policy="linucb")
+        one, two = experiment.decide({"x": 1}), experiment.decide({"x": 2})
+        assert experiment.reward(one.id, 1, key="click 1")
+        assert not experiment.reward(one.id, 1, key="click 1")
+        assert experiment.reward_many([(two.id, 1, "click 2")]) == [True]
+        assert experiment.reward_many([(two.id, 1, "click 2")]) == [False]
+
+
 def test_a_batch_that_breaks_off_tells_what_was_done(server: Server) -> None:
     class Breaking(Losing):
         def handle_request(self, request: httpx.Request) -> httpx.Response:

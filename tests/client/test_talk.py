@@ -11,11 +11,12 @@ from hypothesis import strategies as st
 
 from glcb import GlcbError, InvalidContext, ServiceError, ServiceUnavailable, UnknownDecision
 from glcb.client.refusals import ERRORS, error_of
-from glcb.client.talk import Answer, Lost, Pause, Request, Retries, ask
+from glcb.client.talk import Answer, Lost, Pause, Reply, Request, Retries, ask
 from glcb.service import problems
 
 GOOD = Answer(200, b"{}")
 BUSY = Answer(503, b'{"error": {"code": "overloaded", "message": "try again"}}', "1")
+STUCK = Answer(503, b'{"error": {"code": "storage_unavailable", "message": "the disk is full"}}', "1")
 STARTING = Answer(503, b'{"error": {"code": "starting", "message": "try again"}}')
 LOST = Lost("no answer", sent=True)
 NOT_SENT = Lost("no answer", sent=False)
@@ -46,7 +47,7 @@ def play(
         try:
             step = talk.send(outcome)
         except StopIteration as end:
-            return end.value, pauses
+            return end.value.content, pauses
         except GlcbError as error:
             return error, pauses
         if isinstance(step, Pause):
@@ -125,9 +126,36 @@ def test_what_must_not_happen_twice_is_not_sent_again_if_it_may_have_arrived() -
     assert isinstance(error, ServiceUnavailable)
     assert "look whether it was done" in str(error)
     assert pauses == []
-    error, pauses = play(ONCE, iter([Answer(504, b"?")]))
-    assert isinstance(error, ServiceUnavailable)
-    assert play(ONCE, iter([NOT_SENT, BUSY, GOOD]))[0] == b"{}"
+    for unknown in (Answer(504, b"?"), Answer(503, b"?"), STUCK):
+        error, pauses = play(ONCE, iter([unknown]))
+        assert isinstance(error, ServiceUnavailable)
+        assert "look whether it was done" in str(error)
+        assert pauses == []
+    stopping = replace(STARTING, content=STARTING.content.replace(b"starting", b"stopping"))
+    surely_not: list[Answer | Lost] = [
+        NOT_SENT,
+        BUSY,
+        STARTING,
+        stopping,
+        Answer(408, b"?"),
+        Answer(429, b"?"),
+    ]
+    assert play(ONCE, iter([*surely_not, GOOD]))[0] == b"{}"
+
+
+@pytest.mark.parametrize(
+    ("outcome", "doubtful"), [(LOST, True), (STUCK, True), (NOT_SENT, False), (BUSY, False)]
+)
+def test_a_reply_tells_whether_an_earlier_attempt_may_have_arrived(
+    outcome: Answer | Lost, doubtful: bool
+) -> None:
+    talk = ask(REQUEST, Retries(30, random.Random(0), Clock()))
+    next(talk)
+    assert isinstance(talk.send(outcome), Pause)
+    assert talk.send(None) == REQUEST
+    with pytest.raises(StopIteration) as end:
+        talk.send(GOOD)
+    assert end.value.value == Reply(b"{}", doubtful)
 
 
 def test_refusals_are_the_errors_of_the_library_and_are_final() -> None:
@@ -166,4 +194,4 @@ def test_a_strange_answer_is_told_as_such(content: bytes) -> None:
     from glcb.client.talk import read
 
     with pytest.raises(ServiceError, match="cannot be read"):
-        read(content, Decision)
+        read(Reply(content, False), Decision)

@@ -9,7 +9,7 @@ import random
 import time
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import msgspec
 
@@ -26,10 +26,12 @@ _FIRST_PAUSE = 0.1
 _LONGEST_PAUSE = 5.0
 _MOST_OBEYED = 30.0
 """If the service asks to come back after more seconds than this, it is asked after this many."""
-_NOT_NOW = {408, 429, 503}
-"""Nothing was done; later it may be."""
-_NOBODY_KNOWS = {502, 504}
-"""A proxy got no answer: as good as a lost one."""
+_LATER = {408, 429, 502, 503, 504}
+"""It may go better later …"""
+_NOT_BEGUN = {408, 429}
+"""… and nothing was done if the status is one of these …"""
+_REFUSED_FIRST = {"overloaded", "starting", "stopping"}
+"""… or the service said this: all other trouble may have come when it was done."""
 _SILENT = 4
 """So many attempts may fail, within a second or so, before somebody who waits is told why."""
 
@@ -73,6 +75,26 @@ class Lost:
     sent: bool
 
 
+@dataclass(frozen=True)
+class Reply:
+    """The content of an answer; ``doubtful`` if an earlier attempt may have had its effect already."""
+
+    content: bytes
+    doubtful: bool
+
+
+class _Failure(NamedTuple):
+    """What came in place of a good answer."""
+
+    error: GlcbError
+    why: str
+    later: bool
+    """Whether it may go better later."""
+    done: bool
+    """Whether what was asked for may have been done all the same."""
+    retry_after: str | None = None
+
+
 Talk = Generator[Request | Pause, Answer | Lost | None, T]
 
 
@@ -95,52 +117,52 @@ class Retries:
         return Pause(min(seconds, left))
 
 
-def ask(request: Request, retries: Retries) -> Talk[bytes]:
-    """Return the content of the answer; raise what a refusal means, or that there is no answer."""
-    attempt, end = 0, retries.clock() + retries.seconds
+def ask(request: Request, retries: Retries) -> Talk[Reply]:
+    """Return the answer; raise what a refusal means, or that there is no answer."""
+    attempt, end, doubtful = 0, retries.clock() + retries.seconds, False
     while True:
         outcome = yield request
-        if isinstance(outcome, Answer):
-            if 200 <= outcome.status < 300:
-                return outcome.content
-            error = _error(outcome)
-            again = outcome.status in _NOT_NOW or (outcome.status in _NOBODY_KNOWS and request.repeatable)
-            retry_after = outcome.retry_after
-        else:
-            assert isinstance(outcome, Lost)
-            error = ServiceUnavailable(_told(outcome, request.repeatable))
-            again, retry_after = request.repeatable or not outcome.sent, None
+        if isinstance(outcome, Answer) and 200 <= outcome.status < 300:
+            return Reply(outcome.content, doubtful)
+        assert outcome is not None
+        failure = _refused(outcome) if isinstance(outcome, Answer) else _lost(outcome)
+        if failure.done and not request.repeatable:
+            raise ServiceUnavailable(f"{failure.why}: look whether it was done before you ask again")
         left = end - retries.clock()
-        if not again or left <= 0:
-            raise error
+        if not failure.later or left <= 0:
+            raise failure.error
         if attempt == _SILENT:
-            why = outcome.why if isinstance(outcome, Lost) else error
-            _LOG.warning("%s: trying for %.0f more seconds", why, left)
-        yield retries.pause(attempt, retry_after, left)
-        attempt += 1
+            _LOG.warning("%s: trying for %.0f more seconds", failure.why, left)
+        yield retries.pause(attempt, failure.retry_after, left)
+        attempt, doubtful = attempt + 1, doubtful or failure.done
 
 
-def _told(lost: Lost, repeatable: bool) -> str:
-    if lost.sent and not repeatable:
-        return f"{lost.why}: the answer was lost, so look whether it was done before you ask again"
-    return f"{lost.why}: check that the service runs there, then ask again"
+def _lost(lost: Lost) -> _Failure:
+    error = ServiceUnavailable(f"{lost.why}: check that the service runs there, then ask again")
+    return _Failure(error, lost.why, later=True, done=lost.sent)
 
 
-def _error(answer: Answer) -> GlcbError:
+def _refused(answer: Answer) -> _Failure:
+    later = answer.status in _LATER
+    begun = later and answer.status not in _NOT_BEGUN
     try:
         refusal = msgspec.json.decode(answer.content, type=Refused).error
     except (msgspec.MsgspecError, UnicodeDecodeError):
-        said = f"the answer has the status {answer.status} and is none of a glcb service"
-        if answer.status in _NOT_NOW | _NOBODY_KNOWS:
-            return ServiceUnavailable(f"{said}: ask again later")
-        return ServiceError(f"{said}: check the URL, and what stands between here and the service")
-    return error_of(refusal.code, refusal.message)
+        why = f"the answer has the status {answer.status} and is none of a glcb service"
+        error: GlcbError = (
+            ServiceUnavailable(f"{why}: ask again later")
+            if later
+            else ServiceError(f"{why}: check the URL, and what stands between here and the service")
+        )
+        return _Failure(error, why, later, begun, answer.retry_after)
+    done = begun and refusal.code not in _REFUSED_FIRST
+    return _Failure(error_of(refusal.code, refusal.message), refusal.message, later, done, answer.retry_after)
 
 
-def read(content: bytes, kind: type[T]) -> T:
+def read(reply: Reply, kind: type[T]) -> T:
     """Return the content of an answer as what it should be."""
     try:
-        return msgspec.json.decode(content, type=kind)
+        return msgspec.json.decode(reply.content, type=kind)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise _strange(error) from error
 

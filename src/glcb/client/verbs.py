@@ -20,7 +20,7 @@ from glcb._answers import (
 from glcb._errors import GlcbError, LogError, ModelFileError
 from glcb.client import parts
 from glcb.client.files import Target
-from glcb.client.talk import JSON, Request, Retries, Talk, ask, converted, read
+from glcb.client.talk import JSON, Reply, Request, Retries, Talk, ask, converted, read
 
 T = TypeVar("T")
 
@@ -68,8 +68,8 @@ class ServiceVerbs:
 
     def experiments(self) -> Talk[tuple[ExperimentInfo, ...]]:
         """Return all experiments that the key may see."""
-        content = yield from ask(Request("GET", "v1/experiments"), self.retries)
-        return read(content, Experiments).experiments
+        reply = yield from ask(Request("GET", "v1/experiments"), self.retries)
+        return read(reply, Experiments).experiments
 
 
 @dataclass(frozen=True)
@@ -97,11 +97,12 @@ class ExperimentVerbs:
         """Report the reward of the decision with this id; return whether it was taken.
 
         It was not if a reward of this decision came with the same ``key`` before. Without a key, every call
-        is a reward of its own, however often it has to be sent.
+        is a reward of its own, however often it has to be sent. If an answer got lost, so that nobody can
+        tell which attempt brought the reward, it counts as taken.
         """
         body = {"value": parts.reward(value), "key": parts.key(key)}
-        taken = yield from self._ask("POST", f"decisions/{parts.decision_path(decision)}/reward", body, Taken)
-        return key is None or taken.status == "taken"
+        reply = yield from self._send("POST", f"decisions/{parts.decision_path(decision)}/reward", body)
+        return _was_taken(read(reply, Taken), reply.doubtful)
 
     def decide_many(
         self, contexts: Iterable[Any], *, eligible: Iterable[str] | None = None
@@ -112,22 +113,23 @@ class ExperimentVerbs:
         """
         allowed = None if eligible is None else list(eligible)
         items = [{**parts.asked(context, allowed), "key": parts.key()} for context in contexts]
-        return (yield from self._many("decisions/batch", "decisions", items, Decision))
+        results = yield from self._many("decisions/batch", "decisions", items, Decision)
+        return [decision for decision, _ in results]
 
     def reward_many(self, rewards: Iterable[GivenReward]) -> Talk[list[bool | GlcbError]]:
         """Report many rewards, each as (id, value) or (id, value, key).
 
-        Return whether each was taken; where one is refused, the error stands in its place.
+        Return whether each was taken, as :meth:`reward` does; where one is refused, the error stands in its
+        place.
         """
-        given = list(rewards)
         items = [
             {"id": parts.decision(one[0]), "value": parts.reward(one[1]), "key": parts.key(*one[2:])}
-            for one in given
+            for one in rewards
         ]
         results = yield from self._many("rewards", "rewards", items, Taken)
         return [
-            taken if isinstance(taken, GlcbError) else len(one) == 2 or taken.status == "taken"
-            for one, taken in zip(given, results, strict=True)
+            taken if isinstance(taken, GlcbError) else _was_taken(taken, doubtful)
+            for taken, doubtful in results
         ]
 
     def explain(self, context: Any, *, eligible: Iterable[str] | None = None) -> Talk[Explanation]:
@@ -217,25 +219,28 @@ class ExperimentVerbs:
     # ---- how it is asked ------------------------------------------------------------------------
 
     def _ask(self, method: str, path: str, body: Any, kind: type[T], *, repeatable: bool = True) -> Talk[T]:
+        return read((yield from self._send(method, path, body, repeatable=repeatable)), kind)
+
+    def _send(self, method: str, path: str, body: Any, *, repeatable: bool = True) -> Talk[Reply]:
         content = None if body is None else parts.encoded(body)
         where = f"{parts.path(self.name)}/{path}" if path else parts.path(self.name)
-        request = Request(method, where, content, JSON, repeatable=repeatable)
-        return read((yield from ask(request, self.retries)), kind)
+        return ask(Request(method, where, content, JSON, repeatable=repeatable), self.retries)
 
     def _many(
         self, path: str, field: str, items: list[dict[str, Any]], kind: type[T]
-    ) -> Talk[list[T | GlcbError]]:
-        results: list[T | GlcbError] = []
+    ) -> Talk[list[tuple[T | GlcbError, bool]]]:
+        """Return what became of each item, and whether its answer was doubtful."""
+        results: list[tuple[T | GlcbError, bool]] = []
         for content in parts.pieces(field, items):
             try:
-                answer = yield from ask(
+                reply = yield from ask(
                     Request("POST", f"{parts.path(self.name)}/{path}", content), self.retries
                 )
             except GlcbError as error:
                 if not results:
                     raise
-                return [*results, *[error] * (len(items) - len(results))]
-            results.extend(_item(item, kind) for item in read(answer, Results).results)
+                return [*results, *[(error, False)] * (len(items) - len(results))]
+            results.extend((_item(item, kind), reply.doubtful) for item in read(reply, Results).results)
         return results
 
 
@@ -244,3 +249,8 @@ def _item(content: dict[str, Any], kind: type[T]) -> T | GlcbError:
         return converted(content, kind)
     except GlcbError as error:
         return error
+
+
+def _was_taken(taken: Taken, doubtful: bool) -> bool:
+    """Return whether a call brought a reward: what is "repeated" may repeat an attempt of its own."""
+    return taken.status == "taken" or doubtful
