@@ -31,11 +31,12 @@ class Application:
     def __init__(self, lifespan: Lifespan) -> None:
         self._lifespan = lifespan
         self._ready: tuple[Engine, access.Door, Cold] | None = None
-        self._why_not = Problem(
+        self._why_not = (
             "starting",
             "the service is starting; the first start compiles the kernels, which takes some 20 seconds: "
             "try again",
         )
+        """Code and message; a refusal is made anew each time: it keeps hold of what it was raised through."""
 
     def begin(self, engine: Engine, door: access.Door, cold: Cold) -> None:
         """Answer from now on."""
@@ -43,7 +44,7 @@ class Application:
 
     def end(self) -> None:
         """Refuse whatever comes from now on."""
-        self._why_not = Problem("stopping", "the service is stopping: try again in a moment")
+        self._why_not = ("stopping", "the service is stopping: try again in a moment")
         self._ready = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -61,7 +62,7 @@ class Application:
         """Show the page all the same: it tells how things are, and goes on by itself."""
         try:
             if not is_page(scope["method"], scope["path"]):
-                raise self._why_not
+                raise Problem(*self._why_not)
             await pages().app(scope, receive, send)
         except Problem as problem:
             await _refuse(send, problem)
