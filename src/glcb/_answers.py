@@ -9,6 +9,7 @@ from typing import Any, Literal
 from msgspec import Struct
 
 State = Literal["running", "paused", "archived"]
+"""What an experiment can be told to be."""
 
 
 class Decision(Struct, frozen=True, kw_only=True):
@@ -70,7 +71,8 @@ class ExperimentInfo(Struct, frozen=True, kw_only=True):
     """An experiment: how it was made and where it stands."""
 
     name: str
-    state: State
+    state: State | Literal["broken"]
+    """Broken: it cannot be loaded, its health tells why, and all else is as it was when it was last saved."""
     created: datetime
     arms: tuple[str, ...]
     policy: str

@@ -9,7 +9,7 @@ import pytest
 from glcb._errors import GlcbError
 from glcb.bandit import Bandit
 from glcb.service import models
-from glcb.service.experiment import Experiment, ReplayDiffers
+from glcb.service.experiment import Damaged, Experiment
 from glcb.service.messages import Changes, NewArm
 from glcb.service.problems import Problem, as_problem
 from glcb.service.remembered import Answered, Keys, Marks, Recall, digest
@@ -72,7 +72,8 @@ def test_a_replay_is_the_same_bit_by_bit(changes: dict[str, Any]) -> None:
 def test_a_snapshot_goes_on_like_the_original(changes: dict[str, Any]) -> None:
     played = Played(**changes)
     a_life(played, 100)
-    thawed = Experiment.thaw(models.packed(played.experiment.freeze()))
+    frozen = played.experiment.freeze()
+    thawed = Experiment.thaw(models.unpacked(models.packed(frozen), models.digest(frozen)))
     assert models.digest(thawed.freeze()) == models.digest(played.experiment.freeze())
     before = len(played.events)
     for step in range(30):
@@ -93,7 +94,7 @@ def test_a_log_that_was_altered_is_noticed() -> None:
         event._replace(outcome=event.outcome.replace(b'"propensity":0.', b'"propensity":1.'))
         for event in played.events[place + 1 :]
     ]
-    with pytest.raises(ReplayDiffers, match="comes out in another way"):
+    with pytest.raises(Damaged, match="comes out in another way"):
         replayed(played)
 
 

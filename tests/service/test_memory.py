@@ -2,16 +2,20 @@
 
 import asyncio
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from glcb._errors import StorageError
+from glcb.service import memory as memory_module
 from glcb.service import views
 from glcb.service.engine import Engine
+from glcb.service.experiment import Experiment
 from glcb.service.messages import Changes
 from glcb.service.problems import Problem
+from glcb.service.restore import restore
 from glcb.service.storage import Storage
 from glcb.service.verify import verify
 from tests.service.engines import Fragile, agreed, decide, digest, reward, some_pairs, with_engine
@@ -52,7 +56,24 @@ def test_snapshots_are_taken_under_way_and_pruned(tmp_path: Path) -> None:
     with_engine(tmp_path, play, snapshot_events=30, keep_snapshots=2)
 
 
-def test_a_damaged_snapshot_is_made_up_for_by_an_earlier_one(tmp_path: Path) -> None:
+DAMAGES = {
+    "nothing but zeros": lambda content: bytes(len(content)),
+    "another state": lambda content: _replaced(content, b"\xa7running", b"\xa7pausing"),
+    "no state at all": lambda content: _replaced(content, b"\xa7running", b"\xc1running"),
+}
+
+
+def _replaced(content: bytes, old: bytes, new: bytes) -> bytes:
+    """Return the content with something else in the place of the last ``old``, which is the experiment's."""
+    before, found, after = content.rpartition(old)
+    assert found
+    return before + new + after
+
+
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
+def test_a_damaged_snapshot_is_made_up_for_by_the_events(
+    tmp_path: Path, damage: Callable[[bytes], bytes]
+) -> None:
     seen: list[str] = []
 
     async def before(engine: Engine, _: Fragile) -> None:
@@ -60,13 +81,16 @@ def test_a_damaged_snapshot_is_made_up_for_by_an_earlier_one(tmp_path: Path) -> 
         await some_pairs(engine, 10)
         seen.append(await engine.look("home", digest))
 
-    async def after(engine: Engine, _: Fragile) -> None:
+    async def after(engine: Engine, storage: Fragile) -> None:
+        assert not next(iter(verify(storage))).ok
         assert await engine.look("home", digest) == seen[0]
 
     with_engine(tmp_path, before)
     storage = Fragile(tmp_path)
+    (row,) = storage.snapshots(1)
+    damaged = damage(storage.snapshot_content(1, row.sequence))
     with storage.write() as connection:
-        connection.exec_driver_sql("UPDATE glcb_snapshot_parts SET content = zeroblob(length(content))")
+        connection.exec_driver_sql("UPDATE glcb_snapshot_parts SET content = ?", (damaged,))
     with_engine(tmp_path, after)
 
 
@@ -107,16 +131,39 @@ def test_an_archived_experiment_leaves_the_memory_but_can_be_seen(tmp_path: Path
     with_engine(tmp_path, play)
 
 
-def test_an_experiment_that_cannot_be_replayed_is_not_served_but_can_be_deleted(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE glcb_events SET outcome = x'7b7d' WHERE experiment = 1 AND sequence = 4",
+        "UPDATE glcb_events SET request = x'00' WHERE experiment = 1 AND sequence = 4",
+        "UPDATE glcb_events SET request = x'00' WHERE experiment = 1 AND sequence = 1",
+        "UPDATE glcb_events SET request = cast(replace(request, 'linucb', 'nobody') AS BLOB) "
+        "WHERE experiment = 1 AND sequence = 1",
+        "DELETE FROM glcb_events WHERE experiment = 1 AND sequence = 1",
+    ],
+    ids=["another outcome", "no request", "no beginning", "another beginning", "beginning missing"],
+)
+def test_an_experiment_that_cannot_be_loaded_is_listed_as_such_and_can_be_deleted(
+    tmp_path: Path, statement: str
+) -> None:
     async def before(engine: Engine, _: Fragile) -> None:
         for name in ("home", "other"):
             await engine.create(name, settings())
             await some_pairs(engine, 5, name)
 
     async def after(engine: Engine, storage: Fragile) -> None:
+        refusals = []
         for _ in range(2):
-            with pytest.raises(StorageError, match="another way"):
+            with pytest.raises(Problem) as caught:
                 await decide(engine, {"age": 1})
+            refusals.append(caught.value)
+        assert {(refusal.code, refusal.status) for refusal in refusals} == {("experiment_broken", 500)}
+        assert refusals[0] is not refusals[1], "one for all would gather what each of them has seen"
+        listed = {view.name: view for view in await engine.listed(lambda name: True)}
+        assert (listed["home"].state, listed["other"].state) == ("broken", "running")
+        (check,) = listed["home"].health
+        assert check.ok is False
+        assert "cannot be loaded" in check.text
         await some_pairs(engine, 2, "other")
         assert not next(iter(verify(storage))).ok
         await engine.delete("home")
@@ -126,9 +173,70 @@ def test_an_experiment_that_cannot_be_replayed_is_not_served_but_can_be_deleted(
     with_engine(tmp_path, before, stop=False)
     storage = Fragile(tmp_path)
     with storage.write() as connection:
-        connection.exec_driver_sql(
-            "UPDATE glcb_events SET outcome = x'7b7d' WHERE experiment = 1 AND sequence = 4"
-        )
+        connection.exec_driver_sql(statement)
+    with_engine(tmp_path, after)
+
+
+def test_a_broken_experiment_is_listed_as_it_was_when_last_saved(tmp_path: Path) -> None:
+    async def before(engine: Engine, _: Fragile) -> None:
+        await engine.create("home", settings())
+        await some_pairs(engine, 5)
+
+    async def between(engine: Engine, _: Fragile) -> None:
+        await some_pairs(engine, 3)
+
+    async def after(engine: Engine, _: Fragile) -> None:
+        (view,) = await engine.listed(lambda name: True)
+        assert (view.state, view.arms, view.counts.issued) == ("broken", ("a", "b", "c"), 5)
+
+    with_engine(tmp_path, before)
+    with_engine(tmp_path, between, stop=False)
+    storage = Fragile(tmp_path)
+    with storage.write() as connection:
+        connection.exec_driver_sql("UPDATE glcb_events SET outcome = x'7b7d' WHERE sequence = 14")
+    with_engine(tmp_path, after)
+
+
+def test_whatever_keeps_one_experiment_from_loading_the_others_are_served(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def before(engine: Engine, _: Fragile) -> None:
+        for name in ("home", "other", "third"):
+            await engine.create(name, settings())
+
+    def failing(storage: Storage, number: int) -> tuple[Experiment, int]:
+        if number == 1:
+            raise ValueError("nobody thought of this")
+        if number == 2:
+            raise StorageError("the disk cannot be read just now")
+        return restore(storage, number)
+
+    async def after(engine: Engine, _: Fragile) -> None:
+        await some_pairs(engine, 2, "third")
+        with pytest.raises(Problem, match="ValueError: nobody thought of this"):
+            await decide(engine, {"age": 1})
+        with pytest.raises(StorageError, match="just now"):
+            await decide(engine, {"age": 1}, "other")
+        monkeypatch.undo()
+        await some_pairs(engine, 2, "other")
+
+    with_engine(tmp_path, before, stop=False)
+    monkeypatch.setattr(memory_module, "restore", failing)
+    with_engine(tmp_path, after)
+
+
+def test_a_summary_that_cannot_be_read_is_made_anew(tmp_path: Path) -> None:
+    async def before(engine: Engine, _: Fragile) -> None:
+        await engine.create("home", settings())
+
+    async def after(engine: Engine, _: Fragile) -> None:
+        (view,) = await engine.listed(lambda name: True)
+        assert (view.name, view.state) == ("home", "running")
+
+    with_engine(tmp_path, before)
+    storage = Fragile(tmp_path)
+    with storage.write() as connection:
+        connection.exec_driver_sql("UPDATE glcb_snapshots SET summary = x'7b7d'")
     with_engine(tmp_path, after)
 
 

@@ -29,6 +29,7 @@ ERRORS: dict[str, type[GlcbError]] = {
     "experiment_exists": InvalidSettings,
     "experiment_paused": NotRunning,
     "experiment_archived": NotRunning,
+    "experiment_broken": ServiceError,
     "arm_exists": InvalidSettings,
     "duplicate_reward": DuplicateReward,
     "key_reused": InvalidInput,

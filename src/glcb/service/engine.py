@@ -240,17 +240,24 @@ class Engine:
         return self.memory.find(name).id
 
     async def listed(self, allowed: Callable[[str], bool]) -> list[ExperimentInfo]:
-        """Return all experiments that are allowed to be seen; none is loaded for it."""
-        found = []
-        for name in sorted(filter(allowed, self.memory.known)):
-            known = self.memory.known.get(name)
-            if known is None:
-                continue
-            if name in self.loaded or not known.summary:
-                found.append(await self.look(name, views.experiment))
-            else:
-                found.append(views.parsed(known.summary))
-        return found
+        """Return all experiments that are allowed to be seen; none with a snapshot is loaded for it."""
+        found = [await self._listed(name) for name in sorted(filter(allowed, self.memory.known))]
+        return [view for view in found if view is not None]
+
+    async def _listed(self, name: str) -> ExperimentInfo | None:
+        """Return an experiment as the list shows it, or None if it was deleted meanwhile."""
+        known = self.memory.known.get(name)
+        if known is None:
+            return None
+        if name in self.memory.broken:
+            return views.broken(known, self.memory.broken[name])
+        kept = None if name in self.loaded else views.parsed(known.summary)
+        if kept is not None:
+            return kept
+        try:
+            return await self.look(name, views.experiment)
+        except Problem:  # it is deleted now, or known to be broken
+            return await self._listed(name)
 
 
 def _differing(ones: Settings, others: Settings) -> list[str]:

@@ -13,8 +13,8 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, Struct
 
-from glcb._answers import Decision, Taken
-from glcb._errors import GlcbError, InvalidSettings, StorageError
+from glcb._answers import Decision, State, Taken
+from glcb._errors import GlcbError, InvalidSettings, ModelFileError, StorageError
 from glcb.bandit import Bandit
 from glcb.policies import registry
 from glcb.service import models
@@ -39,8 +39,8 @@ _Outcome = tuple[bytes | None, bytes | Recall]
 """What came of an event, or None if nothing happened; and the answer."""
 
 
-class ReplayDiffers(StorageError):
-    """Something else came of an event than is on record."""
+class Damaged(StorageError):
+    """What is on record does not lead to an experiment, now or later."""
 
 
 class Around(Struct, kw_only=True):
@@ -50,7 +50,7 @@ class Around(Struct, kw_only=True):
     settings: Settings
     """As they are now."""
     created: float
-    state: str = "running"
+    state: State = "running"
     sequence: int = 0
     latest: float = 0.0
     """Time of the last event; it never goes backwards, whatever the clock does."""
@@ -103,7 +103,7 @@ class Experiment:
         return self._happened(kind, payload, outcome, self._time), answer
 
     def replay(self, event: Event) -> None:
-        """Apply what happened once; raise StorageError if something else comes of it."""
+        """Apply what happened once; raise Damaged if something else comes of it."""
         try:
             kind = _REQUESTS[event.kind]
             request = event.request if kind is bytes else msgspec.json.decode(event.request, type=kind)
@@ -113,8 +113,8 @@ class Experiment:
         if again is None or again[:3] != event[:3] or again.outcome != event.outcome:
             raise self._differs(event, "nothing" if again is None else repr(again.outcome[:200]))
 
-    def _differs(self, event: Event, now: str) -> ReplayDiffers:
-        return ReplayDiffers(
+    def _differs(self, event: Event, now: str) -> Damaged:
+        return Damaged(
             f"event {event.sequence} of {self.around.creation.name!r} comes out in another way: it was "
             f"{event.outcome[:200]!r}, now it is {now}; the log was altered, or written by another version "
             "of glcb or on another kind of machine"
@@ -254,10 +254,13 @@ class Experiment:
         )
 
     @classmethod
-    def thaw(cls, content: bytes) -> "Experiment":
-        """Return the experiment that a snapshot holds."""
-        frozen = models.unpacked(content)
-        return cls(msgspec.msgpack.decode(frozen.around, type=Around), models.restored(frozen.bandit))
+    def thaw(cls, frozen: models.Frozen) -> "Experiment":
+        """Return the experiment that was frozen; raise ModelFileError if it is none."""
+        try:
+            around = msgspec.msgpack.decode(frozen.around, type=Around)
+        except msgspec.DecodeError as error:
+            raise ModelFileError(f"a snapshot is damaged: {error}") from error
+        return cls(around, models.restored(frozen.bandit))
 
 
 def new_creation(name: str, settings: Settings) -> Creation:

@@ -6,9 +6,9 @@ import logging
 import time
 
 from glcb._answers import ExperimentInfo
-from glcb._errors import StorageError
+from glcb._errors import GlcbError, StorageError
 from glcb.service import saving, views
-from glcb.service.experiment import Experiment, ReplayDiffers
+from glcb.service.experiment import Damaged, Experiment
 from glcb.service.journal import Journal
 from glcb.service.live import Live
 from glcb.service.problems import Problem
@@ -30,7 +30,8 @@ class Memory:
         self._journal = journal
         self._settings = settings
         self._loading: dict[str, asyncio.Task[Live]] = {}
-        self._broken: dict[str, ReplayDiffers] = {}
+        self.broken: dict[str, str] = {}
+        """Why an experiment cannot be loaded, however often one tries."""
 
     async def look_up(self) -> None:
         """Ask the database which experiments there are."""
@@ -40,7 +41,7 @@ class Memory:
         """Load every experiment that has events which no snapshot contains, and take one."""
         for name, known in list(self.known.items()):
             if known.last > known.snapshot:
-                with contextlib.suppress(ReplayDiffers):  # it is in the log, and the others are well
+                with contextlib.suppress(GlcbError):  # it is in the log, and the others are well
                     await self.save(await self._load(name))
                 await self.make_room()
 
@@ -86,13 +87,13 @@ class Memory:
                         await self._journal.put(live.generation, live.id, ())
                     self.drop(live)
                 last = live
-        self._broken.pop(name, None)
+        self.broken.pop(name, None)
         return last
 
     async def _load(self, name: str) -> Live:
         known = self.find(name)
-        if name in self._broken:
-            raise self._broken[name]
+        if name in self.broken:
+            raise self._refusal(name)
         task = self._loading.get(name)
         if task is None:
             task = self._loading[name] = asyncio.ensure_future(self._restored(known))
@@ -106,10 +107,13 @@ class Memory:
         began = time.perf_counter()
         try:
             experiment, saved = await in_thread(restore, self._storage, known.id)
-        except ReplayDiffers as error:
-            self._broken[known.name] = error
-            log.error("experiment cannot be loaded", extra={"experiment": known.name, "why": str(error)})
-            raise
+        except Exception as error:
+            why = str(error) if isinstance(error, GlcbError) else f"{type(error).__name__}: {error}"
+            log.error("experiment cannot be loaded", extra={"experiment": known.name, "why": why})
+            if isinstance(error, StorageError) and not isinstance(error, Damaged):
+                raise  # the database cannot be read, which may be over soon
+            self.broken[known.name] = why
+            raise self._refusal(known.name) from error
         live = Live(known.id, experiment, generation, saved)
         self.loaded[known.name] = live
         log.info(
@@ -122,6 +126,14 @@ class Memory:
             },
         )
         return live
+
+    def _refusal(self, name: str) -> Problem:
+        """Return a new one each time: an error keeps hold of whatever it was raised through."""
+        return Problem(
+            "experiment_broken",
+            f"the experiment {name!r} cannot be loaded: {self.broken[name]}; use an earlier copy of the "
+            "data, or delete it",
+        )
 
     def drop(self, live: Live) -> None:
         """Let an experiment leave the memory as it is; what is not on disk is lost."""

@@ -71,13 +71,16 @@ def packed(frozen: Frozen) -> bytes:
     return msgspec.msgpack.encode([frozen.sequence, as_file(frozen.bandit), frozen.around])
 
 
-def unpacked(content: bytes) -> Frozen:
-    """Return what was packed; raise ModelFileError if it is damaged."""
+def unpacked(content: bytes, expected: str) -> Frozen:
+    """Return what was packed; raise ModelFileError if it is damaged, or has another digest than expected."""
     try:
         sequence, bandit, around = msgspec.msgpack.decode(content, type=tuple[int, bytes, bytes])
     except msgspec.DecodeError as error:
         raise ModelFileError(f"a snapshot is damaged: {error}") from error
-    return Frozen(sequence, _modelfile.parsed(bandit, "a snapshot"), around)
+    frozen = Frozen(sequence, _modelfile.parsed(bandit, "a snapshot"), around)
+    if digest(frozen) != expected:
+        raise ModelFileError(f"the snapshot of event {sequence} is damaged: it has another digest")
+    return frozen
 
 
 def digest(frozen: Frozen) -> str:

@@ -43,6 +43,7 @@ STATUS = {
     "invalid_model": 422,
     "too_many": 422,
     "internal_error": 500,
+    "experiment_broken": 500,
     "overloaded": 503,
     "storage_unavailable": 503,
     "starting": 503,

@@ -4,41 +4,51 @@ import logging
 
 import msgspec
 
-from glcb._errors import ModelFileError, StorageError
-from glcb.service.experiment import Experiment
+from glcb._errors import GlcbError, ModelFileError
+from glcb.service import models
+from glcb.service.experiment import Damaged, Experiment
 from glcb.service.messages import Creation
-from glcb.service.storage import Event, Storage
+from glcb.service.storage import Event, SnapshotRow, Storage
 
 log = logging.getLogger("glcb.service")
 
 
 def restore(storage: Storage, number: int) -> tuple[Experiment, int]:
-    """Return an experiment as it was after its last event, and the number of the snapshot it began with."""
+    """Return an experiment as it was after its last event, and the number of the snapshot it began with.
+
+    What is damaged is made up for by what came before it. Where that is not possible, Damaged is raised; any
+    other StorageError is the database's own, and may be over soon.
+    """
     for row in reversed(storage.snapshots(number)):
         try:
-            experiment = Experiment.thaw(storage.snapshot_content(number, row.sequence))
+            experiment = thawed(storage, number, row)
         except ModelFileError as error:
             log.error("snapshot cannot be used", extra={"sequence": row.sequence, "why": str(error)})
-            continue
-        if experiment.around.sequence != row.sequence:
-            raise StorageError(f"the snapshot of event {row.sequence} is that of another event")
-        return _replayed(experiment, storage, number), row.sequence
-    return _replayed(first(storage, number), storage, number), 0
+        else:
+            return _replayed(experiment, storage, number), row.sequence
+    first = storage.event(number, 1)
+    if first is None:
+        raise Damaged("its first event is missing, and no snapshot makes up for it")
+    return _replayed(begun(first), storage, number), 0
 
 
-def first(storage: Storage, number: int) -> Experiment:
-    """Return an experiment as it was after its first event."""
-    event = storage.event(number, 1)
-    if event is None or event.kind != "create":
-        raise StorageError(
-            f"the first event of experiment {number} is missing, and no snapshot makes up for it"
-        )
-    return begun(event)
+def thawed(storage: Storage, number: int, row: SnapshotRow) -> Experiment:
+    """Return an experiment as it was when a snapshot was taken; raise ModelFileError if that is damaged."""
+    frozen = models.unpacked(storage.snapshot_content(number, row.sequence), row.digest)
+    if frozen.sequence != row.sequence:
+        raise ModelFileError(f"the snapshot of event {row.sequence} is that of event {frozen.sequence}")
+    return Experiment.thaw(frozen)
 
 
 def begun(event: Event) -> Experiment:
     """Return the experiment that began with this event."""
-    experiment, _ = Experiment.create(msgspec.json.decode(event.request, type=Creation), event.at)
+    if event.kind != "create":
+        raise Damaged(f"its first event is not its creation, but {event.kind!r}")
+    try:
+        creation = msgspec.json.decode(event.request, type=Creation)
+        experiment, _ = Experiment.create(creation, event.at)
+    except (msgspec.DecodeError, GlcbError) as error:
+        raise Damaged(f"its first event makes no experiment: {error}") from error
     return experiment
 
 

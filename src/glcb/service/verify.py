@@ -6,7 +6,7 @@ from typing import NamedTuple
 from glcb._errors import GlcbError, StorageError
 from glcb.service import models
 from glcb.service.experiment import Experiment
-from glcb.service.restore import begun
+from glcb.service.restore import begun, thawed
 from glcb.service.storage import Known, SnapshotRow, Storage
 
 
@@ -42,7 +42,7 @@ def _verify(storage: Storage, known: Known) -> tuple[int, int]:
     else:  # the beginning was pruned: the oldest snapshot stands for it
         if not waiting:
             raise StorageError("neither the first event nor a snapshot is there")
-        experiment = Experiment.thaw(storage.snapshot_content(known.id, waiting[0].sequence))
+        experiment = thawed(storage, known.id, waiting[0])
         stored = storage.events(known.id, waiting[0].sequence, known.last)
     while True:
         while waiting and waiting[0].sequence == experiment.around.sequence:
@@ -65,8 +65,7 @@ def _compare(storage: Storage, known: Known, experiment: Experiment, row: Snapsh
     content = storage.snapshot_content(known.id, row.sequence)
     if row not in storage.snapshots(known.id):
         return 0
-    if models.digest(models.unpacked(content)) != row.digest:
-        raise StorageError(f"the snapshot of event {row.sequence} is damaged")
+    models.unpacked(content, row.digest)  # raises an error if it is damaged
     if models.digest(experiment.freeze()) != row.digest:
         raise StorageError(f"the snapshot of event {row.sequence} is not what the events lead to")
     return 1

@@ -1,5 +1,6 @@
 """What answers show of an experiment."""
 
+import contextlib
 from datetime import UTC, datetime
 
 import msgspec
@@ -7,6 +8,7 @@ import msgspec
 from glcb import _checks
 from glcb._answers import (
     ArmExplanation,
+    Check,
     Contribution,
     Counts,
     ExperimentInfo,
@@ -19,6 +21,8 @@ from glcb.service import health, messages
 from glcb.service.experiment import Experiment
 from glcb.service.lift import CONFIDENCE, Group, interval
 from glcb.service.messages import ExplainRequest
+from glcb.service.storage import Known
+from glcb.service.tally import Tally
 
 
 def timestamp(seconds: float) -> str:
@@ -35,7 +39,7 @@ def experiment(seen: Experiment) -> ExperimentInfo:
     around, bandit = seen.around, seen.bandit
     return ExperimentInfo(
         name=around.creation.name,
-        state=around.state,  # type: ignore[arg-type]
+        state=around.state,
         created=datetime.fromtimestamp(around.created, UTC),
         counts=Counts(**bandit.counts),
         plays={str(arm): plays for arm, plays in bandit.plays.items()},
@@ -46,10 +50,31 @@ def experiment(seen: Experiment) -> ExperimentInfo:
     )
 
 
+def broken(known: Known, why: str) -> ExperimentInfo:
+    """Return an experiment that cannot be loaded, as it was when last saved if that is known."""
+    last = parsed(known.summary) or ExperimentInfo(
+        name=known.name,
+        state="broken",
+        created=datetime.fromtimestamp(0, UTC),
+        counts=Counts(0, 0, 0, 0),
+        plays={},
+        lift=_lift(Tally(), 0.0, 1.0),
+        health=(),
+        sequence=known.last,
+        **msgspec.structs.asdict(messages.Settings(arms=[])),
+    )
+    told = Check("loaded", False, f"It cannot be loaded: {why}.")
+    return msgspec.structs.replace(last, state="broken", health=(told,))
+
+
 def lift(seen: Experiment) -> Lift:
     """Return what the bandit brings more than chance."""
-    tally, rewards = seen.around.tally, seen.around.settings.rewards
+    rewards = seen.around.settings.rewards
     low, high = (0.0, 1.0) if rewards == "binary" else rewards
+    return _lift(seen.around.tally, low, high)
+
+
+def _lift(tally: Tally, low: float, high: float) -> Lift:
 
     def group(own: Group) -> GroupMean:
         return GroupMean(own.n, None if own.mean is None else low + (high - low) * own.mean)
@@ -77,9 +102,11 @@ def encoded(view: ExperimentInfo) -> bytes:
     return messages.encode(view)
 
 
-def parsed(content: bytes) -> ExperimentInfo:
-    """Return a view that was kept."""
-    return msgspec.json.decode(content, type=ExperimentInfo)
+def parsed(content: bytes) -> ExperimentInfo | None:
+    """Return a view that was kept, if it is there and can be read."""
+    with contextlib.suppress(msgspec.DecodeError):
+        return msgspec.json.decode(content, type=ExperimentInfo)
+    return None
 
 
 def explanation(seen: Experiment, request: ExplainRequest) -> Explanation:

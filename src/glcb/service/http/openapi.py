@@ -107,7 +107,7 @@ def _codes(operation: Operation) -> list[str]:
     if operation.name == "ready":
         codes += ["storage_unavailable", "starting", "stopping"]
     if "{name}" in operation.path:
-        codes.append("unknown_experiment")
+        codes += ["unknown_experiment", "experiment_broken"]
     if operation.body is not None:
         codes += ["too_large", "unsupported_media_type", "request_timeout"]
     if _is_struct(operation.body):
