@@ -87,8 +87,8 @@ class ExperimentVerbs:
         """Choose an arm for a context: a dict, a row of a data frame, or a list or array of values.
 
         Only ``eligible`` arms are considered, if given. Of all calls with the same ``key`` the first decides
-        and the others get the same decision; without one, every call is a new decision, and one only, however
-        often it has to be sent.
+        and the others, which must ask for exactly the same, get the same decision; without one, every call is
+        a new decision, and one only, however often it has to be sent.
         """
         body = {**parts.asked(context, eligible), "key": parts.key(key)}
         return (yield from self._ask("POST", "decisions", body, Decision))
