@@ -81,6 +81,62 @@ def test_a_text_after_thousands_of_numbers_still_makes_categories(tmp_path: Path
     assert sum(task.data.counts) == 25_002
 
 
+AGES = ["18_25", "26_35", "36_50"]
+
+
+@pytest.mark.parametrize("way", ["csv", "pandas", "polars", "array of texts", "array of objects"])
+def test_what_python_alone_takes_for_a_number_is_a_category(way: str, csv: Path) -> None:
+    columns = {"ages": AGES, "size": ["1", " 2.5e1", "-.5"], "y": ["u", "v", "u"]}
+    if way == "csv":
+        csv.write_text("ages,size,y\n" + "\n".join(map(",".join, zip(*columns.values(), strict=True))))
+        task = ClassificationTask.from_csv(csv, "y")
+    elif way.startswith("array"):
+        contexts = np.array([AGES, columns["size"]], str if way == "array of texts" else object).T
+        task = ClassificationTask.from_arrays(contexts, columns["y"])
+    else:
+        task = ClassificationTask.from_frame({"pandas": pd, "polars": pl}[way].DataFrame(columns), "y")
+    ages, size = ("0", "1") if way.startswith("array") else ("ages", "size")
+    assert task.feature_names == (size, *(f"{ages}={age}" for age in AGES))
+
+
+def test_texts_numbers_and_booleans_of_one_array() -> None:
+    contexts = np.array([[31, "red", True, "7"], [40.5, "blue", False, None]], object)
+    task = ClassificationTask.from_arrays(contexts, [0, 1], ignore=["3"])
+    assert task.feature_names == ("0", "2", "1=blue", "1=red")
+    with pytest.raises(DataError, match=r"in the columns '3' \(1\)"):
+        ClassificationTask.from_arrays(contexts, [0, 1])
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        pd.Categorical([10, 9, 10, 9]),
+        pd.Categorical([10.0, 9.0, 10.0, None]),
+        pd.Categorical(["10", "9", "10", "9"]),
+        pl.Series(["10", "9", "10", None], dtype=pl.Categorical),
+        pl.Series(["10", "9", "10", "9"], dtype=pl.Enum(["9", "10"])),
+    ],
+    ids=lambda code: str(code.dtype),
+)
+def test_what_a_frame_calls_categorical_stays_so(code: object) -> None:
+    library = pl if isinstance(code, pl.Series) else pd
+    frame = library.DataFrame({"code": code, "n": [1, 2, 3, 4], "a": [0, 1, 0, 1], "b": [1, 0, 1, 0]})
+    labelled = ClassificationTask.from_frame(frame, "a", missing="drop")
+    assert labelled.feature_names == ("n", "b", "code=9", "code=10")
+    rewarded = RewardTableTask.from_frame(frame, ["a", "b"], missing="drop")
+    assert rewarded.feature_names == ("n", "code=9", "code=10")
+    assert "code" not in str(RewardTableTask.from_frame(frame, ["a", "b"], ignore=["code"]).feature_names)
+    with pytest.raises(DataError, match="column 'code' must hold rewards"):
+        RewardTableTask.from_frame(frame, ["code", "n"], missing="drop")
+
+
+@pytest.mark.parametrize("text", ["inf", "-Infinity", "Inf"])
+def test_infinity_is_no_category(text: str, csv: Path) -> None:
+    csv.write_text(f"a,y\n{text},u\n2,v\n")
+    with pytest.raises(DataError, match="column 'a' holds an infinite number"):
+        ClassificationTask.from_csv(csv, "y")
+
+
 def test_columns_can_be_named_ignored_and_declared_categories(tmp_path: Path) -> None:
     path = tmp_path / "plain.txt"
     path.write_text("7 1 10 a\n8 2 11 b\n9 1 12 a\n\n")
@@ -187,6 +243,10 @@ def test_options_that_make_no_sense_are_refused(csv: Path) -> None:
         ClassificationTask.from_csv(csv, "kind", ignore=["kind"])
     with pytest.raises(InvalidSettings, match="ignore must be a list of texts, got 'age'"):
         ClassificationTask.from_csv(csv, "kind", ignore="age")
+    with pytest.raises(InvalidSettings, match="categories must be a list of texts, got 'age'"):
+        ClassificationTask.from_csv(csv, "kind", categories="age")
+    with pytest.raises(InvalidSettings, match="categories must be a list of texts, got 'age'"):
+        RewardTableTask.from_frame(pd.read_csv(csv), ["age", "flag"], categories="age")
     with pytest.raises(DataError, match="no column 'colr'"):
         ClassificationTask.from_csv(csv, "kind", ignore=["colr"])
 

@@ -112,7 +112,7 @@ def _follow(
 
 
 def _arms(given: str) -> "tuple[Arm, ...]":
-    from glcb._arms import is_integer
+    from glcb._texts import is_integer
 
     names = _names(given)
     return tuple(map(int, names)) if all(map(is_integer, names)) else names

@@ -8,9 +8,9 @@ from numpy.typing import ArrayLike
 
 from glcb._types import Arm, Rewards
 from glcb.tasks.base import STEPS, Stream
-from glcb.tasks.frames import array_columns, frame_columns
+from glcb.tasks.frames import array_columns, frame_categories, frame_columns
 from glcb.tasks.labelled import Labelled
-from glcb.tasks.reading import Column, Reading, read_table, wanted
+from glcb.tasks.reading import Column, Reading, read_table, wanted, with_categories
 from glcb.tasks.text_file import read_text_file
 
 
@@ -52,9 +52,8 @@ class ClassificationTask:
     ) -> "ClassificationTask":
         """Make a task of a text file. ``columns`` names the columns of a file without a header."""
         source = Path(path)
-        table = read_text_file(
-            source, columns=columns, needed=[label], delimiter=delimiter, reading=_with_label(reading, label)
-        )
+        reading = with_categories(reading, label)
+        table = read_text_file(source, columns=columns, needed=[label], delimiter=delimiter, reading=reading)
         return cls(Labelled.split(table, label), name or source.name.partition(".")[0])
 
     @classmethod
@@ -62,7 +61,8 @@ class ClassificationTask:
         cls, frame: Any, label: str, *, name: str = "classification", **reading: Unpack[Reading]
     ) -> "ClassificationTask":
         """Make a task of a data frame of pandas, Polars, or anything that works like them."""
-        return cls._from_columns(frame_columns(frame), label, name, reading)
+        columns = frame_columns(frame)
+        return cls._from_columns(columns, label, name, with_categories(reading, *frame_categories(frame)))
 
     @classmethod
     def from_arrays(
@@ -81,7 +81,7 @@ class ClassificationTask:
     def _from_columns(
         cls, columns: dict[str, Column], label: str, name: str, reading: Reading
     ) -> "ClassificationTask":
-        reading = _with_label(reading, label)
+        reading = with_categories(reading, label)
         names = wanted(list(columns), [label], reading)
         table = read_table(names, lambda: [[columns[name] for name in names]], reading)
         return cls(Labelled.split(table, label), name)
@@ -108,8 +108,3 @@ class ClassificationTask:
     def sketch(self) -> str:
         """Draw the share of each class."""
         return self.data.sketch()
-
-
-def _with_label(reading: Reading, label: str) -> Reading:
-    """A label is always one of categories."""
-    return {**reading, "categories": [*reading.get("categories", ()), label]}

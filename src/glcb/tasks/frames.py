@@ -19,6 +19,12 @@ def frame_columns(frame: Any) -> dict[str, Column]:
     return {str(name): _values(frame[name]) for name in names}
 
 
+def frame_categories(frame: Any) -> list[str]:
+    """Return the columns that a data frame calls categorical, even if their categories are numbers."""
+    kinds = {str(name): str(frame[name].dtype).lower() for name in frame.columns}
+    return [name for name, kind in kinds.items() if kind.startswith(("category", "categorical", "enum"))]
+
+
 def array_columns(contexts: ArrayLike, **others: ArrayLike) -> dict[str, Column]:
     """Return the columns of ``contexts``, called "0", "1", …, and other columns of the same length."""
     table = np.asarray(contexts)
@@ -36,9 +42,6 @@ def array_columns(contexts: ArrayLike, **others: ArrayLike) -> dict[str, Column]
 def _values(series: Any) -> np.ndarray:
     missing = np.asarray(series.isna() if hasattr(series, "isna") else series.is_null(), np.bool_)
     values = np.asarray(series)
-    # A column that its frame calls categorical stays so, even if its categories are numbers.
-    if str(series.dtype).lower().startswith(("category", "categorical", "enum")):
-        values = np.array([f"{value}" for value in values], object)
     if missing.any() and values.dtype.kind != "f":
         values = values.astype(object)
         values[missing] = None

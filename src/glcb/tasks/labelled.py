@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from glcb._arms import is_integer
 from glcb._errors import DataError
+from glcb._texts import is_integer
 from glcb._types import Arm, Float64, Int64
 from glcb.tasks.base import Stream, begin, draw_rows, min_max
 from glcb.tasks.cache import Stored

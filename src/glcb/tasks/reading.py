@@ -6,11 +6,12 @@ comes in chunks, so that a large file never stands in memory as text.
 
 import contextlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from typing import Literal, TypedDict
+from typing import Any, Literal, TypedDict
 
 import numpy as np
 
 from glcb._errors import DataError, InvalidSettings
+from glcb._texts import is_number
 from glcb._types import Float64
 from glcb.tasks.table import Table
 
@@ -38,16 +39,15 @@ class Reading(TypedDict, total=False):
     """Texts that stand for a missing value."""
 
 
+def with_categories(reading: Reading, *names: str) -> Reading:
+    """Return the same way of reading, with these columns among those of categories."""
+    _check_options(reading)  # before a text falls apart into its letters
+    return {**reading, "categories": [*reading.get("categories", ()), *names]}
+
+
 def wanted(names: Sequence[str], needed: Sequence[str], reading: Reading) -> list[str]:
     """Return the columns to read; complain of names that do not exist or occur twice."""
-    unknown = reading.keys() - Reading.__annotations__.keys()
-    if unknown:
-        raise InvalidSettings(
-            f"there is no option {min(unknown)!r}; the options are {', '.join(Reading.__annotations__)}"
-        )
-    for option in ("ignore", "categories", "missing_values"):
-        if isinstance(reading.get(option), str):
-            raise InvalidSettings(f"{option} must be a list of texts, got {reading.get(option)!r}")
+    _check_options(reading)
     for given, what in ((names, "column"), (needed, "arm")):
         twice = {name for name in given if given.count(name) > 1}
         if twice:
@@ -59,6 +59,17 @@ def wanted(names: Sequence[str], needed: Sequence[str], reading: Reading) -> lis
     if ignored & set(needed):
         raise InvalidSettings(f"column {min(ignored & set(needed))!r} cannot be ignored: it is needed")
     return [name for name in names if name not in ignored]
+
+
+def _check_options(reading: Reading) -> None:
+    unknown = reading.keys() - Reading.__annotations__.keys()
+    if unknown:
+        raise InvalidSettings(
+            f"there is no option {min(unknown)!r}; the options are {', '.join(Reading.__annotations__)}"
+        )
+    for option in ("ignore", "categories", "missing_values"):
+        if isinstance(reading.get(option), str):
+            raise InvalidSettings(f"{option} must be a list of texts, got {reading.get(option)!r}")
 
 
 def read_table(names: Sequence[str], chunks: Chunks, reading: Reading) -> Table:
@@ -169,12 +180,18 @@ class _Levels(dict[str, int]):
         return number
 
 
-class _Floats(dict[str, float]):
-    """Parses every text once: most columns repeat themselves."""
+class _Floats(dict[Any, float]):
+    """Parses every value once: most columns repeat themselves."""
 
-    def __missing__(self, text: str) -> float:
-        self[text] = number = float(text)
+    def __missing__(self, value: Any) -> float:
+        self[value] = number = _float(value)
         return number
+
+
+def _float(value: Any) -> float:
+    if isinstance(value, str) and not is_number(value):
+        raise ValueError(f"{value!r} is no number")
+    return float(value)
 
 
 def _in_order(codes: np.ndarray, levels: list[str]) -> tuple[str, ...]:
@@ -182,7 +199,7 @@ def _in_order(codes: np.ndarray, levels: list[str]) -> tuple[str, ...]:
     used = np.flatnonzero(np.bincount(codes, minlength=len(levels))).tolist()
     order = sorted(used, key=levels.__getitem__)
     with contextlib.suppress(ValueError):
-        order.sort(key=lambda code: float(levels[code]))
+        order.sort(key=lambda code: _float(levels[code]))
     renumbered = np.zeros(len(levels), codes.dtype)
     renumbered[order] = np.arange(len(order))
     codes[:] = renumbered[codes]
@@ -200,7 +217,9 @@ def _texts(column: Column) -> Iterator[str]:
 
 def _floats(column: Column) -> Float64:
     if isinstance(column, np.ndarray):
-        return column.astype(np.float64)
+        if column.dtype.kind in "fiub":
+            return column.astype(np.float64)
+        column = column.tolist()
     return np.fromiter(map(_Floats().__getitem__, column), np.float64, len(column))
 
 

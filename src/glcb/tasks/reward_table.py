@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike
 from glcb._errors import DataError
 from glcb._types import Arm, Float64, Rewards
 from glcb.tasks.base import STEPS, Stream, begin, draw_rows, min_max
-from glcb.tasks.frames import array_columns, frame_columns
-from glcb.tasks.reading import Column, Reading, read_table, wanted
+from glcb.tasks.frames import array_columns, frame_categories, frame_columns
+from glcb.tasks.reading import Column, Reading, read_table, wanted, with_categories
 from glcb.tasks.table import Table
 from glcb.tasks.text_file import read_text_file
 
@@ -79,7 +79,9 @@ class RewardTableTask:
         **reading: Unpack[Reading],
     ) -> "RewardTableTask":
         """Make a task of a data frame; ``arms`` names the columns of rewards."""
-        return cls(*_read(frame_columns(frame), arms, reading), tuple(arms), rewards, name)
+        columns = frame_columns(frame)
+        reading = with_categories(reading, *frame_categories(frame))
+        return cls(*_read(columns, arms, reading), tuple(arms), rewards, name)
 
     @classmethod
     def from_arrays(

@@ -5,7 +5,7 @@ import reprlib
 from collections.abc import Mapping
 from typing import Any
 
-from glcb._arms import is_integer
+from glcb._texts import is_integer
 from glcb._types import Arm
 from glcb.bandit.logs.events import KINDS
 from glcb.bandit.logs.records import Layout

@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
-from glcb._arms import is_integer
 from glcb._errors import (
     DuplicateReward,
     ExpiredDecision,
@@ -16,6 +15,7 @@ from glcb._errors import (
     UnknownArm,
     UnknownDecision,
 )
+from glcb._texts import is_integer
 from glcb._types import Arm
 from glcb.bandit.logs.columns import (
     ArmNames,

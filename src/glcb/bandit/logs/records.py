@@ -4,7 +4,6 @@ import csv
 import gzip
 import io
 import json
-import re
 import zlib
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import IO, Any, Literal, NamedTuple, cast, get_args
 
 from glcb._errors import INSTALL_LOGS, InvalidSettings, LogError, MissingExtra
+from glcb._texts import is_number
 
 Format = Literal["csv", "jsonl", "parquet"]
 
@@ -25,7 +25,6 @@ _SUFFIXES: Mapping[str, Format] = {
     ".log": "jsonl",
     ".parquet": "parquet",
 }
-_NUMBER = re.compile(r"[+-]?(\d+\.?\d*([eE][+-]?\d+)?|\.\d+([eE][+-]?\d+)?|inf)|nan|NaN")
 _BATCH = 1000
 
 
@@ -72,7 +71,7 @@ def cell(text: str) -> Any:
     (31, 0.5, 'FR', None, '1_000')
     """
     stripped = text.strip()
-    if not _NUMBER.fullmatch(stripped):
+    if not is_number(stripped):
         return text if stripped else None
     digits = stripped.lstrip("+-")
     return int(stripped) if digits.isdecimal() and len(digits) < 19 else float(stripped)
