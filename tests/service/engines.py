@@ -72,6 +72,12 @@ async def some_pairs(engine: Engine, count: int, name: str = "home") -> None:
         await reward(engine, decision.id, float(number % 3 == 0), name)
 
 
+async def idle(engine: Engine) -> None:
+    """Wait until no snapshot is being taken."""
+    while any(live.saving for live in engine.loaded.values()):
+        await asyncio.sleep(0.001)
+
+
 def digest(experiment: Experiment) -> str:
     return models.digest(experiment.freeze())
 

@@ -15,7 +15,7 @@ from glcb.service.messages import DecisionRequest, NewArm
 from glcb.service.problems import Problem
 from glcb.service.storage import Storage
 from glcb.service.verify import verify
-from tests.service.engines import Fragile, agreed, decide, digest, reward, some_pairs, with_engine
+from tests.service.engines import Fragile, agreed, decide, digest, idle, reward, some_pairs, with_engine
 from tests.service.made import settings
 
 
@@ -108,8 +108,7 @@ def test_verify_begins_with_a_snapshot_where_old_events_are_gone(tmp_path: Path)
         await engine.create("home", settings())
         for _ in range(4):
             await some_pairs(engine, 20)
-            while any(live.saving for live in engine.loaded.values()):
-                await asyncio.sleep(0.001)
+            await idle(engine)
         await some_pairs(engine, 3)
         number = engine.number("home")
         assert next(storage.events(number, 0)).sequence > 1

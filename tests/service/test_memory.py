@@ -16,9 +16,9 @@ from glcb.service.experiment import Experiment
 from glcb.service.messages import Changes
 from glcb.service.problems import Problem
 from glcb.service.restore import restore
-from glcb.service.storage import Storage
+from glcb.service.storage import SnapshotRow, Storage
 from glcb.service.verify import verify
-from tests.service.engines import Fragile, agreed, decide, digest, reward, some_pairs, with_engine
+from tests.service.engines import Fragile, agreed, decide, digest, idle, reward, some_pairs, with_engine
 from tests.service.made import settings
 
 
@@ -44,8 +44,7 @@ def test_snapshots_are_taken_under_way_and_pruned(tmp_path: Path) -> None:
         await engine.create("home", settings())
         for _ in range(12):
             await some_pairs(engine, 10)
-            while any(live.saving for live in engine.loaded.values()):
-                await asyncio.sleep(0.001)
+            await idle(engine)
         number = engine.number("home")
         taken = [row.sequence for row in storage.snapshots(number)]
         assert len(taken) == 2
@@ -97,7 +96,7 @@ def test_a_damaged_snapshot_is_made_up_for_by_the_events(
 def test_idle_and_surplus_experiments_leave_the_memory_and_come_back(tmp_path: Path) -> None:
     async def play(engine: Engine, storage: Fragile) -> None:
         for name in ("a", "b", "c"):
-            await engine.create(name, settings())
+            await engine.create(name, settings(patience=1e9))
             await some_pairs(engine, 5, name)
         await engine.tick()
         assert list(engine.loaded) == ["b", "c"]
@@ -129,6 +128,30 @@ def test_an_archived_experiment_leaves_the_memory_but_can_be_seen(tmp_path: Path
         await some_pairs(engine, 1)
 
     with_engine(tmp_path, play)
+
+
+def test_a_snapshot_that_failed_is_not_tried_again_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def play(engine: Engine, storage: Fragile) -> None:
+        tried: list[int] = []
+
+        def fails(_number: int, row: SnapshotRow, *_: bytes) -> None:
+            tried.append(row.sequence)
+            raise StorageError("the disk is full")
+
+        await engine.create("home", settings())
+        monkeypatch.setattr(storage, "save_snapshot", fails)
+        for _ in range(50):
+            await some_pairs(engine, 1)
+            await idle(engine)
+        assert len(tried) == 5
+        monkeypatch.undo()
+        await some_pairs(engine, 10)
+        await idle(engine)
+        assert len(storage.snapshots(1)) == 1
+
+    with_engine(tmp_path, play, snapshot_events=20)
 
 
 @pytest.mark.parametrize(

@@ -88,6 +88,7 @@ def test_a_snapshot_is_there_when_all_of_it_is(tmp_path: Path, monkeypatch: pyte
     with pytest.raises(StorageError):
         storage.save_snapshot(1, SnapshotRow(7, 0.0, "digest", 0), content, b"")
     assert storage.snapshots(1) == []
+    assert storage.snapshot_content(1, 7) == b"", "half a snapshot only takes room"
     monkeypatch.undo()
     monkeypatch.setattr(storage_module, "PART", 10)
     storage.save_snapshot(1, SnapshotRow(7, 0.0, "digest", 0), content, b"")

@@ -96,6 +96,8 @@ class Engine:
         if self.journal.depth > self.settings.max_queue:
             raise Problem("overloaded", "the disk cannot keep up: try again")
         live = await self.memory.hold(name)
+        if kind != "settle":  # which nobody asks for
+            live.used = time.monotonic()
         try:
             if len(requests) <= _AT_ONCE and live.quick:
                 events, results = self._applied(live, kind, requests)
@@ -108,14 +110,11 @@ class Engine:
         finally:
             live.lock.release()
         await done
-        activity = self.activity[name]
-        activity.happened[kind] += len(events)
-        answers: list[bytes | Problem] = []
-        for result in results:
-            answers.append(await self._recalled(live, result) if isinstance(result, Recall) else result)
-            if isinstance(answers[-1], Problem):
-                activity.refused[answers[-1].code] += 1
-        if live.unsaved >= self.settings.snapshot_events and not live.saving:
+        self.activity[name].happened[kind] += len(events)
+        answers = [
+            await self._recalled(live, result) if isinstance(result, Recall) else result for result in results
+        ]
+        if live.is_due(self.settings.snapshot_events):
             live.saving = True
             self.background(self.memory.save(live))
         return answers
@@ -161,6 +160,7 @@ class Engine:
     async def look(self, name: str, view: Callable[[Experiment], T]) -> T:
         """Return what ``view`` sees of an experiment, when all of that is on disk."""
         live = await self.memory.hold(name)
+        live.used = time.monotonic()
         try:
             return await in_thread(view, live.experiment)
         finally:
@@ -234,6 +234,11 @@ class Engine:
         """Put the bandit of a model file in the place of the experiment's own."""
         await in_thread(limits.check_model, content, self.settings)
         await self.happens(name, "upload", content)
+
+    def refused(self, name: str | None, problem: Problem) -> None:
+        """Count a refusal, if it is one of an experiment that there is."""
+        if name in self.memory.known:
+            self.activity[name].refused[problem.code] += 1
 
     def number(self, name: str) -> int:
         """Return the number under which the database has an experiment."""

@@ -21,11 +21,14 @@ class Live:
         """Of the journal, when it was loaded."""
         self.saved = saved
         """Number of the event after which the newest snapshot was taken."""
+        self.tried = saved
+        """Number of the event after which one was last tried; it may have failed."""
         self.saving = False
         self.gone = False
         """Whether it was unloaded: the next one to ask must load it again."""
         self.lock = asyncio.Lock()
         self.used = time.monotonic()
+        """When somebody last asked for it."""
         self._pace = 0.0
 
     def took(self, seconds: float) -> None:
@@ -36,6 +39,10 @@ class Live:
     def quick(self) -> bool:
         """Whether events take so little time that others need not be asked in between."""
         return self._pace < _LONG and self.experiment.quick
+
+    def is_due(self, events: int) -> bool:
+        """Return whether it is time for a snapshot, of which there should be one after so many events."""
+        return not self.saving and self.experiment.around.sequence - self.tried >= events
 
     @property
     def name(self) -> str:

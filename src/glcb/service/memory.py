@@ -11,6 +11,7 @@ from glcb.service import saving, views
 from glcb.service.experiment import Damaged, Experiment
 from glcb.service.journal import Journal
 from glcb.service.live import Live
+from glcb.service.models import Frozen
 from glcb.service.problems import Problem
 from glcb.service.restore import restore
 from glcb.service.settings import ServiceSettings
@@ -69,7 +70,6 @@ class Memory:
             live = self.loaded.get(name) or await self._load(name)
             await live.lock.acquire()
             if not live.gone and live.generation == self._journal.generation:
-                live.used = time.monotonic()
                 return live
             self.drop(live)
             live.lock.release()
@@ -147,12 +147,14 @@ class Memory:
             async with live.lock:
                 if live.gone or live.generation != self._journal.generation:
                     return
+                live.tried = live.experiment.around.sequence
                 frozen = await in_thread(live.experiment.freeze)
                 view = views.experiment(live.experiment)
                 done = self._journal.put(live.generation, live.id, ())
             await done
-            await in_thread(saving.save, self._storage, live.id, frozen, view, self._settings)
-            self._saved(live, frozen.sequence, view)
+            await self._write(live, frozen, view)
+        except StorageError as error:
+            self._not_saved(live, error)
         finally:
             live.saving = False
 
@@ -165,18 +167,21 @@ class Memory:
                 await self._journal.put(live.generation, live.id, ())
                 if live.unsaved:
                     frozen = await in_thread(live.experiment.freeze)
-                    view = views.experiment(live.experiment)
-                    await in_thread(saving.save, self._storage, live.id, frozen, view, self._settings)
-                    self._saved(live, frozen.sequence, view)
+                    await self._write(live, frozen, views.experiment(live.experiment))
             except StorageError as error:
-                log.error("no snapshot", extra={"experiment": live.name, "why": str(error)})
+                self._not_saved(live, error)
             self.drop(live)
 
-    def _saved(self, live: Live, sequence: int, view: ExperimentInfo) -> None:
-        live.saved = max(live.saved, sequence)
+    async def _write(self, live: Live, frozen: Frozen, view: ExperimentInfo) -> None:
+        await in_thread(saving.save, self._storage, live.id, frozen, view, self._settings)
+        live.saved = max(live.saved, frozen.sequence)
         known = self.known.get(live.name)
         if known is not None and known.id == live.id:
-            self.known[live.name] = known._replace(snapshot=sequence, summary=views.encoded(view))
+            self.known[live.name] = known._replace(snapshot=frozen.sequence, summary=views.encoded(view))
+
+    def _not_saved(self, live: Live, error: StorageError) -> None:
+        """Tell it to the log only: the events are there, and will do until the next snapshot."""
+        log.error("no snapshot", extra={"experiment": live.name, "why": str(error)})
 
     async def make_room(self) -> None:
         """Unload those that were not asked for longest, if there are too many."""

@@ -1,10 +1,12 @@
 """What the service keeps in its database: experiments, their events, their snapshots."""
 
+import contextlib
 from collections.abc import Iterator
 from typing import NamedTuple
 
 from sqlalchemy import and_, delete, func, insert, select, update
 
+from glcb._errors import StorageError
 from glcb.service.database import Database
 from glcb.service.tables import events, experiments, parts, snapshots
 
@@ -169,20 +171,28 @@ class Storage(Database):
             return [SnapshotRow(*row) for row in connection.execute(chosen.order_by(snapshots.c.sequence))]
 
     def save_snapshot(self, experiment: int, row: SnapshotRow, content: bytes, summary: bytes) -> None:
-        """Write a snapshot; it is there when its last part is."""
+        """Write a snapshot; it is there when its last part is, and nothing of it if that cannot be."""
         place = {"experiment": experiment, "sequence": row.sequence}
         pieces = [content[start : start + PART] for start in range(0, len(content), PART)]
-        with self.write() as connection:  # parts of one that was interrupted, perhaps
-            connection.execute(delete(snapshots).filter_by(**place))
-            connection.execute(delete(parts).filter_by(**place))
-        for number, piece in enumerate(pieces):
+        self._remove_snapshot(place)  # parts of one that was interrupted, perhaps
+        try:
+            for number, piece in enumerate(pieces):
+                with self.write() as connection:
+                    connection.execute(insert(parts).values(**place, part=number, content=piece))
+            row = row._replace(parts=len(pieces))
             with self.write() as connection:
-                connection.execute(insert(parts).values(**place, part=number, content=piece))
-        row = row._replace(parts=len(pieces))
+                connection.execute(
+                    insert(snapshots).values(experiment=experiment, summary=summary, **row._asdict())
+                )
+        except StorageError:
+            with contextlib.suppress(StorageError):  # events need the room, which may be scarce
+                self._remove_snapshot(place)
+            raise
+
+    def _remove_snapshot(self, place: dict[str, int]) -> None:
         with self.write() as connection:
-            connection.execute(
-                insert(snapshots).values(experiment=experiment, summary=summary, **row._asdict())
-            )
+            for table in (snapshots, parts):
+                connection.execute(delete(table).filter_by(**place))
 
     def snapshot_content(self, experiment: int, sequence: int) -> bytes:
         """Return what :meth:`save_snapshot` wrote."""
