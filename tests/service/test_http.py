@@ -2,6 +2,7 @@
 
 import io
 import re
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -212,6 +213,29 @@ def test_refusals_have_one_shape_and_change_nothing(tmp_path: Path) -> None:
             assert answer.headers.keys() >= SECURITY
         assert (await house.ask("GET", E)).data == before
         assert (await house.ask("PUT", f"{E}/decisions", {})).headers["allow"] == "POST"
+
+    in_house(tmp_path, play)
+
+
+def test_whatever_is_refused_of_an_experiment_is_counted_once(tmp_path: Path) -> None:
+    async def play(house: House) -> None:
+        await created(house)
+        for method, path, _, body, _ in REFUSED:
+            await house.ask(method, path, body)
+        await house.ask("POST", f"{E}/decisions", {"context": {}}, media="text/plain")
+        given = [{"id": "5-00000000", "value": 1}] * 2
+        assert (await house.ask("POST", f"{E}/rewards", {"rewards": given})).status == 200
+        expected = Counter(code for _, path, code, _, _ in REFUSED if path.startswith(f"{E}/"))
+        expected.update(["unsupported_media_type", "unknown_decision", "unknown_decision"])
+        del expected["method_not_allowed"]
+        assert (await house.ask("GET", f"{E}/stats")).data["refused"] == expected
+        told = (await house.ask("GET", "/metrics")).content.decode()
+        assert 'glcb_refused_total{code="invalid_json",experiment="home"} 3.0' in told
+        assert house.engine.activity.keys() == {"home"}
+        keys.add(house.storage, "shop", "decide", ["other"])
+        house.door.keyring.refresh()
+        assert (await house.ask("POST", f"{E}/decisions", {})).code == "unauthorized"
+        assert house.engine.activity["home"].refused == expected
 
     in_house(tmp_path, play)
 

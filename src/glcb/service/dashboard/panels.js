@@ -83,6 +83,10 @@ function pair(first) {
 }
 
 const REFUSALS = {
+  invalid_json: "bodies that were no JSON",
+  unsupported_media_type: "bodies that did not say what they are",
+  too_large: "requests that were too large",
+  request_timeout: "requests that never became complete",
   invalid_request: "requests that did not fit",
   invalid_context: "contexts that were no row of values",
   invalid_reward: "rewards that cannot be",

@@ -85,6 +85,7 @@ class Application:
             else:
                 scope["glcb.route"], name, decision = found
                 access.check(await door.who(scope), "decide", name)
+                scope["glcb.experiment"] = name
                 content = await hot.answered(engine, name, decision, scope, receive)
                 await wire.answer(noted, 200, content)
         except wire.Disconnected:
@@ -92,7 +93,9 @@ class Application:
         except Exception as error:
             if noted.begun:
                 raise  # half an answer: the connection is closed
-            await _refuse(noted, _problem(error, scope))
+            problem = _problem(error, scope)
+            engine.refused(scope.get("glcb.experiment"), problem)
+            await _refuse(noted, problem)
         finally:
             metrics.in_flight -= 1
             metrics.answered(scope.get("glcb.route", "none"), noted.status, time.perf_counter() - began)

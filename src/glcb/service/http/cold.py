@@ -1,8 +1,8 @@
 """All routes but the hot ones."""
 
 import re
-from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, TypeVar
 
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
@@ -43,6 +43,7 @@ class Cold:
             key = await self._door.who(request.scope) if operation.role else None
             if key is not None and operation.role is not None:
                 access.check(key, operation.role, request.path_params.get("name"))
+                request.scope["glcb.experiment"] = request.path_params.get("name")
             request.state.key = key
             response = await act(request)
             wire.secure(response.raw_headers)
@@ -110,13 +111,23 @@ class Cold:
         """Decide many times."""
         asked = (await self._body(request, messages.DecisionRequests)).decisions
         limits.check_items(len(asked), self._engine.settings)
-        return _results(await self._engine.happen(_named(request), "decide", asked))
+        return await self._each(_named(request), "decide", asked)
 
     async def reward_many(self, request: Request) -> Response:
         """Take many rewards."""
         given = (await self._body(request, messages.RewardRequests)).rewards
         limits.check_items(len(given), self._engine.settings)
-        return _results(await self._engine.happen(_named(request), "reward", given))
+        return await self._each(_named(request), "reward", given)
+
+    async def _each(self, name: str, kind: str, requests: Sequence[Any]) -> Response:
+        """Return what became of each of many things: refusals stand in place of answers."""
+        parts = []
+        for result in await self._engine.happen(name, kind, requests):
+            if isinstance(result, Problem):
+                self._engine.refused(name, result)
+                result = wire.refusal(result)
+            parts.append(result)
+        return Response(b'{"results":[' + b",".join(parts) + b"]}", media_type="application/json")
 
     # ---- looking --------------------------------------------------------------------------------
 
@@ -198,8 +209,3 @@ def _named(request: Request) -> str:
 
 def _json(content: object, status: int = 200) -> Response:
     return Response(encode(content), status, media_type="application/json")
-
-
-def _results(results: list[bytes | Problem]) -> Response:
-    parts = [wire.refusal(result) if isinstance(result, Problem) else result for result in results]
-    return Response(b'{"results":[' + b",".join(parts) + b"]}", media_type="application/json")
