@@ -1,5 +1,6 @@
 """What the tests need from outside, and how they are taught to do without it."""
 
+import errno
 import os
 import shutil
 import signal
@@ -34,3 +35,13 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
             if need in os.environ.get("GLCB_REQUIRE", "").split():
                 pytest.fail(f"GLCB_REQUIRE names {need!r}, but it is not here")
             pytest.skip(f"needs {need}")
+
+
+@pytest.fixture
+def fill_disk(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """Return what lets every later attempt fail to bring a file to disk."""
+
+    def full(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    return lambda: monkeypatch.setattr("os.fsync", full)

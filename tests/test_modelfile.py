@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -129,14 +130,11 @@ def test_names_that_no_file_can_have_are_refused() -> None:
 
 
 def test_a_failed_save_leaves_the_old_file_and_nothing_else(
-    model: Path, monkeypatch: pytest.MonkeyPatch
+    model: Path, fill_disk: Callable[[], None]
 ) -> None:
     before = model.read_bytes()
 
-    def full(descriptor: int) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr("os.fsync", full)
+    fill_disk()
     with pytest.raises(ModelFileError, match="No space left"):
         GLCB(2, 1).save(model)
     assert model.read_bytes() == before

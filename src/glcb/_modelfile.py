@@ -11,13 +11,11 @@ No pickle: reading a file runs no code from it. The digest finds every accidenta
 written beside its destination and renamed, so the destination is always either the old or the new one.
 """
 
-import contextlib
 import hashlib
 import json
 import math
 import os
 import platform
-import secrets
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -29,6 +27,7 @@ import numba
 import numpy as np
 
 from glcb._errors import ModelFileError
+from glcb._files import replacing
 from glcb._state import State
 from glcb._version import __version__
 
@@ -54,21 +53,12 @@ class Snapshot:
 
 def write(path: str | os.PathLike[str], snapshot: Snapshot) -> None:
     """Write ``snapshot`` to ``path``, all or nothing."""
-    target = Path(path)
-    part = target.parent / f".{target.name}.{os.getpid()}-{secrets.token_hex(4)}.part"
     try:
-        with part.open("xb") as file:
+        with replacing(Path(path)) as file:
             for piece in pieces(snapshot):
                 file.write(piece)
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(target)
-        _sync_folder(target.parent)
     except (OSError, ValueError) as error:
         raise ModelFileError(f"cannot write {path}: {getattr(error, 'strerror', None) or error}") from error
-    finally:
-        with contextlib.suppress(OSError, ValueError):
-            part.unlink()
 
 
 def read(path: str | os.PathLike[str]) -> Snapshot:
@@ -168,13 +158,3 @@ def _little_endian(array: np.ndarray) -> np.ndarray:
 
 def _aligned(position: int) -> int:
     return -(-position // _ALIGNMENT) * _ALIGNMENT
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make the rename itself durable, where the system can do that."""
-    with contextlib.suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
