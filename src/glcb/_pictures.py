@@ -1,11 +1,13 @@
 """Pictures as files. Matplotlib is an optional part: it is loaded when the first one is drawn."""
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from glcb._errors import INSTALL_REPORT, InvalidSettings, MissingExtra
+from glcb._files import replacing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -33,7 +35,11 @@ def figure(
         ax.spines[["top", "right"]].set_visible(False)
         ax.grid(alpha=0.3)
     yield axes
-    drawing.savefig(path, dpi=144)
+    try:
+        with replacing(path) as file:
+            drawing.savefig(file, format=path.suffix.lower().removeprefix("."), dpi=144)
+    except OSError as error:
+        raise InvalidSettings(f"cannot save the picture {path}: {error.strerror or error}") from error
 
 
 def check_picture(path: Path) -> None:
@@ -42,3 +48,6 @@ def check_picture(path: Path) -> None:
         raise InvalidSettings(f"a picture's name must end in {' or '.join(_ENDINGS)}, got {path.name!r}")
     if not path.parent.is_dir():
         raise InvalidSettings(f"there is no folder {path.parent} to save {path.name} in")
+    if path.is_dir() or not os.access(path.parent, os.W_OK):
+        reason = "it is a folder" if path.is_dir() else f"its folder {path.parent} cannot be written to"
+        raise InvalidSettings(f"cannot save the picture {path}: {reason}; choose another name")

@@ -31,9 +31,10 @@ def test_the_demo_does_without_matplotlib(tmp_path: Path, monkeypatch: pytest.Mo
     assert "pip install 'glcb[report]'" in result.output
 
 
-@pytest.mark.parametrize("out", ["nowhere/x.png", "x.abc"])
-def test_a_picture_that_cannot_be_saved_is_known_before_playing(out: str) -> None:
-    result = CliRunner().invoke(app, ["demo", "--out", out])
+@pytest.mark.parametrize("out", ["nowhere/x.png", "x.abc", "folder.png"])
+def test_a_picture_that_cannot_be_saved_is_known_before_playing(tmp_path: Path, out: str) -> None:
+    (tmp_path / "folder.png").mkdir()
+    result = CliRunner().invoke(app, ["demo", "--steps", "20", "--seeds", "1", "--out", str(tmp_path / out)])
     assert isinstance(result.exception, InvalidSettings)
     assert result.output == ""
 

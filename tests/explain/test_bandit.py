@@ -3,6 +3,7 @@
 import json
 import re
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -170,6 +171,19 @@ def test_even_nothing_can_be_drawn(tmp_path: Path) -> None:
     told = Bandit(2, settings=SMALL).explain({})
     assert "whatever the context" in str(told)
     told.draw(tmp_path / "nothing.png")
+
+
+def test_a_picture_that_cannot_be_written_leaves_the_old_one(
+    tmp_path: Path, fill_disk: Callable[[], None]
+) -> None:
+    told = Bandit(2, **FAST).explain(CONTEXT)
+    (tmp_path / "why.png").write_text("old")
+
+    fill_disk()
+    with pytest.raises(InvalidSettings, match=r"cannot save the picture .*: No space left"):
+        told.draw(tmp_path / "why.png")
+    assert (tmp_path / "why.png").read_text() == "old"
+    assert len(list(tmp_path.iterdir())) == 1
 
 
 def test_a_picture_needs_a_good_name_and_matplotlib(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
