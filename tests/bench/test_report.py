@@ -3,6 +3,7 @@
 import json
 import re
 import sys
+from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -316,6 +317,17 @@ def test_a_place_that_cannot_be_written_to_is_an_error_of_ours(tmp_path: Path) -
     runs = folder(tmp_path / "runs", [record()])
     with pytest.raises(ResultsError, match="cannot write the report"):
         write(runs, runs / "runs.jsonl")
+
+
+def test_a_file_that_cannot_be_written_stays_as_it_was(tmp_path: Path, fill_disk: Callable[[], None]) -> None:
+    runs, out = folder(tmp_path / "runs", [record()]), tmp_path / "out"
+    out.mkdir()
+    (out / "report.html").write_text("old")
+
+    fill_disk()
+    with pytest.raises(ResultsError, match=r"cannot write the report to .*: No space left"):
+        write(runs, out)
+    assert [(path.name, path.read_text()) for path in out.iterdir()] == [("report.html", "old")]
 
 
 def test_without_matplotlib_one_line_says_what_to_install(

@@ -1,6 +1,7 @@
 """The numbers in the README are those of the results."""
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -36,3 +37,32 @@ def test_a_document_without_marks_is_left_alone(tmp_path: Path) -> None:
     with pytest.raises(ResultsError, match="results: begin"):
         insert(REFERENCE, document)
     assert document.read_text() == "no marks here"
+
+
+def test_what_stands_around_keeps_its_ends_of_lines(tmp_path: Path) -> None:
+    document = tmp_path / "paper.md"
+    document.write_bytes(b"above\r\n<!-- results: begin -->\n<!-- results: end -->\r\nbelow\r\n")
+    insert(REFERENCE, document)
+    assert document.read_bytes().startswith(b"above\r\n")
+    assert document.read_bytes().endswith(b"\r\nbelow\r\n")
+
+
+def test_a_document_that_cannot_be_read_is_an_error_of_ours(tmp_path: Path) -> None:
+    (tmp_path / "latin.md").write_bytes(b"caf\xe9")
+    for name in ("missing.md", "latin.md", ""):
+        with pytest.raises(ResultsError, match="cannot read"):
+            insert(REFERENCE, tmp_path / name)
+    assert [path.name for path in tmp_path.iterdir()] == ["latin.md"]
+
+
+def test_a_document_that_cannot_be_written_stays_as_it_was(
+    tmp_path: Path, fill_disk: Callable[[], None]
+) -> None:
+    document = tmp_path / "paper.md"
+    document.write_text("<!-- results: begin -->\n<!-- results: end -->\n")
+
+    fill_disk()
+    with pytest.raises(ResultsError, match=r"cannot write .*: No space left"):
+        insert(REFERENCE, document)
+    assert document.read_text() == "<!-- results: begin -->\n<!-- results: end -->\n"
+    assert list(tmp_path.iterdir()) == [document]
