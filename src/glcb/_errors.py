@@ -22,9 +22,15 @@ GlcbError
 │   └── NotRunning         an experiment that is paused or archived
 └── MissingExtra (also an ImportError)    an optional part that is not installed
 
-All of them are raised before any state changes, but ServiceUnavailable: what an answer would have told is
-lost with it.
+All of them are raised before any state changes, but for two: a LogError in the middle of a log, which comes
+with a report of what was learnt until then, and ServiceUnavailable: what an answer would have told is lost
+with it.
 """
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from glcb.bandit.logs.report import LogReport
 
 INSTALL_BASELINES = "pip install 'glcb[baselines]', or '.[baselines]' in a clone"
 INSTALL_CLIENT = "pip install 'glcb[client]', or '.[client]' in a clone"
@@ -79,6 +85,11 @@ class ModelFileError(GlcbError):
 
 class LogError(GlcbError):
     """A log that cannot be read or written."""
+
+    def __init__(self, message: str, report: "LogReport | None" = None) -> None:
+        super().__init__(message)
+        self.report = report
+        """What ``Bandit.learn_from`` had learnt when the log broke off; None if it had not begun."""
 
 
 class DataError(GlcbError):

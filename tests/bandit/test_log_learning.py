@@ -399,8 +399,9 @@ def test_files_that_are_no_logs(tmp_path: Path) -> None:
         "twice.csv": "two columns of the same name",
         "other.parquet": "no column 'reward'",
     }.items():
-        with pytest.raises(LogError, match=message):
+        with pytest.raises(LogError, match=message) as caught:
             bandit.learn_from(tmp_path / name)
+        assert caught.value.report is None
     assert bandit.counts["issued"] == 0
     (tmp_path / "one.jsonl").write_text('{"age": 1, "arm": "news", "reward": 1}\n')
     assert str(bandit.learn_from(tmp_path / "one.jsonl")).startswith(
@@ -408,6 +409,25 @@ def test_files_that_are_no_logs(tmp_path: Path) -> None:
     )
     (tmp_path / "empty.jsonl").write_bytes(b"")
     assert bandit.learn_from(tmp_path / "empty.jsonl") == LogReport()
+
+
+def test_a_log_that_breaks_off_tells_what_was_learnt_until_then(tmp_path: Path) -> None:
+    plain = as_jsonl(tmp_path / "log.jsonl", flat_rows(3000)).read_bytes()
+    (tmp_path / "torn.jsonl.gz").write_bytes(gzip.compress(plain)[:-2000])
+    bandit = Bandit(ARMS, policy="ucb1")
+    with pytest.raises(LogError, match=r"cannot read .*torn\.jsonl\.gz: .*") as caught:
+        bandit.learn_from(tmp_path / "torn.jsonl.gz")
+    report = caught.value.report
+    assert report is not None
+    assert 0 < report.rows == report.learnt == bandit.counts["rewarded"] < 3000
+    assert 0 < report.share <= 1
+    assert f"in row {report.rows + 1:,}, rewards learnt before it: {report.learnt:,}" in str(caught.value)
+    rest = tmp_path / "rest.jsonl"
+    rest.write_bytes(b"".join(plain.splitlines(keepends=True)[report.rows :]))
+    bandit.learn_from(rest)
+    twin = Bandit(ARMS, policy="ucb1")
+    twin.learn_from(tmp_path / "log.jsonl")
+    assert everything(bandit) == everything(twin)
 
 
 def test_parquet_needs_pyarrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -431,8 +451,10 @@ def test_a_disk_that_fails_is_no_refusal(tmp_path: Path) -> None:
     rows = as_jsonl(tmp_path / "rows.jsonl", flat_rows(50))
     bandit = Bandit(ARMS, **FAST)
     bandit.log_to(tmp_path / "log.jsonl")
-    with full_disk(2000), pytest.raises(LogError, match="cannot write the log"):
+    with full_disk(2000), pytest.raises(LogError, match="cannot write the log") as caught:
         bandit.learn_from(rows)
+    assert caught.value.report is not None
+    assert caught.value.report.rows == caught.value.report.learnt == bandit.counts["rewarded"]
     bandit.log_to(None)
     told = Bandit(ARMS, **FAST)
     report = told.learn_from(tmp_path / "log.jsonl")

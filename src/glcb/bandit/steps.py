@@ -87,10 +87,12 @@ class BanditSteps(BanditState):
         missing. In a CSV file what looks like a number is one, and an empty cell is missing.
 
         Rows that cannot be used are counted by reason, and do not stop the rest. The log is read row by row,
-        and ``progress`` is called every now and then with what the result would be so far. Decisions that had
-        no reward in the log wait for it here, as all others do: under the same id if this bandit knew as much
-        as the one that wrote the log when it began. So, after a crash, :meth:`load` and the log that was
-        begun at the time of :meth:`save` bring back everything.
+        and ``progress`` is called every now and then with what the result would be so far. A log that breaks
+        off raises ``LogError``; what came before is learnt, and its ``report`` tells how much that was.
+
+        Decisions that had no reward in the log wait for it here, as all others do: under the same id if this
+        bandit knew as much as the one that wrote the log when it began. So, after a crash, :meth:`load` and
+        the log that was begun at the time of :meth:`save` bring back everything.
         """
         layout = Layout(context, arm, reward, propensity, tuple(ignore))
         with self._lock:

@@ -27,7 +27,7 @@ from glcb.bandit.logs.columns import (
     propensity_of,
     reward_of,
 )
-from glcb.bandit.logs.records import Layout, records
+from glcb.bandit.logs.records import Layout, Record, records
 from glcb.bandit.logs.report import LogReport, Progress
 from glcb.bandit.plain import nature
 
@@ -83,22 +83,35 @@ class Learner:
 
     def learn(self, path: Path, form: str | None, progress: Progress | None) -> LogReport:
         """Go through the whole log."""
-        for record in records(path, form, self._layout):
-            self._rows += 1
-            try:
-                if record.values is None:
-                    raise Refused("not a record", record.problem)
-                self._take(record.values)
-            except Refused as refused:
-                self._refuse(refused.reason, refused)
-            except InvalidInput as error:
-                self._refuse(_REASONS.get(type(error), "impossible"), error)
-            if progress is not None and self._rows % _EVERY == 0:
-                progress(self._report(record.share))
+        share = 0.0
+        try:
+            for record in records(path, form, self._layout):
+                self._try(record)
+                self._rows, share = self._rows + 1, record.share
+                if progress is not None and self._rows % _EVERY == 0:
+                    progress(self._report(share))
+        except LogError as error:
+            if not self._rows:
+                raise
+            raise LogError(
+                f"{error}; that was in row {self._rows + 1:,}, rewards learnt before it: {self._learnt:,}",
+                self._report(share),
+            ) from error
         report = self._report(1.0)
         if progress is not None:
             progress(report)
         return report
+
+    def _try(self, record: Record) -> None:
+        """Learn from a row, or refuse it."""
+        try:
+            if record.values is None:
+                raise Refused("not a record", record.problem)
+            self._take(record.values)
+        except Refused as refused:
+            self._refuse(refused.reason, refused)
+        except InvalidInput as error:
+            self._refuse(_REASONS.get(type(error), "impossible"), error)
 
     def _report(self, share: float) -> LogReport:
         return LogReport(
@@ -107,7 +120,7 @@ class Learner:
 
     def _refuse(self, reason: str, error: Exception) -> None:
         self._refused[reason] += 1
-        self._examples.setdefault(reason, f"row {self._rows:,}: {error}")
+        self._examples.setdefault(reason, f"row {self._rows + 1:,}: {error}")
 
     def _take(self, values: Mapping[str, Any]) -> None:
         if not is_event(values):
