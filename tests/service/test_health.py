@@ -7,6 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from glcb import _modelfile
+from glcb.bandit import Bandit
 from glcb.service import health, stats, views
 from glcb.service.experiment import Experiment
 from glcb.service.live import Activity
@@ -84,6 +86,24 @@ def test_values_that_cannot_be_used_are_noticed() -> None:
     assert World().visited(300, odd=True).told()["contexts"] is False
 
 
+def uploaded(world: World, bandit: Bandit) -> World:
+    content = b"".join(_modelfile.pieces(bandit.__getstate__()))
+    world.experiment.apply("upload", content, world.time)
+    return world
+
+
+def test_after_an_upload_contexts_are_judged_by_all_that_the_bandit_has_seen() -> None:
+    world = World().visited(450).visited(50, odd=True)
+    assert world.told()["contexts"] is True
+    for before in (0, 150):
+        assert uploaded(World().visited(before), world.experiment.bandit).told()["contexts"] is True
+
+
+def test_after_an_upload_propensities_are_judged_anew() -> None:
+    world = uploaded(World().visited(150), Bandit(["a", "b"], policy="linucb")).visited(5)
+    assert world.told()["propensities"] is None
+
+
 def test_arms_played_otherwise_than_logged_are_noticed() -> None:
     world = World().visited(300)
     assert world.told()["propensities"] is True
@@ -142,5 +162,6 @@ def test_sums_survive_a_snapshot_bit_by_bit() -> None:
 def test_an_experiment_is_shown_with_its_lift_and_health() -> None:
     world = World().visited(200)
     view = views.parsed(views.encoded(views.experiment(world.experiment)))
+    assert view is not None
     assert view.lift.bandit.n + view.lift.holdout.n == 200
     assert view.health[0].check == "rewards"

@@ -40,7 +40,7 @@ def checks(seen: Experiment) -> tuple[Check, ...]:
         _rewards(everything, recent),
         _calibration(seen, recent),
         _exploration(seen, recent),
-        _propensities(seen),
+        _propensities(seen, everything),
         *_contexts(seen),
         _holdout(seen),
     )
@@ -119,9 +119,9 @@ def _exploration(seen: Experiment, recent: _Sums) -> Check:
     )
 
 
-def _propensities(seen: Experiment) -> Check:
+def _propensities(seen: Experiment, everything: _Sums) -> Check:
     odd = seen.around.tally.outlook.oddest()
-    if odd is None or seen.around.decisions < _FEW:
+    if odd is None or everything.decisions < _FEW:
         return _early("propensities", "Whether arms are played as often as logged")
     arm, played, expected, apart = odd
     if apart > _FAR:
@@ -131,7 +131,8 @@ def _propensities(seen: Experiment) -> Check:
 
 
 def _contexts(seen: Experiment) -> Iterator[Check]:
-    schema, decisions = seen.bandit.schema, seen.around.decisions
+    # Both are the bandit's own: one that was uploaded brings what it has seen elsewhere.
+    schema, decisions = seen.bandit.schema, seen.bandit.counts["issued"]
     if schema is None or decisions < _FEW:
         return
     odd = sum(schema.problems.values()) / (decisions * max(1, len(schema.features)))
