@@ -10,7 +10,7 @@ from glcb._errors import GlcbError
 from glcb.bandit import Bandit
 from glcb.service import models
 from glcb.service.experiment import Damaged, Experiment
-from glcb.service.messages import Changes, NewArm
+from glcb.service.messages import Changes, NewArm, Settings
 from glcb.service.problems import Problem, as_problem
 from glcb.service.remembered import Answered, Keys, Marks, Recall, digest
 from glcb.service.restore import begun
@@ -226,3 +226,42 @@ def test_a_saved_experiment_survives_json_of_its_creation() -> None:
     played = Played(rewards=(0.0, 2.0), schema={"age": "number"})
     again = msgspec.json.decode(played.events[0].request, type=type(played.experiment.around.creation))
     assert again == played.experiment.around.creation
+
+
+def test_every_setting_is_on_record_so_that_another_default_would_change_nothing() -> None:
+    played = Played()
+    names = set(Settings.__struct_fields__)
+    stored = msgspec.json.decode(played.events[0].request)
+    assert stored["settings"].keys() == names
+    around = msgspec.msgpack.decode(played.experiment.freeze().around)
+    assert around["settings"].keys() == around["creation"]["settings"].keys() == names
+
+
+def test_a_record_without_what_equals_the_defaults_can_be_read() -> None:
+    played = Played()
+    stored = msgspec.json.decode(played.events[0].request)
+    stored["settings"] = {"arms": ["a", "b", "c"], "policy": "linucb"}
+    short = played.events[0]._replace(request=msgspec.json.encode(stored))
+    assert begun(short).around == played.experiment.around
+
+
+def test_an_archived_experiment_cannot_be_changed_but_for_its_state() -> None:
+    played = Played()
+    a_life(played, 5)
+    model = models.as_file(played.experiment.bandit.__getstate__())
+    played.happen("change", Changes(state="archived"))
+    before = models.digest(played.experiment.freeze())
+    for kind, request in (
+        ("change", Changes(exploration=0.2)),
+        ("change", Changes(holdout=0.5)),
+        ("change", Changes(state="archived", spread="uniform")),
+        ("add_arm", NewArm(name="d")),
+        ("upload", model),
+    ):
+        with pytest.raises(Problem) as caught:
+            played.happen(kind, request)
+        assert caught.value.code == "experiment_archived"
+    assert models.digest(played.experiment.freeze()) == before
+    played.happen("change", Changes(state="running", exploration=0.2))
+    assert played.experiment.around.settings.exploration == 0.2
+    played.happen("upload", model)

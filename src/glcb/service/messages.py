@@ -17,8 +17,11 @@ Context = Annotated[
 ]
 
 
-class Settings(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What an experiment is made with: the arguments of ``glcb.Bandit``, and the share of the hold-out."""
+class Settings(Struct, kw_only=True, forbid_unknown_fields=True):
+    """What an experiment is made with: the arguments of ``glcb.Bandit``, and the share of the hold-out.
+
+    Defaults are written down too: where a later version has others, what runs must not change.
+    """
 
     arms: Annotated[list[Arm], Meta(min_length=1)]
     policy: str = "glcb"
