@@ -150,6 +150,27 @@ def test_of_many_arms_only_the_most_played_have_shares() -> None:
     assert len(told) == 12
 
 
+def test_arms_that_are_gone_leave_no_more_than_their_number_of_decisions() -> None:
+    world = World(arms=["a", "b", "c"], holdout=1.0).visited(300)
+    tally = world.experiment.around.tally
+    before = {arm.arm: arm for arm in stats.stats(world.experiment, Activity()).arms}
+    size = len(msgspec.msgpack.encode(tally))
+    for number in range(100):
+        world.experiment.apply("add_arm", NewArm(name=f"arm {number}"), world.time)
+        world.visited(5)
+        world.experiment.apply("remove_arm", NewArm(name=f"arm {number}"), world.time)
+    assert tally.arms.keys() == {"a", "b", "c"}
+    assert len(msgspec.msgpack.encode(tally)) < 3 * size
+    world.experiment.apply("remove_arm", NewArm(name="c"), world.time)
+    answer = stats.stats(world.experiment, Activity())
+    assert all("c" not in block.shares for block in answer.blocks)
+    for arm in answer.arms:
+        assert arm.plays > before[arm.arm].plays
+        assert arm.share == pytest.approx(arm.plays / 800)
+    world.experiment.apply("add_arm", NewArm(name="c"), world.time)
+    assert stats.stats(world.experiment, Activity()).arms[-1].plays == 0
+
+
 def test_sums_survive_a_snapshot_bit_by_bit() -> None:
     tally = World().visited(50).experiment.around.tally
     content = msgspec.msgpack.encode(tally)

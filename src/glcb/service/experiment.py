@@ -200,6 +200,7 @@ class Experiment:
                 "unknown_arm", f"there is no arm {request.name!r}; the arms are {known}", status=404
             )
         self._bandit.remove_arm(request.name)
+        self.around.tally.removed(request.name)
         return self._arms_changed()
 
     def _arms_changed(self) -> _Outcome:

@@ -45,7 +45,7 @@ def _most_played(seen: Experiment) -> frozenset[str]:
 
 def _arms(seen: Experiment) -> tuple[ArmStats, ...]:
     tallies, predicted = seen.around.tally.arms, seen.around.tally.outlook.predicted()
-    decisions = sum(tally.decisions for tally in tallies.values())
+    decisions = seen.around.tally.gone + sum(tally.decisions for tally in tallies.values())
     plays = seen.bandit.plays
     found = []
     for arm in map(str, seen.bandit.arms):

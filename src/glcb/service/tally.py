@@ -1,4 +1,7 @@
-"""Sums over the decisions and rewards of an experiment: what its statistics are made of. Of fixed size."""
+"""Sums over the decisions and rewards of an experiment: what its statistics are made of.
+
+They grow with the number of arms and with nothing else.
+"""
 
 from typing import NamedTuple
 
@@ -67,6 +70,8 @@ class Tally(Struct):
     bandit: Group = field(default_factory=Group)
     holdout: Group = field(default_factory=Group)
     arms: dict[str, ArmTally] = field(default_factory=dict)
+    gone: int = 0
+    """Decisions for arms that were removed."""
     outlook: Outlook = field(default_factory=Outlook)
     blocks: list[Block] = field(default_factory=list)
     length: int = 10
@@ -100,6 +105,12 @@ class Tally(Struct):
         tally = self.arms.setdefault(arm, ArmTally())
         tally.rewards += 1
         tally.total += value
+
+    def removed(self, arm: str) -> None:
+        """Keep of an arm only how often it was played; if it comes back, it begins anew."""
+        self.gone += self.arms.pop(arm, ArmTally()).decisions
+        for block in self.blocks:
+            block.arms.pop(arm, None)
 
     def _begin_block(self, at: float) -> None:
         if len(self.blocks) >= MOST_BLOCKS:
