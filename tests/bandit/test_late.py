@@ -78,6 +78,23 @@ def test_time_runs_out_and_nothing_is_learnt() -> None:
         bandit.reward(late.id, 1)
 
 
+def test_who_waits_is_who_could_be_rewarded() -> None:
+    watch = Watch()
+    bandit = one_arm(watch, most_waiting=2)
+    first, second, third = (bandit.decide(CONTEXT).id for _ in range(3))
+    assert [bandit.waits(name) for name in (first, second, third)] == [False, True, True]
+    bandit.reward(second, 1)
+    assert not bandit.waits(second)
+    watch.now += 60
+    assert bandit.waits(third)
+    watch.now += 1
+    before = everything(bandit)
+    assert not bandit.waits(third)
+    nonsense: list[Any] = ["", "1-00000000", None, 5, [third], {}]
+    assert not any(map(bandit.waits, nonsense))
+    assert everything(bandit) == before
+
+
 def test_time_runs_out_and_the_default_is_learnt() -> None:
     watch = Watch()
     bandit = one_arm(watch, default_reward=2)

@@ -190,6 +190,21 @@ def test_a_clone_is_an_untrained_twin() -> None:
     assert cloned(bandit).arms == ("a", "b", "c")
 
 
+def test_arms_that_can_be_read_only_once() -> None:
+    once: Any = (arm for arm in "xy")
+    bandit = Bandit(once, **FAST).set_params(exploration=0.1)
+    assert bandit.arms == ("x", "y")
+    assert cloned(bandit).arms == ("x", "y")
+    played(bandit, 5)
+    assert bandit.set_params(exploration=0.2).arms == ("x", "y")
+
+
+def test_parameters_are_set_under_the_lock_that_everybody_waits_for() -> None:
+    bandit = Bandit(ARMS, **FAST)
+    lock = bandit._lock
+    assert bandit.set_params(seed=3)._lock is lock
+
+
 def test_parameters_can_be_set() -> None:
     bandit = Bandit(ARMS, **FAST)
     assert bandit.set_params(arms=["a", "b"], exploration=0.2, seed=3) is bandit

@@ -142,7 +142,7 @@ class Bandit(BanditSteps):
     def waits(self, decision: str) -> bool:
         """Return whether the decision with this id still waits for a reward."""
         with self._lock:
-            return decision in self._waiting
+            return self._waiting.waits(decision, self._now())
 
     def explain(self, context: Any) -> Explanation:
         """Return what each feature of a context contributes to the value of every arm, and the evidence.
@@ -236,9 +236,9 @@ class Bandit(BanditSteps):
                         f"Bandit(**{{**bandit.get_params(), {name!r}: …}})"
                     )
             if self._encoder is None:
-                watcher, log = self._watcher, self._log
-                type(self).__init__(self, **{**given, **changes})
-                self._watcher, self._log = watcher, log
+                fresh = type(self)(**{**given, **changes})
+                kept = {"_lock": self._lock, "_watcher": self._watcher, "_log": self._log}
+                self.__dict__.update(vars(fresh) | kept)
             else:
                 self._parameters = Parameters({**given, **changes})
         return self

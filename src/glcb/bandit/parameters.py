@@ -1,7 +1,7 @@
 """The arguments of a bandit: checked, and kept both as they came and as JSON can hold them."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, get_args
 
 import numpy as np
@@ -26,6 +26,8 @@ class Parameters:
         self.given = dict(given)
         """The arguments as they came; to copy an untrained bandit means to pass them again."""
         self.arms = _checks.arms(given["arms"])
+        if isinstance(given["arms"], Iterator):  # nobody can read it again
+            self.given["arms"] = self.arms
         self.entry = registry.get(given["policy"])
         self.rewards: Rewards = _checks.rewards(given["rewards"])
         self.exploration = _checks.number("exploration", given["exploration"], 0, LARGEST_SHARE)

@@ -35,9 +35,6 @@ class WaitingRoom:
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def __contains__(self, name: str) -> bool:
-        return name in self._waiting
-
     @property
     def expired(self) -> int:
         """Number of decisions that will never have a reward."""
@@ -59,6 +56,11 @@ class WaitingRoom:
         """Count a decision that came together with its reward, and never waits."""
         self.issued += 1
         self.rewarded += 1
+
+    def waits(self, name: object, now: float) -> bool:
+        """Return whether a reward can still come for the decision with this id."""
+        waiting = self._waiting.get(name) if isinstance(name, str) else None
+        return waiting is not None and not self.rules.over(waiting.since, now)
 
     def find(self, name: object, now: float = -math.inf) -> Waiting:
         """Return the decision that waits under this id; if none does, raise an error that says why."""
