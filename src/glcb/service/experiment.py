@@ -83,9 +83,14 @@ class Experiment:
         return self._bandit
 
     @property
+    def begun(self) -> bool:
+        """Whether there was a decision; the first one makes the model, as large as its context needs."""
+        return self._bandit.counts["issued"] > 0
+
+    @property
     def quick(self) -> bool:
         """Whether a decision needs nothing that has to be made or loaded first."""
-        return self._light and self._bandit.counts["issued"] > 0
+        return self._light and self.begun
 
     # ---- events ---------------------------------------------------------------------------------
 
@@ -175,9 +180,10 @@ class Experiment:
             for name in ("exploration", "spread")
             if (value := getattr(request, name)) is not UNSET
         }
+        if request.state in (UNSET, around.state) and (given or request.holdout is not UNSET):
+            self._refuse_if("archived")
         if given:
             self._bandit.set_params(**given)
-            self._bandit.watch(self._learnt)
         if request.holdout is not UNSET:
             given["holdout"] = request.holdout
         around.settings = msgspec.structs.replace(around.settings, **given)
@@ -210,6 +216,7 @@ class Experiment:
 
     def _upload(self, content: bytes, _payload: bytes) -> _Outcome:
         """Put another bandit in the place of ours; what is counted begins anew."""
+        self._refuse_if("archived")
         bandit = models.parsed(content)
         around = self.around
         around.settings = models.settings_of(bandit, around.settings.holdout)
@@ -224,11 +231,13 @@ class Experiment:
         self._bandit = bandit.set_params(clock=lambda: self._time)
         self._bandit.watch(self._learnt)
         self._light = not registry.get(self.around.settings.policy).make.needs
-        low, high = (0.0, 1.0) if self.around.settings.rewards == "binary" else self.around.settings.rewards
-        self._lowest, self._range = low, high - low
+        rewards = self.around.settings.rewards
+        self.reward_range = (0.0, 1.0) if rewards == "binary" else rewards
+        """The lowest and the highest reward."""
 
     def _learnt(self, decision: str, arm: str | int, value: float) -> None:
-        scaled = (value - self._lowest) / self._range
+        low, high = self.reward_range
+        scaled = (value - low) / (high - low)
         self.around.tally.learnt(self._time, str(arm), value, scaled, self._marks.take(decision))
 
     def _draw(self) -> float:

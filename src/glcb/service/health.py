@@ -89,12 +89,11 @@ def _calibration(seen: Experiment, recent: _Sums) -> Check:
         return _early("calibration", "Whether predictions come true")
     if recent.predicted == 0:
         return Check("calibration", None, "This policy predicts nothing.")
-    rewards = seen.around.settings.rewards
-    low, high = (0.0, 1.0) if rewards == "binary" else rewards
+    low, high = seen.reward_range
     predicted, got = recent.predicted / recent.decisions, recent.total / recent.rewards
     by_chance = _FAR * (high - low) / 2 / recent.rewards**0.5
     ok = abs(predicted - got) <= _MOST_OFF * (high - low) + by_chance
-    form = ".1%" if rewards == "binary" else ".3g"
+    form = ".1%" if seen.around.settings.rewards == "binary" else ".3g"
     told = f"of late {predicted:{form}} was predicted on average, and {got:{form}} came"
     if ok:
         return Check("calibration", True, f"Predictions come true: {told}.")

@@ -69,9 +69,7 @@ def broken(known: Known, why: str) -> ExperimentInfo:
 
 def lift(seen: Experiment) -> Lift:
     """Return what the bandit brings more than chance."""
-    rewards = seen.around.settings.rewards
-    low, high = (0.0, 1.0) if rewards == "binary" else rewards
-    return _lift(seen.around.tally, low, high)
+    return _lift(seen.around.tally, *seen.reward_range)
 
 
 def _lift(tally: Tally, low: float, high: float) -> Lift:

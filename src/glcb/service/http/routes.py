@@ -47,7 +47,7 @@ OPERATIONS = (
     Operation("GET", _EXPERIMENT, "show", "read", "Show an experiment.", None, _answers.ExperimentInfo),
     Operation(
         "PATCH", _EXPERIMENT, "change", "admin", "Pause, archive or resume it, or change its exploration.",
-        messages.Changes, _answers.ExperimentInfo, 200, ("invalid_settings",),
+        messages.Changes, _answers.ExperimentInfo, 200, ("invalid_settings", "experiment_archived"),
     ),
     Operation("DELETE", _EXPERIMENT, "delete", "admin", "Delete it and everything of it.", status=204),
     Operation(
@@ -91,7 +91,8 @@ OPERATIONS = (
     ),
     Operation(
         "PUT", f"{_EXPERIMENT}/model", "upload", "admin", "Put another bandit in its place.",
-        bytes, _answers.ExperimentInfo, 200, ("invalid_model", "invalid_settings", "too_many"),
+        bytes, _answers.ExperimentInfo, 200,
+        ("invalid_model", "invalid_settings", "too_many", "experiment_archived"),
     ),
     Operation("GET", "/healthz", "health", None, "Tell that the process runs.", None, messages.Status),
     Operation("GET", "/readyz", "ready", None, "Tell whether requests are answered.", None, messages.Status),
