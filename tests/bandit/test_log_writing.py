@@ -295,6 +295,20 @@ def test_an_interrupt_while_writing_leaves_no_line(tmp_path: Path, monkeypatch: 
     assert everything(bandit) == before
 
 
+def test_an_interrupt_right_after_writing_leaves_no_line_either(tmp_path: Path) -> None:
+    class Interrupted(int):
+        def __add__(self, other: int) -> int:
+            raise KeyboardInterrupt
+
+    log = LogFile(tmp_path / "log.jsonl")
+    log.write({"event": "decision"})
+    content, end = (tmp_path / "log.jsonl").read_bytes(), log._end
+    log._end = Interrupted(end)
+    with pytest.raises(KeyboardInterrupt):
+        log.write({"event": "reward"})
+    assert (tmp_path / "log.jsonl").read_bytes() == content
+
+
 def test_many_threads_write_whole_lines(tmp_path: Path) -> None:
     path = tmp_path / "log.jsonl"
     bandit = Bandit(ARMS, policy="ucb1")

@@ -58,6 +58,9 @@ class BanditSteps(BanditState):
         written, ``LogError`` is raised, the log stays as it was, and so does the bandit: neither was there a
         decision, nor a reward. ``log_to(None)`` goes on without a log. That arms come or go is not in it, and
         saved or copied bandits write none.
+
+        Should Ctrl-C interrupt a decision or a reward right between its line and its effect, the log is ahead
+        of the bandit: then go on with one that has read it.
         """
         with self._lock:
             if path is not None and self._log is not None and self._log.is_at(path):

@@ -60,6 +60,7 @@ class LogFile:
                 self._cut()
             if os.write(self._descriptor, text) != len(text):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            self._end += len(text)
         except BaseException as error:  # an interrupt too must not leave a line of what did not happen
             self._torn = True
             with contextlib.suppress(OSError):
@@ -67,7 +68,6 @@ class LogFile:
             if isinstance(error, OSError):
                 raise self._failure(error) from error
             raise
-        self._end += len(text)
 
     def _cut(self) -> None:
         """Remove what was not written to the end."""
