@@ -3,10 +3,14 @@
 The client passes over fields that a newer service adds.
 """
 
+import re
 from datetime import datetime
 from typing import Any, Literal
 
 from msgspec import Struct
+
+EXPERIMENT_NAME = re.compile("[a-z0-9][a-z0-9_-]{0,63}")
+"""What an experiment can be called, from beginning to end."""
 
 State = Literal["running", "paused", "archived"]
 """What an experiment can be told to be."""

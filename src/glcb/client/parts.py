@@ -9,10 +9,10 @@ from urllib.parse import quote
 
 import msgspec
 
+from glcb._answers import EXPERIMENT_NAME
 from glcb._errors import InvalidContext, InvalidReward, InvalidSettings, UnknownDecision
 from glcb.client.contexts import sendable
 
-_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 _ID = re.compile(r"[\w-]{1,100}", re.ASCII)
 _MOST_ITEMS = 1000
 _MOST_BYTES = 900_000
@@ -68,7 +68,7 @@ def encoded(body: Any) -> bytes:
 
 def path(name: str) -> str:
     """Return where an experiment is."""
-    if not _NAME.fullmatch(name):
+    if not EXPERIMENT_NAME.fullmatch(name):
         raise InvalidSettings(
             "the name of an experiment must be like home-2: 1 to 64 of a–z, 0–9, _ and -, beginning with a "
             f"letter or digit, got {name!r}"

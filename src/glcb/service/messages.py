@@ -9,7 +9,6 @@ from glcb._answers import State
 
 Arm = Annotated[str, Meta(min_length=1, max_length=200)]
 Key = Annotated[str, Meta(min_length=1, max_length=200, description="Makes a repeated request harmless.")]
-Name = Annotated[str, Meta(pattern="^[a-z0-9][a-z0-9_-]{0,63}$")]
 Share = Annotated[float, Meta(ge=0, le=1)]
 Context = Annotated[
     dict[str, Any] | list[Any],

@@ -21,7 +21,7 @@ const color = (name) => getComputedStyle(document.documentElement).getPropertyVa
 
 /**
  * Return a panel with a chart. `format(value)` writes a value, `tick(value)` one of the axis; `stacked` curves fill the space from 0 to 1. Its
- * `update({axis, x, curves})` shows curves `{name, color, values}`; `axis` is "decisions" or "time".
+ * `update({axis, places, curves})` shows curves `{name, color, values}`; `axis` is "decisions" or "time".
  */
 export function chart({ title, id, hint, empty, format, tick, stacked = false }) {
   const legend = h("ul", { class: "legend" });

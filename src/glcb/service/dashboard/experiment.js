@@ -28,7 +28,7 @@ export function experimentPage(main, name) {
     pause: () => change({ state: experiment.state === "running" ? "paused" : "running" }),
     add: () => addArm(experiment, loop.now),
   });
-  const change = (changes) => confirmed(name, experiment, changes).then((done) => done && loop.now());
+  const change = (changes) => confirmed(name, changes).then((done) => done && loop.now());
   const figures = figuresPanel();
   const rewards = chart({
     title: "Reward",
@@ -142,7 +142,7 @@ function heading(name, { pause, add }) {
   };
 }
 
-function confirmed(name, experiment, changes) {
+function confirmed(name, changes) {
   const pausing = changes.state === "paused";
   return dialog({
     title: pausing ? `Pause ${name}?` : `Resume ${name}?`,

@@ -1,6 +1,5 @@
 """All routes but the hot ones."""
 
-import re
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
@@ -8,7 +7,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route, Router
 
-from glcb._answers import Experiments
+from glcb._answers import EXPERIMENT_NAME, Experiments
 from glcb.service import export, limits, messages, models, stats, views
 from glcb.service.engine import Engine
 from glcb.service.experiment import Experiment
@@ -21,7 +20,6 @@ from glcb.service.problems import Problem
 from glcb.service.storage import Storage
 
 T = TypeVar("T")
-_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 
 
 class Cold:
@@ -67,7 +65,7 @@ class Cold:
         """Create an experiment, or find it as it should be."""
         settings = await self._body(request, messages.Settings)
         name = _named(request)
-        if not _NAME.fullmatch(name):
+        if not EXPERIMENT_NAME.fullmatch(name):
             raise Problem(
                 "invalid_request",
                 "the name of an experiment must be 1 to 64 of a to z, 0 to 9, _ and -, the first a letter or "

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from glcb._answers import Refused
+from glcb._answers import EXPERIMENT_NAME, Refused
 from glcb._version import __version__
 from glcb.service.http.access import which
 from glcb.service.http.routes import OPERATIONS, Operation
@@ -15,7 +15,7 @@ from glcb.service.problems import STATUS
 _REF = "#/components/schemas/{name}"
 _ALWAYS = ("overloaded", "storage_unavailable", "starting", "stopping")
 _PARAMETERS = {
-    "name": {"type": "string", "pattern": "^[a-z0-9][a-z0-9_-]{0,63}$"},
+    "name": {"type": "string", "pattern": f"^{EXPERIMENT_NAME.pattern}$"},
     "id": {"type": "string", "minLength": 1},
     "arm": {"type": "string", "minLength": 1, "maxLength": 200},
 }
