@@ -193,7 +193,8 @@ class ExperimentVerbs:
     ) -> Talk[None]:
         """Write all decisions and rewards to a file, or those after the event with this number.
 
-        ``Bandit.learn_from`` reads such a file.
+        ``Bandit.learn_from`` reads such a file. It has each reward as it came; what was learnt when the
+        ``patience`` of a decision was over is in the model alone.
         """
         where = f"{parts.path(self.name)}/export?format={quote(format, safe='')}&after={int(after)}"
         yield from ask(Request("GET", where, into=Target(Path(path), LogError)), self.retries)

@@ -1,6 +1,7 @@
 """All decisions and rewards of an experiment, as a stream of JSON lines or as a Parquet file.
 
-Lines have the form that ``Bandit.log_to`` writes and ``Bandit.learn_from`` reads.
+Lines have the form that ``Bandit.log_to`` writes and ``Bandit.learn_from`` reads, but there are no outcomes:
+what was learnt when the time of a decision was over is not on record, it follows from a replay.
 """
 
 import asyncio
