@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from benchmarks import floor, growth, laws, promises, rivals, speed, table
 from benchmarks.bandits import Shape, full_bandit
 from benchmarks.clock import Effort, Seconds, side_by_side
 from glcb import InvalidSettings, LinUCB
-from glcb._types import Float64
+from glcb._types import Float64, Int64
 
 BRIEF = Effort(rounds=2, burst=0.001)
 SMALL = Shape("binary", 3, 2)
@@ -71,13 +72,25 @@ def test_the_bytes_of_a_decision_by_hand() -> None:
     assert needed.bank >= 256 * needed.weights
 
 
-def test_the_floor_takes_longer_for_more_bytes() -> None:
-    rng = np.random.default_rng(0)
-    little = floor.Reading(weights=1 << 20, hyperplanes=0, cell=1 << 12, bank=1 << 23)
-    much = floor.Reading(weights=8 << 20, hyperplanes=0, cell=1 << 12, bank=1 << 23)
-    steps = {"little": floor.floor_step(little, rng), "much": floor.floor_step(much, rng)}
-    times = side_by_side(steps, dict.fromkeys(steps, 1), Effort(rounds=5, burst=0.005), rng)
-    assert times["much"]["floor"].median > 2 * times["little"]["floor"].median
+@pytest.mark.parametrize("size", [1 << 16, 1 << 20, 8 << 20])
+def test_the_floor_is_the_time_to_read_what_one_decision_must_read(
+    size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = 0.0
+
+    def read(memory: Int64, picked: Int64) -> None:
+        nonlocal clock
+        clock += memory[picked].nbytes  # a second for every byte
+
+    monkeypatch.setattr(floor, "_read", read)
+    monkeypatch.setattr(floor, "time", SimpleNamespace(perf_counter=lambda: clock))
+    needed = floor.Reading(weights=size - 4096, hyperplanes=4096, cell=1 << 12, bank=1 << 23)
+    assert floor.floor_step(needed, np.random.default_rng(0))(np.empty(0)) == {"floor": size}
+
+
+def test_all_that_is_picked_is_read() -> None:
+    memory, picked = np.arange(80).reshape(10, 8), np.array([3, 3, 9])
+    assert floor._read(memory, picked) == memory[picked].sum()
 
 
 def test_everyone_has_a_turn_in_every_round() -> None:
