@@ -234,3 +234,20 @@ def test_too_much_is_refused(tmp_path: Path) -> None:
         assert caught.value.code == "too_many"
 
     with_engine(tmp_path, play, max_arms=5, max_features=5)
+
+
+def test_a_first_context_cannot_make_a_model_of_any_size(tmp_path: Path) -> None:
+    async def play(engine: Engine, storage: Fragile) -> None:
+        await engine.create("home", settings())
+        for large in ({"city": "Rome"}, {"a": 1, "b": 2}):  # 28 and 18 slots
+            with pytest.raises(Problem, match="arms") as caught:
+                await decide(engine, large)
+            assert caught.value.code == "too_many"
+        assert [event.kind for event in storage.events(1, 0)] == ["create"]
+        await decide(engine, {"a": 1})  # 17 slots
+        await decide(engine, {"a": 1, "b": 2, "city": "Rome"})  # what comes later finds its place in these
+        with pytest.raises(Problem, match="arms") as caught:
+            await engine.happens("home", "add_arm", NewArm(name="d"))
+        assert caught.value.code == "too_many"
+
+    with_engine(tmp_path, play, max_cells=3 * 17**2)

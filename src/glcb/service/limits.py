@@ -1,8 +1,9 @@
 """How large things may be. What is on record is never measured by these: limits may change, events do not."""
 
-from collections.abc import Sized
 from typing import Any
 
+from glcb.bandit.encoder import Encoder
+from glcb.bandit.schema import declared
 from glcb.service import models
 from glcb.service.experiment import Experiment
 from glcb.service.messages import Settings
@@ -26,15 +27,29 @@ def _values(said: object) -> list[object]:
 
 def check(experiment: Experiment, kind: str, request: Any, limits: ServiceSettings) -> None:
     """Refuse an event that would make an experiment too large."""
-    if kind == "decide":
-        check_context(request.context, limits)
+    arms = len(experiment.bandit.arms)
+    if kind in ("decide", "explain"):
+        _at_most("features", len(request.context), limits.max_features)
+        if not experiment.begun:
+            settings = experiment.around.settings
+            encoder = Encoder(declared(settings.schema), request.context, settings.reserve)
+            _check_size(arms, encoder.width, limits)
     elif kind == "add_arm":
-        _at_most("arms", len(experiment.bandit.arms) + 1, limits.max_arms)
+        _at_most("arms", arms + 1, limits.max_arms)
+        schema = experiment.bandit.schema
+        if schema is not None:
+            _check_size(arms + 1, schema.width, limits)
 
 
-def check_context(context: Sized, limits: ServiceSettings) -> None:
-    """Refuse a context with too many features."""
-    _at_most("features", len(context), limits.max_features)
+def _check_size(arms: int, slots: int, limits: ServiceSettings) -> None:
+    """Refuse a model that would be too large: many policies keep a matrix over all slots for each arm."""
+    if arms * slots**2 > limits.max_cells:
+        raise Problem(
+            "too_many",
+            f"arms × slots² can be at most {limits.max_cells:,}, got {arms:,} arms and {slots:,} slots: "
+            "send fewer features in the first context, which decides on the slots, declare the values of "
+            "categories in a schema, or set a smaller reserve",
+        )
 
 
 def check_items(count: int, limits: ServiceSettings) -> None:

@@ -37,6 +37,8 @@ class ServiceSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """Decisions or rewards in one request."""
     max_features: Count = 1000
     max_arms: Count = 1000
+    max_cells: Count = 50_000_000
+    """Arms × slots², where slots are the numbers that a context becomes: some 8 to 20 bytes each."""
     max_experiments: Count = 1000
     max_waiting: Count = 1_000_000
     """Decisions of one experiment that can wait for a reward."""

@@ -10,7 +10,7 @@ from glcb._errors import GlcbError
 from glcb.service.engine import Engine
 from glcb.service.http import access, hot, wire
 from glcb.service.http.pages import is_page, pages
-from glcb.service.http.routes import allowed
+from glcb.service.http.routes import ALIVE, allowed
 from glcb.service.http.wire import Receive, Scope, Send
 from glcb.service.problems import Problem, as_problem
 
@@ -19,8 +19,8 @@ log = logging.getLogger("glcb.service")
 Lifespan = Callable[[Receive, Send], Awaitable[None]]
 Cold = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-_OPEN = ("/healthz", "/readyz")
-"""Who asks these is answered however much there is to do."""
+_OPEN = "/readyz"
+"""Who asks this is answered however much there is to do."""
 _GONE = 499
 """Stands for the status of a request whose sender did not wait for the answer."""
 
@@ -51,7 +51,7 @@ class Application:
         """Deal with one request."""
         if scope["type"] == "lifespan":
             await self._lifespan(receive, send)
-        elif scope["path"] == "/healthz" and scope["method"] in ("GET", "HEAD"):
+        elif scope["path"] == ALIVE and scope["method"] in ("GET", "HEAD"):
             await wire.answer(send, 200, b'{"status":"alive"}')
         elif self._ready is None:
             await self._not_ready(scope, receive, send)
@@ -71,7 +71,7 @@ class Application:
         self, engine: Engine, door: access.Door, cold: Cold, scope: Scope, receive: Receive, send: Send
     ) -> None:
         metrics, began = engine.metrics, time.perf_counter()
-        if metrics.in_flight >= engine.settings.max_requests and scope["path"] not in _OPEN:
+        if metrics.in_flight >= engine.settings.max_requests and scope["path"] != _OPEN:
             metrics.answered("any", 503, 0.0)
             await _refuse(send, Problem("overloaded", "there is too much to do: try again"))
             return

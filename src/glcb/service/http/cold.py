@@ -1,4 +1,4 @@
-"""All routes but the hot ones."""
+"""All routes but the hot ones, and the one that is answered even at the start."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
@@ -7,17 +7,18 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route, Router
 
-from glcb._answers import EXPERIMENT_NAME, Experiments
+from glcb._answers import EXPERIMENT_NAME, Experiments, Explanation
 from glcb.service import export, limits, messages, models, stats, views
 from glcb.service.engine import Engine
 from glcb.service.experiment import Experiment
 from glcb.service.http import access, hot, openapi, wire
 from glcb.service.http.pages import pages
-from glcb.service.http.routes import OPERATIONS, Operation
+from glcb.service.http.routes import ALIVE, OPERATIONS, Operation
 from glcb.service.live import Activity
 from glcb.service.messages import encode
 from glcb.service.problems import Problem
 from glcb.service.storage import Storage
+from glcb.service.work import in_thread
 
 T = TypeVar("T")
 
@@ -30,7 +31,7 @@ class Cold:
         self._storage = storage
         self._door = door
         self._document = encode(openapi.document())
-        routes = [self._route(operation) for operation in OPERATIONS if operation.path not in hot.PATHS]
+        routes = [self._route(one) for one in OPERATIONS if one.path not in (*hot.PATHS, ALIVE)]
         self.app = Router([*routes, pages().route], redirect_slashes=False)
 
     def _route(self, operation: Operation) -> Route:
@@ -132,8 +133,12 @@ class Cold:
     async def explain(self, request: Request) -> Response:
         """Explain a decision without making it."""
         asked = await self._body(request, messages.ExplainRequest)
-        limits.check_context(asked.context, self._engine.settings)
-        return _json(await self._engine.look(_named(request), lambda seen: views.explanation(seen, asked)))
+
+        def explained(seen: Experiment) -> Explanation:
+            limits.check(seen, "explain", asked, self._engine.settings)
+            return views.explanation(seen, asked)
+
+        return _json(await self._engine.look(_named(request), explained))
 
     async def stats(self, request: Request) -> Response:
         """Show how an experiment fares."""
@@ -150,11 +155,8 @@ class Cold:
 
     async def download(self, request: Request) -> Response:
         """Download the bandit."""
-
-        def copied(seen: Experiment) -> bytes:
-            return models.as_file(seen.bandit.__getstate__())
-
-        content = await self._engine.look(_named(request), copied)
+        copy = await self._engine.look(_named(request), lambda seen: seen.bandit.__getstate__())
+        content = await in_thread(models.as_file, copy)  # while others go on
         return Response(content, media_type="application/octet-stream")
 
     async def upload(self, request: Request) -> Response:
@@ -174,10 +176,6 @@ class Cold:
 
     # ---- the service itself ---------------------------------------------------------------------
 
-    async def health(self, _request: Request) -> Response:
-        """Tell that the process runs."""
-        return _json(messages.Status("alive"))
-
     async def ready(self, _request: Request) -> Response:
         """Tell whether requests can be answered."""
         trouble = self._engine.journal.trouble
@@ -187,9 +185,9 @@ class Cold:
 
     async def metrics(self, request: Request) -> Response:
         """Show numbers for Prometheus."""
-        return Response(
-            self._engine.metrics.text(request.state.key.sees), media_type="text/plain; version=0.0.4"
-        )
+        # A bandit that is busy lets those wait who want its counts.
+        content = await in_thread(self._engine.metrics.text, request.state.key.sees)
+        return Response(content, media_type="text/plain; version=0.0.4")
 
     async def openapi(self, _request: Request) -> Response:
         """Show the document of the API."""

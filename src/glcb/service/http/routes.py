@@ -8,6 +8,8 @@ from glcb.service import messages
 from glcb.service.http import hot
 from glcb.service.keys import Role
 
+ALIVE = "/healthz"
+"""Answered by the application itself, before there are any others."""
 _EXPERIMENT = "/v1/experiments/{name}"
 
 
@@ -94,7 +96,7 @@ OPERATIONS = (
         bytes, _answers.ExperimentInfo, 200,
         ("invalid_model", "invalid_settings", "too_many", "experiment_archived"),
     ),
-    Operation("GET", "/healthz", "health", None, "Tell that the process runs.", None, messages.Status),
+    Operation("GET", ALIVE, "health", None, "Tell that the process runs.", None, messages.Status),
     Operation("GET", "/readyz", "ready", None, "Tell whether requests are answered.", None, messages.Status),
     Operation("GET", "/metrics", "metrics", "read", "Show numbers for Prometheus.", None, "text/plain"),
     Operation("GET", "/openapi.json", "openapi", None, "Show this document.", None, dict),
