@@ -28,7 +28,7 @@ TOLERANCE = 1e-6
 def whole_number(name: str, value: object, low: int, high: int) -> int:
     """Return ``value`` as an integer within [low, high]."""
     if isinstance(value, bool) or not isinstance(value, numbers.Integral) or not low <= int(value) <= high:
-        raise InvalidSettings(f"{name} must be a whole number from {low:,} to {high:,}, got {value!r}")
+        raise InvalidSettings(f"{name} must be a whole number from {low:,} to {high:,}, got {_shown(value)}")
     return int(value)
 
 
@@ -109,7 +109,8 @@ def rewards(given: object) -> Rewards:
         if high - low >= _NARROWEST and max(abs(low), abs(high)) <= _FARTHEST:
             return low, high
     raise InvalidSettings(
-        f'rewards must be "binary" or (lowest, highest) with lowest < highest, got {_shown(given)}'
+        f'rewards must be "binary" or (lowest, highest), at least {_NARROWEST:g} apart and within '
+        f"±{_FARTHEST:g}, got {_shown(given)}"
     )
 
 
@@ -234,4 +235,7 @@ def _as_float(value: object) -> float:
 
 def _shown(value: object) -> str:
     """Return what came in, short enough for a message."""
-    return reprlib.repr(value.item() if isinstance(value, np.generic) else value)
+    try:
+        return reprlib.repr(value.item() if isinstance(value, np.generic) else value)
+    except ValueError:  # thousands of digits
+        return "something too long to be shown"

@@ -267,6 +267,21 @@ def test_nonsense_is_refused_at_construction(arguments: dict[str, Any]) -> None:
         Bandit(**{"arms": ARMS, **arguments})
 
 
+@pytest.mark.parametrize("rewards", [(0, 1e101), (0, 1e-101), (-1e200, 0), (1, 1)])
+def test_rewards_beyond_the_limits_are_told_the_limits(rewards: tuple[float, float]) -> None:
+    with pytest.raises(InvalidSettings, match=r"at least 1e-100 apart and within ±1e\+100"):
+        Bandit(ARMS, rewards=rewards)
+
+
+def test_numbers_too_long_to_be_shown_are_refused_like_others() -> None:
+    bandit = Bandit(ARMS, **FAST)
+    with pytest.raises(InvalidReward, match="0 or 1, got something too long to be shown"):
+        bandit.reward(bandit.decide(CONTEXT).id, 10**5000)
+    for arguments in ({"seed": 10**5000}, {"exploration": 10**5000}, {"rewards": (0, 10**5000)}):
+        with pytest.raises(InvalidSettings, match="too long to be shown"):
+            Bandit(ARMS, **arguments)
+
+
 def test_settings_reach_the_policy() -> None:
     bandit = Bandit(ARMS, policy="linucb", settings={"alpha": 0.5, "ridge": np.float64(2.0)})
     bandit.decide(CONTEXT)

@@ -234,6 +234,8 @@ def test_keys_are_checked_and_bounded() -> None:
     for key in wrong:
         with pytest.raises(InvalidInput, match="key of a reward"):
             bandit.reward(decision.id, 1, key=key)
+    with pytest.raises(InvalidInput, match="key of a reward"):
+        bandit.reward(decision.id, 1, key=10**5000)
     for key in range(MOST_KEYS):
         bandit.reward(decision.id, 0, key=key)
     before = everything(bandit)

@@ -98,6 +98,17 @@ def test_what_came_from_another_server_is_not_mixed_in(site: Site) -> None:
         assert other.asked == [("tiny.data", None)]
 
 
+@pytest.mark.parametrize(
+    "note", ["", "5", "[]", "{}", '{"url": 1}', '{"url": "URL"}', '{"url": "URL", "version": 7}']
+)
+def test_a_note_that_somebody_else_wrote_is_no_note(note: str, site: Site, folder: Path) -> None:
+    folder.mkdir()
+    (folder / "tiny.data.part").write_bytes(b"x" * 1000)
+    (folder / "tiny.data.part.json").write_text(note.replace("URL", f"{site.url}/tiny.data"))
+    assert fetch(Tiny(), base_url=site.url).read_bytes() == CONTENT
+    assert site.asked == [("tiny.data", None)]
+
+
 def test_a_part_that_is_already_whole_does_no_harm(site: Site, folder: Path) -> None:
     site.cut_after = 1000
     with pytest.raises(DataError, match="broke after"):

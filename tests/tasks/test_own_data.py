@@ -224,6 +224,8 @@ def test_what_cannot_be_a_task_is_refused(csv: Path, tmp_path: Path) -> None:
     refused("a,y\n1,u\n2,v,3\n", r"row 3 of .*pets\.csv has 3 columns instead of 2")
     refused("a,y\ninf,u\n2,v\n", "column 'a' holds an infinite number")
     refused("k,y\n" + "".join(f"k{i},{i % 2}\n" for i in range(1500)), "'k' has more than 1,000 different")
+    refused('a,y\n1,u\n2,"v\n' + "3,u\n" * 50_000, r"cannot read .*pets\.csv: .*quote")
+    refused('a,"y\n' + "3,u\n" * 50_000, r"cannot read .*pets\.csv: .*quote")
     csv.write_bytes(b"a,y\n\xff\xfe,u\n1,v\n")
     with pytest.raises(DataError, match="not UTF-8"):
         ClassificationTask.from_csv(csv, "y")
@@ -247,6 +249,9 @@ def test_options_that_make_no_sense_are_refused(csv: Path) -> None:
         ClassificationTask.from_csv(csv, "kind", categories="age")
     with pytest.raises(InvalidSettings, match="categories must be a list of texts, got 'age'"):
         RewardTableTask.from_frame(pd.read_csv(csv), ["age", "flag"], categories="age")
+    for delimiter in ("::", "", "\n", '"', None):
+        with pytest.raises(InvalidSettings, match="delimiter must be a single character"):
+            ClassificationTask.from_csv(csv, "kind", delimiter=delimiter)  # type: ignore[arg-type]
     with pytest.raises(DataError, match="no column 'colr'"):
         ClassificationTask.from_csv(csv, "kind", ignore=["colr"])
 

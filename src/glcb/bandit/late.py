@@ -102,5 +102,8 @@ def key_number(key: object) -> int | None:
         return None
     if isinstance(key, bool) or not isinstance(key, str | int):
         raise InvalidInput(f"the key of a reward must be a text or a whole number, got {key!r}")
-    text = f"{type(key).__name__} {key}".encode("utf-8", "surrogatepass")
+    try:
+        text = f"{type(key).__name__} {key}".encode("utf-8", "surrogatepass")
+    except ValueError:
+        raise InvalidInput("the key of a reward has too many digits: pass a text instead") from None
     return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest()) >> (64 - _KEY_BITS)

@@ -3,7 +3,7 @@
 import reprlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, Literal, cast, get_args
 
 from glcb._errors import InvalidSettings
 from glcb.bandit.plain import as_text, nature, shortened
@@ -67,16 +67,19 @@ def declared(schema: object) -> dict[str, Declared]:
 
 
 def _one(name: str, said: Any) -> Declared:
-    for kind in get_args(Kind):
-        if said in (kind, {"kind": kind}):
-            return Declared(kind)
+    form = said if isinstance(said, Mapping) else {"kind": said}
+    kind, more = form.get("kind"), form.keys() - {"kind"}
+    if not isinstance(kind, str):  # an array too can be compared with a text
+        kind = None
+    if kind in get_args(Kind) and not more:
+        return Declared(cast(Kind, kind))
     if isinstance(said, tuple):
         return Declared("number", limits=_limits(name, said))
     if isinstance(said, list | set | frozenset):
         return Declared("category", values=_values(name, said))
-    if isinstance(said, Mapping) and said.get("kind") == "number" and said.keys() == {"kind", "range"}:
+    if kind == "number" and more == {"range"}:
         return Declared("number", limits=_limits(name, said["range"]))
-    if isinstance(said, Mapping) and said.get("kind") == "category" and said.keys() == {"kind", "values"}:
+    if kind == "category" and more == {"values"}:
         return Declared("category", values=_values(name, said["values"]))
     raise InvalidSettings(
         f'{name!r} must be declared as "number", "category", "boolean", a range such as (0, 100) or a list '

@@ -98,10 +98,11 @@ class _Download:
         """Return how much has arrived earlier, and the server's name for the version it belongs to."""
         try:
             note = json.loads(self._note.read_text())
+            url, version = note["url"], note["version"]
             have = self.part.stat().st_size
-        except (OSError, ValueError):
+        except (OSError, ValueError, KeyError, TypeError):
             return 0, ""
-        return (have, note["version"]) if note["url"] == self.url and note["version"] else (0, "")
+        return (have, version) if url == self.url and version and isinstance(version, str) else (0, "")
 
     def _ask(self, have: int, version: str) -> http.client.HTTPResponse:
         headers = {"User-Agent": f"glcb/{__version__}"}

@@ -2,11 +2,12 @@
 
 import csv
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from itertools import islice
 from operator import methodcaller
 from pathlib import Path
 
-from glcb._errors import DataError
+from glcb._errors import DataError, InvalidSettings
 from glcb.tasks.directory import opened_text
 from glcb.tasks.reading import Reading, read_table, wanted
 from glcb.tasks.table import Table
@@ -27,6 +28,7 @@ def read_text_file(
 
     Lines that start with ``comment`` are left out.
     """
+    _check_delimiter(delimiter)
     names = read_header(path, delimiter) if columns is None else list(columns)
     kept = wanted(names, needed, reading)
     places = [names.index(name) for name in kept]
@@ -41,8 +43,8 @@ def read_text_file(
 
 def read_header(path: Path, delimiter: str = ",") -> list[str]:
     """Return the names in the first row of ``path``."""
-    with opened_text(path) as text:
-        header = next(_rows(text, delimiter), None)
+    with _opened_rows(path, delimiter) as rows:
+        header = next(rows, None)
     if header is None:
         raise DataError(f"{path} is empty")
     return header
@@ -51,9 +53,7 @@ def read_header(path: Path, delimiter: str = ",") -> list[str]:
 def _chunks(
     path: Path, delimiter: str, comment: str | None, width: int, *, skip: bool
 ) -> Iterator[list[list[str]]]:
-    with opened_text(path) as text:
-        lines = text if comment is None else (line for line in text if not line.startswith(comment))
-        rows = _rows(lines, delimiter)
+    with _opened_rows(path, delimiter, comment) as rows:
         first = 1
         if skip:
             next(rows)
@@ -66,7 +66,18 @@ def _chunks(
             yield chunk
 
 
-def _rows(lines: Iterator[str], delimiter: str) -> Iterator[list[str]]:
+def _check_delimiter(given: object) -> None:
+    if not isinstance(given, str) or len(given) != 1 or given in '"\r\n':
+        raise InvalidSettings(f"the delimiter must be a single character, no quote or newline, got {given!r}")
+
+
+@contextmanager
+def _opened_rows(path: Path, delimiter: str, comment: str | None = None) -> Iterator[Iterator[list[str]]]:
     """Split lines, except empty ones. Blanks before a value and around a line do not count."""
-    stripped = filter(None, map(methodcaller("strip", " \r\n"), lines))
-    return csv.reader(stripped, delimiter=delimiter, skipinitialspace=True)
+    try:
+        with opened_text(path) as text:
+            lines = text if comment is None else (line for line in text if not line.startswith(comment))
+            stripped = filter(None, map(methodcaller("strip", " \r\n"), lines))
+            yield csv.reader(stripped, delimiter=delimiter, skipinitialspace=True)
+    except csv.Error as error:
+        raise DataError(f"cannot read {path}: {error}; is there a quote that nobody closes?") from error
