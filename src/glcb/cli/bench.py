@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from glcb.cli._names import names
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -70,8 +72,8 @@ def _experiment(
     base = PRESETS[preset]
     experiment = replace(
         base,
-        tasks=_names(tasks) or base.tasks,
-        policies=_names(policies) or base.policies,
+        tasks=names(tasks) or base.tasks,
+        policies=names(policies) or base.policies,
         seeds=base.seeds if seeds is None else seeds,
         steps=base.steps if steps is None else steps,
     )
@@ -85,10 +87,6 @@ def _experiment(
     if absent:
         console.print(f"left out, they need JAX ({INSTALL_BASELINES}): {', '.join(absent)}", markup=False)
     return present
-
-
-def _names(given: str) -> tuple[str, ...]:
-    return tuple(name.strip() for name in given.split(",") if name.strip())
 
 
 def _carry_out(runs: "Sequence[Run]", out: Path, engine: "Engine", console: "Console") -> "list[Failure]":

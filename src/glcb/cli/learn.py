@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from glcb.cli._names import names
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -52,7 +54,7 @@ def learn(
     console = Console(stderr=True, highlight=False)
     if not out.absolute().parent.is_dir():
         raise InvalidSettings(f"there is no folder {out.parent} to save {out.name} in")
-    layout = Layout(context_column, arm_column, reward_column, propensity_column, _names(ignore))
+    layout = Layout(context_column, arm_column, reward_column, propensity_column, names(ignore))
     asked = {"arms": arms or None, "policy": policy, "rewards": rewards, "seed": seed}
     given = {name: value for name, value in asked.items() if value is not None}
     if start is not None and given:
@@ -114,8 +116,8 @@ def _follow(
 def _arms(given: str) -> "tuple[Arm, ...]":
     from glcb._texts import is_integer
 
-    names = _names(given)
-    return tuple(map(int, names)) if all(map(is_integer, names)) else names
+    named = names(given)
+    return tuple(map(int, named)) if all(map(is_integer, named)) else named
 
 
 def _rewards(given: str) -> "Rewards":
@@ -128,7 +130,3 @@ def _rewards(given: str) -> "Rewards":
     except ValueError:
         raise InvalidSettings(f"rewards are `binary` or two numbers such as `0,10`, got {given!r}") from None
     return low, high
-
-
-def _names(given: str) -> tuple[str, ...]:
-    return tuple(name.strip() for name in given.split(",") if name.strip())
