@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from glcb._types import Float32, Float64, Int64
+from glcb.bench.studies.square import grid
 from glcb.policies.glcb import GLCB
 from glcb.tasks.smooth import Smooth
 
@@ -95,12 +96,11 @@ def _follow(
 
 def look(policy: GLCB, task: Smooth) -> tuple[float, float]:
     """Return the mean of |value − Q| and the smallest pseudocount, over a grid of contexts and all arms."""
-    side = ((np.arange(_GRID) + 0.5) / _GRID).astype(np.float32)
-    grid = np.stack(np.meshgrid(side, side), axis=-1).reshape(-1, 2)
+    points = grid(_GRID)
     # A decision may draw a random number to break a tie: a copy is asked, so that looking changes nothing.
     observed = copy.deepcopy(policy)
-    decisions = [observed.decide(x) for x in grid]
-    distances = np.abs(np.array([d.values for d in decisions]) - task.expected(grid))
+    decisions = [observed.decide(x) for x in points]
+    distances = np.abs(np.array([d.values for d in decisions]) - task.expected(points))
     return float(distances.mean()), float(min(d.pseudocounts.min() for d in decisions))
 
 

@@ -16,6 +16,7 @@ from glcb._types import Float32, Float64
 from glcb.bench.plots import figure
 from glcb.bench.studies.base import Findings, Study, Workplace, spread
 from glcb.bench.studies.registry import register
+from glcb.bench.studies.square import grid
 from glcb.gln import Bank, Gates
 from glcb.policies.settings import PAPER_BINARY
 
@@ -56,8 +57,8 @@ def imprint(hyperplanes: int, seed: int, resolution: int) -> Imprint:
     paper = PAPER_BINARY
     gates = Gates(2, [hyperplanes] * sum(paper.layers), paper.bias_scale, np.random.default_rng(seed))
     bank = Bank(2, 1, paper.layers, gates.most_signatures, clip=paper.clip, bias=paper.bias)
-    grid = _grid(resolution)
-    before = _predictions(bank, gates, grid)
+    points = grid(resolution)
+    before = _predictions(bank, gates, points)
     changes = []
     for update in range(max(UPDATES)):
         bank.learn(
@@ -69,8 +70,8 @@ def imprint(hyperplanes: int, seed: int, resolution: int) -> Imprint:
             min(1.0, paper.switching_rate / (1 + paper.switching_rate_decay * update)),
         )
         if update + 1 in UPDATES:
-            changes.append((_predictions(bank, gates, grid) - before).reshape(resolution, resolution))
-    shared = shared_half_spaces(gates, grid).reshape(resolution, resolution)
+            changes.append((_predictions(bank, gates, points) - before).reshape(resolution, resolution))
+    shared = shared_half_spaces(gates, points).reshape(resolution, resolution)
     return Imprint(gates, shared, tuple(changes))
 
 
@@ -81,11 +82,6 @@ def shared_half_spaces(gates: Gates, points: Float32) -> Float64:
     sides = everyone @ gates.normals.T > gates.thresholds
     shares: Float64 = (sides[:-1] == sides[-1]).mean(axis=1)
     return shares
-
-
-def _grid(resolution: int) -> Float32:
-    side = ((np.arange(resolution) + 0.5) / resolution).astype(np.float32)
-    return np.stack(np.meshgrid(side, side), axis=-1).reshape(-1, 2)
 
 
 def _predictions(bank: Bank, gates: Gates, points: Float32) -> Float64:
