@@ -1,8 +1,9 @@
-"""Files that are there whole, or as they were before."""
+"""Files that are there whole, or as they were before, and files for one process alone."""
 
 import contextlib
 import os
 import secrets
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
@@ -25,6 +26,18 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
     finally:
         with contextlib.suppress(OSError, ValueError):
             part.unlink()
+
+
+def hold(descriptor: int) -> None:
+    """Lock an open file; raise BlockingIOError if another process has it, OSError if it cannot be locked.
+
+    The system gives it back when the process ends, however it ends. On Windows nothing is locked.
+    """
+    if sys.platform == "win32":
+        return
+    import fcntl
+
+    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def _sync_folder(folder: Path) -> None:

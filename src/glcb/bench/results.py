@@ -11,7 +11,6 @@ to by a number.
 import errno
 import json
 import os
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, fields
@@ -19,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from glcb._errors import ResultsError
+from glcb._files import hold
 from glcb.bench.run import Failure, Record
 
 FILE = "runs.jsonl"
@@ -90,7 +90,12 @@ def writing(folder: Path) -> Iterator[Results]:
     except OSError as error:
         raise ResultsError(f"cannot write to the folder {folder}: {error.strerror}") from error
     with opened as lock:
-        _hold(lock.fileno(), folder)
+        try:
+            hold(lock.fileno())
+        except OSError:
+            raise ResultsError(
+                f"another process is writing to {folder}: wait for it, or choose another folder"
+            ) from None
         results = Results(folder)
         results.repair()
         yield results
@@ -109,17 +114,3 @@ def _append(path: Path, content: dict[str, Any]) -> None:
         if path.exists():
             os.truncate(path, before)
         raise ResultsError(f"cannot write {path}: {error.strerror}") from error
-
-
-def _hold(descriptor: int, folder: Path) -> None:
-    """Take the lock of the folder; the system gives it back when the process ends, however it ends."""
-    if sys.platform == "win32":
-        return
-    import fcntl
-
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        raise ResultsError(
-            f"another process is writing to {folder}: wait for it, or choose another folder"
-        ) from None

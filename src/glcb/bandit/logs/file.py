@@ -4,10 +4,10 @@ import contextlib
 import errno
 import json
 import os
-import sys
 from pathlib import Path
 
 from glcb._errors import LogError
+from glcb._files import hold
 from glcb.bandit.logs.events import Event
 
 _BEGIN = b'{"event":"'
@@ -28,10 +28,12 @@ class LogFile:
         flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_BINARY", 0)
         try:
             self._descriptor = os.open(self.path, flags, 0o666)
-            self._hold()
+            hold(self._descriptor)
             self._end = self._whole()
             if self._end < os.fstat(self._descriptor).st_size:
                 os.ftruncate(self._descriptor, self._end)
+        except BlockingIOError:
+            raise LogError(f"another bandit is writing to {self.path}: give each a log of its own") from None
         except (OSError, ValueError) as error:  # ValueError: a name that no file can have
             raise self._failure(error) from error
         self._torn = False
@@ -93,17 +95,6 @@ class LogFile:
     def _read(self, start: int, length: int) -> bytes:
         os.lseek(self._descriptor, start, os.SEEK_SET)
         return os.read(self._descriptor, length)
-
-    def _hold(self) -> None:
-        """Lock the file; the system gives it back when the process ends, however it ends."""
-        if sys.platform == "win32":
-            return
-        import fcntl
-
-        try:
-            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise LogError(f"another bandit is writing to {self.path}: give each a log of its own") from None
 
     def _failure(self, error: OSError | ValueError) -> LogError:
         return LogError(f"cannot write the log {self.path}: {getattr(error, 'strerror', None) or error}")
