@@ -7,6 +7,7 @@ import numpy as np
 
 from glcb._types import Float64
 from glcb.bench.run import Record
+from glcb.bench.statistics import mean_and_error_along
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,10 +51,8 @@ def _cumulative(records: Iterable[Record], course: Callable[[Record], Float64]) 
     steps = block_ends(own[0])
     # Records of another number of blocks are read between their ends.
     sums = [np.concatenate([[0.0], np.cumsum(course(record))]) for record in own]
-    curves = np.array([np.interp(steps, block_ends(r), s) for r, s in zip(own, sums, strict=True)])
-    many = len(own) > 1
-    error = curves.std(axis=0, ddof=1) / np.sqrt(len(own)) if many else np.zeros_like(steps)
-    return Curve(steps, curves.mean(axis=0), error)
+    curves = [np.interp(steps, block_ends(r), s) for r, s in zip(own, sums, strict=True)]
+    return Curve(steps, *mean_and_error_along(curves))
 
 
 def _at(steps: Float64, record: Record, values: list[float]) -> Float64:

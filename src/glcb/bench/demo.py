@@ -7,7 +7,7 @@ import numpy as np
 from rich.table import Table
 
 from glcb.bench.play import Played, play
-from glcb.bench.plots import figure
+from glcb.bench.plots import band, figure
 from glcb.bench.statistics import mean_and_error
 from glcb.policies import GLCB, UCB1, EpsilonGreedy, LinTS, LinUCB, Policy, Uniform
 from glcb.tasks import Wheel
@@ -60,11 +60,7 @@ def picture(games: list[Game], path: Path) -> None:
     with figure(path, width=7, height=4.5) as (axes,):
         for player, own in _by_player(games).items():
             curves = np.cumsum([game.played.rewards for game in own], axis=1)
-            mean = curves.mean(axis=0)
-            error = curves.std(axis=0, ddof=1) / np.sqrt(len(own)) if len(own) > 1 else 0 * mean
-            steps = np.arange(1, mean.size + 1)
-            (line,) = axes.plot(steps, mean, label=player)
-            axes.fill_between(steps, mean - error, mean + error, alpha=0.2, color=line.get_color())
+            band(axes, np.arange(1, curves.shape[1] + 1), curves, label=player)
         seeds = len(games) // len(_by_player(games))
         axes.set(
             xlabel="step", ylabel="cumulative reward", title=f"Wheel bandit, mean ± s.e. of {seeds} seeds"

@@ -2,16 +2,20 @@
 
 import io
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
+
+from numpy.typing import ArrayLike
 
 from glcb._errors import INSTALL_REPORT, MissingExtra
 from glcb._pictures import check_picture, figure
+from glcb._types import Float64
+from glcb.bench.statistics import mean_and_error_along
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["check_picture", "figure", "vector"]
+__all__ = ["band", "check_picture", "figure", "vector"]
 
 # Stands for "the colour of the text around"; nobody would choose it for anything else.
 _INK = "#010203"
@@ -27,6 +31,13 @@ _VECTOR_STYLE: Any = {
     "text.parse_math": False,  # a name with dollar signs is a name
     "svg.fonttype": "none",  # text stays text: small, searchable, in the font of the page
 }
+
+
+def band(ax: "Axes", steps: ArrayLike, curves: Sequence[Float64] | Float64, **style: Any) -> None:
+    """Draw the mean of ``curves`` as a line in this style, and its standard error as a band around it."""
+    mean, error = mean_and_error_along(curves)
+    (line,) = ax.plot(steps, mean, **style)
+    ax.fill_between(steps, mean - error, mean + error, color=line.get_color(), alpha=0.2, linewidth=0)
 
 
 def vector(

@@ -6,6 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from glcb._types import Float64
+
 
 def mean_and_error(totals: Sequence[float]) -> tuple[float, float | None]:
     """Return the mean and its standard error; one number alone has none.
@@ -15,6 +17,28 @@ def mean_and_error(totals: Sequence[float]) -> tuple[float, float | None]:
     """
     error = float(np.std(totals, ddof=1) / math.sqrt(len(totals))) if len(totals) > 1 else None
     return float(np.mean(totals)), error
+
+
+def mean_and_error_along(curves: Sequence[Float64] | Float64) -> tuple[Float64, Float64]:
+    """Return the mean of the curves at every point, and its standard error: 0 for one curve alone.
+
+    >>> mean_and_error_along(np.array([[1.0, 2.0], [3.0, 2.0]]))
+    (array([2., 2.]), array([1., 0.]))
+    """
+    given = np.asarray(curves, np.float64)
+    mean: Float64 = given.mean(axis=0)
+    if len(given) == 1:
+        return mean, np.zeros_like(mean)
+    return mean, given.std(axis=0, ddof=1) / math.sqrt(len(given))
+
+
+def differences(own: Sequence[float], others: Sequence[float]) -> list[float]:
+    """Return how much larger each number is than the other of the same seed.
+
+    >>> differences([3.0, 4.0], [1.0, 5.0])
+    [2.0, -1.0]
+    """
+    return [one - other for one, other in zip(own, others, strict=True)]
 
 
 LEVEL = 0.95

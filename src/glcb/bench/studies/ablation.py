@@ -12,7 +12,7 @@ from glcb._types import Rewards
 from glcb.bench.experiment import PAPER_TASKS
 from glcb.bench.plots import figure
 from glcb.bench.run import Record
-from glcb.bench.statistics import mean_and_error
+from glcb.bench.statistics import differences, mean_and_error
 from glcb.bench.studies.base import Findings, Workplace, spread
 from glcb.bench.studies.playing import PlayingStudy, playable
 from glcb.bench.studies.records import records_of, totals
@@ -103,10 +103,9 @@ class Ablation(PlayingStudy):
         )
 
 
-def differences(played: Played, task: str, title: str) -> list[float]:
+def gains(played: Played, task: str, title: str) -> list[float]:
     """Return how much more than the default a variant got, with the same seeds."""
-    usual = totals(played[task, DEFAULT.title])
-    return [own - other for own, other in zip(totals(played[task, title]), usual, strict=True)]
+    return differences(totals(played[task, title]), totals(played[task, DEFAULT.title]))
 
 
 def _tasks(played: Played) -> list[str]:
@@ -135,8 +134,8 @@ def _difference_table(played: Played) -> Table:
     title = f"Difference to the default with the same seeds: mean ± s.e. of {seeds} seeds"
     table = _table(title, _tasks(played))
     for variant in VARIANTS[1:]:
-        cells = (spread(differences(played, task, variant.title), "+,.0f") for task in _tasks(played))
-        table.add_row(variant.title, *(cell.replace("± +", "± ") for cell in cells))
+        cells = (spread(gains(played, task, variant.title), "+,.0f") for task in _tasks(played))
+        table.add_row(variant.title, *cells)
     return table
 
 
@@ -145,7 +144,7 @@ def _remark(played: Played) -> str:
     better = []
     for task in _tasks(played):
         for variant in VARIANTS[1:]:
-            mean, error = mean_and_error(differences(played, task, variant.title))
+            mean, error = mean_and_error(gains(played, task, variant.title))
             if error is not None and mean > 2 * error > 0:
                 better.append(f"{variant.title} on {task}")
     tried = len(_tasks(played)) * (len(VARIANTS) - 1)
@@ -172,4 +171,4 @@ def _draw(path: Path, played: Played) -> None:
 
 def _share(played: Played, task: str, title: str) -> float:
     usual = float(np.mean(totals(played[task, DEFAULT.title])))
-    return 100 * float(np.mean(differences(played, task, title))) / max(abs(usual), 1e-9)
+    return 100 * float(np.mean(gains(played, task, title))) / max(abs(usual), 1e-9)

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Self
 
+import numpy as np
 from rich.table import Table
 
 from glcb import _checks
-from glcb.bench.statistics import mean_and_error
+from glcb.bench.statistics import mean_and_error, paired_bootstrap
 
 Progress = Callable[[int, int], None]
 """Is told how much is done, and out of how much."""
@@ -61,10 +62,21 @@ class Study(ABC):
 
 
 def spread(numbers: Sequence[float], form: str = ".3f") -> str:
-    """Return mean ± standard error, as a table shows it; one number alone has no error.
+    """Return mean ± standard error, as a table shows it; one number alone has no error, and none has a sign.
 
-    >>> spread([1.0, 2.0, 3.0], ".2f")
-    '2.00 ± 0.58'
+    >>> spread([1.0, 2.0, 3.0], "+.2f")
+    '+2.00 ± 0.58'
     """
     mean, error = mean_and_error(numbers)
-    return f"{mean:{form}}" + (f" ± {error:{form}}" if error is not None else "")
+    return f"{mean:{form}}" + (f" ± {error:{form.removeprefix('+')}}" if error is not None else "")
+
+
+def gain(gained: Sequence[float]) -> str:
+    """Return what was gained on average, and the interval of that mean; one number alone has none.
+
+    >>> gain([2.0, 2.0]), gain([-1200.0])
+    ('+2 [+2, +2]', '-1,200')
+    """
+    interval = paired_bootstrap(gained)
+    shown = f" [{interval.low:+,.0f}, {interval.high:+,.0f}]" if interval is not None else ""
+    return f"{np.mean(gained):+,.0f}{shown}"

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from itertools import pairwise
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, NamedTuple, Self
+from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
 from rich.table import Table
 
 from glcb._types import Float64
-from glcb.bench.plots import figure
+from glcb.bench.plots import band, figure
 from glcb.bench.studies.base import Findings, Study, Workplace, spread
 from glcb.bench.studies.course import REGIONS, Course, bandit_course, taught_course
 from glcb.bench.studies.registry import register
@@ -25,9 +25,6 @@ from glcb.policies.glcb import GLCB
 from glcb.policies.glcb_paper import GLCBPaper
 from glcb.policies.settings import PAPER_BOUNDED, SettingChanges
 from glcb.tasks.smooth import Smooth
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 _TASK = Smooth()
 _GAP = 0.3
@@ -79,9 +76,8 @@ class Measure(NamedTuple):
     """Which way the theory says that it goes."""
 
 
-_DISTANCE = Measure("|value − Q|", "Distance of the values from Q", attrgetter("errors"), ".3f", grows=False)
 MEASURES = (
-    _DISTANCE,
+    Measure("|value − Q|", "Distance of the values from Q", attrgetter("errors"), ".3f", grows=False),
     Measure("sub-optimal", "Share of sub-optimal plays", attrgetter("suboptimal"), ".1%", grows=False),
     Measure("regret / t", "Regret per step", attrgetter("regret"), ".3f", grows=False),
     Measure("pseudocount", "Least pseudocount", attrgetter("pseudocounts"), ".1f", grows=True),
@@ -246,11 +242,12 @@ def _draw(path: Path, playing: list[Courses], taught: list[list[Courses]]) -> No
     with figure(path, width=13, height=7.5, columns=3, rows=2) as axes:
         for ax, measure in zip(axes, MEASURES, strict=False):
             for variant, own in zip(PLAYING, playing, strict=True):
-                _band(ax, own, measure, variant.name)
+                band(ax, own[0].marks, [measure.of(course) for course in own], label=variant.name)
             ax.set(title=measure.title, xlabel="step t", xscale="log")
         for ax, base, sizes in zip(axes[4:], (_PAPER, _SLOWER), taught, strict=True):
             for variant, own, colour in zip(TAUGHT[0], sizes, ("0.7", "0.45", "black"), strict=True):
-                _band(ax, own, _DISTANCE, variant.name, colour)
+                errors = [course.errors for course in own]
+                band(ax, own[0].marks, errors, label=variant.name, color=colour)
             ax.set(title=f"Distance by size of network: {base.name}", xlabel="step t", xscale="log")
         for ax in axes[2:4]:
             ax.set_yscale("log")
@@ -260,12 +257,3 @@ def _draw(path: Path, playing: list[Courses], taught: list[list[Courses]]) -> No
             ax.set_ylim(0, None if ax is axes[1] else highest)
         axes[0].legend(frameon=False, loc="lower left", title=f"mean ± s.e. of {len(playing[0])} seeds")
         axes[4].legend(frameon=False, loc="lower left", title="all arms taught in turn")
-
-
-def _band(ax: "Axes", courses: Courses, measure: Measure, label: str, colour: str | None = None) -> None:
-    """Draw the mean over seeds as a line and its standard error as a band."""
-    curves = np.array([measure.of(course) for course in courses])
-    mean = curves.mean(axis=0)
-    error = curves.std(axis=0, ddof=1) / math.sqrt(len(curves)) if len(curves) > 1 else 0 * mean
-    (line,) = ax.plot(courses[0].marks, mean, label=label, color=colour)
-    ax.fill_between(courses[0].marks, mean - error, mean + error, alpha=0.2, color=line.get_color())

@@ -15,8 +15,8 @@ from rich.table import Table
 from glcb.bench.plots import figure
 from glcb.bench.ranks import ranks
 from glcb.bench.run import Record
-from glcb.bench.statistics import mean_and_error, paired_bootstrap
-from glcb.bench.studies.base import Findings, Workplace, spread
+from glcb.bench.statistics import differences, mean_and_error, paired_bootstrap
+from glcb.bench.studies.base import Findings, Workplace, gain, spread
 from glcb.bench.studies.playing import PlayingStudy, playable
 from glcb.bench.studies.records import records_of, totals
 from glcb.bench.studies.registry import register
@@ -84,8 +84,7 @@ class Depth(PlayingStudy):
 
 def gains(by_depth: ByDepth, task: str, depth: int) -> list[float]:
     """Return what ``depth`` brought beyond the paper's depth, with the same seeds."""
-    usual = totals(by_depth[task, PAPER_DEPTH])
-    return [total - other for total, other in zip(totals(by_depth[task, depth]), usual, strict=True)]
+    return differences(totals(by_depth[task, depth]), totals(by_depth[task, PAPER_DEPTH]))
 
 
 def _tasks(records: Iterable[tuple[str, object]]) -> list[str]:
@@ -110,14 +109,8 @@ def _gain_table(by_depth: ByDepth) -> Table:
     for depth in deeper:
         table.add_column(f"depth {depth}", justify="right")
     for task in _tasks(by_depth):
-        table.add_row(task, *(_gain(gains(by_depth, task, depth)) for depth in deeper))
+        table.add_row(task, *(gain(gains(by_depth, task, depth)) for depth in deeper))
     return table
-
-
-def _gain(differences: list[float]) -> str:
-    interval = paired_bootstrap(differences)
-    shown = f" [{interval.low:+,.0f}, {interval.high:+,.0f}]" if interval is not None else ""
-    return f"{np.mean(differences):+,.0f}{shown}"
 
 
 def _policy_table(by_policy: ByPolicy) -> Table:

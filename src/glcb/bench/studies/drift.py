@@ -10,8 +10,9 @@ from rich.table import Table
 
 from glcb._types import Float64
 from glcb.bench.play import play
-from glcb.bench.plots import figure
+from glcb.bench.plots import band, figure
 from glcb.bench.run import Record
+from glcb.bench.statistics import differences
 from glcb.bench.studies.base import Findings, Workplace, spread
 from glcb.bench.studies.playing import PlayingStudy, playable, plays
 from glcb.bench.studies.records import records_of, totals
@@ -154,10 +155,8 @@ def _cost_table(still: Still) -> Table:
         cells = []
         for task in tasks:
             own = totals(still[task, variant])
-            usual = totals(still[task, GLCBS[0]])
-            differences = [one - other for one, other in zip(own, usual, strict=True)]
-            shown = spread(differences, "+,.0f").replace("± +", "± ")
-            cells += [spread(own, ",.0f"), "" if variant.memory is None else shown]
+            gained = differences(own, totals(still[task, GLCBS[0]]))
+            cells += [spread(own, ",.0f"), "" if variant.memory is None else spread(gained, "+,.0f")]
         table.add_row(variant.title, *cells)
     return table
 
@@ -171,11 +170,8 @@ def _draw(path: Path, courses: Courses) -> None:
             for number, variant in enumerate(VARIANTS):
                 curves = np.array([in_windows(course) for course in courses[task, variant]])
                 steps = WINDOW * (np.arange(curves.shape[1]) + 0.5)
-                mean = curves.mean(axis=0)
-                error = curves.std(axis=0, ddof=1) / np.sqrt(len(curves)) if len(curves) > 1 else 0 * mean
                 style = "--" if variant.policy == "linucb" else "-"
-                ax.plot(steps, mean, style, color=f"C{number}", linewidth=1.2, label=variant.title)
-                ax.fill_between(steps, mean - error, mean + error, color=f"C{number}", alpha=0.2, linewidth=0)
+                band(ax, steps, curves, ls=style, color=f"C{number}", linewidth=1.2, label=variant.title)
             ax.axvline(courses[task, VARIANTS[0]][0].change, color="0.5", linewidth=0.8)
             ax.set(title=task, xlabel="step", ylabel=f"reward, share of the best, per {WINDOW} steps")
         axes[0].legend(frameon=False, fontsize=8)

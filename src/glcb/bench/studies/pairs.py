@@ -8,8 +8,8 @@ import numpy as np
 from rich.table import Table
 
 from glcb.bench.plots import figure
-from glcb.bench.statistics import mean_and_error, paired_bootstrap
-from glcb.bench.studies.base import spread
+from glcb.bench.statistics import differences, mean_and_error
+from glcb.bench.studies.base import gain, spread
 
 
 @dataclass(frozen=True)
@@ -30,10 +30,7 @@ class Pair:
     @property
     def difference(self) -> str:
         """What the second way brings on average beyond the first, with an interval."""
-        differences = [after - before for after, before in zip(self.after, self.before, strict=True)]
-        interval = paired_bootstrap(differences)
-        shown = f" [{interval.low:+,.0f}, {interval.high:+,.0f}]" if interval is not None else ""
-        return f"{np.mean(differences):+,.0f}{shown}"
+        return gain(differences(self.after, self.before))
 
 
 def table_of(pairs: Sequence[Pair], title: str, variant: str, before: str, after: str) -> Table:
