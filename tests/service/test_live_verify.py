@@ -83,5 +83,5 @@ def test_an_altered_log_makes_the_command_fail(stopped: Server, tmp_path: Path) 
 def test_two_services_cannot_share_their_data(serve: Serve) -> None:
     first = serve()
     with pytest.raises(RuntimeError, match="another service uses this database"):
-        serve()
+        serve("--set", "takeover_seconds=0.1")
     assert first.client.get("/readyz").status == 200

@@ -158,14 +158,13 @@ def test_a_migration_that_fails_changes_nothing(tmp_path: Path) -> None:
         tables.migrate(connection, (*tables.MIGRATIONS, _add_a_column))
 
 
-def test_two_services_cannot_share_a_database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("glcb.service.locks._PATIENCE", 0.0)
+def test_two_services_cannot_share_a_database(tmp_path: Path) -> None:
     first, second = made(tmp_path), made(tmp_path)
-    with first.alone():
-        with pytest.raises(StorageError, match="another service"), second.alone():
+    with first.alone(0):
+        with pytest.raises(StorageError, match="another service"), second.alone(0):
             pass
         second.append(rows(1, 1))  # keys, for instance, can be added beside it
-    with second.alone():
+    with second.alone(0):
         pass
 
 

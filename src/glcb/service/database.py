@@ -70,11 +70,11 @@ class Database:
             connection.execute(tables.about.insert().values(name="probe", value="x" * 8192))
 
     @contextlib.contextmanager
-    def alone(self) -> Iterator[None]:
-        """Keep other services away from this database; raise StorageError if there is one already."""
+    def alone(self, seconds: float) -> Iterator[None]:
+        """Keep other services away from this database; raise StorageError if one does not end in time."""
         lock = locks.FileLock(self.url) if self.is_sqlite else locks.AdvisoryLock(self.engine)
         with contextlib.closing(lock):
-            locks.wait(lock)
+            locks.wait(lock, seconds)
             self._lock = lock
             yield
 

@@ -12,8 +12,6 @@ from glcb._errors import StorageError
 
 _NUMBER = 0x676C6362
 """What PostgreSQL knows our lock by."""
-_PATIENCE = 10.0
-"""A service that was killed a moment ago may seem to be there for so many seconds."""
 
 
 class Lock(Protocol):
@@ -26,9 +24,9 @@ class Lock(Protocol):
         """Let go of it."""
 
 
-def wait(lock: Lock) -> None:
-    """Take a lock; raise StorageError if another service keeps it."""
-    deadline = time.monotonic() + _PATIENCE
+def wait(lock: Lock, seconds: float) -> None:
+    """Take a lock; raise StorageError if another service keeps it for that long."""
+    deadline = time.monotonic() + seconds
     while not lock.take():
         if time.monotonic() > deadline:
             raise StorageError("another service uses this database: stop it, or use another database")

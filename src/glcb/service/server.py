@@ -57,7 +57,7 @@ def serve(settings: ServiceSettings, before: Before | None = None, beside: Besid
     with (
         _bound(settings) as listener,  # first: where this fails, no new file is left behind
         contextlib.closing(open_storage(settings)) as storage,
-        storage.alone(),
+        storage.alone(settings.takeover_seconds),
     ):
         keyring = Keyring(storage)
         _check_reach(settings, keyring.keys)

@@ -57,6 +57,8 @@ class ServiceSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """A connection without a request is closed."""
     unload_seconds: Seconds = 900
     """An experiment that nobody asks for leaves the memory."""
+    takeover_seconds: Seconds = 10
+    """A start waits that long for another service on the same database, which may just have been killed."""
     stop_seconds: Seconds = 30
     """When it is told to stop, the service waits that long for requests that are under way."""
 
