@@ -7,6 +7,21 @@ from glcb.bench import paper
 from glcb.bench.experiment import PAPER_POLICIES, PAPER_TASKS
 from glcb.bench.ranks import ranks, standings
 
+# adult, census, covertype, statlog, financial, jester, wheel; and the mean
+PRINTED: dict[str, tuple[tuple[int, ...], float]] = {
+    "glcb-paper": ((1, 1, 5, 1, 2, 4, 2), 2.29),
+    "bootrms": ((2, 2, 1, 3, 4, 1, 8), 3.00),
+    "dropout": ((3, 3, 4, 6, 6, 2, 5), 4.14),
+    "linfullpost": ((5, 8, 6, 5, 1, 6, 1), 4.57),
+    "neurallinear": ((7, 5, 7, 2, 3, 7, 3), 4.86),
+    "rms": ((4, 4, 3, 7, 5, 3, 9), 5.00),
+    "bbb": ((6, 7, 2, 4, 8, 5, 6), 5.43),
+    "paramnoise": ((8, 6, 8, 8, 7, 10, 4), 7.29),
+    "constsgd": ((9, 9, 9, 9, 9, 8, 6), 8.43),
+    "bbalphadiv": ((10, 10, 10, 10, 10, 9, 10), 9.86),
+}
+"""The table of ranks in the main text of the paper."""
+
 
 def test_equal_scores_share_the_better_rank_and_the_next_is_left_out() -> None:
     assert ranks({"a": 5.0, "b": 7.0, "c": 5.0, "d": 4.0}) == {"b": 1, "a": 2, "c": 2, "d": 4}
@@ -18,14 +33,15 @@ def test_the_papers_ranks_follow_from_its_rewards() -> None:
         for task in PAPER_TASKS
     }
     found = standings(scores)
-    assert {own.player: own.ranks for own in found} == paper.RANKS
     for own in found:
-        assert own.mean == pytest.approx(paper.MEAN_RANKS[own.player], abs=0.005)
+        ranks, mean = PRINTED[own.player]
+        assert tuple(own.ranks[task] for task in PAPER_TASKS) == ranks
+        assert own.mean == pytest.approx(mean, abs=0.005)
     assert [own.player for own in found] == list(PAPER_POLICIES)
 
 
 def test_the_paper_names_the_policies_and_tasks_that_we_run() -> None:
-    assert set(paper.REWARDS) == set(paper.RANKS) == set(PAPER_POLICIES)
+    assert set(paper.REWARDS) == set(PRINTED) == set(PAPER_POLICIES)
     assert all(tuple(row) == PAPER_TASKS for row in paper.REWARDS.values())
     assert paper.steps("financial") == 3713
     assert paper.steps("wheel") == 5000

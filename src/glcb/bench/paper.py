@@ -1,8 +1,8 @@
-"""The two tables of results in the paper, as the authors print them.
+"""The results of the paper, as the authors print them: their ranks follow from these rewards.
 
 Source: E. Sezener, M. Hutter, D. Budden, J. Wang, J. Veness, "Online Learning in Contextual Bandits using
-Gated Linear Networks", NeurIPS 2020: table of ranks in the main text, table of cumulative rewards in the
-appendix. Both are means over 500 seeds; ± is the standard error of the mean.
+Gated Linear Networks", NeurIPS 2020: table of cumulative rewards in the appendix. They are means over 500
+seeds; ± is the standard error of the mean.
 """
 
 from typing import NamedTuple
@@ -45,27 +45,6 @@ REWARDS: dict[str, dict[str, Published]] = {
     for policy, row in _REWARDS.items()
 }
 """Cumulative reward by policy and task."""
-
-# The printed ranks, in the same order, and the printed mean.
-_RANKS: dict[str, tuple[tuple[int, ...], float]] = {
-    "glcb-paper": ((1, 1, 5, 1, 2, 4, 2), 2.29),
-    "bootrms": ((2, 2, 1, 3, 4, 1, 8), 3.00),
-    "dropout": ((3, 3, 4, 6, 6, 2, 5), 4.14),
-    "linfullpost": ((5, 8, 6, 5, 1, 6, 1), 4.57),
-    "neurallinear": ((7, 5, 7, 2, 3, 7, 3), 4.86),
-    "rms": ((4, 4, 3, 7, 5, 3, 9), 5.00),
-    "bbb": ((6, 7, 2, 4, 8, 5, 6), 5.43),
-    "paramnoise": ((8, 6, 8, 8, 7, 10, 4), 7.29),
-    "constsgd": ((9, 9, 9, 9, 9, 8, 6), 8.43),
-    "bbalphadiv": ((10, 10, 10, 10, 10, 9, 10), 9.86),
-}
-
-RANKS: dict[str, dict[str, int]] = {
-    policy: dict(zip(PAPER_TASKS, row, strict=True)) for policy, (row, _) in _RANKS.items()
-}
-"""Rank by policy and task. They follow from the rewards."""
-
-MEAN_RANKS: dict[str, float] = {policy: mean for policy, (_, mean) in _RANKS.items()}
 
 
 def steps(task: str) -> int:
