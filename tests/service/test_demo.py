@@ -87,6 +87,21 @@ def test_the_demo_moves_and_leaves_nothing_behind(serve: Serve, tmp_path: Path) 
     assert list(tmp_path.iterdir()) == []
 
 
+def test_who_stops_the_demo_while_it_makes_up_the_past_leaves_nothing_behind(tmp_path: Path) -> None:
+    server = Server(("--host", "127.0.0.1"), "--demo", folder=tmp_path, environment={"TMPDIR": str(tmp_path)})
+    try:
+        server.start(wait=False)
+        deadline = time.monotonic() + 60
+        while "making up" not in server.said():
+            assert time.monotonic() < deadline, server.said()
+            time.sleep(0.05)
+        assert server.stop() == 0
+        assert "serving" not in server.said()
+        assert list(tmp_path.iterdir()) == []
+    finally:
+        server.forget()
+
+
 def test_data_with_keys_is_not_for_the_demo(tmp_path: Path) -> None:
     server = Server(("--data", str(tmp_path / "glcb.db")))
     try:

@@ -41,15 +41,15 @@ _SWITCH_SECONDS = 0.0005
 """How soon a thread that has something to do gets its turn: commits must not wait for a busy event loop."""
 
 
-Before = Callable[[Storage], None]
+Before = Callable[[Storage], Coroutine[Any, Any, None]]
 Beside = Callable[[str], Coroutine[Any, Any, None]]
 
 
 def serve(settings: ServiceSettings, before: Before | None = None, beside: Beside | None = None) -> None:
     """Serve until told to stop.
 
-    ``before`` is called with the database when nothing can keep the service from starting any more;
-    ``beside`` is given the URL and runs as long as the service does.
+    ``before`` is given the database, and what it does is done before any request is answered; ``beside`` is
+    given the URL and runs as long as the service does. Both are cancelled when it is told to stop.
     """
     logs.begin(settings.log_level, settings.log_format)
     if is_missing(settings):  # then it has no keys, and should not be made in vain
@@ -64,9 +64,7 @@ def serve(settings: ServiceSettings, before: Before | None = None, beside: Besid
         with _told_where(settings):
             listener.listen(_BACKLOG)
         _say("starting: the first start compiles the kernels, which takes some 20 seconds")
-        if before is not None:
-            before(storage)
-        Service(settings, storage, keyring, listener, beside).run()
+        Service(settings, storage, keyring, listener, before, beside).run()
 
 
 class Service:
@@ -78,12 +76,14 @@ class Service:
         storage: Storage,
         keyring: Keyring,
         listener: socket.socket,
+        before: Before | None = None,
         beside: Beside | None = None,
     ) -> None:
         self._settings = settings
         self._storage = storage
         self._keyring = keyring
         self._listener = listener
+        self._before = before
         self._beside = beside
         self._app = Application(self._lifespan)
         self._server = _Server(self._app, settings, most_files())
@@ -110,6 +110,8 @@ class Service:
     async def _work(self, engine: Engine) -> None:
         """Get ready; then do every second what nobody asks for."""
         try:
+            if self._before is not None:
+                await self._before(self._storage)
             await warm_up()
             await engine.start()
             door = Door(self._keyring, self._settings.host)

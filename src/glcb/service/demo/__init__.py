@@ -1,6 +1,5 @@
 """``glcb serve --demo``: three experiments in made-up worlds, with a past and with visitors."""
 
-import asyncio
 import contextlib
 import sys
 import tempfile
@@ -15,6 +14,7 @@ from glcb.service.keys import listed
 from glcb.service.server import serve
 from glcb.service.settings import ServiceSettings
 from glcb.service.storage import Storage
+from glcb.service.warming import warm_up
 
 WORLDS = [homepage.WORLD, price.WORLD, router.WORLD]
 
@@ -22,13 +22,14 @@ WORLDS = [homepage.WORLD, price.WORLD, router.WORLD]
 def serve_demo(settings: ServiceSettings) -> None:
     """Serve the demo; in a temporary folder, unless the settings name a place for the data."""
 
-    def make_up(storage: Storage) -> None:
+    async def make_up(storage: Storage) -> None:
         if listed(storage):
             raise InvalidSettings("the demo has no key for this data: leave out --data, or name a new file")
         names = ", ".join(world.name for world in WORLDS)
         sys.stderr.write(f"making up {history.DAYS:g} days of visitors for {names}: some seconds\n")
         sys.stderr.flush()
-        asyncio.run(history.make_up(storage, settings, WORLDS))
+        await warm_up()  # the visitors of the past need it too, and only this can be given up half-way
+        await history.make_up(storage, settings, WORLDS)
 
     with contextlib.ExitStack() as until_the_end:
         if settings.database is None and settings.data == ServiceSettings().data:
