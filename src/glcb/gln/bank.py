@@ -10,7 +10,7 @@ from glcb._state import State, fill, rearranged, sane
 from glcb._types import Float32, Int64
 from glcb.gln import kernels
 from glcb.gln.attribution import Attribution, attribution
-from glcb.gln.kernels import FAN_IN, ROW, SIZE, Memory, padded
+from glcb.gln.kernels import FAN_IN, ROW, SIZE, STRIDE, Memory, padded
 from glcb.gln.memo import Memo
 from glcb.gln.steps import PlainStep, Step
 
@@ -54,6 +54,7 @@ class Bank:
         self._box = weight_box
         self._step = step or PlainStep(layers)
         self._layout = _layout(features, layers, self._step.adapts)
+        self._stride = int(self._layout[0, STRIDE])
         # What one step can need in the pool, for each network: a new row in every unit.
         self._visit = int((self._layout[:, ROW] * self._layout[:, SIZE]).sum())
         self._from_zero = start == "frequency"
@@ -112,7 +113,7 @@ class Bank:
         )
 
     def _find_inputs(self, x: Float32) -> Float32:
-        return kernels.base_inputs(x, self._memory())
+        return kernels.base_inputs(x, self._stride, self._input_clip, self._bias)
 
     def _memory(self) -> Memory:
         """Return what the kernels need to know."""

@@ -112,12 +112,12 @@ def _mean(a: Float32, count: int) -> np.float32:
 
 
 @kernel
-def base_inputs(x: Float32, memory: Memory) -> Float32:
-    """Return z0 = [bias, logit(clip(x, ε, 1 − ε))], padded."""
-    inputs = np.zeros(memory.layout[0, STRIDE], np.float32)
-    inputs[0] = memory.bias
-    low = np.float32(memory.lowest_input)
-    high = np.float32(1 - memory.lowest_input)
+def base_inputs(x: Float32, stride: int, lowest: float, bias: float) -> Float32:
+    """Return z0 = [bias, logit(clip(x, ε, 1 − ε))], padded to ``stride``; ε is ``lowest``."""
+    inputs = np.zeros(stride, np.float32)
+    inputs[0] = bias
+    low = np.float32(lowest)
+    high = np.float32(1 - lowest)
     for i in range(x.size):
         p = min(max(x[i], low), high)
         inputs[i + 1] = math.log(p / (ONE - p))
@@ -205,8 +205,10 @@ def predict(inputs: Float32, signature: Int64, memory: Memory, probabilities: Fl
 @kernel
 def predict_many(contexts: Float32, signatures: Int64, memory: Memory, probabilities: Float32) -> None:
     """Write the probabilities for many contexts, one row each."""
+    stride = memory.layout[0, STRIDE]
     for row in range(len(contexts)):
-        predict(base_inputs(contexts[row], memory), signatures[row], memory, probabilities[row])
+        inputs = base_inputs(contexts[row], stride, memory.lowest_input, memory.bias)
+        predict(inputs, signatures[row], memory, probabilities[row])
 
 
 @kernel
