@@ -201,6 +201,8 @@ def test_new_features_take_free_slots_and_then_share_them() -> None:
     # A feature that was never expected is not missed.
     assert encoded(encoder, {"age": 31})[1:] == [0, 0, 0]
     assert problems(encoder, "hour") == {}
+    assert encoded(encoder, {"age": 31, "hour": "noon"})[1:] == [0, 0, 0]
+    assert problems(encoder, "hour") == {"changed": 1}
     x = encoded(encoder, {"age": 31, "late": 17})
     assert sum(value == 1 for value in x[1:]) == 1
     assert "late" not in encoder.schema.features
