@@ -7,8 +7,6 @@ from glcb._types import Float64, Rewards
 from glcb.tasks.base import STEPS, Stream, begin, min_max
 from glcb.tasks.registry import register
 
-SAFE_ARM = 4
-
 
 @register
 class Wheel:
