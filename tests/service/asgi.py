@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from glcb.service.engine import Engine
+from glcb.service.http import wire
 from glcb.service.http.access import Door
 from glcb.service.http.app import Application
 from glcb.service.http.cold import Cold
@@ -18,6 +19,10 @@ from glcb.service.keys import Keyring
 from glcb.service.settings import ServiceSettings
 from glcb.service.storage import Storage
 from tests.service.made import storage as made
+
+E = "/v1/experiments/home"
+CREATION = {"arms": ["a", "b", "c"], "policy": "linucb"}
+SECURITY = {name.decode() for name, _ in wire.SECURITY}
 
 
 class Answer(NamedTuple):
@@ -120,3 +125,9 @@ def in_house(folder: Path, play: Callable[[House], Awaitable[None]], **changes: 
             await play(own)
 
     asyncio.run(run())
+
+
+async def created(house: House, **changes: Any) -> None:
+    """Make an experiment, the one at ``E``."""
+    answer = await house.ask("PUT", E, {**CREATION, **changes})
+    assert answer.status == 201, answer.content
