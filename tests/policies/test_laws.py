@@ -2,22 +2,19 @@
 
 import copy
 import pickle
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from glcb import GLCB, InvalidContext, InvalidReward, InvalidSettings, Policy, UnknownArm
+from glcb import InvalidContext, InvalidReward, InvalidSettings, UnknownArm
 from glcb._types import Arm
 from tests.policies.everyone import (
     ARMS,
     FEATURES,
-    KINDS,
     POLICIES,
     Maker,
-    eager_threads,
     everything,
     learnt,
     reward,
@@ -25,16 +22,6 @@ from tests.policies.everyone import (
 )
 
 X = [0.2, 0.9, 0.5]
-
-
-@pytest.fixture(params=[(name, kind) for name in POLICIES for kind in KINDS], ids="-".join)
-def make(request: pytest.FixtureRequest) -> Maker:
-    name, kind = request.param
-
-    def build(seed: int = 0) -> Policy:
-        return POLICIES[name](ARMS, FEATURES, rewards=KINDS[kind], seed=seed)
-
-    return build
 
 
 def test_decides_before_any_data(make: Maker) -> None:
@@ -265,68 +252,3 @@ def test_nonsense_is_refused_at_construction(name: str, argument: str, value: ob
     arguments: dict[str, Any] = {"arms": ARMS, "features": FEATURES, argument: value}
     with pytest.raises(InvalidSettings, match=argument.removesuffix("s")):
         POLICIES[name](**arguments)
-
-
-def test_many_threads_learn_at_once(make: Maker) -> None:
-    policy = make()
-    contexts = np.random.default_rng(0).random((60, FEATURES))
-
-    def learn_all(arm: str) -> None:
-        for x in contexts:
-            policy.learn(x, arm, 1)
-            policy.decide(x)
-
-    with eager_threads(), ThreadPoolExecutor(4) as pool:
-        list(pool.map(learn_all, ARMS))
-    assert policy.plays == dict.fromkeys(ARMS, 60)
-    assert policy.steps == 240
-    counts = policy.__getstate__().arrays.get("counts")
-    if isinstance(policy, GLCB) and counts is not None:
-        assert counts.sum() == policy._bank.units * 240
-
-
-def test_many_threads_decide_while_one_learns(make: Maker) -> None:
-    policy = make()
-    contexts = np.random.default_rng(0).random((200, FEATURES))
-    rewards = [reward(policy, np.random.default_rng(i)) for i in range(200)]
-
-    def decide(x: np.ndarray) -> None:
-        decision = policy.decide(x)
-        assert np.isfinite(decision.values).all()
-
-    def learn_all() -> None:
-        for i, x in enumerate(contexts):
-            policy.learn(x, ARMS[i % len(ARMS)], rewards[i])
-
-    with ThreadPoolExecutor(8) as pool:
-        learning = pool.submit(learn_all)
-        for _ in range(3):
-            list(pool.map(decide, contexts))
-        learning.result()
-    assert policy.plays == dict.fromkeys(ARMS, 50)
-    twin = make()
-    for i, x in enumerate(contexts):
-        twin.learn(x, ARMS[i % len(ARMS)], rewards[i])
-    assert learnt(policy) == learnt(twin)
-
-
-def test_saving_while_others_learn_gives_a_whole_moment(make: Maker, tmp_path: Path) -> None:
-    policy = make()
-
-    contexts = np.random.default_rng(0).random((200, FEATURES))
-
-    def learn(policy: Policy, steps: int) -> Policy:
-        for i in range(steps):
-            policy.learn(contexts[i], ARMS[i % len(ARMS)], i % 2)
-        return policy
-
-    def save(i: int) -> Policy:
-        policy.save(tmp_path / f"{i}")
-        return type(policy).load(tmp_path / f"{i}")
-
-    with ThreadPoolExecutor(4) as pool:
-        learning = pool.submit(learn, policy, 200)
-        saved = list(pool.map(save, range(6)))
-        learning.result()
-    for moment in saved:
-        assert learnt(moment) == learnt(learn(make(), moment.steps))
