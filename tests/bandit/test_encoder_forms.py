@@ -1,0 +1,194 @@
+"""Contexts of all forms, and an encoder that describes itself and is saved."""
+
+import subprocess
+import sys
+from collections import namedtuple
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+from glcb import InvalidContext
+from glcb.bandit.encoder import Encoder
+from tests.bandit.test_encoder import FIRST, encoded, opened, problems
+
+
+def test_rows_of_data_frames_are_contexts() -> None:
+    rows: list[dict[str, Any]] = [
+        FIRST,
+        {"age": 40, "country": "DE", "member": False},
+        {"age": None, "country": "FR", "member": True},
+    ]
+    frame = pd.DataFrame(rows)
+    visitor = namedtuple("visitor", ["age", "country", "member"])
+    encoders = [opened() for _ in range(6)]
+    for i, row in enumerate(rows):
+        forms = (
+            row,
+            frame.iloc[i],
+            frame.iloc[[i]],
+            pl.DataFrame(rows).row(i, named=True),
+            pl.DataFrame(rows)[i],
+            visitor(**row),
+        )
+        results = [encoded(encoder, form) for encoder, form in zip(encoders, forms, strict=True)]
+        assert all(result == results[0] for result in results)
+
+
+@pytest.mark.parametrize(
+    "form", [list, tuple, np.array, pl.Series, np.ma.array], ids=lambda form: form.__name__
+)
+def test_lists_and_arrays_are_contexts(form: Any) -> None:
+    encoder = opened(form([1.0, 2.0, 3.0]))
+    assert list(encoder.schema.features) == ["0", "1", "2"]
+    assert encoded(encoder, form([2.0, 1.0, 3.0]))[:3] == [0.75, 0.25, 0.5]
+
+
+def test_lists_may_hold_anything_and_masked_values_are_missing() -> None:
+    encoder = opened([1.0, "red", True])
+    assert [feature.kind for feature in encoder.schema.features.values()] == ["number", "category", "boolean"]
+    encoder = opened([1.0, 2.0])
+    encoded(encoder, np.ma.array([1.0, 2.0], mask=[False, True]))
+    assert problems(encoder, "1") == {"missing": 1}
+
+
+@pytest.mark.parametrize(
+    "context",
+    [
+        None,
+        5,
+        0.5,
+        True,
+        "text",
+        b"bytes",
+        {1, 2},
+        object(),
+        iter([1]),
+        [[1, 2]],
+        np.zeros((1, 2)),
+        np.array(1.0),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_what_is_no_context_is_refused(context: Any) -> None:
+    with pytest.raises(InvalidContext, match="context"):
+        opened(context)
+    with pytest.raises(InvalidContext, match="context"):
+        opened().read(context)
+
+
+@pytest.mark.parametrize(
+    "frame", [pd.DataFrame({"a": [1, 2]}), pd.DataFrame({"a": []}), pl.DataFrame({"a": [1, 2]})]
+)
+def test_a_frame_of_several_rows_or_none_is_refused(frame: Any) -> None:
+    with pytest.raises(InvalidContext, match="one row"):
+        opened(frame)
+
+
+def test_positions_and_names_do_not_mix() -> None:
+    with pytest.raises(InvalidContext, match="names, this one has 2 positions"):
+        opened().read([1, 2])
+    with pytest.raises(InvalidContext, match="3 positions, this one has names"):
+        opened([1, 2, 3]).read({"0": 1})
+    with pytest.raises(InvalidContext, match="3 positions, this one has 2 positions"):
+        opened([1, 2, 3]).read([1, 2])
+
+
+def test_names_may_be_whole_numbers_but_not_the_same_twice() -> None:
+    encoder = opened({0: 1.5, "b": 2.5})
+    assert encoded(encoder, {0: 2, "b": 2}) == encoded(opened({"0": 1.5, "b": 2.5}), {"0": 2, "b": 2})
+    for context in ({0: 1, "0": 1}, {"b": 1, 5: 1, "5": 1}, {5: 1, "5": 1}):
+        with pytest.raises(InvalidContext, match="two features called"):
+            encoder.read(context)
+    for key in (1.5, None, True, (1,), b"x"):
+        with pytest.raises(InvalidContext, match="name must be a text"):
+            encoder.read({key: 1})
+        with pytest.raises(InvalidContext, match="name must be a text"):
+            opened({key: 1})
+
+
+def test_long_names_and_values_are_kept_by_their_digest() -> None:
+    encoder = opened({"k" * 1000: "v" * 1000})
+    one = encoded(encoder, {"k" * 1000: "v" * 1000})
+    other = encoded(encoder, {"k" * 1000: "v" * 1001})
+    assert one != other
+    assert one == encoded(encoder, {"k" * 1000: "v" * 1000})
+    assert max(map(len, encoder.schema.features)) <= 100
+
+
+def test_too_many_features_are_refused() -> None:
+    with pytest.raises(InvalidContext, match="at most 100,000 features"):
+        opened({str(i): 1 for i in range(100_001)})
+
+
+def test_the_hash_is_the_same_in_every_process() -> None:
+    program = (
+        "from glcb.bandit.slots import Slots\nprint([Slots(2, 50, 50).shared(f'key={i}') for i in range(50)])"
+    )
+    runs = {
+        subprocess.run(
+            [sys.executable, "-c", program], capture_output=True, check=True, env={"PYTHONHASHSEED": seed}
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(runs) == 1
+
+
+def test_it_describes_what_it_has_learnt() -> None:
+    encoder = opened()
+    for context in ({**FIRST, "age": 50, "country": "DE"}, {**FIRST, "age": "old"}, {"country": "FR"}):
+        encoded(encoder, context)
+    text = repr(encoder.schema)
+    assert "age      number, from 30 to 50, changed 1 ×, missing 1 ×" in text
+    assert "country  category, 2 values: FR, DE" in text
+    assert "member   boolean, missing 1 ×" in text
+    assert f"{encoder.width} slots" in text
+    assert encoder.schema.problems["missing"] == 2
+
+
+def test_saved_and_restored_it_goes_on_as_before() -> None:
+    encoder = opened()
+    for i in range(400):
+        encoded(encoder, {"age": i % 50, "country": f"c{i % 7}", "extra": i})
+    copy = Encoder.restored(encoder.about(), encoder.state())
+    for i in range(100):
+        context = {"age": i, "country": f"d{i}", f"k{i}": "v", "member": None}
+        assert encoded(copy, context) == encoded(encoder, context)
+    assert copy.about() == encoder.about()
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("slots",), [5, 2, 9]),
+        (("slots",), [1.5, 30, 3]),
+        (("slots",), [2]),
+        (("length",), "three"),
+        (("strangers",), None),
+        (("features", 0, "slot"), 99),
+        (("features", 0, "slot"), -7),
+        (("features", 0, "slot"), "0"),
+        (("features", 0, "column"), -1),
+        (("features", 0, "column"), 1),
+        (("features", 0, "kind"), "colour"),
+        (("features", 0, "kind"), "boolean"),
+        (("features", 0, "problems"), {"weather": 1}),
+        (("features", 0, "problems"), {"far": -2}),
+        (("features", 1, "values"), {"FR": 99}),
+        (("features", 1, "values"), 5),
+        (("features", 0), {"name": "age"}),
+    ],
+    ids=str,
+)
+def test_what_cannot_have_been_saved_is_refused(path: tuple[Any, ...], value: object) -> None:
+    encoder = opened()
+    about: Any = encoder.about()
+    Encoder.restored(about, encoder.state())
+    place = about
+    for step in path[:-1]:
+        place = place[step]
+    place[path[-1]] = value
+    with pytest.raises((ValueError, TypeError, KeyError)):
+        Encoder.restored(about, encoder.state())

@@ -1,0 +1,274 @@
+"""Learning from logs of others: rows in CSV, JSON lines and Parquet."""
+
+import gzip
+import json
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from glcb import Bandit, InvalidSettings, LogError, MissingExtra
+from glcb.bandit import LogReport
+from glcb.bandit.logs import Layout, arms_in
+from tests.bandit.anybody import ARMS, FAST, everything
+from tests.bandit.test_log_learning import Rows, as_csv, as_jsonl, as_parquet, flat_rows
+from tests.bandit.test_log_writing import full_disk
+
+
+@pytest.mark.parametrize("write", [as_jsonl, as_csv, as_parquet])
+def test_flat_rows_are_learnt_as_if_decided_here(write: Any, tmp_path: Path) -> None:
+    rows = flat_rows(200)
+    path = write(tmp_path / f"log.{write.__name__[3:]}", rows)
+    bandit = Bandit(ARMS, **FAST)
+    before = bandit.__getstate__().generator
+    report = bandit.learn_from(path)
+    assert (report.rows, report.decisions, report.learnt, report.refused) == (200, 200, 200, {})
+    assert bandit.counts == {"issued": 200, "rewarded": 200, "expired": 0, "waiting": 0}
+    assert bandit.__getstate__().generator == before
+    encoder = bandit._encoder
+    assert encoder is not None
+    assert bandit.schema is not None
+    assert list(bandit.schema.features) == ["age", "country", "spent"]
+    twin = bandit._parameters.make_policy(ARMS, encoder.width)
+    fresh = Bandit(ARMS, **FAST)
+    for row in rows:
+        context = {name: row[name] for name in ("age", "country", "spent")}
+        met = fresh._met(context)
+        fresh._accept(met)
+        twin.issue(met.reading.x, row["arm"])
+        twin.learn(met.reading.x, row["arm"], row["reward"], issued=True)
+    own = bandit.__getstate__().arrays
+    for name, array in twin.__getstate__().arrays.items():
+        assert np.array_equal(own[f"policy.{name}"], array), name
+
+
+@pytest.mark.parametrize("write", [as_jsonl, as_csv, as_parquet])
+def test_a_column_of_contexts_and_columns_of_other_names(write: Any, tmp_path: Path) -> None:
+    rows = flat_rows(50)
+    renamed = [
+        {
+            "when": "2024-02-03",
+            "features": json.dumps({"age": row["age"], "country": row["country"], "spent": row["spent"]}),
+            "action": row["arm"],
+            "clicked": row["reward"],
+        }
+        for row in rows
+    ]
+    names: dict[str, Any] = {"context": "features", "arm": "action", "reward": "clicked"}
+    bandit = Bandit(ARMS, **FAST)
+    path = write(tmp_path / f"log.{write.__name__[3:]}", renamed)
+    assert bandit.learn_from(path, **names).learnt == 50
+    twin = Bandit(ARMS, **FAST)
+    twin.learn_from(as_jsonl(tmp_path / "flat.jsonl", rows))
+    assert everything(bandit) == everything(twin)
+
+
+def test_a_context_as_an_object_or_a_struct(tmp_path: Path) -> None:
+    rows: Rows = [{"context": {"age": i, "country": "FR"}, "arm": "news", "reward": 1} for i in range(5)]
+    for path in (as_jsonl(tmp_path / "a.jsonl", rows), as_parquet(tmp_path / "a.parquet", rows)):
+        bandit = Bandit(ARMS, **FAST)
+        assert bandit.learn_from(path).learnt == 5
+        assert bandit.schema is not None
+        assert set(bandit.schema.features) == {"age", "country"}
+
+
+def test_columns_can_be_ignored(tmp_path: Path) -> None:
+    rows = [{"user": f"u{i}", **row} for i, row in enumerate(flat_rows(20))]
+    bandit = Bandit(ARMS, **FAST)
+    bandit.learn_from(as_csv(tmp_path / "log.csv", rows), ignore=["user"])
+    assert bandit.schema is not None
+    assert "user" not in bandit.schema.features
+
+
+def test_what_a_csv_file_says(tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    path.write_bytes(
+        b"\xef\xbb\xbfage,city,arm,reward\r\n"
+        b'31,"Paris, ""left""",0,1\r\n'
+        b",Lyon,1,0.0\r\n"
+        b" 4.5e1 ,\xff\xfe,2.0,1\r\n"
+        b"12,Nice,weather,1\r\n"
+        b"12,Nice,1,\r\n"
+        b"12,Nice,1,maybe\r\n"
+        b"12,Nice,1,0.5\r\n"
+        b"12,Nice\r\n"
+        b"\r\n"
+        b'13,"line\nbreak",1,1\r\n'
+    )
+    bandit = Bandit(3, **FAST)
+    report = bandit.learn_from(path)
+    assert report.learnt == 4
+    assert report.refused == {
+        "unknown arm": 1,
+        "no reward": 1,
+        "impossible reward": 2,
+        "not a record": 1,
+    }
+    assert bandit.plays == {0: 1, 1: 2, 2: 1}
+    assert bandit.schema is not None
+    age = bandit.schema.features["age"]
+    assert (age.kind, age.limits) == ("number", (13.0, 45.0))
+    assert age.problems["missing"] == 1
+    assert bandit.schema.features["city"].values[:2] == ('Paris, "left"', "Lyon")
+
+
+def test_arms_that_are_numbers_here_and_texts_there(tmp_path: Path) -> None:
+    for given in ("1", 1, 1.0, "1.0"):
+        bandit = Bandit([1, "news"], **FAST)
+        bandit.learn_from(as_jsonl(tmp_path / "a.jsonl", [{"age": 3, "arm": given, "reward": 1}]))
+        assert bandit.plays == {1: 1, "news": 0}, given
+    both = Bandit([1, "1"], **FAST)
+    rows: Rows = [{"age": 3, "arm": arm, "reward": 1} for arm in (1, "1", "1", True, None, [1])]
+    report = both.learn_from(as_jsonl(tmp_path / "a.jsonl", rows))
+    assert both.plays == {1: 1, "1": 2}
+    assert report.refused == {"unknown arm": 3}
+
+
+def test_compressed_and_with_other_endings(tmp_path: Path) -> None:
+    rows = flat_rows(30)
+    plain = as_csv(tmp_path / "log.csv", rows).read_bytes()
+    (tmp_path / "log.csv.gz").write_bytes(gzip.compress(plain))
+    (tmp_path / "log.tsv").write_bytes(plain.replace(b",", b"\t"))
+    (tmp_path / "log.data").write_bytes(plain)
+    for name, form in (("log.csv.gz", None), ("log.tsv", None), ("log.data", "csv")):
+        assert Bandit(ARMS, **FAST).learn_from(tmp_path / name, format=form).learnt == 30
+    with pytest.raises(InvalidSettings, match="say which one with format="):
+        Bandit(ARMS, **FAST).learn_from(tmp_path / "log.data")
+    with pytest.raises(InvalidSettings, match="got 'xml'"):
+        Bandit(ARMS, **FAST).learn_from(tmp_path / "log.csv", format="xml")
+
+
+def test_files_that_are_no_logs(tmp_path: Path) -> None:
+    bandit = Bandit(ARMS, **FAST)
+    (tmp_path / "bad.parquet").write_bytes(b"PAR1 and then nothing")
+    (tmp_path / "bad.csv.gz").write_bytes(b"not compressed")
+    (tmp_path / "empty.csv").write_bytes(b"")
+    (tmp_path / "other.csv").write_text("age,choice,reward\n1,news,1\n")
+    (tmp_path / "twice.csv").write_text("age,age,arm,reward\n1,1,news,1\n")
+    as_parquet(tmp_path / "other.parquet", [{"age": 1, "arm": "news"}])
+    for name, message in {
+        "nowhere.csv": "cannot read .*nowhere.csv: No such file",
+        "bad.parquet": "cannot read .*bad.parquet",
+        "bad.csv.gz": "cannot read .*bad.csv.gz",
+        "empty.csv": "no column 'arm' but nothing",
+        "other.csv": "no column 'arm' but age, choice, reward: say which .* arm, with arm=, .* --arm-column",
+        "twice.csv": "two columns of the same name",
+        "other.parquet": "no column 'reward'",
+    }.items():
+        with pytest.raises(LogError, match=message) as caught:
+            bandit.learn_from(tmp_path / name)
+        assert caught.value.report is None
+    assert bandit.counts["issued"] == 0
+    (tmp_path / "one.jsonl").write_text('{"age": 1, "arm": "news", "reward": 1}\n')
+    assert str(bandit.learn_from(tmp_path / "one.jsonl")).startswith(
+        "1 row: 1 decision and 1 reward learnt, 0 rows"
+    )
+    (tmp_path / "empty.jsonl").write_bytes(b"")
+    assert bandit.learn_from(tmp_path / "empty.jsonl") == LogReport()
+
+
+def test_a_log_that_breaks_off_tells_what_was_learnt_until_then(tmp_path: Path) -> None:
+    plain = as_jsonl(tmp_path / "log.jsonl", flat_rows(3000)).read_bytes()
+    (tmp_path / "torn.jsonl.gz").write_bytes(gzip.compress(plain)[:-2000])
+    bandit = Bandit(ARMS, policy="ucb1")
+    with pytest.raises(LogError, match=r"cannot read .*torn\.jsonl\.gz: .*") as caught:
+        bandit.learn_from(tmp_path / "torn.jsonl.gz")
+    report = caught.value.report
+    assert report is not None
+    assert 0 < report.rows == report.learnt == bandit.counts["rewarded"] < 3000
+    assert 0 < report.share <= 1
+    assert f"in row {report.rows + 1:,}, rewards learnt before it: {report.learnt:,}" in str(caught.value)
+    rest = tmp_path / "rest.jsonl"
+    rest.write_bytes(b"".join(plain.splitlines(keepends=True)[report.rows :]))
+    bandit.learn_from(rest)
+    twin = Bandit(ARMS, policy="ucb1")
+    twin.learn_from(tmp_path / "log.jsonl")
+    assert everything(bandit) == everything(twin)
+
+
+def test_parquet_needs_pyarrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = as_parquet(tmp_path / "log.parquet", flat_rows(3))
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(MissingExtra, match=r"pip install 'glcb\[logs\]'"):
+        Bandit(ARMS, **FAST).learn_from(path)
+
+
+@pytest.mark.parametrize("write", [as_jsonl, as_csv, as_parquet])
+def test_progress_is_told(write: Any, tmp_path: Path) -> None:
+    heard: list[LogReport] = []
+    path = write(tmp_path / f"log.{write.__name__[3:]}", flat_rows(2500))
+    report = Bandit(ARMS, policy="ucb1").learn_from(path, progress=heard.append)
+    assert [one.rows for one in heard] == [1000, 2000, 2500]
+    assert heard[-1] == report
+    assert 0.3 < heard[0].share < heard[1].share < heard[2].share == 1
+
+
+def test_a_disk_that_fails_is_no_refusal(tmp_path: Path) -> None:
+    rows = as_jsonl(tmp_path / "rows.jsonl", flat_rows(50))
+    bandit = Bandit(ARMS, **FAST)
+    bandit.log_to(tmp_path / "log.jsonl")
+    with full_disk(2000), pytest.raises(LogError, match="cannot write the log") as caught:
+        bandit.learn_from(rows)
+    assert caught.value.report is not None
+    assert caught.value.report.rows == caught.value.report.learnt == bandit.counts["rewarded"]
+    bandit.log_to(None)
+    told = Bandit(ARMS, **FAST)
+    report = told.learn_from(tmp_path / "log.jsonl")
+    assert 0 < report.learnt == bandit.counts["rewarded"] < 50
+    assert told.counts == bandit.counts
+
+
+@pytest.mark.parametrize(
+    ("column", "arms"),
+    [
+        (["007", "008", "007"], ("007", "008")),
+        (["007", "7", "8"], ("007", "7", "8")),
+        (["-1", "10", "9"], (-1, 9, 10)),
+        (["1_0", "٣", "1"], ("1", "1_0", "٣")),
+        (["1.0", "2.0", "1.0"], ("1.0", "2.0")),
+    ],
+    ids=str,
+)
+def test_arms_that_look_like_numbers_are_found_again(
+    column: list[str], arms: tuple[Any, ...], tmp_path: Path
+) -> None:
+    path = as_csv(tmp_path / "log.csv", [{"age": 3, "arm": arm, "reward": 1} for arm in column])
+    assert arms_in(path, None, Layout()) == arms
+    bandit = Bandit(arms, **FAST)
+    assert bandit.learn_from(path).learnt == 3
+    assert {str(arm): count for arm, count in bandit.plays.items()} == Counter(column)
+
+
+def test_arms_of_a_column_with_gaps(tmp_path: Path) -> None:
+    path = as_parquet(
+        tmp_path / "log.parquet", [{"a": 3, "arm": arm, "reward": 1} for arm in (1.0, None, 2.0)]
+    )
+    assert arms_in(path, None, Layout()) == (1, 2)
+    bandit = Bandit((1, 2), **FAST)
+    report = bandit.learn_from(path)
+    assert (report.learnt, report.refused) == (2, {"unknown arm": 1})
+
+
+def test_which_arms_are_in_a_log(tmp_path: Path) -> None:
+    rows = flat_rows(30)
+    layout = Layout()
+    assert arms_in(as_csv(tmp_path / "a.csv", rows), None, layout) == ("games", "news", "sports")
+    (tmp_path / "b.csv").write_text("age,arm,reward\n1,10,1\n2,9,0\n3,,1\n")
+    assert arms_in(tmp_path / "b.csv", None, layout) == (9, 10)
+    gaps: Rows = [{"arm": arm} for arm in (2.0, None, 1.0, 1, "3", float("nan"), True, 0.5)]
+    assert arms_in(as_jsonl(tmp_path / "gaps.jsonl", gaps[:6]), None, layout) == (1, 2, 3)
+    assert arms_in(as_jsonl(tmp_path / "gaps.jsonl", gaps), None, layout) == (1, 2, "0.5", "3")
+    events: Rows = [
+        {"event": "decision", "id": 1, "arm": 2, "context": {}},
+        {"event": "decision", "id": 2, "arm": "b", "context": {}},
+        {"event": "reward", "id": 1, "reward": 1, "arm": "nobody"},
+    ]
+    assert arms_in(as_jsonl(tmp_path / "c.jsonl", events), None, layout) == (2, "b")
+    with pytest.raises(LogError, match="no arms in 'arm'"):
+        arms_in(as_jsonl(tmp_path / "d.jsonl", [{"a": 1}]), None, layout)
+    many: Rows = [{"arm": f"user {i}"} for i in range(1001)]
+    with pytest.raises(LogError, match="more than 1,000 arms"):
+        arms_in(as_jsonl(tmp_path / "e.jsonl", many), None, layout)
