@@ -43,6 +43,8 @@ def _decide() -> None:
             decision = bandit.decide({"number": 0.5, "text": "a", "truth": True})
             bandit.reward(decision.id, value)
         bandit.explain({"number": 0.5})
+        bandit.add_arm("c", like="a")
+        bandit.remove_arm("c")
 
 
 def _end(thread: threading.Thread) -> None:
