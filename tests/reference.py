@@ -75,7 +75,7 @@ class Network:
         _, p = self.forward(x, signature)
         return float(p[-1] if self.settings.output == "last" else self.mixture @ p)
 
-    def learn(self, x: Array, signature: Signature, r: int, moves: Moves, alpha: float) -> None:
+    def learn(self, x: Array, signature: Signature, r: float, moves: Moves, alpha: float) -> None:
         inputs, p = self.forward(x, signature)
         for unit, (layer, _) in enumerate(self.units):
             w = self.active(unit, signature)
@@ -88,9 +88,9 @@ class Network:
             else:
                 w -= rate * (p[unit] - r) * (direction if layer == 0 else inputs[layer])
             np.clip(w, -self.settings.weight_box, self.settings.weight_box, out=w)
-        v = self.mixture * (p if r == 1 else 1 - p)
+        v = self.mixture * p**r * (1 - p) ** (1 - r)
         self.mixture = (1 - alpha) * v / v.sum() + alpha / v.size
-        self.ones += r
+        self.ones += r > 0.5
         self.targets += 1
 
     def forget(self) -> None:
@@ -203,8 +203,12 @@ class ReferenceGLCB:
             bins = 2**s.tree_depth
             leaf = min(max(math.floor(bins * (reward - low) / (high - low)), 0), bins - 1)
             turns = format(leaf, "b").zfill(s.tree_depth)
-            for level, turn in enumerate(turns):
-                self.networks[arm][turns[:level]].learn(x, signature, int(turn), moves, alpha)
+            targets = [float(turn) for turn in turns]
+            if s.leaf_values == "mean":
+                below, above = self.leaves[arm][leaf - leaf % 2], self.leaves[arm][leaf - leaf % 2 + 1]
+                targets[-1] = min(max((reward - below) / (above - below), 0.0), 1.0)
+            for level, target in enumerate(targets):
+                self.networks[arm][turns[:level]].learn(x, signature, target, moves, alpha)
             if s.leaf_values == "mean":
                 self.fallen[arm][leaf] += 1
                 self.leaves[arm][leaf] += (reward - self.leaves[arm][leaf]) / (1 + self.fallen[arm][leaf])

@@ -18,14 +18,14 @@ Output = Literal["switching", "last"]
 """How a network's units become its one probability: a mixture that switches, or the last unit alone."""
 
 Start = Literal["inputs", "frequency"]
-"""What a network starts from: the mean of its inputs, or an offset that follows how often it was 1."""
+"""What a network starts from: the mean of its inputs, or an offset that follows what its targets were."""
 
 _FIRST_VISITS = 4
 """The pool starts with room for this many contexts that have no cell in common."""
 
 
 class Bank:
-    """``networks`` networks of gated geometric mixing units, each learning its own 0/1 target online.
+    """``networks`` networks of gated geometric mixing units, each learning its own target (0 … 1) online.
 
     A cell is what one (unit, signature) has learnt for all networks. Only cells in which something was
     learnt take memory: they stand in a pool in the order of their first visit.
@@ -140,7 +140,7 @@ class Bank:
         learning_rate: float,
         switching_rate: float,
     ) -> None:
-        """Teach each of ``networks`` its 0/1 target, all others stay as they are."""
+        """Teach each of ``networks`` its target, all others stay as they are."""
         self.make_room()
         inputs = self._inputs(x)
         self._used = kernels.learn(
@@ -258,7 +258,7 @@ class Bank:
         self._mixture = mixture.copy()
         fill({"tally": self._tally}, state)
         if (self._tally[:, kernels.ONES] > self._tally[:, kernels.TARGETS]).any():
-            raise ValueError("a network has more targets of 1 than targets")
+            raise ValueError("a network has more targets near 1 than targets")
         kernels.write_offsets(self._memory())
         self._step.restore(state)
 

@@ -14,7 +14,7 @@ padded. So the outputs of one layer are, as they lie there, the inputs of the ne
 ``layout`` has one row per layer with the columns named below.
 
 Start. A network that starts ``from_zero`` has zero weights in its first layer, and an offset there in
-their place, which follows how often its target was 1; ``tally`` has those two counts of every network.
+their place, which follows how often its target was nearer to 1; ``tally`` has the two counts behind it.
 Otherwise a cell in which nobody learnt answers with the mean of its inputs, and offsets are zero.
 """
 
@@ -34,7 +34,7 @@ SIZE, FAN_IN, STRIDE, ROW, FIRST_UNIT, SOURCE, TARGET = range(7)
 network's row in a cell, number of its first unit, where its inputs start in an activation row (−1: the
 context), where its outputs do."""
 
-ZERO, ONE = np.float32(0), np.float32(1)
+ZERO, HALF, ONE = np.float32(0), np.float32(0.5), np.float32(1)
 LOG2_E, LN_2 = np.float32(1 / math.log(2)), np.float32(math.log(2))
 SERIES = tuple(np.float32(1 / math.factorial(k)) for k in range(6, -1, -1))
 """Coefficients of e^r, highest power first; with r up to ln 2 / 2, more would make no difference."""
@@ -43,7 +43,7 @@ FIRST_SQUARE = np.float32(0.01)
 """What sums of squared gradients start from, so that the first step is no leap."""
 
 ONES, TARGETS = range(2)
-"""Columns of ``tally``: how many targets of a network were 1, and how many there were."""
+"""Columns of ``tally``: how many targets of a network were nearer to 1, and how many there were."""
 
 
 class Memory(NamedTuple):
@@ -296,12 +296,15 @@ def _learn_next(
 
 @kernel
 def _switch(shares: Float32, own: Float32, target: np.float32, layout: Int64, rate: float) -> None:
-    """Fixed share: weigh every unit by its likelihood, then give a part of all back to everyone."""
-    sign = ONE if target > 0 else -ONE
+    """Fixed share: weigh every unit by its likelihood, then give a part of all back to everyone.
+
+    The likelihood of a target r is p^r (1 − p)^(1 − r), which is e^(r·logit) (1 − p).
+    """
     for layer in range(layout.shape[0]):
         first, output = layout[layer, FIRST_UNIT], layout[layer, TARGET] + 1
         for j in range(layout[layer, SIZE]):
-            shares[first + j] *= _sigmoid(sign * own[output + j])
+            logit = own[output + j]
+            shares[first + j] *= _exp(target * logit) * _sigmoid(-logit)
     total = ZERO
     for unit in range(shares.size):
         total += shares[unit]
@@ -340,7 +343,7 @@ def learn(
         if switching_rate >= 0:
             _switch(memory.mixture[network], own, target, layout, switching_rate)
         if memory.from_zero:
-            tally[network, ONES] += np.int64(target)
+            tally[network, ONES] += np.int64(target > HALF)
             tally[network, TARGETS] += 1
             memory.offsets[network] = _offset(tally[network], memory.bound)
     return used
@@ -348,7 +351,7 @@ def learn(
 
 @kernel
 def _offset(tally: Int64, bound: float) -> float:
-    """Return half the logit of how often the target was 1, one target of each kind assumed beforehand.
+    """Return half the logit of how often the target was nearer to 1, one of each kind assumed beforehand.
 
     Half, because a new cell should lean towards what is usual and yet leave the unusual likely enough to
     be worth a try.

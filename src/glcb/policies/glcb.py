@@ -34,10 +34,13 @@ class RewardDistribution(NamedTuple):
     outcomes: Float64
     """The rewards that each arm can bring: 0 and 1, or one for each bin; one row per arm."""
     probabilities: Float64
-    """The probability of each outcome, one row per arm."""
+    """The probability of each outcome, one row per arm; their mean is the value of the arm.
+
+    Rewards between what two neighbouring bins stand for count for both in part.
+    """
 
 
-@register("glcb", source="Sezener, Hutter, Budden, Wang, Veness 2020, with a learner of our own", version=2)
+@register("glcb", source="Sezener, Hutter, Budden, Wang, Veness 2020, with a learner of our own", version=3)
 class GLCB(Policy):
     """The bandit of the paper, with a learner and defaults of our own that need no tuning.
 
@@ -160,7 +163,7 @@ class GLCB(Policy):
         self._counts.make_room()
 
     def _learn_under(self, signature: np.ndarray, x: Float32, arm: int, reward: float) -> None:
-        nodes, targets = self._values.targets(reward)
+        nodes, targets = self._values.targets(arm, reward)
         settings, plays = self.settings, int(self._evidence[arm])
         self._bank.learn(
             x,

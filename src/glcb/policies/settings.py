@@ -118,7 +118,8 @@ class Settings:
     tree_depth: int = 3
     """Bounded rewards are told apart in 2 to the power of this many bins [D]; unused for 0/1 rewards."""
     leaf_values: LeafValues = "midpoint"
-    """What a bin stands for: its midpoint, or the mean of the rewards in it; unused for 0/1 rewards."""
+    """What a bin stands for: its midpoint, or the mean of the rewards in it, and then a reward between what
+    two neighbours stand for counts for both in part; unused for 0/1 rewards."""
     output: Output = "switching"
     """What a network answers: the switching mixture of all its units, or its last unit."""
     clip: float = 0.01
@@ -229,5 +230,5 @@ DEFAULT_BINARY = Settings(
 )
 """Our own, for rewards of 0 and 1; docs/method.md says what each does."""
 
-DEFAULT_BOUNDED = replace(DEFAULT_BINARY, start="frequency", leaf_values="mean")
+DEFAULT_BOUNDED = replace(DEFAULT_BINARY, start="frequency", leaf_values="mean", switching_rate=300.0)
 """The same for bounded rewards, with what only a tree of networks needs."""

@@ -1,4 +1,4 @@
-"""How a reward becomes 0/1 targets for networks, and their probabilities become a value again."""
+"""How a reward becomes targets for networks, and their probabilities become a value again."""
 
 from glcb.values.base import Expected, ValueModel
 from glcb.values.bernoulli import Bernoulli

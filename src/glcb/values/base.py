@@ -14,7 +14,7 @@ class Expected(NamedTuple):
 
 
 class ValueModel(Protocol):
-    """Translates between the reward of an arm and the 0/1 targets of that arm's networks."""
+    """Translates between the reward of an arm and the targets of that arm's networks, from 0 to 1."""
 
     @property
     def networks_per_arm(self) -> int:
@@ -36,8 +36,8 @@ class ValueModel(Protocol):
     def distributions(self, probabilities: Float32) -> Float64:
         """Return the probability of each outcome, one row per arm."""
 
-    def targets(self, reward: float) -> tuple[Int64, Float32]:
-        """Return which of the arm's networks learn from ``reward``, and the target of each."""
+    def targets(self, arm: int, reward: float) -> tuple[Int64, Float32]:
+        """Return which of the networks of ``arm`` learn from ``reward``, and the target of each."""
 
     def learn(self, arm: int, reward: float) -> None:
         """Take in that ``arm`` brought ``reward``."""

@@ -42,7 +42,7 @@ class Bernoulli:
         one = probabilities[:, 0].astype(np.float64)
         return np.stack([1 - one, one], axis=1)
 
-    def targets(self, reward: float) -> tuple[Int64, Float32]:
+    def targets(self, arm: int, reward: float) -> tuple[Int64, Float32]:
         """Return the arm's only network and the reward itself."""
         return self._only, np.array([reward], np.float32)
 

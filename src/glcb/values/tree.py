@@ -14,7 +14,8 @@ from glcb._types import Float32, Float64, Int64
 from glcb.values.base import Expected
 
 LeafValues = Literal["midpoint", "mean"]
-"""What a bin stands for: its midpoint, or the mean of the rewards that fell into it."""
+"""What a bin stands for: its midpoint, or the mean of the rewards that fell into it. In the second case, a
+reward between what two neighbours stand for counts for both in part."""
 
 
 @kernel
@@ -103,14 +104,22 @@ class Tree:
         position = int(self.bins * ((reward - self.low) / (self.high - self.low)))
         return min(max(position, 0), self.bins - 1)
 
-    def targets(self, reward: float) -> tuple[Int64, Float32]:
-        """Return the nodes on the way to the reward's bin and which way to go at each (1: up)."""
+    def targets(self, arm: int, reward: float) -> tuple[Int64, Float32]:
+        """Return the nodes on the way to the reward's bin and which way to go at each (1: up).
+
+        Where bins stand for means, the last turn is taken in part: a reward halfway between what the two bins
+        stand for goes up by a half. So what lies within bins is not lost on the last network.
+        """
         leaf = self.bin_of(reward)
         turns = [(leaf >> (self.depth - 1 - level)) & 1 for level in range(self.depth)]
         path = [0]
         for turn in turns[:-1]:
             path.append(2 * path[-1] + 1 + turn)
-        return np.array(path, np.int64), np.array(turns, np.float32)
+        targets = np.array(turns, np.float32)
+        low, high = self.outcomes[arm, leaf & ~1], self.outcomes[arm, leaf | 1]
+        if self._follow and low < high:
+            targets[-1] = min(max((reward - low) / (high - low), 0), 1)
+        return np.array(path, np.int64), targets
 
     def learn(self, arm: int, reward: float) -> None:
         """Let the value of the reward's bin follow the mean of what fell in; its midpoint counts as one."""

@@ -21,7 +21,7 @@ from glcb.policies.settings import PAPER_BINARY
 from glcb.tasks import get
 
 TASKS = (*PAPER_TASKS, "mushroom", "linear", "sparse-linear")
-BOUNDED_ONLY = ("start", "leaf_values")
+BOUNDED_ONLY = ("start", "leaf_values", "switching_rate")
 """Settings that differ from the paper's for bounded rewards alone."""
 
 
@@ -58,6 +58,7 @@ VARIANTS = (
     Variant("4 hyperplanes", {"hyperplanes": 4}),
     Variant("8 hyperplanes", {"hyperplanes": 8}),
     Variant("hyperplanes near the centre", {"bias_scale": PAPER_BINARY.bias_scale}),
+    Variant("fast switching", {"switching_rate": PAPER_BINARY.switching_rate}),
     Variant("no damping", {"damping": 0.0}),
     Variant("bonus of 0.03 × range", {"bonus_unit": "reward"}),
     Variant("cells start from the inputs", {"start": "inputs"}),
