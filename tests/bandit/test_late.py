@@ -18,34 +18,15 @@ from glcb import (
 )
 from glcb.bandit.waiting import MOST_KEYS
 from tests.bandit.anybody import ARMS, FAST, everything, visitor
+from tests.bandit.clocks import Watch, counts, one_arm
 
 CONTEXT = {"country": "FR", "age": 31}
-
-
-class Watch:
-    """A clock that somebody else turns."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-def counts(bandit: Bandit) -> tuple[int, int, int, int]:
-    told = bandit.counts
-    assert told["issued"] == told["rewarded"] + told["expired"] + told["waiting"]
-    return told["issued"], told["rewarded"], told["expired"], told["waiting"]
 
 
 def means(bandit: Bandit) -> list[float]:
     """Return what ``bandit``, of UCB1, has learnt: the mean reward of each arm."""
     found: list[float] = bandit.__getstate__().arrays["policy.means"].tolist()
     return found
-
-
-def one_arm(watch: Watch, **arguments: Any) -> Bandit:
-    return Bandit(["only"], policy="ucb1", rewards=(0.0, 10.0), clock=watch, patience=60, **arguments)
 
 
 # ---- time runs out ----------------------------------------------------------------------------------
@@ -261,64 +242,6 @@ def test_an_arm_whose_rewards_get_lost_does_not_take_all_the_traffic(policy: str
     assert bandit.plays["news"] == 0
     assert 0 < tried["news"] < 250
     assert tried["games"] > tried["sports"]
-
-
-# ---- somebody watches -------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("combine", ["first", "max"])
-def test_a_watcher_that_fails_does_not_make_a_reward_count_twice(combine: Any) -> None:
-    def fail(*_: object) -> None:
-        raise RuntimeError("nobody is listening")
-
-    watch = Watch()
-    bandit = one_arm(watch, combine=combine)
-    bandit.watch(fail)
-    decision = bandit.decide(CONTEXT)
-    if combine == "first":
-        with pytest.raises(RuntimeError, match="nobody is listening"):
-            bandit.reward(decision.id, 4)
-    else:
-        bandit.reward(decision.id, 4)
-        watch.now += 61
-        with pytest.raises(RuntimeError, match="nobody is listening"):
-            bandit.decide(CONTEXT)
-    assert counts(bandit) == (1, 1, 0, 0)
-    assert bandit.plays == {"only": 1}
-    with pytest.raises(DuplicateReward if combine == "first" else ExpiredDecision):
-        bandit.reward(decision.id, 4)
-    bandit.settle()
-    assert bandit.plays == {"only": 1}
-
-
-def test_a_row_of_a_log_is_counted_before_the_watcher_is_told(tmp_path: Path) -> None:
-    def fail(*_: object) -> None:
-        raise RuntimeError("nobody is listening")
-
-    (tmp_path / "log.jsonl").write_text('{"age": 3, "arm": "only", "reward": 1}\n')
-    bandit = one_arm(Watch())
-    bandit.watch(fail)
-    with pytest.raises(RuntimeError, match="nobody is listening"):
-        bandit.learn_from(tmp_path / "log.jsonl")
-    assert counts(bandit) == (1, 1, 0, 0)
-    assert bandit.plays == {"only": 1}
-
-
-def test_the_watcher_hears_of_every_reward_that_is_learnt() -> None:
-    watch, heard = Watch(), []
-    bandit = one_arm(watch, combine="sum", default_reward=9)
-    bandit.watch(lambda *told: heard.append((*told, bandit.counts["waiting"])))
-    one, other, last = (bandit.decide(CONTEXT) for _ in range(3))
-    bandit.reward(other.id, 2)
-    bandit.reward(other.id, 3)
-    watch.now += 61
-    bandit.settle()
-    assert heard == [(one.id, "only", 9, 2), (other.id, "only", 5, 1), (last.id, "only", 9, 0)]
-    bandit.watch(None)
-    bandit.decide(CONTEXT)
-    watch.now += 61
-    bandit.settle()
-    assert len(heard) == 3
 
 
 # ---- arguments and saving ---------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invar
 
 from glcb import Bandit, DuplicateReward, ExpiredDecision, Policy, UnknownDecision
 from tests.bandit.anybody import everything
-from tests.bandit.test_late import Watch
+from tests.bandit.clocks import Watch
 
 ARMS = ("a", "b", "c")
 PATIENCE, MOST_WAITING = 10.0, 4

@@ -12,7 +12,7 @@ from pyarrow import parquet
 
 from glcb import Bandit, DuplicateReward, ExpiredDecision
 from tests.bandit.anybody import ARMS, FAST, everything, visitor
-from tests.bandit.test_late import Watch
+from tests.bandit.clocks import Watch
 
 Rows = list[dict[str, Any]]
 ORDER_OF_SETTLING = {"waiting.settled", "waiting.fates", "waiting.settled_keys"}

@@ -1,0 +1,25 @@
+"""Bandits whose time somebody else tells."""
+
+from typing import Any
+
+from glcb import Bandit
+
+
+class Watch:
+    """A clock that somebody else turns."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def counts(bandit: Bandit) -> tuple[int, int, int, int]:
+    told = bandit.counts
+    assert told["issued"] == told["rewarded"] + told["expired"] + told["waiting"]
+    return told["issued"], told["rewarded"], told["expired"], told["waiting"]
+
+
+def one_arm(watch: Watch, **arguments: Any) -> Bandit:
+    return Bandit(["only"], policy="ucb1", rewards=(0.0, 10.0), clock=watch, patience=60, **arguments)
