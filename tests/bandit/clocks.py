@@ -4,6 +4,8 @@ from typing import Any
 
 from glcb import Bandit
 
+CONTEXT = {"country": "FR", "age": 31}
+
 
 class Watch:
     """A clock that somebody else turns."""

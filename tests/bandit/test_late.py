@@ -18,9 +18,7 @@ from glcb import (
 )
 from glcb.bandit.waiting import MOST_KEYS
 from tests.bandit.anybody import ARMS, FAST, everything, visitor
-from tests.bandit.clocks import Watch, counts, one_arm
-
-CONTEXT = {"country": "FR", "age": 31}
+from tests.bandit.clocks import CONTEXT, Watch, counts, one_arm
 
 
 def means(bandit: Bandit) -> list[float]:

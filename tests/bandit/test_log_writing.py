@@ -20,7 +20,7 @@ import pytest
 from glcb import Bandit, InvalidInput, LogError
 from glcb.bandit.logs import LogFile
 from tests.bandit.anybody import ARMS, FAST, everything, played
-from tests.bandit.test_late import CONTEXT, Watch
+from tests.bandit.clocks import CONTEXT, Watch
 
 
 def lines(path: Path) -> list[dict[str, Any]]:

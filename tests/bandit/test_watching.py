@@ -6,9 +6,7 @@ from typing import Any
 import pytest
 
 from glcb import DuplicateReward, ExpiredDecision
-from tests.bandit.clocks import Watch, counts, one_arm
-
-CONTEXT = {"country": "FR", "age": 31}
+from tests.bandit.clocks import CONTEXT, Watch, counts, one_arm
 
 
 @pytest.mark.parametrize("combine", ["first", "max"])
