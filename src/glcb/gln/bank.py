@@ -65,7 +65,7 @@ class Bank:
         self._mixture = np.tile(self._first_mixture(), (networks, 1))
         self._tally = np.zeros((networks, 2), np.int64)
         self._offsets = np.zeros(networks, np.float32)
-        self._inputs = Memo(self._find_inputs)
+        self._inputs: Memo[Float32] = Memo()
 
     @staticmethod
     def bytes_needed(features: int, networks: int, layers: tuple[int, ...], signatures: int) -> int:
@@ -92,7 +92,7 @@ class Bank:
     def predict(self, x: Float32, signature: Int64) -> Float32:
         """Return the probability that each network gives to its target being 1."""
         probabilities = np.empty(self.networks, np.float32)
-        kernels.predict(self._inputs(x), signature, self._memory(), probabilities)
+        kernels.predict(self._inputs_of(x), signature, self._memory(), probabilities)
         return probabilities
 
     def predict_many(self, contexts: Float32, signatures: Int64) -> Float32:
@@ -106,11 +106,14 @@ class Bank:
         return attribution(
             lambda unit: self.weights(unit, int(signature[unit])),
             self._layout[:, SIZE].tolist(),
-            np.stack([self._inputs(x), self._inputs(baseline)])[:, : x.size + 1],
+            np.stack([self._inputs_of(x), self._inputs_of(baseline)])[:, : x.size + 1],
             self._offsets,
             self._mixture,
             self._bound,
         )
+
+    def _inputs_of(self, x: Float32) -> Float32:
+        return self._inputs(self._find_inputs, x)
 
     def _find_inputs(self, x: Float32) -> Float32:
         return kernels.base_inputs(x, self._stride, self._input_clip, self._bias)
@@ -142,7 +145,7 @@ class Bank:
     ) -> None:
         """Teach each of ``networks`` its target, all others stay as they are."""
         self.make_room()
-        inputs = self._inputs(x)
+        inputs = self._inputs_of(x)
         self._used = kernels.learn(
             inputs,
             signature,
@@ -171,8 +174,6 @@ class Bank:
 
         All cells are written anew. No array is changed in place, so a shallow copy keeps what was.
         """
-        # The memo of the bank that this one is a copy of would keep that one alive.
-        self._inputs = Memo(self._find_inputs)
         order = visits(self._cell_at)
         units = order // self._cell_at.shape[1]
         layer_of = np.repeat(np.arange(len(self._layout)), self._layout[:, SIZE])[units]

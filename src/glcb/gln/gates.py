@@ -61,7 +61,7 @@ class Gates:
         self._normals: Float32 = np.zeros((total, padded(features)), np.float32)
         self._normals[:, :features] = normals
         self._thresholds: Float32 = (normals.sum(axis=-1) / 2 + offsets).astype(np.float32)
-        self._signature = Memo(self._find_signature)
+        self._signature: Memo[Int64] = Memo()
 
     @staticmethod
     def bytes_needed(features: int, hyperplanes: Sequence[int]) -> int:
@@ -90,7 +90,7 @@ class Gates:
 
     def signature(self, x: Float32) -> Int64:
         """Return the signature of every unit for the context ``x``."""
-        return self._signature(x)
+        return self._signature(self._find_signature, x)
 
     def _find_signature(self, x: Float32) -> Int64:
         signature = np.empty(self.units, np.int64)

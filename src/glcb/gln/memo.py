@@ -9,20 +9,20 @@ T = TypeVar("T")
 
 
 class Memo(Generic[T]):
-    """A function of the context that is not computed again for the context that was asked about last.
+    """The answer for the context that was asked about last. Who asks must not change it.
 
-    Who asks must not change the answer.
+    The function is handed in each time: who keeps a memo that keeps a method of theirs would be freed only
+    by the garbage collector, which does not know how large their arrays are.
     """
 
-    def __init__(self, compute: Callable[[Float32], T]) -> None:
-        self._compute = compute
+    def __init__(self) -> None:
         self._last: tuple[bytes, T] | None = None
 
-    def __call__(self, x: Float32) -> T:
-        """Return the answer for the context ``x``."""
+    def __call__(self, compute: Callable[[Float32], T], x: Float32) -> T:
+        """Return ``compute(x)``, without computing it again for the last context."""
         context = x.tobytes()
         if self._last is None or self._last[0] != context:
-            self._last = context, self._compute(x)
+            self._last = context, compute(x)
         return self._last[1]
 
     def clear(self) -> None:
