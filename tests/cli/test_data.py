@@ -71,6 +71,13 @@ def test_verify_names_wrong_and_missing_files(folder: Path) -> None:
     assert "expected 8,124 rows, 117 features, 2 arms" in str(result.exception)
 
 
+def test_verify_fails_where_nothing_is_there_to_verify(folder: Path) -> None:
+    assert "none of the files is here" in str(CliRunner().invoke(app, ["data", "verify"]).exception)
+    (folder / "mushroom.data").write_bytes(mushrooms())
+    assert CliRunner().invoke(app, ["data", "verify"]).exit_code == 0
+    assert "adult: its file is missing" in str(CliRunner().invoke(app, ["data", "verify", "adult"]).exception)
+
+
 def test_unknown_tasks_and_tasks_without_data() -> None:
     for name, message in (("nothing", "no task 'nothing'"), ("wheel", "needs no data")):
         for command in ("fetch", "verify"):

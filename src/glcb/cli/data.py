@@ -79,7 +79,7 @@ def fetch(
 
 @app.command()
 def verify(tasks: Tasks = None) -> None:
-    """Check that the files that are there are the right ones."""
+    """Check that the files that are there are the right ones, and those of the tasks named are there."""
     from rich.console import Console
 
     from glcb._errors import DataError
@@ -87,11 +87,13 @@ def verify(tasks: Tasks = None) -> None:
     from glcb.tasks.verify import verify as verify_file
 
     console = Console()
-    wrong = []
+    wrong, genuine = [], 0
     for task in file_tasks(*tasks or ()):
         found = task.find()
         if found is None:
             console.print(f"{task.name}: missing, run `glcb data fetch {task.name}`")
+            if tasks:
+                wrong.append(f"{task.name}: its file is missing")
             continue
         try:
             compared = verify_file(task, *found)
@@ -99,5 +101,8 @@ def verify(tasks: Tasks = None) -> None:
             wrong.append(f"{task.name}: {error}")
         else:
             console.print(f"{task.name}: {found[1].name} is genuine ({compared})")
+            genuine += 1
     if wrong:
         raise DataError("\n".join(wrong))
+    if not genuine:
+        raise DataError("none of the files is here: nothing could be checked")
