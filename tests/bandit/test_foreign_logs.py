@@ -81,6 +81,8 @@ def test_columns_can_be_ignored(tmp_path: Path) -> None:
     bandit.learn_from(as_csv(tmp_path / "log.csv", rows), ignore=["user"])
     assert bandit.schema is not None
     assert "user" not in bandit.schema.features
+    with pytest.raises(LogError, match="no column 'usr' that could be ignored: its columns are user, "):
+        bandit.learn_from(tmp_path / "log.csv", ignore=["usr"])
 
 
 def test_what_a_csv_file_says(tmp_path: Path) -> None:
@@ -89,7 +91,8 @@ def test_what_a_csv_file_says(tmp_path: Path) -> None:
         b"\xef\xbb\xbfage,city,arm,reward\r\n"
         b'31,"Paris, ""left""",0,1\r\n'
         b",Lyon,1,0.0\r\n"
-        b" 4.5e1 ,\xff\xfe,2.0,1\r\n"
+        b" 4.5e1 ,Caf\xc3\xa9,2.0,1\r\n"
+        b"99,\xff\xfe,2.0,1\r\n"
         b"12,Nice,weather,1\r\n"
         b"12,Nice,1,\r\n"
         b"12,Nice,1,maybe\r\n"
@@ -105,8 +108,9 @@ def test_what_a_csv_file_says(tmp_path: Path) -> None:
         "unknown arm": 1,
         "no reward": 1,
         "impossible reward": 2,
-        "not a record": 1,
+        "not a record": 2,
     }
+    assert report.examples["not a record"] == "row 4: it is not UTF-8: save the log as UTF-8"
     assert bandit.plays == {0: 1, 1: 2, 2: 1}
     assert bandit.schema is not None
     age = bandit.schema.features["age"]
@@ -147,6 +151,7 @@ def test_files_that_are_no_logs(tmp_path: Path) -> None:
     (tmp_path / "bad.csv.gz").write_bytes(b"not compressed")
     (tmp_path / "empty.csv").write_bytes(b"")
     (tmp_path / "other.csv").write_text("age,choice,reward\n1,news,1\n")
+    (tmp_path / "latin.csv").write_bytes("größe,arm,reward\n1,news,1\n".encode("latin-1"))
     (tmp_path / "twice.csv").write_text("age,age,arm,reward\n1,1,news,1\n")
     as_parquet(tmp_path / "other.parquet", [{"age": 1, "arm": "news"}])
     for name, message in {
@@ -155,6 +160,7 @@ def test_files_that_are_no_logs(tmp_path: Path) -> None:
         "bad.csv.gz": "cannot read .*bad.csv.gz",
         "empty.csv": "no column 'arm' but nothing",
         "other.csv": "no column 'arm' but age, choice, reward: say which .* arm, with arm=, .* --arm-column",
+        "latin.csv": "latin.csv has columns whose names are not UTF-8: save the log as UTF-8",
         "twice.csv": "two columns of the same name",
         "other.parquet": "no column 'reward'",
     }.items():
@@ -267,6 +273,12 @@ def test_which_arms_are_in_a_log(tmp_path: Path) -> None:
         {"event": "reward", "id": 1, "reward": 1, "arm": "nobody"},
     ]
     assert arms_in(as_jsonl(tmp_path / "c.jsonl", events), None, layout) == (2, "b")
+    (tmp_path / "latin.csv").write_bytes("age,arm,reward\n1,Straße,1\n2,news,0\n".encode("latin-1"))
+    assert arms_in(tmp_path / "latin.csv", None, layout) == ("news",)
+    halves: Rows = [{"age": 1, "arm": arm, "reward": 1} for arm in ("a", "\ud83d", "b")]
+    path = as_jsonl(tmp_path / "halves.jsonl", halves)
+    assert arms_in(path, None, layout) == ("a", "b")
+    assert Bandit(["a", "b"], **FAST).learn_from(path).refused == {"unknown arm": 1}
     with pytest.raises(LogError, match="no arms in 'arm'"):
         arms_in(as_jsonl(tmp_path / "d.jsonl", [{"a": 1}]), None, layout)
     many: Rows = [{"arm": f"user {i}"} for i in range(1001)]

@@ -174,3 +174,7 @@ def _check_columns(path: Path, names: list[str], layout: Layout) -> None:
                 f"{path} has no column {name!r} but {', '.join(names) or 'nothing'}: say which one holds the "
                 f"{column}, with {column}=, at the shell with --{column}-column"
             )
+    if unknown := [name for name in layout.ignore if name not in names]:
+        raise LogError(
+            f"{path} has no column {unknown[0]!r} that could be ignored: its columns are {', '.join(names)}"
+        )
