@@ -59,5 +59,7 @@ def _facts(selection: Selection) -> tuple[Fact, ...]:
     ]
     if best and len(overall) > 1:
         titles = " and ".join(own.player.title for own in best)
-        facts.append(Fact(f"{best[0].mean:.2f}", f"best mean rank: {titles}"))
+        tasks = len(best[0].ranks)
+        where = f"{tasks} {'task' if tasks == 1 else 'tasks'}{' of the paper' if on_papers else ''}"
+        facts.append(Fact(f"{best[0].mean:.2f}", f"best mean rank on {where}: {titles}"))
     return tuple(facts)
