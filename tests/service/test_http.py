@@ -31,6 +31,7 @@ def test_a_life_of_an_experiment(tmp_path: Path) -> None:
             "POST", f"{E}/decisions/batch", {"decisions": [{"context": {"age": n}} for n in range(20)]}
         )
         given = [{"id": one["id"], "value": 0} for one in batch.data["results"]] + [{"id": "1-0", "value": 1}]
+        given[0]["value"] = True  # a click is a boolean
         taken = await house.ask("POST", f"{E}/rewards", {"rewards": given})
         assert [one.get("status") for one in taken.data["results"]] == ["taken"] * 20 + [None]
         assert taken.data["results"][-1]["error"]["code"] == "unknown_decision"

@@ -70,7 +70,7 @@ def _rows(events: Iterator[Event]) -> Iterator[Row]:
                 "id": given.id,
                 "time": event.at,
                 "sequence": event.sequence,
-                "reward": given.value,
+                "reward": float(given.value),
                 "key": given.key,
             }
 

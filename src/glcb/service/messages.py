@@ -88,7 +88,7 @@ class ExplainRequest(Struct, kw_only=True, forbid_unknown_fields=True):
 class RewardRequest(Struct, kw_only=True, forbid_unknown_fields=True):
     """What a decision brought."""
 
-    value: float
+    value: float | bool
     key: Key | None = None
 
 
@@ -96,7 +96,7 @@ class RewardOf(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=T
     """What the decision with this id brought."""
 
     id: Annotated[str, Meta(min_length=1, max_length=100)]
-    value: float
+    value: float | bool
     key: Key | None = None
 
 

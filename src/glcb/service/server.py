@@ -63,7 +63,7 @@ def serve(settings: ServiceSettings, before: Before | None = None, beside: Besid
         _check_reach(settings, keyring.keys)
         with _told_where(settings):
             listener.listen(_BACKLOG)
-        _say("starting: the first start compiles the kernels, which takes some 20 seconds")
+        _say("starting: some seconds, or some 20 if this is the first time and the kernels are compiled")
         Service(settings, storage, keyring, listener, before, beside).run()
 
 
