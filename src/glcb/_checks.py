@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from glcb._compile import kernel
 from glcb._errors import InvalidContext, InvalidInput, InvalidReward, InvalidSettings, UnknownArm
+from glcb._texts import is_unicode
 from glcb._types import Arm, Float32, Float64, Rewards
 
 T = TypeVar("T")
@@ -97,6 +98,8 @@ def new_arm(given: object, index: Mapping[Arm, int]) -> Arm:
 def _arm_name(name: object) -> Arm:
     if isinstance(name, bool) or not isinstance(name, str | int):
         raise InvalidSettings(f"an arm's name must be a string or an integer, got {name!r}")
+    if isinstance(name, str) and not is_unicode(name):
+        raise InvalidSettings(f"an arm's name must be proper Unicode, which UTF-8 can hold, got {name!r}")
     return name
 
 

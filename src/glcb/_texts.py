@@ -1,4 +1,4 @@
-"""What texts say that stand where a number could: in files, and at the shell."""
+"""What texts say that stand where a number could, in files and at the shell, and whether they are texts."""
 
 import re
 
@@ -12,6 +12,19 @@ def is_number(text: str) -> bool:
     (True, True, True, False, False)
     """
     return _NUMBER.fullmatch(text.strip()) is not None
+
+
+def is_unicode(text: str) -> bool:
+    """Tell whether ``text`` can be written as UTF-8; half of a surrogate pair cannot, but JSON may hold one.
+
+    >>> is_unicode("Straße"), is_unicode("Stra\\udcdfe")
+    (True, False)
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def is_integer(text: str) -> bool:

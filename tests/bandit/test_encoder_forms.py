@@ -118,6 +118,17 @@ def test_long_names_and_values_are_kept_by_their_digest() -> None:
     assert max(map(len, encoder.schema.features)) <= 100
 
 
+def test_what_is_no_proper_unicode_is_written_out() -> None:
+    encoder = opened()
+    context = {"country": "Stra\udcdfe", "x\ud800": "\udfff"}
+    assert encoded(encoder, context) == encoded(encoder, context)
+    features = encoder.schema.features
+    assert "Stra\\udcdfe" in features["country"].values
+    assert features["x\\ud800"].values == ("\\udfff",)
+    with pytest.raises(InvalidContext, match="two features called"):
+        encoder.read({"x\ud800": 1, "x\\ud800": 1})
+
+
 def test_too_many_features_are_refused() -> None:
     with pytest.raises(InvalidContext, match="at most 100,000 features"):
         opened({str(i): 1 for i in range(100_001)})
@@ -178,6 +189,9 @@ def test_saved_and_restored_it_goes_on_as_before() -> None:
         (("features", 0, "problems"), {"far": -2}),
         (("features", 1, "values"), {"FR": 99}),
         (("features", 1, "values"), 5),
+        (("features", 1, "values"), {"\ud800": 2}),
+        (("features", 0, "name"), "\ud800"),
+        (("features", 0, "name"), 5),
         (("features", 0), {"name": "age"}),
     ],
     ids=str,

@@ -31,6 +31,8 @@ def test_bad_contexts_and_arms_change_nothing() -> None:
                 bandit.decide(CONTEXT, eligible=eligible)
         with pytest.raises(InvalidSettings, match="already"):
             bandit.add_arm("news")
+        with pytest.raises(InvalidSettings, match="proper Unicode"):
+            bandit.add_arm("Stra\udcdfe")
         with pytest.raises(UnknownArm):
             bandit.add_arm("weather", like="purple")
         with pytest.raises(UnknownArm):
@@ -62,6 +64,7 @@ def test_a_policy_that_fails_leaves_everything_as_it_was(monkeypatch: pytest.Mon
     [
         {"arms": []},
         {"arms": ["a", "a"]},
+        {"arms": ["a", "Stra\udcdfe"]},
         {"policy": "weather"},
         {"policy": None},
         {"rewards": (1, 0)},
@@ -72,6 +75,7 @@ def test_a_policy_that_fails_leaves_everything_as_it_was(monkeypatch: pytest.Mon
         {"spread": "wide"},
         {"schema": {"age": "integer"}},
         {"schema": ["age"]},
+        {"schema": {"\ud800": "number"}},
         {"reserve": -1},
         {"reserve": 1.5},
         {"most_waiting": 0},

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from glcb import GLCB, Bandit, InvalidSettings, ModelFileError, _modelfile
+from glcb import GLCB, Bandit, InvalidSettings, ModelFileError, _checks, _modelfile
 from glcb.policies import registry
 from tests.bandit.anybody import ARMS, FAST, everything, played
 
@@ -80,6 +80,16 @@ def test_texts_that_are_no_proper_unicode_are_saved(tmp_path: Path) -> None:
     bandit.decide({"\ud800": "\udfff", "name": "Zoë 🎈"})
     bandit.save(tmp_path / "bandit")
     assert everything(Bandit.load(tmp_path / "bandit")) == everything(bandit)
+
+
+def test_arms_that_are_no_proper_unicode_are_not_loaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_checks, "is_unicode", lambda text: True)
+    Bandit(["a", "Stra\udcdfe"], **FAST).save(tmp_path / "bandit")
+    monkeypatch.undo()
+    with pytest.raises(ModelFileError, match=r"an arm's name must be proper Unicode.*got 'Stra\\udcdfe'"):
+        Bandit.load(tmp_path / "bandit")
 
 
 def test_loading_the_wrong_thing_says_what_to_do(tmp_path: Path) -> None:

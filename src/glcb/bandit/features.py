@@ -4,6 +4,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any, get_args
 
+from glcb._texts import is_unicode
 from glcb.bandit.schema import PROBLEMS, Declared, Kind
 
 NOWHERE = -1
@@ -50,6 +51,7 @@ class Feature:
         """Return what :meth:`about` told; raise ValueError, TypeError or KeyError if it cannot be ours."""
         feature = cls(**{**about, "values": dict(about["values"]), "problems": Counter(about["problems"])})
         numbers = [feature.column, *feature.slots, *feature.problems.values()]
+        texts: list[Any] = [feature.name, *feature.values]
         consistent = (
             all(type(number) is int and number >= NOWHERE for number in numbers)
             and all(slot < width for slot in feature.slots)
@@ -57,6 +59,7 @@ class Feature:
             and (feature.kind == "number") == (feature.column != NOWHERE)
             and (feature.kind in ("number", "boolean")) == (feature.slot != NOWHERE)
             and feature.problems.keys() <= PROBLEMS.keys()
+            and all(isinstance(text, str) and is_unicode(text) for text in texts)
         )
         if not consistent:
             raise ValueError(f"the feature {feature.name!r} makes no sense")

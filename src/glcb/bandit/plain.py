@@ -61,12 +61,15 @@ def as_text(kind: Nature, value: float | str | bool) -> str:
 
 
 def shortened(text: str) -> str:
-    """Return ``text``, or its beginning and a digest if it is too long to be kept."""
+    """Return ``text``, or its beginning and a digest if it is too long to be kept.
+
+    What is no proper Unicode is written out, for nobody could be told of it otherwise.
+
+    >>> shortened("Straße"), shortened("Stra\\udcdfe")
+    ('Straße', 'Stra\\\\udcdfe')
+    """
+    coded = text.encode("utf-8", "backslashreplace")
+    text = coded.decode()
     if len(text) <= _LONGEST:
         return text
-    return f"{text[:60]}…{hashlib.blake2b(coded(text), digest_size=8).hexdigest()}"
-
-
-def coded(text: str) -> bytes:
-    """Return ``text`` as bytes, even if it is no proper Unicode: JSON may contain such."""
-    return text.encode("utf-8", "surrogatepass")
+    return f"{text[:60]}…{hashlib.blake2b(coded, digest_size=8).hexdigest()}"

@@ -61,7 +61,9 @@ def declared(schema: object) -> dict[str, Declared]:
     features = {}
     for name, said in schema.items():
         if not isinstance(name, str) or name != shortened(name):
-            raise InvalidSettings(f"a feature's name must be a text of up to 100 letters, got {name!r}")
+            raise InvalidSettings(
+                f"a feature's name must be a text of up to 100 letters of Unicode, got {name!r}"
+            )
         features[name] = _one(name, said)
     return features
 

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from glcb.bandit.features import NOWHERE
-from glcb.bandit.plain import coded
 
 RESERVE = 16
 """Slots that are kept free for what is yet to come …"""
@@ -48,4 +47,4 @@ class Slots:
         The hash is the same in every process and on every machine.
         """
         slots = slots or range(self.reserve, self.width)
-        return slots[zlib.crc32(coded(text)) % len(slots)] if slots else NOWHERE
+        return slots[zlib.crc32(text.encode()) % len(slots)] if slots else NOWHERE

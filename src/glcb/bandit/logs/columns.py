@@ -5,7 +5,7 @@ import reprlib
 from collections.abc import Mapping
 from typing import Any
 
-from glcb._texts import is_integer
+from glcb._texts import is_integer, is_unicode
 from glcb._types import Arm
 from glcb.bandit.logs.events import KINDS
 from glcb.bandit.logs.records import Layout
@@ -61,7 +61,7 @@ def arm_called(given: Any) -> Arm | None:
     if kind == "number":
         name = as_text(kind, plain)
         return int(name) if is_integer(name) else name
-    return plain or None if kind == "text" else None
+    return plain if kind == "text" and plain and is_unicode(plain) else None
 
 
 def is_event(values: Mapping[str, Any]) -> bool:

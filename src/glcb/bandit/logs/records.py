@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO, Any, Literal, NamedTuple, cast, get_args
 
 from glcb._errors import INSTALL_LOGS, InvalidSettings, LogError, MissingExtra
-from glcb._texts import is_number
+from glcb._texts import is_number, is_unicode
 
 Format = Literal["csv", "jsonl", "parquet"]
 
@@ -26,6 +26,7 @@ _SUFFIXES: Mapping[str, Format] = {
     ".parquet": "parquet",
 }
 _BATCH = 1000
+_SAVE_AS_UTF8 = "save the log as UTF-8"
 
 
 @dataclass(frozen=True)
@@ -126,6 +127,8 @@ def _csv(path: Path, layout: Layout) -> Iterator[Record]:
         text = io.TextIOWrapper(file, "utf-8-sig", "surrogateescape", newline="")
         rows = csv.reader(text, delimiter=delimiter)
         names = next(rows, [])
+        if not is_unicode("".join(names)):
+            raise LogError(f"{path} has columns whose names are not UTF-8: {_SAVE_AS_UTF8}")
         _check_columns(path, names, layout)
         while True:
             try:
@@ -135,7 +138,9 @@ def _csv(path: Path, layout: Layout) -> Iterator[Record]:
                 continue
             if row is None:
                 return
-            if len(row) == len(names):
+            if not is_unicode("".join(row)):
+                yield Record(None, f"it is not UTF-8: {_SAVE_AS_UTF8}", position())
+            elif len(row) == len(names):
                 values = {
                     name: value if name == layout.arm else cell(value)
                     for name, value in zip(names, row, strict=True)
