@@ -6,8 +6,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from glcb import _checks
 from glcb._answers import Decision
-from glcb._errors import StorageError
+from glcb._errors import ModelFileError, StorageError
+from glcb.bandit import Bandit
 from glcb.service import journal as journal_module
 from glcb.service import views
 from glcb.service.engine import Engine
@@ -133,6 +135,23 @@ def test_verify_finds_what_was_altered(tmp_path: Path) -> None:
     findings = list(verify(storage))
     assert [finding.ok for finding in findings] == [False]
     assert "DIFFERENT" in findings[0].line
+
+
+def test_a_model_that_cannot_be_put_on_record_is_refused_and_changes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_checks, "is_unicode", lambda text: True)
+    Bandit(["a", "Stra\udcdfe"], policy="linucb").save(tmp_path / "model")
+
+    async def play(engine: Engine, storage: Fragile) -> None:
+        await engine.create("home", settings())
+        await some_pairs(engine, 2)
+        before = await engine.look("home", digest)
+        with pytest.raises(ModelFileError, match="settings that the service cannot have"):
+            await engine.upload("home", (tmp_path / "model").read_bytes())
+        assert await engine.look("home", digest) == before
+
+    with_engine(tmp_path, play)
 
 
 def test_many_at_once_count_each_once(tmp_path: Path) -> None:

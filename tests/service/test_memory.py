@@ -14,6 +14,7 @@ from glcb.service import views
 from glcb.service.engine import Engine
 from glcb.service.experiment import Experiment
 from glcb.service.messages import Changes
+from glcb.service.models import Frozen
 from glcb.service.problems import Problem
 from glcb.service.restore import restore
 from glcb.service.storage import SnapshotRow, Storage
@@ -246,6 +247,49 @@ def test_whatever_keeps_one_experiment_from_loading_the_others_are_served(
     with_engine(tmp_path, before, stop=False)
     monkeypatch.setattr(memory_module, "restore", failing)
     with_engine(tmp_path, after)
+
+
+FREEZE = Experiment.freeze
+
+
+def frozen_unless_home(experiment: Experiment) -> Frozen:
+    if experiment.around.creation.name == "home":
+        raise ValueError("nobody thought of this")
+    return FREEZE(experiment)
+
+
+def test_whatever_keeps_one_experiment_from_being_saved_the_others_are_served(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def before(engine: Engine, _: Fragile) -> None:
+        for name in ("home", "other"):
+            await engine.create(name, settings())
+            await some_pairs(engine, 2, name)
+
+    async def after(engine: Engine, _: Fragile) -> None:
+        with pytest.raises(Problem, match="ValueError: nobody thought of this"):
+            await decide(engine, {"age": 1})
+        listed = {view.name: view.state for view in await engine.listed(lambda name: True)}
+        assert listed == {"home": "broken", "other": "running"}
+        await some_pairs(engine, 2, "other")
+
+    with_engine(tmp_path, before, stop=False)
+    monkeypatch.setattr(Experiment, "freeze", frozen_unless_home)
+    with_engine(tmp_path, after)
+
+
+def test_a_stop_saves_the_others_if_one_cannot_be_saved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def play(engine: Engine, storage: Fragile) -> None:
+        for name in ("home", "other"):
+            await engine.create(name, settings())
+            await some_pairs(engine, 2, name)
+        monkeypatch.setattr(Experiment, "freeze", frozen_unless_home)
+        await engine.stop()
+        assert (len(storage.snapshots(1)), len(storage.snapshots(2))) == (0, 1)
+
+    with_engine(tmp_path, play, stop=False)
 
 
 def test_a_summary_that_cannot_be_read_is_made_anew(tmp_path: Path) -> None:

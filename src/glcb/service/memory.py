@@ -43,8 +43,17 @@ class Memory:
         for name, known in list(self.known.items()):
             if known.last > known.snapshot:
                 with contextlib.suppress(GlcbError):  # it is in the log, and the others are well
-                    await self.save(await self._load(name))
+                    await self._load_and_save(name)
                 await self.make_room()
+
+    async def _load_and_save(self, name: str) -> None:
+        live = await self._load(name)
+        try:
+            await self.save(live)
+        except Exception as error:
+            self.drop(live)
+            self.broken[name] = _told(error)
+            log.exception("experiment cannot be saved", extra={"experiment": name})
 
     def find(self, name: str) -> Known:
         """Return what the database knows of an experiment."""
@@ -108,7 +117,7 @@ class Memory:
         try:
             experiment, saved = await in_thread(restore, self._storage, known.id)
         except Exception as error:
-            why = str(error) if isinstance(error, GlcbError) else f"{type(error).__name__}: {error}"
+            why = _told(error)
             log.error("experiment cannot be loaded", extra={"experiment": known.name, "why": why})
             if isinstance(error, StorageError) and not isinstance(error, Damaged):
                 raise  # the database cannot be read, which may be over soon
@@ -168,7 +177,7 @@ class Memory:
                 if live.unsaved:
                     frozen = await in_thread(live.experiment.freeze)
                     await self._write(live, frozen, views.experiment(live.experiment))
-            except StorageError as error:
+            except Exception as error:  # whatever it is, the others have to be unloaded too
                 self._not_saved(live, error)
             self.drop(live)
 
@@ -179,12 +188,17 @@ class Memory:
         if known is not None and known.id == live.id:
             self.known[live.name] = known._replace(snapshot=frozen.sequence, summary=views.encoded(view))
 
-    def _not_saved(self, live: Live, error: StorageError) -> None:
+    def _not_saved(self, live: Live, error: Exception) -> None:
         """Tell it to the log only: the events are there, and will do until the next snapshot."""
-        log.error("no snapshot", extra={"experiment": live.name, "why": str(error)})
+        log.error("no snapshot", extra={"experiment": live.name, "why": _told(error)})
 
     async def make_room(self) -> None:
         """Unload those that were not asked for longest, if there are too many."""
         by_use = sorted(self.loaded.values(), key=lambda live: live.used)
         for live in by_use[: max(0, len(by_use) - self._settings.max_loaded)]:
             await self.unload(live)
+
+
+def _told(error: Exception) -> str:
+    """Return what went wrong; only our own errors say it in words that need nothing else."""
+    return str(error) if isinstance(error, GlcbError) else f"{type(error).__name__}: {error}"

@@ -10,7 +10,7 @@ from glcb import _modelfile
 from glcb._errors import ModelFileError, NotSupported
 from glcb._modelfile import Snapshot
 from glcb.bandit import Bandit
-from glcb.service.messages import Settings
+from glcb.service.messages import Settings, encode
 
 _SOURCE = "the model"
 
@@ -61,9 +61,11 @@ def settings_of(bandit: Bandit, holdout: float) -> Settings:
     """Return the settings that a bandit was made with."""
     given = {**bandit.__getstate__().arguments, "holdout": holdout}
     try:
-        return msgspec.convert(given, Settings)
-    except msgspec.ValidationError as error:
+        settings = msgspec.convert(given, Settings)
+        encode(settings)  # what cannot be put on record must not get any further
+    except (msgspec.ValidationError, UnicodeEncodeError) as error:
         raise ModelFileError(f"{_SOURCE} has settings that the service cannot have: {error}") from None
+    return settings
 
 
 def packed(frozen: Frozen) -> bytes:
