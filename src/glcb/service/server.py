@@ -104,7 +104,10 @@ class Service:
         await receive()
         working.cancel()
         await asyncio.wait([working])
-        await engine.stop()
+        try:
+            await engine.stop()
+        except Exception as error:  # the server would only log it
+            self._failure = self._failure or error
         await send({"type": "lifespan.shutdown.complete"})
 
     async def _work(self, engine: Engine) -> None:
