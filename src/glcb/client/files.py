@@ -1,13 +1,13 @@
 """Files that are there whole, or not at all."""
 
 import contextlib
-import secrets
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
 from glcb._errors import GlcbError
+from glcb._files import replacing
 
 
 @dataclass(frozen=True)
@@ -21,13 +21,8 @@ class Target:
     @contextlib.contextmanager
     def replaced(self) -> Iterator[IO[bytes]]:
         """Give a file to write to, which takes the place of the old one if all goes well."""
-        part = self.path.with_name(f".{self.path.name}.{secrets.token_hex(4)}.part")
         try:
-            with part.open("xb") as file:
+            with replacing(self.path) as file:
                 yield file
-            part.replace(self.path)
         except OSError as error:
             raise self.error(f"cannot write {self.path}: {error.strerror or error}") from error
-        finally:
-            with contextlib.suppress(OSError):
-                part.unlink()
