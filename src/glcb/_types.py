@@ -1,4 +1,4 @@
-"""Types that several rooms share."""
+"""Types that several rooms share, and what they say."""
 
 from typing import Literal
 
@@ -14,3 +14,8 @@ Rewards = Literal["binary"] | tuple[float, float]
 Float32 = NDArray[np.float32]
 Float64 = NDArray[np.float64]
 Int64 = NDArray[np.int64]
+
+
+def reward_range(rewards: Rewards) -> tuple[float, float]:
+    """Return the lowest and the highest reward of a kind."""
+    return (0.0, 1.0) if rewards == "binary" else rewards

@@ -9,7 +9,7 @@ from typing import Literal, cast, get_args
 
 from glcb import _checks
 from glcb._errors import InvalidInput, InvalidReward, InvalidSettings
-from glcb._types import Rewards
+from glcb._types import Rewards, reward_range
 
 Combine = Literal["first", "last", "sum", "max"]
 """Which of several rewards of one decision counts."""
@@ -53,8 +53,7 @@ class LateRules:
         except InvalidReward as error:
             raise InvalidSettings(f"default_reward cannot be: {error}") from None
         seconds = None if patience is None else _checks.number("patience", patience, 0, MOST_SECONDS)
-        limits = (0.0, 1.0) if rewards == "binary" else rewards
-        return cls(seconds, default, cast(Combine, combine), limits)
+        return cls(seconds, default, cast(Combine, combine), reward_range(rewards))
 
     def as_json(self) -> dict[str, object]:
         """Return what was asked for, nothing if rewards are taken as they come."""

@@ -8,7 +8,7 @@ import numpy as np
 from glcb import _checks
 from glcb._forgetting import checked_memory, halve_moment
 from glcb._state import State, rearranged
-from glcb._types import Arm, Float32, Float64, Int64
+from glcb._types import Arm, Float32, Float64, Int64, reward_range
 from glcb.policies.base import Common, Policy
 
 _ROUNDING = 1e-9
@@ -58,7 +58,7 @@ class LinearPolicy(Policy):
         super().__init__(arms, features, **common)
         self.ridge = _checks.number("ridge", ridge, 1e-6)
         self.memory = checked_memory(memory)
-        self._low, self._high = (0.0, 1.0) if self.rewards == "binary" else self.rewards
+        self._low, self._high = reward_range(self.rewards)
         count, width = len(self.arms), self.features + 1
         _checks.memory(8 * count * width * width, "One matrix per arm")
         self._inverses: Float64 = np.tile(np.eye(width) / self.ridge, (count, 1, 1))

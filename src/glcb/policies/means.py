@@ -6,7 +6,7 @@ from typing import Unpack
 import numpy as np
 
 from glcb._state import State, rearranged
-from glcb._types import Arm, Float32, Float64, Int64
+from glcb._types import Arm, Float32, Float64, Int64, reward_range
 from glcb.policies.base import Common, Policy
 
 
@@ -17,7 +17,7 @@ class MeanPolicy(Policy):
 
     def __init__(self, arms: int | Sequence[Arm], features: int, **common: Unpack[Common]) -> None:
         super().__init__(arms, features, **common)
-        self._low, self._high = (0.0, 1.0) if self.rewards == "binary" else self.rewards
+        self._low, self._high = reward_range(self.rewards)
         self._middle = (self._low + self._high) / 2
         self._means: Float64 = np.full(len(self.arms), self._middle)
 

@@ -15,6 +15,7 @@ from msgspec import UNSET, Struct
 
 from glcb._answers import Decision, State, Taken
 from glcb._errors import GlcbError, InvalidSettings, ModelFileError, StorageError
+from glcb._types import reward_range
 from glcb.bandit import Bandit
 from glcb.policies import registry
 from glcb.service import models
@@ -231,8 +232,7 @@ class Experiment:
         self._bandit = bandit.set_params(clock=lambda: self._time)
         self._bandit.watch(self._learnt)
         self._light = not registry.get(self.around.settings.policy).make.needs
-        rewards = self.around.settings.rewards
-        self.reward_range = (0.0, 1.0) if rewards == "binary" else rewards
+        self.reward_range = reward_range(self.around.settings.rewards)
         """The lowest and the highest reward."""
 
     def _learnt(self, decision: str, arm: str | int, value: float) -> None:

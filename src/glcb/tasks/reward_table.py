@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from glcb._errors import DataError
-from glcb._types import Arm, Float64, Rewards
+from glcb._types import Arm, Float64, Rewards, reward_range
 from glcb.tasks.base import STEPS, Stream, begin, draw_rows, min_max
 from glcb.tasks.frames import array_columns, frame_categories, frame_columns
 from glcb.tasks.reading import Column, Reading, read_table, wanted, with_categories
@@ -150,7 +150,7 @@ def _kind(paid: Float64) -> Rewards:
 
 
 def _check_range(paid: Float64, kind: Rewards) -> None:
-    low, high = (0.0, 1.0) if kind == "binary" else kind
+    low, high = reward_range(kind)
     wrong = ~np.isin(paid, (0, 1)) if kind == "binary" else (paid < low) | (paid > high)
     if wrong.any():
         expected = "0 or 1" if kind == "binary" else f"from {low:g} to {high:g}"

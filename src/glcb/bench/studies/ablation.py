@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from rich.table import Table
 
-from glcb._types import Rewards
+from glcb._types import Rewards, reward_range
 from glcb.bench.experiment import PAPER_TASKS
 from glcb.bench.plots import figure
 from glcb.bench.run import Record
@@ -35,7 +35,7 @@ class Variant:
 
     def settings(self, rewards: Rewards) -> dict[str, Any]:
         """Return the changes for a task with such rewards; C in units of reward goes with their range."""
-        low, high = (0.0, 1.0) if rewards == "binary" else rewards
+        low, high = reward_range(rewards)
         changes = {
             name: value
             for name, value in self.changes.items()
