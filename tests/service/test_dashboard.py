@@ -311,6 +311,20 @@ def test_an_experiment_that_is_not_there_is_told(opened: Open, server: Server, e
     expect(page.get_by_role("heading", name="Experiments", exact=True)).to_be_visible()
 
 
+def test_an_experiment_that_is_broken_is_told(opened: Open, server: Server, expected: list[str]) -> None:
+    from playwright.sync_api import expect
+
+    expected.append("status of 500")
+    page = opened("about:blank")
+    refusal = {"error": {"code": "experiment_broken", "message": "its first event is missing"}}
+    page.route("**/v1/experiments/torn**", lambda route: route.fulfill(status=500, json=refusal))
+    page.goto(f"{server.url}/#/torn")
+    expect(page.get_by_role("heading", name="This experiment is broken")).to_be_visible()
+    expect(page.get_by_text("Its first event is missing")).to_be_visible()
+    expect(page.locator("#banner")).to_be_hidden()
+    accessible(page)
+
+
 def test_many_arms_and_hostile_names_fit(opened: Open, server: Server) -> None:
     from playwright.sync_api import expect
 

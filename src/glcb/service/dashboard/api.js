@@ -49,7 +49,8 @@ export async function ask(method, path, body) {
   if (response.ok) return answer;
   const { code = "unknown", message = `The service answered with status ${response.status}.` } = answer?.error ?? {};
   if (code === "starting") throw new Lost("The service is starting. The first time it compiles its kernels, which takes some 20 seconds.", true, true);
-  if (response.status >= 500) throw new Lost(`The service cannot answer now: ${message}.`, true);
+  const passes = response.status >= 500 && code !== "experiment_broken"; // which is the experiment's own, and stays
+  if (passes) throw new Lost(`The service cannot answer now: ${message}.`, true);
   throw new Refused(response.status, code, message);
 }
 

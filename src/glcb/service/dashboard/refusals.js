@@ -12,11 +12,12 @@ export const refusedIn = (main) => async (error) => {
     return true;
   }
   const missing = error.code === "unknown_experiment";
+  const titles = { unknown_experiment: "There is no such experiment", experiment_broken: "This experiment is broken" };
   main.replaceChildren(
     h(
       "section",
       { class: "empty" },
-      h("h1", {}, missing ? "There is no such experiment" : "The service refused"),
+      h("h1", {}, titles[error.code] ?? "The service refused"),
       h("p", {}, missing ? "It may have been deleted, or your key belongs to others." : sentence(error.message)),
       h("p", {}, h("a", { class: "button", href: "#/" }, "All experiments")),
     ),
