@@ -9,6 +9,7 @@ from sqlalchemy import URL, Connection, Engine, text
 from sqlalchemy.exc import SQLAlchemyError
 
 from glcb._errors import StorageError
+from glcb._files import hold
 
 _NUMBER = 0x676C6362
 """What PostgreSQL knows our lock by."""
@@ -42,11 +43,9 @@ class FileLock:
 
     def take(self) -> bool:
         """Return whether we hold it, now or still."""
-        import fcntl
-
         try:
             self._file = self._file or self._path.open("w")
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            hold(self._file.fileno())
         except BlockingIOError:
             return False
         except OSError as error:
