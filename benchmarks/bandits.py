@@ -1,14 +1,13 @@
 """GLCB as the benchmark meets it: with every cell visited, so that no decision is spared any memory."""
 
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 
 from benchmarks.clock import Seconds, Step
-from glcb._types import Float32, Float64, Int64, Rewards
+from glcb._types import Float64, Rewards
 from glcb.policies import registry
 from glcb.policies.glcb import GLCB
 
@@ -37,32 +36,21 @@ class Shape:
         return f"{self.features} features, {self.arms} arms" + (", tree" if self.kind == "tree" else "")
 
 
-class _DealtGates:
-    """Stands in for the gates and opens, one signature per unit, whatever comes next."""
-
-    def __init__(self, signatures: Iterator[Int64]) -> None:
-        self._signatures = signatures
-
-    def signature(self, _: Float32) -> Int64:
-        """Return the next signatures."""
-        return next(self._signatures)
-
-
 def full_bandit(policy: str, shape: Shape, rng: np.random.Generator, **settings: Any) -> GLCB:
     """Return a bandit that has learnt in every cell.
 
-    Random contexts would need very long to meet every signature, and some no context has. So the gates
-    are exchanged while it learns its first steps, one for each signature of the unit that has most.
+    Random contexts would need very long to meet every signature, and some no context has. So while it learns
+    its first steps, one for each signature of the unit that has most, it is made to see what it does not.
     """
     bandit = registry.get(policy).make(shape.arms, shape.features, rewards=shape.rewards, **settings)
     if not isinstance(bandit, GLCB):
         raise TypeError(f"{policy} has no cells to fill: it is no GLCB")
-    gates, parts = bandit._gates, vars(bandit)
-    signatures = 1 << gates.hyperplanes
-    parts["_gates"] = _DealtGates(step % signatures for step in range(signatures.max()))
+    signatures = 1 << bandit._gates.hyperplanes
     for step in range(signatures.max()):
-        bandit.learn(rng.random(shape.features), step % shape.arms, shape.reward(rng))
-    parts["_gates"] = gates
+        x = rng.random(shape.features)
+        bandit.decide(x)
+        bandit._sight.signature[:] = step % signatures
+        bandit.learn(x, step % shape.arms, shape.reward(rng))
     for step in range(_SETTLING_STEPS):
         bandit.learn(rng.random(shape.features), step % shape.arms, shape.reward(rng))
     return bandit
@@ -83,13 +71,12 @@ def public_step(bandit: GLCB, shape: Shape, rng: np.random.Generator) -> Step:
 
 
 def kernel_step(bandit: GLCB) -> Step:
-    """Return a step that does of a decision only the compiled part: signature and networks."""
-    gates, bank = bandit._gates, bandit._bank
+    """Return a step that does of a decision only the compiled part."""
 
     def step(x: Float64) -> Seconds:
         context = x.astype(np.float32)
         start = time.perf_counter()
-        bank.predict(context, gates.signature(context))
+        bandit._estimate(context)
         return {"kernel": time.perf_counter() - start}
 
     return step

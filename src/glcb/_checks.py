@@ -166,7 +166,7 @@ def reward(value: object, kind: Rewards) -> float:
 
 def context(x: ArrayLike, features: int) -> Float32:
     """Return ``x`` as a fresh float32 array within [0, 1]."""
-    given = _numbers(x, features)
+    given = x if type(x) is np.ndarray and x.dtype == np.float64 else _numbers(x, features)
     if given.shape != (features,):
         raise InvalidContext(
             f"a context must have the shape ({features},), got {given.shape}: pass one context at a time, "
@@ -207,7 +207,7 @@ def _numbers(x: ArrayLike, features: int) -> np.ndarray:
 def _within_unit(given: np.ndarray, features: int) -> Float32:
     """Return the numbers as float32, clipped to [0, 1] if they are within but for rounding."""
     taken = np.empty(given.size, np.float32)
-    wrong = _take_unit(given.astype(np.float64).ravel(), taken)
+    wrong = _take_unit(np.ascontiguousarray(given, np.float64).ravel(), taken)
     if wrong >= 0:
         row, feature = divmod(wrong, features)
         where = "the context" if given.ndim == 1 else f"context {row}"

@@ -5,12 +5,25 @@ Cells are handed out in the order of their first visit, so that order is all the
 
 import numpy as np
 
+from glcb._compile import kernel
 from glcb._types import Int64
+
+FOR_EVER = 2**62
+"""For so many steps there is room where all cells are there: more than anybody takes."""
 
 
 def empty_directory(units: int, signatures: int) -> Int64:
     """Return a directory in which nobody has been anywhere."""
     return np.full((units, signatures), -1, np.int64)
+
+
+@kernel
+def entries(directory: Int64, signature: Int64) -> Int64:
+    """Return where the cell of every unit stands: random places in memory, asked for all at once."""
+    places = np.empty(signature.size, np.int64)
+    for unit in range(signature.size):
+        places[unit] = directory[unit, signature[unit]]
+    return places
 
 
 def visits(directory: Int64) -> Int64:

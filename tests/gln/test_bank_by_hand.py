@@ -110,4 +110,4 @@ def test_the_pool_grows_until_every_cell_is_there() -> None:
         x, signature = rng.random(2).astype(np.float32), rng.integers(0, 4, 4)
         bank.learn(x, signature, np.array([1]), np.ones(1, np.float32), 0.1, 0.1)
     assert bank.cells == 4 * 4
-    assert bank._weights.size == bank._used == 2 * 4 * (3 + 1) * 8
+    assert bank.memory.weights.size == bank.memory.used[0] == 2 * 4 * (3 + 1) * 8

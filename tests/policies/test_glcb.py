@@ -1,5 +1,6 @@
 """What is special about GLCB."""
 
+import copy
 import gc
 import os
 import signal
@@ -122,10 +123,8 @@ def test_a_new_arm_lets_the_old_weights_go() -> None:
 
 def test_each_kernel_is_compiled_once_whatever_comes() -> None:
     from glcb import _checks
-    from glcb.explore import choice, counts
-    from glcb.explore.bonus import _bonus
-    from glcb.gln import gates, kernels, steps
-    from glcb.values import bernoulli, tree
+    from glcb.explore import choice
+    from glcb.policies import glcb_kernels
 
     for rewards in ("binary", (0, 1)):
         bandit = GLCB(3, 4, rewards=rewards, learning_rate=1, bias=1, bonus_scale=0)
@@ -138,20 +137,20 @@ def test_each_kernel_is_compiled_once_whatever_comes() -> None:
             for eligible in (None, [2, 0]):
                 decision = bandit.decide(x, eligible=eligible)
             bandit.learn(x, decision.arm, True)
+            bandit.issue(x, decision.arm)
+            bandit.learn(x, decision.arm, 1, issued=True)
+        bandit.decide_many(np.random.default_rng(0).random((600, 4)))
+        bandit.learn_many(np.zeros((2, 4)), [0, 1], [0, 1])
+        bandit.add_arm(3)
+        bandit.learn([0] * 4, 3, 1)
+        bandit = copy.deepcopy(bandit)
+        bandit.learn([0] * 4, bandit.decide([0] * 4).arm, 1)
     entries: tuple[Any, ...] = (
-        _bonus,
         _checks._take_unit,
-        bernoulli._moments,
-        choice._keep_best,
-        counts._add,
-        counts._pseudocounts,
-        gates._signature_of,
-        kernels.base_inputs,
-        kernels.learn,
-        kernels.predict,
-        steps._damp,
-        steps._take_in,
-        tree._moments,
+        choice._best,
+        glcb_kernels.estimate,
+        glcb_kernels.count_try,
+        glcb_kernels.learn_reward,
     )
     for entry in entries:
         assert len(entry.signatures) == 1, entry

@@ -14,7 +14,7 @@ def test_depth_one_by_hand() -> None:
     assert tree.expected(p).values == pytest.approx([1.0, 4.0])
     assert tree.distributions(p)[0] == pytest.approx([0.75, 0.25])
     assert [tree.bin_of(r) for r in (-2, 1.9, 2, 6)] == [0, 0, 1, 1]
-    nodes, targets = tree.targets(0, 5.0)
+    nodes, targets = tree.lesson(0, 5.0)
     assert (nodes.tolist(), targets.tolist()) == ([0], [1.0])
 
 
@@ -22,7 +22,7 @@ def test_depth_three_by_hand() -> None:
     tree = Tree(low=0.0, high=8.0, depth=3, arms=1)
     assert tree.outcomes[0] == pytest.approx([0.5, 1.5, 2.5, 3.5, 4.5, 5.5, 6.5, 7.5])
     # Root up, then down, then up is 0b101: bin 5, the rewards from 5 to 6.
-    nodes, targets = tree.targets(0, 5.5)
+    nodes, targets = tree.lesson(0, 5.5)
     assert nodes.tolist() == [0, 2, 5]
     assert targets.tolist() == [1.0, 0.0, 1.0]
     p = np.full((1, 7), 0.5, np.float32)
@@ -56,7 +56,7 @@ def test_every_reward_has_its_bin(depth: int, low: float, width: float, where: f
     leaf = tree.bin_of(reward)
     assert 0 <= leaf < tree.bins
     # A network that is sure of each turn sends all probability to that bin.
-    nodes, targets = tree.targets(0, reward)
+    nodes, targets = tree.lesson(0, reward)
     p = np.random.default_rng(seed).random((1, tree.networks_per_arm)).astype(np.float32)
     p[0, nodes] = targets
     assert tree.distributions(p)[0, leaf] == pytest.approx(1.0)
@@ -80,7 +80,7 @@ def test_bernoulli_is_the_probability_itself() -> None:
     assert Bernoulli(2).expected(p).values == pytest.approx([0.25, 0.75])
     assert Bernoulli(2).expected(p).deviations == pytest.approx([0.1875**0.5] * 2)
     assert Bernoulli(2).distributions(p).tolist() == [[0.75, 0.25], [0.25, 0.75]]
-    nodes, targets = Bernoulli(2).targets(0, 1.0)
+    nodes, targets = Bernoulli(2).lesson(0, 1.0)
     assert (nodes.tolist(), targets.tolist()) == ([0], [1.0])
 
 
@@ -98,19 +98,19 @@ def test_between_what_two_bins_stand_for_a_reward_goes_up_in_part() -> None:
     tree = Tree(low=0.0, high=8.0, depth=2, arms=2, leaf_values="mean")
     tree.learn(1, 2.0)  # bins of arm 1 stand for 1, 2.5, 5 and 7
     for reward, turns in ((1.0, [0, 0]), (1.3, [0, 0.2]), (2.2, [0, 0.8]), (3.9, [0, 1]), (6.5, [1, 0.75])):
-        nodes, targets = tree.targets(1, reward)
-        assert nodes.tolist() == [0, 1 + turns[0]]
+        nodes, targets = tree.lesson(1, reward)
+        assert nodes.tolist() == [3, 3 + 1 + turns[0]], "those of arm 1 come after those of arm 0"
         assert targets == pytest.approx(turns)
         # A network that says so predicts the reward, as far as the two bins reach.
         p = np.zeros((2, 3), np.float32)
-        p[1, nodes] = targets
+        p.ravel()[nodes] = targets
         assert tree.expected(p).values[1] == pytest.approx(min(reward, 2.5 if turns[0] == 0 else 7), abs=1e-6)
 
 
 def test_bins_that_stand_for_the_same_are_told_apart_by_their_edge() -> None:
     tree = Tree(low=0.0, high=1.0, depth=1, arms=1, leaf_values="mean")
     tree.restore({"leaf_values": np.array([[0.5, 0.5]]), "leaf_counts": np.array([[3, 3]])})
-    assert [tree.targets(0, reward)[1].tolist() for reward in (0.4, 0.6)] == [[0], [1]]
+    assert [tree.lesson(0, reward)[1].tolist() for reward in (0.4, 0.6)] == [[0], [1]]
 
 
 def test_a_bin_moves_as_if_half_its_rewards_were_forgotten() -> None:

@@ -16,12 +16,14 @@ def bonus(pseudocounts: Float64, step: int, scale: float | Float64) -> Float64:
     """
     scales = scale if isinstance(scale, np.ndarray) else np.full(pseudocounts.size, scale)
     bonuses = np.empty(pseudocounts.size)
-    _bonus(pseudocounts, math.log(step), scales, bonuses)
+    write_bonuses(pseudocounts, step, scales, bonuses)
     return bonuses
 
 
 @kernel
-def _bonus(pseudocounts: Float64, log_step: float, scales: Float64, bonuses: Float64) -> None:
+def write_bonuses(pseudocounts: Float64, step: int, scales: Float64, bonuses: Float64) -> None:
+    """Write the bonus of each arm; ``scales`` and ``bonuses`` may be the same array."""
+    log_step = math.log(step)
     for arm in range(bonuses.size):
         untried = pseudocounts[arm] == 0
         bonuses[arm] = np.inf if untried else scales[arm] * math.sqrt(log_step / pseudocounts[arm])

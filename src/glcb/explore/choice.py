@@ -3,27 +3,29 @@
 import numpy as np
 
 from glcb._compile import kernel
-from glcb._types import Float64, Int64
+from glcb._types import Float64
 
 
 @kernel
-def _keep_best(scores: Float64, ties: Int64) -> int:
-    """Write the positions of the largest score; return how many there are."""
-    count = 0
-    for i in range(scores.size):
-        if count == 0 or scores[i] > scores[ties[0]]:
-            ties[0] = i
-            count = 1
-        elif scores[i] == scores[ties[0]]:
-            ties[count] = i
-            count += 1
-    return count
+def _best(values: Float64, bonuses: Float64) -> tuple[int, int]:
+    """Return the first arm with the largest score, and how many have it."""
+    best, ties = 0, 0
+    largest = -np.inf
+    for arm in range(values.size):
+        score = values[arm] + bonuses[arm]
+        if ties == 0 or score > largest:
+            best, ties, largest = arm, 1, score
+        elif score == largest:
+            ties += 1
+    return best, ties
 
 
-def best_arm(scores: Float64, allowed: list[int] | None, rng: np.random.Generator) -> int:
-    """Return the arm with the largest score, out of the ``allowed`` ones if given."""
-    candidates = scores if allowed is None else scores[allowed]
-    ties = np.empty(candidates.size, np.int64)
-    count = _keep_best(candidates, ties)
-    best = int(ties[0] if count == 1 else ties[rng.integers(count)])
-    return best if allowed is None else allowed[best]
+def best_arm(values: Float64, bonuses: Float64, allowed: list[int] | None, rng: np.random.Generator) -> int:
+    """Return the arm with the largest score, value plus bonus, out of the ``allowed`` ones if given."""
+    if allowed is not None:
+        return allowed[best_arm(values[allowed], bonuses[allowed], None, rng)]
+    best, ties = _best(values, bonuses)
+    if ties > 1:
+        scores = values + bonuses
+        best = int(np.flatnonzero(scores == scores[best])[rng.integers(ties)])
+    return best

@@ -1,11 +1,13 @@
 """How often each arm was played under each unit's signature, and what follows for one context."""
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
 from glcb._compile import kernel
-from glcb._directory import checked_visits, empty_directory, visits
+from glcb._directory import FOR_EVER, checked_visits, empty_directory, entries, visits
+from glcb._prefetch import prefetch
 from glcb._state import State, fill, rearranged, sane
 from glcb._types import Float64, Int64
 
@@ -27,56 +29,79 @@ def _exp(x: float) -> float:
     return series * factor
 
 
+class Tries(NamedTuple):
+    """All that the kernels need to know of counts."""
+
+    row_at: Int64
+    """Where in ``table`` the counts of each unit and signature stand, or −1."""
+    table: Int64
+    """One row for each signature of a unit that occurred, one column per arm."""
+    used: Int64
+    """How many rows of the table are taken; one number."""
+    turns: Int64
+    """How many plays were counted; one number."""
+
+
 @kernel
-def _pseudocounts(signature: Int64, row_at: Int64, counts: Int64, heat: float, result: Float64) -> None:
-    """Write the soft minimum over the units, at inverse temperature ``heat``, for each arm."""
-    arms = result.size
-    units = signature.size
-    largest = np.zeros(arms, np.int64)
-    for unit in range(units):
-        row = row_at[unit, signature[unit]]
+def ask_for_counts(signature: Int64, row_at: Int64, table: Int64) -> Int64:
+    """Return where in ``table`` the counts of every unit stand; they are on their way from memory then."""
+    rows = entries(row_at, signature)
+    arms = table.shape[1]
+    for row in rows:
         if row >= 0:
+            prefetch(table.ravel(), row * arms, arms)
+    return rows
+
+
+@kernel
+def write_pseudocounts(rows: Int64, table: Int64, turns: int, result: Float64) -> None:
+    """Write N̂ for each arm: the mean of N_u over the units, weighted by turns^(−N_u / max N_u).
+
+    First all counts are fetched, then there is one long loop for the powers: it vectorises, whatever the
+    number of arms.
+    """
+    units, arms = rows.size, result.size
+    counts = np.zeros((units, arms))
+    largest = np.zeros(arms)
+    for unit in range(units):
+        if rows[unit] >= 0:
             for arm in range(arms):
-                largest[arm] = max(largest[arm], counts[row, arm])
-    slopes = -heat / np.maximum(largest, 1)
+                counts[unit, arm] = table[rows[unit], arm]
+                largest[arm] = max(largest[arm], counts[unit, arm])
+    heat = math.log(max(turns, 1))
+    slopes = np.empty(arms)
+    for arm in range(arms):
+        slopes[arm] = -heat / max(largest[arm], 1.0)
+    weights = np.empty((units, arms))
+    for unit in range(units):
+        for arm in range(arms):
+            weights[unit, arm] = slopes[arm] * counts[unit, arm]
+    flat = weights.ravel()
+    for i in range(flat.size):
+        flat[i] = _exp(flat[i])
     weighted = np.zeros(arms)
     total = np.zeros(arms)
     for unit in range(units):
-        row = row_at[unit, signature[unit]]
-        if row < 0:
-            total += 1.0
-            continue
         for arm in range(arms):
-            weight = _exp(slopes[arm] * counts[row, arm])
-            weighted[arm] += weight * counts[row, arm]
-            total[arm] += weight
+            weighted[arm] += weights[unit, arm] * counts[unit, arm]
+            total[arm] += weights[unit, arm]
     for arm in range(arms):
         result[arm] = weighted[arm] / total[arm]
 
 
 @kernel
-def _pseudocounts_many(signatures: Int64, row_at: Int64, counts: Int64, heat: float, result: Float64) -> None:
-    """Write the pseudocounts for many signatures, one row each."""
-    for row in range(len(signatures)):
-        _pseudocounts(signatures[row], row_at, counts, heat, result[row])
-
-
-@kernel
-def _add(signature: Int64, arm: int, row_at: Int64, counts: Int64, used: int) -> int:
-    """Count one play of ``arm``; return how many rows are used afterwards."""
+def add_try(signature: Int64, arm: int, tries: Tries) -> None:
+    """Count one play of ``arm``. The table must have room for one new row per unit."""
+    row_at, used = tries.row_at, tries.used
     for unit in range(signature.size):
         row = row_at[unit, signature[unit]]
         if row < 0:
-            row = used
+            row = used[0]
             row_at[unit, signature[unit]] = row
-            counts[row] = 0
-            used += 1
-        counts[row, arm] += 1
-    return used
-
-
-def _heat(step: int) -> float:
-    return math.log(step - 1) if step > 1 else 0.0
+            tries.table[row] = 0
+            used[0] += 1
+        tries.table[row, arm] += 1
+    tries.turns[0] += 1
 
 
 _FIRST_VISITS = 4
@@ -87,82 +112,98 @@ class Counts:
     """N_u(s, a) for every unit u, signature s and arm a. Only signatures that occurred take memory."""
 
     def __init__(self, units: int, signatures: int, arms: int) -> None:
-        self.arms = arms
-        self._row_at = empty_directory(units, signatures)
-        self._counts = np.empty((0, arms), np.int64)
-        self._used = 0
-        self.turns = 0
-        """Plays counted so far, as far as they still count."""
+        self.tries = Tries(
+            row_at=empty_directory(units, signatures),
+            table=np.empty((0, arms), np.int64),
+            used=np.zeros(1, np.int64),
+            turns=np.zeros(1, np.int64),
+        )
 
     @staticmethod
     def bytes_needed(units: int, signatures: int, arms: int) -> int:
         """Return the memory that counts of this size need for the first play."""
         return 8 * units * (signatures + _FIRST_VISITS * arms)
 
-    def pseudocounts(self, signature: Int64, step: int) -> Float64:
-        """Return N̂ for each arm before ``step`` t: the mean of N_u, weighted by (t − 1)^(−N_u / max N_u).
+    @property
+    def arms(self) -> int:
+        """Number of arms."""
+        return len(self.tries.table.T)
+
+    @property
+    def turns(self) -> int:
+        """Plays counted so far, as far as they still count."""
+        return int(self.tries.turns[0])
+
+    def pseudocounts(self, signature: Int64) -> Float64:
+        """Return N̂ for each arm: the mean of N_u, weighted by (t − 1)^(−N_u / max N_u) before step t.
 
         The weights favour small counts, so this is a soft minimum; it lies between the smallest and the
         largest N_u.
         """
-        result = np.empty(self.arms)
-        _pseudocounts(signature, self._row_at, self._counts, _heat(step), result)
-        return result
-
-    def pseudocounts_many(self, signatures: Int64, step: int) -> Float64:
-        """Return N̂ for many signatures before the same ``step``, one row each."""
-        result = np.empty((len(signatures), self.arms))
-        _pseudocounts_many(signatures, self._row_at, self._counts, _heat(step), result)
+        result, (row_at, table, _, _) = np.empty(self.arms), self.tries
+        write_pseudocounts(ask_for_counts(signature, row_at, table), table, self.turns, result)
         return result
 
     def add(self, signature: Int64, arm: int) -> None:
         """Count one play of ``arm`` under ``signature``."""
         self.make_room()
-        self._used = _add(signature, arm, self._row_at, self._counts, self._used)
-        self.turns += 1
+        add_try(signature, arm, self.tries)
 
     def forget(self) -> None:
         """Let everything count half, rounded down."""
-        self._counts[: self._used] >>= 1
-        self.turns >>= 1
+        for counted in (self._rows, self.tries.turns):
+            np.right_shift(counted, 1, out=counted)
 
-    def make_room(self) -> None:
-        """Have a row for every unit at hand, the most that one play can need."""
-        units, most = len(self._row_at), self._row_at.size
-        if len(self._counts) < min(self._used + units, most):
-            larger = np.empty((min(2 * len(self._counts) + _FIRST_VISITS * units, most), self.arms), np.int64)
-            larger[: self._used] = self._counts[: self._used]
-            self._counts = larger
+    def make_room(self) -> int:
+        """Have a row for every unit at hand, the most that one play can need.
+
+        Return for how many plays there is room now.
+        """
+        tries = self.tries
+        units, most, used = len(tries.row_at), tries.row_at.size, int(tries.used[0])
+        if len(tries.table) < min(used + units, most):
+            rows = min(2 * len(tries.table) + _FIRST_VISITS * units, most)
+            larger = np.empty((rows, self.arms), np.int64)
+            larger[:used] = tries.table[:used]
+            self.tries = tries._replace(table=larger)
+        rows = len(self.tries.table)
+        return FOR_EVER if rows == most else (rows - used) // units
 
     def rearrange(self, sources: Int64) -> None:
-        """Let arm j have the counts that arm ``sources[j]`` had, or none for −1."""
-        self._counts = np.ascontiguousarray(rearranged(self._counts[: self._used].T, sources, 0).T)
-        self.arms = sources.size
+        """Let arm j have the counts that arm ``sources[j]`` had, or none for −1.
+
+        No array is changed in place, so a shallow copy keeps what was.
+        """
+        rows = rearranged(self._rows.T, sources, 0).T
+        self.tries = self.tries._replace(table=np.ascontiguousarray(rows))
+
+    @property
+    def _rows(self) -> Int64:
+        return self.tries.table[: self.tries.used[0]]
 
     def of(self, unit: int, signature: int) -> Int64:
         """Return the count of each arm under one signature of one unit."""
-        row = self._row_at[unit, signature]
-        return self._counts[row].copy() if row >= 0 else np.zeros(self.arms, np.int64)
+        row = self.tries.row_at[unit, signature]
+        return self.tries.table[row].copy() if row >= 0 else np.zeros(self.arms, np.int64)
 
     def state(self) -> State:
         """Return all counts: the signatures in the order of their first visit, and a row for each."""
         return {
-            "rows": visits(self._row_at),
-            "counts": self._counts[: self._used],
-            "turns_counted": np.array([self.turns]),
+            "rows": visits(self.tries.row_at),
+            "counts": self._rows,
+            "turns_counted": self.tries.turns,
         }
 
     def restore(self, state: State) -> None:
         """Take over what :meth:`state` returned; raise ValueError if it cannot be ours."""
-        order, counts = checked_visits(state["rows"], self._row_at), state["counts"]
+        tries = self.tries
+        order, counts = checked_visits(state["rows"], tries.row_at), state["counts"]
         if counts.shape != (order.size, self.arms) or counts.dtype != np.int64:
             raise ValueError(
                 f"counts are {counts.dtype} {counts.shape}, expected int64 {(order.size, self.arms)}"
             )
-        turns = np.zeros(1, np.int64)
-        fill({"turns_counted": turns}, state)
-        self.turns = int(turns[0])
-        self._row_at.fill(-1)
-        self._row_at.ravel()[order] = np.arange(order.size)
-        self._counts = sane("counts", counts).copy()
-        self._used = order.size
+        fill({"turns_counted": tries.turns}, state)
+        tries.row_at.fill(-1)
+        tries.row_at.ravel()[order] = np.arange(order.size)
+        tries.used[0] = order.size
+        self.tries = tries._replace(table=sane("counts", counts).copy())

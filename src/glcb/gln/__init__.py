@@ -2,6 +2,7 @@
 
 from glcb.gln.bank import Bank, Output, Start
 from glcb.gln.gates import Gates
+from glcb.gln.sight import Sight, unseeing
 from glcb.gln.steps import NewtonStep, PlainStep, StepKind
 
-__all__ = ["Bank", "Gates", "NewtonStep", "Output", "PlainStep", "Start", "StepKind"]
+__all__ = ["Bank", "Gates", "NewtonStep", "Output", "PlainStep", "Sight", "Start", "StepKind", "unseeing"]

@@ -5,13 +5,14 @@ from typing import Literal
 
 import numpy as np
 
-from glcb._directory import checked_visits, empty_directory, visits
+from glcb._directory import FOR_EVER, checked_visits, empty_directory, visits
 from glcb._state import State, fill, rearranged, sane
 from glcb._types import Float32, Int64
-from glcb.gln import kernels
+from glcb.gln.arithmetic import padded
 from glcb.gln.attribution import Attribution, attribution
-from glcb.gln.kernels import FAN_IN, ROW, SIZE, STRIDE, Memory, padded
-from glcb.gln.memo import Memo
+from glcb.gln.learn import learn
+from glcb.gln.memory import FAN_IN, ONES, ROW, SIZE, STRIDE, TARGETS, Memory, write_offsets, write_rearranged
+from glcb.gln.predict import predict, write_inputs
 from glcb.gln.steps import PlainStep, Step
 
 Output = Literal["switching", "last"]
@@ -46,26 +47,25 @@ class Bank:
         bias: float = 1.0,
         weight_box: float = 200.0,
     ) -> None:
-        self.networks = networks
-        self.output = output
-        self._bound = math.log((1 - clip) / clip)
-        self._input_clip = input_clip
-        self._bias = bias
-        self._box = weight_box
-        self._step = step or PlainStep(layers)
-        self._layout = _layout(features, layers, self._step.adapts)
-        self._stride = int(self._layout[0, STRIDE])
+        self.step = step or PlainStep(layers)
+        layout = _layout(features, layers, self.step.adapts)
         # What one step can need in the pool, for each network: a new row in every unit.
-        self._visit = int((self._layout[:, ROW] * self._layout[:, SIZE]).sum())
-        self._from_zero = start == "frequency"
-        units = sum(layers)
-        self._cell_at = empty_directory(units, signatures)
-        self._weights = np.empty(0, np.float32)
-        self._used = 0
-        self._mixture = np.tile(self._first_mixture(), (networks, 1))
-        self._tally = np.zeros((networks, 2), np.int64)
-        self._offsets = np.zeros(networks, np.float32)
-        self._inputs: Memo[Float32] = Memo()
+        self._visit = int((layout[:, ROW] * layout[:, SIZE]).sum())
+        self.memory = Memory(
+            layout=layout,
+            cell_at=empty_directory(sum(layers), signatures),
+            weights=np.empty(0, np.float32),
+            used=np.zeros(1, np.int64),
+            mixture=np.tile(_first_mixture(sum(layers), output), (networks, 1)),
+            tally=np.zeros((networks, 2), np.int64),
+            offsets=np.zeros(networks, np.float32),
+            from_zero=start == "frequency",
+            switches=output == "switching",
+            bound=math.log((1 - clip) / clip),
+            box=weight_box,
+            lowest_input=input_clip,
+            bias=bias,
+        )
 
     @staticmethod
     def bytes_needed(features: int, networks: int, layers: tuple[int, ...], signatures: int) -> int:
@@ -75,64 +75,46 @@ class Bank:
         return 4 * _FIRST_VISITS * visit + 8 * sum(layers) * signatures + 4 * sum(layers) * networks
 
     @property
+    def networks(self) -> int:
+        """Number of networks."""
+        return len(self.memory.mixture)
+
+    @property
     def units(self) -> int:
         """Number of units in each network."""
-        return len(self._cell_at)
+        return len(self.memory.cell_at)
 
     @property
     def mixture(self) -> Float32:
         """The share that each unit has in the output of each network."""
-        return self._mixture
+        return self.memory.mixture
 
     @property
     def cells(self) -> int:
         """Number of cells in which something was learnt."""
-        return int(np.count_nonzero(self._cell_at >= 0))
+        return int(np.count_nonzero(self.memory.cell_at >= 0))
 
     def predict(self, x: Float32, signature: Int64) -> Float32:
         """Return the probability that each network gives to its target being 1."""
         probabilities = np.empty(self.networks, np.float32)
-        kernels.predict(self._inputs_of(x), signature, self._memory(), probabilities)
-        return probabilities
-
-    def predict_many(self, contexts: Float32, signatures: Int64) -> Float32:
-        """Return the probabilities for many contexts, one row each."""
-        probabilities = np.empty((len(contexts), self.networks), np.float32)
-        kernels.predict_many(contexts, signatures, self._memory(), probabilities)
+        predict(self._inputs(x), signature, self.memory, probabilities)
         return probabilities
 
     def attribution(self, x: Float32, baseline: Float32, signature: Int64) -> Attribution:
         """Return what each feature contributes to each probability, with the signature held."""
         return attribution(
             lambda unit: self.weights(unit, int(signature[unit])),
-            self._layout[:, SIZE].tolist(),
-            np.stack([self._inputs_of(x), self._inputs_of(baseline)])[:, : x.size + 1],
-            self._offsets,
-            self._mixture,
-            self._bound,
+            self.memory.layout[:, SIZE].tolist(),
+            np.stack([self._inputs(x), self._inputs(baseline)])[:, : x.size + 1],
+            self.memory.offsets,
+            self.memory.mixture,
+            self.memory.bound,
         )
 
-    def _inputs_of(self, x: Float32) -> Float32:
-        return self._inputs(self._find_inputs, x)
-
-    def _find_inputs(self, x: Float32) -> Float32:
-        return kernels.base_inputs(x, self._stride, self._input_clip, self._bias)
-
-    def _memory(self) -> Memory:
-        """Return what the kernels need to know."""
-        return Memory(
-            self._layout,
-            self._cell_at,
-            self._weights,
-            self._mixture,
-            self._tally,
-            self._offsets,
-            self._from_zero,
-            self._bound,
-            self._box,
-            self._input_clip,
-            self._bias,
-        )
+    def _inputs(self, x: Float32) -> Float32:
+        inputs: Float32 = np.zeros(self.memory.layout[0, STRIDE], np.float32)
+        write_inputs(x, self.memory.lowest_input, self.memory.bias, inputs)
+        return inputs
 
     def learn(
         self,
@@ -145,132 +127,135 @@ class Bank:
     ) -> None:
         """Teach each of ``networks`` its target, all others stay as they are."""
         self.make_room()
-        inputs = self._inputs_of(x)
-        self._used = kernels.learn(
-            inputs,
-            signature,
-            networks,
-            targets,
-            self._step.take(inputs, learning_rate),
-            switching_rate if self.output == "switching" else -1.0,
-            self._memory(),
-            self._used,
-        )
+        inputs, stepper = self._inputs(x), self.step.stepper
+        learn(inputs, signature, networks, targets, learning_rate, switching_rate, stepper, self.memory)
 
     def forget(self) -> None:
         """Let what sets the size of steps count half: inputs, gradients and targets so far. Weights stay."""
-        for size, _, stride, row, unit, _, _ in self._layout.tolist():
+        memory = self.memory
+        for size, _, stride, row, unit, _, _ in memory.layout.tolist():
             if row > stride:
-                starts = self._cell_at[unit : unit + size]
+                starts = memory.cell_at[unit : unit + size]
                 for start in starts[starts >= 0]:
-                    cell = self._weights[start : start + row * self.networks].reshape(-1, row)
+                    cell = memory.weights[start : start + row * self.networks].reshape(-1, row)
                     cell[:, stride:] /= 2
-        self._tally >>= 1
-        kernels.write_offsets(self._memory())
-        self._step.forget()
+        np.right_shift(memory.tally, 1, out=memory.tally)
+        write_offsets(memory)
+        self.step.forget()
 
     def rearrange(self, sources: Int64) -> None:
         """Become a bank whose network j is what network ``sources[j]`` was, or a new one for −1.
 
         All cells are written anew. No array is changed in place, so a shallow copy keeps what was.
         """
-        order = visits(self._cell_at)
-        units = order // self._cell_at.shape[1]
-        layer_of = np.repeat(np.arange(len(self._layout)), self._layout[:, SIZE])[units]
-        starts = self._cell_at.ravel()[order]
-        sizes = self._layout[layer_of, ROW] * sources.size
+        memory = self.memory
+        order = visits(memory.cell_at)
+        units = order // memory.cell_at.shape[1]
+        layer_of = np.repeat(np.arange(len(memory.layout)), memory.layout[:, SIZE])[units]
+        starts = memory.cell_at.ravel()[order]
+        sizes = memory.layout[layer_of, ROW] * sources.size
         weights = np.empty(int(sizes.sum()), np.float32)
-        kernels.rearranged(self._memory(), starts, layer_of, sources, weights)
-        self._cell_at = self._cell_at.copy()
-        self._cell_at.ravel()[order] = np.cumsum(sizes) - sizes
-        self._weights, self._used = weights, weights.size
-        self._mixture = rearranged(self._mixture, sources, self._first_mixture())
-        self._tally = rearranged(self._tally, sources, 0)
-        self._offsets = rearranged(self._offsets, sources, 0)
-        self.networks = sources.size
+        write_rearranged(memory, starts, layer_of, sources, weights)
+        cell_at = memory.cell_at.copy()
+        cell_at.ravel()[order] = np.cumsum(sizes) - sizes
+        self.memory = memory._replace(
+            cell_at=cell_at,
+            weights=weights,
+            used=np.array([weights.size]),
+            mixture=rearranged(memory.mixture, sources, self._first_mixture()),
+            tally=rearranged(memory.tally, sources, 0),
+            offsets=rearranged(memory.offsets, sources, 0),
+        )
 
     def _first_mixture(self) -> Float32:
-        """Return the shares of the units before anything is learnt."""
-        shares = np.full(self.units, 1 / self.units, np.float32)
-        if self.output == "last":
-            shares[:] = 0
-            shares[-1] = 1
-        return shares
+        return _first_mixture(self.units, "switching" if self.memory.switches else "last")
 
     def weights(self, unit: int, signature: int) -> Float32:
         """Return the weights that every network has in one cell."""
-        layer = int(np.searchsorted(np.cumsum(self._layout[:, SIZE]), unit, side="right"))
-        fan_in, row = self._layout[layer, FAN_IN], self._layout[layer, ROW]
-        start = self._cell_at[unit, signature]
+        memory = self.memory
+        layer = int(np.searchsorted(np.cumsum(memory.layout[:, SIZE]), unit, side="right"))
+        fan_in, row = memory.layout[layer, FAN_IN], memory.layout[layer, ROW]
+        start = memory.cell_at[unit, signature]
         if start < 0:
-            initial = 0 if self._from_zero and layer == 0 else 1 / fan_in
+            initial = 0 if memory.from_zero and layer == 0 else 1 / fan_in
             return np.full((self.networks, fan_in), initial, np.float32)
-        cell = self._weights[start : start + self.networks * row]
+        cell = memory.weights[start : start + self.networks * row]
         return cell.reshape(self.networks, row)[:, :fan_in].copy()
 
-    def _cell_sizes(self) -> Int64:
-        """Return the length in the pool of a cell of each unit."""
-        return np.repeat(self._layout[:, ROW] * self.networks, self._layout[:, SIZE])
+    def make_room(self) -> int:
+        """Let the pool hold one more cell per unit, the most that one step can open.
 
-    def make_room(self) -> None:
-        """Let the pool hold one more cell per unit, the most that one step can open."""
-        visit = self._visit * self.networks
-        if self._weights.size - self._used >= visit:
-            return
-        everything = visit * self._cell_at.shape[1]
-        if self._weights.size == everything:
-            return
-        # Doubling keeps the copying to a constant per cell; pages that nobody wrote cost nothing.
-        larger = np.empty(min(max(2 * self._weights.size, _FIRST_VISITS * visit), everything), np.float32)
-        larger[: self._used] = self._weights[: self._used]
-        self._weights = larger
+        Return for how many steps there is room now.
+        """
+        memory, visit = self.memory, self._visit * self.networks
+        everything, used = visit * memory.cell_at.shape[1], int(memory.used[0])
+        if memory.weights.size - used < visit and memory.weights.size < everything:
+            # Doubling keeps the copying to a constant per cell; pages that nobody wrote cost nothing.
+            size = min(max(2 * memory.weights.size, _FIRST_VISITS * visit), everything)
+            larger = np.empty(size, np.float32)
+            larger[:used] = memory.weights[:used]
+            self.memory = memory._replace(weights=larger)
+        size = self.memory.weights.size
+        return FOR_EVER if size == everything else (size - used) // visit
 
     def state(self) -> State:
         """Return everything learnt: the cells in the order of their first visit, the mixture, the tally."""
+        memory = self.memory
         return {
-            "cells": visits(self._cell_at),
-            "weights": self._weights[: self._used],
-            "mixture": self._mixture,
-            "tally": self._tally,
-            **self._step.state(),
+            "cells": visits(memory.cell_at),
+            "weights": memory.weights[: memory.used[0]],
+            "mixture": memory.mixture,
+            "tally": memory.tally,
+            **self.step.state(),
         }
 
     def restore(self, state: State) -> None:
         """Take over what :meth:`state` returned; raise ValueError if it cannot be ours."""
-        order = checked_visits(state["cells"], self._cell_at)
+        memory = self.memory
+        order = checked_visits(state["cells"], memory.cell_at)
         weights, mixture = state["weights"], state["mixture"]
-        if mixture.shape != self._mixture.shape or mixture.dtype != np.float32:
+        if mixture.shape != memory.mixture.shape or mixture.dtype != np.float32:
             raise ValueError(
-                f"the mixture is {mixture.dtype} {mixture.shape}, expected {self._mixture.shape}"
+                f"the mixture is {mixture.dtype} {mixture.shape}, expected {memory.mixture.shape}"
             )
         if mixture.min() < 0 or not np.allclose(mixture.sum(axis=1), 1, atol=1e-3):
             raise ValueError("the mixture is not one of shares that add up to 1")
-        if self.output == "last" and not (mixture == self._first_mixture()).all():
+        if not memory.switches and not (mixture == self._first_mixture()).all():
             raise ValueError("the mixture is not that of the last unit alone")
-        ends = np.cumsum(self._cell_sizes()[order // self._cell_at.shape[1]])
+        sizes = np.repeat(memory.layout[:, ROW] * self.networks, memory.layout[:, SIZE])
+        ends = np.cumsum(sizes[order // memory.cell_at.shape[1]])
         if weights.shape != (ends[-1] if order.size else 0,) or weights.dtype != np.float32:
             raise ValueError(f"the pool is {weights.dtype} {weights.shape}, which does not fit its cells")
-        self._cell_at.fill(-1)
-        self._cell_at.ravel()[order[1:]] = ends[:-1]
-        self._cell_at.ravel()[order[:1]] = 0
+        memory.cell_at.fill(-1)
+        memory.cell_at.ravel()[order[1:]] = ends[:-1]
+        memory.cell_at.ravel()[order[:1]] = 0
         self._check_pool(sane("weights", weights))
-        self._weights = weights.copy()
-        self._used = weights.size
-        self._mixture = mixture.copy()
-        fill({"tally": self._tally}, state)
-        if (self._tally[:, kernels.ONES] > self._tally[:, kernels.TARGETS]).any():
+        fill({"tally": memory.tally}, state)
+        if (memory.tally[:, ONES] > memory.tally[:, TARGETS]).any():
             raise ValueError("a network has more targets near 1 than targets")
-        kernels.write_offsets(self._memory())
-        self._step.restore(state)
+        self.memory = memory._replace(
+            weights=weights.copy(), used=np.array([weights.size]), mixture=mixture.copy()
+        )
+        write_offsets(self.memory)
+        self.step.restore(state)
 
     def _check_pool(self, pool: Float32) -> None:
         """Raise ValueError if a weight lies outside its box or a sum of squares below zero."""
-        for size, _, stride, row, unit, _, _ in self._layout.tolist():
-            starts = self._cell_at[unit : unit + size]
+        for size, _, stride, row, unit, _, _ in self.memory.layout.tolist():
+            starts = self.memory.cell_at[unit : unit + size]
             cells = starts[starts >= 0][:, None] + np.arange(row * self.networks)
             rows = pool[cells].reshape(-1, row)
-            if (np.abs(rows[:, :stride]) > np.float32(self._box)).any() or (rows[:, stride:] < 0).any():
+            if (np.abs(rows[:, :stride]) > np.float32(self.memory.box)).any() or (rows[:, stride:] < 0).any():
                 raise ValueError("the pool holds weights that no step can have made")
+
+
+def _first_mixture(units: int, output: Output) -> Float32:
+    """Return the shares of the units before anything is learnt."""
+    if output == "switching":
+        return np.full(units, 1 / units, np.float32)
+    shares: Float32 = np.zeros(units, np.float32)
+    shares[-1] = 1
+    return shares
 
 
 def _layout(features: int, layers: tuple[int, ...], adapts: bool) -> Int64:

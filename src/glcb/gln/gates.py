@@ -1,44 +1,45 @@
 """The gates: random half-spaces that turn a context into one signature per unit."""
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from glcb._compile import kernel
 from glcb._state import State, fill
 from glcb._types import Float32, Int64
-from glcb.gln.kernels import padded
-from glcb.gln.memo import Memo
+from glcb.gln.arithmetic import padded
+
+
+class Planes(NamedTuple):
+    """All that the kernels need to know of gates."""
+
+    normals: Float32
+    """One row per hyperplane, unit after unit, padded to whole vectors."""
+    thresholds: Float32
+    of_units: Int64
+    """How many hyperplanes each unit has."""
 
 
 @kernel
-def _signature_of(
-    x: Float32, normals: Float32, thresholds: Float32, hyperplanes: Int64, signature: Int64
-) -> None:
+def write_signature(x: Float32, planes: Planes, signature: Int64) -> None:
     """Write the signature of every unit: bit k is set where w_k·x > threshold_k."""
+    normals = planes.normals
     width = normals.shape[1]
     point = np.zeros(width, np.float32)
-    point[: x.size] = x
+    for i in range(x.size):
+        point[i] = x[i]
     plane = 0
-    for unit in range(hyperplanes.size):
+    for unit in range(planes.of_units.size):
         bits = 0
-        for k in range(hyperplanes[unit]):
+        for k in range(planes.of_units[unit]):
             total = np.float32(0)
             for i in range(width):
                 total += normals[plane, i] * point[i]
-            if total > thresholds[plane]:
+            if total > planes.thresholds[plane]:
                 bits |= 1 << k
             plane += 1
         signature[unit] = bits
-
-
-@kernel
-def _signatures_of(
-    contexts: Float32, normals: Float32, thresholds: Float32, hyperplanes: Int64, signatures: Int64
-) -> None:
-    """Write the signatures of many contexts, one row each."""
-    for row in range(len(contexts)):
-        _signature_of(contexts[row], normals, thresholds, hyperplanes, signatures[row])
 
 
 class Gates:
@@ -53,20 +54,26 @@ class Gates:
         self, features: int, hyperplanes: Sequence[int], bias_scale: float, rng: np.random.Generator
     ) -> None:
         self.features = features
-        self.hyperplanes: Int64 = np.array(hyperplanes, np.int64)
-        total = int(self.hyperplanes.sum())
+        total = sum(hyperplanes)
         normals = rng.standard_normal((total, features))
         normals /= np.linalg.norm(normals, axis=-1, keepdims=True)
         offsets = rng.normal(0.0, bias_scale, total)
-        self._normals: Float32 = np.zeros((total, padded(features)), np.float32)
-        self._normals[:, :features] = normals
-        self._thresholds: Float32 = (normals.sum(axis=-1) / 2 + offsets).astype(np.float32)
-        self._signature: Memo[Int64] = Memo()
+        self.planes = Planes(
+            normals=np.zeros((total, padded(features)), np.float32),
+            thresholds=(normals.sum(axis=-1) / 2 + offsets).astype(np.float32),
+            of_units=np.array(hyperplanes, np.int64),
+        )
+        self.normals[:] = normals
 
     @staticmethod
     def bytes_needed(features: int, hyperplanes: Sequence[int]) -> int:
         """Return the memory that gates of this size need; they are drawn in double precision."""
         return sum(hyperplanes) * (4 * padded(features) + 2 * 8 * features)
+
+    @property
+    def hyperplanes(self) -> Int64:
+        """How many hyperplanes each unit has."""
+        return self.planes.of_units
 
     @property
     def units(self) -> int:
@@ -81,33 +88,23 @@ class Gates:
     @property
     def normals(self) -> Float32:
         """The unit normals w, one row per hyperplane, unit after unit."""
-        return self._normals[:, : self.features]
+        return self.planes.normals[:, : self.features]
 
     @property
     def thresholds(self) -> Float32:
         """The threshold that w·x must exceed, per hyperplane."""
-        return self._thresholds
+        return self.planes.thresholds
 
     def signature(self, x: Float32) -> Int64:
         """Return the signature of every unit for the context ``x``."""
-        return self._signature(self._find_signature, x)
-
-    def _find_signature(self, x: Float32) -> Int64:
         signature = np.empty(self.units, np.int64)
-        _signature_of(x, self._normals, self._thresholds, self.hyperplanes, signature)
+        write_signature(x, self.planes, signature)
         return signature
-
-    def signatures(self, contexts: Float32) -> Int64:
-        """Return the signatures of many contexts, one row each."""
-        signatures = np.empty((len(contexts), self.units), np.int64)
-        _signatures_of(contexts, self._normals, self._thresholds, self.hyperplanes, signatures)
-        return signatures
 
     def state(self) -> State:
         """Return what must be stored to have the same gates again."""
-        return {"normals": self.normals, "thresholds": self._thresholds}
+        return {"normals": self.normals, "thresholds": self.thresholds}
 
     def restore(self, state: State) -> None:
         """Take over gates that :meth:`state` returned; raise ValueError if they cannot be ours."""
         fill(self.state(), state)
-        self._signature.clear()

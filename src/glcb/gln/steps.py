@@ -6,7 +6,7 @@ p − r goes −rate · (p − r) along its direction. Above the first layer, un
 """
 
 import math
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -29,49 +29,19 @@ class Move(NamedTuple):
     """How far each unit goes for an error of 1."""
 
 
-class Step(Protocol):
-    """What the bank asks of a step."""
+class Stepper(NamedTuple):
+    """All that the kernels need to know of a step."""
 
-    @property
-    def adapts(self) -> bool:
-        """Whether layers above the first step by the size of their gradients so far (AdaGrad)."""
-
-    def take(self, inputs: Float32, learning_rate: float) -> Move:
-        """Take in the inputs of one step; ``learning_rate`` scales the rates of all units."""
-
-    def forget(self) -> None:
-        """Let what has been taken in count half."""
-
-    def state(self) -> State:
-        """Return what has been taken in."""
-
-    def restore(self, state: State) -> None:
-        """Take over what :meth:`state` returned; raise ValueError or KeyError if it cannot be ours."""
-
-
-class PlainStep:
-    """Every unit goes along its inputs (the paper); the units take ``factors`` of the rate in turn."""
-
-    adapts = False
-
-    def __init__(self, layers: tuple[int, ...], factors: tuple[float, ...] = (1.0,)) -> None:
-        units = sum(layers)
-        self._factors = np.resize(np.array(factors), units)
-        self._only = np.zeros(units, np.int64)
-
-    def take(self, inputs: Float32, learning_rate: float) -> Move:
-        """Go along the inputs."""
-        return Move(inputs[None], self._only, (learning_rate * self._factors).astype(np.float32))
-
-    def forget(self) -> None:
-        """Have nothing to forget."""
-
-    def state(self) -> State:
-        """Return nothing: a plain step remembers nothing."""
-        return {}
-
-    def restore(self, state: State) -> None:
-        """Take over nothing."""
+    factors: Float64
+    """The rate of each unit of the first layer, as a multiple of the learning rate."""
+    direction_of: Int64
+    inverses: Float64
+    """P for each kind of direction; none if units go along their inputs."""
+    taken: Int64
+    """How many inputs were taken in; one number."""
+    damping: float
+    upper_rates: Float32
+    """The rate of each unit above the first layer, or nothing if these follow ``factors`` too."""
 
 
 @kernel
@@ -87,8 +57,7 @@ def _dot(a: Float64, b: Float64) -> float:
 def _take_in(inputs: Float32, inverses: Float64, step: int, directions: Float32, lengths: Float64) -> None:
     """Let every inverse P take in z zᵀ (Sherman–Morrison); write q = t·P z and z·q for each."""
     kinds, size, _ = inverses.shape
-    z = np.empty(size)
-    z[:] = inputs[:size]
+    z = inputs[:size].astype(np.float64)
     q = np.empty(size)
     for kind in range(kinds):
         inverse = inverses[kind]
@@ -109,27 +78,78 @@ def _take_in(inputs: Float32, inverses: Float64, step: int, directions: Float32,
 
 
 @kernel
-def _damp(
-    factors: Float64,
-    direction_of: Int64,
-    lengths: Float64,
-    learning_rate: float,
-    damping: float,
-    rates: Float32,
-) -> None:
-    """Write the rate of every unit; no step moves a logit by more than the error / damping."""
+def _newton(inputs: Float32, learning_rate: float, stepper: Stepper) -> Move:
+    """Go along q; no step moves a logit by more than the error / damping."""
+    factors, direction_of, inverses = stepper.factors, stepper.direction_of, stepper.inverses
+    directions = np.zeros((len(inverses), inputs.size), np.float32)
+    lengths = np.empty(len(inverses))
+    stepper.taken[0] += 1
+    _take_in(inputs, inverses, stepper.taken[0], directions, lengths)
+    rates = np.empty(factors.size + stepper.upper_rates.size, np.float32)
     for unit in range(factors.size):
         rate = learning_rate * factors[unit]
-        rates[unit] = rate / (1 + damping * rate * lengths[direction_of[unit]])
+        rates[unit] = rate / (1 + stepper.damping * rate * lengths[direction_of[unit]])
+    for unit in range(stepper.upper_rates.size):
+        rates[factors.size + unit] = stepper.upper_rates[unit]
+    return Move(directions, direction_of, rates)
 
 
-class NewtonStep:
+@kernel
+def move_for(inputs: Float32, learning_rate: float, stepper: Stepper) -> Move:
+    """Take in the inputs of one step; ``learning_rate`` scales the rates of the first layer."""
+    if len(stepper.inverses) > 0:
+        return _newton(inputs, learning_rate, stepper)
+    rates = (learning_rate * stepper.factors).astype(np.float32)
+    return Move(inputs.reshape(1, inputs.size), stepper.direction_of, rates)
+
+
+class Step:
+    """What the bank asks of a step."""
+
+    adapts: bool
+    """Whether layers above the first step by the size of their gradients so far (AdaGrad)."""
+    stepper: Stepper
+
+    def take(self, inputs: Float32, learning_rate: float) -> Move:
+        """Take in the inputs of one step; ``learning_rate`` scales the rates of all units."""
+        return move_for(inputs, learning_rate, self.stepper)
+
+    def forget(self) -> None:
+        """Let what has been taken in count half."""
+
+    def state(self) -> State:
+        """Return what has been taken in."""
+        return {}
+
+    def restore(self, state: State) -> None:
+        """Take over what :meth:`state` returned; raise ValueError or KeyError if it cannot be ours."""
+        fill(self.state(), state)
+
+
+class PlainStep(Step):
+    """Every unit goes along its inputs (the paper); the units take ``factors`` of the rate in turn."""
+
+    adapts = False
+
+    def __init__(self, layers: tuple[int, ...], factors: tuple[float, ...] = (1.0,)) -> None:
+        units = sum(layers)
+        self.stepper = Stepper(
+            factors=np.resize(np.array(factors), units),
+            direction_of=np.zeros(units, np.int64),
+            inverses=np.zeros((0, 0, 0)),
+            taken=np.zeros(1, np.int64),
+            damping=0.0,
+            upper_rates=np.zeros(0, np.float32),
+        )
+
+
+class NewtonStep(Step):
     """The first layer goes along q = t·P z, where P is the inverse of λI + Σ z zᵀ over all inputs so far.
 
     P is shared by all networks. Each of ``ridges``, times the number of inputs, is one λ, with a P of its
     own. Units of the first layer get their factor of the rate and their P in turn, a factor for each of
     ``stretch`` units and then the next; so a layer that is large enough has all combinations, with each of
-    ``stretch`` kinds of gates.
+    ``stretch`` kinds of gates. Damping is for a category that is seen for the first time.
     The layers above have inputs of their own in every network, too many for a P each: there, every weight has
     a rate of its own, which falls with the gradients that it has seen.
     """
@@ -147,17 +167,19 @@ class NewtonStep:
         stretch: int,
     ) -> None:
         size = features + 1
-        self._first_layer = layers[0]
-        self._damping = damping
-        self._units = sum(layers)
-        turn = np.arange(self._first_layer) // stretch
-        self._factors = np.array(factors)[turn % len(factors)]
-        self._direction_of = (turn // len(factors)) % len(ridges)
+        turn = np.arange(layers[0]) // stretch
         self._ridges = [ridge * size for ridge in ridges]
-        self._inverses = np.zeros((len(ridges), size, size))
-        for inverse, ridge in zip(self._inverses, self._ridges, strict=True):
+        inverses = np.zeros((len(ridges), size, size))
+        for inverse, ridge in zip(inverses, self._ridges, strict=True):
             np.fill_diagonal(inverse, 1 / ridge)
-        self._steps = np.zeros(1, np.int64)
+        self.stepper = Stepper(
+            factors=np.array(factors)[turn % len(factors)],
+            direction_of=(turn // len(factors)) % len(ridges),
+            inverses=inverses,
+            taken=np.zeros(1, np.int64),
+            damping=damping,
+            upper_rates=np.full(sum(layers[1:]), self.upper_rate, np.float32),
+        )
 
     @staticmethod
     def bytes_needed(features: int, ridges: tuple[float, ...]) -> int:
@@ -167,39 +189,22 @@ class NewtonStep:
     @property
     def inverses(self) -> Float64:
         """P for each ridge."""
-        return self._inverses
-
-    def take(self, inputs: Float32, learning_rate: float) -> Move:
-        """Take in the inputs and go along q, a category that is seen for the first time with caution."""
-        directions = np.zeros((len(self._inverses), inputs.size), np.float32)
-        lengths = np.empty(len(self._inverses))
-        rates = np.empty(self._units, np.float32)
-        self._steps += 1
-        _take_in(inputs, self._inverses, int(self._steps[0]), directions, lengths)
-        _damp(
-            self._factors,
-            self._direction_of,
-            lengths,
-            learning_rate,
-            self._damping,
-            rates[: self._first_layer],
-        )
-        rates[self._first_layer :] = self.upper_rate
-        return Move(directions, self._direction_of, rates)
+        return self.stepper.inverses
 
     def forget(self) -> None:
         """Let all inputs so far count half, in the second moment and in t; λ stays."""
-        for inverse, ridge in zip(self._inverses, self._ridges, strict=True):
+        for inverse, ridge in zip(self.inverses, self._ridges, strict=True):
             halve_moment(inverse, ridge)
-        self._steps >>= 1
+        taken = self.stepper.taken
+        taken >>= 1
 
     def state(self) -> State:
         """Return the inverses and how many inputs they have taken in."""
-        return {"inverses": self._inverses, "inputs_taken": self._steps}
+        return {"inverses": self.inverses, "inputs_taken": self.stepper.taken}
 
     def restore(self, state: State) -> None:
         """Take over what :meth:`state` returned; raise ValueError or KeyError if it cannot be ours."""
-        fill(self.state(), state)
-        np.linalg.cholesky(self._inverses)  # raises a ValueError unless they are positive definite
-        if not (self._inverses == self._inverses.swapaxes(1, 2)).all():
+        super().restore(state)
+        np.linalg.cholesky(self.inverses)  # raises a ValueError unless they are positive definite
+        if not (self.inverses == self.inverses.swapaxes(1, 2)).all():
             raise ValueError("an inverse of the second moment is not symmetric")

@@ -114,7 +114,7 @@ class Policy(PolicyState, ABC):
         with self._lock:
             allowed = None if eligible is None else _checks.eligible(eligible, self._index)
             estimates = self._estimate(context)
-            best = best_arm(estimates.values + estimates.bonuses, allowed, self._rng)
+            best = best_arm(estimates.values, estimates.bonuses, allowed, self._rng)
             return Decision(self.arms[best], self.arms, estimates)
 
     def decide_many(self, contexts: ArrayLike, *, eligible: Iterable[Arm] | None = None) -> list[Decision]:
@@ -124,7 +124,7 @@ class Policy(PolicyState, ABC):
             allowed = None if eligible is None else _checks.eligible(eligible, self._index)
             decisions = []
             for estimates in self._estimate_many(rows):
-                best = best_arm(estimates.values + estimates.bonuses, allowed, self._rng)
+                best = best_arm(estimates.values, estimates.bonuses, allowed, self._rng)
                 decisions.append(Decision(self.arms[best], self.arms, estimates))
         return decisions
 

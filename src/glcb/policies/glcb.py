@@ -17,12 +17,14 @@ from glcb import _checks
 from glcb._errors import InvalidSettings
 from glcb._state import State, fill, rearranged
 from glcb._types import Arm, Float32, Float64, Int64, Rewards
-from glcb.explore import Counts, bonus
-from glcb.gln import Bank, Gates, NewtonStep, PlainStep
+from glcb.explore import Counts
+from glcb.gln import Bank, Gates, NewtonStep, PlainStep, Sight, unseeing
+from glcb.policies import glcb_kernels
 from glcb.policies.base import Estimates, Policy
+from glcb.policies.glcb_kernels import Brain, Manner, Parts, parts_of
 from glcb.policies.registry import register
 from glcb.policies.settings import DEFAULT_BINARY, DEFAULT_BOUNDED, SettingChanges, Settings
-from glcb.values import Bernoulli, Expected, Tree, ValueModel
+from glcb.values import Bernoulli, Tree
 
 _WORTH_THREADS = 256
 """For fewer contexts than this, starting threads is not worth it."""
@@ -72,7 +74,7 @@ class GLCB(Policy):
         self.settings = _settings(self.rewards, changes)
         settings = self.settings
         self.memory = settings.memory
-        self._values: ValueModel = (
+        self._values: Tree = (
             Bernoulli(len(self.arms))
             if self.rewards == "binary"
             else Tree(*self.rewards, settings.tree_depth, len(self.arms), settings.leaf_values)
@@ -97,6 +99,16 @@ class GLCB(Policy):
         )
         self._counts = Counts(units, signatures, len(self.arms))
         self._evidence = np.zeros(len(self.arms), np.int64)
+        self._manner = Manner(
+            settings.learning_rate,
+            settings.learning_rate_decay,
+            settings.switching_rate,
+            settings.switching_rate_decay,
+            settings.bonus_scale,
+            settings.bonus_unit == "deviation",
+        )
+        self._sight = unseeing(self.features, units)
+        self._gather()
 
     def distribution(self, x: ArrayLike) -> RewardDistribution:
         """Return the predicted distribution of the reward of every arm in context ``x``."""
@@ -105,11 +117,28 @@ class GLCB(Policy):
             probabilities = self._probabilities(context, self._gates.signature(context))
             return RewardDistribution(self._values.outcomes.copy(), self._values.distributions(probabilities))
 
+    def _gather(self) -> None:
+        """Hand the parts to the kernels, whenever one of them has taken other arrays."""
+        self._parts = self._parts_with(self._sight)
+        self._room = 0
+
+    def _parts_with(self, sight: Sight) -> Parts:
+        brain = Brain(
+            self._gates.planes,
+            self._bank.memory,
+            self._bank.step.stepper,
+            self._values.leaves,
+            self._counts.tries,
+            sight,
+            self._manner,
+            self._evidence,
+        )
+        return parts_of(brain)
+
     def _estimate(self, x: Float32) -> Estimates:
-        signature = self._gates.signature(x)
-        expected = self._values.expected(self._probabilities(x, signature))
-        pseudocounts = self._counts.pseudocounts(signature, self._counts.turns + 1)
-        return Estimates(expected.values, self._bonuses(expected, pseudocounts), pseudocounts)
+        results = np.empty((1, 3, len(self.arms)))
+        glcb_kernels.estimate(x.reshape(1, -1), results, *self._parts)
+        return Estimates(*results[0])
 
     def _attribute(self, x: Float32, baseline: Float32) -> tuple[Float64, Float64]:
         found = self._bank.attribution(x, baseline, self._gates.signature(x))
@@ -118,12 +147,6 @@ class GLCB(Policy):
         parts = found.contributions.reshape(*slopes.shape, self.features)
         bases = self._values.expected(there.astype(np.float32)).values
         return bases, np.einsum("an,anf->af", slopes, parts)
-
-    def _bonuses(self, expected: Expected, pseudocounts: Float64) -> Float64:
-        scale: float | Float64 = self.settings.bonus_scale
-        if self.settings.bonus_unit == "deviation":
-            scale = scale * expected.deviations
-        return bonus(pseudocounts, self._counts.turns + 1, scale)
 
     def _estimate_many(self, contexts: Float32) -> Iterable[Estimates]:
         """Estimate on all cores: the kernels let go of the interpreter's lock."""
@@ -135,46 +158,30 @@ class GLCB(Policy):
             return [row for rows in parts for row in rows]
 
     def _estimate_part(self, contexts: Float32) -> list[Estimates]:
-        signatures = self._gates.signatures(contexts)
-        probabilities = self._bank.predict_many(contexts, signatures)
-        expected = self._values.expected(probabilities.reshape(-1, self._values.networks_per_arm))
-        pseudocounts = self._counts.pseudocounts_many(signatures, self._counts.turns + 1)
-        bonuses = self._bonuses(expected, pseudocounts.ravel()).reshape(pseudocounts.shape)
-        values = expected.values.reshape(pseudocounts.shape)
-        return list(map(Estimates, values, bonuses, pseudocounts))
+        results = np.empty((len(contexts), 3, len(self.arms)))
+        own = self._parts_with(unseeing(self.features, self._gates.units))
+        glcb_kernels.estimate(contexts, results, *own)
+        return [Estimates(*result) for result in results]
 
     def _probabilities(self, x: Float32, signature: np.ndarray) -> Float32:
         """Return what each network says, one row per arm."""
         return self._bank.predict(x, signature).reshape(len(self.arms), -1)
 
     def _learn(self, x: Float32, arm: int, reward: float) -> None:
-        self._learn_under(self._gates.signature(x), x, arm, reward)
+        glcb_kernels.learn_reward(x, arm, reward, True, *self._parts)
 
     def _issue(self, x: Float32, arm: int) -> None:
-        self._counts.add(self._gates.signature(x), arm)
+        glcb_kernels.count_try(x, arm, *self._parts)
 
     def _issue_and_learn(self, x: Float32, arm: int, reward: float) -> None:
-        signature = self._gates.signature(x)
-        self._learn_under(signature, x, arm, reward)
-        self._counts.add(signature, arm)
+        glcb_kernels.learn_reward(x, arm, reward, False, *self._parts)
 
     def _make_room(self) -> None:
-        self._bank.make_room()
-        self._counts.make_room()
-
-    def _learn_under(self, signature: np.ndarray, x: Float32, arm: int, reward: float) -> None:
-        nodes, targets = self._values.targets(arm, reward)
-        settings, plays = self.settings, int(self._evidence[arm])
-        self._bank.learn(
-            x,
-            signature,
-            nodes + arm * self._values.networks_per_arm,
-            targets,
-            settings.learning_rate / (1 + settings.learning_rate_decay * plays),
-            min(1.0, settings.switching_rate / (1 + settings.switching_rate_decay * plays)),
-        )
-        self._values.learn(arm, reward)
-        self._evidence[arm] += 1
+        if self._room == 0:
+            room = min(self._bank.make_room(), self._counts.make_room())
+            self._gather()
+            self._room = room
+        self._room -= 1
 
     def _forget(self) -> None:
         for part in (self._bank, self._values, self._counts):
@@ -193,6 +200,7 @@ class GLCB(Policy):
         values.rearrange(sources)
         counts.rearrange(sources)
         self._bank, self._values, self._counts, self._evidence = bank, values, counts, evidence
+        self._gather()
 
     def _check_memory(self, arms: int) -> None:
         settings, hyperplanes = self.settings, self.settings.hyperplanes_of_units
@@ -222,6 +230,8 @@ class GLCB(Policy):
         for part in (self._gates, self._bank, self._values, self._counts):
             part.restore(state)
         fill({"evidence": self._evidence}, state)
+        self._sight = unseeing(self.features, self._gates.units)
+        self._gather()
 
 
 def _cores() -> int:

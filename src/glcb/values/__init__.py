@@ -1,7 +1,6 @@
 """How a reward becomes targets for networks, and their probabilities become a value again."""
 
-from glcb.values.base import Expected, ValueModel
 from glcb.values.bernoulli import Bernoulli
 from glcb.values.tree import LeafValues, Tree
 
-__all__ = ["Bernoulli", "Expected", "LeafValues", "Tree", "ValueModel"]
+__all__ = ["Bernoulli", "LeafValues", "Tree"]

@@ -1,43 +1,23 @@
-"""Bounded rewards: a binary tree of networks per arm that halves the range until a small bin is left.
+"""Bounded rewards: a binary tree of networks per arm that halves the range until a small bin is left."""
 
-Nodes are numbered as in a heap: the root is 0, the children of node i are 2i + 1 (lower half of its
-range) and 2i + 2 (upper half). The leaves follow the inner nodes, in the order of their bins.
-"""
-
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 
-from glcb._compile import kernel
 from glcb._state import State, fill, rearranged
 from glcb._types import Float32, Float64, Int64
-from glcb.values.base import Expected
+from glcb.values.leaves import Leaves, Lesson, bin_of, lesson, moments, take_reward
 
 LeafValues = Literal["midpoint", "mean"]
 """What a bin stands for: its midpoint, or the mean of the rewards that fell into it. In the second case, a
 reward between what two neighbours stand for counts for both in part."""
 
 
-@kernel
-def _moments(probabilities: Float32, outcomes: Float64, values: Float64, deviations: Float64) -> None:
-    """Write mean and standard deviation of each arm, from the leaves up to the root.
+class Expected(NamedTuple):
+    """Mean and standard deviation of the reward that each arm is predicted to bring."""
 
-    ``probabilities`` may have the arms several times, once for each of several contexts.
-    """
-    rows, inner = probabilities.shape
-    mean = np.empty(2 * inner + 1)
-    variance = np.empty(2 * inner + 1)
-    for row in range(rows):
-        mean[inner:] = outcomes[row % len(outcomes)]
-        variance[inner:] = 0
-        for node in range(inner - 1, -1, -1):
-            p = probabilities[row, node]
-            low, high = mean[2 * node + 1], mean[2 * node + 2]
-            mean[node] = (1 - p) * low + p * high
-            within = (1 - p) * variance[2 * node + 1] + p * variance[2 * node + 2]
-            variance[node] = within + p * (1 - p) * (high - low) * (high - low)
-        values[row] = mean[0]
-        deviations[row] = np.sqrt(variance[0])
+    values: Float64
+    deviations: Float64
 
 
 class Tree:
@@ -46,15 +26,22 @@ class Tree:
     def __init__(
         self, low: float, high: float, depth: int, arms: int, leaf_values: LeafValues = "midpoint"
     ) -> None:
-        self.low = low
-        self.high = high
         self.depth = depth
         self.bins = 1 << depth
-        self._follow = leaf_values == "mean"
         centres = np.arange(self.bins, dtype=np.float64) + 0.5
-        self._midpoints: Float64 = low + centres * ((high - low) / self.bins)
-        self._counts = np.zeros((arms, self.bins), np.int64)
-        self.outcomes: Float64 = np.tile(self._midpoints, (arms, 1))
+        self._untried: Float64 = low + centres * ((high - low) / self.bins)
+        self.leaves = Leaves(
+            outcomes=np.tile(self._untried, (arms, 1)),
+            counts=np.zeros((arms, self.bins), np.int64),
+            low=low,
+            high=high,
+            follow=leaf_values == "mean",
+        )
+
+    @property
+    def outcomes(self) -> Float64:
+        """The rewards between which the predicted distribution is spread, one row per arm."""
+        return self.leaves.outcomes
 
     @property
     def networks_per_arm(self) -> int:
@@ -62,13 +49,15 @@ class Tree:
         return self.bins - 1
 
     def expected(self, probabilities: Float32) -> Expected:
-        """Return the expected reward of each arm and its deviation, its bins represented by their values."""
+        """Return what to expect of each arm; ``probabilities`` has a row per arm."""
         expected = Expected(np.empty(len(probabilities)), np.empty(len(probabilities)))
-        _moments(probabilities, self.outcomes, *expected)
+        moments(probabilities, self.outcomes, *expected)
         return expected
 
     def slopes(self, here: Float64, there: Float64) -> Float64:
-        """Return how much an arm's value moves with the probability of each node, from there to here.
+        """Return how much an arm's value moves with each of its probabilities on the way from there to here.
+
+        Slopes times differences of probabilities add up to the difference of values. One row per arm.
 
         The value below a node is low + p·gap, and Δ(p·gap) = mean p · Δgap + mean gap · Δp. Splitting every
         product like this, at the means of both ends, is exact and prefers neither factor: a split in
@@ -101,48 +90,33 @@ class Tree:
 
     def bin_of(self, reward: float) -> int:
         """Return the bin that holds ``reward``; the upper end belongs to the last one."""
-        position = int(self.bins * ((reward - self.low) / (self.high - self.low)))
-        return min(max(position, 0), self.bins - 1)
+        return bin_of(reward, self.leaves)
 
-    def targets(self, arm: int, reward: float) -> tuple[Int64, Float32]:
-        """Return the nodes on the way to the reward's bin and which way to go at each (1: up).
-
-        Where bins stand for means, the last turn is taken in part: a reward halfway between what the two bins
-        stand for goes up by a half. So what lies within bins is not lost on the last network.
-        """
-        leaf = self.bin_of(reward)
-        turns = [(leaf >> (self.depth - 1 - level)) & 1 for level in range(self.depth)]
-        path = [0]
-        for turn in turns[:-1]:
-            path.append(2 * path[-1] + 1 + turn)
-        targets = np.array(turns, np.float32)
-        low, high = self.outcomes[arm, leaf & ~1], self.outcomes[arm, leaf | 1]
-        if self._follow and low < high:
-            targets[-1] = min(max((reward - low) / (high - low), 0), 1)
-        return np.array(path, np.int64), targets
+    def lesson(self, arm: int, reward: float) -> Lesson:
+        """Return which networks learn from ``reward``, and the target of each."""
+        return lesson(arm, reward, self.leaves)
 
     def learn(self, arm: int, reward: float) -> None:
-        """Let the value of the reward's bin follow the mean of what fell in; its midpoint counts as one."""
-        if self._follow:
-            leaf = self.bin_of(reward)
-            self._counts[arm, leaf] += 1
-            self.outcomes[arm, leaf] += (reward - self.outcomes[arm, leaf]) / (self._counts[arm, leaf] + 1)
+        """Take in that ``arm`` brought ``reward``."""
+        take_reward(arm, reward, self.leaves)
 
     def forget(self) -> None:
         """Leave the value of every bin where it is, but let it move as if half the rewards had made it."""
-        self._counts >>= 1
+        np.right_shift(self.leaves.counts, 1, out=self.leaves.counts)
 
     def rearrange(self, sources: Int64) -> None:
         """Let arm j be what arm ``sources[j]`` was, or a new one for −1."""
-        self._counts = rearranged(self._counts, sources, 0)
-        self.outcomes = rearranged(self.outcomes, sources, self._midpoints)
+        self.leaves = self.leaves._replace(
+            counts=rearranged(self.leaves.counts, sources, 0),
+            outcomes=rearranged(self.outcomes, sources, self._untried),
+        )
 
     def state(self) -> State:
         """Return what the bins stand for, and how many rewards made it so."""
-        return {"leaf_values": self.outcomes, "leaf_counts": self._counts}
+        return {"leaf_values": self.outcomes, "leaf_counts": self.leaves.counts}
 
     def restore(self, state: State) -> None:
         """Take over what :meth:`state` returned; raise ValueError or KeyError if it cannot be ours."""
         fill(self.state(), state)
-        if self.outcomes.min() < self.low or self.outcomes.max() > self.high:
+        if self.outcomes.min() < self.leaves.low or self.outcomes.max() > self.leaves.high:
             raise ValueError("the value of a bin lies outside the range of rewards")

@@ -1,0 +1,43 @@
+"""Compiled code that is kept on disk is never older than what it was made from."""
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+KERNEL = """
+from glcb._compile import kernel
+{imports}
+
+@kernel
+def {name}(x):
+    return {result}
+"""
+ASK = "from outer import outer\nprint(outer(1.0), sum(outer.stats.cache_hits.values()))"
+
+
+def ask(folder: Path) -> list[str]:
+    """Return what the outer kernel says in a process of its own, and how often it came from the disk."""
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(folder / "cache"), "PYTHONDONTWRITEBYTECODE": "1"}
+    asked = subprocess.run(
+        [sys.executable, "-c", ASK], cwd=folder, env=environment, capture_output=True, text=True, check=True
+    )
+    return asked.stdout.split()
+
+
+def write(folder: Path, name: str, result: str, imports: str, seconds_ago: float) -> None:
+    path = folder / f"{name}.py"
+    path.write_text(KERNEL.format(name=name, result=result, imports=imports))
+    written = time.time() - seconds_ago
+    os.utime(path, (written, written))
+
+
+def test_a_change_two_files_away_is_noticed(tmp_path: Path) -> None:
+    write(tmp_path, "inner", "x + 1", "", 60)
+    write(tmp_path, "middle", "inner(x)", "from inner import inner", 60)
+    write(tmp_path, "outer", "middle(x)", "from middle import middle", 60)
+    assert ask(tmp_path) == ["2.0", "0"]
+    assert ask(tmp_path) == ["2.0", "1"], "nothing has changed: no need to compile"
+    write(tmp_path, "inner", "x + 2", "", -1)
+    assert ask(tmp_path) == ["3.0", "0"]
