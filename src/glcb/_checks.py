@@ -230,6 +230,8 @@ def _take_unit(x: Float64, taken: Float32) -> int:
 
 def _as_float(value: object) -> float:
     """Return ``value`` as a float; what is no number, or too large for one, becomes NaN."""
+    if type(value) is float:
+        return value
     try:
         return float(value) if isinstance(value, numbers.Real | np.bool_) else math.nan
     except OverflowError:

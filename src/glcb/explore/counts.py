@@ -43,24 +43,17 @@ class Tries(NamedTuple):
 
 
 @kernel
-def ask_for_counts(signature: Int64, row_at: Int64, table: Int64) -> Int64:
-    """Return where in ``table`` the counts of every unit stand; they are on their way from memory then."""
+def write_pseudocounts(signature: Int64, row_at: Int64, table: Int64, turns: int, result: Float64) -> None:
+    """Write N̂ for each arm: the mean of N_u over the units, weighted by turns^(−N_u / max N_u).
+
+    Counts stand at random places in memory, so all are asked for before the first is needed. Then there is
+    one long loop for the powers: it vectorises, whatever the number of arms.
+    """
+    units, arms = signature.size, result.size
     rows = entries(row_at, signature)
-    arms = table.shape[1]
     for row in rows:
         if row >= 0:
             prefetch(table.ravel(), row * arms, arms)
-    return rows
-
-
-@kernel
-def write_pseudocounts(rows: Int64, table: Int64, turns: int, result: Float64) -> None:
-    """Write N̂ for each arm: the mean of N_u over the units, weighted by turns^(−N_u / max N_u).
-
-    First all counts are fetched, then there is one long loop for the powers: it vectorises, whatever the
-    number of arms.
-    """
-    units, arms = rows.size, result.size
     counts = np.zeros((units, arms))
     largest = np.zeros(arms)
     for unit in range(units):
@@ -141,7 +134,7 @@ class Counts:
         largest N_u.
         """
         result, (row_at, table, _, _) = np.empty(self.arms), self.tries
-        write_pseudocounts(ask_for_counts(signature, row_at, table), table, self.turns, result)
+        write_pseudocounts(signature, row_at, table, self.turns, result)
         return result
 
     def add(self, signature: Int64, arm: int) -> None:

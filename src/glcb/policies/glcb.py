@@ -21,7 +21,7 @@ from glcb.explore import Counts
 from glcb.gln import Bank, Gates, NewtonStep, PlainStep, Sight, unseeing
 from glcb.policies import glcb_kernels
 from glcb.policies.base import Estimates, Policy
-from glcb.policies.glcb_kernels import Brain, Manner, Parts, parts_of
+from glcb.policies.glcb_kernels import Manner, Parts, parts_of
 from glcb.policies.registry import register
 from glcb.policies.settings import DEFAULT_BINARY, DEFAULT_BOUNDED, SettingChanges, Settings
 from glcb.values import Bernoulli, Tree
@@ -123,7 +123,7 @@ class GLCB(Policy):
         self._room = 0
 
     def _parts_with(self, sight: Sight) -> Parts:
-        brain = Brain(
+        return parts_of(
             self._gates.planes,
             self._bank.memory,
             self._bank.step.stepper,
@@ -133,7 +133,6 @@ class GLCB(Policy):
             self._manner,
             self._evidence,
         )
-        return parts_of(brain)
 
     def _estimate(self, x: Float32) -> Estimates:
         results = np.empty((1, 3, len(self.arms)))

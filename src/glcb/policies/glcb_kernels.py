@@ -11,7 +11,7 @@ import numpy as np
 from glcb._compile import kernel
 from glcb._types import Float32, Float64, Int64
 from glcb.explore.bonus import write_bonuses
-from glcb.explore.counts import Tries, add_try, ask_for_counts, write_pseudocounts
+from glcb.explore.counts import Tries, add_try, write_pseudocounts
 from glcb.gln.gates import Planes
 from glcb.gln.learn import learn
 from glcb.gln.memory import Memory
@@ -33,67 +33,54 @@ class Manner(NamedTuple):
     """Whether the bonus is a multiple of the predicted standard deviation, or of the reward's unit."""
 
 
-class Brain(NamedTuple):
-    """All parts of a bandit."""
-
-    planes: Planes
-    memory: Memory
-    stepper: Stepper
-    leaves: Leaves
-    tries: Tries
-    sight: Sight
-    manner: Manner
-    evidence: Int64
-    """How many rewards of each arm were learnt, as far as they still count."""
-
-
 Parts = tuple[Any, ...]
-"""The same with all parts laid out flat: a call takes longer for arguments that hold others."""
+"""All parts of a bandit, laid out flat: a call takes longer for arguments that hold others."""
 
-_ENDS = np.cumsum([len(part._fields) for part in (Planes, Memory, Stepper, Leaves, Tries, Sight, Manner)])
-_A, _B, _C, _D, _E, _F, _G = _ENDS.tolist()
+_KINDS = (Planes, Memory, Stepper, Leaves, Tries, Sight, Manner)
+_STARTS = np.cumsum([0, *(len(kind._fields) for kind in _KINDS)]).tolist()
+_PLANES, _MEMORY, _STEPPER, _LEAVES, _TRIES, _SIGHT, _MANNER = map(slice, _STARTS, _STARTS[1:])
+_EVIDENCE = _STARTS[-1]
 
 
-def parts_of(brain: Brain) -> Parts:
-    """Return what the kernels below take."""
-    return (
-        *brain.planes,
-        *brain.memory,
-        *brain.stepper,
-        *brain.leaves,
-        *brain.tries,
-        *brain.sight,
-        *brain.manner,
-        brain.evidence,
-    )
+def parts_of(
+    planes: Planes,
+    memory: Memory,
+    stepper: Stepper,
+    leaves: Leaves,
+    tries: Tries,
+    sight: Sight,
+    manner: Manner,
+    evidence: Int64,
+) -> Parts:
+    """Return what the kernels take; ``evidence`` has how many rewards of each arm count."""
+    return (*planes, *memory, *stepper, *leaves, *tries, *sight, *manner, evidence)
 
 
 @kernel
 def estimate(contexts: Float32, results: Float64, *parts: Any) -> None:
     """Write value, bonus and pseudocount of every arm in each of the contexts."""
-    planes, memory = Planes(*parts[:_A]), Memory(*parts[_A:_B])
-    leaves, tries = Leaves(*parts[_C:_D]), Tries(*parts[_D:_E])
-    sight, manner = Sight(*parts[_E:_F]), Manner(*parts[_F:_G])
+    planes, memory = Planes(*parts[_PLANES]), Memory(*parts[_MEMORY])
+    leaves, tries = Leaves(*parts[_LEAVES]), Tries(*parts[_TRIES])
+    sight, manner = Sight(*parts[_SIGHT]), Manner(*parts[_MANNER])
     networks, arms = len(memory.mixture), results.shape[2]
     probabilities = np.empty(networks, np.float32)
     scales = np.empty(arms)
     for context in range(len(contexts)):
         values, bonuses, pseudocounts = results[context, 0], results[context, 1], results[context, 2]
         look(contexts[context], planes, memory.lowest_input, memory.bias, sight)
-        rows = ask_for_counts(sight.signature, tries.row_at, tries.table)
         predict(sight.inputs, sight.signature, memory, probabilities)
         moments(probabilities.reshape(arms, networks // arms), leaves.outcomes, values, scales)
         for arm in range(arms):
             scales[arm] = manner.bonus_scale * (scales[arm] if manner.bonus_in_deviations else 1.0)
-        write_pseudocounts(rows, tries.table, tries.turns[0], pseudocounts)
+        write_pseudocounts(sight.signature, tries.row_at, tries.table, tries.turns[0], pseudocounts)
         write_bonuses(pseudocounts, tries.turns[0] + 1, scales, bonuses)
 
 
 @kernel
 def count_try(x: Float32, arm: int, *parts: Any) -> None:
     """Count that ``arm`` is played."""
-    planes, memory = Planes(*parts[:_A]), Memory(*parts[_A:_B])
-    tries, sight = Tries(*parts[_D:_E]), Sight(*parts[_E:_F])
+    planes, memory = Planes(*parts[_PLANES]), Memory(*parts[_MEMORY])
+    tries, sight = Tries(*parts[_TRIES]), Sight(*parts[_SIGHT])
     look(x, planes, memory.lowest_input, memory.bias, sight)
     add_try(sight.signature, arm, tries)
 
@@ -101,10 +88,10 @@ def count_try(x: Float32, arm: int, *parts: Any) -> None:
 @kernel
 def learn_reward(x: Float32, arm: int, reward: float, counted: bool, *parts: Any) -> None:
     """Learn that ``arm`` brought ``reward``, and count the play unless it is ``counted`` already."""
-    planes, memory = Planes(*parts[:_A]), Memory(*parts[_A:_B])
-    stepper, leaves = Stepper(*parts[_B:_C]), Leaves(*parts[_C:_D])
-    tries, sight = Tries(*parts[_D:_E]), Sight(*parts[_E:_F])
-    manner, evidence = Manner(*parts[_F:_G]), parts[_G]
+    planes, memory = Planes(*parts[_PLANES]), Memory(*parts[_MEMORY])
+    stepper, leaves = Stepper(*parts[_STEPPER]), Leaves(*parts[_LEAVES])
+    tries, sight = Tries(*parts[_TRIES]), Sight(*parts[_SIGHT])
+    manner, evidence = Manner(*parts[_MANNER]), parts[_EVIDENCE]
     plays = evidence[arm]
     look(x, planes, memory.lowest_input, memory.bias, sight)
     networks, targets = lesson(arm, reward, leaves)
