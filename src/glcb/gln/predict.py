@@ -24,6 +24,8 @@ from glcb.gln.memory import (
 
 CACHED = 1 << 21
 """A pool of no more numbers than this is taken to be in the caches."""
+PORTION = 384
+"""So many numbers are asked for at a time, if rows are shorter than that."""
 
 
 @kernel
@@ -48,6 +50,7 @@ def _activate_first(inputs: Float32, places: Int64, memory: Memory, activations:
     networks, length = offsets.size, layer[ROW]
     usual = ZERO if memory.from_zero else mean(inputs, layer[FAN_IN])
     far = memory.used[0] > CACHED
+    portion = max(PORTION // length, 1)
     for j in range(layer[SIZE]):
         output = layer[TARGET] + 1 + j
         if places[j] < 0:
@@ -57,8 +60,8 @@ def _activate_first(inputs: Float32, places: Int64, memory: Memory, activations:
         following = places[min(j + 1, places.size - 1)]
         rows = rows_of(memory.weights, places[j], networks, length)
         for n in range(networks):
-            if far and following >= 0:
-                prefetch(memory.weights, following + n * length, length)
+            if far and following >= 0 and n % portion == 0:
+                prefetch(memory.weights, following + n * length, portion * length)
             activations[n, output] = clamp(dot(rows[n], inputs) + offsets[n], bound)
 
 
@@ -94,11 +97,13 @@ def predict(inputs: Float32, signature: Int64, memory: Memory, probabilities: Fl
     _activate_first(inputs, places, memory, activations)
     for layer in range(1, layout.shape[0]):
         _activate_next(places, layout[layer], memory, activations)
+    # One long loop, biases and padding included: it vectorises, however small the layers are.
+    flat = activations.ravel()
+    for i in range(flat.size):
+        flat[i] = sigmoid(flat[i])
     for n in range(probabilities.size):
         total = ZERO
         for layer in range(layout.shape[0]):
-            first = layout[layer, FIRST_UNIT]
-            output = layout[layer, TARGET] + 1
-            for j in range(layout[layer, SIZE]):
-                total += mixture[n, first + j] * sigmoid(activations[n, output + j])
+            first, output, size = layout[layer, FIRST_UNIT], layout[layer, TARGET] + 1, layout[layer, SIZE]
+            total += dot(mixture[n, first : first + size], activations[n, output : output + size])
         probabilities[n] = total
