@@ -24,6 +24,10 @@ _NARROWEST, _FARTHEST = 1e-100, 1e100
 """Rewards within these limits can be squared."""
 TOLERANCE = 1e-6
 """How far outside its range a value may lie and still be taken for rounding, and clipped."""
+_DOUBLE = np.dtype(np.float64)
+_NUMBERS = (numbers.Real, np.bool_)
+_LIKE_INTEGERS = (bool, float, np.bool_, np.floating)
+"""True and 1.0 would pass for 1 where an arm has that name."""
 
 
 def whole_number(name: str, value: object, low: int, high: int) -> int:
@@ -120,7 +124,7 @@ def rewards(given: object) -> Rewards:
 def arm(name: Arm, index: Mapping[Arm, int]) -> int:
     """Return the number of the arm called ``name``."""
     try:
-        if isinstance(name, bool | float | np.bool_ | np.floating):  # True and 1.0 would pass for 1
+        if isinstance(name, _LIKE_INTEGERS):
             raise TypeError
         return index[name]
     except (KeyError, TypeError):
@@ -166,7 +170,7 @@ def reward(value: object, kind: Rewards) -> float:
 
 def context(x: ArrayLike, features: int) -> Float32:
     """Return ``x`` as a fresh float32 array within [0, 1]."""
-    given = x if type(x) is np.ndarray and x.dtype == np.float64 else _numbers(x, features)
+    given = x if type(x) is np.ndarray and x.dtype == _DOUBLE else _numbers(x, features)
     if given.shape != (features,):
         raise InvalidContext(
             f"a context must have the shape ({features},), got {given.shape}: pass one context at a time, "
@@ -206,8 +210,8 @@ def _numbers(x: ArrayLike, features: int) -> np.ndarray:
 
 def _within_unit(given: np.ndarray, features: int) -> Float32:
     """Return the numbers as float32, clipped to [0, 1] if they are within but for rounding."""
-    taken = np.empty(given.size, np.float32)
-    wrong = _take_unit(np.ascontiguousarray(given, np.float64).ravel(), taken)
+    taken = np.empty(given.shape, np.float32)
+    wrong = _take_unit(np.ascontiguousarray(given, np.float64).reshape(-1), taken.reshape(-1))
     if wrong >= 0:
         row, feature = divmod(wrong, features)
         where = "the context" if given.ndim == 1 else f"context {row}"
@@ -215,7 +219,7 @@ def _within_unit(given: np.ndarray, features: int) -> Float32:
             f"feature {feature} of {where} must be a number within [0, 1], got "
             f"{_shown(given.ravel()[wrong])}: scale features to [0, 1] and fill in missing ones first"
         )
-    return taken.reshape(given.shape)
+    return taken
 
 
 @kernel
@@ -233,7 +237,7 @@ def _as_float(value: object) -> float:
     if type(value) is float:
         return value
     try:
-        return float(value) if isinstance(value, numbers.Real | np.bool_) else math.nan
+        return float(value) if isinstance(value, _NUMBERS) else math.nan
     except OverflowError:
         return math.nan
 

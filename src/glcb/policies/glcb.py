@@ -137,7 +137,7 @@ class GLCB(Policy):
     def _estimate(self, x: Float32) -> Estimates:
         results = np.empty((1, 3, len(self.arms)))
         glcb_kernels.estimate(x.reshape(1, -1), results, *self._parts)
-        return Estimates(*results[0])
+        return Estimates(results[0, 0], results[0, 1], results[0, 2])
 
     def _attribute(self, x: Float32, baseline: Float32) -> tuple[Float64, Float64]:
         found = self._bank.attribution(x, baseline, self._gates.signature(x))
