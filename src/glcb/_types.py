@@ -14,6 +14,7 @@ Rewards = Literal["binary"] | tuple[float, float]
 Float32 = NDArray[np.float32]
 Float64 = NDArray[np.float64]
 Int64 = NDArray[np.int64]
+UInt32 = NDArray[np.uint32]
 
 
 def reward_range(rewards: Rewards) -> tuple[float, float]:

@@ -9,11 +9,14 @@ from glcb._compile import kernel
 from glcb._directory import FOR_EVER, checked_visits, empty_directory, entries, visits
 from glcb._prefetch import prefetch
 from glcb._state import State, fill, rearranged, sane
-from glcb._types import Float64, Int64
+from glcb._types import Float64, Int64, UInt32
 
 LOG2_E, LN_2 = 1 / math.log(2), math.log(2)
 SERIES = tuple(1 / math.factorial(k) for k in range(11, -1, -1))
 """Coefficients of e^r, highest power first; with r up to ln 2 / 2, more would make no difference."""
+
+MOST = 2**32 - 1
+"""The largest count."""
 
 
 @kernel
@@ -34,8 +37,9 @@ class Tries(NamedTuple):
 
     row_at: Int64
     """Where in ``table`` the counts of each unit and signature stand, or −1."""
-    table: Int64
-    """One row for each signature of a unit that occurred, one column per arm."""
+    table: UInt32
+    """One row for each signature of a unit that occurred, one column per arm. A decision reads a row of every
+    unit, at random places: the shorter, the sooner. Counts beyond what fits stay at that."""
     used: Int64
     """How many rows of the table are taken; one number."""
     turns: Int64
@@ -43,7 +47,7 @@ class Tries(NamedTuple):
 
 
 @kernel
-def write_pseudocounts(signature: Int64, row_at: Int64, table: Int64, turns: int, result: Float64) -> None:
+def write_pseudocounts(signature: Int64, row_at: Int64, table: UInt32, turns: int, result: Float64) -> None:
     """Write N̂ for each arm: the mean of N_u over the units, weighted by turns^(−N_u / max N_u).
 
     Counts stand at random places in memory, so all are asked for before the first is needed. Then there is
@@ -93,7 +97,8 @@ def add_try(signature: Int64, arm: int, tries: Tries) -> None:
             row_at[unit, signature[unit]] = row
             tries.table[row] = 0
             used[0] += 1
-        tries.table[row, arm] += 1
+        if tries.table[row, arm] < MOST:
+            tries.table[row, arm] += np.uint32(1)
     tries.turns[0] += 1
 
 
@@ -107,7 +112,7 @@ class Counts:
     def __init__(self, units: int, signatures: int, arms: int) -> None:
         self.tries = Tries(
             row_at=empty_directory(units, signatures),
-            table=np.empty((0, arms), np.int64),
+            table=np.empty((0, arms), np.uint32),
             used=np.zeros(1, np.int64),
             turns=np.zeros(1, np.int64),
         )
@@ -115,7 +120,7 @@ class Counts:
     @staticmethod
     def bytes_needed(units: int, signatures: int, arms: int) -> int:
         """Return the memory that counts of this size need for the first play."""
-        return 8 * units * (signatures + _FIRST_VISITS * arms)
+        return units * (8 * signatures + 4 * _FIRST_VISITS * arms)
 
     @property
     def arms(self) -> int:
@@ -156,7 +161,7 @@ class Counts:
         units, most, used = len(tries.row_at), tries.row_at.size, int(tries.used[0])
         if len(tries.table) < min(used + units, most):
             rows = min(2 * len(tries.table) + _FIRST_VISITS * units, most)
-            larger = np.empty((rows, self.arms), np.int64)
+            larger = np.empty((rows, self.arms), np.uint32)
             larger[:used] = tries.table[:used]
             self.tries = tries._replace(table=larger)
         rows = len(self.tries.table)
@@ -171,19 +176,19 @@ class Counts:
         self.tries = self.tries._replace(table=np.ascontiguousarray(rows))
 
     @property
-    def _rows(self) -> Int64:
+    def _rows(self) -> UInt32:
         return self.tries.table[: self.tries.used[0]]
 
     def of(self, unit: int, signature: int) -> Int64:
         """Return the count of each arm under one signature of one unit."""
         row = self.tries.row_at[unit, signature]
-        return self.tries.table[row].copy() if row >= 0 else np.zeros(self.arms, np.int64)
+        return self.tries.table[row].astype(np.int64) if row >= 0 else np.zeros(self.arms, np.int64)
 
     def state(self) -> State:
         """Return all counts: the signatures in the order of their first visit, and a row for each."""
         return {
             "rows": visits(self.tries.row_at),
-            "counts": self._rows,
+            "counts": self._rows.astype(np.int64),
             "turns_counted": self.tries.turns,
         }
 
@@ -199,4 +204,4 @@ class Counts:
         tries.row_at.fill(-1)
         tries.row_at.ravel()[order] = np.arange(order.size)
         tries.used[0] = order.size
-        self.tries = tries._replace(table=sane("counts", counts).copy())
+        self.tries = tries._replace(table=np.minimum(sane("counts", counts), MOST).astype(np.uint32))
