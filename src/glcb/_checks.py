@@ -24,7 +24,6 @@ _NARROWEST, _FARTHEST = 1e-100, 1e100
 """Rewards within these limits can be squared."""
 TOLERANCE = 1e-6
 """How far outside its range a value may lie and still be taken for rounding, and clipped."""
-_DOUBLE = np.dtype(np.float64)
 _NUMBERS = (numbers.Real, np.bool_)
 _LIKE_INTEGERS = (bool, float, np.bool_, np.floating)
 """True and 1.0 would pass for 1 where an arm has that name."""
@@ -170,7 +169,7 @@ def reward(value: object, kind: Rewards) -> float:
 
 def context(x: ArrayLike, features: int) -> Float32:
     """Return ``x`` as a fresh float32 array within [0, 1]."""
-    given = x if type(x) is np.ndarray and x.dtype == _DOUBLE else _numbers(x, features)
+    given = x if type(x) is np.ndarray and x.dtype.kind == "f" else _numbers(x, features)
     if given.shape != (features,):
         raise InvalidContext(
             f"a context must have the shape ({features},), got {given.shape}: pass one context at a time, "
