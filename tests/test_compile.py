@@ -3,12 +3,12 @@
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 KERNEL = """
 from glcb._compile import kernel
 {imports}
+{constants}
 
 @kernel
 def {name}(x):
@@ -26,18 +26,30 @@ def ask(folder: Path) -> list[str]:
     return asked.stdout.split()
 
 
-def write(folder: Path, name: str, result: str, imports: str, seconds_ago: float) -> None:
+def write(folder: Path, name: str, result: str, imports: str, constants: str = "") -> None:
+    """Write a kernel, as old as files from an archive can be."""
     path = folder / f"{name}.py"
-    path.write_text(KERNEL.format(name=name, result=result, imports=imports))
-    written = time.time() - seconds_ago
-    os.utime(path, (written, written))
+    path.write_text(KERNEL.format(name=name, result=result, imports=imports, constants=constants))
+    os.utime(path, (0, 0))
 
 
 def test_a_change_two_files_away_is_noticed(tmp_path: Path) -> None:
-    write(tmp_path, "inner", "x + 1", "", 60)
-    write(tmp_path, "middle", "inner(x)", "from inner import inner", 60)
-    write(tmp_path, "outer", "middle(x)", "from middle import middle", 60)
+    write(tmp_path, "inner", "x + 1", "")
+    write(tmp_path, "middle", "inner(x)", "from inner import inner")
+    write(tmp_path, "outer", "middle(x)", "from middle import middle")
     assert ask(tmp_path) == ["2.0", "0"]
     assert ask(tmp_path) == ["2.0", "1"], "nothing has changed: no need to compile"
-    write(tmp_path, "inner", "x + 2", "", -1)
+    write(tmp_path, "inner", "x + 2", "")
     assert ask(tmp_path) == ["3.0", "0"]
+
+
+def test_a_change_of_what_is_imported_beside_kernels_is_noticed(tmp_path: Path) -> None:
+    pair = "from typing import NamedTuple\nclass Pair(NamedTuple):\n    {}: float\n    {}: float\nSTEP = {}"
+    write(tmp_path, "inner", "x", "", pair.format("a", "b", 1))
+    write(tmp_path, "outer", "Pair(x, 5.0).a + STEP", "from inner import STEP, Pair")
+    assert ask(tmp_path) == ["2.0", "0"]
+    write(tmp_path, "inner", "x", "", pair.format("a", "b", 2))
+    assert ask(tmp_path) == ["3.0", "0"]
+    write(tmp_path, "inner", "x", "", pair.format("b", "a", 2))
+    assert ask(tmp_path) == ["7.0", "0"]
+    assert ask(tmp_path) == ["7.0", "1"]

@@ -210,7 +210,7 @@ def _numbers(x: ArrayLike, features: int) -> np.ndarray:
 def _within_unit(given: np.ndarray, features: int) -> Float32:
     """Return the numbers as float32, clipped to [0, 1] if they are within but for rounding."""
     taken = np.empty(given.shape, np.float32)
-    wrong = _take_unit(np.ascontiguousarray(given, np.float64).reshape(-1), taken.reshape(-1))
+    wrong = _take_unit(np.array(given, np.float64, order="C").reshape(-1), taken.reshape(-1))
     if wrong >= 0:
         row, feature = divmod(wrong, features)
         where = "the context" if given.ndim == 1 else f"context {row}"

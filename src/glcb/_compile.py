@@ -1,10 +1,14 @@
 """The one decorator for every compiled kernel."""
 
 from collections.abc import Callable
+from functools import cache
+from hashlib import sha256
 from pathlib import Path
+from types import FunctionType
 from typing import Any, ParamSpec, TypeVar, cast
 
 import numba
+from numba.core.dispatcher import Dispatcher
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -17,42 +21,45 @@ _OPTIONS: dict[str, Any] = {
     "fastmath": {"reassoc", "contract", "nsz"},
 }
 
-_sources: dict[object, frozenset[str]] = {}
-"""The files from which each kernel is made: its own, and those of the kernels that it calls."""
+_digests: dict[object, str] = {}
+"""Of each kernel, the digest of all that went into it."""
 
 
 def kernel(function: Callable[P, R]) -> Callable[P, R]:
     """Compile ``function`` at its first call and keep the machine code on disk.
 
-    A kernel from another file must be imported by its name, so that a change of that file is noticed here.
+    What is kept is found by file, line and name of the kernel, and Numba notices when that file has changed.
+    It does not notice when another one has, from which a kernel, a constant or a named tuple was imported. So
+    a digest of these is made part of the name. They must be imported by name, and kernels of the same file
+    stand above those that call them.
 
     Arrays are copied in loops: to compile ``a[:] = b``, with all its errors, takes three seconds.
 
     A loop that adds up must not write to arrays as well. Where it does, the compiled code looks how far apart
     arrays lie in memory, and adds in another order if they are close: the last bits would depend on chance.
     """
+    source = cast("FunctionType", function)
+    digest = _digest(*map(_baked, (source.__globals__.get(name) for name in source.__code__.co_names)))
+    source.__qualname__ = f"{source.__qualname__}_{digest}"
     try:
         compiled = numba.njit(cache=True, **_OPTIONS)(function)
-        _drop_outdated(compiled)
-    except (RuntimeError, OSError):  # no writable folder for the cache: compile anew in every process
+    except RuntimeError:  # no writable folder for the cache: compile anew in every process
         compiled = numba.njit(**_OPTIONS)(function)
+    _digests[compiled] = _digest(digest, _content(source.__code__.co_filename))
     return cast("Callable[P, R]", compiled)
 
 
-def _drop_outdated(compiled: Any) -> None:
-    """Remove what was kept on disk if a file that went into it has changed since.
+def _baked(value: object) -> str:
+    """Return what a kernel that uses ``value`` takes from it."""
+    if isinstance(value, Dispatcher):
+        return _digests.get(value, "")
+    return repr(getattr(value, "_fields", value))
 
-    Numba notices by itself when a kernel's own file has changed, but not when that of another one has.
-    """
-    function = compiled.py_func
-    code = function.__code__
-    called = (function.__globals__.get(name) for name in code.co_names)
-    others = frozenset[str]().union(*(_sources.get(kernel, ()) for kernel in called if callable(kernel)))
-    _sources[compiled] = others | {code.co_filename}
-    if others <= {code.co_filename}:
-        return
-    changed = max(Path(source).stat().st_mtime for source in others)
-    name = f"{function.__module__.rpartition('.')[2]}.{function.__qualname__}-{code.co_firstlineno}"
-    for index in Path(compiled.stats.cache_path).glob(f"{name}.*.nbi"):
-        if index.stat().st_mtime < changed:
-            index.unlink()
+
+def _digest(*parts: str) -> str:
+    return sha256("\n".join(parts).encode()).hexdigest()[:16]
+
+
+@cache
+def _content(path: str) -> str:
+    return Path(path).read_text(encoding="utf-8")

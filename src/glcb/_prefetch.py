@@ -37,6 +37,6 @@ else:
 
 @kernel
 def prefetch(numbers: np.ndarray, start: int, count: int) -> None:
-    """Ask for ``count`` numbers from ``start`` on."""
+    """Ask for ``count`` numbers from ``start`` on, but for the last few if a cache line begins with them."""
     for i in range(start, start + count, _LINE // numbers.itemsize):
         _ask(numbers, i)

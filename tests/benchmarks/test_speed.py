@@ -56,11 +56,13 @@ def test_an_unknown_part_is_refused_before_anything_is_measured(tmp_path: Path) 
 
 @pytest.mark.parametrize("policy", table.BANDITS)
 @pytest.mark.parametrize("kind", ["binary", "tree"])
-def test_a_full_bandit_has_visited_every_cell_and_has_its_own_gates_back(policy: str, kind: str) -> None:
+def test_a_full_bandit_has_visited_every_cell_and_sees_what_there_is_again(policy: str, kind: str) -> None:
     shape = Shape("tree" if kind == "tree" else "binary", 3, 2)
     bandit = full_bandit(policy, shape, np.random.default_rng(0))
     assert bandit._bank.cells == (1 << bandit._gates.hyperplanes).sum()
-    assert bandit._gates.signature(np.full(3, 0.5, np.float32)).shape == (bandit._bank.units,)
+    bandit.decide([0.5] * 3)
+    seen = bandit._gates.signature(np.full(3, 0.5, np.float32))
+    np.testing.assert_array_equal(bandit._sight.signature, seen)
 
 
 def test_the_bytes_of_a_decision_by_hand() -> None:

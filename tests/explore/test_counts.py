@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from glcb.explore import Counts, best_arm, bonus
-from glcb.explore.counts import MOST
+from glcb.explore.counts import LARGEST
 
 
 def test_pseudocount_by_hand_with_its_minus_sign() -> None:
@@ -67,13 +67,13 @@ def test_a_count_that_fits_no_more_stays_where_it_is() -> None:
     counts = Counts(units=2, signatures=1, arms=2)
     counts.add(signature, 0)
     state = {name: array.copy() for name, array in counts.state().items()}
-    state["counts"][0] = [MOST - 1, 2**40]  # from a file; in memory there is less room
+    state["counts"][0] = [LARGEST - 1, 2**40]  # from a file; in memory there is less room
     counts.restore(state)
-    assert counts.of(0, 0).tolist() == [MOST - 1, MOST]
+    assert counts.of(0, 0).tolist() == [LARGEST - 1, LARGEST]
     for _ in range(3):
         counts.add(signature, 0)
         counts.add(signature, 1)
-    assert counts.of(0, 0).tolist() == [MOST, MOST]
+    assert counts.of(0, 0).tolist() == [LARGEST, LARGEST]
     assert counts.of(1, 0).tolist() == [4, 3]
     assert counts.turns == 7
 

@@ -109,10 +109,71 @@ def test_arms_are_added_within_the_same_limits_and_all_or_nothing(monkeypatch: p
     np.testing.assert_array_equal(bandit.decide([0.5] * 3).values, before)
 
 
+def test_an_interrupt_while_an_arm_is_removed_ends_in_an_error_and_nothing_worse(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    bandit = GLCB(arms=["a", "b", "c"], features=3)
+    rearrange = GLCB._rearrange
+
+    def interrupted(self: GLCB, sources: np.ndarray) -> None:
+        rearrange(self, sources)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(GLCB, "_rearrange", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        bandit.remove_arm("b")
+    for attempt in (
+        lambda: bandit.decide([0.5] * 3),
+        lambda: bandit.learn([0.5] * 3, "c", 1),
+        lambda: bandit.issue([0.5] * 3, "c"),
+        lambda: bandit.decide_many(np.zeros((2, 3))),
+    ):
+        with pytest.raises(IndexError, match="interrupted"):
+            attempt()
+
+
+def test_memory_that_runs_out_for_counts_leaves_the_bandit_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    bandit, twin = GLCB(2, 3), GLCB(2, 3)
+    rng = np.random.default_rng(0)
+
+    def no_memory(counts: Counts) -> int:
+        raise MemoryError
+
+    refused = 0
+    for x in rng.random((60, 3)):
+        if rng.random() < 0.5:
+            with monkeypatch.context() as patch:
+                patch.setattr(Counts, "make_room", no_memory)
+                try:
+                    bandit.learn(x, 0, 1)
+                    twin.learn(x, 0, 1)
+                except MemoryError:
+                    refused += 1
+        bandit.learn(x, 1, 0)
+        twin.learn(x, 1, 0)
+        np.testing.assert_array_equal(bandit.decide(x).scores, twin.decide(x).scores)
+    assert refused > 0
+    for name, array in twin._state().items():
+        np.testing.assert_array_equal(bandit._state()[name], array)
+
+
+def test_once_there_is_room_a_play_needs_no_memory() -> None:
+    bandit = GLCB(2, 3)
+    for x in np.random.default_rng(0).random((50, 3)):
+        bandit.make_room()
+        table, weights = bandit._counts.tries.table, bandit._bank.memory.weights
+        bandit.issue(x, 0)
+        assert bandit._counts.tries.table is table
+        assert bandit._bank.memory.weights is weights
+        assert bandit._counts.tries.used[0] <= len(table)
+        bandit.learn(x, 0, 1, issued=True)
+        assert bandit._bank.memory.used[0] <= bandit._bank.memory.weights.size
+
+
 def test_a_new_arm_lets_the_old_weights_go() -> None:
     bandit = GLCB(arms=["a", "b"], features=3)
     bandit.learn([0.1, 0.2, 0.3], "a", 1)
-    before = weakref.ref(bandit._bank)
+    before = weakref.ref(bandit._bank.memory.weights)
     gc.disable()
     try:
         bandit.add_arm("c")
@@ -133,6 +194,7 @@ def test_each_kernel_is_compiled_once_whatever_comes() -> None:
             np.full(4, 0.5, np.float16),
             np.ones((4, 2), np.float64)[:, 0],
             (True, 0, 0, 1),
+            np.frombuffer(np.full(4, 0.25).tobytes()),
         ):
             for eligible in (None, [2, 0]):
                 decision = bandit.decide(x, eligible=eligible)

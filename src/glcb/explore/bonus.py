@@ -22,7 +22,7 @@ def bonus(pseudocounts: Float64, step: int, scale: float | Float64) -> Float64:
 
 @kernel
 def write_bonuses(pseudocounts: Float64, step: int, scales: Float64, bonuses: Float64) -> None:
-    """Write the bonus of each arm; ``scales`` and ``bonuses`` may be the same array."""
+    """Write the bonus of each arm."""
     log_step = math.log(step)
     for arm in range(bonuses.size):
         untried = pseudocounts[arm] == 0

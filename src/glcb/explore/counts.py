@@ -15,7 +15,7 @@ LOG2_E, LN_2 = 1 / math.log(2), math.log(2)
 SERIES = tuple(1 / math.factorial(k) for k in range(11, -1, -1))
 """Coefficients of e^r, highest power first; with r up to ln 2 / 2, more would make no difference."""
 
-MOST = 2**32 - 1
+LARGEST = 2**32 - 1
 """The largest count."""
 
 
@@ -97,7 +97,7 @@ def add_try(signature: Int64, arm: int, tries: Tries) -> None:
             row_at[unit, signature[unit]] = row
             tries.table[row] = 0
             used[0] += 1
-        if tries.table[row, arm] < MOST:
+        if tries.table[row, arm] < LARGEST:
             tries.table[row, arm] += np.uint32(1)
     tries.turns[0] += 1
 
@@ -107,7 +107,10 @@ _FIRST_VISITS = 4
 
 
 class Counts:
-    """N_u(s, a) for every unit u, signature s and arm a. Only signatures that occurred take memory."""
+    """N_u(s, a) for every unit u, signature s and arm a. Only signatures that occurred take memory.
+
+    A bandit hands ``tries`` to the kernels; ``add`` and ``pseudocounts`` are for counts that stand alone.
+    """
 
     def __init__(self, units: int, signatures: int, arms: int) -> None:
         self.tries = Tries(
@@ -125,7 +128,8 @@ class Counts:
     @property
     def arms(self) -> int:
         """Number of arms."""
-        return len(self.tries.table.T)
+        arms: int = self.tries.table.shape[1]
+        return arms
 
     @property
     def turns(self) -> int:
@@ -204,4 +208,4 @@ class Counts:
         tries.row_at.fill(-1)
         tries.row_at.ravel()[order] = np.arange(order.size)
         tries.used[0] = order.size
-        self.tries = tries._replace(table=np.minimum(sane("counts", counts), MOST).astype(np.uint32))
+        self.tries = tries._replace(table=np.minimum(sane("counts", counts), LARGEST).astype(np.uint32))

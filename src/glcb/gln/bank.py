@@ -56,7 +56,7 @@ class Bank:
             cell_at=empty_directory(sum(layers), signatures),
             weights=np.empty(0, np.float32),
             used=np.zeros(1, np.int64),
-            mixture=np.tile(_first_mixture(sum(layers), output), (networks, 1)),
+            mixture=np.tile(_first_mixture(sum(layers), output == "switching"), (networks, 1)),
             tally=np.zeros((networks, 2), np.int64),
             offsets=np.zeros(networks, np.float32),
             from_zero=start == "frequency",
@@ -162,13 +162,10 @@ class Bank:
             cell_at=cell_at,
             weights=weights,
             used=np.array([weights.size]),
-            mixture=rearranged(memory.mixture, sources, self._first_mixture()),
+            mixture=rearranged(memory.mixture, sources, _first_mixture(self.units, memory.switches)),
             tally=rearranged(memory.tally, sources, 0),
             offsets=rearranged(memory.offsets, sources, 0),
         )
-
-    def _first_mixture(self) -> Float32:
-        return _first_mixture(self.units, "switching" if self.memory.switches else "last")
 
     def weights(self, unit: int, signature: int) -> Float32:
         """Return the weights that every network has in one cell."""
@@ -220,7 +217,7 @@ class Bank:
             )
         if mixture.min() < 0 or not np.allclose(mixture.sum(axis=1), 1, atol=1e-3):
             raise ValueError("the mixture is not one of shares that add up to 1")
-        if not memory.switches and not (mixture == self._first_mixture()).all():
+        if not memory.switches and not (mixture == _first_mixture(self.units, switches=False)).all():
             raise ValueError("the mixture is not that of the last unit alone")
         sizes = np.repeat(memory.layout[:, ROW] * self.networks, memory.layout[:, SIZE])
         ends = np.cumsum(sizes[order // memory.cell_at.shape[1]])
@@ -249,9 +246,9 @@ class Bank:
                 raise ValueError("the pool holds weights that no step can have made")
 
 
-def _first_mixture(units: int, output: Output) -> Float32:
-    """Return the shares of the units before anything is learnt."""
-    if output == "switching":
+def _first_mixture(units: int, switches: bool) -> Float32:
+    """Return the shares of the units before anything is learnt: all the same, or all for the last."""
+    if switches:
         return np.full(units, 1 / units, np.float32)
     shares: Float32 = np.zeros(units, np.float32)
     shares[-1] = 1
@@ -259,7 +256,7 @@ def _first_mixture(units: int, output: Output) -> Float32:
 
 
 def _layout(features: int, layers: tuple[int, ...], adapts: bool) -> Int64:
-    """Return one row per layer, as described at the top of the kernels."""
+    """Return one row per layer, as described in ``glcb.gln.memory``."""
     rows = []
     fan_in, source, target, unit = features + 1, -1, 0, 0
     for size in layers:

@@ -109,5 +109,6 @@ def write_rearranged(memory: Memory, starts: Int64, layer_of: Int64, sources: In
         open_row(new, layer[FAN_IN], memory.from_zero and layer_of[c] == 0)
         for j in range(sources.size):
             if sources[j] >= 0:
-                new[j] = old[sources[j]]
+                for i in range(layer[ROW]):
+                    new[j, i] = old[sources[j], i]
         end += new.size

@@ -33,7 +33,7 @@ class Stepper(NamedTuple):
     """All that the kernels need to know of a step."""
 
     factors: Float64
-    """The rate of each unit of the first layer, as a multiple of the learning rate."""
+    """Rates as multiples of the learning rate, for all units or for those of the first layer."""
     direction_of: Int64
     inverses: Float64
     """P for each kind of direction; none if units go along their inputs."""
@@ -41,7 +41,7 @@ class Stepper(NamedTuple):
     """How many inputs were taken in; one number."""
     damping: float
     upper_rates: Float32
-    """The rate of each unit above the first layer, or nothing if these follow ``factors`` too."""
+    """The rates of all other units."""
 
 
 @kernel
@@ -96,7 +96,7 @@ def _newton(inputs: Float32, learning_rate: float, stepper: Stepper) -> Move:
 
 @kernel
 def move_for(inputs: Float32, learning_rate: float, stepper: Stepper) -> Move:
-    """Take in the inputs of one step; ``learning_rate`` scales the rates of the first layer."""
+    """Take in the inputs of one step; ``learning_rate`` scales the rates of units that have a factor."""
     if len(stepper.inverses) > 0:
         return _newton(inputs, learning_rate, stepper)
     rates = (learning_rate * stepper.factors).astype(np.float32)
@@ -104,14 +104,14 @@ def move_for(inputs: Float32, learning_rate: float, stepper: Stepper) -> Move:
 
 
 class Step:
-    """What the bank asks of a step."""
+    """What the bank asks of a step; the kernels take in inputs by themselves, with its ``stepper``."""
 
     adapts: bool
     """Whether layers above the first step by the size of their gradients so far (AdaGrad)."""
     stepper: Stepper
 
     def take(self, inputs: Float32, learning_rate: float) -> Move:
-        """Take in the inputs of one step; ``learning_rate`` scales the rates of all units."""
+        """Take in the inputs of one step; ``learning_rate`` scales the rates of units that have a factor."""
         return move_for(inputs, learning_rate, self.stepper)
 
     def forget(self) -> None:

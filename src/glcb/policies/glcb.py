@@ -229,7 +229,6 @@ class GLCB(Policy):
         for part in (self._gates, self._bank, self._values, self._counts):
             part.restore(state)
         fill({"evidence": self._evidence}, state)
-        self._sight = unseeing(self.features, self._gates.units)
         self._gather()
 
 

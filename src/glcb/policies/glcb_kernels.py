@@ -57,21 +57,33 @@ def parts_of(
 
 
 @kernel
+def _check_arms(arms: int, leaves: Leaves) -> None:
+    """Refuse arms that the parts do not have.
+
+    They all have the same ones, unless an interrupt came while arms were added or removed. Then an error is
+    better than to write where nothing of ours is.
+    """
+    if arms > len(leaves.outcomes):
+        raise IndexError("this bandit was interrupted while its arms changed: load a saved one")
+
+
+@kernel
 def estimate(contexts: Float32, results: Float64, *parts: Any) -> None:
     """Write value, bonus and pseudocount of every arm in each of the contexts."""
     planes, memory = Planes(*parts[_PLANES]), Memory(*parts[_MEMORY])
     leaves, tries = Leaves(*parts[_LEAVES]), Tries(*parts[_TRIES])
     sight, manner = Sight(*parts[_SIGHT]), Manner(*parts[_MANNER])
     networks, arms = len(memory.mixture), results.shape[2]
+    _check_arms(arms, leaves)
     probabilities = np.empty(networks, np.float32)
-    scales = np.empty(arms)
+    deviations, scales = np.empty(arms), np.empty(arms)
     for context in range(len(contexts)):
         values, bonuses, pseudocounts = results[context, 0], results[context, 1], results[context, 2]
         look(contexts[context], planes, memory.lowest_input, memory.bias, sight)
         predict(sight.inputs, sight.signature, memory, probabilities)
-        moments(probabilities.reshape(arms, networks // arms), leaves.outcomes, values, scales)
+        moments(probabilities.reshape(arms, networks // arms), leaves.outcomes, values, deviations)
         for arm in range(arms):
-            scales[arm] = manner.bonus_scale * (scales[arm] if manner.bonus_in_deviations else 1.0)
+            scales[arm] = manner.bonus_scale * (deviations[arm] if manner.bonus_in_deviations else 1.0)
         write_pseudocounts(sight.signature, tries.row_at, tries.table, tries.turns[0], pseudocounts)
         write_bonuses(pseudocounts, tries.turns[0] + 1, scales, bonuses)
 
@@ -81,6 +93,7 @@ def count_try(x: Float32, arm: int, *parts: Any) -> None:
     """Count that ``arm`` is played."""
     planes, memory = Planes(*parts[_PLANES]), Memory(*parts[_MEMORY])
     tries, sight = Tries(*parts[_TRIES]), Sight(*parts[_SIGHT])
+    _check_arms(arm + 1, Leaves(*parts[_LEAVES]))
     look(x, planes, memory.lowest_input, memory.bias, sight)
     add_try(sight.signature, arm, tries)
 
@@ -92,6 +105,7 @@ def learn_reward(x: Float32, arm: int, reward: float, counted: bool, *parts: Any
     stepper, leaves = Stepper(*parts[_STEPPER]), Leaves(*parts[_LEAVES])
     tries, sight = Tries(*parts[_TRIES]), Sight(*parts[_SIGHT])
     manner, evidence = Manner(*parts[_MANNER]), parts[_EVIDENCE]
+    _check_arms(arm + 1, leaves)
     plays = evidence[arm]
     look(x, planes, memory.lowest_input, memory.bias, sight)
     networks, targets = lesson(arm, reward, leaves)

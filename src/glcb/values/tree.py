@@ -21,7 +21,10 @@ class Expected(NamedTuple):
 
 
 class Tree:
-    """2^``depth`` equal bins of [``low``, ``high``], told apart by 2^``depth`` − 1 networks per arm."""
+    """2^``depth`` equal bins of [``low``, ``high``], told apart by 2^``depth`` − 1 networks per arm.
+
+    A bandit hands ``leaves`` to the kernels; ``lesson`` and ``learn`` are for a tree that stands alone.
+    """
 
     def __init__(
         self, low: float, high: float, depth: int, arms: int, leaf_values: LeafValues = "midpoint"
