@@ -62,4 +62,7 @@ def _digest(*parts: str) -> str:
 
 @cache
 def _content(path: str) -> str:
-    return Path(path).read_text(encoding="utf-8")
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except OSError:  # no source, as in a zipped package: Numba keeps nothing on disk then
+        return ""
