@@ -150,6 +150,7 @@ def test_files_that_are_no_logs(tmp_path: Path) -> None:
     (tmp_path / "bad.parquet").write_bytes(b"PAR1 and then nothing")
     (tmp_path / "bad.csv.gz").write_bytes(b"not compressed")
     (tmp_path / "empty.csv").write_bytes(b"")
+    (tmp_path / "other_marks.csv").write_text("age;arm;reward\n1;news;1\n")
     (tmp_path / "other.csv").write_text("age,choice,reward\n1,news,1\n")
     (tmp_path / "latin.csv").write_bytes("größe,arm,reward\n1,news,1\n".encode("latin-1"))
     (tmp_path / "twice.csv").write_text("age,age,arm,reward\n1,1,news,1\n")
@@ -158,7 +159,8 @@ def test_files_that_are_no_logs(tmp_path: Path) -> None:
         "nowhere.csv": "cannot read .*nowhere.csv: No such file",
         "bad.parquet": "cannot read .*bad.parquet",
         "bad.csv.gz": "cannot read .*bad.csv.gz",
-        "empty.csv": "no column 'arm' but nothing",
+        "empty.csv": "no first row: a CSV file begins with the names of its columns",
+        "other_marks.csv": "has ; between its cells: save it with commas",
         "other.csv": "no column 'arm' but age, choice, reward: say which .* arm, with arm=, .* --arm-column",
         "latin.csv": "latin.csv has columns whose names are not UTF-8: save the log as UTF-8",
         "twice.csv": "two columns of the same name",

@@ -129,6 +129,10 @@ def _csv(path: Path, layout: Layout) -> Iterator[Record]:
         names = next(rows, [])
         if not is_unicode("".join(names)):
             raise LogError(f"{path} has columns whose names are not UTF-8: {_SAVE_AS_UTF8}")
+        if not names:
+            raise LogError(f"{path} has no first row: a CSV file begins with the names of its columns")
+        if len(names) == 1 and ";" in names[0]:
+            raise LogError(f"{path} has ; between its cells: save it with commas, or with tabs as .tsv")
         _check_columns(path, names, layout)
         while True:
             try:
@@ -176,7 +180,7 @@ def _check_columns(path: Path, names: list[str], layout: Layout) -> None:
         name = getattr(layout, column)
         if name not in names:
             raise LogError(
-                f"{path} has no column {name!r} but {', '.join(names) or 'nothing'}: say which one holds the "
+                f"{path} has no column {name!r} but {', '.join(names)}: say which one holds the "
                 f"{column}, with {column}=, at the shell with --{column}-column"
             )
     if unknown := [name for name in layout.ignore if name not in names]:
