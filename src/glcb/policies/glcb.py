@@ -15,13 +15,14 @@ from numpy.typing import ArrayLike
 
 from glcb import _checks
 from glcb._errors import InvalidSettings
+from glcb._pinned import Pinned
 from glcb._state import State, fill, rearranged
 from glcb._types import Arm, Float32, Float64, Int64, Rewards
 from glcb.explore import Counts
 from glcb.gln import Bank, Gates, NewtonStep, PlainStep, Sight, unseeing
 from glcb.policies import glcb_kernels
 from glcb.policies.base import Estimates, Policy
-from glcb.policies.glcb_kernels import Manner, Parts, parts_of
+from glcb.policies.glcb_kernels import BRAIN, Brain, Manner
 from glcb.policies.registry import register
 from glcb.policies.settings import DEFAULT_BINARY, DEFAULT_BOUNDED, SettingChanges, Settings
 from glcb.values import Bernoulli, Tree
@@ -119,11 +120,11 @@ class GLCB(Policy):
 
     def _gather(self) -> None:
         """Hand the parts to the kernels, whenever one of them has taken other arrays."""
-        self._parts = self._parts_with(self._sight)
+        self._brain = self._brain_with(self._sight)
         self._room = 0
 
-    def _parts_with(self, sight: Sight) -> Parts:
-        return parts_of(
+    def _brain_with(self, sight: Sight) -> Pinned[Brain]:
+        brain = Brain(
             self._gates.planes,
             self._bank.memory,
             self._bank.step.stepper,
@@ -133,10 +134,11 @@ class GLCB(Policy):
             self._manner,
             self._evidence,
         )
+        return Pinned(brain, BRAIN)
 
     def _estimate(self, x: Float32) -> Estimates:
         results = np.empty((1, 3, len(self.arms)))
-        glcb_kernels.estimate(x.reshape(1, -1), results, *self._parts)
+        glcb_kernels.estimate(x.reshape(1, -1), results, self._brain.places)
         return Estimates(results[0, 0], results[0, 1], results[0, 2])
 
     def _attribute(self, x: Float32, baseline: Float32) -> tuple[Float64, Float64]:
@@ -158,8 +160,8 @@ class GLCB(Policy):
 
     def _estimate_part(self, contexts: Float32) -> list[Estimates]:
         results = np.empty((len(contexts), 3, len(self.arms)))
-        own = self._parts_with(unseeing(self.features, self._gates.units))
-        glcb_kernels.estimate(contexts, results, *own)
+        own = self._brain_with(unseeing(self.features, self._gates.units))
+        glcb_kernels.estimate(contexts, results, own.places)
         return [Estimates(*result) for result in results]
 
     def _probabilities(self, x: Float32, signature: np.ndarray) -> Float32:
@@ -167,18 +169,20 @@ class GLCB(Policy):
         return self._bank.predict(x, signature).reshape(len(self.arms), -1)
 
     def _learn(self, x: Float32, arm: int, reward: float) -> None:
-        glcb_kernels.learn_reward(x, arm, reward, True, *self._parts)
+        glcb_kernels.learn_reward(x, arm, reward, True, self._brain.places)
 
     def _issue(self, x: Float32, arm: int) -> None:
-        glcb_kernels.count_try(x, arm, *self._parts)
+        glcb_kernels.count_try(x, arm, self._brain.places)
 
     def _issue_and_learn(self, x: Float32, arm: int, reward: float) -> None:
-        glcb_kernels.learn_reward(x, arm, reward, False, *self._parts)
+        glcb_kernels.learn_reward(x, arm, reward, False, self._brain.places)
 
     def _make_room(self) -> None:
         if self._room == 0:
             room = min(self._bank.make_room(), self._counts.make_room())
-            self._gather()
+            known = self._brain.parts
+            if known.memory is not self._bank.memory or known.tries is not self._counts.tries:
+                self._gather()
             self._room = room
         self._room -= 1
 

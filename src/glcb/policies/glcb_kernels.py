@@ -4,11 +4,13 @@ All parts of a bandit meet here. What a call costs by itself is paid once, and n
 the caches again between two parts.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numba import boolean, float32, float64, int64, uint32
 
 from glcb._compile import kernel
+from glcb._pinned import named_tuple, parts_at
 from glcb._types import Float32, Float64, Int64
 from glcb.explore.bonus import write_bonuses
 from glcb.explore.counts import Tries, add_try, write_pseudocounts
@@ -33,27 +35,35 @@ class Manner(NamedTuple):
     """Whether the bonus is a multiple of the predicted standard deviation, or of the reward's unit."""
 
 
-Parts = tuple[Any, ...]
-"""All parts of a bandit, laid out flat: a call takes longer for arguments that hold others."""
+class Brain(NamedTuple):
+    """All parts of a bandit."""
 
-_KINDS = (Planes, Memory, Stepper, Leaves, Tries, Sight, Manner)
-_STARTS = np.cumsum([0, *(len(kind._fields) for kind in _KINDS)]).tolist()
-_PLANES, _MEMORY, _STEPPER, _LEAVES, _TRIES, _SIGHT, _MANNER = map(slice, _STARTS, _STARTS[1:])
-_EVIDENCE = _STARTS[-1]
+    planes: Planes
+    memory: Memory
+    stepper: Stepper
+    leaves: Leaves
+    tries: Tries
+    sight: Sight
+    manner: Manner
+    evidence: Int64
+    """How many rewards of each arm count."""
 
 
-def parts_of(
-    planes: Planes,
-    memory: Memory,
-    stepper: Stepper,
-    leaves: Leaves,
-    tries: Tries,
-    sight: Sight,
-    manner: Manner,
-    evidence: Int64,
-) -> Parts:
-    """Return what the kernels take; ``evidence`` has how many rewards of each arm count."""
-    return (*planes, *memory, *stepper, *leaves, *tries, *sight, *manner, evidence)
+_floats, _rates, _whole = float32[::1], float64[::1], int64[::1]
+_PARTS = {
+    Planes: (float32[:, ::1], _floats, _whole),
+    Memory: (
+        *(int64[:, ::1], int64[:, ::1], _floats, _whole, float32[:, ::1], int64[:, ::1], _floats),
+        *(boolean, boolean, float64, float64, float64, float64),
+    ),
+    Stepper: (_rates, _whole, float64[:, :, ::1], _whole, float64, _floats),
+    Leaves: (float64[:, ::1], int64[:, ::1], float64, float64, boolean),
+    Tries: (int64[:, ::1], uint32[:, ::1], _whole, _whole),
+    Sight: (_floats, _whole, _floats),
+    Manner: (float64, float64, float64, float64, float64, boolean),
+}
+BRAIN = named_tuple([*(named_tuple(kinds, part) for part, kinds in _PARTS.items()), _whole], Brain)
+"""The same, as the compiler sees it."""
 
 
 @kernel
@@ -68,11 +78,9 @@ def _check_arms(arms: int, leaves: Leaves) -> None:
 
 
 @kernel
-def estimate(contexts: Float32, results: Float64, *parts: Any) -> None:
+def estimate(contexts: Float32, results: Float64, places: Int64) -> None:
     """Write value, bonus and pseudocount of every arm in each of the contexts."""
-    planes, memory = Planes(*parts[_PLANES]), Memory(*parts[_MEMORY])
-    leaves, tries = Leaves(*parts[_LEAVES]), Tries(*parts[_TRIES])
-    sight, manner = Sight(*parts[_SIGHT]), Manner(*parts[_MANNER])
+    planes, memory, _, leaves, tries, sight, manner, _ = parts_at(places, BRAIN)
     networks, arms = len(memory.mixture), results.shape[2]
     _check_arms(arms, leaves)
     probabilities = np.empty(networks, np.float32)
@@ -89,22 +97,18 @@ def estimate(contexts: Float32, results: Float64, *parts: Any) -> None:
 
 
 @kernel
-def count_try(x: Float32, arm: int, *parts: Any) -> None:
+def count_try(x: Float32, arm: int, places: Int64) -> None:
     """Count that ``arm`` is played."""
-    planes, memory = Planes(*parts[_PLANES]), Memory(*parts[_MEMORY])
-    tries, sight = Tries(*parts[_TRIES]), Sight(*parts[_SIGHT])
-    _check_arms(arm + 1, Leaves(*parts[_LEAVES]))
+    planes, memory, _, leaves, tries, sight, _, _ = parts_at(places, BRAIN)
+    _check_arms(arm + 1, leaves)
     look(x, planes, memory.lowest_input, memory.bias, sight)
     add_try(sight.signature, arm, tries)
 
 
 @kernel
-def learn_reward(x: Float32, arm: int, reward: float, counted: bool, *parts: Any) -> None:
+def learn_reward(x: Float32, arm: int, reward: float, counted: bool, places: Int64) -> None:
     """Learn that ``arm`` brought ``reward``, and count the play unless it is ``counted`` already."""
-    planes, memory = Planes(*parts[_PLANES]), Memory(*parts[_MEMORY])
-    stepper, leaves = Stepper(*parts[_STEPPER]), Leaves(*parts[_LEAVES])
-    tries, sight = Tries(*parts[_TRIES]), Sight(*parts[_SIGHT])
-    manner, evidence = Manner(*parts[_MANNER]), parts[_EVIDENCE]
+    planes, memory, stepper, leaves, tries, sight, manner, evidence = parts_at(places, BRAIN)
     _check_arms(arm + 1, leaves)
     plays = evidence[arm]
     look(x, planes, memory.lowest_input, memory.bias, sight)
