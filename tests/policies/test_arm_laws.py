@@ -1,7 +1,13 @@
 """The laws of arms that come and go, for every policy of the registry that lets them."""
 
+import copy
+import os
+import sys
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -170,6 +176,51 @@ def test_learning_a_new_arm_leaves_the_others_alone(policy: Policy) -> None:
     before = thoughts(policy)[0][:, :-1]
     policy.learn(CONTEXTS[0], "new", 1)
     np.testing.assert_allclose(thoughts(policy)[0][:, :-1], before, atol=1e-6)
+
+
+def interrupted(line: int, action: Callable[[], None]) -> bool:
+    """Interrupt ``action`` before that many lines of policies have run; return whether it had so many."""
+    seen = 0
+
+    def trace(frame: FrameType, event: str, _: Any) -> Any:
+        nonlocal seen
+        if event == "line" and f"{os.sep}glcb{os.sep}policies{os.sep}" in frame.f_code.co_filename:
+            seen += 1
+            if seen == line:
+                raise KeyboardInterrupt
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        action()
+    except KeyboardInterrupt:
+        return True
+    finally:
+        sys.settrace(before)
+    return False
+
+
+@pytest.mark.parametrize("change", ["add", "remove"])
+def test_an_interrupt_while_arms_change_leaves_all_of_it_or_nothing(policy: Policy, change: str) -> None:
+    def do(one: Policy) -> None:
+        one.add_arm("new") if change == "add" else one.remove_arm(ARMS[1])
+
+    after = copy.deepcopy(policy)
+    do(after)
+    for line in range(1, 2000):
+        mine = copy.deepcopy(policy)
+        if not interrupted(line, partial(do, mine)):
+            break
+        twin = copy.deepcopy(policy if mine.arms == policy.arms else after)
+        assert mine.arms == twin.arms
+        for arm in mine.arms:
+            mine.learn([0.3] * mine.features, arm, 1)
+            twin.learn([0.3] * mine.features, arm, 1)
+        np.testing.assert_array_equal(
+            mine.decide([0.3] * mine.features).scores, twin.decide([0.3] * mine.features).scores
+        )
+    assert 5 < line < 1999
 
 
 def test_nonsense_is_refused_and_changes_nothing(policy: Policy) -> None:

@@ -109,29 +109,6 @@ def test_arms_are_added_within_the_same_limits_and_all_or_nothing(monkeypatch: p
     np.testing.assert_array_equal(bandit.decide([0.5] * 3).values, before)
 
 
-def test_an_interrupt_while_an_arm_is_removed_ends_in_an_error_and_nothing_worse(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    bandit = GLCB(arms=["a", "b", "c"], features=3)
-    rearrange = GLCB._rearrange
-
-    def interrupted(self: GLCB, sources: np.ndarray) -> None:
-        rearrange(self, sources)
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(GLCB, "_rearrange", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        bandit.remove_arm("b")
-    for attempt in (
-        lambda: bandit.decide([0.5] * 3),
-        lambda: bandit.learn([0.5] * 3, "c", 1),
-        lambda: bandit.issue([0.5] * 3, "c"),
-        lambda: bandit.decide_many(np.zeros((2, 3))),
-    ):
-        with pytest.raises(IndexError, match="interrupted"):
-            attempt()
-
-
 def test_memory_that_runs_out_for_counts_leaves_the_bandit_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
     bandit, twin = GLCB(2, 3), GLCB(2, 3)
     rng = np.random.default_rng(0)

@@ -3,7 +3,7 @@
 The base does, once, what all policies share: it checks what comes in, breaks ties, keeps the random
 generator, counts plays, saves and loads, and holds the lock that makes all of it safe from many threads.
 A policy writes only its own part: ``_estimate`` and ``_learn``, and ``_state`` and ``_restore`` for what
-it has learnt. If its arms may come and go, ``_rearrange`` too; if it can forget, ``_forget``.
+it has learnt. If its arms may come and go, ``_rearranged`` too; if it can forget, ``_forget``.
 
 Where rewards come late or never, a play is two events: ``issue`` when the arm is played, ``learn`` with
 ``issued=True`` when its reward is there. What an arm was tried is counted at the first, or an arm whose
@@ -12,7 +12,7 @@ rewards get lost would look untried for ever; what a reward teaches, and how fas
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from typing import ClassVar, TypedDict
+from typing import Any, ClassVar, TypedDict
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -89,10 +89,10 @@ class Policy(PolicyState, ABC):
             f"{type(self).__name__} cannot explain its values: use a policy that can, such as glcb or linucb"
         )
 
-    def _rearrange(self, sources: Int64) -> None:
-        """Let arm j have what arm ``sources[j]`` has learnt, or be untried for −1: arms come and go.
+    def _rearranged(self, sources: Int64) -> dict[str, Any]:
+        """Return the attributes with which arm j has learnt what arm ``sources[j]`` has, or nothing for −1.
 
-        Either this works, or it raises an error and changes nothing.
+        Arms come and go. Nothing is changed here: the base takes all of it at once.
         """
         raise NotImplementedError
 
@@ -239,7 +239,7 @@ class Policy(PolicyState, ABC):
             )
         order = np.array(sources, np.int64)
         plays, tried = rearranged(self._plays, order, 0), rearranged(self._tried, order, 0)
-        self._rearrange(order)
-        self.arms = arms
-        self._index = {arm: index for index, arm in enumerate(arms)}
-        self._plays, self._tried = plays, tried
+        index = {arm: number for number, arm in enumerate(arms)}
+        changed = self._rearranged(order)
+        # One call that no interrupt can split: arms and what was learnt of them always fit.
+        vars(self).update(changed, arms=arms, _index=index, _plays=plays, _tried=tried)

@@ -120,19 +120,21 @@ class GLCB(Policy):
 
     def _gather(self) -> None:
         """Hand the parts to the kernels, whenever one of them has taken other arrays."""
-        self._brain = self._brain_with(self._sight)
+        self._brain = self._brain_with(self._bank, self._values, self._counts, self._evidence, self._sight)
         self._room = 0
 
-    def _brain_with(self, sight: Sight) -> Pinned[Brain]:
+    def _brain_with(
+        self, bank: Bank, values: Tree, counts: Counts, evidence: Int64, sight: Sight
+    ) -> Pinned[Brain]:
         brain = Brain(
             self._gates.planes,
-            self._bank.memory,
-            self._bank.step.stepper,
-            self._values.leaves,
-            self._counts.tries,
+            bank.memory,
+            bank.step.stepper,
+            values.leaves,
+            counts.tries,
             sight,
             self._manner,
-            self._evidence,
+            evidence,
         )
         return Pinned(brain, BRAIN)
 
@@ -160,7 +162,8 @@ class GLCB(Policy):
 
     def _estimate_part(self, contexts: Float32) -> list[Estimates]:
         results = np.empty((len(contexts), 3, len(self.arms)))
-        own = self._brain_with(unseeing(self.features, self._gates.units))
+        sight = unseeing(self.features, self._gates.units)
+        own = self._brain_with(self._bank, self._values, self._counts, self._evidence, sight)
         glcb_kernels.estimate(contexts, results, own.places)
         return [Estimates(*result) for result in results]
 
@@ -191,19 +194,24 @@ class GLCB(Policy):
             part.forget()
         self._evidence >>= 1
 
-    def _rearrange(self, sources: Int64) -> None:
+    def _rearranged(self, sources: Int64) -> dict[str, Any]:
         per_arm = self._values.networks_per_arm
         networks = sources[:, None] * per_arm + np.arange(per_arm)
         networks[sources < 0] = -1
         self._check_memory(sources.size)
-        # Copies are rearranged: if memory runs out on the way, nothing has changed.
         bank, values, counts = copy(self._bank), copy(self._values), copy(self._counts)
         evidence = rearranged(self._evidence, sources, 0)
         bank.rearrange(networks.ravel())
         values.rearrange(sources)
         counts.rearrange(sources)
-        self._bank, self._values, self._counts, self._evidence = bank, values, counts, evidence
-        self._gather()
+        return {
+            "_bank": bank,
+            "_values": values,
+            "_counts": counts,
+            "_evidence": evidence,
+            "_brain": self._brain_with(bank, values, counts, evidence, self._sight),
+            "_room": 0,
+        }
 
     def _check_memory(self, arms: int) -> None:
         settings, hyperplanes = self.settings, self.settings.hyperplanes_of_units

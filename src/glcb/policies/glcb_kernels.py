@@ -67,22 +67,10 @@ BRAIN = named_tuple([*(named_tuple(kinds, part) for part, kinds in _PARTS.items(
 
 
 @kernel
-def _check_arms(arms: int, leaves: Leaves) -> None:
-    """Refuse arms that the parts do not have.
-
-    They all have the same ones, unless an interrupt came while arms were added or removed. Then an error is
-    better than to write where nothing of ours is.
-    """
-    if arms > len(leaves.outcomes):
-        raise IndexError("this bandit was interrupted while its arms changed: load a saved one")
-
-
-@kernel
 def estimate(contexts: Float32, results: Float64, places: Int64) -> None:
     """Write value, bonus and pseudocount of every arm in each of the contexts."""
     planes, memory, _, leaves, tries, sight, manner, _ = parts_at(places, BRAIN)
     networks, arms = len(memory.mixture), results.shape[2]
-    _check_arms(arms, leaves)
     probabilities = np.empty(networks, np.float32)
     deviations, scales = np.empty(arms), np.empty(arms)
     for context in range(len(contexts)):
@@ -99,8 +87,7 @@ def estimate(contexts: Float32, results: Float64, places: Int64) -> None:
 @kernel
 def count_try(x: Float32, arm: int, places: Int64) -> None:
     """Count that ``arm`` is played."""
-    planes, memory, _, leaves, tries, sight, _, _ = parts_at(places, BRAIN)
-    _check_arms(arm + 1, leaves)
+    planes, memory, _, _, tries, sight, _, _ = parts_at(places, BRAIN)
     look(x, planes, memory.lowest_input, memory.bias, sight)
     add_try(sight.signature, arm, tries)
 
@@ -109,7 +96,6 @@ def count_try(x: Float32, arm: int, places: Int64) -> None:
 def learn_reward(x: Float32, arm: int, reward: float, counted: bool, places: Int64) -> None:
     """Learn that ``arm`` brought ``reward``, and count the play unless it is ``counted`` already."""
     planes, memory, stepper, leaves, tries, sight, manner, evidence = parts_at(places, BRAIN)
-    _check_arms(arm + 1, leaves)
     plays = evidence[arm]
     look(x, planes, memory.lowest_input, memory.bias, sight)
     networks, targets = lesson(arm, reward, leaves)

@@ -1,7 +1,8 @@
 """Thompson sampling from linear regressions with unknown noise (Riquelme, Tucker, Snoek 2018)."""
 
 from collections.abc import Sequence
-from typing import Unpack
+from copy import copy
+from typing import Any, Unpack
 
 import numpy as np
 
@@ -46,8 +47,10 @@ class LinFullPost(Policy):
     def _learn(self, x: Float32, arm: int, reward: float) -> None:
         self._posterior.learn(_with_intercept(x), arm, reward)
 
-    def _rearrange(self, sources: Int64) -> None:
-        self._posterior.rearrange(sources)
+    def _rearranged(self, sources: Int64) -> dict[str, Any]:
+        posterior = copy(self._posterior)
+        posterior.rearrange(sources)
+        return {"_posterior": posterior}
 
     def _state(self) -> State:
         return self._posterior.state()

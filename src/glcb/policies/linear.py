@@ -93,12 +93,13 @@ class LinearPolicy(Policy):
             halve_moment(inverse, self.ridge)
             weights[:] = inverse @ moment
 
-    def _rearrange(self, sources: Int64) -> None:
+    def _rearranged(self, sources: Int64) -> dict[str, Any]:
         untried = np.eye(self.features + 1) / self.ridge
-        inverses = rearranged(self._inverses, sources, untried)
-        moments = rearranged(self._moments, sources, 0)
-        weights = rearranged(self._weights, sources, 0)
-        self._inverses, self._moments, self._weights = inverses, moments, weights
+        return {
+            "_inverses": rearranged(self._inverses, sources, untried),
+            "_moments": rearranged(self._moments, sources, 0),
+            "_weights": rearranged(self._weights, sources, 0),
+        }
 
     def _inputs(self, x: Float32) -> Float64:
         return np.append(x.astype(np.float64), 1.0)

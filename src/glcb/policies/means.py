@@ -1,7 +1,7 @@
 """What the policies that ignore the context share: the mean reward of each arm."""
 
 from collections.abc import Sequence
-from typing import Unpack
+from typing import Any, Unpack
 
 import numpy as np
 
@@ -24,8 +24,8 @@ class MeanPolicy(Policy):
     def _learn(self, x: Float32, arm: int, reward: float) -> None:
         self._means[arm] += (reward - self._means[arm]) / (self._plays[arm] + 1)
 
-    def _rearrange(self, sources: Int64) -> None:
-        self._means = rearranged(self._means, sources, self._middle)
+    def _rearranged(self, sources: Int64) -> dict[str, Any]:
+        return {"_means": rearranged(self._means, sources, self._middle)}
 
     def _state(self) -> State:
         return {"means": self._means}

@@ -73,12 +73,16 @@ class NormalInverseGamma:
         return means + rng.standard_normal(means.size) * np.sqrt(variances * widths)
 
     def rearrange(self, sources: Int64) -> None:
-        """Let arm j have the posterior that arm ``sources[j]`` had, or the prior for −1."""
-        inverses = rearranged(self._inverses, sources, np.eye(self._inverses.shape[1]) / PRIOR_PRECISION)
-        others = (self._moments, self._squares, self._counts, self._means)
-        moments, squares, counts, means = (rearranged(array, sources, 0) for array in others)
-        self._inverses, self._moments, self._squares = inverses, moments, squares
-        self._counts, self._means = counts, means
+        """Let arm j have the posterior that arm ``sources[j]`` had, or the prior for −1.
+
+        No array is changed in place, so a shallow copy keeps what was.
+        """
+        prior = np.eye(self._inverses.shape[1]) / PRIOR_PRECISION
+        self._inverses = rearranged(self._inverses, sources, prior)
+        self._moments = rearranged(self._moments, sources, 0)
+        self._squares = rearranged(self._squares, sources, 0)
+        self._counts = rearranged(self._counts, sources, 0)
+        self._means = rearranged(self._means, sources, 0)
 
     def state(self) -> State:
         """Return the arrays that hold all of it."""

@@ -1,5 +1,7 @@
 """Every arm equally often: the floor that any policy must beat."""
 
+from typing import Any
+
 import numpy as np
 
 from glcb._types import Float32, Int64
@@ -21,5 +23,5 @@ class Uniform(Policy):
     def _learn(self, x: Float32, arm: int, reward: float) -> None:
         pass
 
-    def _rearrange(self, sources: Int64) -> None:
-        pass
+    def _rearranged(self, sources: Int64) -> dict[str, Any]:
+        return {}
