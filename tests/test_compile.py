@@ -43,6 +43,25 @@ def test_a_change_two_files_away_is_noticed(tmp_path: Path) -> None:
     assert ask(tmp_path) == ["3.0", "0"]
 
 
+INTRINSIC = """
+from numba import types
+from numba.extending import intrinsic
+
+@intrinsic
+def constant(typing_context):
+    return types.float64(), lambda context, *_: context.get_constant(types.float64, {})
+"""
+
+
+def test_a_change_of_an_intrinsic_is_noticed(tmp_path: Path) -> None:
+    write(tmp_path, "outer", "x + constant()", "from machine import constant")
+    (tmp_path / "machine.py").write_text(INTRINSIC.format(1))
+    assert ask(tmp_path) == ["2.0", "0"]
+    assert ask(tmp_path) == ["2.0", "1"]
+    (tmp_path / "machine.py").write_text(INTRINSIC.format(2))
+    assert ask(tmp_path) == ["3.0", "0"]
+
+
 def test_a_change_of_what_is_imported_beside_kernels_is_noticed(tmp_path: Path) -> None:
     pair = "from typing import NamedTuple\nclass Pair(NamedTuple):\n    {}: float\n    {}: float\nSTEP = {}"
     write(tmp_path, "inner", "x", "", pair.format("a", "b", 1))

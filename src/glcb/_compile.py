@@ -1,5 +1,6 @@
 """The one decorator for every compiled kernel."""
 
+import inspect
 from collections.abc import Callable
 from functools import cache
 from hashlib import sha256
@@ -29,9 +30,9 @@ def kernel(function: Callable[P, R]) -> Callable[P, R]:
     """Compile ``function`` at its first call and keep the machine code on disk.
 
     What is kept is found by file, line and name of the kernel, and Numba notices when that file has changed.
-    It does not notice when another one has, from which a kernel, a constant or a named tuple was imported. So
-    a digest of these is made part of the name. They must be imported by name, and kernels of the same file
-    stand above those that call them.
+    It does not notice when another one has, from which a kernel, an intrinsic, a constant or a named tuple
+    was imported. So a digest of these is made part of the name. They must be imported by name, and kernels of
+    the same file stand above those that call them.
 
     Arrays are copied in loops: to compile ``a[:] = b``, with all its errors, takes three seconds.
 
@@ -53,7 +54,8 @@ def _baked(value: object) -> str:
     """Return what a kernel that uses ``value`` takes from it."""
     if isinstance(value, Dispatcher):
         return _digests.get(value, "")
-    return repr(getattr(value, "_fields", value))
+    code = getattr(inspect.unwrap(cast("Any", value)), "__code__", None)  # an intrinsic wraps a function
+    return _content(code.co_filename) if code else repr(getattr(value, "_fields", value))
 
 
 def _digest(*parts: str) -> str:
