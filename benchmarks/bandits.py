@@ -71,7 +71,7 @@ def public_step(bandit: GLCB, shape: Shape, rng: np.random.Generator) -> Step:
 
 
 def kernel_step(bandit: GLCB) -> Step:
-    """Return a step that does of a decision only the compiled part."""
+    """Return a step that does of a decision only the compiled part, and makes the arrays for its results."""
 
     def step(x: Float64) -> Seconds:
         context = x.astype(np.float32)

@@ -1,11 +1,12 @@
 """Many arrays as one argument of a compiled call.
 
 A call takes time for every argument: it is looked at, unwrapped and released again, 0.15 µs for an array and
-twice that when the caches are full of something else. A bandit has thirty. So its kernels get one array of
+twice that when the caches are full of something else. A bandit has 25. So its kernels get one array of
 numbers that says where the others are, and put the named tuple together again that holds them all.
 """
 
 from collections.abc import Iterator
+from itertools import count
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numba
@@ -24,7 +25,7 @@ named_tuple: Any = types.NamedTuple
 
 
 class Pinned(Generic[T]):
-    """A named tuple of arrays, numbers and further such tuples, at places where it stays.
+    """A named tuple of arrays, floats, truth values and further such tuples, at places where it stays.
 
     It keeps its arrays alive. They can be changed but not exchanged, so that their places stay true.
     """
@@ -60,7 +61,7 @@ else:
 
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             numbers = context.make_array(signature.args[0])(context, builder, arguments[0])
-            following = iter(range(10_000))
+            following = count()
 
             def number() -> Any:
                 place = cgutils.gep_inbounds(builder, numbers.data, next(following))

@@ -1,6 +1,7 @@
 """The ids of decisions: the number of the decision, and a checksum of its context.
 
-So an id of another bandit, or of one that went on from an earlier copy, is not taken for one of ours.
+So an id of another bandit, or of one that went on from an earlier copy, is taken for one of ours only if that
+one decided as often, and in a context that looks the same once it is encoded.
 """
 
 import zlib

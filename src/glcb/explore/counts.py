@@ -47,14 +47,15 @@ class Tries(NamedTuple):
 
 
 @kernel
-def write_pseudocounts(signature: Int64, row_at: Int64, table: UInt32, turns: int, result: Float64) -> None:
+def write_pseudocounts(signature: Int64, tries: Tries, result: Float64) -> None:
     """Write N̂ for each arm: the mean of N_u over the units, weighted by turns^(−N_u / max N_u).
 
     Counts stand at random places in memory, so all are asked for before the first is needed. Then there is
     one long loop for the powers: it vectorises, whatever the number of arms.
     """
-    units, arms = signature.size, result.size
-    rows = entries(row_at, signature)
+    table = tries.table
+    units, arms = signature.size, table.shape[1]
+    rows = entries(tries.row_at, signature)
     for row in rows:
         if row >= 0:
             prefetch(table.ravel(), row * arms, arms)
@@ -65,7 +66,7 @@ def write_pseudocounts(signature: Int64, row_at: Int64, table: UInt32, turns: in
             for arm in range(arms):
                 counts[unit, arm] = table[rows[unit], arm]
                 largest[arm] = max(largest[arm], counts[unit, arm])
-    heat = math.log(max(turns, 1))
+    heat = math.log(max(tries.turns[0], 1))
     slopes = np.empty(arms)
     for arm in range(arms):
         slopes[arm] = -heat / max(largest[arm], 1.0)
@@ -142,8 +143,8 @@ class Counts:
         The weights favour small counts, so this is a soft minimum; it lies between the smallest and the
         largest N_u.
         """
-        result, (row_at, table, _, _) = np.empty(self.arms), self.tries
-        write_pseudocounts(signature, row_at, table, self.turns, result)
+        result = np.empty(self.arms)
+        write_pseudocounts(signature, self.tries, result)
         return result
 
     def add(self, signature: Int64, arm: int) -> None:

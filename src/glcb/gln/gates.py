@@ -8,7 +8,7 @@ import numpy as np
 from glcb._compile import kernel
 from glcb._state import State, fill
 from glcb._types import Float32, Int64
-from glcb.gln.arithmetic import padded
+from glcb.gln.arithmetic import dot, padded
 
 
 class Planes(NamedTuple):
@@ -25,18 +25,14 @@ class Planes(NamedTuple):
 def write_signature(x: Float32, planes: Planes, signature: Int64) -> None:
     """Write the signature of every unit: bit k is set where w_k·x > threshold_k."""
     normals = planes.normals
-    width = normals.shape[1]
-    point = np.zeros(width, np.float32)
+    point = np.zeros(normals.shape[1], np.float32)
     for i in range(x.size):
         point[i] = x[i]
     plane = 0
     for unit in range(planes.of_units.size):
         bits = 0
         for k in range(planes.of_units[unit]):
-            total = np.float32(0)
-            for i in range(width):
-                total += normals[plane, i] * point[i]
-            if total > planes.thresholds[plane]:
+            if dot(normals[plane], point) > planes.thresholds[plane]:
                 bits |= 1 << k
             plane += 1
         signature[unit] = bits

@@ -46,7 +46,7 @@ class Stepper(NamedTuple):
 
 @kernel
 def _dot(a: Float64, b: Float64) -> float:
-    """Return a · b. Sums stand in loops of their own, that write nothing: see ``glcb._compile``."""
+    """Return a · b in double precision. Sums stand in loops of their own: see ``glcb._compile``."""
     total = 0.0
     for i in range(a.size):
         total += a[i] * b[i]

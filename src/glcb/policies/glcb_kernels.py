@@ -49,20 +49,31 @@ class Brain(NamedTuple):
     """How many rewards of each arm count."""
 
 
-_floats, _rates, _whole = float32[::1], float64[::1], int64[::1]
+_float32s, _float64s, _int64s = float32[::1], float64[::1], int64[::1]
 _PARTS = {
-    Planes: (float32[:, ::1], _floats, _whole),
+    Planes: (float32[:, ::1], _float32s, _int64s),
     Memory: (
-        *(int64[:, ::1], int64[:, ::1], _floats, _whole, float32[:, ::1], int64[:, ::1], _floats),
-        *(boolean, boolean, float64, float64, float64, float64),
+        int64[:, ::1],
+        int64[:, ::1],
+        _float32s,
+        _int64s,
+        float32[:, ::1],
+        int64[:, ::1],
+        _float32s,
+        boolean,
+        boolean,
+        float64,
+        float64,
+        float64,
+        float64,
     ),
-    Stepper: (_rates, _whole, float64[:, :, ::1], _whole, float64, _floats),
+    Stepper: (_float64s, _int64s, float64[:, :, ::1], _int64s, float64, _float32s),
     Leaves: (float64[:, ::1], int64[:, ::1], float64, float64, boolean),
-    Tries: (int64[:, ::1], uint32[:, ::1], _whole, _whole),
-    Sight: (_floats, _whole, _floats),
+    Tries: (int64[:, ::1], uint32[:, ::1], _int64s, _int64s),
+    Sight: (_float32s, _int64s, _float32s),
     Manner: (float64, float64, float64, float64, float64, boolean),
 }
-BRAIN = named_tuple([*(named_tuple(kinds, part) for part, kinds in _PARTS.items()), _whole], Brain)
+BRAIN = named_tuple([*(named_tuple(kinds, part) for part, kinds in _PARTS.items()), _int64s], Brain)
 """The same, as the compiler sees it."""
 
 
@@ -80,7 +91,7 @@ def estimate(contexts: Float32, results: Float64, places: Int64) -> None:
         moments(probabilities.reshape(arms, networks // arms), leaves.outcomes, values, deviations)
         for arm in range(arms):
             scales[arm] = manner.bonus_scale * (deviations[arm] if manner.bonus_in_deviations else 1.0)
-        write_pseudocounts(sight.signature, tries.row_at, tries.table, tries.turns[0], pseudocounts)
+        write_pseudocounts(sight.signature, tries, pseudocounts)
         write_bonuses(pseudocounts, tries.turns[0] + 1, scales, bonuses)
 
 
