@@ -9,7 +9,7 @@ import numpy as np
 from benchmarks.clock import Seconds, Step
 from glcb._types import Float64, Rewards
 from glcb.policies import registry
-from glcb.policies.glcb import GLCB
+from glcb.policies.glcb.policy import GLCB
 
 Kind = Literal["binary", "tree"]
 _SETTLING_STEPS = 200
@@ -37,7 +37,7 @@ class Shape:
 
 
 def full_bandit(policy: str, shape: Shape, rng: np.random.Generator, **settings: Any) -> GLCB:
-    """Return a bandit that has learnt in every cell.
+    """Return a bandit that has learned in every cell.
 
     Random contexts would need very long to meet every signature, and some no context has. So while it learns
     its first steps, one for each signature of the unit that has most, it is made to see what it does not.

@@ -10,9 +10,9 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 
 from benchmarks.visitors import visitor
-from glcb import Bandit, DuplicateReward, ExpiredDecision, InvalidReward, UnknownDecision
+from glcb import Bandit, ClosedDecision, DuplicateReward, InvalidReward, UnknownDecision
 
-MOST_WAITING = 300
+MAX_PENDING = 300
 LOOKS = 1000
 """Every so many operations a thread looks at the counts."""
 
@@ -21,11 +21,11 @@ class Crowd:
     """One bandit in many hands."""
 
     def __init__(self, policy: str, threads: int, seed: int) -> None:
-        self.bandit = Bandit(4, policy=policy, most_waiting=MOST_WAITING, seed=seed)
+        self.bandit = Bandit(4, policy=policy, max_pending=MAX_PENDING, seed=seed)
         self._threads = threads
         self._seed = seed
         # Larger than the room: some ids are of decisions that have made way for others already.
-        self._pool: deque[str] = deque(maxlen=4 * MOST_WAITING)
+        self._pool: deque[str] = deque(maxlen=4 * MAX_PENDING)
 
     def run(self, operations: int) -> Counter[str]:
         """Do so many things; return how often what happened, as the threads counted it."""
@@ -45,7 +45,7 @@ class Crowd:
                 decision = self.bandit.decide(visitor(rng))
                 assert 0 < decision.propensity <= 1
                 self._pool.append(decision.id)
-                told["issued"] += 1
+                told["decisions"] += 1
             elif dice < 0.97:
                 told[self._reward(rng)] += 1
             else:
@@ -59,11 +59,11 @@ class Crowd:
         place = -1 - int(len(self._pool) * rng.random() ** 3)
         key = int(rng.integers(2)) if rng.random() < 0.5 else None
         try:
-            taken = self.bandit.reward(self._pool[place], int(rng.integers(2)), key=key)
+            taken = self.bandit.reward(self._pool[place], int(rng.integers(2)), idempotency_key=key)
         except DuplicateReward:
             return "twice"
-        except ExpiredDecision:
-            return "expired"
+        except ClosedDecision:
+            return "closed"
         except UnknownDecision:  # so old that nobody knows what became of it
             return "forgotten"
         return "rewarded" if taken else "repeated"
@@ -80,15 +80,15 @@ class Crowd:
 
     def _look(self) -> None:
         counts = self.bandit.counts
-        assert counts["issued"] == counts["rewarded"] + counts["expired"] + counts["waiting"], counts
-        assert counts["waiting"] <= MOST_WAITING
+        assert 2 * counts["decisions"] == sum(counts.values()), counts
+        assert counts["pending"] <= MAX_PENDING
 
     def check(self, told: Counter[str]) -> None:
         """Look at everything, when all is quiet again."""
         self._look()
         counts = self.bandit.counts
-        assert counts["issued"] == told["issued"]
+        assert counts["decisions"] == told["decisions"]
         assert counts["rewarded"] == told["rewarded"]
-        assert sum(self.bandit.plays.values()) == told["rewarded"]
+        assert sum(self.bandit.reward_counts.values()) == told["rewarded"]
         for name, array in self.bandit.__getstate__().arrays.items():
             assert np.isfinite(array).all(), name

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from benchmarks.clock import Seconds, Step
-from glcb._compile import kernel
+from glcb._numba.compile import kernel
 from glcb._types import Float64, Int64
-from glcb.policies.glcb import GLCB
+from glcb.policies.glcb.policy import GLCB
 
 _LINE = 64
 """Bytes of a cache line."""
@@ -49,7 +49,7 @@ def reading(bandit: GLCB) -> Reading:
 
 @kernel
 def _read(memory: Int64, picked: Int64) -> int:
-    """Add up all numbers in the blocks picked: integers, because their sums vectorise in any order."""
+    """Add up all numbers in the blocks picked: integers, because their sums vectorize in any order."""
     total = 0
     for place in picked:
         block = memory[place]

@@ -68,7 +68,7 @@ def memory_promises(policy: str, stages: Mapping[str, float]) -> Iterator[Promis
 
     ``import glcb`` is lazy, so its memory is taken here as that of all code, compiled kernels included.
     """
-    above = stages["learnt once"] - stages["kernels loaded"]
+    above = stages["learned once"] - stages["kernels loaded"]
     yield Promise(f"MB of a fresh {policy} (389, 9) above all code loaded", above, 30.0)
 
 

@@ -11,7 +11,7 @@ from benchmarks.bandits import Shape, full_bandit, public_step
 from benchmarks.clock import Effort, Step, side_by_side
 from benchmarks.promises import Promise
 from benchmarks.table import BANDITS
-from glcb.policies.glcb import GLCB
+from glcb.policies.glcb.policy import GLCB
 
 Axis = Literal["steps", "arms", "features", "hyperplanes"]
 Key = tuple[str, int]
@@ -70,7 +70,7 @@ def _with_steps(shape: Shape, steps: Sequence[int], effort: Effort, rng: np.rand
     for policy in BANDITS:
         bandit = full_bandit(policy, shape, rng)
         for at in sorted(steps):
-            while bandit.steps < at:
+            while bandit.updates < at:
                 arm = int(rng.integers(shape.arms))
                 bandit.learn(rng.random(shape.features), arm, shape.reward(rng))
             bandits[policy, at] = copy.deepcopy(bandit)

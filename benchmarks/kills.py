@@ -29,8 +29,14 @@ KILLED_AT_START = 0.2
 """This share of the kills falls into the start that follows a kill, while the state is being restored."""
 KINDS: tuple[dict[str, Any], ...] = (
     {},
-    {"policy": "linucb", "patience": 1.0, "default_reward": 0.0},
-    {"policy": "lints", "rewards": [0, 2], "patience": 0.5, "combine": "sum", "most_waiting": 100},
+    {"policy": "linucb", "reward_timeout": 1.0, "default_reward": 0.0},
+    {
+        "policy": "lints",
+        "rewards": [0, 2],
+        "reward_timeout": 0.5,
+        "reward_aggregation": "sum",
+        "max_pending": 100,
+    },
 )
 """Experiments of several kinds take turns: plain, with rewards that come too late, with sums of rewards."""
 KILLS_PER_EXPERIMENT = 10
@@ -113,10 +119,10 @@ class Campaign:
         events = self.server.client.events(name)
         audit(ledger, events)
         view = self.server.client.get(f"/v1/experiments/{name}").data
-        if view["patience"] is None:  # then nothing but the creation and these can have happened
+        if view["reward_timeout"] is None:  # then nothing but the creation and these can have happened
             assert [event["sequence"] for event in events] == list(range(2, view["sequence"] + 1)), "a gap"
         counts = view["counts"]
-        assert counts["issued"] == counts["rewarded"] + counts["expired"] + counts["waiting"], counts
+        assert 2 * counts["decisions"] == sum(counts.values()), counts
         replay(self.server.store)
 
 

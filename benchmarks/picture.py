@@ -5,7 +5,7 @@ from pathlib import Path
 
 from benchmarks.growth import Point
 from benchmarks.laws import PANELS, laws
-from glcb.bench.plots import figure
+from glcb.bench.figures import figure
 
 Memory = Mapping[str, Sequence[tuple[int, float, int]]]
 """Steps, megabytes and visited cells, for each policy."""

@@ -47,7 +47,7 @@ def fresh(policy: str) -> dict[str, float]:
     arm = bandit.decide([0.5] * 389).arm
     stages["decided once"] = resident_mb()
     bandit.learn([0.5] * 389, arm, 1)
-    stages["learnt once"] = resident_mb()
+    stages["learned once"] = resident_mb()
     return stages
 
 
@@ -56,7 +56,7 @@ def growth(policy: str, features: str, arms: str, *marks: str) -> list[tuple[int
     import numpy as np
 
     from glcb.policies import registry
-    from glcb.policies.glcb import GLCB
+    from glcb.policies.glcb.policy import GLCB
 
     rng = np.random.default_rng(0)
     _load_kernels(policy)
@@ -65,7 +65,7 @@ def growth(policy: str, features: str, arms: str, *marks: str) -> list[tuple[int
     assert isinstance(bandit, GLCB)
     points = []
     for mark in (0, *map(int, marks)):
-        while bandit.steps < mark:
+        while bandit.updates < mark:
             x = rng.random(bandit.features)
             bandit.learn(x, bandit.decide(x).arm, float(rng.integers(2)))
         points.append((mark, resident_mb() - before, bandit._bank.cells))
@@ -75,9 +75,9 @@ def growth(policy: str, features: str, arms: str, *marks: str) -> list[tuple[int
 def census(policy: str) -> dict[str, float]:
     """Return the megabytes and the visited cells of a bandit after 5000 steps of census."""
     from glcb import tasks
-    from glcb.bench import play
+    from glcb.bench import simulate
     from glcb.policies import registry
-    from glcb.policies.glcb import GLCB
+    from glcb.policies.glcb.policy import GLCB
 
     task = tasks.get("census")
     stream = task.stream(seed=10_000)
@@ -85,8 +85,8 @@ def census(policy: str) -> dict[str, float]:
     before = resident_mb()
     bandit = registry.get(policy).make(task.arms, task.features, rewards=task.rewards)
     assert isinstance(bandit, GLCB)
-    play(bandit, stream)
-    return {"steps": bandit.steps, "mb": resident_mb() - before, "cells": bandit._bank.cells}
+    simulate(bandit, stream)
+    return {"steps": bandit.updates, "mb": resident_mb() - before, "cells": bandit._bank.cells}
 
 
 def _load_kernels(policy: str) -> None:

@@ -105,7 +105,7 @@ class VowpalWabbit(Rival):
 
     def learn(self, x: Float64, arm: int, reward: float) -> None:
         """Learn the cost, with the probability that the arm had."""
-        self._vw.learn([self._shared(x), *self._labelled(arm, reward)])
+        self._vw.learn([self._shared(x), *self._labeled(arm, reward)])
 
     def _draw(self, probabilities: list[float]) -> int:
         cumulated = np.cumsum(probabilities)
@@ -116,7 +116,7 @@ class VowpalWabbit(Rival):
     def _shared(self, x: Float64) -> str:
         return self._context % tuple(x.tolist())
 
-    def _labelled(self, arm: int, reward: float) -> list[str]:
+    def _labeled(self, arm: int, reward: float) -> list[str]:
         lines = self._arms.copy()
         lines[arm] = f"0:{-reward}:{self._probability} {lines[arm]}"
         return lines
@@ -135,12 +135,12 @@ class ParsedVowpalWabbit(VowpalWabbit):
         arm = self._draw(self._vw.predict(question))
         decided = time.perf_counter() - start
         self._vw.finish_example(question)
-        answer = self._vw.parse([shared, *self._labelled(arm, reward)])
+        answer = self._vw.parse([shared, *self._labeled(arm, reward)])
         start = time.perf_counter()
         self._vw.learn(answer)
-        learnt = time.perf_counter() - start
+        learned = time.perf_counter() - start
         self._vw.finish_example(answer)
-        return {"decide": decided, "learn": learnt}
+        return {"decide": decided, "learn": learned}
 
 
 class MABWiserLinUCB(Rival):

@@ -23,7 +23,7 @@ from glcb import Bandit, BanditDecision, GlcbError
 
 ODD_CONTEXTS: tuple[Any, ...] = (None, 5, "text", [1, 2], {1.5: 1}, {"age": 1, 7: 1, "7": 1})
 ODD_REWARDS: tuple[Any, ...] = (None, math.nan, 2, -1, "1", [1], 10**400)
-MOST_WAITING = 1000
+MAX_PENDING = 1000
 CHECKS = 50
 """The whole state is looked at this many times."""
 LARGEST_GROWTH = 0.1
@@ -47,7 +47,7 @@ class Soak:
     """One bandit, its ledger and the dice."""
 
     def __init__(self, policy: str, seed: int) -> None:
-        self.bandit = Bandit(4, policy=policy, most_waiting=MOST_WAITING, seed=seed)
+        self.bandit = Bandit(4, policy=policy, max_pending=MAX_PENDING, seed=seed)
         self.ledger = Ledger()
         self._rng = np.random.default_rng(seed)
         self._arms = 4
@@ -81,12 +81,12 @@ class Soak:
         decision = self.bandit.decide(visitor(self._rng), eligible=eligible)
         assert decision.arm in (eligible or arms)
         assert 0 < decision.propensity <= 1
-        assert math.isclose(decision.chances.sum(), 1)
+        assert math.isclose(decision.arm_probabilities.sum(), 1)
         ledger = self.ledger
         ledger.issued += 1
         assert decision.id not in ledger.waiting
         ledger.waiting[decision.id] = decision
-        if len(ledger.waiting) > MOST_WAITING:
+        if len(ledger.waiting) > MAX_PENDING:
             self._settle(next(iter(ledger.waiting)))
 
     def reward(self) -> None:
@@ -146,10 +146,10 @@ class Soak:
     def check(self) -> None:
         """Look at everything."""
         ledger, counts = self.ledger, self.bandit.counts
-        assert counts["issued"] == ledger.issued
+        assert counts["decisions"] == ledger.issued
         assert counts["rewarded"] == ledger.rewarded
-        assert counts["waiting"] == len(ledger.waiting)
-        assert counts["issued"] == counts["rewarded"] + counts["expired"] + counts["waiting"]
+        assert counts["pending"] == len(ledger.waiting)
+        assert 2 * counts["decisions"] == sum(counts.values())
         for name, array in self.bandit.__getstate__().arrays.items():
             assert np.isfinite(array).all(), name
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from glcb.bench import play
-from glcb.bench.experiment import PAPER_POLICIES
+from glcb.bench import simulate
+from glcb.bench.plan import PAPER_POLICIES
 from glcb.bench.statistics import mean_and_error
 from glcb.policies import registry
 from glcb.tasks import ClassificationTask
@@ -60,7 +60,7 @@ def main(policies: Sequence[str]) -> None:
             totals = []
             for seed, stream in enumerate(streams):
                 policy = registry.get(name).make(task.arms, task.features, rewards="binary", seed=seed)
-                totals.append(play(policy, stream).total)
+                totals.append(simulate(policy, stream).total)
             mean, error = mean_and_error(totals)
             print(f"| {task.name}, {optimum:,.0f} steps | {name} | {mean:,.0f} ± {error:,.0f} |", flush=True)
 

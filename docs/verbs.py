@@ -15,7 +15,7 @@ class Verbs(griffe.Extension):
         """Look through the two experiments of the package, if it has them."""
         if "client" in pkg.members:
             verbs = pkg["client.verbs.ExperimentVerbs"]
-            for experiment in (pkg["client.blocking.Experiment"], pkg["client.awaiting.AsyncExperiment"]):
+            for experiment in (pkg["client.sync.Experiment"], pkg["client.async_.AsyncExperiment"]):
                 for name, member in list(experiment.members.items()):
                     made = _MADE.fullmatch(str(getattr(member, "value", "")))
                     if made:

@@ -88,7 +88,7 @@ def main(few: int, many: int, out: Path, seed: int) -> None:
     truth = best(places())
     panels = {"The best arm": truth}
     for decisions in (few, many):
-        play(bandit, decisions - bandit.steps, rng)
+        play(bandit, decisions - bandit.updates, rng)
         arms, bonuses = beliefs(bandit)
         panels[f"After {decisions:,} decisions"] = arms
         print(f"after {decisions:,} decisions it is right on {(arms == truth).mean():.0%} of the square")

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from glcb import Bandit, ExpiredDecision, MissingExtra
+from glcb import Bandit, ClosedDecision, MissingExtra
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -30,12 +30,12 @@ DEVICES = ("phone", "laptop", "tablet")
 SECONDS_BETWEEN_VISITORS = 20.0
 SECONDS_TO_A_REPORT = 900.0
 """Of a click, on average."""
-PATIENCE = 3600.0
+REWARD_TIMEOUT = 3600.0
 LOST = 0.2
 """The share of clicks that nobody ever hears of."""
 
 BLOCK = 100
-"""Visitors in a row that are drawn together for the interval, as neighbours are alike."""
+"""Visitors in a row that are drawn together for the interval, as neighbors are alike."""
 OURS, OTHERS = "tab:blue", "tab:orange"
 
 
@@ -116,7 +116,7 @@ def play(bandit: Bandit, world: World, visitors: int, seed: int) -> Season:
             try:
                 bandit.reward(name, 1)
                 delays.append(delay)
-            except ExpiredDecision:
+            except ClosedDecision:
                 too_late += 1
         who = visitor(rng, world.now)
         chances[step] = tastes(who)
@@ -171,9 +171,9 @@ def _draw_clicks(panel: "Axes", season: Season) -> None:
     )
     window = max(1, min(2000, len(season.clicks) // 5))
     steps = np.arange(window, len(season.clicks) + 1)
-    for name, values, colour in lines:
+    for name, values, color in lines:
         share = 100 * np.convolve(values, np.ones(window) / window, "valid")
-        panel.plot(steps, share, color=colour, linestyle="-" if name != lines[0][0] else ":", label=name)
+        panel.plot(steps, share, color=color, linestyle="-" if name != lines[0][0] else ":", label=name)
     panel.legend(loc="lower center", ncols=len(lines), frameon=False, fontsize=9)
     panel.set_title(f"Clicks per 100 visitors, mean of {window:,}", loc="left")
     panel.set(xlabel="visitors", ylim=(0, None))
@@ -191,8 +191,8 @@ def _draw_choices(panel: "Axes", season: Season) -> None:
     shares = 100 * table / np.maximum(table.sum(axis=1, keepdims=True), 1)
     panel.imshow(shares, cmap="Blues", vmin=0, vmax=100, aspect="auto")
     for (row, column), share in np.ndenumerate(shares):
-        colour = "white" if share > 55 else "black"
-        panel.annotate(f"{share:.0f}", (column, row), ha="center", va="center", color=colour)
+        color = "white" if share > 55 else "black"
+        panel.annotate(f"{share:.0f}", (column, row), ha="center", va="center", color=color)
     panel.set_xticks(range(len(BANNERS)), [name.replace(" ", "\n") for name in BANNERS])
     panel.set_yticks(range(len(BANNERS)), BANNERS)
     panel.set_title("Who was shown what in the last quarter, %", loc="left")
@@ -203,8 +203,10 @@ def _draw_choices(panel: "Axes", season: Season) -> None:
 
 def _draw_reports(panel: "Axes", season: Season) -> None:
     minutes = np.array(season.delays) / 60
-    panel.hist(minutes, bins=np.arange(0, PATIENCE / 60 + 2.5, 2.5).tolist(), color=OURS, edgecolor="white")
-    panel.axvline(PATIENCE / 60, color="black", linewidth=0.8)
+    panel.hist(
+        minutes, bins=np.arange(0, REWARD_TIMEOUT / 60 + 2.5, 2.5).tolist(), color=OURS, edgecolor="white"
+    )
+    panel.axvline(REWARD_TIMEOUT / 60, color="black", linewidth=0.8)
     clicks = int(season.clicks.sum())
     panel.annotate(
         f"{clicks:,} clicks\n{len(minutes):,} reported within the hour\n{season.lost:,} lost, "
@@ -221,8 +223,8 @@ def _draw_reasons(panel: "Axes", why: "Explanation") -> None:
     given = dict(zip(why.features, why.given, strict=True))
     parts = why.contributions_of(best)
     values = [100 * value for value in parts.values()]
-    colours = [OURS if value >= 0 else OTHERS for value in values]
-    panel.barh(range(len(values)), values, color=colours)
+    colors = [OURS if value >= 0 else OTHERS for value in values]
+    panel.barh(range(len(values)), values, color=colors)
     panel.axvline(0, color="black", linewidth=0.8)
     for place, value in enumerate(values):
         panel.annotate(
@@ -244,7 +246,12 @@ def main(visitors: int, out: Path, seed: int) -> None:
         raise MissingExtra("the picture needs matplotlib: pip install '.[report]'")
     world = World()
     bandit = Bandit(
-        BANNERS, schema={"hour": (0, 24)}, patience=PATIENCE, default_reward=0, clock=world.time, seed=seed
+        BANNERS,
+        schema={"hour": (0, 24)},
+        reward_timeout=REWARD_TIMEOUT,
+        default_reward=0,
+        clock=world.time,
+        seed=seed,
     )
     season = play(bandit, world, visitors, seed)
     gain, low, high = lift(season)

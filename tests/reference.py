@@ -113,7 +113,7 @@ class ReferenceGLCB:
         self.networks = [{node: Network(features, settings) for node in nodes} for _ in range(arms)]
         self.counts: dict[tuple[int, int, int], int] = {}  # (unit, signature, arm)
         self.turns = 0  # plays so far, and in the next line those of each arm
-        self.plays = [0] * arms
+        self.reward_counts = [0] * arms
         self.moment: Array = np.zeros((features + 1, features + 1))  # of the inputs of all steps
         self.inputs = 0  # how many there were
         self.leaves = [self.midpoints() for _ in range(arms)]
@@ -176,7 +176,7 @@ class ReferenceGLCB:
         """Return direction and rate of every unit; the direction is that of the first layer."""
         s = self.settings
         z = base_inputs(x, s)
-        eta = s.learning_rate / (1 + s.learning_rate_decay * self.plays[arm])
+        eta = s.learning_rate / (1 + s.learning_rate_decay * self.reward_counts[arm])
         units = range(sum(s.layers))
         if s.step == "plain":
             return [(z, eta * s.rate_factors[u % len(s.rate_factors)]) for u in units]
@@ -191,7 +191,7 @@ class ReferenceGLCB:
         return moves
 
     def learn(self, x: Array, signature: Signature, arm: int, reward: float) -> None:
-        s, n = self.settings, self.plays[arm]
+        s, n = self.settings, self.reward_counts[arm]
         alpha = min(1.0, s.switching_rate / (1 + s.switching_rate_decay * n))
         self.moment += np.outer(base_inputs(x, s), base_inputs(x, s))
         self.inputs += 1
@@ -215,10 +215,10 @@ class ReferenceGLCB:
         for unit, own in enumerate(signature):
             key = (unit, int(own), arm)
             self.counts[key] = self.counts.get(key, 0) + 1
-        self.plays[arm] += 1
+        self.reward_counts[arm] += 1
         self.turns += 1
         self.all_turns += 1
-        if s.memory is not None and self.all_turns % s.memory == 0:
+        if s.half_life is not None and self.all_turns % s.half_life == 0:
             self.forget()
 
     def forget(self) -> None:
@@ -227,7 +227,7 @@ class ReferenceGLCB:
                 network.forget()
         self.counts = {key: count // 2 for key, count in self.counts.items()}
         self.turns //= 2
-        self.plays = [plays // 2 for plays in self.plays]
+        self.reward_counts = [plays // 2 for plays in self.reward_counts]
         self.moment /= 2
         self.inputs //= 2
         self.fallen = [[count // 2 for count in counts] for counts in self.fallen]

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 KERNEL = """
-from glcb._compile import kernel
+from glcb._numba.compile import kernel
 {imports}
 {constants}
 

@@ -18,7 +18,7 @@ def test_visitors_tells_the_lift_explains_and_draws(tmp_path: Path) -> None:
     program = [sys.executable, str(EXAMPLES / "visitors.py"), "--visitors", "1500", "--out", str(picture)]
     told = subprocess.run(program, check=True, capture_output=True, text=True).stdout
     assert re.search(r"1,500 visitors in .* days: [+-]\d+% clicks .* \(95 %: [+-]\d+% to [+-]\d+%\)", told)
-    assert "1,500 issued" in told
+    assert "1,500 decisions" in told
     assert "is expected to bring" in told
     assert picture.read_bytes().startswith(b"\x89PNG")
 
@@ -37,13 +37,17 @@ def test_that_matplotlib_is_missing_is_said_before_anything_is_played(example: s
 def test_every_click_of_the_visitors_is_accounted_for() -> None:
     world = visitors.World()
     bandit = Bandit(
-        visitors.BANNERS, policy="linucb", patience=visitors.PATIENCE, default_reward=0, clock=world.time
+        visitors.BANNERS,
+        policy="linucb",
+        reward_timeout=visitors.REWARD_TIMEOUT,
+        default_reward=0,
+        clock=world.time,
     )
     season = visitors.play(bandit, world, 4000, seed=10_000)
     under_way = len(world.reports)
     assert season.clicks.sum() == len(season.delays) + season.lost + season.too_late + under_way
     assert len(season.delays) == bandit.counts["rewarded"]
-    assert max(season.delays) <= visitors.PATIENCE
+    assert max(season.delays) <= visitors.REWARD_TIMEOUT
     assert season.too_late > 0
     gain, low, high = visitors.lift(season)
     assert 0 < low < gain < high

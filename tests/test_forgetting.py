@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from glcb import InvalidSettings
-from glcb._forgetting import checked_memory, halve_moment
+from glcb._forgetting import checked_half_life, halve_moment
 
 
 @pytest.mark.parametrize("size", [1, 3, 40])
@@ -28,9 +28,9 @@ def test_a_direction_that_never_occurs_keeps_its_ridge_for_ever() -> None:
     np.testing.assert_allclose(inverse, np.eye(2) / 2, rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.parametrize("memory", [0, 1, -5, 2.5, True, "long", float("inf")])
-def test_a_memory_is_a_whole_number_of_plays(memory: object) -> None:
-    with pytest.raises(InvalidSettings, match="memory must be a whole number from 2"):
-        checked_memory(memory)
-    assert checked_memory(None) is None
-    assert checked_memory(np.int64(7)) == 7
+@pytest.mark.parametrize("half_life", [0, 1, -5, 2.5, True, "long", float("inf")])
+def test_a_memory_is_a_whole_number_of_plays(half_life: object) -> None:
+    with pytest.raises(InvalidSettings, match="half_life must be a whole number from 2"):
+        checked_half_life(half_life)
+    assert checked_half_life(None) is None
+    assert checked_half_life(np.int64(7)) == 7

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from glcb import GLCB, UCB1, ModelFileError, _modelfile
-from glcb._modelfile import Snapshot
+from glcb import GLCB, UCB1, ModelFileError, _model_file
+from glcb._model_file import Snapshot
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def sealed(content: bytes) -> bytes:
 
 def test_it_records_what_wrote_it(model: Path) -> None:
     content = model.read_bytes()
-    assert content.startswith(_modelfile.MAGIC)
+    assert content.startswith(_model_file.MAGIC)
     header = json.loads(content[20 : 20 + int.from_bytes(content[12:20], "little")])
     assert set(header["written_by"]) == {"glcb", "numpy", "numba", "python", "machine", "cpu", "cpu_features"}
     assert list(model.parent.iterdir()) == [model]
@@ -66,7 +66,7 @@ def test_foreign_and_missing_files_are_refused(tmp_path: Path, model: Path) -> N
 
 def test_a_newer_format_is_refused(model: Path) -> None:
     content = bytearray(model.read_bytes())
-    content[8] = _modelfile.VERSION + 1
+    content[8] = _model_file.VERSION + 1
     model.write_bytes(sealed(bytes(content[:-32])))
     with pytest.raises(ModelFileError, match="update glcb"):
         GLCB.load(model)
@@ -116,7 +116,7 @@ def changed(arrays: dict[str, np.ndarray], name: str, value: float) -> Snapshot:
     ],
 )
 def test_numbers_that_learning_cannot_have_made_are_refused(model: Path, name: str, value: float) -> None:
-    _modelfile.write(model, changed(_modelfile.read(model).arrays, name, value))
+    _model_file.write(model, changed(_model_file.read(model).arrays, name, value))
     with pytest.raises(ModelFileError, match="not a complete GLCB"):
         GLCB.load(model)
 

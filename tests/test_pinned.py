@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from numba import boolean, float32, float64, int64, uint32
 
-from glcb._compile import kernel
-from glcb._pinned import Pinned, named_tuple, parts_at
+from glcb._numba.compile import kernel
+from glcb._numba.packed import Packed, named_tuple, unpack
 from glcb._types import Float32, Float64, Int64, UInt32
 
 
@@ -39,7 +39,7 @@ def outer(rng: np.random.Generator) -> Outer:
 
 @kernel
 def use(places: Int64, numbers: Float64) -> None:
-    parts = parts_at(places, OUTER)
+    parts = unpack(places, OUTER)
     numbers[0] = parts.first.table[2, 3]
     numbers[1] = parts.first.factor
     numbers[2] = parts.second.table[2, 4]
@@ -53,7 +53,7 @@ def use(places: Int64, numbers: Float64) -> None:
 
 def test_a_kernel_reads_and_changes_what_is_pinned() -> None:
     parts = outer(np.random.default_rng(0))
-    pinned, numbers = Pinned(parts, OUTER), np.zeros(8)
+    pinned, numbers = Packed(parts, OUTER), np.zeros(8)
     use(pinned.places, numbers)
     assert numbers.tolist() == [
         parts.first.table[2, 3],
@@ -71,7 +71,7 @@ def test_a_kernel_reads_and_changes_what_is_pinned() -> None:
 def test_what_is_pinned_stays_as_long_as_the_pin() -> None:
     parts = outer(np.random.default_rng(0))
     cube = weakref.ref(parts.cube)
-    pinned = Pinned(parts, OUTER)
+    pinned = Packed(parts, OUTER)
     del parts
     gc.collect()
     assert cube() is not None
@@ -93,4 +93,4 @@ def test_what_is_pinned_stays_as_long_as_the_pin() -> None:
 def test_what_kernels_would_misread_is_refused(wrong: dict[str, object]) -> None:
     parts = outer(np.random.default_rng(0))._replace(**wrong)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="expected Outer"):
-        Pinned(parts, OUTER)
+        Packed(parts, OUTER)

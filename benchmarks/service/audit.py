@@ -7,9 +7,9 @@ from itertools import pairwise
 from typing import Any
 
 from benchmarks.service.traffic import Ledger
-from glcb.service.database import sqlite_url
-from glcb.service.storage import Storage
-from glcb.service.verify import verify
+from glcb.service.audit import verify
+from glcb.service.storage.database import sqlite_url
+from glcb.service.storage.storage import Storage
 
 
 def audit(ledger: Ledger, events: Sequence[dict[str, Any]]) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from benchmarks.service.client import Client
 
-PATIENCE = 120.0
+REWARD_TIMEOUT = 120.0
 """Seconds within which a server must be ready; the first one ever compiles the kernels."""
 _SERVING = re.compile(rb"serving on (http://[\w.:\[\]-]+)")
 
@@ -51,7 +51,7 @@ class Server:
         """Return a client without a key."""
         return Client(self.url)
 
-    def start(self, *, wait: bool = True, seconds: float = PATIENCE) -> "Server":
+    def start(self, *, wait: bool = True, seconds: float = REWARD_TIMEOUT) -> "Server":
         """Start on a free port, and wait until it serves, at most so long."""
         command = [
             *self._before,

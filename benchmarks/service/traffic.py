@@ -14,7 +14,7 @@ from benchmarks.service.wire import Wire, connect, post
 ARMS = ("sports", "news", "games")
 NONSENSE = 0.05
 """So many of the visitors ask for nonsense first."""
-EXPERIMENT: dict[str, Any] = {"arms": list(ARMS), "seed": 10_000, "most_waiting": 2000}
+EXPERIMENT: dict[str, Any] = {"arms": list(ARMS), "seed": 10_000, "max_pending": 2000}
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class Ledger:
             self.rewards[name] = question.body["value"]
             return name
         promise = (answer["arm"], answer["propensity"])
-        key = question.body.get("key")
+        key = question.body.get("idempotency_key")
         assert self.decisions.get(name, promise) == promise, "one id, two decisions"
         assert key is not None or name not in self.decisions, "one id, two visitors"
         assert key is None or self.keys.get(key, name) == name, "one key, two decisions"
@@ -134,13 +134,13 @@ class Traffic:
     def _decision(self) -> Question:
         body: dict[str, Any] = {"context": visitor(self._rng)}
         if self._rng.random() < 0.5:
-            body["key"] = str(uuid.UUID(int=self._rng.getrandbits(128)))
+            body["idempotency_key"] = str(uuid.UUID(int=self._rng.getrandbits(128)))
         return Question(f"{self.path}/decisions", body)
 
     def _reward(self, name: str) -> Question:
         body: dict[str, Any] = {"value": self._rng.randrange(2)}
         if self._rng.random() < 0.5:
-            body["key"] = f"order of {name}"
+            body["idempotency_key"] = f"order of {name}"
         return Question(f"{self.path}/decisions/{name}/reward", body)
 
 
@@ -162,7 +162,7 @@ def ask_again(client: Client, ledger: Ledger) -> None:
     """
     remaining = []
     for question in ledger.doubtful:
-        if "key" not in question.body:
+        if "idempotency_key" not in question.body:
             remaining.append(question)
             continue
         answer = client.post(question.path, question.body)

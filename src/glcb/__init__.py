@@ -4,9 +4,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from glcb._errors import (
+    ClosedDecision,
     DataError,
     DuplicateReward,
-    ExpiredDecision,
     GlcbError,
     InvalidContext,
     InvalidInput,
@@ -48,11 +48,11 @@ __all__ = [
     "UCB1",
     "Bandit",
     "BanditDecision",
+    "ClosedDecision",
     "DataError",
     "Decision",
     "DuplicateReward",
     "EpsilonGreedy",
-    "ExpiredDecision",
     "Explanation",
     "GlcbError",
     "InvalidContext",

@@ -6,7 +6,7 @@ GlcbError
 │   ├── InvalidReward      a reward that is not 0 or 1, or outside the declared range
 │   ├── UnknownArm         an arm that this policy does not have
 │   ├── UnknownDecision    an id that no decision of this bandit has
-│   ├── ExpiredDecision    an id of a decision that no longer waits for its reward
+│   ├── ClosedDecision    an id of a decision that no longer waits for its reward
 │   ├── DuplicateReward    an id of a decision that has its reward already
 │   └── InvalidSettings    a constructor argument or option that makes no sense
 ├── NotSupported           something that this policy cannot do
@@ -23,7 +23,7 @@ GlcbError
 └── MissingExtra (also an ImportError)    an optional part that is not installed
 
 All of them are raised before any state changes, but for two: a LogError in the middle of a log, which comes
-with a report of what was learnt until then, and ServiceUnavailable: what an answer would have told is lost
+with a report of what was learned until then, and ServiceUnavailable: what an answer would have told is lost
 with it.
 """
 
@@ -63,7 +63,7 @@ class UnknownDecision(InvalidInput):
     """An id that no decision of this bandit has."""
 
 
-class ExpiredDecision(InvalidInput):
+class ClosedDecision(InvalidInput):
     """An id of a decision that no longer waits for its reward."""
 
 
@@ -89,7 +89,7 @@ class LogError(GlcbError):
     def __init__(self, message: str, report: "LogReport | None" = None) -> None:
         super().__init__(message)
         self.report = report
-        """What ``Bandit.learn_from`` had learnt when the log broke off; None if it had not begun."""
+        """What ``Bandit.learn_from`` had learned when the log broke off; None if it had not begun."""
 
 
 class DataError(GlcbError):

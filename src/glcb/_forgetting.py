@@ -9,16 +9,16 @@ import math
 
 import numpy as np
 
-from glcb import _checks
-from glcb._compile import kernel
+from glcb import _validation
+from glcb._numba.compile import kernel
 from glcb._types import Float64
 
 _LONGEST = 2**53
 
 
-def checked_memory(memory: object) -> int | None:
+def checked_half_life(half_life: object) -> int | None:
     """Return after how many plays all evidence counts half; None is never."""
-    return None if memory is None else _checks.whole_number("memory", memory, 2, _LONGEST)
+    return None if half_life is None else _validation.whole_number("half_life", half_life, 2, _LONGEST)
 
 
 @kernel

@@ -40,6 +40,6 @@ class Registry(Generic[Thing]):
     def _import_all(self) -> None:
         """Import every file of the room, so that everything there has registered itself."""
         if not self._complete:
-            for module in pkgutil.iter_modules(import_module(self._room).__path__, f"{self._room}."):
+            for module in pkgutil.walk_packages(import_module(self._room).__path__, f"{self._room}."):
                 import_module(module.name)
             self._complete = True

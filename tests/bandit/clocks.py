@@ -19,9 +19,10 @@ class Watch:
 
 def counts(bandit: Bandit) -> tuple[int, int, int, int]:
     told = bandit.counts
-    assert told["issued"] == told["rewarded"] + told["expired"] + told["waiting"]
-    return told["issued"], told["rewarded"], told["expired"], told["waiting"]
+    closed = told["timed_out"] + told["evicted"] + told["removed"]
+    assert told["decisions"] == told["rewarded"] + closed + told["pending"]
+    return told["decisions"], told["rewarded"], closed, told["pending"]
 
 
 def one_arm(watch: Watch, **arguments: Any) -> Bandit:
-    return Bandit(["only"], policy="ucb1", rewards=(0.0, 10.0), clock=watch, patience=60, **arguments)
+    return Bandit(["only"], policy="ucb1", rewards=(0.0, 10.0), clock=watch, reward_timeout=60, **arguments)

@@ -11,8 +11,8 @@ import pytest
 
 from glcb import (
     Bandit,
+    ClosedDecision,
     DuplicateReward,
-    ExpiredDecision,
     InvalidReward,
     InvalidSettings,
     NotSupported,
@@ -32,16 +32,16 @@ def test_the_first_four_lines() -> None:
     assert d.propensity == d.probabilities[d.arm] == pytest.approx(1 / 3)
     assert sum(d.probabilities.values()) == pytest.approx(1)
     bandit.reward(d.id, 1.0)
-    assert bandit.plays[d.arm] == 1
+    assert bandit.reward_counts[d.arm] == 1
 
 
 @pytest.mark.parametrize("name", registry.names())
 def test_every_policy_can_be_wrapped(name: str) -> None:
     bandit = played(Bandit(ARMS, policy=name), 60)
-    assert sum(bandit.plays.values()) == bandit.counts["rewarded"]
+    assert sum(bandit.reward_counts.values()) == bandit.counts["rewarded"]
     decision = bandit.decide(CONTEXT)
-    assert decision.given_sample == registry.get(name).make.samples
-    assert ("given_sample" in repr(decision)) == decision.given_sample
+    assert decision.sampled == registry.get(name).make.is_randomized
+    assert ("sampled" in repr(decision)) == decision.sampled
 
 
 def test_it_learns_which_arm_suits_whom() -> None:
@@ -79,18 +79,18 @@ def test_eligible_arms_only() -> None:
     [
         ({}, None),
         ({}, ["sports", "games"]),
-        ({"exploration": 0.3, "spread": "uniform"}, None),
-        ({"exploration": 0.3, "spread": "uniform"}, ["news", "games"]),
+        ({"exploration": 0.3, "exploration_mode": "uniform"}, None),
+        ({"exploration": 0.3, "exploration_mode": "uniform"}, ["news", "games"]),
         ({"exploration": 0.0}, None),
         ({"exploration": 0.5, "policy": "linucb"}, None),
     ],
     ids=str,
 )
 def test_arms_are_played_as_often_as_promised(arguments: dict[str, Any], eligible: list[str] | None) -> None:
-    bandit = played(Bandit(ARMS, most_waiting=100, **arguments), 60)
+    bandit = played(Bandit(ARMS, max_pending=100, **arguments), 60)
     decisions = [bandit.decide({**CONTEXT, "member": True}, eligible=eligible) for _ in range(6000)]
     # The scales still learn, so the probabilities move a little: sum them up.
-    expected = np.sum([decision.chances for decision in decisions], axis=0)
+    expected = np.sum([decision.arm_probabilities for decision in decisions], axis=0)
     counts = np.array([sum(decision.arm == arm for decision in decisions) for arm in ARMS])
     possible = expected > 0
     assert counts[~possible].sum() == 0
@@ -124,16 +124,30 @@ def test_rewards_find_their_decisions_in_any_order() -> None:
     rng = np.random.default_rng(0)
     contexts = [visitor(rng) for _ in range(40)]
     decisions = [bandit.decide(context) for context in contexts]
-    assert bandit.counts == {"issued": 40, "rewarded": 0, "expired": 0, "waiting": 40}
+    assert bandit.counts == {
+        "decisions": 40,
+        "rewarded": 0,
+        "timed_out": 0,
+        "evicted": 0,
+        "removed": 0,
+        "pending": 40,
+    }
     for decision in reversed(decisions):
         bandit.reward(decision.id, 1)
-    assert bandit.counts == {"issued": 40, "rewarded": 40, "expired": 0, "waiting": 0}
-    # What is learnt is the context as it was encoded when the decision was made.
+    assert bandit.counts == {
+        "decisions": 40,
+        "rewarded": 40,
+        "timed_out": 0,
+        "evicted": 0,
+        "removed": 0,
+        "pending": 0,
+    }
+    # What is learned is the context as it was encoded when the decision was made.
     waiting = [direct.decide(context) for context in contexts]
     encoded = [direct._waiting.find(one.id).x for one in waiting]
     assert direct._policy is not None
     for one, x in zip(reversed(waiting), reversed(encoded), strict=True):
-        direct._policy.learn(x, one.arm, 1, issued=True)
+        direct._policy.learn(x, one.arm, 1, counted=True)
     state, other = bandit.__getstate__().arrays, direct.__getstate__().arrays
     for name in state:
         if name.startswith("policy."):
@@ -141,18 +155,18 @@ def test_rewards_find_their_decisions_in_any_order() -> None:
 
 
 def test_ids_that_cannot_be_rewarded_say_why_and_change_nothing() -> None:
-    bandit = Bandit(ARMS, most_waiting=8, **FAST)
+    bandit = Bandit(ARMS, max_pending=8, **FAST)
     first, *_, last = [bandit.decide(CONTEXT, eligible=["sports", "news"]) for _ in range(9)]
     rewarded = bandit.decide(CONTEXT)
     bandit.reward(rewarded.id, 1)
     gone = bandit.decide(CONTEXT, eligible=["games"])
     bandit.remove_arm("games")
     before = everything(bandit)
-    with pytest.raises(ExpiredDecision, match="8 others have come after it"):
+    with pytest.raises(ClosedDecision, match="8 others have come after it"):
         bandit.reward(first.id, 1)
     with pytest.raises(DuplicateReward, match="has its reward already"):
         bandit.reward(rewarded.id, 1)
-    with pytest.raises(ExpiredDecision, match="its arm was removed"):
+    with pytest.raises(ClosedDecision, match="its arm was removed"):
         bandit.reward(gone.id, 1)
     for unknown in ("nonsense", "", "1-00000000"):
         with pytest.raises(UnknownDecision, match="pass the id of a decision of this bandit"):
@@ -178,15 +192,15 @@ def test_an_id_of_another_bandit_is_not_taken_for_ours() -> None:
 
 
 def test_counts_balance_and_memory_is_bounded() -> None:
-    bandit = Bandit(ARMS, most_waiting=20, **FAST)
+    bandit = Bandit(ARMS, max_pending=20, **FAST)
     rng = np.random.default_rng(0)
     for _ in range(300):
         decision = bandit.decide(visitor(rng))
         if rng.random() < 0.3:
             bandit.reward(decision.id, 1)
         counts = bandit.counts
-        assert counts["issued"] == counts["rewarded"] + counts["expired"] + counts["waiting"]
-        assert counts["waiting"] <= 20
+        assert 2 * counts["decisions"] == sum(counts.values())
+        assert counts["pending"] <= 20
     assert len(bandit._waiting._settled) <= 20
 
 
@@ -200,7 +214,7 @@ def test_arms_come_and_go_before_the_first_decision_and_after() -> None:
     assert bandit.arms == ("news", "games", "weather")
     played(bandit, 60)
     bandit.add_arm("politics", like="news")
-    assert bandit.plays["politics"] == bandit.plays["news"]
+    assert bandit.reward_counts["politics"] == bandit.reward_counts["news"]
     context = {"country": "FR", "member": True}  # no number, whose scale would move in between
     decision = bandit.decide(context)
     assert decision.values[-1] == decision.values[0]
@@ -272,8 +286,15 @@ def test_many_threads_decide_and_reward_at_once(name: str) -> None:
         sys.setswitchinterval(before)
     total = threads * steps
     assert len(set(ids)) == total
-    assert bandit.counts == {"issued": total, "rewarded": total, "expired": 0, "waiting": 0}
-    assert sum(bandit.plays.values()) == total
+    assert bandit.counts == {
+        "decisions": total,
+        "rewarded": total,
+        "timed_out": 0,
+        "evicted": 0,
+        "removed": 0,
+        "pending": 0,
+    }
+    assert sum(bandit.reward_counts.values()) == total
 
 
 def test_arms_change_while_others_decide() -> None:
@@ -292,7 +313,7 @@ def test_arms_change_while_others_decide() -> None:
             assert sum(decision.probabilities.values()) == pytest.approx(1)
             try:
                 bandit.reward(decision.id, 1)
-            except ExpiredDecision:
+            except ClosedDecision:
                 assert decision.arm not in ARMS
 
     with ThreadPoolExecutor(4) as pool:
@@ -301,8 +322,8 @@ def test_arms_change_while_others_decide() -> None:
             future.result()
     assert bandit.arms == ARMS
     counts = bandit.counts
-    assert counts["issued"] == 301
-    assert counts["issued"] == counts["rewarded"] + counts["expired"] + counts["waiting"]
+    assert counts["decisions"] == 301
+    assert 2 * counts["decisions"] == sum(counts.values())
 
 
 def test_ids_count_up() -> None:

@@ -12,16 +12,16 @@ import pandas as pd
 import pytest
 
 from glcb import InvalidSettings
-from glcb.bandit.encoder import Encoder
-from glcb.bandit.schema import declared
-from glcb.bandit.slots import RESERVE, RESERVE_PER_CATEGORY
+from glcb.bandit.encoding.encoder import Encoder
+from glcb.bandit.encoding.schema import declared
+from glcb.bandit.encoding.slots import RESERVE, RESERVE_PER_CATEGORY
 
 FIRST = {"age": 30, "country": "FR", "member": True}
 AGE, MEMBER, FRANCE = 0, 1, 2
 
 
-def opened(first: Any = FIRST, schema: Any = None, reserve: int | None = None) -> Encoder:
-    encoder = Encoder(declared(schema), first, reserve)
+def opened(first: Any = FIRST, schema: Any = None, spare_slots: int | None = None) -> Encoder:
+    encoder = Encoder(declared(schema), first, spare_slots)
     encoder.accept(encoder.read(first))
     return encoder
 
@@ -77,7 +77,7 @@ def test_reading_changes_nothing_before_it_is_accepted() -> None:
     assert before == (encoder.about(), {name: array.tobytes() for name, array in encoder.state().items()})
 
 
-class Colour(StrEnum):
+class Color(StrEnum):
     RED = "red"
 
 
@@ -101,12 +101,12 @@ def test_numbers_of_all_types_are_numbers(value: object, same: float) -> None:
 
 
 def test_texts_of_all_types_are_texts_and_a_category_takes_numbers_by_name() -> None:
-    encoder = opened({"colour": "red"})
-    assert encoded(encoder, {"colour": Colour.RED}) == encoded(encoder, {"colour": np.str_("red")})
-    assert encoded(encoder, {"colour": 3}) == encoded(encoder, {"colour": 3.0})
-    assert encoded(encoder, {"colour": 3}) == encoded(encoder, {"colour": "3"})
-    assert encoded(encoder, {"colour": True}) == encoded(encoder, {"colour": "true"})
-    assert encoder.schema.features["colour"].values == ("red", "3", "true")
+    encoder = opened({"color": "red"})
+    assert encoded(encoder, {"color": Color.RED}) == encoded(encoder, {"color": np.str_("red")})
+    assert encoded(encoder, {"color": 3}) == encoded(encoder, {"color": 3.0})
+    assert encoded(encoder, {"color": 3}) == encoded(encoder, {"color": "3"})
+    assert encoded(encoder, {"color": True}) == encoded(encoder, {"color": "true"})
+    assert encoder.schema.features["color"].values == ("red", "3", "true")
 
 
 def test_a_boolean_takes_zero_and_one() -> None:
@@ -176,7 +176,7 @@ def test_one_absurd_number_is_counted_and_leaves_the_scale_as_it_was() -> None:
 
 
 def test_new_values_take_free_slots_and_then_share_those_of_their_own_category() -> None:
-    encoder = opened({"country": "c0", "city": "x"}, reserve=40)
+    encoder = opened({"country": "c0", "city": "x"}, spare_slots=40)
     places = [encoded(encoder, {"country": f"c{i}", "city": "x"}) for i in range(60)]
     lit = [tuple(slot for slot, value in enumerate(x) if value) for x in places]
     assert len(set(lit[:20])) == 20  # half of the reserve
@@ -188,7 +188,7 @@ def test_new_values_take_free_slots_and_then_share_those_of_their_own_category()
 
 
 def test_new_features_take_free_slots_and_then_share_them() -> None:
-    encoder = opened({"age": 30}, reserve=3)
+    encoder = opened({"age": 30}, spare_slots=3)
     assert encoded(encoder, {"age": 31, "hour": 5})[1] == 0.5
     assert encoded(encoder, {"age": 31, "hour": 6})[1] == 0.75
     assert encoded(encoder, {"age": 31, "vip": True})[2] == 1
@@ -202,9 +202,9 @@ def test_new_features_take_free_slots_and_then_share_them() -> None:
     x = encoded(encoder, {"age": 31, "late": 17})
     assert sum(value == 1 for value in x[1:]) == 1
     assert "late" not in encoder.schema.features
-    assert encoder.schema.strangers == 1
+    assert encoder.schema.unmapped == 1
     encoded(encoder, {"age": 31, "late": [1]})
-    assert encoder.schema.strangers == 2
+    assert encoder.schema.unmapped == 2
 
 
 def test_memory_does_not_grow_with_strange_contexts() -> None:
@@ -217,10 +217,10 @@ def test_memory_does_not_grow_with_strange_contexts() -> None:
 
 
 def test_without_any_reserve_strangers_are_left_out() -> None:
-    encoder = opened({"age": 1}, schema={"age": "number"}, reserve=0)
+    encoder = opened({"age": 1}, schema={"age": "number"}, spare_slots=0)
     assert encoder.width == 1
     assert encoded(encoder, {"age": None, "new": "x"}) == [0.5]
-    assert encoder.schema.strangers == 1
+    assert encoder.schema.unmapped == 1
 
 
 def test_a_first_value_that_is_missing_leaves_the_kind_open() -> None:
@@ -242,7 +242,7 @@ def test_a_declared_schema() -> None:
         "city": "category",
     }
     first = {"age": 30, "hour": 12, "country": "FR", "member": False, "city": "Rome"}
-    encoder = opened(first, schema, reserve=4)
+    encoder = opened(first, schema, spare_slots=4)
     assert encoder.width == 1 + 1 + 2 + 1 + 4
     x = encoded(encoder, {**first, "hour": 6, "country": "DE", "member": True})
     assert x == [0.5, 0.25, 0, 1, 1, 1, 0, 0, 0]
@@ -261,7 +261,7 @@ def test_a_declared_schema() -> None:
         {"age": (0, math.inf)},
         {"age": (0, 1, 2)},
         {"age": {"kind": "number", "range": "0-1"}},
-        {"age": {"kind": "number", "colour": 1}},
+        {"age": {"kind": "number", "color": 1}},
         {"age": {"kind": "category", "values": [None]}},
         {"age": {"kind": "category", "values": 5}},
         {"age": [[1]]},

@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 from glcb import InvalidContext
-from glcb.bandit.encoder import Encoder
+from glcb.bandit.encoding.encoder import Encoder
 from tests.bandit.test_encoder import FIRST, encoded, opened, problems
 
 
@@ -135,9 +135,7 @@ def test_too_many_features_are_refused() -> None:
 
 
 def test_the_hash_is_the_same_in_every_process() -> None:
-    program = (
-        "from glcb.bandit.slots import Slots\nprint([Slots(2, 50, 50).shared(f'key={i}') for i in range(50)])"
-    )
+    program = "from glcb.bandit.encoding.slots import Slots\nprint([Slots(2, 50, 50).shared(f'key={i}') for i in range(50)])"
     runs = {
         subprocess.run(
             [sys.executable, "-c", program], capture_output=True, check=True, env={"PYTHONHASHSEED": seed}
@@ -147,7 +145,7 @@ def test_the_hash_is_the_same_in_every_process() -> None:
     assert len(runs) == 1
 
 
-def test_it_describes_what_it_has_learnt() -> None:
+def test_it_describes_what_it_has_learned() -> None:
     encoder = opened()
     for context in ({**FIRST, "age": 50, "country": "DE"}, {**FIRST, "age": "old"}, {"country": "FR"}):
         encoded(encoder, context)
@@ -177,13 +175,13 @@ def test_saved_and_restored_it_goes_on_as_before() -> None:
         (("slots",), [1.5, 30, 3]),
         (("slots",), [2]),
         (("length",), "three"),
-        (("strangers",), None),
+        (("unmapped",), None),
         (("features", 0, "slot"), 99),
         (("features", 0, "slot"), -7),
         (("features", 0, "slot"), "0"),
         (("features", 0, "column"), -1),
         (("features", 0, "column"), 1),
-        (("features", 0, "kind"), "colour"),
+        (("features", 0, "kind"), "color"),
         (("features", 0, "kind"), "boolean"),
         (("features", 0, "problems"), {"weather": 1}),
         (("features", 0, "problems"), {"far": -2}),

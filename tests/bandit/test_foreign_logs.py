@@ -19,14 +19,21 @@ from tests.bandit.test_log_writing import full_disk
 
 
 @pytest.mark.parametrize("write", [as_jsonl, as_csv, as_parquet])
-def test_flat_rows_are_learnt_as_if_decided_here(write: Any, tmp_path: Path) -> None:
+def test_flat_rows_are_learned_as_if_decided_here(write: Any, tmp_path: Path) -> None:
     rows = flat_rows(200)
     path = write(tmp_path / f"log.{write.__name__[3:]}", rows)
     bandit = Bandit(ARMS, **FAST)
     before = bandit.__getstate__().generator
     report = bandit.learn_from(path)
-    assert (report.rows, report.decisions, report.learnt, report.refused) == (200, 200, 200, {})
-    assert bandit.counts == {"issued": 200, "rewarded": 200, "expired": 0, "waiting": 0}
+    assert (report.rows, report.decisions, report.learned, report.refused) == (200, 200, 200, {})
+    assert bandit.counts == {
+        "decisions": 200,
+        "rewarded": 200,
+        "timed_out": 0,
+        "evicted": 0,
+        "removed": 0,
+        "pending": 0,
+    }
     assert bandit.__getstate__().generator == before
     encoder = bandit._encoder
     assert encoder is not None
@@ -38,8 +45,8 @@ def test_flat_rows_are_learnt_as_if_decided_here(write: Any, tmp_path: Path) -> 
         context = {name: row[name] for name in ("age", "country", "spent")}
         met = fresh._met(context)
         fresh._accept(met)
-        twin.issue(met.reading.x, row["arm"])
-        twin.learn(met.reading.x, row["arm"], row["reward"], issued=True)
+        twin.count_decision(met.reading.x, row["arm"])
+        twin.learn(met.reading.x, row["arm"], row["reward"], counted=True)
     own = bandit.__getstate__().arrays
     for name, array in twin.__getstate__().arrays.items():
         assert np.array_equal(own[f"policy.{name}"], array), name
@@ -60,7 +67,7 @@ def test_a_column_of_contexts_and_columns_of_other_names(write: Any, tmp_path: P
     names: dict[str, Any] = {"context": "features", "arm": "action", "reward": "clicked"}
     bandit = Bandit(ARMS, **FAST)
     path = write(tmp_path / f"log.{write.__name__[3:]}", renamed)
-    assert bandit.learn_from(path, **names).learnt == 50
+    assert bandit.learn_from(path, **names).learned == 50
     twin = Bandit(ARMS, **FAST)
     twin.learn_from(as_jsonl(tmp_path / "flat.jsonl", rows))
     assert everything(bandit) == everything(twin)
@@ -70,7 +77,7 @@ def test_a_context_as_an_object_or_a_struct(tmp_path: Path) -> None:
     rows: Rows = [{"context": {"age": i, "country": "FR"}, "arm": "news", "reward": 1} for i in range(5)]
     for path in (as_jsonl(tmp_path / "a.jsonl", rows), as_parquet(tmp_path / "a.parquet", rows)):
         bandit = Bandit(ARMS, **FAST)
-        assert bandit.learn_from(path).learnt == 5
+        assert bandit.learn_from(path).learned == 5
         assert bandit.schema is not None
         assert set(bandit.schema.features) == {"age", "country"}
 
@@ -103,7 +110,7 @@ def test_what_a_csv_file_says(tmp_path: Path) -> None:
     )
     bandit = Bandit(3, **FAST)
     report = bandit.learn_from(path)
-    assert report.learnt == 4
+    assert report.learned == 4
     assert report.refused == {
         "unknown arm": 1,
         "no reward": 1,
@@ -111,7 +118,7 @@ def test_what_a_csv_file_says(tmp_path: Path) -> None:
         "not a record": 2,
     }
     assert report.examples["not a record"] == "row 4: it is not UTF-8: save the log as UTF-8"
-    assert bandit.plays == {0: 1, 1: 2, 2: 1}
+    assert bandit.reward_counts == {0: 1, 1: 2, 2: 1}
     assert bandit.schema is not None
     age = bandit.schema.features["age"]
     assert (age.kind, age.limits) == ("number", (13.0, 45.0))
@@ -123,11 +130,11 @@ def test_arms_that_are_numbers_here_and_texts_there(tmp_path: Path) -> None:
     for given in ("1", 1, 1.0, "1.0"):
         bandit = Bandit([1, "news"], **FAST)
         bandit.learn_from(as_jsonl(tmp_path / "a.jsonl", [{"age": 3, "arm": given, "reward": 1}]))
-        assert bandit.plays == {1: 1, "news": 0}, given
+        assert bandit.reward_counts == {1: 1, "news": 0}, given
     both = Bandit([1, "1"], **FAST)
     rows: Rows = [{"age": 3, "arm": arm, "reward": 1} for arm in (1, "1", "1", True, None, [1])]
     report = both.learn_from(as_jsonl(tmp_path / "a.jsonl", rows))
-    assert both.plays == {1: 1, "1": 2}
+    assert both.reward_counts == {1: 1, "1": 2}
     assert report.refused == {"unknown arm": 3}
 
 
@@ -138,7 +145,7 @@ def test_compressed_and_with_other_endings(tmp_path: Path) -> None:
     (tmp_path / "log.tsv").write_bytes(plain.replace(b",", b"\t"))
     (tmp_path / "log.data").write_bytes(plain)
     for name, form in (("log.csv.gz", None), ("log.tsv", None), ("log.data", "csv")):
-        assert Bandit(ARMS, **FAST).learn_from(tmp_path / name, format=form).learnt == 30
+        assert Bandit(ARMS, **FAST).learn_from(tmp_path / name, format=form).learned == 30
     with pytest.raises(InvalidSettings, match="say which one with format="):
         Bandit(ARMS, **FAST).learn_from(tmp_path / "log.data")
     with pytest.raises(InvalidSettings, match="got 'xml'"):
@@ -169,16 +176,16 @@ def test_files_that_are_no_logs(tmp_path: Path) -> None:
         with pytest.raises(LogError, match=message) as caught:
             bandit.learn_from(tmp_path / name)
         assert caught.value.report is None
-    assert bandit.counts["issued"] == 0
+    assert bandit.counts["decisions"] == 0
     (tmp_path / "one.jsonl").write_text('{"age": 1, "arm": "news", "reward": 1}\n')
     assert str(bandit.learn_from(tmp_path / "one.jsonl")).startswith(
-        "1 row: 1 decision and 1 reward learnt, 0 rows"
+        "1 row: 1 decision and 1 reward learned, 0 rows"
     )
     (tmp_path / "empty.jsonl").write_bytes(b"")
     assert bandit.learn_from(tmp_path / "empty.jsonl") == LogReport()
 
 
-def test_a_log_that_breaks_off_tells_what_was_learnt_until_then(tmp_path: Path) -> None:
+def test_a_log_that_breaks_off_tells_what_was_learned_until_then(tmp_path: Path) -> None:
     plain = as_jsonl(tmp_path / "log.jsonl", flat_rows(3000)).read_bytes()
     (tmp_path / "torn.jsonl.gz").write_bytes(gzip.compress(plain)[:-2000])
     bandit = Bandit(ARMS, policy="ucb1")
@@ -186,9 +193,9 @@ def test_a_log_that_breaks_off_tells_what_was_learnt_until_then(tmp_path: Path) 
         bandit.learn_from(tmp_path / "torn.jsonl.gz")
     report = caught.value.report
     assert report is not None
-    assert 0 < report.rows == report.learnt == bandit.counts["rewarded"] < 3000
+    assert 0 < report.rows == report.learned == bandit.counts["rewarded"] < 3000
     assert 0 < report.share <= 1
-    assert f"in row {report.rows + 1:,}, rewards learnt before it: {report.learnt:,}" in str(caught.value)
+    assert f"in row {report.rows + 1:,}, rewards learned before it: {report.learned:,}" in str(caught.value)
     rest = tmp_path / "rest.jsonl"
     rest.write_bytes(b"".join(plain.splitlines(keepends=True)[report.rows :]))
     bandit.learn_from(rest)
@@ -221,11 +228,11 @@ def test_a_disk_that_fails_is_no_refusal(tmp_path: Path) -> None:
     with full_disk(2000), pytest.raises(LogError, match="cannot write the log") as caught:
         bandit.learn_from(rows)
     assert caught.value.report is not None
-    assert caught.value.report.rows == caught.value.report.learnt == bandit.counts["rewarded"]
+    assert caught.value.report.rows == caught.value.report.learned == bandit.counts["rewarded"]
     bandit.log_to(None)
     told = Bandit(ARMS, **FAST)
     report = told.learn_from(tmp_path / "log.jsonl")
-    assert 0 < report.learnt == bandit.counts["rewarded"] < 50
+    assert 0 < report.learned == bandit.counts["rewarded"] < 50
     assert told.counts == bandit.counts
 
 
@@ -246,8 +253,8 @@ def test_arms_that_look_like_numbers_are_found_again(
     path = as_csv(tmp_path / "log.csv", [{"age": 3, "arm": arm, "reward": 1} for arm in column])
     assert arms_in(path, None, Layout()) == arms
     bandit = Bandit(arms, **FAST)
-    assert bandit.learn_from(path).learnt == 3
-    assert {str(arm): count for arm, count in bandit.plays.items()} == Counter(column)
+    assert bandit.learn_from(path).learned == 3
+    assert {str(arm): count for arm, count in bandit.reward_counts.items()} == Counter(column)
 
 
 def test_arms_of_a_column_with_gaps(tmp_path: Path) -> None:
@@ -257,7 +264,7 @@ def test_arms_of_a_column_with_gaps(tmp_path: Path) -> None:
     assert arms_in(path, None, Layout()) == (1, 2)
     bandit = Bandit((1, 2), **FAST)
     report = bandit.learn_from(path)
-    assert (report.learnt, report.refused) == (2, {"unknown arm": 1})
+    assert (report.learned, report.refused) == (2, {"unknown arm": 1})
 
 
 def test_which_arms_are_in_a_log(tmp_path: Path) -> None:

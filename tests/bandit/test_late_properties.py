@@ -1,4 +1,4 @@
-"""Orders, delays, duplicates, losses, saves and loads: what is learnt is what a plain ledger says.
+"""Orders, delays, duplicates, losses, saves and loads: what is learned is what a plain ledger says.
 
 And whoever reads the log knows as much.
 """
@@ -12,12 +12,12 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, multiple, rule
 
-from glcb import Bandit, DuplicateReward, ExpiredDecision, Policy, UnknownDecision
+from glcb import Bandit, ClosedDecision, DuplicateReward, Policy, UnknownDecision
 from tests.bandit.anybody import everything
 from tests.bandit.clocks import Watch
 
 ARMS = ("a", "b", "c")
-PATIENCE, MOST_WAITING = 10.0, 4
+REWARD_TIMEOUT, MAX_PENDING = 10.0, 4
 SMALL: dict[str, dict[str, Any]] = {"glcb": {"layers": [4, 2], "hyperplanes": 2}}
 COMBINED: dict[str, Any] = {
     "first": lambda values: values[0],
@@ -62,35 +62,35 @@ class Late(RuleBasedStateMachine):
 
     @initialize(
         policy=st.sampled_from(["glcb", "linucb", "ucb1", "linfullpost"]),
-        combine=st.sampled_from(list(COMBINED)),
+        reward_aggregation=st.sampled_from(list(COMBINED)),
         default=st.none() | st.just(-0.5),
     )
-    def begin(self, policy: str, combine: Any, default: float | None) -> None:
-        self.combine, self.default = combine, default
+    def begin(self, policy: str, reward_aggregation: Any, default: float | None) -> None:
+        self.reward_aggregation, self.default = reward_aggregation, default
         self.bandit = Bandit(
             ARMS,
             policy=policy,
             rewards=(-1.0, 3.0),
-            reserve=2,
-            most_waiting=MOST_WAITING,
-            patience=PATIENCE,
+            spare_slots=2,
+            max_pending=MAX_PENDING,
+            reward_timeout=REWARD_TIMEOUT,
             default_reward=default,
-            combine=combine,
+            reward_aggregation=reward_aggregation,
             clock=self.watch,
-            settings=SMALL.get(policy),
+            policy_settings=SMALL.get(policy),
         )
         self.bandit.log_to(self.log)
 
     @rule(target=decisions, context=contexts)
     def decide(self, context: dict[str, Any]) -> Any:
         self.time_passes()
-        if len(self.waiting) == MOST_WAITING:
+        if len(self.waiting) == MAX_PENDING:
             self.finish(next(iter(self.waiting)), in_time=True)
         decision = self.bandit.decide(context)
         x = self.bandit._waiting.find(decision.id).x.copy()
         if self.twin is None:
             self.twin = self.bandit._parameters.make_policy(ARMS, x.size)
-        self.twin.issue(x, decision.arm)
+        self.twin.count_decision(x, decision.arm)
         self.waiting[decision.id] = Entry(x, decision.arm, self.watch.now)
         self.issued += 1
         return decision.id
@@ -99,17 +99,17 @@ class Late(RuleBasedStateMachine):
     def reward(self, name: str, value: float, key: str | None) -> None:
         entry = self.waiting.get(name)
         known = key is not None and key in (entry or self.gone[name]).keys
-        over = entry is None or self.watch.now - entry.since > PATIENCE
+        over = entry is None or self.watch.now - entry.since > REWARD_TIMEOUT
         before = everything(self.bandit)
         try:
-            self.bandit.reward(name, value, key=key)
-        except (ExpiredDecision, DuplicateReward):
+            self.bandit.reward(name, value, idempotency_key=key)
+        except (ClosedDecision, DuplicateReward):
             assert over
             assert not known
             assert everything(self.bandit) == before
             return
         except UnknownDecision:  # so many others are over that nobody remembers this one
-            assert len(self.gone) > MOST_WAITING
+            assert len(self.gone) > MAX_PENDING
             assert name in self.gone
             assert everything(self.bandit) == before
             return
@@ -122,7 +122,7 @@ class Late(RuleBasedStateMachine):
         entry.values.append(value)
         if key is not None:
             entry.keys.add(key)
-        if self.combine == "first":
+        if self.reward_aggregation == "first":
             self.finish(name)
 
     @rule(seconds=st.sampled_from([0.5, 3.0, 5.0, 20.0]))
@@ -147,7 +147,7 @@ class Late(RuleBasedStateMachine):
 
     def time_passes(self) -> None:
         for name, entry in list(self.waiting.items()):
-            if self.watch.now - entry.since > PATIENCE:
+            if self.watch.now - entry.since > REWARD_TIMEOUT:
                 self.finish(name)
 
     def finish(self, name: str, in_time: bool = False) -> None:
@@ -155,19 +155,21 @@ class Late(RuleBasedStateMachine):
         entry = self.gone[name] = self.waiting.pop(name)
         assert self.twin is not None
         if entry.values:
-            self.twin.learn(entry.x, entry.arm, COMBINED[self.combine](entry.values), issued=True)
+            self.twin.learn(entry.x, entry.arm, COMBINED[self.reward_aggregation](entry.values), counted=True)
             self.rewarded += 1
             return
         self.expired += 1
         if self.default is not None and not in_time:
-            self.twin.learn(entry.x, entry.arm, self.default, issued=True)
+            self.twin.learn(entry.x, entry.arm, self.default, counted=True)
 
     @invariant()
     def books_balance(self) -> None:
         if not hasattr(self, "bandit"):
             return
-        counts = {"issued": self.issued, "rewarded": self.rewarded, "expired": self.expired}
-        assert self.bandit.counts == {**counts, "waiting": len(self.waiting)}
+        counts = self.bandit.counts
+        closed = counts["timed_out"] + counts["evicted"] + counts["removed"]
+        assert (counts["decisions"], counts["rewarded"]) == (self.issued, self.rewarded)
+        assert (closed, counts["pending"]) == (self.expired, len(self.waiting))
 
     @invariant()
     def the_policy_knows_what_the_ledger_says(self) -> None:

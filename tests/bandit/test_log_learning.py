@@ -10,13 +10,13 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from glcb import Bandit, DuplicateReward, ExpiredDecision
+from glcb import Bandit, ClosedDecision, DuplicateReward
 from tests.bandit.anybody import ARMS, FAST, everything, visitor
 from tests.bandit.clocks import Watch
 
 Rows = list[dict[str, Any]]
 ORDER_OF_SETTLING = {"waiting.settled", "waiting.fates", "waiting.settled_keys"}
-"""That nothing was learnt from a decision in the end is not in the log: its reader finds out later."""
+"""That nothing was learned from a decision in the end is not in the log: its reader finds out later."""
 
 
 def flat_rows(count: int, seed: int = 10_000) -> Rows:
@@ -53,7 +53,7 @@ def as_parquet(path: Path, rows: Rows) -> Path:
 
 
 def policy_of(bandit: Bandit) -> tuple[Any, ...]:
-    """Return what was learnt and counted, and who waits, but not the random numbers."""
+    """Return what was learned and counted, and who waits, but not the random numbers."""
     arrays, _, _, _ = everything(bandit)
     return arrays, bandit.counts, repr(bandit.schema)
 
@@ -67,12 +67,12 @@ def life(bandit: Bandit, watch: Watch, steps: int, seed: int) -> None:
         open_ones.append(bandit.decide(visitor(rng)).id)
         while open_ones and rng.random() < 0.6:
             name = open_ones[rng.integers(len(open_ones))]
-            if not bandit.waits(name) or rng.random() < 0.2:
+            if not bandit.is_pending(name) or rng.random() < 0.2:
                 open_ones.remove(name)
                 continue
             try:
-                bandit.reward(name, float(rng.integers(2)), key=f"k{rng.integers(3)}")
-            except (ExpiredDecision, DuplicateReward):
+                bandit.reward(name, float(rng.integers(2)), idempotency_key=f"k{rng.integers(3)}")
+            except (ClosedDecision, DuplicateReward):
                 open_ones.remove(name)
 
 
@@ -81,11 +81,11 @@ def life(bandit: Bandit, watch: Watch, steps: int, seed: int) -> None:
     "late",
     [
         {},
-        {"most_waiting": 15},
-        {"patience": 20},
-        {"patience": 20, "default_reward": 0, "most_waiting": 10},
-        {"patience": 20, "combine": "max"},
-        {"patience": 30, "combine": "last", "most_waiting": 8},
+        {"max_pending": 15},
+        {"reward_timeout": 20},
+        {"reward_timeout": 20, "default_reward": 0, "max_pending": 10},
+        {"reward_timeout": 20, "reward_aggregation": "max"},
+        {"reward_timeout": 30, "reward_aggregation": "last", "max_pending": 8},
     ],
     ids=str,
 )
@@ -100,8 +100,8 @@ def test_a_fresh_bandit_learns_all_that_the_writer_knew(
     reader = Bandit(ARMS, policy=policy, clock=watch, **late)
     report = reader.learn_from(path)
     assert not report.refused, report
-    assert report.decisions == writer.counts["issued"]
-    assert report.learnt == sum(writer.plays.values())
+    assert report.decisions == writer.counts["decisions"]
+    assert report.learned == sum(writer.reward_counts.values())
     writer.settle()
     reader.settle()
     assert reader.counts == writer.counts
@@ -133,7 +133,7 @@ def test_glcb_too_bit_for_bit_and_rewards_can_go_on(tmp_path: Path) -> None:
 
 def test_after_a_crash_the_saved_model_and_the_log_bring_back_everything(tmp_path: Path) -> None:
     watch = Watch()
-    bandit = Bandit(ARMS, clock=watch, patience=50, combine="max", default_reward=0, **FAST)
+    bandit = Bandit(ARMS, clock=watch, reward_timeout=50, reward_aggregation="max", default_reward=0, **FAST)
     life(bandit, watch, 100, seed=10_000)
     bandit.save(tmp_path / "model")
     bandit.log_to(tmp_path / "since.jsonl")
@@ -158,8 +158,15 @@ def test_a_bandit_of_another_past_joins_by_the_ids_of_the_log(tmp_path: Path) ->
     reader = Bandit(ARMS, **FAST)
     mine = reader.decide({"age": 50, "country": "FR"})
     report = reader.learn_from(path)
-    assert (report.decisions, report.learnt, report.refused) == (10, 6, {})
-    assert reader.counts == {"issued": 11, "rewarded": 6, "expired": 0, "waiting": 5}
+    assert (report.decisions, report.learned, report.refused) == (10, 6, {})
+    assert reader.counts == {
+        "decisions": 11,
+        "rewarded": 6,
+        "timed_out": 0,
+        "evicted": 0,
+        "removed": 0,
+        "pending": 5,
+    }
     reader.reward(mine.id, 1)
 
 
@@ -185,7 +192,7 @@ def test_lines_that_cannot_be_are_counted_and_do_not_stop_the_rest(tmp_path: Pat
     bandit = Bandit(ARMS, **FAST)
     report = bandit.learn_from(path)
     assert report.rows == 16
-    assert (report.decisions, report.learnt) == (2, 2)
+    assert (report.decisions, report.learned) == (2, 2)
     assert report.refused == {
         "unknown arm": 1,
         "no usable context": 2,
@@ -197,8 +204,15 @@ def test_lines_that_cannot_be_are_counted_and_do_not_stop_the_rest(tmp_path: Pat
         "impossible": 1,
         "not a record": 2,
     }
-    assert sum(report.refused.values()) + report.decisions + report.learnt == report.rows
-    assert bandit.counts == {"issued": 2, "rewarded": 2, "expired": 0, "waiting": 0}
+    assert sum(report.refused.values()) + report.decisions + report.learned == report.rows
+    assert bandit.counts == {
+        "decisions": 2,
+        "rewarded": 2,
+        "timed_out": 0,
+        "evicted": 0,
+        "removed": 0,
+        "pending": 0,
+    }
     assert "row 2: there is no arm 'weather'; the arms are 'sports', 'news', 'games'" in str(report)
 
 
@@ -208,11 +222,18 @@ def test_few_can_wait_and_memory_stays_small(tmp_path: Path) -> None:
         events.append({"event": "decision", "id": f"d{number}", "arm": "news", "context": {"age": number}})
         if number >= 8:
             events.append({"event": "reward", "id": f"d{number - 8}", "reward": 1})
-    bandit = Bandit(ARMS, most_waiting=5, policy="ucb1")
+    bandit = Bandit(ARMS, max_pending=5, policy="ucb1")
     report = bandit.learn_from(as_jsonl(tmp_path / "log.jsonl", events))
-    assert report.learnt == 0
+    assert report.learned == 0
     assert report.refused == {"unknown decision": 492}
-    assert bandit.counts == {"issued": 500, "rewarded": 0, "expired": 495, "waiting": 5}
+    assert bandit.counts == {
+        "decisions": 500,
+        "rewarded": 0,
+        "timed_out": 0,
+        "evicted": 495,
+        "removed": 0,
+        "pending": 5,
+    }
 
 
 @pytest.mark.parametrize("last", ["reward", "outcome"])
@@ -225,12 +246,12 @@ def test_one_that_waits_long_is_not_forgotten_for_others_that_had_their_reward(
         events.append({"event": last, "id": f"d{number}", "reward": 1})
     events.append({"event": last, "id": "d0", "reward": 1})
     events.append({"event": "reward", "id": "d11", "reward": 1})
-    bandit = Bandit(ARMS, most_waiting=3, policy="ucb1")
+    bandit = Bandit(ARMS, max_pending=3, policy="ucb1")
     report = bandit.learn_from(as_jsonl(tmp_path / "log.jsonl", events))
-    assert report.learnt == 12
+    assert report.learned == 12
     assert len(report.refused) == 1
     assert report.examples.keys() <= {"rewarded already", "expired decision"}, report
-    assert bandit.counts["waiting"] == 0
+    assert bandit.counts["pending"] == 0
 
 
 def test_learning_is_logged_too(tmp_path: Path) -> None:
@@ -240,7 +261,7 @@ def test_learning_is_logged_too(tmp_path: Path) -> None:
     bandit.learn_from(flat)
     bandit.log_to(None)
     twin = Bandit(ARMS, **FAST)
-    assert twin.learn_from(tmp_path / "log.jsonl").learnt == 40
+    assert twin.learn_from(tmp_path / "log.jsonl").learned == 40
     arrays, told = everything(twin)[0], everything(bandit)[0]
     for name in (name for name in told if not name.startswith("waiting")):
         assert arrays[name] == told[name], name

@@ -48,8 +48,8 @@ def test_a_line_for_each_decision_and_each_reward(tmp_path: Path) -> None:
     bandit.log_to(tmp_path / "log.jsonl")
     one, other = bandit.decide({"age": 31, "country": "FR"}), bandit.decide({"age": None, "country": "Zoë"})
     watch.now += 2.5
-    bandit.reward(other.id, 1, key="order 7")
-    assert not bandit.reward(other.id, 1, key="order 7")
+    bandit.reward(other.id, 1, idempotency_key="order 7")
+    assert not bandit.reward(other.id, 1, idempotency_key="order 7")
     bandit.reward(one.id, 0)
     shown = {"event": "decision", "time": 1000.0}
     assert lines(tmp_path / "log.jsonl") == [
@@ -72,10 +72,16 @@ def test_a_line_for_each_decision_and_each_reward(tmp_path: Path) -> None:
     ]
 
 
-def test_what_expires_is_told_if_it_was_learnt(tmp_path: Path) -> None:
+def test_what_expires_is_told_if_it_was_learned(tmp_path: Path) -> None:
     watch = Watch()
     bandit = Bandit(
-        ARMS, rewards=(0.0, 9.0), clock=watch, patience=60, combine="sum", default_reward=0.5, **FAST
+        ARMS,
+        rewards=(0.0, 9.0),
+        clock=watch,
+        reward_timeout=60,
+        reward_aggregation="sum",
+        default_reward=0.5,
+        **FAST,
     )
     bandit.log_to(tmp_path / "log.jsonl")
     one, other = bandit.decide(CONTEXT), bandit.decide(CONTEXT)
@@ -142,7 +148,7 @@ def test_odd_contexts_read_the_same_from_the_log(context: Any, tmp_path: Path) -
         for number in range(40):
             bandit.decide({**context, "late": "x" * 500 + str(number), f"text {number}": "y" * 500})
         assert bandit.schema is not None
-        assert (bandit.schema.free, bandit.schema.strangers > 10) == (0, True)
+        assert (bandit.schema.free, bandit.schema.unmapped > 10) == (0, True)
     twin = Bandit(ARMS, policy="ucb1")
     for line in lines(tmp_path / "log.jsonl"):
         twin.decide(line["context"])
@@ -178,7 +184,7 @@ def test_a_full_disk_stops_the_bandit_and_nothing_is_torn(policy: str, tmp_path:
 
 def test_a_full_disk_when_the_time_is_over(tmp_path: Path) -> None:
     watch, path = Watch(), tmp_path / "log.jsonl"
-    bandit = Bandit(ARMS, clock=watch, patience=60, default_reward=0, **FAST)
+    bandit = Bandit(ARMS, clock=watch, reward_timeout=60, default_reward=0, **FAST)
     bandit.log_to(path)
     bandit.decide(CONTEXT)
     bandit.decide(CONTEXT)
@@ -189,7 +195,7 @@ def test_a_full_disk_when_the_time_is_over(tmp_path: Path) -> None:
     assert everything(bandit) == before
     bandit.settle()
     assert [line["event"] for line in lines(path)] == ["decision", "decision", "outcome", "outcome"]
-    assert sum(bandit.plays.values()) == 2
+    assert sum(bandit.reward_counts.values()) == 2
 
 
 @pytest.mark.parametrize(
@@ -327,6 +333,6 @@ def test_many_threads_write_whole_lines(tmp_path: Path) -> None:
     told = lines(path)
     assert len(told) == 400
     twin = Bandit(ARMS, policy="ucb1")
-    assert twin.learn_from(path).learnt == 200
+    assert twin.learn_from(path).learned == 200
     assert twin.counts == bandit.counts
-    assert twin.plays == bandit.plays
+    assert twin.reward_counts == bandit.reward_counts

@@ -27,7 +27,7 @@ FIRST = {"age": 30, "country": "a", "member": True}
 
 @given(anything | contexts, st.lists(anything | contexts, max_size=10))
 def test_any_json_value_is_either_a_context_or_refused(first: Any, others: list[Any]) -> None:
-    bandit = Bandit(3, policy="linucb", reserve=6)
+    bandit = Bandit(3, policy="linucb", spare_slots=6)
     width = None
     for context in [first, *others]:
         before = everything(bandit)
@@ -70,7 +70,7 @@ class Life(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.bandit = Bandit(["a", "b"], policy="linucb", most_waiting=6, reserve=8)
+        self.bandit = Bandit(["a", "b"], policy="linucb", max_pending=6, spare_slots=8)
         self.issued = self.rewarded = 0
         self.arms = ["a", "b"]
 
@@ -153,9 +153,9 @@ class Life(RuleBasedStateMachine):
     @invariant()
     def books_balance(self) -> None:
         counts = self.bandit.counts
-        assert (counts["issued"], counts["rewarded"]) == (self.issued, self.rewarded)
-        assert counts["issued"] == counts["rewarded"] + counts["expired"] + counts["waiting"]
-        assert counts["waiting"] <= 6
+        assert (counts["decisions"], counts["rewarded"]) == (self.issued, self.rewarded)
+        assert 2 * counts["decisions"] == sum(counts.values())
+        assert counts["pending"] <= 6
         assert self.bandit.arms == tuple(self.arms)
 
     @invariant()

@@ -49,10 +49,10 @@ def test_a_policy_that_fails_leaves_everything_as_it_was(monkeypatch: pytest.Mon
     waiting = bandit.decide(CONTEXT)
     before = everything(bandit)
     with monkeypatch.context() as patch:
-        patch.setattr("glcb.policies.lin_ucb.LinUCB._estimate", fail)
+        patch.setattr("glcb.policies.linear.lin_ucb.LinUCB._estimate", fail)
         with pytest.raises(MemoryError):
             bandit.decide({"brand": "new", "age": None})
-        patch.setattr("glcb.policies.linear.LinearPolicy._learn", fail)
+        patch.setattr("glcb.policies.linear.base.LinearPolicy._learn", fail)
         with pytest.raises(MemoryError):
             bandit.reward(waiting.id, 1)
     assert everything(bandit) == before
@@ -72,21 +72,21 @@ def test_a_policy_that_fails_leaves_everything_as_it_was(monkeypatch: pytest.Mon
         {"exploration": 0.6},
         {"exploration": math.nan},
         {"exploration": "high"},
-        {"spread": "wide"},
+        {"exploration_mode": "wide"},
         {"schema": {"age": "integer"}},
         {"schema": ["age"]},
         {"schema": {"\ud800": "number"}},
-        {"reserve": -1},
-        {"reserve": 1.5},
-        {"most_waiting": 0},
-        {"most_waiting": None},
+        {"spare_slots": -1},
+        {"spare_slots": 1.5},
+        {"max_pending": 0},
+        {"max_pending": None},
         {"seed": -1},
-        {"settings": {"weather": 1}},
-        {"settings": {"alpha": ...}},
-        {"settings": {1: 2}},
-        {"settings": 5},
-        {"policy": "linucb", "settings": {"alpha": -1}},
-        {"policy": "linucb", "settings": {"weather": 1}},
+        {"policy_settings": {"weather": 1}},
+        {"policy_settings": {"alpha": ...}},
+        {"policy_settings": {1: 2}},
+        {"policy_settings": 5},
+        {"policy": "linucb", "policy_settings": {"alpha": -1}},
+        {"policy": "linucb", "policy_settings": {"weather": 1}},
     ],
     ids=str,
 )
@@ -111,7 +111,7 @@ def test_numbers_too_long_to_be_shown_are_refused_like_others() -> None:
 
 
 def test_settings_reach_the_policy() -> None:
-    bandit = Bandit(ARMS, policy="linucb", settings={"alpha": 0.5, "ridge": np.float64(2.0)})
+    bandit = Bandit(ARMS, policy="linucb", policy_settings={"alpha": 0.5, "ridge": np.float64(2.0)})
     bandit.decide(CONTEXT)
     assert "alpha=0.5" in repr(bandit._policy)
     assert "ridge=2.0" in repr(bandit._policy)

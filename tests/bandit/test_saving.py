@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from glcb import GLCB, Bandit, InvalidSettings, ModelFileError, _checks, _modelfile
+from glcb import GLCB, Bandit, InvalidSettings, ModelFileError, _model_file, _validation
 from glcb.policies import registry
 from tests.bandit.anybody import ARMS, FAST, everything, played
 
@@ -33,9 +33,9 @@ def test_every_policy_continues_bit_for_bit(name: str, tmp_path: Path) -> None:
     "arguments",
     [
         {},
-        {"schema": SCHEMA, "reserve": 5},
-        {"rewards": (0.0, 1.0), "exploration": 0.2, "spread": "uniform", "seed": 9},
-        {"settings": {"alpha": 0.1}, "most_waiting": 7},
+        {"schema": SCHEMA, "spare_slots": 5},
+        {"rewards": (0.0, 1.0), "exploration": 0.2, "exploration_mode": "uniform", "seed": 9},
+        {"policy_settings": {"alpha": 0.1}, "max_pending": 7},
     ],
     ids=str,
 )
@@ -85,7 +85,7 @@ def test_texts_that_are_no_proper_unicode_are_saved(tmp_path: Path) -> None:
 def test_arms_that_are_no_proper_unicode_are_not_loaded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_checks, "is_unicode", lambda text: True)
+    monkeypatch.setattr(_validation, "is_unicode", lambda text: True)
     Bandit(["a", "Stra\udcdfe"], **FAST).save(tmp_path / "bandit")
     monkeypatch.undo()
     with pytest.raises(ModelFileError, match=r"an arm's name must be proper Unicode.*got 'Stra\\udcdfe'"):
@@ -109,7 +109,7 @@ def test_no_context_is_in_the_file_in_clear(tmp_path: Path) -> None:
     assert "123456" not in header
 
 
-def _changed(bandit: Bandit, path: tuple[Any, ...], value: object) -> _modelfile.Snapshot:
+def _changed(bandit: Bandit, path: tuple[Any, ...], value: object) -> _model_file.Snapshot:
     snapshot = copy.deepcopy(bandit.__getstate__())
     place: Any = snapshot.about
     for step in path[:-1]:
@@ -121,7 +121,7 @@ def _changed(bandit: Bandit, path: tuple[Any, ...], value: object) -> _modelfile
 @pytest.mark.parametrize(
     ("path", "value"),
     [
-        (("waiting", "issued"), 3),
+        (("waiting", "decisions"), 3),
         (("waiting", "rewarded"), 10**6),
         (("waiting", "rewarded"), "many"),
         (("encoder", "slots"), [1, 1, 1]),
@@ -139,7 +139,7 @@ def test_a_file_that_makes_no_sense_is_refused(path: tuple[Any, ...], value: obj
     snapshot = _changed(bandit, path, value)
     if path == ("running",):
         snapshot.arrays.clear()
-    _modelfile.write(tmp_path / "bandit", snapshot)
+    _model_file.write(tmp_path / "bandit", snapshot)
     with pytest.raises(ModelFileError, match="not a complete Bandit"):
         Bandit.load(tmp_path / "bandit")
 
@@ -163,7 +163,7 @@ def test_a_file_that_makes_no_sense_is_refused(path: tuple[Any, ...], value: obj
 def test_numbers_that_cannot_have_been_saved_are_refused(name: str, value: float, tmp_path: Path) -> None:
     snapshot = played(Bandit(ARMS, **FAST), 30, rewarded=0.5).__getstate__()
     snapshot.arrays[name] = np.full_like(snapshot.arrays[name], value)
-    _modelfile.write(tmp_path / "bandit", snapshot)
+    _model_file.write(tmp_path / "bandit", snapshot)
     with pytest.raises(ModelFileError, match="not a complete Bandit"):
         Bandit.load(tmp_path / "bandit")
 
@@ -172,7 +172,7 @@ def test_numbers_that_cannot_have_been_saved_are_refused(name: str, value: float
 def test_arrays_of_another_size_are_refused(name: str, tmp_path: Path) -> None:
     snapshot = played(Bandit(ARMS, **FAST), 30, rewarded=0.5).__getstate__()
     snapshot.arrays[name] = snapshot.arrays[name][:-1]
-    _modelfile.write(tmp_path / "bandit", snapshot)
+    _model_file.write(tmp_path / "bandit", snapshot)
     with pytest.raises(ModelFileError, match="not a complete Bandit"):
         Bandit.load(tmp_path / "bandit")
 
@@ -190,12 +190,14 @@ def cloned(bandit: Bandit) -> Bandit:
 
 
 def test_a_clone_is_an_untrained_twin() -> None:
-    bandit = Bandit(["a", "b"], schema={"age": (0, 1)}, settings={"alpha": 0.5}, exploration=0.1, **FAST)
+    bandit = Bandit(
+        ["a", "b"], schema={"age": (0, 1)}, policy_settings={"alpha": 0.5}, exploration=0.1, **FAST
+    )
     assert everything(cloned(bandit)) == everything(bandit)
     played(bandit, 10)
     twin = cloned(bandit)
     assert twin.schema is None
-    assert twin.counts["issued"] == 0
+    assert twin.counts["decisions"] == 0
     bandit.add_arm("c")
     assert cloned(bandit).arms == ("a", "b", "c")
 
@@ -221,10 +223,10 @@ def test_parameters_can_be_set() -> None:
     assert bandit.arms == ("a", "b")
     assert everything(bandit) == everything(Bandit(["a", "b"], exploration=0.2, seed=3, **FAST))
     played(bandit, 20)
-    plays = bandit.plays
-    bandit.set_params(exploration=0.0, spread="uniform")
+    plays = bandit.reward_counts
+    bandit.set_params(exploration=0.0, exploration_mode="uniform")
     assert bandit.get_params()["exploration"] == 0.0
-    assert bandit.plays == plays
+    assert bandit.reward_counts == plays
     assert bandit.decide({"age": 5}).propensity in (0.5, 1)
     before = everything(bandit)
     for name, value in {"arms": 3, "policy": "glcb", "seed": 1, "schema": None}.items():
@@ -243,7 +245,7 @@ def test_parameters_can_be_set() -> None:
 def test_it_shows_itself_in_a_line() -> None:
     assert repr(Bandit(ARMS)) == (
         "Bandit(arms=['sports', 'news', 'games'], policy='glcb', rewards='binary', exploration=0.05, "
-        "spread='gap', most_waiting=10000, seed=0; 0 issued, 0 rewarded, 0 expired, 0 waiting)"
+        "exploration_mode='gap', max_pending=10000, seed=0; 0 decisions, 0 rewarded, 0 timed_out, 0 evicted, 0 removed, 0 pending)"
     )
     assert "arms=[0, 1, 2, '…']" in repr(Bandit(50, **FAST))
 
@@ -253,7 +255,7 @@ def test_it_shows_itself_in_notebooks_and_trusts_no_name() -> None:
     assert "&lt;b&gt;bold" in bandit._repr_html_()
     bandit.decide({"<script>": "<img>", "age": 3})
     page = bandit._repr_html_()
-    for expected in ("<table>", "&lt;script&gt;", "&lt;img&gt;", "number, from 3 to 3", "1 issued"):
+    for expected in ("<table>", "&lt;script&gt;", "&lt;img&gt;", "number, from 3 to 3", "1 decisions"):
         assert expected in page
     assert "<script>" not in page
     assert "and 25 more" in Bandit(75, **FAST)._repr_html_()
@@ -265,14 +267,14 @@ import pickle
 import subprocess
 import sys
 from glcb import Bandit
-from glcb.bandit import scaling
+from glcb.bandit.encoding import scaling
 from glcb.explore import probabilities
 bandit = Bandit(3, policy="uniform", schema={"hour": (0, 24)}, exploration=0)
 for context in ({"age": 1, "hour": 3}, {"age": 2.5, "hour": 3, "new": 4}, {"age": None}, {"a": "b"}):
     bandit.reward(bandit.decide(context).id, 1)
     bandit.decide(context, eligible=[0, 2])
     bandit = pickle.loads(pickle.dumps(bandit))
-bandit.set_params(exploration=1 / 2, spread="uniform").decide({"age": 7})
+bandit.set_params(exploration=1 / 2, exploration_mode="uniform").decide({"age": 7})
 for kernel in (scaling._place, scaling._observe, probabilities._divide, probabilities._reach):
     assert len(kernel.signatures) == 1, kernel
 """

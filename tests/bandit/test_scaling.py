@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from glcb._types import Float64
-from glcb.bandit.scaling import SAMPLE, Scales
+from glcb.bandit.encoding.scaling import SAMPLE, Scales
 
 
 def one_column(limits: tuple[float, float] | None = None) -> Scales:

@@ -17,7 +17,7 @@ from glcb.bench.studies.exploration import Exploration
 from glcb.bench.studies.pairs import Pair
 from glcb.tasks import get
 from glcb.tasks.base import min_max
-from glcb.tasks.file_task import LabelledFileTask
+from glcb.tasks.file_task import LabeledFileTask
 
 
 def shown(findings: studies.Findings) -> str:
@@ -85,10 +85,17 @@ def test_a_late_reward_comes_after_so_many_decisions(
     stream = task.stream(10_000, 300)
     bandit = bandit_for(task, 1)
     through_bandit(bandit, stream.contexts, stream.rewards, delay=delay)
-    assert bandit.counts == {"issued": 300, "rewarded": rewarded, "expired": 0, "waiting": 300 - rewarded}
+    assert bandit.counts == {
+        "decisions": 300,
+        "rewarded": rewarded,
+        "timed_out": 0,
+        "evicted": 0,
+        "removed": 0,
+        "pending": 300 - rewarded,
+    }
 
 
-def test_a_lost_reward_counts_but_is_not_learnt() -> None:
+def test_a_lost_reward_counts_but_is_not_learned() -> None:
     bandit = Bandit(2, policy="uniform", rewards=(0.0, 9.0))
     lost = Way("lost", lost=0.3).losses(seed=1, steps=1000)
     contexts, rewards = np.full((1000, 3), 0.5, np.float32), np.full((1000, 2), 2.0)
@@ -124,7 +131,7 @@ def test_without_any_data_there_is_nothing_to_play(
 @pytest.mark.parametrize("name", ["adult", "statlog"])
 def test_raw_rows_are_those_of_the_stream(name: str) -> None:
     task = get(name)
-    assert isinstance(task, LabelledFileTask)
+    assert isinstance(task, LabeledFileTask)
     table = task.data.table
     rows = list(raw_rows(task, 10_000, 50))
     stream = task.stream(10_000, 50)

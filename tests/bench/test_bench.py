@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 import pytest
 
-from glcb.bench.engine import LocalEngine
-from glcb.bench.experiment import (
+from glcb.bench.executors import LocalEngine
+from glcb.bench.plan import (
     PRESETS,
     Experiment,
     carry_out,
@@ -152,7 +152,7 @@ def _die(run: Run) -> Record | Failure:
 
 
 def test_a_process_that_dies_takes_only_its_own_run_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("glcb.bench.engine.execute", _die)
+    monkeypatch.setattr("glcb.bench.executors.execute", _die)
     came = list(LocalEngine(2).run([Run("wheel", "uniform", seed, 50) for seed in range(6)]))
     assert sorted(outcome.seed for outcome in came) == list(range(6))
     (failure,) = (outcome for outcome in came if isinstance(outcome, Failure))
@@ -185,7 +185,7 @@ def test_presets_name_what_exists_and_leave_out_what_has_no_data(
 
 
 def test_policies_whose_packages_are_missing_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("glcb.bench.experiment.find_spec", lambda package: None)
+    monkeypatch.setattr("glcb.bench.plan.find_spec", lambda package: None)
     present, absent = without_missing_packages(PRESETS["paper"])
     assert present.policies == ("glcb-paper", "linfullpost")
     assert len(absent) == 8

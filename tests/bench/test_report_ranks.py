@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from glcb.bench import paper
-from glcb.bench.experiment import PAPER_POLICIES, PAPER_TASKS
+from glcb.bench.plan import PAPER_POLICIES, PAPER_TASKS
 from glcb.bench.ranks import ranks, standings
 
 # adult, census, covertype, statlog, financial, jester, wheel; and the mean

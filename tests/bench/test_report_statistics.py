@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from glcb.bench.curves import block_ends, cumulative_reward, decision_time, regret
-from glcb.bench.report.pictures import spread
+from glcb.bench.report.figures import spread
 from glcb.bench.statistics import paired_bootstrap
 from tests.bench.made_up import record
 

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from glcb.bench import play
+from glcb.bench import simulate
 from glcb.bench.run import Record
 from glcb.bench.studies import course, depth, gating
 from glcb.bench.studies.convergence import verdict
 from glcb.gln import Gates
-from glcb.policies.glcb_paper import GLCBPaper
+from glcb.policies.glcb.paper import GLCBPaper
 from glcb.tasks import get
 from glcb.tasks.smooth import Smooth
 
@@ -54,7 +54,7 @@ def test_watching_a_bandit_changes_nothing() -> None:
     task, steps = Smooth(), 250
     watched = course.bandit_course(GLCBPaper(3, 2, seed=6), task, 6, steps, lambda _: None)
     stream = task.stream(6, steps)
-    arms = play(GLCBPaper(3, 2, seed=6), stream).arms
+    arms = simulate(GLCBPaper(3, 2, seed=6), stream).arms
     lost = course.regret_of(task.expected(stream.contexts), arms)
     assert watched.regret[-1] == pytest.approx(lost.mean())
     np.testing.assert_array_equal(watched.plays.sum(axis=(0, 1)), np.bincount(arms, minlength=3))
@@ -64,7 +64,7 @@ def test_a_taught_bandit_learns_all_arms_equally_often() -> None:
     bandit = GLCBPaper(3, 2)
     heard: list[int] = []
     taught = course.taught_course(bandit, Smooth(), 0, 240, heard.append)
-    assert bandit.plays == {0: 80, 1: 80, 2: 80}
+    assert bandit.reward_counts == {0: 80, 1: 80, 2: 80}
     assert taught.marks.tolist() == [100, 155, 240]
     assert heard == [100, 55, 85]
     assert taught.pseudocounts[-1] > taught.pseudocounts[0] > 0

@@ -17,7 +17,7 @@ from tests.bandit.anybody import ARMS, FAST, everything, played
 from tests.bandit.test_log_learning import as_csv, as_jsonl, flat_rows
 
 
-def learnt(*arguments: object) -> str:
+def learned(*arguments: object) -> str:
     result = CliRunner().invoke(app, ["learn", *map(str, arguments)])
     if result.exception is not None:
         raise result.exception
@@ -26,8 +26,8 @@ def learnt(*arguments: object) -> str:
 
 def test_from_a_csv_file_to_a_model(tmp_path: Path) -> None:
     log = as_csv(tmp_path / "log.csv", flat_rows(60))
-    output = learnt(log, "--out", tmp_path / "model", "--policy", "linucb", "--seed", 5)
-    assert "60 rows: 60 decisions and 60 rewards learnt, 0 rows refused" in output
+    output = learned(log, "--out", tmp_path / "model", "--policy", "linucb", "--seed", 5)
+    assert "60 rows: 60 decisions and 60 rewards learned, 0 rows refused" in output
     assert f"Bandit.load('{tmp_path / 'model'}')" in output.replace("\n", "")
     twin = Bandit(sorted(ARMS), policy="linucb", seed=5)
     twin.learn_from(log)
@@ -38,7 +38,7 @@ def test_our_own_log_gives_the_same_model(tmp_path: Path) -> None:
     bandit = Bandit(sorted(ARMS), **FAST)
     bandit.log_to(tmp_path / "log.jsonl")
     played(bandit, 80)
-    learnt(tmp_path / "log.jsonl", "--out", tmp_path / "model", "--policy", "linucb")
+    learned(tmp_path / "log.jsonl", "--out", tmp_path / "model", "--policy", "linucb")
     model = Bandit.load(tmp_path / "model")
     assert everything(model)[0] == everything(bandit)[0]
     assert model.counts == bandit.counts
@@ -47,23 +47,23 @@ def test_our_own_log_gives_the_same_model(tmp_path: Path) -> None:
 def test_it_goes_on_with_a_model(tmp_path: Path) -> None:
     first, second = (as_csv(tmp_path / f"{i}.csv", flat_rows(30, 10_000 + i)) for i in range(2))
     model = tmp_path / "model"
-    learnt(first, "--out", model, "--policy", "linucb", "--arms", ",".join(ARMS))
-    learnt(second, "--out", model, "--from", model)
+    learned(first, "--out", model, "--policy", "linucb", "--arms", ",".join(ARMS))
+    learned(second, "--out", model, "--from", model)
     twin = Bandit(ARMS, policy="linucb")
     twin.learn_from(first)
     twin.learn_from(second)
     assert everything(Bandit.load(model)) == everything(twin)
     with pytest.raises(InvalidSettings, match=r"policy, seed cannot change: .*model has its own"):
-        learnt(second, "--out", model, "--from", model, "--policy", "glcb", "--seed", 1)
+        learned(second, "--out", model, "--from", model, "--policy", "glcb", "--seed", 1)
     with pytest.raises(ModelFileError, match="cannot read"):
-        learnt(second, "--out", model, "--from", tmp_path / "nothing")
+        learned(second, "--out", model, "--from", tmp_path / "nothing")
 
 
 @pytest.mark.parametrize("named", [(), ("--arms", "007,008")])
 def test_arms_with_leading_zeros_keep_them(named: tuple[str, ...], tmp_path: Path) -> None:
     rows = [{"age": age, "arm": arm, "reward": 1} for age, arm in enumerate(["007", "008", "007"])]
     log = as_csv(tmp_path / "log.csv", rows)
-    assert "3 rewards learnt, 0 rows refused" in learnt(log, "--out", tmp_path / "model", *named)
+    assert "3 rewards learned, 0 rows refused" in learned(log, "--out", tmp_path / "model", *named)
     assert Bandit.load(tmp_path / "model").arms == ("007", "008")
 
 
@@ -74,8 +74,8 @@ def test_columns_rewards_and_arms_can_be_named(tmp_path: Path) -> None:
     log = as_jsonl(tmp_path / "log.data", rows)
     names = ("--context-column", "f", "--arm-column", "action", "--reward-column", "gain")
     more = ("--propensity-column", "p", "--ignore", "who, nothing", "--format", "jsonl", "--policy", "ucb1")
-    output = learnt(log, "--out", tmp_path / "model", *names, *more, "--arms", "0,1", "--rewards", "0,10")
-    assert "14 decisions and 14 rewards learnt, 6 rows refused" in output
+    output = learned(log, "--out", tmp_path / "model", *names, *more, "--arms", "0,1", "--rewards", "0,10")
+    assert "14 decisions and 14 rewards learned, 6 rows refused" in output
     assert "unknown arm, such as row 3: there is no arm 2; the arms are 0, 1" in output
     model = Bandit.load(tmp_path / "model")
     assert model.arms == (0, 1)
@@ -86,26 +86,26 @@ def test_what_cannot_be_is_said_before_anything_is_saved(tmp_path: Path) -> None
     log = as_csv(tmp_path / "log.csv", flat_rows(5))
     out = tmp_path / "model"
     with pytest.raises(InvalidSettings, match="there is no folder"):
-        learnt(log, "--out", tmp_path / "nowhere" / "model")
+        learned(log, "--out", tmp_path / "nowhere" / "model")
     with pytest.raises(InvalidSettings, match="rewards are `binary` or two numbers"):
-        learnt(log, "--out", out, "--rewards", "many")
+        learned(log, "--out", out, "--rewards", "many")
     with pytest.raises(InvalidSettings, match="no policy 'magic'"):
-        learnt(log, "--out", out, "--policy", "magic")
-    with pytest.raises(LogError, match="nothing could be learnt"):
-        learnt(log, "--out", out, "--arms", "a,b", "--policy", "ucb1")
+        learned(log, "--out", out, "--policy", "magic")
+    with pytest.raises(LogError, match="nothing could be learned"):
+        learned(log, "--out", out, "--arms", "a,b", "--policy", "ucb1")
     with pytest.raises(LogError, match="cannot read"):
-        learnt(tmp_path / "nothing.csv", "--out", out)
+        learned(tmp_path / "nothing.csv", "--out", out)
     assert not out.exists()
 
 
-def test_an_interrupt_says_what_was_learnt_and_leaves_the_model_as_it_was(tmp_path: Path) -> None:
+def test_an_interrupt_says_what_was_learned_and_leaves_the_model_as_it_was(tmp_path: Path) -> None:
     log, out = tmp_path / "log.csv", tmp_path / "model"
     os.mkfifo(log)
     out.write_text("the old one")
     program = [sys.executable, "-m", "glcb", "learn", str(log), "--out", str(out), "--arms", ",".join(ARMS)]
     process = subprocess.Popen([*program, "--policy", "ucb1"], stderr=subprocess.PIPE, text=True)
     rows = as_csv(tmp_path / "rows.csv", flat_rows(10_000)).read_bytes()
-    with log.open("wb") as pipe:  # once this is written, most of it was learnt; and more could still come
+    with log.open("wb") as pipe:  # once this is written, most of it was learned; and more could still come
         pipe.write(rows)
         pipe.flush()
         process.send_signal(signal.SIGINT)

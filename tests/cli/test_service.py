@@ -11,9 +11,9 @@ from typer.testing import CliRunner
 
 from glcb._errors import InvalidSettings, MissingExtra, StorageError
 from glcb.cli import app
-from glcb.service.opening import open_storage
-from glcb.service.settings import ServiceSettings
-from glcb.service.storage import Event
+from glcb.service.config import ServiceSettings
+from glcb.service.storage.opening import open_storage
+from glcb.service.storage.storage import Event
 
 
 def run(*arguments: str) -> Any:

@@ -17,8 +17,8 @@ import glcb
 from benchmarks.service.server import Server, serving
 from glcb import (
     Bandit,
+    ClosedDecision,
     DuplicateReward,
-    ExpiredDecision,
     GlcbError,
     InvalidContext,
     InvalidInput,
@@ -46,8 +46,15 @@ def test_the_verbs_of_bandit(experiment: Experiment) -> None:
     assert decision.propensity == decision.probabilities[decision.arm]
     assert sum(decision.probabilities.values()) == pytest.approx(1)
     assert experiment.reward(decision.id, 1)
-    assert experiment.counts == {"issued": 1, "rewarded": 1, "expired": 0, "waiting": 0}
-    assert experiment.plays[decision.arm] == 1
+    assert experiment.counts == {
+        "decisions": 1,
+        "rewarded": 1,
+        "timed_out": 0,
+        "evicted": 0,
+        "removed": 0,
+        "pending": 0,
+    }
+    assert experiment.reward_counts[decision.arm] == 1
     with pytest.raises(AttributeError):
         decision.arm = "other"  # type: ignore[misc]
 
@@ -67,7 +74,7 @@ def test_an_experiment_can_take_the_place_of_a_bandit(experiment: Experiment) ->
 def test_both_clients_have_the_same_verbs() -> None:
     verbs = {name for name in vars(Experiment) if not name.startswith("_")}
     assert verbs == {name for name in vars(AsyncExperiment) if not name.startswith("_")}
-    for name in verbs - {"arms", "counts", "plays"}:
+    for name in verbs - {"arms", "counts", "reward_counts"}:
         blocking, awaiting = getattr(Experiment, name), getattr(AsyncExperiment, name)
         assert inspect.signature(blocking) == inspect.signature(awaiting)
         assert inspect.iscoroutinefunction(awaiting)
@@ -77,13 +84,13 @@ def test_both_clients_have_the_same_verbs() -> None:
 
 
 def test_keys_of_the_caller(experiment: Experiment) -> None:
-    first = experiment.decide({"x": 1}, key="visit 7")
-    assert experiment.decide({"x": 1}, key="visit 7") == first
+    first = experiment.decide({"x": 1}, idempotency_key="visit 7")
+    assert experiment.decide({"x": 1}, idempotency_key="visit 7") == first
     assert experiment.decide({"x": 1}).id != first.id
     with pytest.raises(InvalidInput, match="visit 7"):
-        experiment.decide({"x": 2}, key="visit 7")
-    assert experiment.reward(first.id, 1, key="order 1")
-    assert not experiment.reward(first.id, 1, key="order 1")
+        experiment.decide({"x": 2}, idempotency_key="visit 7")
+    assert experiment.reward(first.id, 1, idempotency_key="order 1")
+    assert not experiment.reward(first.id, 1, idempotency_key="order 1")
     second = experiment.decide({"x": 1}).id
     assert experiment.reward_many([(second, 1, "order 2"), (second, 1, "order 2")]) == [True, False]
 
@@ -134,7 +141,7 @@ def test_arms_come_and_go(experiment: Experiment) -> None:
     waiting = experiment.decide({"x": 1}, eligible=[ARMS[2]])
     assert "weather" in experiment.add_arm("weather", like="news").arms
     assert experiment.remove_arm(ARMS[2]).arms == ("sports", "news", "weather")
-    with pytest.raises(ExpiredDecision):
+    with pytest.raises(ClosedDecision):
         experiment.reward(waiting.id, 1)
 
 
@@ -168,7 +175,7 @@ def test_more_than_fit_into_a_request_are_sent_in_several(experiment: Experiment
     long = [{"x": number, "text": "long " * 400} for number in range(1200)]
     decisions = experiment.decide_many(long)
     assert all(isinstance(decision, Decision) for decision in decisions)
-    assert experiment.counts["issued"] == 1200
+    assert experiment.counts["decisions"] == 1200
 
 
 def test_explanations_and_stats(experiment: Experiment) -> None:
@@ -210,14 +217,14 @@ def test_models_travel_both_ways(experiment: Experiment, client: Client, tmp_pat
     assert sorted(path.name for path in tmp_path.iterdir()) == ["model.glcb"]
 
 
-def test_an_export_can_be_learnt_from(experiment: Experiment, tmp_path: Path) -> None:
+def test_an_export_can_be_learned_from(experiment: Experiment, tmp_path: Path) -> None:
     for turn in range(20):
         experiment.reward(experiment.decide({"age": turn}).id, 1)
     experiment.export(tmp_path / "log.jsonl")
     rows = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
     assert [row["event"] for row in rows] == ["decision", "reward"] * 20
     bandit = Bandit(ARMS, policy="linucb")
-    assert bandit.learn_from(tmp_path / "log.jsonl").learnt == 20
+    assert bandit.learn_from(tmp_path / "log.jsonl").learned == 20
     experiment.export(tmp_path / "late.jsonl", after=rows[-3]["sequence"])
     assert len((tmp_path / "late.jsonl").read_text().splitlines()) == 2
     experiment.export(tmp_path / "log.parquet", format="parquet")
@@ -241,7 +248,7 @@ def test_keys_and_roles(tmp_path: Path) -> None:
                 decider.experiment("e").delete()
             assert made["decide"] not in repr(decider) + repr(decider.experiment("e"))
         for key in (None, "wrong"):
-            with Client(running.url, key) as stranger, pytest.raises(Unauthorized, match="key=…"):
+            with Client(running.url, key) as stranger, pytest.raises(Unauthorized, match="api_key=…"):
                 stranger.experiments()
 
 
@@ -255,7 +262,7 @@ def test_keys_and_roles(tmp_path: Path) -> None:
         lambda: Client("http://localhost", retry_for="long"),  # type: ignore[arg-type]
         lambda: Client("http://localhost:8000/v1/"),
         lambda: Client("http://localhost", timeout=0),
-        lambda: Client("http://localhost", key="line\nbreak"),
+        lambda: Client("http://localhost", api_key="line\nbreak"),
         lambda: AsyncClient("http://"),
     ],
 )
@@ -293,8 +300,15 @@ def test_the_awaiting_client(server: Server, tmp_path: Path) -> None:
             decisions = await asyncio.gather(*(experiment.decide({"x": turn}) for turn in range(20)))
             assert len({decision.id for decision in decisions}) == 20
             assert await experiment.reward(decisions[0].id, 1)
-            assert await experiment.counts() == {"issued": 20, "rewarded": 1, "expired": 0, "waiting": 19}
-            assert sum((await experiment.plays()).values()) == 1
+            assert await experiment.counts() == {
+                "decisions": 20,
+                "rewarded": 1,
+                "timed_out": 0,
+                "evicted": 0,
+                "removed": 0,
+                "pending": 19,
+            }
+            assert sum((await experiment.reward_counts()).values()) == 1
             await experiment.save_model(tmp_path / "model.glcb")
             with pytest.raises(DuplicateReward):
                 await experiment.reward(decisions[0].id, 1)
@@ -302,4 +316,4 @@ def test_the_awaiting_client(server: Server, tmp_path: Path) -> None:
             assert "awaited" in [info.name for info in await client.experiments()]
 
     asyncio.run(story())
-    assert Bandit.load(tmp_path / "model.glcb").counts["issued"] == 20
+    assert Bandit.load(tmp_path / "model.glcb").counts["decisions"] == 20

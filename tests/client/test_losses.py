@@ -38,12 +38,26 @@ def test_a_lost_answer_is_asked_for_again_and_nothing_happens_twice(server: Serv
     with Client(server.url, transport=losing) as client:
         experiment = client.create("losing", ARMS, policy="linucb")
         decision = experiment.decide({"x": 1})
-        assert experiment.counts["issued"] == 1
+        assert experiment.counts["decisions"] == 1
         assert experiment.reward(decision.id, 1)
-        assert experiment.counts == {"issued": 1, "rewarded": 1, "expired": 0, "waiting": 0}
+        assert experiment.counts == {
+            "decisions": 1,
+            "rewarded": 1,
+            "timed_out": 0,
+            "evicted": 0,
+            "removed": 0,
+            "pending": 0,
+        }
         many = [d.id for d in experiment.decide_many([{"x": n} for n in range(5)]) if isinstance(d, Decision)]
         assert experiment.reward_many([(name, 0) for name in many]) == [True] * 5
-        assert experiment.counts == {"issued": 6, "rewarded": 6, "expired": 0, "waiting": 0}
+        assert experiment.counts == {
+            "decisions": 6,
+            "rewarded": 6,
+            "timed_out": 0,
+            "evicted": 0,
+            "removed": 0,
+            "pending": 0,
+        }
         with pytest.raises(ServiceUnavailable, match="look whether it was done"):
             experiment.add_arm("late")
         assert "late" in experiment.arms
@@ -54,8 +68,8 @@ def test_a_reward_whose_answer_was_lost_was_taken_also_with_a_key_of_the_caller(
     with Client(server.url, transport=Losing()) as client:
         experiment = client.create("losing-keys", ARMS, policy="linucb")
         one, two = experiment.decide({"x": 1}), experiment.decide({"x": 2})
-        assert experiment.reward(one.id, 1, key="click 1")
-        assert not experiment.reward(one.id, 1, key="click 1")
+        assert experiment.reward(one.id, 1, idempotency_key="click 1")
+        assert not experiment.reward(one.id, 1, idempotency_key="click 1")
         assert experiment.reward_many([(two.id, 1, "click 2")]) == [True]
         assert experiment.reward_many([(two.id, 1, "click 2")]) == [False]
 
@@ -81,7 +95,7 @@ def test_the_awaiting_client_asks_again_with_the_same_key() -> None:
     keys: list[str] = []
 
     def answer(request: httpx.Request) -> httpx.Response:
-        keys.append(json.loads(request.content)["key"])
+        keys.append(json.loads(request.content)["idempotency_key"])
         if len(keys) < 3:
             raise httpx.ReadTimeout("too slow", request=request)
         given = {"id": "1-0", "arm": "a", "propensity": 1, "probabilities": {"a": 1}, "holdout": False}

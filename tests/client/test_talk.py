@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from glcb import GlcbError, InvalidContext, ServiceError, ServiceUnavailable, UnknownDecision
 from glcb.client.refusals import ERRORS, error_of
 from glcb.client.talk import Answer, Lost, Pause, Reply, Request, Retries, ask
-from glcb.service import problems
+from glcb.service import errors as problems
 
 GOOD = Answer(200, b"{}")
 BUSY = Answer(503, b'{"error": {"code": "overloaded", "message": "try again"}}', "1")
@@ -190,7 +190,7 @@ def test_library_errors_keep_their_kind_on_the_way_there_and_back() -> None:
 
 @pytest.mark.parametrize("content", [b"", b"[]", b'{"id": 1}', b"\xff"])
 def test_a_strange_answer_is_told_as_such(content: bytes) -> None:
-    from glcb._answers import Decision
+    from glcb._api.responses import Decision
     from glcb.client.talk import read
 
     with pytest.raises(ServiceError, match="cannot be read"):

@@ -33,7 +33,7 @@ changes = st.fixed_dictionaries(
 kinds = st.sampled_from(["binary", (0.0, 1.0), (-35.0, 5.0)])
 
 
-def learnt(rewards: Rewards, seed: int, steps: int, settings: dict[str, Any]) -> GLCB:
+def learned(rewards: Rewards, seed: int, steps: int, settings: dict[str, Any]) -> GLCB:
     """Return a bandit that was taught rewards that depend on the context, corners of the cube included."""
     bandit, rng = GLCB(3, 4, rewards=rewards, seed=seed, **settings), np.random.default_rng(seed)
     low, high = (0.0, 1.0) if rewards == "binary" else rewards
@@ -52,7 +52,7 @@ def context(rng: np.random.Generator) -> np.ndarray:
 @settings(max_examples=60)
 @given(kinds, st.integers(10_000, 10**6), st.integers(0, 120), changes)
 def test_contributions_add_up(rewards: Rewards, seed: int, steps: int, changed: dict[str, Any]) -> None:
-    bandit = learnt(rewards, seed, steps, changed)
+    bandit = learned(rewards, seed, steps, changed)
     span = 1.0 if rewards == "binary" else rewards[1] - rewards[0]
     rng = np.random.default_rng(seed + 1)
     for baseline in (np.full(4, 0.5), context(rng)):
@@ -72,7 +72,7 @@ def test_contributions_add_up(rewards: Rewards, seed: int, steps: int, changed: 
 @given(st.integers(10_000, 10**6))
 @settings(max_examples=10)
 def test_a_feature_that_equals_the_baseline_contributes_nothing(seed: int) -> None:
-    bandit, rng = learnt((0.0, 1.0), seed, 60, {}), np.random.default_rng(seed)
+    bandit, rng = learned((0.0, 1.0), seed, 60, {}), np.random.default_rng(seed)
     x = context(rng)
     x[2] = 0.5
     assert (bandit.explain(x).contributions[:, 2] == 0).all()

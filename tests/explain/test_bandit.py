@@ -64,9 +64,9 @@ def test_a_policy_that_cannot_explain_says_so() -> None:
 @settings(max_examples=40)
 @given(st.lists(contexts, min_size=2, max_size=8), st.integers(0, 5))
 def test_whatever_shares_whatever_is_missing_nothing_is_lost(
-    given_: list[dict[str, Any]], reserve: int
+    given_: list[dict[str, Any]], spare_slots: int
 ) -> None:
-    bandit = Bandit(2, reserve=reserve, settings=SMALL)
+    bandit = Bandit(2, spare_slots=spare_slots, policy_settings=SMALL)
     for context in given_:
         try:
             told = bandit.explain(context)
@@ -81,7 +81,7 @@ def test_whatever_shares_whatever_is_missing_nothing_is_lost(
 
 
 def test_a_shared_slot_is_told_of_the_feature_that_lit_it() -> None:
-    bandit = Bandit(2, reserve=1, settings=SMALL)
+    bandit = Bandit(2, spare_slots=1, policy_settings=SMALL)
     bandit.reward(bandit.decide({"age": 30}).id, 1)
     bandit.reward(bandit.decide({"age": 40, "shop": "a"}).id, 0)  # takes the only slot of the reserve
     alone = bandit.explain({"age": 35, "page": "b"})  # shares it
@@ -140,7 +140,7 @@ def test_as_text() -> None:
 
 def test_the_rest_is_summed_up() -> None:
     many = {f"f{i}": i for i in range(9)}
-    bandit = Bandit(7, settings=SMALL)
+    bandit = Bandit(7, policy_settings=SMALL)
     for _ in range(10):
         bandit.reward(bandit.decide(many).id, 1)
     text = str(bandit.explain(many))
@@ -155,20 +155,22 @@ def test_a_random_draw_is_called_one() -> None:
 
 
 def test_names_that_no_screen_can_show(tmp_path: Path) -> None:
-    told = Bandit(["$a$ \\bad{", "b\n"], settings=SMALL).explain({"\ud800\n$x_{$": "$\\no$" * 20, "": None})
+    told = Bandit(["$a$ \\bad{", "b\n"], policy_settings=SMALL).explain(
+        {"\ud800\n$x_{$": "$\\no$" * 20, "": None}
+    )
     assert all(line.isprintable() for line in str(told).splitlines())
     told.draw(tmp_path / "odd.svg")
 
 
 @pytest.mark.parametrize("name", ["why.png", "why.svg", "why.pdf"])
 def test_as_a_picture(name: str, tmp_path: Path) -> None:
-    told = played(Bandit(ARMS, settings=SMALL), 50).explain(CONTEXT)
+    told = played(Bandit(ARMS, policy_settings=SMALL), 50).explain(CONTEXT)
     told.draw(str(tmp_path / name))
     assert (tmp_path / name).stat().st_size > 1000
 
 
 def test_even_nothing_can_be_drawn(tmp_path: Path) -> None:
-    told = Bandit(2, settings=SMALL).explain({})
+    told = Bandit(2, policy_settings=SMALL).explain({})
     assert "whatever the context" in str(told)
     told.draw(tmp_path / "nothing.png")
 

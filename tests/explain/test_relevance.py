@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from glcb import GLCB, Bandit
-from glcb.bench import play
+from glcb.bench import simulate
 from glcb.tasks.base import begin
 from glcb.tasks.linear import unit_columns
 from glcb.tasks.sparse_linear import SparseLinear
@@ -18,12 +18,12 @@ def test_on_sparse_linear_relevant_features_contribute_most() -> None:
     task, seed, steps = SparseLinear(), 10_100, 2500
     stream = task.stream(seed, steps)
     bandit = GLCB(task.arms, task.features, rewards=task.rewards, seed=seed)
-    play(bandit, stream)
+    simulate(bandit, stream)
     weights = np.abs(unit_columns(task._weights(begin(seed, steps, 3)[1]))).T
     sizes = np.mean([np.abs(bandit.explain(x).contributions) for x in stream.contexts[-100:]], axis=0)
     looked_at = 0
     for arm, own in enumerate(weights):
-        if bandit.plays[arm] >= 200:
+        if bandit.reward_counts[arm] >= 200:
             assert sizes[arm, own > CLEAR].min() > sizes[arm, own == 0].max(), arm
             assert np.corrcoef(sizes[arm], own)[0, 1] > 0.9, arm
             looked_at += 1

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from glcb._types import Float64
-from glcb.explore.probabilities import LARGEST_SHARE, Spread, draw, probabilities
+from glcb.explore.probabilities import LARGEST_SHARE, ExplorationMode, draw, probabilities
 
-SPREADS: tuple[Spread, ...] = ("gap", "uniform")
+EXPLORATION_MODES: tuple[ExplorationMode, ...] = ("gap", "uniform")
 
 scores = st.lists(
     st.one_of(st.floats(-1e6, 1e6), st.sampled_from([0.0, 0.5, 1.0, math.inf])), min_size=1, max_size=20
@@ -19,11 +19,11 @@ scores = st.lists(
 shares = st.floats(0, LARGEST_SHARE)
 
 
-@given(scores, shares, st.sampled_from(SPREADS), st.data())
-def test_laws(scores: Float64, share: float, spread: Spread, data: st.DataObject) -> None:
+@given(scores, shares, st.sampled_from(EXPLORATION_MODES), st.data())
+def test_laws(scores: Float64, share: float, exploration_mode: ExplorationMode, data: st.DataObject) -> None:
     everyone = range(scores.size)
     allowed = data.draw(st.none() | st.sets(st.sampled_from(everyone), min_size=1).map(sorted))
-    chances = probabilities(scores, allowed, share, spread)
+    chances = probabilities(scores, allowed, share, exploration_mode)
     inside = list(everyone) if allowed is None else allowed
     assert chances.sum() == pytest.approx(1, abs=1e-12)
     assert (chances >= 0).all()
@@ -36,7 +36,7 @@ def test_laws(scores: Float64, share: float, spread: Spread, data: st.DataObject
             assert chances[low] == pytest.approx(chances[high], abs=1e-12)
     # Nobody is left out.
     if len(inside) > 1:
-        floor = share / (len(inside) - 1) * (0.5 if spread == "gap" else 1)
+        floor = share / (len(inside) - 1) * (0.5 if exploration_mode == "gap" else 1)
         assert chances[inside].min() >= floor * (1 - 1e-9)
     # With probability 1 − share one of the best is played.
     best = [arm for arm in inside if scores[arm] == scores[inside].max()]
@@ -45,13 +45,15 @@ def test_laws(scores: Float64, share: float, spread: Spread, data: st.DataObject
         assert chances[best].sum() == pytest.approx(1 - share, abs=1e-12)
 
 
-@pytest.mark.parametrize("spread", SPREADS)
-def test_without_exploration_the_best_is_played_or_one_of_those_that_tie(spread: Spread) -> None:
-    assert probabilities(np.array([0.1, 0.9, 0.3]), None, 0, spread).tolist() == [0, 1, 0]
-    assert probabilities(np.array([0.9, 0.9, 0.3]), None, 0, spread).tolist() == [0.5, 0.5, 0]
-    assert probabilities(np.array([0.9, 0.9, 0.3]), [0, 2], 0, spread).tolist() == [1, 0, 0]
+@pytest.mark.parametrize("exploration_mode", EXPLORATION_MODES)
+def test_without_exploration_the_best_is_played_or_one_of_those_that_tie(
+    exploration_mode: ExplorationMode,
+) -> None:
+    assert probabilities(np.array([0.1, 0.9, 0.3]), None, 0, exploration_mode).tolist() == [0, 1, 0]
+    assert probabilities(np.array([0.9, 0.9, 0.3]), None, 0, exploration_mode).tolist() == [0.5, 0.5, 0]
+    assert probabilities(np.array([0.9, 0.9, 0.3]), [0, 2], 0, exploration_mode).tolist() == [1, 0, 0]
     untried = np.array([math.inf, 0.9, math.inf, math.inf])
-    np.testing.assert_allclose(probabilities(untried, None, 0, spread), [1 / 3, 0, 1 / 3, 1 / 3])
+    np.testing.assert_allclose(probabilities(untried, None, 0, exploration_mode), [1 / 3, 0, 1 / 3, 1 / 3])
 
 
 def test_a_smaller_gap_makes_an_arm_more_likely() -> None:
@@ -72,10 +74,12 @@ def test_against_an_untried_arm_all_others_are_alike() -> None:
     np.testing.assert_allclose(chances, [0.9, 0.05, 0.05])
 
 
-@pytest.mark.parametrize("spread", SPREADS)
+@pytest.mark.parametrize("exploration_mode", EXPLORATION_MODES)
 @pytest.mark.parametrize("allowed", [None, [1, 2, 4]])
-def test_arms_are_drawn_as_often_as_promised(spread: Spread, allowed: list[int] | None) -> None:
-    chances = probabilities(np.array([0.2, 0.9, 0.8, 0.85, 0.1]), allowed, 0.3, spread)
+def test_arms_are_drawn_as_often_as_promised(
+    exploration_mode: ExplorationMode, allowed: list[int] | None
+) -> None:
+    chances = probabilities(np.array([0.2, 0.9, 0.8, 0.85, 0.1]), allowed, 0.3, exploration_mode)
     rng = np.random.default_rng(10_000)
     draws = 40_000
     counts = np.bincount([draw(chances, rng) for _ in range(draws)], minlength=5)

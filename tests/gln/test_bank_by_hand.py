@@ -36,7 +36,7 @@ def test_one_unit_one_gate_two_steps() -> None:
     step = 0.1 * (1 - sigmoid(1.5))
     assert bank.weights(0, 0)[0] == pytest.approx([0.5 + step, 0.5 + 2 * step], abs=1e-6)
 
-    # The other side of the gate has learnt nothing.
+    # The other side of the gate has learned nothing.
     assert predict(bank, context(2), [1]) == pytest.approx(sigmoid(1.5), abs=1e-6)
 
     # Second step, target 0, input logit −1, halved rate.
@@ -58,7 +58,7 @@ def test_two_layers_learn_from_values_before_the_step() -> None:
     assert bank.weights(1, 0)[0] == pytest.approx([0.5 + step, 0.5 + first * step], abs=1e-6)
 
 
-def test_a_confident_mistake_is_still_learnt_from() -> None:
+def test_a_confident_mistake_is_still_learned_from() -> None:
     bank = Bank(features=1, networks=1, layers=(1,), signatures=1, bias=50.0)
     assert predict(bank, context(0), [0]) == pytest.approx(0.99, abs=1e-6)  # ½·50 is far beyond the clip
     learn(bank, context(0), [0], 0, 0.1, 1.0)

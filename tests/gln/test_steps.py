@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from glcb import GLCB
-from glcb.gln import Bank, NewtonStep, PlainStep
+from glcb.gln import Bank, GradientDescent, Newton
 
 LAYERS = (4, 2)
 
 
-def newton(features: int, ridges: tuple[float, ...] = (0.1, 10.0), damping: float = 0.05) -> NewtonStep:
-    return NewtonStep(features, LAYERS, (0.1, 1.0), ridges, damping, stretch=1)
+def newton(features: int, ridges: tuple[float, ...] = (0.1, 10.0), damping: float = 0.05) -> Newton:
+    return Newton(features, LAYERS, (0.1, 1.0), ridges, damping, stretch=1)
 
 
 def inputs(rng: np.random.Generator, features: int) -> np.ndarray:
@@ -25,7 +25,7 @@ def inputs(rng: np.random.Generator, features: int) -> np.ndarray:
 
 def test_plain_units_go_along_their_inputs_and_take_rates_in_turn() -> None:
     z = inputs(np.random.default_rng(0), 3)
-    move = PlainStep(LAYERS, (1.0, 0.5)).take(z, 0.2)
+    move = GradientDescent(LAYERS, (1.0, 0.5)).take(z, 0.2)
     np.testing.assert_array_equal(move.directions, z[None])
     assert move.direction_of.tolist() == [0] * 6
     assert move.rates == pytest.approx([0.2, 0.1, 0.2, 0.1, 0.2, 0.1])
@@ -42,7 +42,7 @@ def test_one_input_by_hand() -> None:
 
 
 def test_units_take_every_combination_of_rate_and_ridge_in_turn() -> None:
-    step = NewtonStep(2, (12, 1), (0.1, 1.0), (0.1, 10.0), 0.0, stretch=3)
+    step = Newton(2, (12, 1), (0.1, 1.0), (0.1, 10.0), 0.0, stretch=3)
     move = step.take(inputs(np.random.default_rng(0), 2), 1.0)
     assert move.rates == pytest.approx(([0.1] * 3 + [1.0] * 3) * 2 + [0.03])
     assert move.direction_of.tolist() == [0] * 6 + [1] * 6
@@ -81,7 +81,7 @@ def test_what_was_taken_in_counts_half() -> None:
 
 def test_gradients_above_the_first_layer_and_targets_count_half() -> None:
     layers = (2, 1)
-    bank = Bank(1, 2, layers, 1, step=NewtonStep(1, layers, (0.1,), (1.0,), 0.05, 1), start="frequency")
+    bank = Bank(1, 2, layers, 1, step=Newton(1, layers, (0.1,), (1.0,), 0.05, 1), start="frequency")
     x, signature = np.array([0.3], np.float32), np.zeros(3, np.int64)
     for target in (1, 1, 0, 1, 1):
         bank.learn(x, signature, np.zeros(1, np.int64), np.array([target], np.float32), 1.0, 0.1)
@@ -97,7 +97,7 @@ def test_gradients_above_the_first_layer_and_targets_count_half() -> None:
     changed = np.flatnonzero(after["weights"] != before["weights"])
     np.testing.assert_array_equal(after["weights"][changed], before["weights"][changed] / 2)
     assert changed.size == 3, "the squares of the three weights of the upper unit, of one network"
-    twin = Bank(1, 2, layers, 1, step=NewtonStep(1, layers, (0.1,), (1.0,), 0.05, 1), start="frequency")
+    twin = Bank(1, 2, layers, 1, step=Newton(1, layers, (0.1,), (1.0,), 0.05, 1), start="frequency")
     twin.restore(after)
     np.testing.assert_array_equal(twin.predict(x, signature), bank.predict(x, signature))
 
@@ -129,7 +129,7 @@ def test_a_category_that_comes_late_moves_no_logit_beyond_the_bound(damping: flo
 
 def test_above_the_first_layer_a_rate_falls_with_the_gradients_that_its_weight_has_seen() -> None:
     layers = (1, 1)
-    bank = Bank(1, 1, layers, 1, step=NewtonStep(1, layers, (0.0,), (1.0,), 0.0, 1), bias=2.0)
+    bank = Bank(1, 1, layers, 1, step=Newton(1, layers, (0.0,), (1.0,), 0.0, 1), bias=2.0)
     x, signature, one = np.array([0.5], np.float32), np.zeros(2, np.int64), np.zeros(1, np.int64)
     weights, squares = np.full(2, 0.5), np.full(2, 0.01)
     z = np.array([2.0, 0.5 * 2.0])  # the first layer has no rate, so it stays at ½·2 + ½·0
@@ -166,13 +166,13 @@ def test_one_feature_and_a_thousand_arms() -> None:
         decision = bandit.decide(x)
         assert np.isfinite(decision.values).all()
         bandit.learn(x, decision.arm, 1)
-    assert max(bandit.plays.values()) == 1, "there are untried arms left"
+    assert max(bandit.reward_counts.values()) == 1, "there are untried arms left"
 
 
 def test_a_bank_whose_networks_are_rearranged_answers_as_before() -> None:
     rng = np.random.default_rng(0)
     layers = (5, 2)
-    bank = Bank(3, 4, layers, 4, step=NewtonStep(3, layers, (0.1, 1.0), (1.0,), 0.05, 1), start="frequency")
+    bank = Bank(3, 4, layers, 4, step=Newton(3, layers, (0.1, 1.0), (1.0,), 0.05, 1), start="frequency")
     for _ in range(200):
         x, signature = rng.random(3).astype(np.float32), rng.integers(0, 4, 7)
         bank.learn(x, signature, rng.integers(0, 4, 1), rng.integers(0, 2, 1).astype(np.float32), 1.0, 0.1)
@@ -211,12 +211,12 @@ def test_an_inverse_that_cannot_be_one_is_refused(spoil: Callable[[np.ndarray], 
 
 def test_weights_that_no_step_can_have_made_are_refused() -> None:
     def bank() -> Bank:
-        return Bank(1, 1, (1, 1), 1, step=NewtonStep(1, (1, 1), (1.0,), (1.0,), 0.05, 1), weight_box=5.0)
+        return Bank(1, 1, (1, 1), 1, step=Newton(1, (1, 1), (1.0,), (1.0,), 0.05, 1), weight_box=5.0)
 
-    learnt = bank()
+    learned = bank()
     one = np.zeros(1, np.int64)
-    learnt.learn(np.ones(1, np.float32), np.zeros(2, np.int64), one, np.ones(1, np.float32), 1.0, 0.1)
-    state = {name: array.copy() for name, array in learnt.state().items()}
+    learned.learn(np.ones(1, np.float32), np.zeros(2, np.int64), one, np.ones(1, np.float32), 1.0, 0.1)
+    state = {name: array.copy() for name, array in learned.state().items()}
     bank().restore(state)
     for place, value in ((0, 6.0), (-1, -1.0)):  # a weight of the first unit, a sum of squares of the second
         spoiled = {**state, "weights": state["weights"].copy()}

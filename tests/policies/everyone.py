@@ -1,4 +1,4 @@
-"""Every policy there is, and how to ask it what it has learnt."""
+"""Every policy there is, and how to ask it what it has learned."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -14,7 +14,7 @@ Maker = Callable[..., Policy]
 
 POLICIES = {name: registry.get(name).make for name in registry.names()}
 KINDS: dict[str, Rewards] = {"binary": "binary", "bounded": (-1.0, 3.0)}
-ARMS = ("red", "green", "blue", "grey")
+ARMS = ("red", "green", "blue", "gray")
 FEATURES = 3
 
 
@@ -33,15 +33,15 @@ def reward(policy: Policy, rng: np.random.Generator) -> float:
     return float(rng.integers(2)) if policy.rewards == "binary" else float(rng.uniform(*policy.rewards))
 
 
-def learnt(policy: Policy) -> dict[str, bytes]:
-    """Return every bit that ``policy`` has learnt, the random generator left out."""
+def learned(policy: Policy) -> dict[str, bytes]:
+    """Return every bit that ``policy`` has learned, the random generator left out."""
     snapshot = policy.__getstate__()
     return {name: array.tobytes() for name, array in snapshot.arrays.items()}
 
 
 def everything(policy: Policy) -> tuple[dict[str, bytes], str]:
     """Return every bit of ``policy``, the random generator included."""
-    return learnt(policy), str(policy.__getstate__().generator)
+    return learned(policy), str(policy.__getstate__().generator)
 
 
 @contextmanager

@@ -38,7 +38,7 @@ def histories(draw: st.DrawFn) -> tuple[GLCB, ReferenceGLCB, int, int]:
         bias=draw(st.sampled_from([1.0, 2.0])),
         weight_box=draw(st.sampled_from([1.0, 200.0])),
         output=draw(st.sampled_from(["switching", "last"])),
-        memory=draw(st.sampled_from([None, 2, 5, 17])),
+        half_life=draw(st.sampled_from([None, 2, 5, 17])),
     )
     reference = ReferenceGLCB(arms, features, bandit.settings, bounds)
     return bandit, reference, draw(st.integers(0, 10**6)), draw(st.integers(1, 40))
@@ -104,7 +104,7 @@ def test_signature_is_the_side_of_each_hyperplane(seed: int, features: int, hype
     np.testing.assert_array_equal(bits[clear], margin[clear] > 0)
 
 
-def test_gates_are_unit_normals_near_the_centre() -> None:
+def test_gates_are_unit_normals_near_the_center() -> None:
     gates = GLCB(1, 50, seed=3, bias_scale=0.05)._gates
     np.testing.assert_allclose(np.linalg.norm(gates.normals, axis=-1), 1, rtol=1e-5)
     offsets = gates.thresholds - gates.normals.sum(axis=-1) / 2

@@ -27,7 +27,7 @@ from tests.policies.everyone import (
 )
 
 CONTEXTS = np.random.default_rng(99).random((20, FEATURES))
-UNTRIED = "grey"
+UNTRIED = "gray"
 
 
 CAN = [name for name, make in POLICIES.items() if make.arms_can_change]
@@ -76,7 +76,7 @@ def test_whoever_cannot_says_so_and_changes_nothing(fixed: Policy) -> None:
 def test_it_says_whether_its_estimates_are_drawn_at_random(anyone: Policy) -> None:
     before = everything(anyone)
     anyone.estimate(CONTEXTS[0])
-    assert (everything(anyone) != before) == anyone.samples
+    assert (everything(anyone) != before) == anyone.is_randomized
 
 
 def test_a_new_arm_leaves_the_others_alone(policy: Policy) -> None:
@@ -89,14 +89,14 @@ def test_a_new_arm_leaves_the_others_alone(policy: Policy) -> None:
 
 def test_a_new_arm_is_like_one_that_was_never_tried(policy: Policy) -> None:
     policy.add_arm("new")
-    assert policy.plays["new"] == policy.plays[UNTRIED] == 0
+    assert policy.reward_counts["new"] == policy.reward_counts[UNTRIED] == 0
     for each in thoughts(policy):
         assert np.array_equal(each[:, -1], each[:, ARMS.index(UNTRIED)])
 
 
 def test_a_copy_knows_what_the_original_knows(policy: Policy) -> None:
     policy.add_arm("twin", like="green")
-    assert policy.plays["twin"] == policy.plays["green"] > 0
+    assert policy.reward_counts["twin"] == policy.reward_counts["green"] > 0
     for each in thoughts(policy):
         assert np.array_equal(each[:, -1], each[:, ARMS.index("green")])
 
@@ -115,12 +115,12 @@ def test_a_copy_and_the_original_go_their_own_ways(policy: Policy) -> None:
 
 @pytest.mark.parametrize("gone", ARMS)
 def test_removing_an_arm_leaves_the_others_alone(policy: Policy, gone: str) -> None:
-    plays, before = policy.plays, thoughts(policy)
+    plays, before = policy.reward_counts, thoughts(policy)
     policy.remove_arm(gone)
     left = [index for index, arm in enumerate(ARMS) if arm != gone]
     assert policy.arms == tuple(ARMS[index] for index in left)
-    assert policy.plays == {arm: count for arm, count in plays.items() if arm != gone}
-    assert policy.steps == 80
+    assert policy.reward_counts == {arm: count for arm, count in plays.items() if arm != gone}
+    assert policy.updates == 80
     for old, new in zip(before, thoughts(policy), strict=True):
         assert np.array_equal(new, old[:, left])
 
@@ -140,8 +140,8 @@ def test_changed_arms_are_saved_and_go_on_bit_for_bit(policy: Policy, tmp_path: 
     policy.add_arm(7)
     policy.save(tmp_path / "model")
     loaded = type(policy).load(tmp_path / "model")
-    assert loaded.arms == policy.arms == ("red", "blue", "grey", "twin", 7)
-    assert loaded.steps == policy.steps == 80
+    assert loaded.arms == policy.arms == ("red", "blue", "gray", "twin", 7)
+    assert loaded.updates == policy.updates == 80
     assert everything(loaded) == everything(policy)
     assert everything(trained(loaded, 60, seed=4)) == everything(trained(policy, 60, seed=4))
 
@@ -149,10 +149,10 @@ def test_changed_arms_are_saved_and_go_on_bit_for_bit(policy: Policy, tmp_path: 
 def test_a_removed_arm_may_come_back_as_a_new_one(policy: Policy) -> None:
     policy.remove_arm("red")
     policy.add_arm("red")
-    assert policy.plays["red"] == 0
+    assert policy.reward_counts["red"] == 0
     assert {policy.decide(x, eligible=["red"]).arm for x in CONTEXTS} == {"red"}
     policy.learn(CONTEXTS[0], "red", 1)
-    assert policy.plays["red"] == 1
+    assert policy.reward_counts["red"] == 1
 
 
 def test_plays_are_those_of_one_moment_while_arms_come_and_go() -> None:
@@ -163,11 +163,11 @@ def test_plays_are_those_of_one_moment_while_arms_come_and_go() -> None:
             many.add_arm("new")
             many.remove_arm("new")
 
-    plays = many.plays
+    plays = many.reward_counts
     with eager_threads(), ThreadPoolExecutor(1) as pool:
         changing = pool.submit(come_and_go)
         while not changing.done():
-            assert many.plays in (plays, {**plays, "new": 0})
+            assert many.reward_counts in (plays, {**plays, "new": 0})
         changing.result()
 
 

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from glcb.policies import network
-from glcb.policies.boot_rms import BootRMS
+from glcb.policies.neural import network
+from glcb.policies.neural.boot_rms import BootRMS
 from tests.policies.everyone import trained
 
 

@@ -5,15 +5,15 @@ from typing import Any
 import numpy as np
 
 from glcb.policies import registry
-from glcb.policies.const_sgd import BURN_IN_STEPS, LARGEST_RATE, ConstSGD
+from glcb.policies.neural.const_sgd import BURN_IN_STEPS, LARGEST_RATE, ConstSGD
 
 
 def steps_of(gradients: list[float], points: int) -> list[float]:
-    optimiser: Any = ConstSGD._optimiser()
-    memory = optimiser.init({"w": np.zeros(1, np.float32)})
+    optimizer: Any = ConstSGD._optimizer()
+    memory = optimizer.init({"w": np.zeros(1, np.float32)})
     taken = []
     for gradient in gradients:
-        update, memory = optimiser.update(
+        update, memory = optimizer.update(
             {"w": np.array([gradient], np.float32)}, memory, None, points=np.float32(points)
         )
         taken.append(float(update["w"][0]))

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from glcb.policies import network
-from glcb.policies.dropout import Dropout
+from glcb.policies.neural import network
+from glcb.policies.neural.dropout import Dropout
 from tests.policies.everyone import trained
 
 

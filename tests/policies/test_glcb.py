@@ -15,11 +15,11 @@ import numpy as np
 import pytest
 
 from glcb import GLCB, InvalidSettings
-from glcb._compile import kernel
-from glcb.bench import play
+from glcb._numba.compile import kernel
+from glcb.bench import simulate
 from glcb.explore import Counts
-from glcb.policies.glcb_paper import GLCBPaper
-from glcb.policies.settings import (
+from glcb.policies.glcb.paper import GLCBPaper
+from glcb.policies.glcb.settings import (
     DEFAULT_BINARY,
     DEFAULT_BOUNDED,
     PAPER_BINARY,
@@ -95,7 +95,7 @@ def test_arms_are_added_within_the_same_limits_and_all_or_nothing(monkeypatch: p
     bandit.learn([0.5] * 3, 0, 1)
     before = bandit.decide([0.5] * 3).values
     with monkeypatch.context() as patched:
-        patched.setattr("glcb._checks.MOST_BYTES", 1000)
+        patched.setattr("glcb._validation.MOST_BYTES", 1000)
         with pytest.raises(InvalidSettings, match="GiB"):
             bandit.add_arm(2)
 
@@ -120,7 +120,7 @@ def test_memory_that_runs_out_for_counts_leaves_the_bandit_as_it_was(monkeypatch
     for x in rng.random((60, 3)):
         if rng.random() < 0.5:
             with monkeypatch.context() as patch:
-                patch.setattr(Counts, "make_room", no_memory)
+                patch.setattr(Counts, "ensure_capacity", no_memory)
                 try:
                     bandit.learn(x, 0, 1)
                     twin.learn(x, 0, 1)
@@ -137,13 +137,13 @@ def test_memory_that_runs_out_for_counts_leaves_the_bandit_as_it_was(monkeypatch
 def test_once_there_is_room_a_play_needs_no_memory() -> None:
     bandit = GLCB(2, 3)
     for x in np.random.default_rng(0).random((50, 3)):
-        bandit.make_room()
+        bandit.ensure_capacity()
         table, weights = bandit._counts.tries.table, bandit._bank.memory.weights
-        bandit.issue(x, 0)
+        bandit.count_decision(x, 0)
         assert bandit._counts.tries.table is table
         assert bandit._bank.memory.weights is weights
         assert bandit._counts.tries.used[0] <= len(table)
-        bandit.learn(x, 0, 1, issued=True)
+        bandit.learn(x, 0, 1, counted=True)
         assert bandit._bank.memory.used[0] <= bandit._bank.memory.weights.size
 
 
@@ -160,9 +160,9 @@ def test_a_new_arm_lets_the_old_weights_go() -> None:
 
 
 def test_each_kernel_is_compiled_once_whatever_comes() -> None:
-    from glcb import _checks
+    from glcb import _validation
     from glcb.explore import choice
-    from glcb.policies import glcb_kernels
+    from glcb.policies.glcb import kernels as glcb_kernels
 
     for rewards in ("binary", (0, 1)):
         bandit = GLCB(3, 4, rewards=rewards, learning_rate=1, bias=1, bonus_scale=0)
@@ -176,8 +176,8 @@ def test_each_kernel_is_compiled_once_whatever_comes() -> None:
             for eligible in (None, [2, 0]):
                 decision = bandit.decide(x, eligible=eligible)
             bandit.learn(x, decision.arm, True)
-            bandit.issue(x, decision.arm)
-            bandit.learn(x, decision.arm, 1, issued=True)
+            bandit.count_decision(x, decision.arm)
+            bandit.learn(x, decision.arm, 1, counted=True)
         bandit.decide_many(np.random.default_rng(0).random((600, 4)))
         bandit.learn_many(np.zeros((2, 4)), [0, 1], [0, 1])
         bandit.add_arm(3)
@@ -185,7 +185,7 @@ def test_each_kernel_is_compiled_once_whatever_comes() -> None:
         bandit = copy.deepcopy(bandit)
         bandit.learn([0] * 4, bandit.decide([0] * 4).arm, 1)
     entries: tuple[Any, ...] = (
-        _checks._take_unit,
+        _validation._take_unit,
         choice._best,
         glcb_kernels.estimate,
         glcb_kernels.count_try,
@@ -209,8 +209,8 @@ def test_it_works_without_a_writable_cache() -> None:
     program = """
 import numba.core.caching as caching
 caching.CacheImpl._locator_classes = []
-from glcb import _checks
-assert _checks.context([0.5, 1.0], 2).tolist() == [0.5, 1.0]
+from glcb import _validation
+assert _validation.context([0.5, 1.0], 2).tolist() == [0.5, 1.0]
 """
     subprocess.run([sys.executable, "-c", program], check=True)
 
@@ -237,7 +237,7 @@ while True:
                 process.wait(timeout=rng.uniform(0.01, 0.1))
             except subprocess.TimeoutExpired:
                 os.kill(process.pid, signal.SIGKILL)
-        assert GLCB.load(path).steps == 20
+        assert GLCB.load(path).updates == 20
 
 
 def test_switching_is_what_makes_the_wheel_turn() -> None:
@@ -248,7 +248,7 @@ def test_switching_is_what_makes_the_wheel_turn() -> None:
         return float(
             np.mean(
                 [
-                    play(
+                    simulate(
                         GLCBPaper(task.arms, 2, rewards=task.rewards, seed=seed, output=output),  # type: ignore[arg-type]
                         task.stream(seed),
                     ).total

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from glcb import GLCB, UCB1, InvalidContext, Policy, UnknownArm
-from tests.policies.everyone import ARMS, FEATURES, KINDS, POLICIES, everything, learnt, reward, trained
+from tests.policies.everyone import ARMS, FEATURES, KINDS, POLICIES, everything, learned, reward, trained
 
 X = [0.2, 0.9, 0.5]
 
@@ -17,17 +17,17 @@ def test_both_events_in_a_row_are_the_same_as_one(name: str, kind: str) -> None:
     for _ in range(60):
         x, arm, value = rng.random(FEATURES), ARMS[rng.integers(len(ARMS))], reward(one, rng)
         one.learn(x, arm, value)
-        two.issue(x, arm)
-        two.learn(x, arm, value, issued=True)
-    assert learnt(one) == learnt(two)
+        two.count_decision(x, arm)
+        two.learn(x, arm, value, counted=True)
+    assert learned(one) == learned(two)
 
 
 @pytest.mark.parametrize("name", POLICIES)
 def test_an_issue_is_neither_a_step_nor_a_play_and_is_saved(name: str) -> None:
     policy = trained(POLICIES[name](ARMS, FEATURES), 30)
-    plays, before = policy.plays, everything(policy)
-    policy.issue(X, "red")
-    assert (policy.steps, policy.plays) == (30, plays)
+    plays, before = policy.reward_counts, everything(policy)
+    policy.count_decision(X, "red")
+    assert (policy.updates, policy.reward_counts) == (30, plays)
     assert everything(policy) != before
     twin = POLICIES[name].__new__(POLICIES[name])
     twin.__setstate__(policy.__getstate__())
@@ -39,9 +39,9 @@ def test_what_cannot_be_issued_changes_nothing(name: str) -> None:
     policy = trained(POLICIES[name](ARMS, FEATURES), 10)
     before = everything(policy)
     with pytest.raises(InvalidContext):
-        policy.issue([0.5, 2.0, 0.5], "red")
+        policy.count_decision([0.5, 2.0, 0.5], "red")
     with pytest.raises(UnknownArm):
-        policy.issue(X, "purple")
+        policy.count_decision(X, "purple")
     assert everything(policy) == before
 
 
@@ -49,8 +49,8 @@ def test_what_cannot_be_issued_changes_nothing(name: str) -> None:
 def test_tries_count_when_issued_and_rates_go_by_rewards(policy: Policy) -> None:
     assert np.isinf(policy.decide(X).bonuses).all()
     for _ in range(3):
-        policy.issue(X, "red")
+        policy.count_decision(X, "red")
     decision = policy.decide(X)
     assert np.isfinite(decision.bonuses).tolist() == [True, False, False, False]
     assert decision.pseudocounts[0] == pytest.approx(3)
-    assert policy.plays["red"] == 0
+    assert policy.reward_counts["red"] == 0

@@ -16,7 +16,7 @@ from tests.policies.everyone import (
     POLICIES,
     Maker,
     everything,
-    learnt,
+    learned,
     reward,
     trained,
 )
@@ -33,7 +33,7 @@ def test_decides_before_any_data(make: Maker) -> None:
 
 def test_plays_are_counted(make: Maker) -> None:
     policy = trained(make(), 300)
-    assert sum(policy.plays.values()) == policy.steps == 300
+    assert sum(policy.reward_counts.values()) == policy.updates == 300
 
 
 def test_tries_of_one_context_are_its_pseudocount(make: Maker) -> None:
@@ -52,11 +52,11 @@ def test_the_best_score_is_played(make: Maker) -> None:
 
 def test_deciding_changes_nothing_but_the_generator(make: Maker) -> None:
     policy = trained(make(), 60)
-    before = learnt(policy)
+    before = learned(policy)
     for _ in range(20):
         policy.decide(X)
         policy.decide(X, eligible=["red", "blue"])
-    assert learnt(policy) == before
+    assert learned(policy) == before
 
 
 def test_same_seed_same_choices(make: Maker) -> None:
@@ -86,7 +86,7 @@ def test_inputs_are_neither_kept_nor_changed(make: Maker) -> None:
         careless.learn(scratch, arm, r)
         assert np.array_equal(scratch, x)
         scratch[:] = np.nan
-    assert learnt(careful) == learnt(careless)
+    assert learned(careful) == learned(careless)
 
 
 def test_read_only_strided_and_other_types_are_the_same_context(make: Maker) -> None:
@@ -99,7 +99,7 @@ def test_read_only_strided_and_other_types_are_the_same_context(make: Maker) -> 
     for policy, x in zip(twins, same, strict=True):
         policy.decide(x)
         policy.learn(x, "red", 1)
-    assert all(learnt(twin) == learnt(twins[0]) for twin in twins)
+    assert all(learned(twin) == learned(twins[0]) for twin in twins)
 
 
 def test_memory_does_not_grow_with_steps(make: Maker) -> None:
@@ -107,9 +107,9 @@ def test_memory_does_not_grow_with_steps(make: Maker) -> None:
     if policy.stores_data:
         pytest.skip("stores all data by design")
     trained(policy, 400)
-    before = {name: len(content) for name, content in learnt(policy).items()}
+    before = {name: len(content) for name, content in learned(policy).items()}
     trained(policy, 800, seed=1)
-    assert {name: len(content) for name, content in learnt(policy).items()} == before
+    assert {name: len(content) for name, content in learned(policy).items()} == before
 
 
 def test_learning_one_arm_leaves_the_others_alone(make: Maker) -> None:
@@ -127,7 +127,7 @@ def test_learning_one_arm_leaves_the_others_alone(make: Maker) -> None:
 
 def test_only_eligible_arms_are_played(make: Maker) -> None:
     policy = make()
-    assert {policy.decide(X, eligible=["green", "grey"]).arm for _ in range(50)} <= {"green", "grey"}
+    assert {policy.decide(X, eligible=["green", "gray"]).arm for _ in range(50)} <= {"green", "gray"}
     trained(policy, 60)
     for arm in ARMS:
         assert policy.decide(X, eligible=[arm]).arm == arm
@@ -214,7 +214,7 @@ def test_values_on_the_edge_are_taken_for_rounding(make: Maker) -> None:
     exact, rounded = make(), make()
     exact.learn([0.0, 1.0, 0.5], "red", 1)
     rounded.learn([-5e-7, 1 + 5e-7, 0.5], "red", 1)
-    assert learnt(exact) == learnt(rounded)
+    assert learned(exact) == learned(rounded)
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from glcb._types import Float64
-from glcb.policies.lin_full_post import LinFullPost
-from glcb.policies.normal_inverse_gamma import NormalInverseGamma
+from glcb.policies.linear.lin_full_post import LinFullPost
+from glcb.policies.linear.normal_inverse_gamma import NormalInverseGamma
 
 ARMS, WIDTH, ROWS = 3, 4, 200
 

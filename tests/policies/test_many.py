@@ -17,7 +17,7 @@ def policy(request: pytest.FixtureRequest) -> Policy:
     return trained(POLICIES[name](ARMS, FEATURES, rewards=KINDS[kind]), 40)
 
 
-@pytest.mark.parametrize("eligible", [None, ["green", "grey"]])
+@pytest.mark.parametrize("eligible", [None, ["green", "gray"]])
 def test_deciding_many(policy: Policy, eligible: list[str] | None) -> None:
     twin = copy.deepcopy(policy)
     together = policy.decide_many(CONTEXTS, eligible=eligible)
@@ -54,7 +54,7 @@ def test_learning_many(policy: Policy) -> None:
         ([[0.5] * 3] * 2, ["red", "red"], [1, 7], InvalidReward),
     ],
 )
-def test_one_bad_row_and_nothing_is_learnt(
+def test_one_bad_row_and_nothing_is_learned(
     contexts: list[list[float]], arms: list[str], rewards: list[float], error: type[GlcbError]
 ) -> None:
     bandit = trained(GLCB(ARMS, FEATURES), 20)
@@ -89,4 +89,4 @@ def test_none_at_all() -> None:
     assert bandit.decide_many([]) == []
     assert bandit.decide_many(np.empty((0, FEATURES))) == []
     bandit.learn_many(np.empty((0, FEATURES)), [], [])
-    assert bandit.steps == 0
+    assert bandit.updates == 0

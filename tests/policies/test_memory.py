@@ -21,7 +21,7 @@ def build(name: str, *sizes: Any, **settings: Any) -> Policy:
 def make(request: pytest.FixtureRequest) -> Maker:
     name, kind = request.param
 
-    return lambda memory: build(name, ARMS, FEATURES, rewards=KINDS[kind], memory=memory)
+    return lambda half_life: build(name, ARMS, FEATURES, rewards=KINDS[kind], half_life=half_life)
 
 
 def test_those_that_can_forget() -> None:
@@ -38,13 +38,13 @@ def test_a_memory_that_was_full_changes_what_is_thought(make: Maker) -> None:
 
 def test_plays_and_steps_count_everything(make: Maker) -> None:
     policy = trained(make(7), 200)
-    assert policy.steps == 200
-    assert sum(policy.plays.values()) == 200
+    assert policy.updates == 200
+    assert sum(policy.reward_counts.values()) == 200
 
 
 def test_nonsense_is_refused(make: Maker) -> None:
     for memory in (1, 0, 2.5, "long"):
-        with pytest.raises(InvalidSettings, match="memory"):
+        with pytest.raises(InvalidSettings, match="half_life"):
             make(memory)
 
 
@@ -52,7 +52,7 @@ def test_it_is_saved_with_all_that_is_half_forgotten(make: Maker, tmp_path: Path
     policy = trained(make(30), 100)
     policy.save(tmp_path / "policy")
     loaded = type(policy).load(tmp_path / "policy")
-    assert loaded.memory == 30
+    assert loaded.half_life == 30
     assert everything(trained(loaded, 100, seed=1)) == everything(trained(policy, 100, seed=1))
 
 
@@ -72,11 +72,11 @@ def test_a_play_counts_when_it_is_issued(make: Maker) -> None:
     """Rewards that get lost must not keep the memory from fading."""
     policy = trained(make(10), 9)
     before = everything(copy.deepcopy(policy))
-    policy.issue([0.5] * FEATURES, "red")
+    policy.count_decision([0.5] * FEATURES, "red")
     faded = policy.estimate([0.5] * FEATURES).pseudocounts
     assert everything(policy) != before
     unlucky = trained(make(None), 9)
-    unlucky.issue([0.5] * FEATURES, "red")
+    unlucky.count_decision([0.5] * FEATURES, "red")
     assert (faded <= unlucky.estimate([0.5] * FEATURES).pseudocounts).all()
     assert (faded < unlucky.estimate([0.5] * FEATURES).pseudocounts).any()
 
@@ -106,8 +106,8 @@ def test_arms_come_and_go_with_their_evidence(make: Maker) -> None:
 def test_an_arm_that_turned_good_is_tried_again(name: str) -> None:
     """An arm is worthless for 3000 steps, then the best: who remembers for ever finds out late, if at all."""
 
-    def earned(memory: int | None) -> float:
-        policy = build(name, 2, 1, memory=memory)
+    def earned(half_life: int | None) -> float:
+        policy = build(name, 2, 1, half_life=half_life)
         rng = np.random.default_rng(10_000)
         total = 0.0
         for step in range(4500):
@@ -122,7 +122,7 @@ def test_an_arm_that_turned_good_is_tried_again(name: str) -> None:
 
 
 def test_rates_rise_again_and_counts_fall() -> None:
-    bandit = GLCB(2, 1, memory=100)
+    bandit = GLCB(2, 1, half_life=100)
     for _ in range(99):
         bandit.learn([0.5], 0, 1)
     assert bandit._evidence.tolist() == [99, 0]
@@ -130,4 +130,4 @@ def test_rates_rise_again_and_counts_fall() -> None:
     bandit.learn([0.5], 0, 1)
     assert bandit._evidence.tolist() == [50, 0]
     assert bandit.estimate([0.5]).pseudocounts[0] == pytest.approx(50)
-    assert bandit.plays == {0: 100, 1: 0}
+    assert bandit.reward_counts == {0: 100, 1: 0}

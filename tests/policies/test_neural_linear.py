@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from glcb.policies import network
-from glcb.policies.neural_linear import NeuralLinear
+from glcb.policies.neural import network
+from glcb.policies.neural.neural_linear import NeuralLinear
 from tests.policies.everyone import trained
 
 
@@ -23,7 +23,7 @@ def test_regressions_see_all_data_through_the_units_of_today() -> None:
         trained(policy, steps, seed=steps)
         by_hand = [regression(policy, x, arm) for arm in range(3)]
         np.testing.assert_allclose(policy.decide(x).values, by_hand, atol=1e-6)
-    assert policy.steps == 150
+    assert policy.updates == 150
 
 
 def test_there_is_no_intercept() -> None:

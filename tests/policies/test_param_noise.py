@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from glcb.policies.param_noise import ParamNoise, divergence
+from glcb.policies.neural.param_noise import ParamNoise, divergence
 from tests.policies.everyone import trained
 
 

@@ -7,8 +7,9 @@ import sys
 import pytest
 
 from glcb import InvalidSettings, MissingExtra, Policy
-from glcb.policies import registry, training
-from glcb.policies.settings import PAPER_BINARY, PAPER_BOUNDED
+from glcb.policies import registry
+from glcb.policies.glcb.settings import PAPER_BINARY, PAPER_BOUNDED
+from glcb.policies.neural import training
 
 NAMES = {
     "bbalphadiv",

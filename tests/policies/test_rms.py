@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from glcb.policies import network
-from glcb.policies.rms import RMS
+from glcb.policies.neural import network
+from glcb.policies.neural.rms import RMS
 from tests.policies.everyone import trained
 
 

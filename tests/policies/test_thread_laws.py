@@ -11,7 +11,7 @@ from tests.policies.everyone import (
     FEATURES,
     Maker,
     eager_threads,
-    learnt,
+    learned,
     reward,
 )
 
@@ -27,8 +27,8 @@ def test_many_threads_learn_at_once(make: Maker) -> None:
 
     with eager_threads(), ThreadPoolExecutor(4) as pool:
         list(pool.map(learn_all, ARMS))
-    assert policy.plays == dict.fromkeys(ARMS, 60)
-    assert policy.steps == 240
+    assert policy.reward_counts == dict.fromkeys(ARMS, 60)
+    assert policy.updates == 240
     counts = policy.__getstate__().arrays.get("counts")
     if isinstance(policy, GLCB) and counts is not None:
         assert counts.sum() == policy._bank.units * 240
@@ -52,11 +52,11 @@ def test_many_threads_decide_while_one_learns(make: Maker) -> None:
         for _ in range(3):
             list(pool.map(decide, contexts))
         learning.result()
-    assert policy.plays == dict.fromkeys(ARMS, 50)
+    assert policy.reward_counts == dict.fromkeys(ARMS, 50)
     twin = make()
     for i, x in enumerate(contexts):
         twin.learn(x, ARMS[i % len(ARMS)], rewards[i])
-    assert learnt(policy) == learnt(twin)
+    assert learned(policy) == learned(twin)
 
 
 def test_saving_while_others_learn_gives_a_whole_moment(make: Maker, tmp_path: Path) -> None:
@@ -78,4 +78,4 @@ def test_saving_while_others_learn_gives_a_whole_moment(make: Maker, tmp_path: P
         saved = list(pool.map(save, range(6)))
         learning.result()
     for moment in saved:
-        assert learnt(moment) == learnt(learn(make(), moment.steps))
+        assert learned(moment) == learned(learn(make(), moment.updates))

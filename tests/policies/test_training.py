@@ -1,14 +1,14 @@
-"""How the neural policies train: the library's optimiser and schedule, to the number."""
+"""How the neural policies train: the library's optimizer and schedule, to the number."""
 
 from typing import Any
 
 import numpy as np
 import pytest
 
-from glcb.policies import network
-from glcb.policies.buffer import Buffer
-from glcb.policies.network import Batch
-from glcb.policies.training import (
+from glcb.policies.neural import network
+from glcb.policies.neural.buffer import Buffer
+from glcb.policies.neural.network import Batch
+from glcb.policies.neural.training import (
     BATCH_SIZE,
     GRADIENT_STEPS,
     Network,
@@ -31,11 +31,11 @@ def a_network(rows: int, loss: Any = quadratic, seed: int = 0) -> Network:
     return Network(network.uniform_weights(2, 3, rng), data, training(loss, rms_prop))
 
 
-def steps_of(optimiser: Any, *gradients: list[float]) -> list[np.ndarray]:
-    memory = optimiser.init({"w": np.zeros(2, np.float32)})
+def steps_of(optimizer: Any, *gradients: list[float]) -> list[np.ndarray]:
+    memory = optimizer.init({"w": np.zeros(2, np.float32)})
     taken = []
     for gradient in gradients:
-        update, memory = optimiser.update({"w": np.array(gradient, np.float32)}, memory)
+        update, memory = optimizer.update({"w": np.array(gradient, np.float32)}, memory)
         taken.append(np.asarray(update["w"]))
     return taken
 
@@ -67,7 +67,7 @@ def test_a_second_training_goes_on_with_the_learning_rate_of_the_first() -> None
     net = a_network(100)
     rng = np.random.default_rng(3)
     net.train({}, rng)
-    assert [GRADIENT_STEPS] in [array.tolist() for name, array in net.state().items() if "optimiser" in name]
+    assert [GRADIENT_STEPS] in [array.tolist() for name, array in net.state().items() if "optimizer" in name]
     before = net.weights["outer"].copy()
     net.train({}, rng)
     # A step is at most lr · g / √(0.1 g²); a schedule that started anew would be free to go much further.
@@ -174,9 +174,9 @@ def spoilt(array: np.ndarray, by: float) -> np.ndarray:
         ("rewards", lambda a: spoilt(a, np.inf), "rewards holds"),
         ("outer", lambda a: a.T, "outer is .* expected"),
         ("outer", lambda a: spoilt(a, np.nan), "outer holds"),
-        ("optimiser_0", lambda a: a.astype(np.float64), "optimiser_0 is .* expected"),
-        ("optimiser_0", lambda a: spoilt(a, np.nan), "optimiser_0 holds"),
-        ("optimiser_4", lambda a: spoilt(a, -1), "optimiser_4 holds"),
+        ("optimizer_0", lambda a: a.astype(np.float64), "optimizer_0 is .* expected"),
+        ("optimizer_0", lambda a: spoilt(a, np.nan), "optimizer_0 holds"),
+        ("optimizer_4", lambda a: spoilt(a, -1), "optimizer_4 holds"),
     ],
 )
 def test_a_foreign_state_is_refused(name: str, damage: Any, said: str) -> None:

@@ -9,15 +9,15 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from glcb.service.engine import Engine
+from glcb.service.auth import Keyring
+from glcb.service.config import ServiceSettings
+from glcb.service.core.engine import Engine
 from glcb.service.http import wire
 from glcb.service.http.access import Door
 from glcb.service.http.app import Application
-from glcb.service.http.cold import Cold
+from glcb.service.http.handlers import Cold
 from glcb.service.http.wire import Message
-from glcb.service.keys import Keyring
-from glcb.service.settings import ServiceSettings
-from glcb.service.storage import Storage
+from glcb.service.storage.storage import Storage
 from tests.service.made import storage as made
 
 E = "/v1/experiments/home"

@@ -8,16 +8,16 @@ from typing import Any
 
 import msgspec
 
-from glcb._answers import Decision
+from glcb._api.requests import DecisionRequest, RewardOf
+from glcb._api.responses import Decision
 from glcb._errors import StorageError
-from glcb.service import models
-from glcb.service.database import Row, sqlite_url
-from glcb.service.engine import Engine
-from glcb.service.experiment import Experiment
-from glcb.service.messages import DecisionRequest, RewardOf
-from glcb.service.settings import ServiceSettings
-from glcb.service.storage import Storage
-from glcb.service.verify import verify
+from glcb.service.audit import verify
+from glcb.service.config import ServiceSettings
+from glcb.service.core import models
+from glcb.service.core.engine import Engine
+from glcb.service.core.experiment import Experiment
+from glcb.service.storage.database import Row, sqlite_url
+from glcb.service.storage.storage import Storage
 
 
 class Fragile(Storage):

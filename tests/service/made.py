@@ -5,12 +5,12 @@ from typing import Any
 
 import msgspec
 
-from glcb._answers import Decision
-from glcb.service.database import sqlite_url
-from glcb.service.experiment import Experiment
-from glcb.service.messages import Creation, DecisionRequest, RewardOf, Settings
-from glcb.service.remembered import Recall
-from glcb.service.storage import Event, Storage
+from glcb._api.requests import Creation, DecisionRequest, RewardOf, Settings
+from glcb._api.responses import Decision
+from glcb.service.core.experiment import Experiment
+from glcb.service.core.idempotency import Recall
+from glcb.service.storage.database import sqlite_url
+from glcb.service.storage.storage import Event, Storage
 
 
 def storage(folder: Path) -> Storage:

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from glcb._modelfile import Snapshot
-from glcb.service import models
+from glcb._model_file import Snapshot
+from glcb.service.core import models
 from glcb.service.http.app import Application
 from tests.service.asgi import House, in_house, lifespan
 
 E = "/v1/experiments/home"
 CREATION = {"arms": ["a", "b", "c"], "policy": "linucb"}
-PATIENCE = 10.0
+REWARD_TIMEOUT = 10.0
 """Seconds after which whoever would wait for ever gives up, so that the test fails."""
 
 
@@ -48,7 +48,7 @@ def test_metrics_of_a_bandit_that_is_busy_keep_nobody_waiting(tmp_path: Path) ->
         def busy() -> None:
             with bandit._lock:
                 held.set()
-                others.append(enough.wait(PATIENCE))
+                others.append(enough.wait(REWARD_TIMEOUT))
 
         thread = threading.Thread(target=busy)
         thread.start()
@@ -73,7 +73,7 @@ def test_others_decide_while_a_model_is_made_into_a_file(
 
         def slowly(bandit: Snapshot) -> bytes:
             begun.set()
-            assert enough.wait(PATIENCE), "nobody could decide meanwhile"
+            assert enough.wait(REWARD_TIMEOUT), "nobody could decide meanwhile"
             return as_file(bandit)
 
         monkeypatch.setattr(models, "as_file", slowly)
@@ -84,7 +84,7 @@ def test_others_decide_while_a_model_is_made_into_a_file(
         answer = await asking
         monkeypatch.undo()
         assert (decided.status, answer.status) == (200, 200)
-        assert models.parsed(answer.content).counts["issued"] == 0, "as it was when it was asked for"
+        assert models.parsed(answer.content).counts["decisions"] == 0, "as it was when it was asked for"
 
     in_house(tmp_path, play)
 

@@ -9,10 +9,10 @@ import pytest
 
 from benchmarks.service.server import Server
 from glcb.client import Client
+from glcb.service.config import ServiceSettings
 from glcb.service.demo import WORLDS, history
 from glcb.service.demo.world import World
-from glcb.service.opening import open_storage
-from glcb.service.settings import ServiceSettings
+from glcb.service.storage.opening import open_storage
 from tests.service.conftest import Serve
 
 
@@ -68,11 +68,11 @@ def test_the_demo_moves_and_leaves_nothing_behind(serve: Serve, tmp_path: Path) 
         "--demo", store=("--host", "127.0.0.1"), folder=tmp_path, environment={"TMPDIR": str(tmp_path)}
     )
     with Client(server.url) as client:
-        before = {info.name: info.counts.issued for info in client.experiments()}
+        before = {info.name: info.counts.decisions for info in client.experiments()}
         assert before.keys() == {world.name for world in WORLDS}
         assert all(count >= history.BURST * history.BURSTS for count in before.values())
         deadline = time.monotonic() + 20
-        while not all(client.experiment(name).counts["issued"] > count for name, count in before.items()):
+        while not all(client.experiment(name).counts["decisions"] > count for name, count in before.items()):
             assert time.monotonic() < deadline, "nobody comes"
             time.sleep(0.2)
         paused = client.experiment("homepage")

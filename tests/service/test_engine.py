@@ -6,17 +6,17 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from glcb import _checks
-from glcb._answers import Decision
+from glcb import _validation
+from glcb._api.requests import DecisionRequest, NewArm
+from glcb._api.responses import Decision
 from glcb._errors import ModelFileError, StorageError
 from glcb.bandit import Bandit
-from glcb.service import journal as journal_module
 from glcb.service import views
-from glcb.service.engine import Engine
-from glcb.service.messages import DecisionRequest, NewArm
-from glcb.service.problems import Problem
-from glcb.service.storage import Storage
-from glcb.service.verify import verify
+from glcb.service.audit import verify
+from glcb.service.core.engine import Engine
+from glcb.service.errors import Problem
+from glcb.service.storage import journal as journal_module
+from glcb.service.storage.storage import Storage
 from tests.service.engines import Fragile, agreed, decide, digest, idle, reward, some_pairs, with_engine
 from tests.service.made import settings
 
@@ -48,7 +48,7 @@ def test_a_failed_commit_takes_back_what_was_not_answered(
         await some_pairs(engine, 20)
         good, counts = await engine.look("home", digest), await engine.look("home", lambda e: e.bandit.counts)
         storage.fails = True
-        asked = [decide(engine, {"age": 1}, key=f"k{number}") for number in range(10)]
+        asked = [decide(engine, {"age": 1}, idempotency_key=f"k{number}") for number in range(10)]
         refused = await asyncio.gather(*asked, return_exceptions=True)
         assert all(isinstance(error, StorageError) for error in refused)
         with pytest.raises(StorageError):
@@ -58,7 +58,7 @@ def test_a_failed_commit_takes_back_what_was_not_answered(
             await asyncio.sleep(0.01)
         assert await engine.look("home", digest) == good
         assert await engine.look("home", lambda e: e.bandit.counts) == counts
-        again = await decide(engine, {"age": 1}, key="k0")
+        again = await decide(engine, {"age": 1}, idempotency_key="k0")
         await reward(engine, again.id, 1)
         agreed(storage)
 
@@ -140,7 +140,7 @@ def test_verify_finds_what_was_altered(tmp_path: Path) -> None:
 def test_a_model_that_cannot_be_put_on_record_is_refused_and_changes_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_checks, "is_unicode", lambda text: True)
+    monkeypatch.setattr(_validation, "is_unicode", lambda text: True)
     Bandit(["a", "Stra\udcdfe"], policy="linucb").save(tmp_path / "model")
 
     async def play(engine: Engine, storage: Fragile) -> None:
@@ -160,14 +160,14 @@ def test_many_at_once_count_each_once(tmp_path: Path) -> None:
 
         async def visitor(number: int) -> None:
             for step in range(5):
-                decision = await decide(engine, {"age": number}, key=f"{number} {step}")
-                assert await decide(engine, {"age": number}, key=f"{number} {step}") == decision
-                await reward(engine, decision.id, 1, key="r")
-                await reward(engine, decision.id, 1, key="r")
+                decision = await decide(engine, {"age": number}, idempotency_key=f"{number} {step}")
+                assert await decide(engine, {"age": number}, idempotency_key=f"{number} {step}") == decision
+                await reward(engine, decision.id, 1, idempotency_key="r")
+                await reward(engine, decision.id, 1, idempotency_key="r")
 
         await asyncio.gather(*(visitor(number) for number in range(30)))
         view = await engine.look("home", views.experiment)
-        assert (view.counts.issued, view.counts.rewarded) == (150, 150)
+        assert (view.counts.decisions, view.counts.rewarded) == (150, 150)
         agreed(storage)
 
     with_engine(tmp_path, play, snapshot_events=40)
@@ -206,7 +206,7 @@ def test_creating_twice_is_the_same_or_refused(tmp_path: Path) -> None:
         await engine.delete("home")
         view, new = await engine.create("home", settings(seed=3))
         assert new
-        assert view.counts.issued == 0
+        assert view.counts.decisions == 0
 
     with_engine(tmp_path, play, max_experiments=2)
 
@@ -215,7 +215,7 @@ def test_a_clock_that_is_set_back_is_noted_and_changes_no_order(tmp_path: Path) 
     times = [1000.0]
 
     async def play(engine: Engine, storage: Fragile) -> None:
-        await engine.create("home", settings(patience=50.0, default_reward=0.0))
+        await engine.create("home", settings(reward_timeout=50.0, default_reward=0.0))
         times[0] = 2000.0
         decision = await decide(engine, {"age": 1})
         times[0] = 10.0
@@ -227,7 +227,14 @@ def test_a_clock_that_is_set_back_is_noted_and_changes_no_order(tmp_path: Path) 
         times[0] = 2051.0
         await engine.tick()
         counts = await engine.look("home", lambda experiment: experiment.bandit.counts)
-        assert counts == {"issued": 2, "rewarded": 1, "expired": 1, "waiting": 0}
+        assert counts == {
+            "decisions": 2,
+            "rewarded": 1,
+            "timed_out": 1,
+            "evicted": 0,
+            "removed": 0,
+            "pending": 0,
+        }
         agreed(storage)
 
     with_engine(tmp_path, play, clock=lambda: times[0])
@@ -238,8 +245,8 @@ def test_too_much_is_refused(tmp_path: Path) -> None:
         for wrong in (
             settings(arms=["a", "b", "c", "d", "e", "f"]),
             settings(schema={"x": list("abcdef")}),
-            settings(reserve=9),
-            settings(most_waiting=2_000_000),
+            settings(spare_slots=9),
+            settings(max_pending=2_000_000),
         ):
             with pytest.raises(Problem) as caught:
                 await engine.create("home", wrong)

@@ -6,21 +6,27 @@ from typing import Any
 import msgspec
 import pytest
 
+from glcb._api.requests import Changes, NewArm, Settings
 from glcb._errors import GlcbError
 from glcb.bandit import Bandit
-from glcb.service import models
-from glcb.service.experiment import Damaged, Experiment
-from glcb.service.messages import Changes, NewArm, Settings
-from glcb.service.problems import Problem, as_problem
-from glcb.service.remembered import Answered, Keys, Marks, Recall, digest
-from glcb.service.restore import begun
+from glcb.service.core import models
+from glcb.service.core.experiment import Damaged, Experiment
+from glcb.service.core.idempotency import Answered, Keys, Marks, Recall, digest
+from glcb.service.core.restore import begun
+from glcb.service.errors import Problem, as_problem
 from tests.service.made import Played
 
 COMBINATIONS: list[dict[str, Any]] = [
     {"policy": "glcb"},
     {"policy": "lints"},
-    {"policy": "glcb", "rewards": (0.0, 5.0), "patience": 20.0, "default_reward": 0.0, "combine": "sum"},
-    {"policy": "linucb", "most_waiting": 5, "holdout": 0.5},
+    {
+        "policy": "glcb",
+        "rewards": (0.0, 5.0),
+        "reward_timeout": 20.0,
+        "default_reward": 0.0,
+        "reward_aggregation": "sum",
+    },
+    {"policy": "linucb", "max_pending": 5, "holdout": 0.5},
 ]
 
 
@@ -33,12 +39,12 @@ def a_life(played: Played, steps: int = 120) -> None:
             "country": rng.choice("ABCDE"),
             "odd": rng.choice([None, 1, "x", []]),
         }
-        waiting.append(played.decide(context, key=f"key {step}" if step % 3 == 0 else None).id)
+        waiting.append(played.decide(context, idempotency_key=f"key {step}" if step % 3 == 0 else None).id)
         if rng.random() < 0.7:
             decision = waiting.pop(rng.randrange(len(waiting)))
             for key in (None, "again", "again"):
                 try:
-                    played.reward(decision, rng.randint(0, 1), key=key)
+                    played.reward(decision, rng.randint(0, 1), idempotency_key=key)
                 except GlcbError:
                     continue
         if step == 40:
@@ -101,7 +107,7 @@ def test_a_log_that_was_altered_is_noticed() -> None:
 REFUSED: list[tuple[str, str, dict[str, Any]]] = [
     ("invalid_context", "decide", {"context": [1, 2]}),
     ("unknown_arm", "decide", {"context": {"age": 1}, "eligible": ["nobody"]}),
-    ("key_reused", "decide", {"context": {"age": 2}, "key": "used"}),
+    ("idempotency_key_reused", "decide", {"context": {"age": 2}, "idempotency_key": "used"}),
     ("unknown_decision", "reward", {"decision": "99-00000000", "value": 1}),
     ("invalid_reward", "reward", {"decision": "waiting", "value": 0.5}),
     ("duplicate_reward", "reward", {"decision": "rewarded", "value": 1}),
@@ -111,7 +117,10 @@ REFUSED: list[tuple[str, str, dict[str, Any]]] = [
 @pytest.mark.parametrize(("code", "kind", "request_"), REFUSED, ids=[code for code, *_ in REFUSED])
 def test_what_is_refused_changes_nothing(code: str, kind: str, request_: dict[str, Any]) -> None:
     played = Played()
-    ids = {"waiting": played.decide({"age": 1}, key="used").id, "rewarded": played.decide({"age": 3}).id}
+    ids = {
+        "waiting": played.decide({"age": 1}, idempotency_key="used").id,
+        "rewarded": played.decide({"age": 3}).id,
+    }
     played.reward(ids["rewarded"], 1)
     before, events = models.digest(played.experiment.freeze()), len(played.events)
     if "decision" in request_:
@@ -125,12 +134,12 @@ def test_what_is_refused_changes_nothing(code: str, kind: str, request_: dict[st
 
 def test_the_same_key_gets_the_same_answer_and_writes_no_event() -> None:
     played = Played()
-    first = played.decide({"age": 1}, key="k")
+    first = played.decide({"age": 1}, idempotency_key="k")
     events = len(played.events)
-    assert played.decide({"age": 1}, key="k") == first
+    assert played.decide({"age": 1}, idempotency_key="k") == first
     assert len(played.events) == events
-    played.reward(first.id, 1, key="r")
-    assert b"repeated" in played.reward(first.id, 1, key="r")
+    played.reward(first.id, 1, idempotency_key="r")
+    assert b"repeated" in played.reward(first.id, 1, idempotency_key="r")
     assert played.experiment.bandit.counts["rewarded"] == 1
 
 
@@ -168,7 +177,7 @@ def test_states_refuse_what_they_should() -> None:
 
 
 def test_time_never_goes_back() -> None:
-    played = Played(patience=10.0)
+    played = Played(reward_timeout=10.0)
     decision = played.decide({"age": 1})
     latest = played.now
     played.now -= 5000
@@ -196,7 +205,7 @@ def test_the_holdout_is_drawn_evenly_and_marked() -> None:
 
 
 def test_a_model_takes_the_place_of_another(tmp_path: Any) -> None:
-    other = Bandit(["x", "y"], policy="linucb", rewards=(0.0, 10.0), patience=60.0)
+    other = Bandit(["x", "y"], policy="linucb", rewards=(0.0, 10.0), reward_timeout=60.0)
     waiting = other.decide({"size": 3})
     other.save(tmp_path / "model.glcb")
     played = Played()
@@ -254,7 +263,7 @@ def test_an_archived_experiment_cannot_be_changed_but_for_its_state() -> None:
     for kind, request in (
         ("change", Changes(exploration=0.2)),
         ("change", Changes(holdout=0.5)),
-        ("change", Changes(state="archived", spread="uniform")),
+        ("change", Changes(state="archived", exploration_mode="uniform")),
         ("add_arm", NewArm(name="d")),
         ("upload", model),
     ):

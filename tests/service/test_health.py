@@ -7,14 +7,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from glcb import _modelfile
+from glcb import _model_file
+from glcb._api.requests import Creation, DecisionRequest, NewArm, RewardOf, Settings
 from glcb.bandit import Bandit
 from glcb.service import health, stats, views
-from glcb.service.experiment import Experiment
-from glcb.service.live import Activity
-from glcb.service.messages import Creation, DecisionRequest, NewArm, RewardOf, Settings
-from glcb.service.outlook import Outlook
-from glcb.service.tally import Tally
+from glcb.service.core.experiment import Experiment
+from glcb.service.core.live import Activity
+from glcb.service.core.outlook import Outlook
+from glcb.service.core.tally import Tally
 
 
 class World:
@@ -87,7 +87,7 @@ def test_values_that_cannot_be_used_are_noticed() -> None:
 
 
 def uploaded(world: World, bandit: Bandit) -> World:
-    content = b"".join(_modelfile.pieces(bandit.__getstate__()))
+    content = b"".join(_model_file.pieces(bandit.__getstate__()))
     world.experiment.apply("upload", content, world.time)
     return world
 
@@ -138,7 +138,7 @@ def test_blocks_tell_everything_once() -> None:
     world = World().visited(5000, joined=0.5)
     answer = stats.stats(world.experiment, Activity())
     assert len(answer.blocks) <= 200
-    assert sum(block.decisions for block in answer.blocks) == answer.counts.issued == 5000
+    assert sum(block.decisions for block in answer.blocks) == answer.counts.decisions == 5000
     assert sum(block.bandit_n for block in answer.blocks) == answer.lift.bandit.n
     assert sum(block.holdout_n for block in answer.blocks) == answer.lift.holdout.n
     assert all(sum(block.shares.values()) == pytest.approx(1) for block in answer.blocks)
@@ -165,10 +165,10 @@ def test_arms_that_are_gone_leave_no_more_than_their_number_of_decisions() -> No
     answer = stats.stats(world.experiment, Activity())
     assert all("c" not in block.shares for block in answer.blocks)
     for arm in answer.arms:
-        assert arm.plays > before[arm.arm].plays
-        assert arm.share == pytest.approx(arm.plays / 800)
+        assert arm.decisions > before[arm.arm].decisions
+        assert arm.share == pytest.approx(arm.decisions / 800)
     world.experiment.apply("add_arm", NewArm(name="c"), world.time)
-    assert stats.stats(world.experiment, Activity()).arms[-1].plays == 0
+    assert stats.stats(world.experiment, Activity()).arms[-1].decisions == 0
 
 
 def test_sums_survive_a_snapshot_bit_by_bit() -> None:

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from glcb.bandit import Bandit
-from glcb.service import keys
+from glcb.service import auth as keys
 from glcb.service.http import openapi
-from glcb.service.http.routes import OPERATIONS
+from glcb.service.http.operations import OPERATIONS
 from tests.service.asgi import CREATION, SECURITY, E, House, created, in_house
 
 
@@ -24,8 +24,10 @@ def test_a_life_of_an_experiment(tmp_path: Path) -> None:
         assert sum(decided.data["probabilities"].values()) == pytest.approx(1)
         assert decided.data["probabilities"]["c"] == 0
         path = f"{E}/decisions/{decided.data['id']}/reward"
-        assert (await house.ask("POST", path, {"value": 1, "key": "k"})).data["status"] == "taken"
-        assert (await house.ask("POST", path, {"value": 1, "key": "k"})).data["status"] == "repeated"
+        assert (await house.ask("POST", path, {"value": 1, "idempotency_key": "k"})).data["status"] == "taken"
+        assert (await house.ask("POST", path, {"value": 1, "idempotency_key": "k"})).data[
+            "status"
+        ] == "repeated"
         assert (await house.ask("POST", path, {"value": 1})).code == "duplicate_reward"
         batch = await house.ask(
             "POST", f"{E}/decisions/batch", {"decisions": [{"context": {"age": n}} for n in range(20)]}
@@ -36,9 +38,16 @@ def test_a_life_of_an_experiment(tmp_path: Path) -> None:
         assert [one.get("status") for one in taken.data["results"]] == ["taken"] * 20 + [None]
         assert taken.data["results"][-1]["error"]["code"] == "unknown_decision"
         shown = (await house.ask("GET", E)).data
-        assert shown["counts"] == {"issued": 21, "rewarded": 21, "expired": 0, "waiting": 0}
+        assert shown["counts"] == {
+            "decisions": 21,
+            "rewarded": 21,
+            "timed_out": 0,
+            "evicted": 0,
+            "removed": 0,
+            "pending": 0,
+        }
         assert shown["sequence"] == 43
-        assert sum(shown["plays"].values()) == 21
+        assert sum(shown["reward_counts"].values()) == 21
         assert [one["name"] for one in (await house.ask("GET", "/v1/experiments")).data["experiments"]] == [
             "home"
         ]
@@ -111,7 +120,9 @@ def test_exports_hold_everything_and_can_go_on(tmp_path: Path) -> None:
     async def play(house: House) -> None:
         await created(house)
         for n in range(12):
-            made = await house.ask("POST", f"{E}/decisions", {"context": {"age": n}, "key": f"k{n}"})
+            made = await house.ask(
+                "POST", f"{E}/decisions", {"context": {"age": n}, "idempotency_key": f"k{n}"}
+            )
             if n % 2:
                 await house.ask("POST", f"{E}/decisions/{made.data['id']}/reward", {"value": 1})
         lines = (await house.ask("GET", f"{E}/export")).content.splitlines()
@@ -127,7 +138,14 @@ def test_exports_hold_everything_and_can_go_on(tmp_path: Path) -> None:
             path.write_bytes((await house.ask("GET", f"{E}/export", query=f"format={form}")).content)
             bandit = Bandit(["a", "b", "c"], policy="linucb")
             bandit.learn_from(path)
-            assert bandit.counts == {"issued": 12, "rewarded": 6, "expired": 0, "waiting": 6}
+            assert bandit.counts == {
+                "decisions": 12,
+                "rewarded": 6,
+                "timed_out": 0,
+                "evicted": 0,
+                "removed": 0,
+                "pending": 6,
+            }
         for query in ("format=csv", "after=-1", "after=x", "before=3"):
             assert (await house.ask("GET", f"{E}/export", query=query)).code == "invalid_request"
 
@@ -259,7 +277,7 @@ def test_the_log_tells_no_secrets(tmp_path: Path, caplog: pytest.LogCaptureFixtu
         await created(house)
         for n in range(3):
             made = await house.ask(
-                "POST", f"{E}/decisions", {"context": {"city": "Samarkand"}, "key": f"ring {n}"}
+                "POST", f"{E}/decisions", {"context": {"city": "Samarkand"}, "idempotency_key": f"ring {n}"}
             )
             await house.ask("POST", f"{E}/decisions/{made.data['id']}/reward", {"value": 0.987654})
         secret, reader = keys.add(house.storage, "shop", "decide"), keys.add(house.storage, "m", "read")

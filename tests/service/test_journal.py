@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from glcb._errors import StorageError
-from glcb.service import journal as journal_module
-from glcb.service.database import Row, sqlite_url
-from glcb.service.journal import Journal
-from glcb.service.storage import Event, Storage
+from glcb.service.storage import journal as journal_module
+from glcb.service.storage.database import Row, sqlite_url
+from glcb.service.storage.journal import Journal
+from glcb.service.storage.storage import Event, Storage
 
 
 def event(sequence: int) -> Event:

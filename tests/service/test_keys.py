@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from glcb._errors import InvalidSettings
-from glcb.service import keys
-from glcb.service.keys import Keyring
+from glcb.service import auth as keys
+from glcb.service.auth import Keyring
 from tests.service.made import storage as made
 
 

@@ -46,7 +46,7 @@ def test_a_decision_whose_answer_never_came_may_be_there() -> None:
 
 
 def test_the_ledger_notices_one_key_with_two_decisions() -> None:
-    ledger, asked = Ledger(), Question("/decisions", {"context": {}, "key": "visit 7"})
+    ledger, asked = Ledger(), Question("/decisions", {"context": {}, "idempotency_key": "visit 7"})
     assert ledger.take(asked, 200, b'{"id": "0-a", "arm": "news", "propensity": 0.5}') == "0-a"
     with pytest.raises(AssertionError, match="one key, two decisions"):
         ledger.take(asked, 200, b'{"id": "1-b", "arm": "news", "propensity": 0.5}')

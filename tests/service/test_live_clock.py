@@ -29,7 +29,7 @@ def test_time_never_goes_backwards_in_the_log(serve: Serve, tmp_path: Path) -> N
     shift.write_text("0")
     paths = [str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])]
     server = serve(environment={"PYTHONPATH": os.pathsep.join(paths)})
-    made = server.client.put(PATH, {"arms": ["a", "b"], "policy": "linucb", "patience": HOUR})
+    made = server.client.put(PATH, {"arms": ["a", "b"], "policy": "linucb", "reward_timeout": HOUR})
     assert made.status == 201
     _pair(server.client)
     shift.write_text(str(-3 * HOUR))
@@ -40,10 +40,10 @@ def test_time_never_goes_backwards_in_the_log(serve: Serve, tmp_path: Path) -> N
     late = server.client.post(f"{PATH}/decisions", {"context": {"x": 2}}).data["id"]
     shift.write_text(str(2 * HOUR))
     _pair(server.client)
-    assert server.client.post(f"{PATH}/decisions/{late}/reward", {"value": 1}).code == "expired_decision"
+    assert server.client.post(f"{PATH}/decisions/{late}/reward", {"value": 1}).code == "closed_decision"
     times = [event["time"] for event in server.client.events("e")]
     assert times == sorted(times)
     assert times[0] < times[-1]
     counts = server.client.get(PATH).data["counts"]
-    assert counts == {"issued": 5, "rewarded": 4, "expired": 1, "waiting": 0}
+    assert counts == {"decisions": 5, "rewarded": 4, "timed_out": 1, "evicted": 0, "removed": 0, "pending": 0}
     assert server.command("verify").returncode == 0

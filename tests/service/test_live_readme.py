@@ -1,4 +1,4 @@
-"""From the install command to the first reward learnt: the five commands as they stand in the README."""
+"""From the install command to the first reward learned: the five commands as they stand in the README."""
 
 import json
 import os
@@ -30,7 +30,7 @@ def test_the_readme_has_five_commands() -> None:
 
 
 @pytest.mark.tools
-def test_the_commands_lead_to_the_first_reward_learnt_in_two_minutes(tmp_path: Path) -> None:
+def test_the_commands_lead_to_the_first_reward_learned_in_two_minutes(tmp_path: Path) -> None:
     """Minutes of the processor: those by the clock depend on who else uses this machine and the network."""
     before = _processor_seconds()
     subprocess.run([sys.executable, "-m", "venv", tmp_path / "venv"], check=True)

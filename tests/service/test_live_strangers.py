@@ -16,9 +16,9 @@ from benchmarks.service.wire import connect, post
 from tests.service.conftest import Serve
 
 PATH = "/v1/experiments/e"
-PATIENCE = 2
+REWARD_TIMEOUT = 2
 """Seconds after which these servers hang up on a slow or silent client."""
-IMPATIENT = ("--set", f"request_seconds={PATIENCE}", "--set", f"idle_seconds={PATIENCE}")
+IMPATIENT = ("--set", f"request_seconds={REWARD_TIMEOUT}", "--set", f"idle_seconds={REWARD_TIMEOUT}")
 
 
 @pytest.fixture(scope="module")
@@ -64,15 +64,15 @@ HEAD = f"POST {PATH}/decisions HTTP/1.1\r\nHost: localhost\r\nContent-Type: appl
     ids=["nothing", "half a line", "half a head", "no body", "half a body", "half a chunk"],
 )
 def test_half_a_request_is_hung_up_on(server: Server, half: str) -> None:
-    issued = server.client.get(PATH).data["counts"]["issued"]
+    issued = server.client.get(PATH).data["counts"]["decisions"]
     with _dial(server) as line:
         start = time.monotonic()
         line.sendall(half.encode())
         said = _all(line)
-        assert time.monotonic() - start < 3 * PATIENCE + 2
+        assert time.monotonic() - start < 3 * REWARD_TIMEOUT + 2
         assert said == b"" or said.startswith((b"HTTP/1.1 400", b"HTTP/1.1 408"))
     _serves(server)
-    assert server.client.get(PATH).data["counts"]["issued"] == issued + 1
+    assert server.client.get(PATH).data["counts"]["decisions"] == issued + 1
 
 
 def test_a_request_that_trickles_in_is_hung_up_on(server: Server) -> None:
@@ -80,10 +80,10 @@ def test_a_request_that_trickles_in_is_hung_up_on(server: Server) -> None:
         start = time.monotonic()
         line.sendall(f"{HEAD}Content-Length: 100000\r\n\r\n".encode())
         with suppress(ConnectionError):
-            while time.monotonic() - start < 10 * PATIENCE:
+            while time.monotonic() - start < 10 * REWARD_TIMEOUT:
                 line.sendall(b" ")
                 time.sleep(0.1)
-        assert time.monotonic() - start < 3 * PATIENCE + 2
+        assert time.monotonic() - start < 3 * REWARD_TIMEOUT + 2
     _serves(server)
 
 
@@ -178,7 +178,7 @@ def test_thousands_of_connections_left_open_do_not_stop_service(server: Server) 
 
 def _hung_up_on(lines: list[socket.socket]) -> None:
     """Wait until the server has closed all of them."""
-    deadline = time.monotonic() + 5 * PATIENCE + 10
+    deadline = time.monotonic() + 5 * REWARD_TIMEOUT + 10
     for line in lines:
         line.settimeout(max(0.1, deadline - time.monotonic()))
         with suppress(ConnectionResetError):
@@ -219,5 +219,5 @@ def test_more_requests_than_it_can_deal_with_are_refused_at_once(serve: Serve) -
     codes = {json.loads(content)["error"]["code"] for status, content in answers if status == 503}
     assert codes == {"overloaded"}
     _serves(server)
-    issued = server.client.get(PATH).data["counts"]["issued"]
+    issued = server.client.get(PATH).data["counts"]["decisions"]
     assert issued == 2 + [status for status, _ in answers].count(200)

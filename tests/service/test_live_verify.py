@@ -11,9 +11,9 @@ from typer.testing import CliRunner
 
 from benchmarks.service.server import Server
 from glcb.cli import app
-from glcb.service.database import sqlite_url
-from glcb.service.storage import Storage
-from glcb.service.verify import verify
+from glcb.service.audit import verify
+from glcb.service.storage.database import sqlite_url
+from glcb.service.storage.storage import Storage
 from tests.service.conftest import Serve
 
 PATH = "/v1/experiments/e"
@@ -21,7 +21,7 @@ PATH = "/v1/experiments/e"
 
 @pytest.fixture(scope="module")
 def stopped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A server that decided, learnt, changed its arms and ended in peace."""
+    """A server that decided, learned, changed its arms and ended in peace."""
     server = Server(["--data", str(tmp_path_factory.mktemp("data") / "glcb.db")]).start()
     client = server.client
     assert client.put(PATH, {"arms": ["a", "b"], "seed": 10_000}).status == 201

@@ -8,17 +8,17 @@ from typing import Any
 
 import pytest
 
+from glcb._api.requests import Changes
 from glcb._errors import StorageError
-from glcb.service import memory as memory_module
 from glcb.service import views
-from glcb.service.engine import Engine
-from glcb.service.experiment import Experiment
-from glcb.service.messages import Changes
-from glcb.service.models import Frozen
-from glcb.service.problems import Problem
-from glcb.service.restore import restore
-from glcb.service.storage import SnapshotRow, Storage
-from glcb.service.verify import verify
+from glcb.service.audit import verify
+from glcb.service.core import cache as memory_module
+from glcb.service.core.engine import Engine
+from glcb.service.core.experiment import Experiment
+from glcb.service.core.models import Frozen
+from glcb.service.core.restore import restore
+from glcb.service.errors import Problem
+from glcb.service.storage.storage import SnapshotRow, Storage
 from tests.service.engines import Fragile, agreed, decide, digest, idle, reward, some_pairs, with_engine
 from tests.service.made import settings
 
@@ -33,7 +33,7 @@ def test_a_stop_leaves_a_snapshot_and_nothing_to_replay(tmp_path: Path) -> None:
         (known,) = storage.known()
         assert known.last == known.snapshot == 21
         (view,) = await engine.listed(lambda name: True)
-        assert view.counts.issued == 10
+        assert view.counts.decisions == 10
         assert engine.loaded == {}, "the list does not load either"
 
     with_engine(tmp_path, before)
@@ -97,7 +97,7 @@ def test_a_damaged_snapshot_is_made_up_for_by_the_events(
 def test_idle_and_surplus_experiments_leave_the_memory_and_come_back(tmp_path: Path) -> None:
     async def play(engine: Engine, storage: Fragile) -> None:
         for name in ("a", "b", "c"):
-            await engine.create(name, settings(patience=1e9))
+            await engine.create(name, settings(reward_timeout=1e9))
             await some_pairs(engine, 5, name)
         await engine.tick()
         assert list(engine.loaded) == ["b", "c"]
@@ -116,7 +116,7 @@ def test_idle_and_surplus_experiments_leave_the_memory_and_come_back(tmp_path: P
 
 def test_an_archived_experiment_leaves_the_memory_but_can_be_seen(tmp_path: Path) -> None:
     async def play(engine: Engine, _: Fragile) -> None:
-        await engine.create("home", settings(patience=1e9))
+        await engine.create("home", settings(reward_timeout=1e9))
         await some_pairs(engine, 3)
         view = await engine.change("home", Changes(state="archived"))
         assert view.state == "archived"
@@ -124,7 +124,7 @@ def test_an_archived_experiment_leaves_the_memory_but_can_be_seen(tmp_path: Path
         with pytest.raises(Problem) as caught:
             await decide(engine, {"age": 1})
         assert caught.value.code == "experiment_archived"
-        assert (await engine.look("home", views.experiment)).counts.issued == 3
+        assert (await engine.look("home", views.experiment)).counts.decisions == 3
         await engine.change("home", Changes(state="running"))
         await some_pairs(engine, 1)
 
@@ -211,7 +211,7 @@ def test_a_broken_experiment_is_listed_as_it_was_when_last_saved(tmp_path: Path)
 
     async def after(engine: Engine, _: Fragile) -> None:
         (view,) = await engine.listed(lambda name: True)
-        assert (view.state, view.arms, view.counts.issued) == ("broken", ("a", "b", "c"), 5)
+        assert (view.state, view.arms, view.counts.decisions) == ("broken", ("a", "b", "c"), 5)
 
     with_engine(tmp_path, before)
     with_engine(tmp_path, between, stop=False)

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from starlette.requests import Request
 
-from glcb.service.http.pages import Pages
-from glcb.service.problems import Problem
+from glcb.service.errors import Problem
+from glcb.service.http.static import Pages
 
 FOLDER = Path(str(resources.files("glcb.service") / "dashboard"))
 OURS = [path for path in FOLDER.iterdir() if path.is_file()]

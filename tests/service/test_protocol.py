@@ -9,7 +9,7 @@ import pytest
 import uvicorn
 from uvicorn.server import ServerState
 
-from glcb.service import keys
+from glcb.service import auth as keys
 from glcb.service.http.app import Application
 from glcb.service.http.protocol import PatientProtocol
 from tests.service.asgi import House, house, lifespan

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from glcb.service import keys
+from glcb.service import auth as keys
+from glcb.service.errors import STATUS
 from glcb.service.http.app import Application
-from glcb.service.problems import STATUS
 from tests.service.asgi import CREATION, SECURITY, E, House, created, in_house, lifespan
 
 REFUSED: list[tuple[str, str, str, Any, str]] = [
@@ -18,7 +18,7 @@ REFUSED: list[tuple[str, str, str, Any, str]] = [
     ("POST", f"{E}/decisions", "invalid_json", b'{"context":' + b"[" * 100_000, ""),
     ("POST", f"{E}/decisions", "invalid_request", {"context": {}, "extra": 1}, "extra"),
     ("POST", f"{E}/decisions", "invalid_request", {"context": "FR"}, "context"),
-    ("POST", f"{E}/decisions", "invalid_request", {"context": {}, "key": ""}, "key"),
+    ("POST", f"{E}/decisions", "invalid_request", {"context": {}, "idempotency_key": ""}, "idempotency_key"),
     ("POST", f"{E}/decisions", "unknown_arm", {"context": {}, "eligible": []}, "empty"),
     ("POST", f"{E}/decisions", "invalid_context", {"context": [[1]]}, "flat"),
     ("POST", f"{E}/decisions", "too_many", {"context": [0] * 1001}, "1,000"),
@@ -30,7 +30,13 @@ REFUSED: list[tuple[str, str, str, Any, str]] = [
     ("PUT", "/v1/experiments/x", "invalid_request", {"arms": []}, "arms"),
     ("PUT", "/v1/experiments/x", "invalid_settings", {"arms": ["a", "a"]}, "more than once"),
     ("PUT", "/v1/experiments/x", "invalid_settings", {"arms": ["a"], "policy": "none"}, "no policy"),
-    ("PUT", "/v1/experiments/x", "invalid_settings", {"arms": ["a"], "combine": "sum"}, "patience"),
+    (
+        "PUT",
+        "/v1/experiments/x",
+        "invalid_settings",
+        {"arms": ["a"], "reward_aggregation": "sum"},
+        "reward_timeout",
+    ),
     ("PUT", "/v1/experiments/x", "invalid_request", {"arms": ["a"], "holdout": 2}, "holdout"),
     ("GET", "/v1/experiments/nobody/stats", "unknown_experiment", None, "nobody"),
     ("POST", "/v1/experiments/nobody/decisions", "unknown_experiment", {"context": {}}, "nobody"),
@@ -132,11 +138,23 @@ def test_at_the_start_there_is_the_page_and_nothing_else(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("path", "body", "told"),
     [
-        (f"{E}/decisions", b'{"contxt": {}}', "the fields are context, eligible, key"),
-        (f"{E}/decisions", b'{"context": {}, "a` - at `$.b[0]": 1}', "are context, eligible, key"),
-        (f"{E}/decisions/batch", b'{"decisions": [{"context": {}, "k": 1}]}', "are context, eligible, key"),
+        (f"{E}/decisions", b'{"contxt": {}}', "the fields are context, eligible, idempotency_key"),
+        (
+            f"{E}/decisions",
+            b'{"context": {}, "a` - at `$.b[0]": 1}',
+            "are context, eligible, idempotency_key",
+        ),
+        (
+            f"{E}/decisions/batch",
+            b'{"decisions": [{"context": {}, "k": 1}]}',
+            "are context, eligible, idempotency_key",
+        ),
         (f"{E}/rewards", b'{"reward": []}', "the fields are rewards"),
-        (f"{E}/rewards", b'{"rewards": [{"id": "1", "val": 1}]}', "the fields are id, value, key"),
+        (
+            f"{E}/rewards",
+            b'{"rewards": [{"id": "1", "val": 1}]}',
+            "the fields are id, value, idempotency_key",
+        ),
         (f"{E}/decisions", b'{"context": {"age": NaN}}', "NaN is no JSON: send null"),
         (f"{E}/decisions", b'{"context": [-Infinity]}', "Infinity is no JSON: send null"),
     ],

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from glcb.service.engine import Engine
-from glcb.service.keys import Keyring
+from glcb.service.auth import Keyring
+from glcb.service.config import ServiceSettings
+from glcb.service.core.engine import Engine
 from glcb.service.server import Service
-from glcb.service.settings import ServiceSettings
-from glcb.service.storage import Storage
+from glcb.service.storage.storage import Storage
 from tests.service.engines import Fragile
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from glcb._errors import InvalidSettings
-from glcb.service.settings import ServiceSettings, load, named
+from glcb.service.config import ServiceSettings, load, named
 
 
 def test_who_counts_more(tmp_path: Path) -> None:

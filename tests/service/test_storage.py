@@ -8,10 +8,10 @@ import pytest
 from sqlalchemy import Connection, text
 
 from glcb._errors import InvalidSettings, StorageError
-from glcb.service import storage as storage_module
-from glcb.service import tables
-from glcb.service.database import Row, sqlite_url
-from glcb.service.storage import Event, SnapshotRow, Storage
+from glcb.service.storage import storage as storage_module
+from glcb.service.storage import tables
+from glcb.service.storage.database import Row, sqlite_url
+from glcb.service.storage.storage import Event, SnapshotRow, Storage
 from tests.service.made import storage as made
 
 

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from glcb.service import warming
+from glcb.service import warmup as warming
 
 
 def test_who_is_told_to_stop_does_not_wait_for_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -47,7 +47,7 @@ AFTERWARDS = """
 import gc
 from numba.core.dispatcher import Dispatcher
 from glcb.bandit import Bandit
-from glcb.service import warming
+from glcb.service import warmup as warming
 
 def compiled():
     return {str(one): len(one.signatures) for one in gc.get_objects() if isinstance(one, Dispatcher)}
@@ -56,7 +56,7 @@ warming._decide()
 before = compiled()
 assert sum(before.values()) > 5, before
 for rewards in ("binary", (0.0, 9.0)):
-    bandit = Bandit(["x", "y", "z"], rewards=rewards, patience=60.0)
+    bandit = Bandit(["x", "y", "z"], rewards=rewards, reward_timeout=60.0)
     for _ in range(3):
         bandit.reward(bandit.decide({"age": 31, "country": "FR"}).id, 1)
         bandit.add_arm("new", like="x")

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from glcb.tasks import cache
-from glcb.tasks.cache import Stored
+from glcb.tasks.data import cache
+from glcb.tasks.data.cache import Stored
 
 
 @pytest.fixture
@@ -114,7 +114,7 @@ _BOTH = """
 import sys, time
 from pathlib import Path
 import numpy as np
-from glcb.tasks import cache
+from glcb.tasks.data import cache
 
 def build(path):
     Path(sys.argv[2]).touch()

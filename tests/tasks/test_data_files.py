@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from glcb import tasks
-from glcb.tasks.cache import cache_directory
-from glcb.tasks.directory import opened_text
-from glcb.tasks.file_task import FileTask, LabelledFileTask, file_tasks
-from glcb.tasks.verify import verify
+from glcb.tasks.data.cache import cache_directory
+from glcb.tasks.data.directory import opened_text
+from glcb.tasks.data.verify import verify
+from glcb.tasks.file_task import FileTask, LabeledFileTask, file_tasks
 from tests.tasks.processes import digests
 
 pytestmark = pytest.mark.data
@@ -86,7 +86,7 @@ def test_rows_features_and_arms(name: str) -> None:
 @pytest.mark.parametrize("name", CLASSES)
 def test_class_counts(name: str) -> None:
     task = task_called(name)
-    assert isinstance(task, LabelledFileTask)
+    assert isinstance(task, LabeledFileTask)
     if name == "census" and task.source.name.startswith("USCensus1990.data"):
         pytest.skip("the counts are those of the sample")
     assert task.data.counts == CLASSES[name]
@@ -104,7 +104,7 @@ def test_the_file_is_genuine(name: str) -> None:
 
 def test_adult_has_four_incomes_and_fourteen_occupations() -> None:
     task = task_called("adult")
-    assert isinstance(task, LabelledFileTask)
+    assert isinstance(task, LabeledFileTask)
     incomes = [name for name in task.data.table.feature_names if name.startswith("income=")]
     assert incomes == ["income=<=50K", "income=<=50K.", "income=>50K", "income=>50K."]
     assert len(set(task.arms)) == 14
@@ -115,13 +115,13 @@ def test_adult_has_four_incomes_and_fourteen_occupations() -> None:
 @pytest.mark.parametrize("name", ["covertype", "statlog"])
 def test_an_arm_is_its_label_less_one(name: str) -> None:
     task = task_called(name)
-    assert isinstance(task, LabelledFileTask)
+    assert isinstance(task, LabeledFileTask)
     assert task.arms == (1, 2, 3, 4, 5, 6, 7)
 
 
 def test_covertype_is_what_a_plain_reader_finds() -> None:
     task = task_called("covertype")
-    assert isinstance(task, LabelledFileTask)
+    assert isinstance(task, LabeledFileTask)
     rows = np.array([0, 1, 300_000, 581_011])
     features, classes = task.data.contexts_and_classes(rows)
     plain = {number: line for number, line in _lines(task.source) if number in set(rows.tolist())}
@@ -133,7 +133,7 @@ def test_covertype_is_what_a_plain_reader_finds() -> None:
 
 def test_census_is_one_hot_of_every_answer() -> None:
     task = task_called("census")
-    assert isinstance(task, LabelledFileTask)
+    assert isinstance(task, LabeledFileTask)
     features, classes = task.data.contexts_and_classes(np.array([0]))
     (_, header), (_, line) = [pair for pair in _lines(task.source) if pair[0] in (0, 1)]
     answers = dict(zip(header.split(","), line.split(","), strict=True))
@@ -178,7 +178,7 @@ def test_jester_uniform_and_optimum_are_as_published() -> None:
 
 def test_mushroom_pays_by_its_kind() -> None:
     task = task_called("mushroom")
-    assert isinstance(task, LabelledFileTask)
+    assert isinstance(task, LabeledFileTask)
     stream = task.stream(0, 20_000)
     assert stream.steps == 20_000
     eaten, left = stream.rewards.T

@@ -4,27 +4,27 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from glcb.tasks.labeled import Labeled
 
 from glcb import DataError, InvalidSettings
-from glcb.tasks.directory import DataFile, Facts
-from glcb.tasks.fetch import fetch
-from glcb.tasks.file_task import LabelledFileTask
-from glcb.tasks.labelled import Labelled
-from glcb.tasks.text_file import read_text_file
+from glcb.tasks.data.directory import DataFile, Facts
+from glcb.tasks.data.fetch import fetch
+from glcb.tasks.data.text_file import read_text_file
+from glcb.tasks.file_task import LabeledFileTask
 from tests.tasks.server import Site, serving
 
 CONTENT = "".join(f"{number},{number * 7 % 1000},{'ab'[number % 2]}\n" for number in range(20_000)).encode()
 
 
-class Tiny(LabelledFileTask):
+class Tiny(LabeledFileTask):
     """Two numbers and a letter."""
 
     name = "tiny"
     files = (DataFile("tiny.data", Facts(20_000, 2, 2, (10_000, 10_000)), "none", "nowhere"),)
 
     @classmethod
-    def parse(cls, path: Path) -> Labelled:
-        return Labelled.split(read_text_file(path, columns=["x", "y", "letter"], reading={}), "letter")
+    def parse(cls, path: Path) -> Labeled:
+        return Labeled.split(read_text_file(path, columns=["x", "y", "letter"], reading={}), "letter")
 
 
 @pytest.fixture

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from glcb import DataError
-from glcb.tasks.directory import opened
-from glcb.tasks.fetch import fetch
-from glcb.tasks.file_task import FileTask, LabelledFileTask, file_tasks
-from glcb.tasks.verify import verify
+from glcb.tasks.data.directory import opened
+from glcb.tasks.data.fetch import fetch
+from glcb.tasks.data.verify import verify
+from glcb.tasks.file_task import FileTask, LabeledFileTask, file_tasks
 from tests.tasks.server import serving
 
 pytestmark = pytest.mark.data
@@ -74,7 +74,7 @@ def test_adult_as_the_original_writes_it(tmp_path: Path) -> None:
     lines = content.splitlines()
     raw = b"\n".join([*lines[:32_561], b"", b"|1x3 Cross validator", *lines[32_561:], b"", b""])
     assert check(task, raw, tmp_path) == "rows, columns, classes"
-    assert isinstance(task, LabelledFileTask)
+    assert isinstance(task, LabeledFileTask)
     assert task.parse(tmp_path / "adult.full").table.features == 94
 
 

@@ -10,10 +10,10 @@ import polars as pl
 import pytest
 
 from glcb import DataError, InvalidSettings, LinUCB
-from glcb.bench import play
+from glcb.bench import simulate
 from glcb.tasks import ClassificationTask, RewardTableTask, Stream
 
-ROWS = """age,colour,flag,kind
+ROWS = """age,color,flag,kind
 31,red,0,dog
 40,green,1,cat
 25.5,red,1,dog
@@ -33,12 +33,12 @@ def in_order(stream: Stream) -> list[list[float]]:
     return sorted(np.hstack([stream.contexts.astype(float), stream.rewards]).round(6).tolist())
 
 
-def test_numbers_and_categories_are_recognised(csv: Path) -> None:
+def test_numbers_and_categories_are_recognized(csv: Path) -> None:
     task = ClassificationTask.from_csv(csv, "kind")
     assert task.name == "pets"
     assert task.arms == ("cat", "dog", "owl")
     assert task.rewards == "binary"
-    assert task.feature_names == ("age", "flag", "colour=blue", "colour=green", "colour=red")
+    assert task.feature_names == ("age", "flag", "color=blue", "color=green", "color=red")
     old = round((31 - 25.5) / 34.5, 6)
     assert in_order(task.stream(0)) == [
         [0, 1, 0, 0, 1, 0, 1, 0],
@@ -55,7 +55,7 @@ def test_every_way_in_gives_the_same_task(csv: Path, kind: str) -> None:
         task = ClassificationTask.from_frame(pd.read_csv(csv), "kind")
     elif kind == "pandas categories":
         task = ClassificationTask.from_frame(
-            pd.read_csv(csv, dtype={"colour": "category", "kind": "category"}), "kind"
+            pd.read_csv(csv, dtype={"color": "category", "kind": "category"}), "kind"
         )
     elif kind == "polars":
         task = ClassificationTask.from_frame(pl.read_csv(csv), "kind")
@@ -121,8 +121,8 @@ def test_texts_numbers_and_booleans_of_one_array() -> None:
 def test_what_a_frame_calls_categorical_stays_so(code: object) -> None:
     library = pl if isinstance(code, pl.Series) else pd
     frame = library.DataFrame({"code": code, "n": [1, 2, 3, 4], "a": [0, 1, 0, 1], "b": [1, 0, 1, 0]})
-    labelled = ClassificationTask.from_frame(frame, "a", missing="drop")
-    assert labelled.feature_names == ("n", "b", "code=9", "code=10")
+    labeled = ClassificationTask.from_frame(frame, "a", missing="drop")
+    assert labeled.feature_names == ("n", "b", "code=9", "code=10")
     rewarded = RewardTableTask.from_frame(frame, ["a", "b"], missing="drop")
     assert rewarded.feature_names == ("n", "code=9", "code=10")
     assert "code" not in str(RewardTableTask.from_frame(frame, ["a", "b"], ignore=["code"]).feature_names)
@@ -172,9 +172,9 @@ def test_constant_columns_stay_and_are_zero(csv: Path) -> None:
 
 
 @pytest.mark.parametrize("value", ["", "?", "NA", "nan"])
-@pytest.mark.parametrize("column", ["age", "colour", "kind"])
+@pytest.mark.parametrize("column", ["age", "color", "kind"])
 def test_missing_values_are_an_error_or_dropped(csv: Path, column: str, value: str) -> None:
-    at = ["age", "colour", "flag", "kind"].index(column)
+    at = ["age", "color", "flag", "kind"].index(column)
     row = ["50", "red", "1", "dog"]
     row[at] = value
     csv.write_text(ROWS + ",".join(row) + "\n")
@@ -335,4 +335,4 @@ def test_a_policy_plays_them_like_any_other_task(csv: Path) -> None:
     contexts = rng.random((600, 3))
     task = ClassificationTask.from_arrays(contexts, np.where(contexts[:, 0] > 0.5, "up", "down"))
     policy = LinUCB(arms=task.arms, features=task.features, rewards=task.rewards)
-    assert play(policy, task.stream(10_000)).total > 500
+    assert simulate(policy, task.stream(10_000)).total > 500

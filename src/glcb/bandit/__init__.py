@@ -2,7 +2,7 @@
 
 from glcb.bandit.bandit import Bandit
 from glcb.bandit.decision import BanditDecision
+from glcb.bandit.encoding.schema import FeatureReport, Schema
 from glcb.bandit.logs import LogReport
-from glcb.bandit.schema import FeatureReport, Schema
 
 __all__ = ["Bandit", "BanditDecision", "FeatureReport", "LogReport", "Schema"]

@@ -6,20 +6,20 @@ from typing import Any, Self
 
 import numpy as np
 
-from glcb import _checks
+from glcb import _validation
 from glcb._errors import InvalidSettings
 from glcb._types import Arm, Rewards
 from glcb.bandit import display
+from glcb.bandit.config import Parameters
 from glcb.bandit.decision import BanditDecision
-from glcb.bandit.late import Clock, Combine
-from glcb.bandit.parameters import Parameters
-from glcb.bandit.schema import Schema
+from glcb.bandit.encoding.schema import Schema
+from glcb.bandit.reward_rules import Clock, RewardAggregation
 from glcb.bandit.state import Watcher
 from glcb.bandit.steps import BanditSteps
 from glcb.explain import Explanation
-from glcb.explore.probabilities import Spread, draw, probabilities
+from glcb.explore.probabilities import ExplorationMode, draw, probabilities
 
-_WHILE_RUNNING = {"exploration", "spread", "clock"}
+_WHILE_RUNNING = {"exploration", "exploration_mode", "clock"}
 """Parameters that may change after the first decision."""
 
 
@@ -33,19 +33,19 @@ class Bandit(BanditSteps):
     >>> bandit.reward(decision.id, 1.0)
     True
 
-    ``policy`` is the name of any policy of the registry and ``settings`` are its own settings; ``rewards`` is
+    ``policy`` is the name of any policy of the registry and ``policy_settings`` are its own settings; ``rewards`` is
     ``"binary"`` or (lowest, highest). With probability ``exploration`` another arm is played than the
-    policy's rule says, whichever, with ``spread="uniform"``, or rather one that is close to it, with
-    ``"gap"``; with 0 the rule alone decides. ``schema`` declares features, ``reserve`` is the number of slots
-    kept free for what is seen later, ``most_waiting`` how many decisions may wait for a reward.
+    policy's rule says, whichever, with ``exploration_mode="uniform"``, or rather one that is close to it, with
+    ``"gap"``; with 0 the rule alone decides. ``schema`` declares features, ``spare_slots`` is the number of slots
+    kept free for what is seen later, ``max_pending`` how many decisions may wait for a reward.
 
-    A decision waits ``patience`` seconds for its reward, or for ever. If none has come by then, it expires:
-    ``default_reward`` is learnt, or nothing. ``combine`` says what counts if several come. The "first" is
-    learnt at once; of the "last", the "max" and the "sum" (cut off at the ends of the range) nobody knows
-    before the time is over, so they are learnt then, or when others need the room. Time comes from
+    A decision waits ``reward_timeout`` seconds for its reward, or for ever. If none has come by then, it expires:
+    ``default_reward`` is learned, or nothing. ``reward_aggregation`` says what counts if several come. The "first" is
+    learned at once; of the "last", the "max" and the "sum" (cut off at the ends of the range) nobody knows
+    before the time is over, so they are learned then, or when others need the room. Time comes from
     ``clock``, in seconds, and is looked at with every decision and reward, and by :meth:`settle`.
 
-    Where the world changes, ``memory`` says after how many decisions all evidence so far counts half; without
+    Where the world changes, ``half_life`` says after how many decisions all evidence so far counts half; without
     it, everything counts for ever.
     """
 
@@ -56,17 +56,17 @@ class Bandit(BanditSteps):
         policy: str = "glcb",
         rewards: Rewards = "binary",
         exploration: float = 0.05,
-        spread: Spread = "gap",
+        exploration_mode: ExplorationMode = "gap",
         schema: Mapping[str, Any] | None = None,
-        reserve: int | None = None,
-        most_waiting: int = 10_000,
-        patience: float | None = None,
+        spare_slots: int | None = None,
+        max_pending: int = 10_000,
+        reward_timeout: float | None = None,
         default_reward: float | None = None,
-        combine: Combine = "first",
+        reward_aggregation: RewardAggregation = "first",
         clock: Clock = time.time,
-        memory: int | None = None,
+        half_life: int | None = None,
         seed: int = 0,
-        settings: Mapping[str, Any] | None = None,
+        policy_settings: Mapping[str, Any] | None = None,
     ) -> None:
         parameters = Parameters(
             {
@@ -74,17 +74,17 @@ class Bandit(BanditSteps):
                 "policy": policy,
                 "rewards": rewards,
                 "exploration": exploration,
-                "spread": spread,
+                "exploration_mode": exploration_mode,
                 "schema": schema,
-                "reserve": reserve,
-                "most_waiting": most_waiting,
-                "patience": patience,
+                "spare_slots": spare_slots,
+                "max_pending": max_pending,
+                "reward_timeout": reward_timeout,
                 "default_reward": default_reward,
-                "combine": combine,
+                "reward_aggregation": reward_aggregation,
                 "clock": clock,
-                "memory": memory,
+                "half_life": half_life,
                 "seed": seed,
-                "settings": settings,
+                "policy_settings": policy_settings,
             }
         )
         super().__init__(parameters)
@@ -100,7 +100,7 @@ class Bandit(BanditSteps):
         ``uniform`` all of them are equally likely, whatever is known: a yardstick for what the rule brings.
         """
         with self._lock:
-            allowed = None if eligible is None else _checks.eligible(eligible, self._index)
+            allowed = None if eligible is None else _validation.eligible(eligible, self._index)
             parameters = self._parameters
             met = self._met(context)
             now = self._now()
@@ -109,37 +109,39 @@ class Bandit(BanditSteps):
             try:
                 estimates = met.policy.estimate(met.reading.x)
                 scores = np.zeros(len(self._arms)) if uniform else estimates.values + estimates.bonuses
-                chances = probabilities(scores, allowed, parameters.exploration, parameters.spread)
-                met.policy.make_room()
+                chances = probabilities(scores, allowed, parameters.exploration, parameters.exploration_mode)
+                met.policy.ensure_capacity()
                 played = draw(chances, self._rng)
                 arm, propensity = self._arms[played], float(chances[played])
                 name = self._issue(met, context, arm, propensity, now)
             except BaseException:  # such as a log that cannot be written
                 self._draw_again(met.policy, before)
                 raise
-            return BanditDecision(arm, self._arms, estimates, name, propensity, chances, met.policy.samples)
+            return BanditDecision(
+                arm, self._arms, estimates, name, propensity, chances, met.policy.is_randomized
+            )
 
-    def reward(self, decision: str, value: float, *, key: str | int | None = None) -> bool:
+    def reward(self, decision: str, value: float, *, idempotency_key: str | int | None = None) -> bool:
         """Take the reward ``value`` of the decision with this id; return whether it was taken.
 
-        Who may send a reward twice gives it a ``key``: of several rewards of one decision with the same key,
+        Who may send a reward twice gives it an ``idempotency_key``: of several rewards of one decision with the same key,
         the first is taken and the others are ignored.
         """
         with self._lock:
-            first = self._parameters.late.combine == "first"
-            return self._take_reward(decision, value, key, self._now(), final=first)
+            first = self._parameters.late.reward_aggregation == "first"
+            return self._take_reward(decision, value, idempotency_key, self._now(), final=first)
 
     def settle(self) -> None:
-        """Learn now what is to be learnt from decisions whose time is over, not with the next decision."""
+        """Learn now what is to be learned from decisions whose time is over, not with the next decision."""
         with self._lock:
             self._settle_due(self._now())
 
-    def watch(self, watcher: Watcher | None) -> None:
-        """Have ``watcher(id, arm, value)`` called whenever a reward is learnt, however late; or no longer."""
+    def on_reward(self, callback: Watcher | None) -> None:
+        """Have ``callback(id, arm, value)`` called whenever a reward is learned, however late; or no longer."""
         with self._lock:
-            self._watcher = watcher
+            self._watcher = callback
 
-    def waits(self, decision: str) -> bool:
+    def is_pending(self, decision: str) -> bool:
         """Return whether the decision with this id still waits for a reward."""
         with self._lock:
             return self._waiting.waits(decision, self._now())
@@ -147,7 +149,7 @@ class Bandit(BanditSteps):
     def explain(self, context: Any) -> Explanation:
         """Return what each feature of a context contributes to the value of every arm, and the evidence.
 
-        Nothing is learnt, counted or drawn. Values are compared with those of a context in which every number
+        Nothing is learned, counted or drawn. Values are compared with those of a context in which every number
         is in the middle of its scale, and of booleans and categories nothing is known.
         """
         with self._lock:
@@ -159,19 +161,19 @@ class Bandit(BanditSteps):
     # ---- arms -----------------------------------------------------------------------------------
 
     def add_arm(self, name: Arm, *, like: Arm | None = None) -> None:
-        """Add an arm: a fresh one, or one that starts with all that the arm ``like`` has learnt."""
+        """Add an arm: a fresh one, or one that starts with all that the arm ``like`` has learned."""
         with self._lock:
-            new = _checks.new_arm(name, self._index)
+            new = _validation.new_arm(name, self._index)
             if like is not None:
-                _checks.arm(like, self._index)
+                _validation.arm(like, self._index)
             if self._policy is not None:
                 self._policy.add_arm(new, like=like)
             self._take_arms((*self._arms, new))
 
     def remove_arm(self, name: Arm) -> None:
-        """Remove an arm with all it has learnt; its decisions no longer wait for a reward."""
+        """Remove an arm with all it has learned; its decisions no longer wait for a reward."""
         with self._lock:
-            index = _checks.arm(name, self._index)
+            index = _validation.arm(name, self._index)
             if len(self._arms) == 1:
                 raise InvalidSettings(f"{name!r} is the only arm: add another one before removing it")
             if self._policy is not None:
@@ -195,25 +197,21 @@ class Bandit(BanditSteps):
     def counts(self) -> dict[str, int]:
         """Decisions issued so far, of these rewarded, expired (no reward will come) and waiting."""
         with self._lock:
-            room = self._waiting
-            return {
-                "issued": room.issued,
-                "rewarded": room.rewarded,
-                "expired": room.expired,
-                "waiting": len(room),
-            }
+            return self._waiting.counts
 
     @property
-    def plays(self) -> dict[Arm, int]:
-        """Number of rewards learnt so far, for each arm."""
+    def reward_counts(self) -> dict[Arm, int]:
+        """Number of rewards learned so far, for each arm."""
         with self._lock:
-            return dict.fromkeys(self._arms, 0) if self._policy is None else self._policy.plays
+            return dict.fromkeys(self._arms, 0) if self._policy is None else self._policy.reward_counts
 
     def __repr__(self) -> str:
         return display.line(self._parameters.as_json(self._arms), self.counts)
 
     def _repr_html_(self) -> str:
-        return display.page(self._parameters.as_json(self._arms), self.counts, self.plays, self.schema)
+        return display.page(
+            self._parameters.as_json(self._arms), self.counts, self.reward_counts, self.schema
+        )
 
     # ---- the habits of scikit-learn -------------------------------------------------------------
 
@@ -224,7 +222,7 @@ class Bandit(BanditSteps):
             return given if self._arms == self._parameters.arms else {**given, "arms": self._arms}
 
     def set_params(self, **changes: Any) -> Self:
-        """Change arguments; after the first decision only ``exploration``, ``spread`` and ``clock`` can."""
+        """Change arguments; after the first decision only ``exploration``, ``exploration_mode`` and ``clock`` can."""
         with self._lock:
             given = self.get_params()
             for name in changes:

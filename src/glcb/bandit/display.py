@@ -5,7 +5,7 @@ from html import escape
 from typing import Any
 
 from glcb._types import Arm
-from glcb.bandit.schema import Schema, described
+from glcb.bandit.encoding.schema import Schema, described
 
 _MOST_ARMS = 4
 _MOST_ROWS = 50
@@ -29,7 +29,7 @@ def page(
     state = ", ".join(f"{count:,} {name}" for name, count in counts.items())
     parts = [f"<strong>Bandit</strong> ({head}, exploration {parameters['exploration']:g})<br>{state}"]
     parts.append(
-        _table(("arm", "rewards learnt"), [(str(arm), f"{count:,}") for arm, count in plays.items()])
+        _table(("arm", "rewards learned"), [(str(arm), f"{count:,}") for arm, count in plays.items()])
     )
     if schema is not None:
         features = [(name, described(feature)) for name, feature in schema.features.items()]

@@ -7,12 +7,12 @@ from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 
-from glcb._state import State, sane
+from glcb._arrays import State, sane
 from glcb._types import Arm, Float32, Int64
 from glcb.bandit.ids import from_parts, parts_of
 
-Fate = Literal["rewarded", "expired", "removed", "overdue"]
-"""What became of a decision: its reward was learnt, others needed the room, its arm was removed, or its time
+Fate = Literal["rewarded", "evicted", "removed", "timed_out"]
+"""What became of a decision: its reward was learned, others needed the room, its arm was removed, or its time
 ran out."""
 
 _FATES: tuple[Fate, ...] = get_args(Fate)
@@ -20,7 +20,7 @@ _FATES: tuple[Fate, ...] = get_args(Fate)
 
 @dataclass(slots=True, eq=False)
 class Waiting:
-    """A decision whose reward is not learnt so far."""
+    """A decision whose reward is not learned so far."""
 
     x: Float32
     """The context as it was encoded when the decision was made."""

@@ -8,13 +8,13 @@ from typing import Self
 
 import numpy as np
 
-from glcb import _modelfile
+from glcb import _model_file
 from glcb._errors import ModelFileError
-from glcb._modelfile import Snapshot
+from glcb._model_file import Snapshot
 from glcb._types import Arm
-from glcb.bandit.encoder import Encoder
-from glcb.bandit.late import Clock
-from glcb.bandit.parameters import Parameters
+from glcb.bandit.config import Parameters
+from glcb.bandit.encoding.encoder import Encoder
+from glcb.bandit.reward_rules import Clock
 from glcb.bandit.waiting import WaitingRoom
 from glcb.policies.base import Policy
 
@@ -23,7 +23,7 @@ _STREAM = 0x62616E64
 
 
 Watcher = Callable[[str, Arm, float], None]
-"""Is told the id of a decision, its arm, and the reward that was learnt of it."""
+"""Is told the id of a decision, its arm, and the reward that was learned of it."""
 
 
 class BanditState:
@@ -36,7 +36,7 @@ class BanditState:
         self._rng = np.random.default_rng((parameters.seed, _STREAM))
         self._encoder: Encoder | None = None
         self._policy: Policy | None = None
-        self._waiting = WaitingRoom(parameters.most_waiting, parameters.late)
+        self._waiting = WaitingRoom(parameters.max_pending, parameters.late)
         self._watcher: Watcher | None = None
         self._lock = threading.RLock()
 
@@ -83,7 +83,7 @@ class BanditState:
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write everything to ``path``. A crash on the way leaves an older file there as it was."""
-        _modelfile.write(path, self.__getstate__())
+        _model_file.write(path, self.__getstate__())
 
     @classmethod
     def load(cls, path: str | PathLike[str], *, clock: Clock = time.time) -> Self:
@@ -91,7 +91,7 @@ class BanditState:
 
         A clock cannot be saved: one that is not the system's must be given again.
         """
-        snapshot = _modelfile.read(path)
+        snapshot = _model_file.read(path)
         if snapshot.policy != "Bandit":
             raise ModelFileError(
                 f"{path} holds a {snapshot.policy}, not a Bandit: load it with {snapshot.policy}.load"

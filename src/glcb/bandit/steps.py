@@ -11,16 +11,17 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from glcb import _checks
+from glcb import _validation
 from glcb._errors import InvalidInput
 from glcb._types import Arm
-from glcb.bandit.encoder import Encoder
-from glcb.bandit.late import key_number, read_clock
-from glcb.bandit.logs import Layout, Learner, LogFile, LogReport, events
+from glcb.bandit.config import Parameters
+from glcb.bandit.encoding.encoder import Encoder
+from glcb.bandit.encoding.reading import Reading
+from glcb.bandit.logs import Layout, Learner, LogFile, LogReport
+from glcb.bandit.logs import format as events
 from glcb.bandit.logs.report import Progress
-from glcb.bandit.parameters import Parameters
 from glcb.bandit.pending import Waiting
-from glcb.bandit.reading import Reading
+from glcb.bandit.reward_rules import key_number, read_clock
 from glcb.bandit.state import BanditState
 from glcb.policies.base import Policy
 
@@ -91,7 +92,7 @@ class BanditSteps(BanditState):
 
         Rows that cannot be used are counted by reason, and do not stop the rest. The log is read row by row,
         and ``progress`` is called every now and then with what the result would be so far. A log that breaks
-        off raises ``LogError``; what came before is learnt, and its ``report`` tells how much that was.
+        off raises ``LogError``; what came before is learned, and its ``report`` tells how much that was.
 
         Decisions that had no reward in the log wait for it here, as all others do: under the same id if this
         bandit knew as much as the one that wrote the log when it began. So, after a crash, :meth:`load` and
@@ -103,7 +104,7 @@ class BanditSteps(BanditState):
                 raise InvalidInput(
                     f"{log} is being written by this bandit: stop that first, with log_to(None)"
                 )
-            learner = Learner(self, layout, self._parameters.most_waiting)
+            learner = Learner(self, layout, self._parameters.max_pending)
         return learner.learn(Path(log), format, progress)
 
     # ---- steps ----------------------------------------------------------------------------------
@@ -111,7 +112,7 @@ class BanditSteps(BanditState):
     def _met(self, context: Any) -> Met:
         """Meet a context, even the first of all. Changes nothing."""
         parameters = self._parameters
-        encoder = self._encoder or Encoder(parameters.declared, context, parameters.reserve)
+        encoder = self._encoder or Encoder(parameters.declared, context, parameters.spare_slots)
         reading = encoder.read(context)
         return Met(encoder, self._policy or parameters.make_policy(self._arms, encoder.width), reading)
 
@@ -121,7 +122,7 @@ class BanditSteps(BanditState):
         if self._log is not None:
             self._log.write(events.decision(name, self._stamp(now), arm, propensity, context))
         self._accept(met)
-        met.policy.issue(met.reading.x, arm)
+        met.policy.count_decision(met.reading.x, arm)
         self._waiting.issue(Waiting(met.reading.x, arm, propensity, now))
         return name
 
@@ -142,13 +143,13 @@ class BanditSteps(BanditState):
 
     def _take_reward(self, name: str, value: float, key: str | int | None, now: float, final: bool) -> bool:
         """Learn a reward that is final, or put it to the others; return False if the same one came before."""
-        taken, number = _checks.reward(value, self._parameters.rewards), key_number(key)
+        taken, number = _validation.reward(value, self._parameters.rewards), key_number(key)
         decision = self._waiting.expecting(name, number, now)
         if decision is None:
             return False
         self._settle_due(now)
         if final:
-            self._make_room()
+            self._ensure_capacity()
         if self._log is not None:
             self._log.write(events.reward(name, self._stamp(now), taken, key, final))
         if final:
@@ -165,7 +166,7 @@ class BanditSteps(BanditState):
 
     def _settle(self, decision: Waiting, outcome: float | None, now: float) -> None:
         if outcome is not None:
-            self._make_room()
+            self._ensure_capacity()
             if self._log is not None:
                 self._log.write(events.outcome(decision.name, self._stamp(now), outcome))
             self._learn(decision, outcome)
@@ -173,27 +174,27 @@ class BanditSteps(BanditState):
         if outcome is not None:
             self._tell(decision, outcome)
 
-    def _make_room(self) -> None:
+    def _ensure_capacity(self) -> None:
         assert self._policy is not None  # somebody has decided
-        self._policy.make_room()
+        self._policy.ensure_capacity()
 
     def _learn(self, waiting: Waiting, value: float) -> None:
         assert self._policy is not None  # somebody has decided
-        self._policy.learn(waiting.x, waiting.arm, value, issued=True)
+        self._policy.learn(waiting.x, waiting.arm, value, counted=True)
 
     def _tell(self, waiting: Waiting, value: float) -> None:
-        """Tell the watcher, as the last act of a step: should it fail, the reward is not learnt again."""
+        """Tell the watcher, as the last act of a step: should it fail, the reward is not learned again."""
         if self._watcher is not None:
             self._watcher(waiting.name, waiting.arm, value)
 
     def _now(self) -> float:
         """Return the time, if it matters to anybody."""
         late, clock = self._parameters.late, self._parameters.clock
-        return 0.0 if late.patience is None else read_clock(clock)
+        return 0.0 if late.reward_timeout is None else read_clock(clock)
 
     def _stamp(self, now: float) -> float:
         """Return the time that stands in the log."""
-        known = self._parameters.late.patience is not None and math.isfinite(now)
+        known = self._parameters.late.reward_timeout is not None and math.isfinite(now)
         return now if known else read_clock(self._parameters.clock)
 
     # ---- steps that a log tells of --------------------------------------------------------------
@@ -201,10 +202,10 @@ class BanditSteps(BanditState):
     def _replay_row(self, context: Any, arm: Arm, reward: float, propensity: float) -> None:
         """Learn from a decision that has its reward, and need not wait for it."""
         with self._lock:
-            taken = _checks.reward(reward, self._parameters.rewards)
-            _checks.arm(arm, self._index)
+            taken = _validation.reward(reward, self._parameters.rewards)
+            _validation.arm(arm, self._index)
             met = self._met(context)
-            met.policy.make_room()
+            met.policy.ensure_capacity()
             name = self._waiting.next_id(met.reading.x)
             if self._log is not None:
                 time = self._stamp(_NO_TIME)
@@ -213,7 +214,7 @@ class BanditSteps(BanditState):
                     events.reward(name, time, taken, None, True),
                 )
             self._accept(met)
-            met.policy.issue(met.reading.x, arm)
+            met.policy.count_decision(met.reading.x, arm)
             decision = Waiting(met.reading.x, arm, propensity, name=name)
             self._learn(decision, taken)
             self._waiting.pass_through()
@@ -221,11 +222,11 @@ class BanditSteps(BanditState):
 
     def _replay_decision(self, context: Any, arm: Arm, propensity: float, time: float) -> str:
         with self._lock:
-            _checks.arm(arm, self._index)
+            _validation.arm(arm, self._index)
             met = self._met(context)
             self._settle_due(_NO_TIME, coming=1)
-            met.policy.make_room()
-            since = 0.0 if self._parameters.late.patience is None else time
+            met.policy.ensure_capacity()
+            since = 0.0 if self._parameters.late.reward_timeout is None else time
             return self._issue(met, context, arm, propensity, since)
 
     def _replay_reward(self, name: str, value: float, key: str | int | None, final: bool) -> bool:
@@ -234,5 +235,5 @@ class BanditSteps(BanditState):
 
     def _replay_outcome(self, name: str, value: float) -> None:
         with self._lock:
-            taken = _checks.reward(value, self._parameters.rewards)
+            taken = _validation.reward(value, self._parameters.rewards)
             self._settle(self._waiting.find(name), taken, _NO_TIME)

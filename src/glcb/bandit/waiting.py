@@ -6,12 +6,12 @@ from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from glcb._errors import DuplicateReward, ExpiredDecision, InvalidReward, UnknownDecision
-from glcb._state import State
+from glcb._arrays import State
+from glcb._errors import ClosedDecision, DuplicateReward, InvalidReward, UnknownDecision
 from glcb._types import Arm, Float32
 from glcb.bandit.ids import new_id
-from glcb.bandit.late import LateRules
 from glcb.bandit.pending import Fate, Settled, Waiting, as_arrays, from_arrays
+from glcb.bandit.reward_rules import LateRules
 
 MOST_KEYS = 1000
 """So many rewards with a key of their own can one decision have."""
@@ -20,7 +20,7 @@ MOST_KEYS = 1000
 class WaitingRoom:
     """At most ``most`` decisions that wait, and the fate of as many that no longer do.
 
-    At every moment, issued = rewarded + expired + waiting.
+    At every moment, decisions = rewarded + timed_out + evicted + removed + pending.
     """
 
     def __init__(self, most: int, rules: LateRules) -> None:
@@ -28,6 +28,9 @@ class WaitingRoom:
         self.rules = rules
         self.issued = 0
         self.rewarded = 0
+        self.timed_out = 0
+        self.evicted = 0
+        self.removed = 0
         # Ordered ones, because a plain dict gets slow when its oldest entries are removed again and again.
         self._waiting: OrderedDict[str, Waiting] = OrderedDict()
         self._settled: OrderedDict[str, Settled] = OrderedDict()
@@ -36,9 +39,16 @@ class WaitingRoom:
         return len(self._waiting)
 
     @property
-    def expired(self) -> int:
-        """Number of decisions that will never have a reward."""
-        return self.issued - self.rewarded - len(self._waiting)
+    def counts(self) -> dict[str, int]:
+        """Number of decisions, and how each of them stands."""
+        return {
+            "decisions": self.issued,
+            "rewarded": self.rewarded,
+            "timed_out": self.timed_out,
+            "evicted": self.evicted,
+            "removed": self.removed,
+            "pending": len(self._waiting),
+        }
 
     def next_id(self, x: Float32) -> str:
         """Return the id that the next decision will have, if ``x`` is its context."""
@@ -50,7 +60,8 @@ class WaitingRoom:
         self.issued += 1
         self._waiting[decision.name] = decision
         if len(self._waiting) > self.most:
-            self._settle(next(iter(self._waiting)), "expired")
+            self.evicted += 1
+            self._settle(next(iter(self._waiting)), "evicted")
 
     def pass_through(self) -> None:
         """Count a decision that came together with its reward, and never waits."""
@@ -73,25 +84,25 @@ class WaitingRoom:
         if waiting is not None and not self.rules.over(waiting.since, now):
             return waiting
         if waiting is not None:
-            fate: Fate | None = "overdue" if waiting.reward is None else "rewarded"
+            fate: Fate | None = "timed_out" if waiting.reward is None else "rewarded"
         else:
             settled = self._settled.get(name)
             fate = None if settled is None else settled.fate
         shown = reprlib.repr(name)
         if fate is None:
             raise UnknownDecision(f"no decision {shown} is known: pass the id of a decision of this bandit")
-        if fate == "rewarded" and self.rules.combine == "first":
+        if fate == "rewarded" and self.rules.reward_aggregation == "first":
             raise DuplicateReward(f"the decision {shown} has its reward already: each gets one")
         why = {
             "rewarded": "its time is over, and the rewards that came in time count",
-            "expired": f"{self.most:,} others have come after it",
+            "evicted": f"{self.most:,} others have come after it",
             "removed": "its arm was removed",
-            "overdue": f"its {self.rules.patience or 0:,g} seconds are over",
+            "timed_out": f"its {self.rules.reward_timeout or 0:,g} seconds are over",
         }
-        raise ExpiredDecision(f"the decision {shown} no longer waits for a reward: {why[fate]}")
+        raise ClosedDecision(f"the decision {shown} no longer waits for a reward: {why[fate]}")
 
     def _knows(self, name: object, key: int | None) -> bool:
-        """Return whether this decision has had a reward with this key, be it learnt or not."""
+        """Return whether this decision has had a reward with this key, be it learned or not."""
         if key is None or not isinstance(name, str):
             return False
         decision = self._waiting.get(name) or self._settled.get(name)
@@ -107,7 +118,7 @@ class WaitingRoom:
         return decision
 
     def take(self, decision: Waiting, value: float, key: int | None, final: bool) -> None:
-        """Note a reward. A final one was learnt, and the decision waits no longer."""
+        """Note a reward. A final one was learned, and the decision waits no longer."""
         if final:
             self.rewarded += 1
             self._settle(decision.name, "rewarded")
@@ -119,7 +130,7 @@ class WaitingRoom:
     def due(self, now: float, coming: int = 0) -> Iterator[tuple[Waiting, float | None]]:
         """Yield all decisions whose time is over, and those with rewards that must make way for new ones.
 
-        Each comes with what is to be learnt from it, if anything, and has to be closed before the next one.
+        Each comes with what is to be learned from it, if anything, and has to be closed before the next one.
         A decision without a reward makes way when the new one is issued: there is nothing to learn from it,
         as its reward might still have come.
         """
@@ -132,12 +143,17 @@ class WaitingRoom:
 
     def close(self, decision: Waiting) -> None:
         """Let a decision wait no longer, as its time is over."""
-        self.rewarded += decision.reward is not None
-        self._settle(decision.name, "overdue" if decision.reward is None else "rewarded")
+        if decision.reward is None:
+            self.timed_out += 1
+            self._settle(decision.name, "timed_out")
+        else:
+            self.rewarded += 1
+            self._settle(decision.name, "rewarded")
 
     def remove_arm(self, arm: Arm) -> None:
         """Let no decision wait any longer that played ``arm``."""
         for name in [name for name, waiting in self._waiting.items() if waiting.arm == arm]:
+            self.removed += 1
             self._settle(name, "removed")
 
     def _settle(self, name: str, fate: Fate) -> None:
@@ -149,7 +165,7 @@ class WaitingRoom:
 
     def about(self) -> dict[str, Any]:
         """Return what JSON can hold; the rest is in :meth:`state`."""
-        return {"issued": self.issued, "rewarded": self.rewarded}
+        return {name: count for name, count in self.counts.items() if name != "pending"}
 
     def state(self, index: Mapping[Arm, int], width: int) -> State:
         """Return those that wait, and the fate of those that did, oldest first."""
@@ -158,10 +174,13 @@ class WaitingRoom:
     def restore(self, about: dict[str, Any], state: State, arms: Sequence[Arm], width: int) -> None:
         """Take over what was saved; raise ValueError, TypeError or KeyError if it cannot be ours."""
         count, settled = len(state["ids"]), len(state["settled"])
-        issued, rewarded = about["issued"], about["rewarded"]
-        if type(issued) is not int or type(rewarded) is not int or not 0 <= rewarded <= issued - count:
-            raise ValueError(f"{rewarded} of {issued} decisions cannot have a reward if {count} wait")
+        counters = {name: about[name] for name in self.about()}
+        if any(type(counter) is not int or counter < 0 for counter in counters.values()):
+            raise ValueError(f"{counters} are not counts")
+        if 2 * counters["decisions"] != sum(counters.values()) + count:
+            raise ValueError(f"{counters} do not add up with {count} pending decisions")
         self._waiting, self._settled = from_arrays(state, arms, width)
         if len(self._waiting) != count or max(count, settled) > self.most:
             raise ValueError("a decision waits twice, or too many wait")
-        self.issued, self.rewarded = issued, rewarded
+        self.issued = counters.pop("decisions")
+        vars(self).update(counters)

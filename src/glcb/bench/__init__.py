@@ -1,5 +1,5 @@
 """Playing tasks with policies, and telling how it went."""
 
-from glcb.bench.play import Played, play
+from glcb.bench.simulation import Played, simulate
 
-__all__ = ["Played", "play"]
+__all__ = ["Played", "simulate"]

@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 from rich.table import Table
 
-from glcb.bench.play import Played, play
-from glcb.bench.plots import band, figure
+from glcb.bench.figures import band, figure
+from glcb.bench.simulation import Played, simulate
 from glcb.bench.statistics import mean_and_error
 from glcb.policies import GLCB, UCB1, EpsilonGreedy, LinTS, LinUCB, Policy, Uniform
 from glcb.tasks import Wheel
@@ -33,7 +33,7 @@ def play_wheel(player: type[Policy], seed: int, steps: int) -> Game:
     """Let a new ``player`` play the wheel of ``seed``."""
     stream = _TASK.stream(seed, steps)
     policy = player(_TASK.arms, _TASK.features, rewards=_TASK.rewards, seed=seed)
-    return Game(player.__name__, stream.optimum, play(policy, stream))
+    return Game(player.__name__, stream.optimum, simulate(policy, stream))
 
 
 def table(games: list[Game]) -> Table:

@@ -7,7 +7,7 @@ seeds; ± is the standard error of the mean.
 
 from typing import NamedTuple
 
-from glcb.bench.experiment import PAPER_TASKS
+from glcb.bench.plan import PAPER_TASKS
 from glcb.tasks.base import STEPS
 
 SOURCE = (

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from glcb._types import Float64
-from glcb.bench.play import play
+from glcb.bench.simulation import simulate
 from glcb.policies import registry
 from glcb.tasks import get
 
@@ -92,7 +92,7 @@ def execute(run: Run) -> Record | Failure:
         stream = task.stream(run.seed, run.steps)
         entry = registry.get(run.policy)
         policy = entry.make(task.arms, task.features, rewards=task.rewards, seed=run.seed, **run.settings)
-        played = play(policy, stream)
+        played = simulate(policy, stream)
     except Exception as error:
         return Failure(**described, error=f"{type(error).__name__}: {error}")
     best = stream.rewards.max(axis=1)

@@ -25,7 +25,7 @@ class Row:
     us_learn: float
 
 
-def summarise(records: Iterable[Record]) -> list[Row]:
+def summarize(records: Iterable[Record]) -> list[Row]:
     """Return one row per task and policy, in the order in which they first occur."""
     groups: dict[tuple[str, str], list[Record]] = {}
     for record in records:

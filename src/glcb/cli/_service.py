@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from glcb.service.settings import ServiceSettings
-    from glcb.service.storage import Storage
+    from glcb.service.config import ServiceSettings
+    from glcb.service.storage.storage import Storage
 
 
 @contextmanager
@@ -24,7 +24,7 @@ def service() -> Iterator[None]:
 def settings(data: str | None, database: str | None, config: Path | None) -> "ServiceSettings":
     """Return the settings that flags, environment and file lead to."""
     with service():
-        from glcb.service.settings import load
+        from glcb.service.config import load
 
     return load({"data": data, "database": database}, config)
 
@@ -32,6 +32,6 @@ def settings(data: str | None, database: str | None, config: Path | None) -> "Se
 def storage(data: str | None, database: str | None, config: Path | None) -> "Storage":
     """Open the database that flags, environment or file name, if it is there."""
     with service():
-        from glcb.service.opening import open_existing
+        from glcb.service.storage.opening import open_existing
 
     return open_existing(settings(data, database, config))

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from glcb.bench.engine import Engine
-    from glcb.bench.experiment import Experiment
+    from glcb.bench.executors import Engine
+    from glcb.bench.plan import Experiment
     from glcb.bench.run import Failure, Run
     from glcb.bench.summary import Row
 
@@ -38,16 +38,16 @@ def bench(
 
     from rich.console import Console
 
-    from glcb.bench.engine import LocalEngine
+    from glcb.bench.executors import LocalEngine
     from glcb.bench.results import Results
-    from glcb.bench.summary import summarise
+    from glcb.bench.summary import summarize
 
     console = Console(stderr=True)
     experiment = _experiment(preset, tasks, policies, seeds, steps, console)
     runs = experiment.runs()
     failures = _carry_out(runs, out, LocalEngine(jobs or os.cpu_count() or 1), console)
     records = {record.key: record for record in Results(out).records}
-    rows = summarise(records[run.key] for run in runs if run.key in records)
+    rows = summarize(records[run.key] for run in runs if run.key in records)
     _show(rows, json)
     for failure in failures:
         console.print(
@@ -65,7 +65,7 @@ def _experiment(
     from dataclasses import replace
 
     from glcb._errors import INSTALL_BASELINES, InvalidSettings, MissingExtra
-    from glcb.bench.experiment import PRESETS, without_missing_data, without_missing_packages
+    from glcb.bench.plan import PRESETS, without_missing_data, without_missing_packages
 
     if preset not in PRESETS:
         raise InvalidSettings(f"there is no preset {preset!r}; the presets are {', '.join(PRESETS)}")
@@ -93,7 +93,7 @@ def _carry_out(runs: "Sequence[Run]", out: Path, engine: "Engine", console: "Con
     """Carry out what is missing, with a progress bar; return what failed."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-    from glcb.bench.experiment import carry_out
+    from glcb.bench.plan import carry_out
     from glcb.bench.run import Failure
 
     failures = []

@@ -15,13 +15,13 @@ def list_files() -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from glcb.tasks.directory import data_directory
+    from glcb.tasks.data.directory import data_directory
     from glcb.tasks.file_task import file_tasks
 
     console = Console()
     table = Table("task", title=f"in {data_directory()}", box=None, padding=(0, 2, 0, 0))
-    for heading in ("file", "there", "size", "licence"):
-        table.add_column(heading, no_wrap=heading != "licence")
+    for heading in ("file", "there", "size", "license"):
+        table.add_column(heading, no_wrap=heading != "license")
     sources = []
     for task in file_tasks():
         found = task.find()
@@ -32,7 +32,7 @@ def list_files() -> None:
             found[1].name if found else file.name,
             "yes" if found else "missing",
             "–" if size is None else f"{size / 1e6:,.2f} MB",
-            file.licence,
+            file.license,
         )
         sources.append(f"{task.name:<16}  {file.origin}")
     console.print(table)
@@ -49,8 +49,8 @@ def fetch(
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
     from glcb._errors import DataError
-    from glcb.tasks.fetch import BUCKET
-    from glcb.tasks.fetch import fetch as fetch_file
+    from glcb.tasks.data.fetch import BUCKET
+    from glcb.tasks.data.fetch import fetch as fetch_file
     from glcb.tasks.file_task import file_tasks
 
     console = Console()
@@ -83,8 +83,8 @@ def verify(tasks: Tasks = None) -> None:
     from rich.console import Console
 
     from glcb._errors import DataError
+    from glcb.tasks.data.verify import verify as verify_file
     from glcb.tasks.file_task import file_tasks
-    from glcb.tasks.verify import verify as verify_file
 
     console = Console()
     wrong, genuine = [], 0

@@ -17,7 +17,7 @@ def demo(
 
     from glcb._errors import MissingExtra
     from glcb.bench import demo as contest
-    from glcb.bench.plots import check_picture
+    from glcb.bench.figures import check_picture
 
     check_picture(out)
     console = Console()

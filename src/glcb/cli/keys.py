@@ -24,7 +24,8 @@ def add(
     from glcb.cli._service import service, settings
 
     with service():
-        from glcb.service import keys, opening
+        from glcb.service import auth as keys
+        from glcb.service.storage import opening
 
     given = settings(data, database, config)
     keys.check(name, role)
@@ -39,7 +40,7 @@ def list_keys(data: Data = None, database: Database = None, config: Config = Non
     from glcb.cli._service import storage
 
     opened = storage(data, database, config)
-    from glcb.service import keys
+    from glcb.service import auth as keys
     from glcb.service.views import timestamp
 
     for key in keys.listed(opened):
@@ -58,6 +59,6 @@ def remove(
     from glcb.cli._service import storage
 
     opened = storage(data, database, config)
-    from glcb.service import keys
+    from glcb.service import auth as keys
 
     keys.remove(opened, name)

@@ -1,4 +1,4 @@
-"""``glcb learn``: a bandit that has learnt from a log."""
+"""``glcb learn``: a bandit that has learned from a log."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -62,8 +62,8 @@ def learn(
     bandit = Bandit.load(start) if start is not None else _untrained(log, format_, layout, given)
     report = _follow(bandit, log, format_, layout, console)
     console.print(str(report), markup=False, soft_wrap=True)
-    if not report.decisions and not report.learnt:
-        raise LogError(f"nothing could be learnt from {log}, and nothing was saved")
+    if not report.decisions and not report.learned:
+        raise LogError(f"nothing could be learned from {log}, and nothing was saved")
     bandit.save(out)
     console.print(f"model: {out}; Bandit.load({str(out)!r}) goes on with it", markup=False, soft_wrap=True)
 
@@ -108,13 +108,13 @@ def _follow(
                 progress=show,
             )
         except KeyboardInterrupt:
-            learnt = known[0].learnt if known else 0
-            progress.console.print(f"stopped after {learnt:,} rewards or some more; nothing was saved")
+            learned = known[0].learned if known else 0
+            progress.console.print(f"stopped after {learned:,} rewards or some more; nothing was saved")
             raise
 
 
 def _arms(given: str) -> "tuple[Arm, ...]":
-    from glcb._texts import is_integer
+    from glcb._text import is_integer
 
     named = names(given)
     return tuple(map(int, named)) if all(map(is_integer, named)) else named

@@ -33,8 +33,8 @@ def serve(
     from glcb.cli._service import service
 
     with service():
+        from glcb.service.config import load
         from glcb.service.server import serve as run
-        from glcb.service.settings import load
 
     flags = {"host": host, "port": port, "data": data, "database": database}
     settings = load(flags, config, pairs=setting or [])

@@ -55,7 +55,7 @@ def show(name: Annotated[str, typer.Argument(help="The task.")]) -> None:
         where = task.source if found else f"{file.name} is missing: glcb data fetch {name}"
         console.print(f"file      {where}")
         console.print(f"rows      {file.facts.rows:,}")
-        console.print(f"licence   {file.licence}\norigin    {file.origin}")
+        console.print(f"license   {file.license}\norigin    {file.origin}")
         if not found:
             return
     console.print(f"features  {task.features}")

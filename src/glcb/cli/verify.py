@@ -10,7 +10,7 @@ def verify(data: Data = None, database: Database = None, config: Config = None) 
     from glcb.cli._service import storage
 
     opened = storage(data, database, config)
-    from glcb.service.verify import verify as replay
+    from glcb.service.audit import verify as replay
 
     well = True
     for finding in replay(opened):

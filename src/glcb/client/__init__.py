@@ -12,9 +12,9 @@ Verbs are described once (``verbs``), as talks that send nothing themselves (``t
 from glcb._errors import INSTALL_CLIENT, MissingExtra
 
 try:
-    from glcb._answers import Decision, ExperimentInfo, Explanation, Stats
-    from glcb.client.awaiting import AsyncClient, AsyncExperiment
-    from glcb.client.blocking import Client, Experiment
+    from glcb._api.responses import Decision, ExperimentInfo, Explanation, Stats
+    from glcb.client.async_ import AsyncClient, AsyncExperiment
+    from glcb.client.sync import Client, Experiment
 except ModuleNotFoundError as error:
     raise MissingExtra(f"the client needs {error.name}: {INSTALL_CLIENT}") from error
 

@@ -23,7 +23,7 @@ def sendable(context: Any) -> Sendable:
     elif type(context) is list and all(map(_plain, context)):
         return context
     # Rows of data frames and odd values are the library's business, which is loaded for them alone.
-    from glcb.bandit.rows import as_row
+    from glcb.bandit.encoding.rows import as_row
 
     row, length = as_row(context)
     if length is not None:
@@ -43,6 +43,6 @@ def _plain(value: Any) -> bool:
 
 
 def _value(value: Any) -> Any:
-    from glcb.bandit.plain import nature
+    from glcb.bandit.encoding.values import nature
 
     return value if _plain(value) else nature(value)[1]

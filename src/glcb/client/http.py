@@ -13,7 +13,7 @@ from glcb.client.talk import Answer, Lost, Request, Retries
 _NOT_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.ProxyError)
 
 
-def options(url: str, key: str | None, timeout: float) -> dict[str, Any]:
+def options(url: str, api_key: str | None, timeout: float) -> dict[str, Any]:
     """Return how httpx is to be set up."""
     try:
         base = httpx.URL(url)
@@ -26,10 +26,10 @@ def options(url: str, key: str | None, timeout: float) -> dict[str, Any]:
     if not timeout > 0:
         raise InvalidSettings(f"timeout must be a number of seconds above 0, got {timeout!r}")
     headers = {"User-Agent": f"glcb/{__version__}"}
-    if key is not None:
-        if not (key.isascii() and key.isprintable() and key.strip()):
+    if api_key is not None:
+        if not (api_key.isascii() and api_key.isprintable() and api_key.strip()):
             raise InvalidSettings("the key must be one that `glcb keys add` has printed")
-        headers["Authorization"] = f"Bearer {key.strip()}"
+        headers["Authorization"] = f"Bearer {api_key.strip()}"
     return {"base_url": base, "timeout": timeout, "headers": headers}
 
 

@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from glcb._answers import EXPERIMENT_NAME
+from glcb._api.responses import EXPERIMENT_NAME
 from glcb._errors import InvalidContext, InvalidReward, InvalidSettings, UnknownDecision
 from glcb.client.contexts import sendable
 

@@ -1,8 +1,8 @@
 """Refusals of the service as the errors that the library would have raised."""
 
 from glcb._errors import (
+    ClosedDecision,
     DuplicateReward,
-    ExpiredDecision,
     GlcbError,
     InvalidContext,
     InvalidInput,
@@ -32,9 +32,9 @@ ERRORS: dict[str, type[GlcbError]] = {
     "experiment_broken": ServiceError,
     "arm_exists": InvalidSettings,
     "duplicate_reward": DuplicateReward,
-    "key_reused": InvalidInput,
+    "idempotency_key_reused": InvalidInput,
     "not_supported": NotSupported,
-    "expired_decision": ExpiredDecision,
+    "closed_decision": ClosedDecision,
     "too_large": InvalidInput,
     "invalid_request": InvalidInput,
     "invalid_context": InvalidContext,
@@ -58,6 +58,6 @@ def error_of(code: str, message: str) -> GlcbError:
     UnknownArm("there is no arm 'x'")
     """
     if code == "unauthorized":  # the service speaks of headers, which is of no use here
-        return Unauthorized(f"{message}; in Python: Client(url, key=…)")
+        return Unauthorized(f"{message}; in Python: Client(url, api_key=…)")
     known = ERRORS.get(code)
     return ServiceError(f"{message} ({code})") if known is None else known(message)

@@ -13,7 +13,7 @@ from typing import NamedTuple, TypeVar
 
 import msgspec
 
-from glcb._answers import Refused
+from glcb._api.responses import Refused
 from glcb._errors import GlcbError, ServiceError, ServiceUnavailable
 from glcb.client.files import Target
 from glcb.client.refusals import error_of

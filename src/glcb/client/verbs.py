@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Literal, TypedDict, TypeVar, Unpack
 from urllib.parse import quote
 
-from glcb._answers import (
+from glcb._api.responses import (
     Decision,
     ExperimentInfo,
     Experiments,
@@ -34,16 +34,16 @@ class Settings(TypedDict, total=False):
     policy: str
     rewards: Literal["binary"] | tuple[float, float]
     exploration: float
-    spread: Literal["gap", "uniform"]
+    exploration_mode: Literal["gap", "uniform"]
     schema: dict[str, Any] | None
-    reserve: int | None
-    most_waiting: int
-    patience: float | None
+    spare_slots: int | None
+    max_pending: int
+    reward_timeout: float | None
     default_reward: float | None
-    combine: Literal["first", "last", "sum", "max"]
-    memory: int | None
+    reward_aggregation: Literal["first", "last", "sum", "max"]
+    half_life: int | None
     seed: int
-    settings: dict[str, Any] | None
+    policy_settings: dict[str, Any] | None
     holdout: float
 
 
@@ -51,7 +51,7 @@ class Changes(TypedDict, total=False):
     """What can change while an experiment runs."""
 
     exploration: float
-    spread: Literal["gap", "uniform"]
+    exploration_mode: Literal["gap", "uniform"]
     holdout: float
 
 
@@ -82,25 +82,25 @@ class ExperimentVerbs:
     # ---- deciding and learning ------------------------------------------------------------------
 
     def decide(
-        self, context: Any, *, eligible: Iterable[str] | None = None, key: str | None = None
+        self, context: Any, *, eligible: Iterable[str] | None = None, idempotency_key: str | None = None
     ) -> Talk[Decision]:
         """Choose an arm for a context: a dict, a row of a data frame, or a list or array of values.
 
-        Only ``eligible`` arms are considered, if given. Of all calls with the same ``key`` the first decides
+        Only ``eligible`` arms are considered, if given. Of all calls with the same ``idempotency_key`` the first decides
         and the others, which must ask for exactly the same, get the same decision; without one, every call is
         a new decision, and one only, however often it has to be sent.
         """
-        body = {**parts.asked(context, eligible), "key": parts.key(key)}
+        body = {**parts.asked(context, eligible), "idempotency_key": parts.key(idempotency_key)}
         return (yield from self._ask("POST", "decisions", body, Decision))
 
-    def reward(self, decision: str, value: float, *, key: str | None = None) -> Talk[bool]:
+    def reward(self, decision: str, value: float, *, idempotency_key: str | None = None) -> Talk[bool]:
         """Report the reward of the decision with this id; return whether it was taken.
 
-        It was not if a reward of this decision came with the same ``key`` before. Without a key, every call
+        It was not if a reward of this decision came with the same ``idempotency_key`` before. Without a key, every call
         is a reward of its own, however often it has to be sent. If an answer got lost, so that nobody can
         tell which attempt brought the reward, it counts as taken.
         """
-        body = {"value": parts.reward(value), "key": parts.key(key)}
+        body = {"value": parts.reward(value), "idempotency_key": parts.key(idempotency_key)}
         reply = yield from self._send("POST", f"decisions/{parts.decision_path(decision)}/reward", body)
         return _was_taken(read(reply, Taken), reply.doubtful)
 
@@ -112,7 +112,7 @@ class ExperimentVerbs:
         If a context cannot be sent at all, InvalidContext is raised, and nothing is.
         """
         allowed = None if eligible is None else list(eligible)
-        items = [{**parts.asked(context, allowed), "key": parts.key()} for context in contexts]
+        items = [{**parts.asked(context, allowed), "idempotency_key": parts.key()} for context in contexts]
         results = yield from self._many("decisions/batch", "decisions", items, Decision)
         return [decision for decision, _ in results]
 
@@ -123,7 +123,11 @@ class ExperimentVerbs:
         place.
         """
         items = [
-            {"id": parts.decision(one[0]), "value": parts.reward(one[1]), "key": parts.key(*one[2:])}
+            {
+                "id": parts.decision(one[0]),
+                "value": parts.reward(one[1]),
+                "idempotency_key": parts.key(*one[2:]),
+            }
             for one in rewards
         ]
         results = yield from self._many("rewards", "rewards", items, Taken)
@@ -133,13 +137,13 @@ class ExperimentVerbs:
         ]
 
     def explain(self, context: Any, *, eligible: Iterable[str] | None = None) -> Talk[Explanation]:
-        """Return why which arm would be played; nothing is decided or learnt."""
+        """Return why which arm would be played; nothing is decided or learned."""
         return (yield from self._ask("POST", "explain", parts.asked(context, eligible), Explanation))
 
     # ---- arms and states ------------------------------------------------------------------------
 
     def add_arm(self, name: str, *, like: str | None = None) -> Talk[ExperimentInfo]:
-        """Add an arm: a fresh one, or one that starts with all that the arm ``like`` has learnt."""
+        """Add an arm: a fresh one, or one that starts with all that the arm ``like`` has learned."""
         return (
             yield from self._ask(
                 "POST", "arms", {"name": name, "like": like}, ExperimentInfo, repeatable=False
@@ -147,7 +151,7 @@ class ExperimentVerbs:
         )
 
     def remove_arm(self, name: str) -> Talk[ExperimentInfo]:
-        """Remove an arm with all it has learnt; its decisions no longer wait for a reward."""
+        """Remove an arm with all it has learned; its decisions no longer wait for a reward."""
         path = f"arms/{parts.arm(name)}"
         return (yield from self._ask("DELETE", path, None, ExperimentInfo, repeatable=False))
 
@@ -193,8 +197,8 @@ class ExperimentVerbs:
     ) -> Talk[None]:
         """Write all decisions and rewards to a file, or those after the event with this number.
 
-        ``Bandit.learn_from`` reads such a file. It has each reward as it came; what was learnt when the
-        ``patience`` of a decision was over is in the model alone.
+        ``Bandit.learn_from`` reads such a file. It has each reward as it came; what was learned when the
+        ``reward_timeout`` of a decision was over is in the model alone.
         """
         where = f"{parts.path(self.name)}/export?format={quote(format, safe='')}&after={int(after)}"
         yield from ask(Request("GET", where, into=Target(Path(path), LogError)), self.retries)

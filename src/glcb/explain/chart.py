@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from glcb._pictures import check_picture, figure
-from glcb.explain.text import by_score, evidence, labelled, number, printable, shortened
+from glcb._figures import check_picture, figure
+from glcb.explain.text import by_score, evidence, labeled, number, printable, shortened
 
 if TYPE_CHECKING:
     from glcb.explain.explanation import Explanation
@@ -25,7 +25,7 @@ def draw(told: "Explanation", path: Path) -> None:
     features = np.argsort(-sizes, kind="stable")[:MOST_FEATURES]
     # A margin on both sides, so that a bar never looks cut off.
     limit = 1.1 * float(sizes.max(initial=0.0)) or 1.0
-    labels = [shortened(labelled(told, i), _LONGEST) for i in features]
+    labels = [shortened(labeled(told, i), _LONGEST) for i in features]
     with figure(path, width=2 + 3.2 * len(arms), height=2 + 0.3 * len(features), columns=len(arms)) as panels:
         for panel, arm in zip(panels, arms, strict=True):
             bars = told.contributions[arm, features]

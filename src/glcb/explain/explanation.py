@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from glcb import _checks
+from glcb import _validation
 from glcb._types import Arm, Float64
 from glcb.explain import chart, text
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Explanation:
-    """Where every arm's value comes from. Arrays are in the order of ``arms``; nothing was learnt for it.
+    """Where every arm's value comes from. Arrays are in the order of ``arms``; nothing was learned for it.
 
     The contributions of an arm add up to the difference between its value and its base, but for the rounding
     of numbers in single precision.
@@ -66,7 +66,7 @@ class Explanation:
         return {self.features[i]: row[i] for i in text.by_size(self, number)}
 
     def _number(self, arm: Arm) -> int:
-        return _checks.arm(arm, {name: number for number, name in enumerate(self.arms)})
+        return _validation.arm(arm, {name: number for number, name in enumerate(self.arms)})
 
     def gathered(
         self, owners: Sequence[str | None], features: Sequence[str], given: Sequence[str]

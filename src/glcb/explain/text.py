@@ -58,7 +58,7 @@ def _because(told: "Explanation", arm: int) -> str:
     least = _WORTH_A_WORD * np.abs(row).max(initial=0.0)
     largest = [i for i in by_size(told, arm)[:_IN_A_SENTENCE].tolist() if abs(row[i]) >= least]
     reasons = [
-        f"{labelled(told, i)} ({signed(told, row[i])})" for i in largest if round(row[i], told.decimals)
+        f"{labeled(told, i)} ({signed(told, row[i])})" for i in largest if round(row[i], told.decimals)
     ]
     if not reasons:
         return ", whatever the context"
@@ -88,7 +88,7 @@ def _rows(told: "Explanation", arm: int) -> list[str]:
     """Return the base, the largest contributions and the sum of the rest, one in each line."""
     order, row = by_size(told, arm).tolist(), told.contributions[arm]
     rows = [(number(told, told.bases[arm]), "before any feature is looked at")]
-    rows += [(signed(told, row[i]), labelled(told, i)) for i in order[:MOST_FEATURES]]
+    rows += [(signed(told, row[i]), labeled(told, i)) for i in order[:MOST_FEATURES]]
     rest = order[MOST_FEATURES:]
     if rest:
         rows.append((signed(told, row[rest].sum()), f"{len(rest):,} more feature{'s' * (len(rest) > 1)}"))
@@ -96,7 +96,7 @@ def _rows(told: "Explanation", arm: int) -> list[str]:
     return [f"  {amount:>{width}}  {what}" for amount, what in rows]
 
 
-def labelled(told: "Explanation", feature: int) -> str:
+def labeled(told: "Explanation", feature: int) -> str:
     """Return a feature and what it was."""
     return shortened(printable(f"{told.features[feature]} = {told.given[feature]}"), 60)
 

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from glcb._compile import kernel
+from glcb._numba.compile import kernel
 from glcb._types import Float64
 
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from glcb._compile import kernel
+from glcb._numba.compile import kernel
 from glcb._types import Float64
 
 

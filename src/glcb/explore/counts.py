@@ -5,10 +5,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from glcb._compile import kernel
-from glcb._directory import FOR_EVER, checked_visits, empty_directory, entries, visits
-from glcb._prefetch import prefetch
-from glcb._state import State, fill, rearranged, sane
+from glcb._arrays import State, fill, rearranged, sane
+from glcb._numba.cell_index import FOR_EVER, checked_visits, empty_directory, entries, visits
+from glcb._numba.compile import kernel
+from glcb._numba.prefetch import prefetch
 from glcb._types import Float64, Int64, UInt32
 
 LOG2_E, LN_2 = 1 / math.log(2), math.log(2)
@@ -21,7 +21,7 @@ LARGEST = 2**32 - 1
 
 @kernel
 def _exp(x: float) -> float:
-    """Return e^x for −700 < x ≤ 0. There is no branch and no call in it, so loops over it vectorise."""
+    """Return e^x for −700 < x ≤ 0. There is no branch and no call in it, so loops over it vectorize."""
     power = np.rint(x * LOG2_E)
     r = x - power * LN_2
     series = SERIES[0]
@@ -32,7 +32,7 @@ def _exp(x: float) -> float:
     return series * factor
 
 
-class Tries(NamedTuple):
+class CountArrays(NamedTuple):
     """All that the kernels need to know of counts."""
 
     row_at: Int64
@@ -47,11 +47,11 @@ class Tries(NamedTuple):
 
 
 @kernel
-def write_pseudocounts(signature: Int64, tries: Tries, result: Float64) -> None:
+def write_pseudocounts(signature: Int64, tries: CountArrays, result: Float64) -> None:
     """Write N̂ for each arm: the mean of N_u over the units, weighted by turns^(−N_u / max N_u).
 
     Counts stand at random places in memory, so all are asked for before the first is needed. Then there is
-    one long loop for the powers: it vectorises, whatever the number of arms.
+    one long loop for the powers: it vectorizes, whatever the number of arms.
     """
     table = tries.table
     units, arms = signature.size, table.shape[1]
@@ -88,7 +88,7 @@ def write_pseudocounts(signature: Int64, tries: Tries, result: Float64) -> None:
 
 
 @kernel
-def add_try(signature: Int64, arm: int, tries: Tries) -> None:
+def add_try(signature: Int64, arm: int, tries: CountArrays) -> None:
     """Count one play of ``arm``. The table must have room for one new row per unit."""
     row_at, used = tries.row_at, tries.used
     for unit in range(signature.size):
@@ -114,7 +114,7 @@ class Counts:
     """
 
     def __init__(self, units: int, signatures: int, arms: int) -> None:
-        self.tries = Tries(
+        self.tries = CountArrays(
             row_at=empty_directory(units, signatures),
             table=np.empty((0, arms), np.uint32),
             used=np.zeros(1, np.int64),
@@ -140,7 +140,7 @@ class Counts:
     def pseudocounts(self, signature: Int64) -> Float64:
         """Return N̂ for each arm: the mean of N_u, weighted by (t − 1)^(−N_u / max N_u) before step t.
 
-        The weights favour small counts, so this is a soft minimum; it lies between the smallest and the
+        The weights favor small counts, so this is a soft minimum; it lies between the smallest and the
         largest N_u.
         """
         result = np.empty(self.arms)
@@ -149,7 +149,7 @@ class Counts:
 
     def add(self, signature: Int64, arm: int) -> None:
         """Count one play of ``arm`` under ``signature``."""
-        self.make_room()
+        self.ensure_capacity()
         add_try(signature, arm, self.tries)
 
     def forget(self) -> None:
@@ -157,7 +157,7 @@ class Counts:
         for counted in (self._rows, self.tries.turns):
             np.right_shift(counted, 1, out=counted)
 
-    def make_room(self) -> int:
+    def ensure_capacity(self) -> int:
         """Have a row for every unit at hand, the most that one play can need.
 
         Return for how many plays there is room now.

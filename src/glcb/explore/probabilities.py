@@ -4,10 +4,10 @@ from typing import Literal
 
 import numpy as np
 
-from glcb._compile import kernel
+from glcb._numba.compile import kernel
 from glcb._types import Float64
 
-Spread = Literal["gap", "uniform"]
+ExplorationMode = Literal["gap", "uniform"]
 """How the share for exploration is divided: by how far an arm's score lies below the best, or evenly."""
 
 LARGEST_SHARE = 0.5
@@ -16,7 +16,9 @@ _EVENLY = 0.5
 """Of the share that is divided by gap, this part is divided evenly, so that no arm is ever left out."""
 
 
-def probabilities(scores: Float64, allowed: list[int] | None, exploration: float, spread: Spread) -> Float64:
+def probabilities(
+    scores: Float64, allowed: list[int] | None, exploration: float, exploration_mode: ExplorationMode
+) -> Float64:
     """Return the probability of each arm, 0 for those that are not ``allowed``.
 
     The rule is to play the arm with the best score, or one of those that tie for it. With probability
@@ -33,10 +35,10 @@ def probabilities(scores: Float64, allowed: list[int] | None, exploration: float
     """
     result: Float64 = np.zeros(scores.size)
     if allowed is None:
-        _divide(scores, exploration, spread == "gap", result)
+        _divide(scores, exploration, exploration_mode == "gap", result)
     else:
         share = np.zeros(len(allowed))
-        _divide(scores[allowed], exploration, spread == "gap", share)
+        _divide(scores[allowed], exploration, exploration_mode == "gap", share)
         result[allowed] = share
     return result
 
@@ -48,7 +50,7 @@ def draw(chances: Float64, rng: np.random.Generator) -> int:
 
 @kernel
 def _sum(values: Float64) -> float:
-    """Return the sum, by a loop of its own that writes nothing: see ``glcb._compile``."""
+    """Return the sum, by a loop of its own that writes nothing: see ``glcb._numba.compile``."""
     total = 0.0
     for i in range(values.size):
         total += values[i]

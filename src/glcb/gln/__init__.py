@@ -1,8 +1,18 @@
 """Gated linear networks: gates, steps, and a bank of networks that share both."""
 
 from glcb.gln.bank import Bank, Output, Start
+from glcb.gln.context_cache import ContextCacheArrays, empty_context_cache
 from glcb.gln.gates import Gates
-from glcb.gln.sight import Sight, unseeing
-from glcb.gln.steps import NewtonStep, PlainStep, StepKind
+from glcb.gln.optimizer import GradientDescent, Newton, OptimizerKind
 
-__all__ = ["Bank", "Gates", "NewtonStep", "Output", "PlainStep", "Sight", "Start", "StepKind", "unseeing"]
+__all__ = [
+    "Bank",
+    "ContextCacheArrays",
+    "Gates",
+    "GradientDescent",
+    "Newton",
+    "OptimizerKind",
+    "Output",
+    "Start",
+    "empty_context_cache",
+]

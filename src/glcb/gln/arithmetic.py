@@ -1,10 +1,10 @@
-"""What units compute with: float32 throughout, written so that loops over it vectorise."""
+"""What units compute with: float32 throughout, written so that loops over it vectorize."""
 
 import math
 
 import numpy as np
 
-from glcb._compile import kernel
+from glcb._numba.compile import kernel
 from glcb._types import Float32
 
 LANES = 8
@@ -23,7 +23,7 @@ def padded(length: int) -> int:
 
 @kernel
 def exp(x: np.float32) -> np.float32:
-    """Return e^x for |x| < 80. There is no branch and no call in it, so loops over it vectorise."""
+    """Return e^x for |x| < 80. There is no branch and no call in it, so loops over it vectorize."""
     power = np.rint(x * LOG2_E)
     r = x - power * LN_2
     series = SERIES[0]

@@ -5,15 +5,25 @@ from typing import Literal
 
 import numpy as np
 
-from glcb._directory import FOR_EVER, checked_visits, empty_directory, visits
-from glcb._state import State, fill, rearranged, sane
+from glcb._arrays import State, fill, rearranged, sane
+from glcb._numba.cell_index import FOR_EVER, checked_visits, empty_directory, visits
 from glcb._types import Float32, Int64
 from glcb.gln.arithmetic import padded
 from glcb.gln.attribution import Attribution, attribution
+from glcb.gln.layout import (
+    FAN_IN,
+    ONES,
+    ROW,
+    SIZE,
+    STRIDE,
+    TARGETS,
+    BankArrays,
+    write_offsets,
+    write_rearranged,
+)
 from glcb.gln.learn import learn
-from glcb.gln.memory import FAN_IN, ONES, ROW, SIZE, STRIDE, TARGETS, Memory, write_offsets, write_rearranged
+from glcb.gln.optimizer import GradientDescent, Step
 from glcb.gln.predict import predict, write_inputs
-from glcb.gln.steps import PlainStep, Step
 
 Output = Literal["switching", "last"]
 """How a network's units become its one probability: a mixture that switches, or the last unit alone."""
@@ -28,8 +38,8 @@ _FIRST_VISITS = 4
 class Bank:
     """``networks`` networks of gated geometric mixing units, each learning its own target (0 … 1) online.
 
-    A cell is what one (unit, signature) has learnt for all networks. Only cells in which something was
-    learnt take memory: they stand in a pool in the order of their first visit.
+    A cell is what one (unit, signature) has learned for all networks. Only cells in which something was
+    learned take memory: they stand in a pool in the order of their first visit.
     """
 
     def __init__(
@@ -47,11 +57,11 @@ class Bank:
         bias: float = 1.0,
         weight_box: float = 200.0,
     ) -> None:
-        self.step = step or PlainStep(layers)
+        self.step = step or GradientDescent(layers)
         layout = _layout(features, layers, self.step.adapts)
         # What one step can need in the pool, for each network: a new row in every unit.
         self._visit = int((layout[:, ROW] * layout[:, SIZE]).sum())
-        self.memory = Memory(
+        self.memory = BankArrays(
             layout=layout,
             cell_at=empty_directory(sum(layers), signatures),
             weights=np.empty(0, np.float32),
@@ -91,7 +101,7 @@ class Bank:
 
     @property
     def cells(self) -> int:
-        """Number of cells in which something was learnt."""
+        """Number of cells in which something was learned."""
         return int(np.count_nonzero(self.memory.cell_at >= 0))
 
     def predict(self, x: Float32, signature: Int64) -> Float32:
@@ -126,7 +136,7 @@ class Bank:
         switching_rate: float,
     ) -> None:
         """Teach each of ``networks`` its target, all others stay as they are."""
-        self.make_room()
+        self.ensure_capacity()
         inputs, stepper = self._inputs(x), self.step.stepper
         learn(inputs, signature, networks, targets, learning_rate, switching_rate, stepper, self.memory)
 
@@ -179,7 +189,7 @@ class Bank:
         cell = memory.weights[start : start + self.networks * row]
         return cell.reshape(self.networks, row)[:, :fan_in].copy()
 
-    def make_room(self) -> int:
+    def ensure_capacity(self) -> int:
         """Let the pool hold one more cell per unit, the most that one step can open.
 
         Return for how many steps there is room now.
@@ -196,7 +206,7 @@ class Bank:
         return FOR_EVER if size == everything else (size - used) // visit
 
     def state(self) -> State:
-        """Return everything learnt: the cells in the order of their first visit, the mixture, the tally."""
+        """Return everything learned: the cells in the order of their first visit, the mixture, the tally."""
         memory = self.memory
         return {
             "cells": visits(memory.cell_at),
@@ -247,7 +257,7 @@ class Bank:
 
 
 def _first_mixture(units: int, switches: bool) -> Float32:
-    """Return the shares of the units before anything is learnt: all the same, or all for the last."""
+    """Return the shares of the units before anything is learned: all the same, or all for the last."""
     if switches:
         return np.full(units, 1 / units, np.float32)
     shares: Float32 = np.zeros(units, np.float32)
@@ -256,7 +266,7 @@ def _first_mixture(units: int, switches: bool) -> Float32:
 
 
 def _layout(features: int, layers: tuple[int, ...], adapts: bool) -> Int64:
-    """Return one row per layer, as described in ``glcb.gln.memory``."""
+    """Return one row per layer, as described in ``glcb.gln.layout``."""
     rows = []
     fan_in, source, target, unit = features + 1, -1, 0, 0
     for size in layers:

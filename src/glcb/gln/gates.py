@@ -5,13 +5,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from glcb._compile import kernel
-from glcb._state import State, fill
+from glcb._arrays import State, fill
+from glcb._numba.compile import kernel
 from glcb._types import Float32, Int64
 from glcb.gln.arithmetic import dot, padded
 
 
-class Planes(NamedTuple):
+class GateArrays(NamedTuple):
     """All that the kernels need to know of gates."""
 
     normals: Float32
@@ -22,7 +22,7 @@ class Planes(NamedTuple):
 
 
 @kernel
-def write_signature(x: Float32, planes: Planes, signature: Int64) -> None:
+def write_signature(x: Float32, planes: GateArrays, signature: Int64) -> None:
     """Write the signature of every unit: bit k is set where w_k·x > threshold_k."""
     normals = planes.normals
     point = np.zeros(normals.shape[1], np.float32)
@@ -41,7 +41,7 @@ def write_signature(x: Float32, planes: Planes, signature: Int64) -> None:
 class Gates:
     """Random half-spaces of the unit cube; ``hyperplanes`` says how many each unit has.
 
-    Normals are uniform on the unit sphere. Thresholds put every hyperplane near the centre of the cube:
+    Normals are uniform on the unit sphere. Thresholds put every hyperplane near the center of the cube:
     w·(x − ½) > N(0, ``bias_scale``). The signature of a unit is the integer whose bit k says on which
     side of its hyperplane k the context lies.
     """
@@ -54,7 +54,7 @@ class Gates:
         normals = rng.standard_normal((total, features))
         normals /= np.linalg.norm(normals, axis=-1, keepdims=True)
         offsets = rng.normal(0.0, bias_scale, total)
-        self.planes = Planes(
+        self.planes = GateArrays(
             normals=np.zeros((total, padded(features)), np.float32),
             thresholds=(normals.sum(axis=-1) / 2 + offsets).astype(np.float32),
             of_units=np.array(hyperplanes, np.int64),

@@ -4,10 +4,10 @@ import math
 
 import numpy as np
 
-from glcb._compile import kernel
+from glcb._numba.compile import kernel
 from glcb._types import Float32, Int64
 from glcb.gln.arithmetic import HALF, ZERO, clamp, dot, exp, sigmoid
-from glcb.gln.memory import (
+from glcb.gln.layout import (
     FAN_IN,
     FIRST_UNIT,
     ONES,
@@ -17,21 +17,21 @@ from glcb.gln.memory import (
     STRIDE,
     TARGET,
     TARGETS,
-    Memory,
+    BankArrays,
     offset,
     open_activations,
     open_row,
     rows_of,
 )
-from glcb.gln.steps import Move, Stepper, move_for
+from glcb.gln.optimizer import Move, OptimizerArrays, move_for
 
 FIRST_SQUARE = np.float32(0.01)
 """What sums of squared gradients start from, so that the first step is no leap."""
 
 
 @kernel
-def _open_cells(signature: Int64, memory: Memory) -> None:
-    """Open the cells in which nobody has learnt so far."""
+def _open_cells(signature: Int64, memory: BankArrays) -> None:
+    """Open the cells in which nobody has learned so far."""
     layout, cell_at, used = memory.layout, memory.cell_at, memory.used
     for layer in range(layout.shape[0]):
         for j in range(layout[layer, SIZE]):
@@ -67,7 +67,7 @@ def _learn_first(
     network: int,
     target: np.float32,
     move: Move,
-    memory: Memory,
+    memory: BankArrays,
     own: Float32,
 ) -> None:
     """Let the first layer of a network step, each unit along the direction that it was given."""
@@ -84,7 +84,13 @@ def _learn_first(
 
 @kernel
 def _learn_next(
-    layer: Int64, signature: Int64, network: int, target: np.float32, move: Move, memory: Memory, own: Float32
+    layer: Int64,
+    signature: Int64,
+    network: int,
+    target: np.float32,
+    move: Move,
+    memory: BankArrays,
+    own: Float32,
 ) -> None:
     """Let a layer above the first step along its inputs, plainly or adaptively."""
     bound, limit = np.float32(memory.bound), np.float32(memory.box)
@@ -132,8 +138,8 @@ def learn(
     targets: Float32,
     learning_rate: float,
     switching_rate: float,
-    stepper: Stepper,
-    memory: Memory,
+    stepper: OptimizerArrays,
+    memory: BankArrays,
 ) -> None:
     """Teach ``networks`` their ``targets``. The pool must have room for one new cell per unit.
 

@@ -4,12 +4,12 @@ import math
 
 import numpy as np
 
-from glcb._compile import kernel
-from glcb._directory import entries
-from glcb._prefetch import prefetch
+from glcb._numba.cell_index import entries
+from glcb._numba.compile import kernel
+from glcb._numba.prefetch import prefetch
 from glcb._types import Float32, Int64
 from glcb.gln.arithmetic import ONE, ZERO, clamp, dot, mean, sigmoid
-from glcb.gln.memory import (
+from glcb.gln.layout import (
     FAN_IN,
     FIRST_UNIT,
     ROW,
@@ -17,7 +17,7 @@ from glcb.gln.memory import (
     SOURCE,
     STRIDE,
     TARGET,
-    Memory,
+    BankArrays,
     open_activations,
     rows_of,
 )
@@ -40,7 +40,7 @@ def write_inputs(x: Float32, lowest: float, bias: float, inputs: Float32) -> Non
 
 
 @kernel
-def _activate_first(inputs: Float32, places: Int64, memory: Memory, activations: Float32) -> None:
+def _activate_first(inputs: Float32, places: Int64, memory: BankArrays, activations: Float32) -> None:
     """Write the outputs of the first layer, whose inputs are the same for all networks.
 
     Cells lie anywhere in memory. So while the products of one are added up, the next one is on its way. A
@@ -66,7 +66,7 @@ def _activate_first(inputs: Float32, places: Int64, memory: Memory, activations:
 
 
 @kernel
-def _activate_next(places: Int64, layer: Int64, memory: Memory, activations: Float32) -> None:
+def _activate_next(places: Int64, layer: Int64, memory: BankArrays, activations: Float32) -> None:
     """Write the outputs of a layer above the first, where every network has inputs of its own."""
     bound = np.float32(memory.bound)
     networks = len(activations)
@@ -89,7 +89,7 @@ def _activate_next(places: Int64, layer: Int64, memory: Memory, activations: Flo
 
 
 @kernel
-def predict(inputs: Float32, signature: Int64, memory: Memory, probabilities: Float32) -> None:
+def predict(inputs: Float32, signature: Int64, memory: BankArrays, probabilities: Float32) -> None:
     """Write the probability of every network: one pass over the units, all networks at each, then mixed."""
     layout, mixture = memory.layout, memory.mixture
     activations = open_activations(probabilities.size, layout, memory.bias)
@@ -97,7 +97,7 @@ def predict(inputs: Float32, signature: Int64, memory: Memory, probabilities: Fl
     _activate_first(inputs, places, memory, activations)
     for layer in range(1, layout.shape[0]):
         _activate_next(places, layout[layer], memory, activations)
-    # One long loop, biases and padding included: it vectorises, however small the layers are.
+    # One long loop, biases and padding included: it vectorizes, however small the layers are.
     flat = activations.ravel()
     for i in range(flat.size):
         flat[i] = sigmoid(flat[i])

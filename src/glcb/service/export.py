@@ -1,7 +1,7 @@
 """All decisions and rewards of an experiment, as a stream of JSON lines or as a Parquet file.
 
 Lines have the form that ``Bandit.log_to`` writes and ``Bandit.learn_from`` reads, but there are no outcomes:
-what was learnt when the time of a decision was over is not on record, it follows from a replay.
+what was learned when the time of a decision was over is not on record, it follows from a replay.
 """
 
 import asyncio
@@ -12,10 +12,10 @@ from typing import Any
 
 import msgspec
 
-from glcb._answers import Decision
-from glcb.service.messages import DecisionRequest, RewardOf, encode
-from glcb.service.problems import Problem
-from glcb.service.storage import Event, Storage
+from glcb._api.requests import DecisionRequest, RewardOf, encode
+from glcb._api.responses import Decision
+from glcb.service.errors import Problem
+from glcb.service.storage.storage import Event, Storage
 
 MEDIA = {"jsonl": "application/x-ndjson", "parquet": "application/vnd.apache.parquet"}
 _LINES = 1000
@@ -61,7 +61,7 @@ def _rows(events: Iterator[Event]) -> Iterator[Row]:
                 "holdout": made.holdout,
                 "context": asked.context,
                 "eligible": asked.eligible,
-                "key": asked.key,
+                "idempotency_key": asked.idempotency_key,
             }
         elif event.kind == "reward":
             given = msgspec.json.decode(event.request, type=RewardOf)
@@ -71,7 +71,7 @@ def _rows(events: Iterator[Event]) -> Iterator[Row]:
                 "time": event.at,
                 "sequence": event.sequence,
                 "reward": float(given.value),
-                "key": given.key,
+                "idempotency_key": given.idempotency_key,
             }
 
 
@@ -102,7 +102,7 @@ def _parquet(rows: Iterator[Row]) -> Iterator[bytes]:
             "holdout": pa.bool_(),
             "context": pa.string(),
             "eligible": pa.string(),
-            "key": pa.string(),
+            "idempotency_key": pa.string(),
             "reward": pa.float64(),
         }
     )

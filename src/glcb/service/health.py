@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from glcb._answers import Check
-from glcb.service.experiment import Experiment
-from glcb.service.tally import Block
+from glcb._api.responses import Check
+from glcb.service.core.experiment import Experiment
+from glcb.service.core.tally import Block
 
 _FEW = 100
 """Below so many decisions or rewards nothing is said."""
@@ -131,7 +131,7 @@ def _propensities(seen: Experiment, everything: _Sums) -> Check:
 
 def _contexts(seen: Experiment) -> Iterator[Check]:
     # Both are the bandit's own: one that was uploaded brings what it has seen elsewhere.
-    schema, decisions = seen.bandit.schema, seen.bandit.counts["issued"]
+    schema, decisions = seen.bandit.schema, seen.bandit.counts["decisions"]
     if schema is None or decisions < _FEW:
         return
     odd = sum(schema.problems.values()) / (decisions * max(1, len(schema.features)))

@@ -11,10 +11,10 @@ from prometheus_client.exposition import generate_latest
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from glcb.service.times import BOUNDS, Times
+from glcb.service.histogram import BOUNDS, Times
 
 if TYPE_CHECKING:
-    from glcb.service.engine import Engine
+    from glcb.service.core.engine import Engine
 
 log = logging.getLogger("glcb.service")
 T = TypeVar("T")
@@ -116,9 +116,9 @@ class Metrics:
         )
         for name, live in _seen(self._engine.loaded, sees):
             counts = live.experiment.bandit.counts
-            waiting.add_metric([name], counts["waiting"])
-            if counts["issued"]:
-                joined.add_metric([name], counts["rewarded"] / counts["issued"])
+            waiting.add_metric([name], counts["pending"])
+            if counts["decisions"]:
+                joined.add_metric([name], counts["rewarded"] / counts["decisions"])
         yield waiting
         yield joined
 

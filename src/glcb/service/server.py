@@ -17,18 +17,18 @@ from typing import Any
 import uvicorn
 
 from glcb._errors import InvalidSettings
-from glcb.service import logs
-from glcb.service.engine import Engine
+from glcb.service import logging as logs
+from glcb.service.auth import Key, Keyring
+from glcb.service.config import ServiceSettings
+from glcb.service.core.engine import Engine
 from glcb.service.http.access import Door, is_loopback
 from glcb.service.http.app import Application
-from glcb.service.http.cold import Cold
+from glcb.service.http.handlers import Cold
 from glcb.service.http.protocol import PatientProtocol
 from glcb.service.http.wire import Receive, Send
-from glcb.service.keys import Key, Keyring
-from glcb.service.opening import is_missing, open_storage
-from glcb.service.settings import ServiceSettings
-from glcb.service.storage import Storage
-from glcb.service.warming import warm_up
+from glcb.service.storage.opening import is_missing, open_storage
+from glcb.service.storage.storage import Storage
+from glcb.service.warmup import warm_up
 from glcb.service.work import logged
 
 log = logging.getLogger("glcb.service")

@@ -2,12 +2,12 @@
 
 from datetime import UTC, datetime
 
-from glcb import _answers
-from glcb._answers import ArmStats, Counts, FeatureStats, Latency, Stats
+from glcb._api import responses
+from glcb._api.responses import ArmStats, Counts, FeatureStats, Latency, Stats
 from glcb.service import health, views
-from glcb.service.experiment import Experiment
-from glcb.service.live import Activity
-from glcb.service.tally import ArmTally, Block
+from glcb.service.core.experiment import Experiment
+from glcb.service.core.live import Activity
+from glcb.service.core.tally import ArmTally, Block
 
 _MOST_SHARES = 12
 """Of so many arms, the most played ones, every block tells the share."""
@@ -25,12 +25,12 @@ def stats(seen: Experiment, activity: Activity) -> Stats:
     ]
     return Stats(
         counts=counts,
-        join_rate=views.mean(counts.rewarded, counts.issued),
+        match_rate=views.mean(counts.rewarded, counts.decisions),
         lift=views.lift(seen),
         arms=_arms(seen),
         blocks=tuple(_block(block, told) for block in seen.around.tally.blocks),
         features=_features(seen),
-        strangers=0 if schema is None else schema.strangers,
+        unmapped=0 if schema is None else schema.unmapped,
         refused=dict(activity.refused),
         latency_us=Latency(*microseconds),
         health=health.checks(seen),
@@ -46,26 +46,26 @@ def _most_played(seen: Experiment) -> frozenset[str]:
 def _arms(seen: Experiment) -> tuple[ArmStats, ...]:
     tallies, predicted = seen.around.tally.arms, seen.around.tally.outlook.predicted()
     decisions = seen.around.tally.gone + sum(tally.decisions for tally in tallies.values())
-    plays = seen.bandit.plays
+    plays = seen.bandit.reward_counts
     found = []
     for arm in map(str, seen.bandit.arms):
         own = tallies.get(arm, ArmTally())
         found.append(
             ArmStats(
                 arm=arm,
-                plays=own.decisions,
+                decisions=own.decisions,
                 share=own.decisions / decisions if decisions else 0.0,
                 reward_mean=views.mean(own.total, own.rewards),
                 predicted=predicted.get(arm),
-                evidence=plays[arm],
+                rewards=plays[arm],
             )
         )
     return tuple(found)
 
 
-def _block(block: Block, told: frozenset[str]) -> _answers.Block:
+def _block(block: Block, told: frozenset[str]) -> responses.Block:
     (bandit_n, holdout_n), (bandit, holdout) = block.rewards, block.totals
-    return _answers.Block(
+    return responses.Block(
         start=datetime.fromtimestamp(block.start, UTC),
         end=datetime.fromtimestamp(block.end, UTC),
         decisions=block.decisions,

@@ -5,8 +5,11 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from glcb import _checks
-from glcb._answers import (
+from glcb import _validation
+from glcb._api import requests
+from glcb._api import requests as messages
+from glcb._api.requests import ExplainRequest
+from glcb._api.responses import (
     ArmExplanation,
     Check,
     Contribution,
@@ -17,12 +20,11 @@ from glcb._answers import (
     Lift,
 )
 from glcb.explore.probabilities import probabilities
-from glcb.service import health, messages
-from glcb.service.experiment import Experiment
+from glcb.service import health
+from glcb.service.core.experiment import Experiment
+from glcb.service.core.tally import Tally
 from glcb.service.lift import CONFIDENCE, Group, interval
-from glcb.service.messages import ExplainRequest
-from glcb.service.storage import Known
-from glcb.service.tally import Tally
+from glcb.service.storage.storage import Known
 
 
 def timestamp(seconds: float) -> str:
@@ -42,7 +44,7 @@ def experiment(seen: Experiment) -> ExperimentInfo:
         state=around.state,
         created=datetime.fromtimestamp(around.created, UTC),
         counts=Counts(**bandit.counts),
-        plays={str(arm): plays for arm, plays in bandit.plays.items()},
+        reward_counts={str(arm): plays for arm, plays in bandit.reward_counts.items()},
         lift=lift(seen),
         health=health.checks(seen),
         sequence=around.sequence,
@@ -56,12 +58,12 @@ def broken(known: Known, why: str) -> ExperimentInfo:
         name=known.name,
         state="broken",
         created=datetime.fromtimestamp(0, UTC),
-        counts=Counts(0, 0, 0, 0),
-        plays={},
+        counts=Counts(0, 0, 0, 0, 0, 0),
+        reward_counts={},
         lift=_lift(Tally(), 0.0, 1.0),
         health=(),
         sequence=known.last,
-        **msgspec.structs.asdict(messages.Settings(arms=[])),
+        **msgspec.structs.asdict(requests.Settings(arms=[])),
     )
     told = Check("loaded", False, f"It cannot be loaded: {why}.")
     return msgspec.structs.replace(last, state="broken", health=(told,))
@@ -113,8 +115,10 @@ def explanation(seen: Experiment, request: ExplainRequest) -> Explanation:
     settings = seen.around.settings
     allowed = None
     if request.eligible is not None:
-        allowed = _checks.eligible(request.eligible, {arm: number for number, arm in enumerate(found.arms)})
-    chances = probabilities(found.scores, allowed, settings.exploration, settings.spread)
+        allowed = _validation.eligible(
+            request.eligible, {arm: number for number, arm in enumerate(found.arms)}
+        )
+    chances = probabilities(found.scores, allowed, settings.exploration, settings.exploration_mode)
     given = dict(zip(found.features, found.given, strict=True))
     told = found.as_dict()["arms"]
     arms = tuple(

@@ -2,12 +2,12 @@
 
 from pathlib import Path
 
-from glcb.tasks.directory import DataFile, Facts
-from glcb.tasks.file_task import LabelledFileTask
-from glcb.tasks.labelled import Labelled
-from glcb.tasks.reading import Reading
+from glcb.tasks.data.directory import DataFile, Facts
+from glcb.tasks.data.readers import Reading
+from glcb.tasks.data.text_file import read_text_file
+from glcb.tasks.file_task import LabeledFileTask
+from glcb.tasks.labeled import Labeled
 from glcb.tasks.registry import register
-from glcb.tasks.text_file import read_text_file
 
 _COLUMNS = (
     "age",
@@ -29,7 +29,7 @@ _COLUMNS = (
 
 
 @register
-class Adult(LabelledFileTask):
+class Adult(LabeledFileTask):
     """Guess a person's occupation from age, education, family, income and the like.
 
     Rows with a missing value are left out. The second half of the file writes incomes with a dot at the
@@ -54,8 +54,8 @@ class Adult(LabelledFileTask):
     )
 
     @classmethod
-    def parse(cls, path: Path) -> Labelled:
+    def parse(cls, path: Path) -> Labeled:
         """Read ``path``: the training half and the test half of the original, one after the other."""
         reading: Reading = {"missing": "drop", "categories": ["occupation"]}
         table = read_text_file(path, columns=_COLUMNS, comment="|", reading=reading)
-        return Labelled.split(table, "occupation")
+        return Labeled.split(table, "occupation")

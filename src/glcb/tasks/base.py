@@ -85,10 +85,10 @@ def begin(seed: int, steps: int, generators: int) -> list[np.random.Generator]:
 
     None of them draws what ``default_rng(seed)`` draws: a policy of the same seed may use that one.
     """
-    from glcb import _checks  # brings Numba, for which nobody who only lists tasks should wait
+    from glcb import _validation  # imports Numba, which listing tasks does not need
 
-    _checks.whole_number("steps", steps, 1, 2**31 - 1)
-    _checks.whole_number("seed", seed, 0, 2**63 - 1)
+    _validation.whole_number("steps", steps, 1, 2**31 - 1)
+    _validation.whole_number("seed", seed, 0, 2**63 - 1)
     return np.random.default_rng(seed).spawn(generators)
 
 

@@ -2,19 +2,19 @@
 
 from pathlib import Path
 
-from glcb.tasks.directory import DataFile, Facts
-from glcb.tasks.file_task import LabelledFileTask
-from glcb.tasks.labelled import Labelled
-from glcb.tasks.reading import Reading
+from glcb.tasks.data.directory import DataFile, Facts
+from glcb.tasks.data.readers import Reading
+from glcb.tasks.data.text_file import read_header, read_text_file
+from glcb.tasks.file_task import LabeledFileTask
+from glcb.tasks.labeled import Labeled
 from glcb.tasks.registry import register
-from glcb.tasks.text_file import read_header, read_text_file
 
 _LICENCE = "CC BY 4.0"
 _ORIGIN = "https://archive.ics.uci.edu/dataset/116/us+census+data+1990"
 
 
 @register
-class Census(LabelledFileTask):
+class Census(LabeledFileTask):
     """Guess a person's occupation from 67 answers to the census, every one of them a category.
 
     The whole file has 389 features. A sample of its first 15,317 and last 22 rows, in which four rare
@@ -34,8 +34,8 @@ class Census(LabelledFileTask):
     )
 
     @classmethod
-    def parse(cls, path: Path) -> Labelled:
+    def parse(cls, path: Path) -> Labeled:
         """Read ``path``: a header, then a number of the case and its answers in each row."""
         answers = [name for name in read_header(path) if name != "caseid"]
         reading: Reading = {"ignore": ["caseid"], "categories": answers}
-        return Labelled.split(read_text_file(path, needed=["dOccup"], reading=reading), "dOccup")
+        return Labeled.split(read_text_file(path, needed=["dOccup"], reading=reading), "dOccup")

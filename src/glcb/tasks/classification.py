@@ -8,10 +8,10 @@ from numpy.typing import ArrayLike
 
 from glcb._types import Arm, Rewards
 from glcb.tasks.base import STEPS, Stream
-from glcb.tasks.frames import array_columns, frame_categories, frame_columns
-from glcb.tasks.labelled import Labelled
-from glcb.tasks.reading import Column, Reading, read_table, wanted, with_categories
-from glcb.tasks.text_file import read_text_file
+from glcb.tasks.data.frames import array_columns, frame_categories, frame_columns
+from glcb.tasks.data.readers import Column, Reading, read_table, wanted, with_categories
+from glcb.tasks.data.text_file import read_text_file
+from glcb.tasks.labeled import Labeled
 
 
 class ClassificationTask:
@@ -35,7 +35,7 @@ class ClassificationTask:
 
     rewards: Rewards = "binary"
 
-    def __init__(self, data: Labelled, name: str = "classification") -> None:
+    def __init__(self, data: Labeled, name: str = "classification") -> None:
         self.data = data
         self.name = name
 
@@ -54,7 +54,7 @@ class ClassificationTask:
         source = Path(path)
         reading = with_categories(reading, label)
         table = read_text_file(source, columns=columns, needed=[label], delimiter=delimiter, reading=reading)
-        return cls(Labelled.split(table, label), name or source.name.partition(".")[0])
+        return cls(Labeled.split(table, label), name or source.name.partition(".")[0])
 
     @classmethod
     def from_frame(
@@ -84,7 +84,7 @@ class ClassificationTask:
         reading = with_categories(reading, label)
         names = wanted(list(columns), [label], reading)
         table = read_table(names, lambda: [[columns[name] for name in names]], reading)
-        return cls(Labelled.split(table, label), name)
+        return cls(Labeled.split(table, label), name)
 
     @property
     def arms(self) -> tuple[Arm, ...]:

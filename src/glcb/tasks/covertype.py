@@ -2,17 +2,17 @@
 
 from pathlib import Path
 
-from glcb.tasks.directory import DataFile, Facts
-from glcb.tasks.file_task import LabelledFileTask
-from glcb.tasks.labelled import Labelled
+from glcb.tasks.data.directory import DataFile, Facts
+from glcb.tasks.data.text_file import read_text_file
+from glcb.tasks.file_task import LabeledFileTask
+from glcb.tasks.labeled import Labeled
 from glcb.tasks.registry import register
-from glcb.tasks.text_file import read_text_file
 
 _COLUMNS = (*map(str, range(54)), "cover")
 
 
 @register
-class Covertype(LabelledFileTask):
+class Covertype(LabeledFileTask):
     """Guess the forest cover of a patch of 30 × 30 m from its height, slope, soil and distances."""
 
     name = "covertype"
@@ -28,7 +28,7 @@ class Covertype(LabelledFileTask):
     )
 
     @classmethod
-    def parse(cls, path: Path) -> Labelled:
+    def parse(cls, path: Path) -> Labeled:
         """Read ``path``: 54 numbers and the label in each row."""
         table = read_text_file(path, columns=_COLUMNS, reading={"categories": ["cover"]})
-        return Labelled.split(table, "cover")
+        return Labeled.split(table, "cover")

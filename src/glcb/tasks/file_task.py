@@ -7,11 +7,12 @@ from typing import Any, ClassVar
 
 from glcb._errors import DataError, InvalidSettings
 from glcb._types import Arm, Rewards
-from glcb.tasks import cache, registry
+from glcb.tasks import registry
 from glcb.tasks.base import STEPS, Stream
-from glcb.tasks.cache import Stored
-from glcb.tasks.directory import DataFile, Facts, data_directory
-from glcb.tasks.labelled import Labelled
+from glcb.tasks.data import cache
+from glcb.tasks.data.cache import Stored
+from glcb.tasks.data.directory import DataFile, Facts, data_directory
+from glcb.tasks.labeled import Labeled
 
 
 class FileTask(ABC):
@@ -29,7 +30,7 @@ class FileTask(ABC):
     @classmethod
     @abstractmethod
     def facts(cls, stored: Stored) -> Facts:
-        """Return what a file of this kind is recognised by."""
+        """Return what a file of this kind is recognized by."""
 
     @abstractmethod
     def stream(self, seed: int, steps: int = STEPS) -> Stream:
@@ -71,14 +72,14 @@ def file_tasks(*wanted: str) -> list[FileTask]:
     return [task for task in tasks.values() if isinstance(task, FileTask)]
 
 
-class LabelledFileTask(FileTask):
+class LabeledFileTask(FileTask):
     """A task made from a file of rows with a label."""
 
     rewards: Rewards = "binary"
 
     @classmethod
     @abstractmethod
-    def parse(cls, path: Path) -> Labelled:
+    def parse(cls, path: Path) -> Labeled:
         """Read ``path``."""
 
     @classmethod
@@ -88,14 +89,14 @@ class LabelledFileTask(FileTask):
 
     @classmethod
     def facts(cls, stored: Stored) -> Facts:
-        """Return what a file of this kind is recognised by."""
-        data = Labelled.restore(stored)
+        """Return what a file of this kind is recognized by."""
+        data = Labeled.restore(stored)
         return Facts(data.table.rows, data.table.features, len(data.classes), data.counts)
 
     @cached_property
-    def data(self) -> Labelled:
+    def data(self) -> Labeled:
         """The rows and their labels."""
-        return Labelled.restore(self._stored)
+        return Labeled.restore(self._stored)
 
     @property
     def arms(self) -> tuple[Arm, ...]:

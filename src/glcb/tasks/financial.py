@@ -7,8 +7,8 @@ import numpy as np
 from glcb._errors import DataError
 from glcb._types import Float64, Rewards
 from glcb.tasks.base import STEPS, Stream, begin, draw_rows, min_max
-from glcb.tasks.cache import Stored
-from glcb.tasks.directory import DataFile, Facts, opened_text
+from glcb.tasks.data.cache import Stored
+from glcb.tasks.data.directory import DataFile, Facts, opened_text
 from glcb.tasks.file_task import FileTask
 from glcb.tasks.linear import linear_rewards, unit_columns
 from glcb.tasks.registry import register
@@ -48,7 +48,7 @@ class Financial(FileTask):
 
     @classmethod
     def facts(cls, stored: Stored) -> Facts:
-        """Return what the file is recognised by."""
+        """Return what the file is recognized by."""
         days, stocks = stored.arrays["days"].shape
         return Facts(days, stocks, len(cls.arms))
 

@@ -8,8 +8,8 @@ import numpy as np
 from glcb._errors import DataError
 from glcb._types import Float64, Rewards
 from glcb.tasks.base import STEPS, Stream, begin, draw_rows, min_max
-from glcb.tasks.cache import Stored
-from glcb.tasks.directory import DataFile, Facts, opened
+from glcb.tasks.data.cache import Stored
+from glcb.tasks.data.directory import DataFile, Facts, opened
 from glcb.tasks.file_task import FileTask
 from glcb.tasks.registry import register
 
@@ -50,7 +50,7 @@ class Jester(FileTask):
 
     @classmethod
     def facts(cls, stored: Stored) -> Facts:
-        """Return what the file is recognised by."""
+        """Return what the file is recognized by."""
         people, jokes = stored.arrays["ratings"].shape
         return Facts(people, jokes - len(cls.arms), len(cls.arms))
 

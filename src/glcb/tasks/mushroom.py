@@ -6,19 +6,19 @@ import numpy as np
 
 from glcb._types import Arm, Rewards
 from glcb.tasks.base import STEPS, Stream, begin, min_max
-from glcb.tasks.directory import DataFile, Facts
-from glcb.tasks.file_task import LabelledFileTask
-from glcb.tasks.labelled import Labelled
-from glcb.tasks.reading import Reading
+from glcb.tasks.data.directory import DataFile, Facts
+from glcb.tasks.data.readers import Reading
+from glcb.tasks.data.text_file import read_text_file
+from glcb.tasks.file_task import LabeledFileTask
+from glcb.tasks.labeled import Labeled
 from glcb.tasks.registry import register
-from glcb.tasks.text_file import read_text_file
 
 _COLUMNS = ("kind", *map(str, range(22)))
 _POISONOUS = 1
 
 
 @register
-class Mushroom(LabelledFileTask):
+class Mushroom(LabeledFileTask):
     """Eating an edible mushroom brings 5, a poisonous one 5 or −35 with equal chances, leaving it 0.
 
     Mushrooms are drawn with replacement, so there is no end of them.
@@ -37,10 +37,10 @@ class Mushroom(LabelledFileTask):
     )
 
     @classmethod
-    def parse(cls, path: Path) -> Labelled:
+    def parse(cls, path: Path) -> Labeled:
         """Read ``path``: e or p for the kind, then 22 letters; a question mark is a value like others."""
         reading: Reading = {"categories": _COLUMNS, "missing_values": ()}
-        return Labelled.split(read_text_file(path, columns=_COLUMNS, reading=reading), "kind")
+        return Labeled.split(read_text_file(path, columns=_COLUMNS, reading=reading), "kind")
 
     @property
     def arms(self) -> tuple[Arm, ...]:

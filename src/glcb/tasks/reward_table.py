@@ -11,10 +11,10 @@ from numpy.typing import ArrayLike
 from glcb._errors import DataError
 from glcb._types import Arm, Float64, Rewards, reward_range
 from glcb.tasks.base import STEPS, Stream, begin, draw_rows, min_max
-from glcb.tasks.frames import array_columns, frame_categories, frame_columns
-from glcb.tasks.reading import Column, Reading, read_table, wanted, with_categories
+from glcb.tasks.data.frames import array_columns, frame_categories, frame_columns
+from glcb.tasks.data.readers import Column, Reading, read_table, wanted, with_categories
+from glcb.tasks.data.text_file import read_text_file
 from glcb.tasks.table import Table
-from glcb.tasks.text_file import read_text_file
 
 
 class RewardTableTask:
@@ -40,13 +40,13 @@ class RewardTableTask:
         rewards: Rewards | None = None,
         name: str = "reward-table",
     ) -> None:
-        from glcb import _checks  # brings Numba, for which nobody who only lists tasks should wait
+        from glcb import _validation  # imports Numba, which listing tasks does not need
 
         if not table.features:
             raise DataError("there is no column besides the rewards to make contexts of")
         self.name = name
-        self.arms = _checks.arms(arms)
-        self.rewards = _kind(table_of_rewards) if rewards is None else _checks.rewards(rewards)
+        self.arms = _validation.arms(arms)
+        self.rewards = _kind(table_of_rewards) if rewards is None else _validation.rewards(rewards)
         _check_range(table_of_rewards, self.rewards)
         self._table = table
         self._rewards = table_of_rewards

@@ -2,18 +2,18 @@
 
 from pathlib import Path
 
-from glcb.tasks.directory import DataFile, Facts
-from glcb.tasks.file_task import LabelledFileTask
-from glcb.tasks.labelled import Labelled
-from glcb.tasks.reading import Reading
+from glcb.tasks.data.directory import DataFile, Facts
+from glcb.tasks.data.readers import Reading
+from glcb.tasks.data.text_file import read_text_file
+from glcb.tasks.file_task import LabeledFileTask
+from glcb.tasks.labeled import Labeled
 from glcb.tasks.registry import register
-from glcb.tasks.text_file import read_text_file
 
 _COLUMNS = (*map(str, range(9)), "state")
 
 
 @register
-class Statlog(LabelledFileTask):
+class Statlog(LabeledFileTask):
     """Guess the state of a shuttle's radiator from nine sensors; four rows of five are of one state."""
 
     name = "statlog"
@@ -29,8 +29,8 @@ class Statlog(LabelledFileTask):
     )
 
     @classmethod
-    def parse(cls, path: Path) -> Labelled:
+    def parse(cls, path: Path) -> Labeled:
         """Read ``path``: nine numbers and the label in each row, separated by blanks."""
         reading: Reading = {"categories": ["state"]}
         table = read_text_file(path, columns=_COLUMNS, delimiter=" ", reading=reading)
-        return Labelled.split(table, "state")
+        return Labeled.split(table, "state")

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from glcb._state import State
+from glcb._arrays import State
 from glcb.values.tree import Tree
 
 

@@ -9,11 +9,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from glcb._compile import kernel
+from glcb._numba.compile import kernel
 from glcb._types import Float32, Float64, Int64
 
 
-class Leaves(NamedTuple):
+class TreeArrays(NamedTuple):
     """All that the kernels need to know of a tree."""
 
     outcomes: Float64
@@ -56,7 +56,7 @@ def moments(probabilities: Float32, outcomes: Float64, values: Float64, deviatio
 
 
 @kernel
-def bin_of(reward: float, leaves: Leaves) -> int:
+def bin_of(reward: float, leaves: TreeArrays) -> int:
     """Return the bin that holds ``reward``; the upper end belongs to the last one."""
     bins: int = leaves.outcomes.shape[1]
     position = int(bins * ((reward - leaves.low) / (leaves.high - leaves.low)))
@@ -64,7 +64,7 @@ def bin_of(reward: float, leaves: Leaves) -> int:
 
 
 @kernel
-def lesson(arm: int, reward: float, leaves: Leaves) -> Lesson:
+def lesson(arm: int, reward: float, leaves: TreeArrays) -> Lesson:
     """Return the nodes on the way to the reward's bin and which way to go at each.
 
     Where bins stand for means, the last turn is taken in part: a reward halfway between what the two bins
@@ -90,7 +90,7 @@ def lesson(arm: int, reward: float, leaves: Leaves) -> Lesson:
 
 
 @kernel
-def take_reward(arm: int, reward: float, leaves: Leaves) -> None:
+def take_reward(arm: int, reward: float, leaves: TreeArrays) -> None:
     """Let the value of the reward's bin follow the mean of what fell in; its midpoint counts as one."""
     if leaves.follow:
         leaf = bin_of(reward, leaves)

@@ -4,13 +4,13 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from glcb._state import State, fill, rearranged
+from glcb._arrays import State, fill, rearranged
 from glcb._types import Float32, Float64, Int64
-from glcb.values.leaves import Leaves, Lesson, bin_of, lesson, moments, take_reward
+from glcb.values.leaves import Lesson, TreeArrays, bin_of, lesson, moments, take_reward
 
 LeafValues = Literal["midpoint", "mean"]
 """What a bin stands for: its midpoint, or the mean of the rewards that fell into it. In the second case, a
-reward between what two neighbours stand for counts for both in part."""
+reward between what two neighbors stand for counts for both in part."""
 
 
 class Expected(NamedTuple):
@@ -33,7 +33,7 @@ class Tree:
         self.bins = 1 << depth
         centres = np.arange(self.bins, dtype=np.float64) + 0.5
         self._untried: Float64 = low + centres * ((high - low) / self.bins)
-        self.leaves = Leaves(
+        self.leaves = TreeArrays(
             outcomes=np.tile(self._untried, (arms, 1)),
             counts=np.zeros((arms, self.bins), np.int64),
             low=low,

@@ -5,11 +5,11 @@ import reprlib
 from collections.abc import Mapping
 from typing import Any
 
-from glcb._texts import is_integer, is_unicode
+from glcb._text import is_integer, is_unicode
 from glcb._types import Arm
-from glcb.bandit.logs.events import KINDS
-from glcb.bandit.logs.records import Layout
-from glcb.bandit.plain import as_text, nature
+from glcb.bandit.encoding.values import as_text, nature
+from glcb.bandit.logs.format import KINDS
+from glcb.bandit.logs.reader import Layout
 
 
 class Refused(Exception):

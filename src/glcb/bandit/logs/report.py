@@ -6,14 +6,14 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class LogReport:
-    """What was learnt from a log so far, and what was refused and why."""
+    """What was learned from a log so far, and what was refused and why."""
 
     rows: int = 0
     """Rows or lines that were read."""
     decisions: int = 0
     """Decisions that were taken over."""
-    learnt: int = 0
-    """Rewards that were learnt."""
+    learned: int = 0
+    """Rewards that were learned."""
     refused: Mapping[str, int] = field(default_factory=dict)
     """Rows that nothing came of, by reason."""
     examples: Mapping[str, str] = field(default_factory=dict)
@@ -25,7 +25,7 @@ class LogReport:
         refused = sum(self.refused.values())
         lines = [
             f"{_some(self.rows, 'row')}: {_some(self.decisions, 'decision')} and "
-            f"{_some(self.learnt, 'reward')} learnt, {_some(refused, 'row')} refused"
+            f"{_some(self.learned, 'reward')} learned, {_some(refused, 'row')} refused"
         ]
         for reason, count in sorted(self.refused.items(), key=lambda item: -item[1]):
             lines.append(f"  {count:,} × {reason}, such as {self.examples[reason]}")

@@ -5,7 +5,8 @@ from pathlib import Path
 from glcb._errors import ResultsError
 from glcb.bench.report.document import Document, Fact
 from glcb.bench.report.numbers import span
-from glcb.bench.report.sections import conditions, courses, differences, ranks, rewards, times
+from glcb.bench.report.sections import conditions, differences, ranks, rewards, times
+from glcb.bench.report.sections import curves as courses
 from glcb.bench.report.selection import Selection, select
 from glcb.bench.results import FILE, Results
 

@@ -26,9 +26,9 @@ _LABELS = {"glcb-paper": "GLCB, paper settings", "constsgd": "constSGD (reconstr
 
 
 class Stroke(NamedTuple):
-    """How a line is drawn; the colours can be told apart on white and on black."""
+    """How a line is drawn; the colors can be told apart on white and on black."""
 
-    colour: str
+    color: str
     dashes: str = "-"
     width: float = 1.1
 
@@ -53,7 +53,7 @@ _STROKES = {
 }
 
 _OTHERS = tuple(
-    Stroke(colour, "-.") for colour in ("#4c6ef5", "#e64980", "#40a02b", "#b8860b", "#12a5a5", "#8d6e63")
+    Stroke(color, "-.") for color in ("#4c6ef5", "#e64980", "#40a02b", "#b8860b", "#12a5a5", "#8d6e63")
 )
 
 

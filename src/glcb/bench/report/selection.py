@@ -11,7 +11,7 @@ import numpy as np
 
 from glcb._errors import ResultsError
 from glcb.bench import paper
-from glcb.bench.experiment import PAPER_TASKS
+from glcb.bench.plan import PAPER_TASKS
 from glcb.bench.report import names
 from glcb.bench.report.numbers import digits
 from glcb.bench.results import FILE

@@ -9,15 +9,15 @@ import numpy as np
 from rich.table import Table
 
 from glcb._types import Rewards, reward_range
-from glcb.bench.experiment import PAPER_TASKS
-from glcb.bench.plots import figure
+from glcb.bench.figures import figure
+from glcb.bench.plan import PAPER_TASKS
 from glcb.bench.run import Record
 from glcb.bench.statistics import differences, mean_and_error
 from glcb.bench.studies.base import Findings, Workplace, spread
 from glcb.bench.studies.playing import PlayingStudy, playable
 from glcb.bench.studies.records import records_of, totals
 from glcb.bench.studies.registry import register
-from glcb.policies.settings import PAPER_BINARY
+from glcb.policies.glcb.settings import PAPER_BINARY
 from glcb.tasks import get
 
 TASKS = (*PAPER_TASKS, "mushroom", "linear", "sparse-linear")
@@ -57,7 +57,7 @@ VARIANTS = (
     Variant("large ridge only", {"ridges": (10.0,)}),
     Variant("4 hyperplanes", {"hyperplanes": 4}),
     Variant("8 hyperplanes", {"hyperplanes": 8}),
-    Variant("hyperplanes near the centre", {"bias_scale": PAPER_BINARY.bias_scale}),
+    Variant("hyperplanes near the center", {"bias_scale": PAPER_BINARY.bias_scale}),
     Variant("fast switching", {"switching_rate": PAPER_BINARY.switching_rate}),
     Variant("no damping", {"damping": 0.0}),
     Variant("bonus of 0.03 × range", {"bonus_unit": "reward"}),
@@ -166,8 +166,8 @@ def _draw(path: Path, played: Played) -> None:
         ax.grid(visible=False)
         for row, column in np.ndindex(*shares.shape):
             share = shares[row, column]
-            colour = "white" if abs(share) > 12 else "black"
-            ax.text(column, row, f"{share:+.1f}", ha="center", va="center", fontsize=8, color=colour)
+            color = "white" if abs(share) > 12 else "black"
+            ax.text(column, row, f"{share:+.1f}", ha="center", va="center", fontsize=8, color=color)
 
 
 def _share(played: Played, task: str, title: str) -> float:

@@ -7,22 +7,24 @@ from typing import Any
 
 from glcb._types import Float64
 from glcb.bandit import Bandit
-from glcb.explore.probabilities import Spread
+from glcb.explore.probabilities import ExplorationMode
 from glcb.tasks.base import Task
 
 POLICY = "glcb"
 
 
-def bandit_for(task: Task, seed: int, exploration: float = 0.0, spread: Spread = "gap") -> Bandit:
+def bandit_for(
+    task: Task, seed: int, exploration: float = 0.0, exploration_mode: ExplorationMode = "gap"
+) -> Bandit:
     """Return a bandit that takes the contexts of ``task`` as they are."""
     return Bandit(
         task.arms,
         policy=POLICY,
         rewards=task.rewards,
         exploration=exploration,
-        spread=spread,
+        exploration_mode=exploration_mode,
         schema={str(feature): (0.0, 1.0) for feature in range(task.features)},
-        reserve=0,
+        spare_slots=0,
         seed=seed,
     )
 
@@ -35,7 +37,7 @@ def through_bandit(
     delay: int = 0,
     lost: Sequence[bool] | None = None,
 ) -> float:
-    """Let ``bandit`` decide on every context; return the sum of what its decisions brought, learnt or not.
+    """Let ``bandit`` decide on every context; return the sum of what its decisions brought, learned or not.
 
     It hears of a reward after ``delay`` more decisions, and never of one that is ``lost``.
     """

@@ -9,7 +9,7 @@ from typing import ClassVar, Self
 import numpy as np
 from rich.table import Table
 
-from glcb import _checks
+from glcb import _validation
 from glcb.bench.statistics import mean_and_error, paired_bootstrap
 
 Progress = Callable[[int, int], None]
@@ -49,7 +49,7 @@ class Study(ABC):
     """Repetitions, with the seeds 0, 1, 2, …"""
 
     def __post_init__(self) -> None:
-        _checks.whole_number("seeds", self.seeds, 1, 10_000)
+        _validation.whole_number("seeds", self.seeds, 1, 10_000)
 
     @classmethod
     @abstractmethod

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from glcb.bandit import Bandit
-from glcb.bench.play import play
+from glcb.bench.simulation import simulate
 from glcb.bench.studies.bandits import through_bandit
 from glcb.bench.studies.base import Findings, Workplace
 from glcb.bench.studies.pairs import Pair, drawing_of, table_of
@@ -19,7 +19,7 @@ from glcb.bench.studies.registry import register
 from glcb.policies import registry
 from glcb.tasks import get
 from glcb.tasks.base import begin, draw_rows
-from glcb.tasks.file_task import LabelledFileTask
+from glcb.tasks.file_task import LabeledFileTask
 
 TASKS = ("adult", "statlog", "covertype")
 POLICIES = ("glcb", "glcb-paper", "linucb")
@@ -39,7 +39,7 @@ class Contexts(PlayingStudy):
         pairs = [Pair(task, policy, [], []) for task in here.tasks for policy in POLICIES]
         for seed, pair in plays(place, self.seeds, pairs):
             task = get(pair.task)
-            assert isinstance(task, LabelledFileTask)
+            assert isinstance(task, LabeledFileTask)
             self._play(task, pair, seed)
         worst = min(pairs, key=lambda pair: pair.ratio)
         remarks = [
@@ -53,15 +53,15 @@ class Contexts(PlayingStudy):
             drawing_of(pairs, "Raw dicts, one at a time", "reward, % of that with the task's scaling"),
         )
 
-    def _play(self, task: LabelledFileTask, pair: Pair, seed: int) -> None:
+    def _play(self, task: LabeledFileTask, pair: Pair, seed: int) -> None:
         stream = task.stream(seed, self.steps)
         policy = registry.get(pair.variant).make(task.arms, task.features, rewards=task.rewards, seed=seed)
         bandit = Bandit(task.arms, policy=pair.variant, rewards=task.rewards, exploration=0, seed=seed)
-        pair.before.append(play(policy, stream).total)
+        pair.before.append(simulate(policy, stream).total)
         pair.after.append(through_bandit(bandit, raw_rows(task, seed, self.steps), stream.rewards))
 
 
-def raw_rows(task: LabelledFileTask, seed: int, steps: int) -> Iterator[dict[str, Any]]:
+def raw_rows(task: LabeledFileTask, seed: int, steps: int) -> Iterator[dict[str, Any]]:
     """Yield the rows that the stream of ``seed`` is made of, as they are in the file."""
     table = task.data.table
     (rng,) = begin(seed, steps, 1)

@@ -17,13 +17,13 @@ import numpy as np
 from rich.table import Table
 
 from glcb._types import Float64
-from glcb.bench.plots import band, figure
+from glcb.bench.figures import band, figure
 from glcb.bench.studies.base import Findings, Study, Workplace, spread
 from glcb.bench.studies.course import REGIONS, Course, bandit_course, taught_course
 from glcb.bench.studies.registry import register
-from glcb.policies.glcb import GLCB
-from glcb.policies.glcb_paper import GLCBPaper
-from glcb.policies.settings import PAPER_BOUNDED, SettingChanges
+from glcb.policies.glcb.paper import GLCBPaper
+from glcb.policies.glcb.policy import GLCB
+from glcb.policies.glcb.settings import PAPER_BOUNDED, SettingChanges
 from glcb.tasks.smooth import Smooth
 
 _TASK = Smooth()
@@ -245,9 +245,9 @@ def _draw(path: Path, playing: list[Courses], taught: list[list[Courses]]) -> No
                 band(ax, own[0].marks, [measure.of(course) for course in own], label=variant.name)
             ax.set(title=measure.title, xlabel="step t", xscale="log")
         for ax, base, sizes in zip(axes[4:], (_PAPER, _SLOWER), taught, strict=True):
-            for variant, own, colour in zip(TAUGHT[0], sizes, ("0.7", "0.45", "black"), strict=True):
+            for variant, own, color in zip(TAUGHT[0], sizes, ("0.7", "0.45", "black"), strict=True):
                 errors = [course.errors for course in own]
-                band(ax, own[0].marks, errors, label=variant.name, color=colour)
+                band(ax, own[0].marks, errors, label=variant.name, color=color)
             ax.set(title=f"Distance by size of network: {base.name}", xlabel="step t", xscale="log")
         for ax in axes[2:4]:
             ax.set_yscale("log")

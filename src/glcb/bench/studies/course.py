@@ -8,7 +8,7 @@ import numpy as np
 
 from glcb._types import Float32, Float64, Int64
 from glcb.bench.studies.square import grid
-from glcb.policies.glcb import GLCB
+from glcb.policies.glcb.policy import GLCB
 from glcb.tasks.smooth import Smooth
 
 QUARTERS = 4

@@ -73,7 +73,7 @@ class Delay(PlayingStudy):
                 pairs[name, way].after.append(total)
         remarks = [
             f"{POLICY} decides {self.steps:,} times. A late reward comes after so many more decisions: until "
-            "the first one comes, nothing is known. Those still to come at the end are never learnt. All "
+            "the first one comes, nothing is known. Those still to come at the end are never learned. All "
             "rewards count, the lost ones too."
         ]
         found = list(pairs.values())

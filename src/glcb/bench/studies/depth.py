@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from rich.table import Table
 
-from glcb.bench.plots import figure
+from glcb.bench.figures import figure
 from glcb.bench.ranks import ranks
 from glcb.bench.run import Record
 from glcb.bench.statistics import differences, mean_and_error, paired_bootstrap
@@ -20,7 +20,7 @@ from glcb.bench.studies.base import Findings, Workplace, gain, spread
 from glcb.bench.studies.playing import PlayingStudy, playable
 from glcb.bench.studies.records import records_of, totals
 from glcb.bench.studies.registry import register
-from glcb.policies.settings import PAPER_BINARY, PAPER_BOUNDED
+from glcb.policies.glcb.settings import PAPER_BINARY, PAPER_BOUNDED
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -9,9 +9,9 @@ import numpy as np
 from rich.table import Table
 
 from glcb._types import Float64
-from glcb.bench.play import play
-from glcb.bench.plots import band, figure
+from glcb.bench.figures import band, figure
 from glcb.bench.run import Record
+from glcb.bench.simulation import simulate
 from glcb.bench.statistics import differences
 from glcb.bench.studies.base import Findings, Workplace, spread
 from glcb.bench.studies.playing import PlayingStudy, playable, plays
@@ -33,17 +33,17 @@ class Variant:
     """A policy, and after how many plays all its evidence counts half."""
 
     policy: str
-    memory: int | None
+    half_life: int | None
 
     @property
     def title(self) -> str:
         """How tables and pictures call it."""
-        return f"{self.policy}, {'for ever' if self.memory is None else f'{self.memory:,}'}"
+        return f"{self.policy}, {'for ever' if self.half_life is None else f'{self.half_life:,}'}"
 
     @property
     def settings(self) -> dict[str, Any]:
         """What differs from the policy's own settings."""
-        return {} if self.memory is None else {"memory": self.memory}
+        return {} if self.half_life is None else {"half_life": self.half_life}
 
 
 GLCBS = (Variant("glcb", None), Variant("glcb", 1000), Variant("glcb", 4000))
@@ -109,7 +109,7 @@ def follow(task: Task, variant: Variant, seed: int, steps: int) -> Course:
     stream = task.stream(seed, steps)
     make = registry.get(variant.policy).make
     policy = make(task.arms, task.features, rewards=task.rewards, seed=seed, **variant.settings)
-    arms = play(policy, stream).arms
+    arms = simulate(policy, stream).arms
     table: Float64 = task.course(stream.contexts) if isinstance(task, Smooth) else stream.rewards
     return Course(table[np.arange(stream.steps), arms], table.max(axis=1))
 
@@ -156,7 +156,7 @@ def _cost_table(still: Still) -> Table:
         for task in tasks:
             own = totals(still[task, variant])
             gained = differences(own, totals(still[task, GLCBS[0]]))
-            cells += [spread(own, ",.0f"), "" if variant.memory is None else spread(gained, "+,.0f")]
+            cells += [spread(own, ",.0f"), "" if variant.half_life is None else spread(gained, "+,.0f")]
         table.add_row(variant.title, *cells)
     return table
 

@@ -13,12 +13,12 @@ import numpy as np
 from rich.table import Table
 
 from glcb._types import Float32, Float64
-from glcb.bench.plots import figure
+from glcb.bench.figures import figure
 from glcb.bench.studies.base import Findings, Study, Workplace, spread
 from glcb.bench.studies.registry import register
 from glcb.bench.studies.square import grid
 from glcb.gln import Bank, Gates
-from glcb.policies.settings import PAPER_BINARY
+from glcb.policies.glcb.settings import PAPER_BINARY
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -169,11 +169,11 @@ def _draw_row(
     label: str,
     limits: tuple[float, float],
 ) -> None:
-    """Draw one map per imprint, with the point and the hyperplanes of the first unit, and one colour bar."""
-    colours = "RdBu_r" if limits[0] < 0 else "viridis"
+    """Draw one map per imprint, with the point and the hyperplanes of the first unit, and one color bar."""
+    colors = "RdBu_r" if limits[0] < 0 else "viridis"
     for ax, one, content in zip(axes, imprints, maps, strict=True):
         image = ax.imshow(
-            content, origin="lower", extent=(0, 1, 0, 1), cmap=colours, vmin=limits[0], vmax=limits[1]
+            content, origin="lower", extent=(0, 1, 0, 1), cmap=colors, vmin=limits[0], vmax=limits[1]
         )
         own = slice(int(one.gates.hyperplanes[0]))
         for normal, threshold in zip(one.gates.normals[own], one.gates.thresholds[own], strict=True):

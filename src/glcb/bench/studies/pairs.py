@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 from rich.table import Table
 
-from glcb.bench.plots import figure
+from glcb.bench.figures import figure
 from glcb.bench.statistics import differences, mean_and_error
 from glcb.bench.studies.base import gain, spread
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Self, TypeVar
 
 from glcb._errors import DataError
-from glcb.bench.experiment import without_data
+from glcb.bench.plan import without_data
 from glcb.bench.run import Run
 from glcb.bench.studies.base import Study, Workplace
 

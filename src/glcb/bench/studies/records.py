@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 
 from glcb._errors import GlcbError
-from glcb.bench.engine import LocalEngine
-from glcb.bench.experiment import carry_out
+from glcb.bench.executors import LocalEngine
+from glcb.bench.plan import carry_out
 from glcb.bench.results import Results
 from glcb.bench.run import Failure, Record, Run
 from glcb.bench.studies.base import Workplace

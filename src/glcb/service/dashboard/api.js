@@ -1,7 +1,7 @@
 /** Talks to the service: JSON both ways, the key of this tab, errors in the service's own words. */
 
 const STORED = "glcb-key";
-const PATIENCE = 10_000;
+const REWARD_TIMEOUT = 10_000;
 
 /** The key of this tab; it is gone when the tab is closed. */
 export const key = {
@@ -39,7 +39,7 @@ export async function ask(method, path, body) {
       method,
       headers,
       body: body === undefined ? undefined : JSON.stringify(body),
-      signal: AbortSignal.timeout(PATIENCE),
+      signal: AbortSignal.timeout(REWARD_TIMEOUT),
     });
     text = await response.text();
   } catch {

@@ -24,7 +24,7 @@ export function armsPanel(name, changed) {
         "div",
         { class: "panel-head" },
         h("h2", { id: "arms-title" }, "Arms"),
-        h("p", { class: "hint" }, "Predicted: on all contexts of late, whoever was played. Brought: where it was played. Evidence: rewards learnt from."),
+        h("p", { class: "hint" }, "Predicted: on all contexts of late, whoever was played. Brought: where it was played. Evidence: rewards learned from."),
       ),
       h("div", { class: "scroll", tabindex: 0, role: "region", "aria-labelledby": "arms-title" }, table),
     ),
@@ -50,7 +50,7 @@ function row(name, arm, changed) {
     ({ arm: now, format, only, color }) => {
       draw(element, { color: `var(${color})`, share: `${100 * now.share}%` });
       say(share, percent(now.share));
-      const texts = [format.value(now.predicted), format.value(now.reward_mean), count(now.evidence), count(now.plays)];
+      const texts = [format.value(now.predicted), format.value(now.reward_mean), count(now.rewards), count(now.decisions)];
       texts.forEach((text, place) => say(cells[place], text));
       remove.hidden = only;
     },
@@ -60,7 +60,7 @@ function row(name, arm, changed) {
 async function removeArm(name, arm, changed) {
   const done = await dialog({
     title: `Remove “${arm}”?`,
-    text: "It is no longer played, what it learnt is lost, and rewards of its decisions that still wait are refused.",
+    text: "It is no longer played, what it learned is lost, and rewards of its decisions that still wait are refused.",
     button: "Remove",
     danger: true,
     act: () => ask("DELETE", at(name, "arms", arm)),
@@ -76,12 +76,12 @@ export async function addArm(experiment, changed) {
   const like = h(
     "select",
     { name: "like" },
-    h("option", { value: "" }, "with nothing learnt"),
+    h("option", { value: "" }, "with nothing learned"),
     experiment.arms.map((arm) => h("option", { value: arm }, `like ${arm}`)),
   );
   const done = await dialog({
     title: "Add an arm",
-    fields: [field("Name", input), field("It starts", like, "An arm that starts like another one takes over all that one has learnt.")],
+    fields: [field("Name", input), field("It starts", like, "An arm that starts like another one takes over all that one has learned.")],
     button: "Add",
     act: () => {
       const given = input.value.trim();

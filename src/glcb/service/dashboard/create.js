@@ -60,17 +60,17 @@ function more() {
     field("Exploration", percentInput("exploration", 5), "Per cent of the decisions for an arm that the rule would not have taken."),
     field(
       "Patience",
-      h("input", { name: "patience", type: "number", min: 0, step: "any" }),
+      h("input", { name: "reward_timeout", type: "number", min: 0, step: "any" }),
       "Seconds that a decision waits for its reward. Empty: for ever.",
     ),
     field(
       "Reward if none came",
       h("input", { name: "default_reward", type: "number", step: "any" }),
-      "Learnt when the patience is over. Empty: nothing is learnt.",
+      "Learned when the reward_timeout is over. Empty: nothing is learned.",
     ),
     field(
-      "Memory",
-      h("input", { name: "memory", type: "number", min: 1, step: 1 }),
+      "ExperimentCache",
+      h("input", { name: "half_life", type: "number", min: 1, step: 1 }),
       "Decisions after which all evidence counts half, for a world that changes. Empty: everything counts for ever.",
     ),
   );
@@ -86,7 +86,7 @@ function settings(elements) {
     exploration: share(elements.exploration, "The exploration"),
   };
   if (elements.rewards.value === "range") given.rewards = [filled(elements.low, "The lowest reward"), filled(elements.high, "The highest reward")];
-  for (const name of ["patience", "default_reward", "memory"]) {
+  for (const name of ["reward_timeout", "default_reward", "half_life"]) {
     if (elements[name].value !== "") given[name] = Number(elements[name].value);
   }
   return given;

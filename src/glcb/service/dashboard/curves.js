@@ -25,12 +25,12 @@ export const rewardCurves = (blocks) => [
 /** Return the arms that get a curve, the most played ones, in the order of the experiment, and perhaps the others. */
 export function drawnArms(arms) {
   if (arms.length <= MOST_ARMS) return arms.map(({ arm }) => arm);
-  const most = [...arms].sort((a, b) => b.plays - a.plays).slice(0, MOST_ARMS - 1);
+  const most = [...arms].sort((a, b) => b.decisions - a.decisions).slice(0, MOST_ARMS - 1);
   const drawn = new Set(most.map(({ arm }) => arm));
   return [...arms.map(({ arm }) => arm).filter((arm) => drawn.has(arm)), OTHERS];
 }
 
-/** Return a function that gives each arm with a curve a colour of its own, the same for as long as it is drawn. */
+/** Return a function that gives each arm with a curve a color of its own, the same for as long as it is drawn. */
 export function palette() {
   const taken = new Map();
   return (drawn) => {

@@ -55,7 +55,7 @@ export function dialog({ title, text, fields = [], button, danger = false, must 
   return done;
 }
 
-/** A labelled field; `hint` stands below it. */
+/** A labeled field; `hint` stands below it. */
 export function field(label, control, hint) {
   const id = `field-${control.name}`;
   control.id = id;

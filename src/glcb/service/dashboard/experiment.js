@@ -101,7 +101,7 @@ export function experimentPage(main, name) {
       color = colors(drawn);
       const seen = { experiment, stats, format, color };
       later.forEach((element) => {
-        element.hidden = !stats.counts.issued;
+        element.hidden = !stats.counts.decisions;
       });
       for (const part of [head, start, wrong, figures, arms, explain, ...panels]) part.update(seen);
       drawCharts();
@@ -148,7 +148,7 @@ function confirmed(name, changes) {
     title: pausing ? `Pause ${name}?` : `Resume ${name}?`,
     text: pausing
       ? "Decisions are refused from then on. Rewards of earlier decisions are still taken."
-      : "Decisions are made again, with all that was learnt before.",
+      : "Decisions are made again, with all that was learned before.",
     button: pausing ? "Pause" : "Resume",
     act: () => ask("PATCH", at(name), changes),
   });

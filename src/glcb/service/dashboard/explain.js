@@ -1,4 +1,4 @@
-/** A context is given; what would be decided for it, and why, is shown. Nothing is decided or learnt by it. */
+/** A context is given; what would be decided for it, and why, is shown. Nothing is decided or learned by it. */
 
 import { ask, at } from "./api.js";
 import { contextForm } from "./context.js";
@@ -41,7 +41,7 @@ export function explainPanel(name) {
     element: h(
       "section",
       { class: "panel", "aria-labelledby": "explain-title" },
-      h("div", { class: "panel-head" }, h("h2", { id: "explain-title" }, "What would be decided, and why"), h("p", { class: "hint" }, "nothing is decided or learnt by asking")),
+      h("div", { class: "panel-head" }, h("h2", { id: "explain-title" }, "What would be decided, and why"), h("p", { class: "hint" }, "nothing is decided or learned by asking")),
       h("div", { class: "explain" }, box, answer),
     ),
     update(now) {

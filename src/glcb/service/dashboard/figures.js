@@ -23,13 +23,13 @@ export function figuresPanel() {
     ),
     update({ experiment, stats, format }) {
       const { counts, lift: found } = stats;
-      decisions.say(count(counts.issued), speed(counts.issued));
+      decisions.say(count(counts.decisions), speed(counts.decisions));
       bandit.say(format.value(found.bandit.mean), many(found.bandit.n, "reward"));
       chance.say(format.value(found.holdout.mean), `${many(found.holdout.n, "reward")} of the hold-out`);
       lift.say(format.difference(found.difference), liftInWords(found, experiment.holdout, format));
       drawLift(found);
       mark(lift.element, "data-verdict", verdict(found));
-      joined.say(percent(stats.join_rate), `${count(counts.waiting)} still wait`);
+      joined.say(percent(stats.match_rate), `${count(counts.pending)} still wait`);
       const { p50, p99 } = stats.latency_us;
       latency.say(
         microseconds(p50),

@@ -74,12 +74,12 @@ function card(first) {
     mark(state, "data-state", one.state);
     say(state, one.state);
     say(about, `${many(one.arms.length, "arm")} · ${one.policy}`);
-    decisions.say(count(one.counts.issued));
+    decisions.say(count(one.counts.decisions));
     rate.say(rewards.value(one.lift.bandit.mean));
     lift.say(rewards.difference(one.lift.difference));
     drawLift(one.lift);
     const wrong = one.health.filter(({ ok }) => ok === false).length;
-    const early = one.counts.issued < ENOUGH;
+    const early = one.counts.decisions < ENOUGH;
     mark(health, "data-state", wrong ? "bad" : early ? "early" : "good");
     say(health, wrong ? many(wrong, "check fails", "checks fail") : early ? "Too early to tell" : "Healthy");
   };

@@ -57,13 +57,13 @@ export function rewardsPanel() {
         Object.entries({ rewarded, waiting, expired }).map(([kind, n]) => [kind, issued ? `${(100 * n) / issued}%` : "0%"]),
       );
       draw(bar, shares);
-      const patience = experiment.patience === null ? "for ever" : many(experiment.patience, "second");
+      const reward_timeout = experiment.reward_timeout === null ? "for ever" : many(experiment.reward_timeout, "second");
       update([
         { label: "rewarded", kind: "rewarded", text: count(rewarded) },
         { label: "waiting", kind: "waiting", text: count(waiting) },
         { label: "expired without a reward", kind: "expired", text: count(expired) },
-        { label: "came too late, since the start", text: count(stats.refused.expired_decision ?? 0) },
-        { label: "a decision waits", text: patience },
+        { label: "came too late, since the start", text: count(stats.refused.closed_decision ?? 0) },
+        { label: "a decision waits", text: reward_timeout },
       ]);
     },
   };
@@ -92,11 +92,11 @@ const REFUSALS = {
   invalid_reward: "rewards that cannot be",
   unknown_arm: "arms that do not exist",
   unknown_decision: "rewards of decisions nobody made",
-  expired_decision: "rewards that came too late",
+  closed_decision: "rewards that came too late",
   duplicate_reward: "second rewards of a decision",
   experiment_paused: "decisions while paused",
   experiment_archived: "requests while archived",
-  key_reused: "keys used for two requests",
+  idempotency_key_reused: "keys used for two requests",
   too_many: "more than the limits allow",
 };
 
@@ -125,11 +125,11 @@ export function inputsPanel() {
       const problems = stats.features.flatMap(({ name, problems: own }) =>
         Object.entries(own).map(([problem, n]) => ({
           label: `${name} was ${PROBLEMS[problem] ?? problem}`,
-          text: `${count(n)} × (${percent(n / Math.max(1, stats.counts.issued))})`,
+          text: `${count(n)} × (${percent(n / Math.max(1, stats.counts.decisions))})`,
           n,
         })),
       );
-      if (stats.strangers) problems.push({ label: "values of features without a place", text: `${count(stats.strangers)} ×`, n: stats.strangers });
+      if (stats.unmapped) problems.push({ label: "values of features without a place", text: `${count(stats.unmapped)} ×`, n: stats.unmapped });
       problems.sort((a, b) => b.n - a.n);
       updateRefused(refusals);
       updateOdd(problems.slice(0, 8));

@@ -20,7 +20,7 @@ export function firstSteps(name) {
   return {
     element,
     update({ stats }) {
-      element.hidden = stats.counts.issued > 0;
+      element.hidden = stats.counts.decisions > 0;
     },
   };
 }

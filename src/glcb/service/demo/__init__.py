@@ -8,13 +8,13 @@ from pathlib import Path
 import msgspec
 
 from glcb._errors import InvalidSettings
+from glcb.service.auth import listed
+from glcb.service.config import ServiceSettings
 from glcb.service.demo import history, homepage, price, router
 from glcb.service.demo.visitors import come
-from glcb.service.keys import listed
 from glcb.service.server import serve
-from glcb.service.settings import ServiceSettings
-from glcb.service.storage import Storage
-from glcb.service.warming import warm_up
+from glcb.service.storage.storage import Storage
+from glcb.service.warmup import warm_up
 
 WORLDS = [homepage.WORLD, price.WORLD, router.WORLD]
 

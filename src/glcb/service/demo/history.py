@@ -5,12 +5,12 @@ from random import Random
 
 import msgspec
 
-from glcb._answers import Decision
+from glcb._api.requests import DecisionRequest, RewardOf
+from glcb._api.responses import Decision
+from glcb.service.config import ServiceSettings
+from glcb.service.core.engine import Engine
 from glcb.service.demo.world import World
-from glcb.service.engine import Engine
-from glcb.service.messages import DecisionRequest, RewardOf
-from glcb.service.settings import ServiceSettings
-from glcb.service.storage import Storage
+from glcb.service.storage.storage import Storage
 
 DAYS = 3.0
 BURST = 20
@@ -40,7 +40,7 @@ async def make_up(
     await engine.start()
     try:
         views = [(await engine.create(world.name, world.settings))[0] for world in worlds]
-        fresh = [world for world, view in zip(worlds, views, strict=True) if not view.counts.issued]
+        fresh = [world for world, view in zip(worlds, views, strict=True) if not view.counts.decisions]
         for burst in range(bursts):
             clock.now = begin + length * burst / bursts
             for world in fresh:

@@ -2,8 +2,8 @@
 
 from random import Random
 
+from glcb._api.requests import Settings
 from glcb.service.demo.world import Context, World, chance
-from glcb.service.messages import Settings
 
 
 def _visitor(rng: Random) -> Context:
@@ -31,7 +31,7 @@ def _outcome(rng: Random, who: Context, arm: str, era: int) -> float:
 WORLD = World(
     name="homepage",
     settings=Settings(
-        arms=["sports", "news", "games", "culture"], patience=60.0, memory=1500, holdout=0.2, seed=1
+        arms=["sports", "news", "games", "culture"], reward_timeout=60.0, half_life=1500, holdout=0.2, seed=1
     ),
     visitor=_visitor,
     outcome=_outcome,

@@ -2,8 +2,8 @@
 
 from random import Random
 
+from glcb._api.requests import Settings
 from glcb.service.demo.world import Context, World, chance
-from glcb.service.messages import Settings
 
 _PRICES = {"9 €": 9.0, "12 €": 12.0, "15 €": 15.0, "19 €": 19.0}
 _ANOTHER = 10.0
@@ -34,9 +34,9 @@ WORLD = World(
     settings=Settings(
         arms=list(_PRICES),
         rewards=(0.0, 19.0),
-        patience=120.0,
+        reward_timeout=120.0,
         default_reward=0.0,
-        memory=1500,
+        half_life=1500,
         holdout=0.2,
         seed=2,
     ),

@@ -2,8 +2,8 @@
 
 from random import Random
 
+from glcb._api.requests import Settings
 from glcb.service.demo.world import Context, World
-from glcb.service.messages import Settings
 
 _SKILL = {"small": 0.3, "medium": 0.5, "large": 0.95}
 """How difficult a prompt may be."""
@@ -34,7 +34,9 @@ def _outcome(rng: Random, prompt: Context, arm: str, era: int) -> float:
 
 WORLD = World(
     name="model-router",
-    settings=Settings(arms=list(_SKILL), rewards=(0.0, 1.0), patience=60.0, memory=1500, holdout=0.2, seed=3),
+    settings=Settings(
+        arms=list(_SKILL), rewards=(0.0, 1.0), reward_timeout=60.0, half_life=1500, holdout=0.2, seed=3
+    ),
     visitor=_visitor,
     outcome=_outcome,
     era=800,

@@ -33,7 +33,7 @@ async def _come_to(experiment: AsyncExperiment, world: World) -> None:
             await asyncio.sleep(rng.expovariate(PER_SECOND))
             try:
                 if not number:
-                    number = (await experiment.counts())["issued"]
+                    number = (await experiment.counts())["decisions"]
                 number += 1
                 visits.create_task(_visit(experiment, world, world.era_of(number), rng))
             except GlcbError:  # somebody has paused or deleted the experiment: perhaps it comes back

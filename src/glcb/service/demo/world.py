@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from glcb.service.messages import Settings
+from glcb._api.requests import Settings
 
 Context = dict[str, Any]
 

@@ -4,9 +4,9 @@ import asyncio
 import ipaddress
 import time
 
+from glcb.service.auth import ANYBODY, Key, Keyring, Role
+from glcb.service.errors import Problem
 from glcb.service.http.wire import Scope, header
-from glcb.service.keys import ANYBODY, Key, Keyring, Role
-from glcb.service.problems import Problem
 
 _SOON = 0.2
 """A key that is not known is looked for again, but not more often than after so many seconds."""

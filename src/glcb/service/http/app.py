@@ -7,12 +7,13 @@ from collections.abc import Awaitable, Callable
 from starlette.exceptions import HTTPException
 
 from glcb._errors import GlcbError
-from glcb.service.engine import Engine
-from glcb.service.http import access, hot, wire
-from glcb.service.http.pages import is_page, pages
-from glcb.service.http.routes import ALIVE, allowed
+from glcb.service.core.engine import Engine
+from glcb.service.errors import Problem, as_problem
+from glcb.service.http import access, wire
+from glcb.service.http import fast_path as hot
+from glcb.service.http.operations import ALIVE, allowed
+from glcb.service.http.static import is_page, pages
 from glcb.service.http.wire import Receive, Scope, Send
-from glcb.service.problems import Problem, as_problem
 
 log = logging.getLogger("glcb.service")
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import msgspec
 
-from glcb._answers import EXPERIMENT_NAME, Refused
+from glcb._api.responses import EXPERIMENT_NAME, Refused
 from glcb._version import __version__
+from glcb.service.errors import STATUS
 from glcb.service.http.access import which
-from glcb.service.http.routes import OPERATIONS, Operation
-from glcb.service.problems import STATUS
+from glcb.service.http.operations import OPERATIONS, Operation
 
 _REF = "#/components/schemas/{name}"
 _ALWAYS = ("overloaded", "storage_unavailable", "starting", "stopping")
@@ -56,7 +56,7 @@ def _operation(operation: Operation, references: dict[Any, dict[str, Any]]) -> d
             for name in re.findall(r"{(\w+)}", operation.path)
         ]
         + [{"name": name, "in": "query", "schema": schema} for name, schema in operation.query],
-        "responses": _answers(operation, references),
+        "responses": _responses(operation, references),
     }
     if operation.role is not None:
         told["security"] = [{"key": []}, {}]
@@ -69,7 +69,7 @@ def _operation(operation: Operation, references: dict[Any, dict[str, Any]]) -> d
     return told
 
 
-def _answers(operation: Operation, references: dict[Any, dict[str, Any]]) -> dict[str, Any]:
+def _responses(operation: Operation, references: dict[Any, dict[str, Any]]) -> dict[str, Any]:
     good: dict[str, Any] = {"description": "Done."}
     if isinstance(operation.answer, str):
         good.update(_content(operation.answer, {}))

@@ -10,8 +10,8 @@ from typing import Any, ClassVar
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
+from glcb.service.errors import Problem
 from glcb.service.http import wire
-from glcb.service.problems import Problem
 
 MOST_HEADERS = 65_536
 """Bytes of the headers of a request."""

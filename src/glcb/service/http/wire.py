@@ -7,9 +7,9 @@ from typing import Any, TypeVar, get_args
 
 import msgspec
 
-from glcb._answers import Refusal, Refused
-from glcb.service.messages import encode
-from glcb.service.problems import Problem
+from glcb._api.requests import encode
+from glcb._api.responses import Refusal, Refused
+from glcb.service.errors import Problem
 
 Message = MutableMapping[str, Any]
 Scope = MutableMapping[str, Any]

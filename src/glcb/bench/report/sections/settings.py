@@ -11,8 +11,8 @@ from glcb.bench.report.document import Cell, Group, Row, Table
 from glcb.bench.report.selection import Player, Selection
 from glcb.bench.run import Record
 from glcb.policies import registry
-from glcb.policies.glcb import GLCB
-from glcb.policies.settings import Settings
+from glcb.policies.glcb.policy import GLCB
+from glcb.policies.glcb.settings import Settings
 
 _COMMON = {"arms", "features", "rewards", "seed"}
 _KINDS: tuple[tuple[Rewards, str], ...] = (("binary", "0/1 rewards"), ((0.0, 1.0), "rewards on a range"))

@@ -6,9 +6,9 @@ import numpy as np
 
 from glcb.bench.curves import decision_time
 from glcb.bench.report.document import Block, Cell, Gallery, Group, Picture, Row, Section, Table
+from glcb.bench.report.figures import draw
 from glcb.bench.report.numbers import number
-from glcb.bench.report.pictures import draw
-from glcb.bench.report.sections.courses import lines_of
+from glcb.bench.report.sections.curves import lines_of
 from glcb.bench.report.selection import Column, Player, Selection
 
 

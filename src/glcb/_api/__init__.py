@@ -1,0 +1,1 @@
+"""Request and response types and error codes, shared by the service and its client."""

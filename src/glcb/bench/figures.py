@@ -1,0 +1,81 @@
+"""Pictures of experiments: as files, and as elements of a page."""
+
+import io
+import re
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from numpy.typing import ArrayLike
+
+from glcb._errors import INSTALL_REPORT, MissingExtra
+from glcb._figures import check_picture, figure
+from glcb._types import Float64
+from glcb.bench.statistics import mean_and_error_along
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["band", "check_picture", "figure", "vector"]
+
+# Stands for "the color of the text around"; nobody would choose it for anything else.
+_INK = "#010203"
+
+_VECTOR_STYLE: Any = {
+    **dict.fromkeys(
+        ("text.color", "axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color", "grid.color"), _INK
+    ),
+    "font.size": 8.0,
+    "axes.linewidth": 0.6,
+    "xtick.major.width": 0.6,
+    "ytick.major.width": 0.6,
+    "text.parse_math": False,  # a name with dollar signs is a name
+    "svg.fonttype": "none",  # text stays text: small, searchable, in the font of the page
+}
+
+
+def band(ax: "Axes", steps: ArrayLike, curves: Sequence[Float64] | Float64, **style: Any) -> None:
+    """Draw the mean of ``curves`` as a line in this style, and its standard error as a band around it."""
+    mean, error = mean_and_error_along(curves)
+    (line,) = ax.plot(steps, mean, **style)
+    ax.fill_between(steps, mean - error, mean + error, color=line.get_color(), alpha=0.2, linewidth=0)
+
+
+def vector(
+    draw: Callable[["Axes"], None],
+    name: str,
+    *,
+    width: float,
+    height: float,
+    margins: tuple[float, float, float, float],
+) -> str:
+    """Return what ``draw`` draws, as an SVG element that takes color and font of text from its surroundings.
+
+    Pictures on one page need different names. Sizes are in points; margins are left, right, bottom, top.
+    """
+    try:
+        from matplotlib import rc_context
+        from matplotlib.backends.backend_svg import FigureCanvasSVG
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise MissingExtra(f"pictures need matplotlib: {INSTALL_REPORT}") from error
+
+    left, right, bottom, top = margins
+    text = io.StringIO()
+    with rc_context({**_VECTOR_STYLE, "svg.hashsalt": name}):
+        drawing = Figure(figsize=(width / 72, height / 72))
+        FigureCanvasSVG(drawing)
+        box = (left / width, bottom / height, 1 - (left + right) / width, 1 - (bottom + top) / height)
+        axes = drawing.add_axes(box)
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.grid(alpha=0.15, linewidth=0.6)
+        draw(axes)
+        nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
+        drawing.savefig(text, format="svg", transparent=True, metadata=nothing)
+    return _embeddable(text.getvalue())
+
+
+def _embeddable(svg: str) -> str:
+    """Return the bare element, without what its surroundings give and without names that pictures share."""
+    element = svg[svg.index("<svg") :].replace(_INK, "currentColor")
+    element = re.sub(r"font-family: [^;\"]*;?", "", element)
+    return re.sub(r' id="[^"]*_[0-9]+"', "", element)

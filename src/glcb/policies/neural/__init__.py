@@ -1,0 +1,1 @@
+"""Neural policies, on JAX."""

@@ -1,0 +1,39 @@
+"""A neural network with dropout when it trains and when it decides (Gal, Ghahramani 2016)."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from glcb._types import Float32
+from glcb.policies.neural import network
+from glcb.policies.neural.base import NeuralPolicy
+from glcb.policies.neural.network import Array, Batch, Weights
+from glcb.policies.neural.training import BATCH_SIZE, GRADIENT_STEPS, Noise
+from glcb.policies.registry import register
+
+KEEP = 0.8
+
+
+@register("dropout", source="Gal, Ghahramani 2016, as in Riquelme, Tucker, Snoek 2018")
+class Dropout(NeuralPolicy):
+    """Plays the arm that the network values most when a random fifth of its hidden units is silent."""
+
+    is_randomized = True
+
+    def _training_noise(self, rng: np.random.Generator) -> Noise:
+        return {"kept": _kept((GRADIENT_STEPS, BATCH_SIZE, network.HIDDEN), rng)}
+
+    @staticmethod
+    def _loss(weights: Weights, batch: Batch, points: Array, noise: Noise) -> Array:
+        activations = network.hidden(weights, batch.contexts) * noise["kept"] / KEEP
+        return network.mean_squared_error(network.outputs(weights, activations), batch)
+
+    def _predict(self, x: Float32) -> tuple[Float32, Float32]:
+        weights = self._networks[0].weights
+        activations = network.hidden(weights, x)
+        thinned = activations * _kept(activations.shape, self._rng) / KEEP
+        return network.outputs(weights, activations), network.outputs(weights, thinned)
+
+
+def _kept(shape: tuple[int, ...], rng: np.random.Generator) -> NDArray[np.bool_]:
+    """Draw which units speak."""
+    return rng.random(shape, np.float32) < KEEP

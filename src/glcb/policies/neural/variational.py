@@ -1,0 +1,47 @@
+"""What the variational networks share: an independent normal distribution for every weight."""
+
+from abc import abstractmethod
+
+import numpy as np
+
+from glcb._types import Float32
+from glcb.policies.neural import network
+from glcb.policies.neural.base import NeuralPolicy
+from glcb.policies.neural.network import Weights
+from glcb.policies.neural.training import Optimizer, adam
+
+INITIAL_SPREAD = 0.05
+INITIAL_LOG_DEVIATION = -5.0
+OBSERVATION_NOISE = 0.1
+
+
+class VariationalPolicy(NeuralPolicy):
+    """Plays the arm that a network drawn from the learned distribution values most.
+
+    Beside each array ``a`` of means there may be an array ``log_a`` of log standard deviations; an array
+    without one is certain.
+    """
+
+    is_randomized = True
+
+    @staticmethod
+    def _optimizer() -> Optimizer:
+        return adam()
+
+    @abstractmethod
+    def _untrained(self) -> Weights: ...
+
+    def _normal(self, shape: tuple[int, ...], center: float = 0.0) -> Float32:
+        """Return an untrained array, N(center, 0.05²); deviations start small, so means are found first."""
+        return self._rng.normal(center, INITIAL_SPREAD, shape).astype(np.float32)
+
+    def _predict(self, x: Float32) -> tuple[Float32, Float32]:
+        weights = self._networks[0].weights
+        drawn: Weights = {
+            name: weights[name]
+            + np.exp(weights[f"log_{name}"]) * self._rng.standard_normal(shape, np.float32)
+            if f"log_{name}" in weights
+            else weights[name]
+            for name, shape in network.shapes(self.features, len(self.arms)).items()
+        }
+        return network.values(weights, x), network.values(drawn, x)

@@ -1,0 +1,1 @@
+"""Experiments: events, state, statistics and idempotency."""

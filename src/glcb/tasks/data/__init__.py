@@ -1,0 +1,1 @@
+"""Data files of tasks: find, fetch, verify, read and cache them."""
