@@ -1,4 +1,4 @@
-"""What the tests need from outside, and how they are taught to do without it."""
+"""Fixtures, and markers for tests that need external programs or data."""
 
 import errno
 import os
@@ -13,33 +13,33 @@ from hypothesis import settings
 from benchmarks.service import postgres
 from tests.bench.browser import chromium
 
-# Tests that run in the background may be born deaf to Ctrl-C; the programs that they interrupt shall hear it.
+# A process started in the background may ignore SIGINT, and so would the programs that tests interrupt.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 settings.register_profile("glcb", deadline=None, print_blob=True)
 settings.load_profile("glcb")
 
-NEEDS: dict[str, Callable[[], bool]] = {
+REQUIREMENTS: dict[str, Callable[[], bool]] = {
     "browser": lambda: chromium() is not None,
     "data": lambda: "GLCB_DATA_DIR" in os.environ and Path(os.environ["GLCB_DATA_DIR"]).is_dir(),
     "postgres": lambda: postgres.binaries() is not None,
     "tools": lambda: all(map(shutil.which, ("curl", "strace"))),
 }
-"""Markers of tests that need something which not every machine has, and how to find out."""
+"""Markers of tests that need something not every machine has, and how to detect it."""
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Skip a test whose need is not met, unless GLCB_REQUIRE names it: then it fails."""
-    for need, present in NEEDS.items():
-        if item.get_closest_marker(need) and not present():
-            if need in os.environ.get("GLCB_REQUIRE", "").split():
-                pytest.fail(f"GLCB_REQUIRE names {need!r}, but it is not here")
-            pytest.skip(f"needs {need}")
+    """Skip a test whose requirement is missing, or fail it if GLCB_REQUIRE lists the requirement."""
+    for requirement, available in REQUIREMENTS.items():
+        if item.get_closest_marker(requirement) and not available():
+            if requirement in os.environ.get("GLCB_REQUIRE", "").split():
+                pytest.fail(f"GLCB_REQUIRE lists {requirement!r}, but it is not available")
+            pytest.skip(f"needs {requirement}")
 
 
 @pytest.fixture
 def fill_disk(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
-    """Return what lets every later attempt fail to bring a file to disk."""
+    """Return a function after whose call every write to disk fails."""
 
     def full(descriptor: int) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

@@ -1,7 +1,7 @@
-"""The algorithm in plain NumPy and float64, written to be read beside the paper, not to be fast.
+"""A reference implementation of GLCB in NumPy and float64, written to be compared with the paper.
 
-It shares nothing with the kernels. Signatures are handed in, so that a context on the very edge of a
-half-space does not make the two part ways.
+It shares no code with the kernels. Signatures are arguments, so that a context on the boundary of a
+half-space cannot make the two implementations diverge.
 """
 
 import math
@@ -39,20 +39,20 @@ class Network:
         self.weights: dict[tuple[int, int], Array] = {}  # (unit, signature)
         self.squares: dict[tuple[int, int], Array] = {}
         self.mixture = np.full(len(self.units), 1 / len(self.units))
-        self.ones = self.targets = 0  # how many there were, as far as they still count
+        self.ones = self.targets = 0  # counts of targets, halved by forgetting
 
     def active(self, unit: int, signature: Signature) -> Array:
         layer, _ = self.units[unit]
         fan_in = self.fan_in[layer]
-        from_zero = self.settings.start == "frequency" and layer == 0
+        from_zero = self.settings.initialization == "frequency" and layer == 0
         first = np.full(fan_in, 0.0 if from_zero else 1 / fan_in)
         return self.weights.setdefault((unit, int(signature[unit])), first)
 
     def offset(self) -> float:
-        if self.settings.start == "inputs":
+        if self.settings.initialization == "inputs":
             return 0.0
-        usual = (1 + self.ones) / (2 + self.targets)
-        return logit(min(max(usual, self.settings.clip), 1 - self.settings.clip)) / 2
+        frequency = (1 + self.ones) / (2 + self.targets)
+        return logit(min(max(frequency, self.settings.clip), 1 - self.settings.clip)) / 2
 
     def forward(self, x: Array, signature: Signature) -> tuple[list[Array], Array]:
         """Return the input of every layer and the clipped probability of every unit."""
@@ -80,14 +80,14 @@ class Network:
         for unit, (layer, _) in enumerate(self.units):
             w = self.active(unit, signature)
             direction, rate = moves[unit]
-            if layer > 0 and self.settings.step == "newton":
+            if layer > 0 and self.settings.optimizer == "newton":
                 gradient = (p[unit] - r) * inputs[layer]
                 squares = self.squares.setdefault((unit, int(signature[unit])), np.zeros(w.size))
                 squares += gradient**2
                 w -= 0.03 * gradient / np.sqrt(0.01 + squares)
             else:
                 w -= rate * (p[unit] - r) * (direction if layer == 0 else inputs[layer])
-            np.clip(w, -self.settings.weight_box, self.settings.weight_box, out=w)
+            np.clip(w, -self.settings.weight_bound, self.settings.weight_bound, out=w)
         v = self.mixture * p**r * (1 - p) ** (1 - r)
         self.mixture = (1 - alpha) * v / v.sum() + alpha / v.size
         self.ones += r > 0.5
@@ -101,7 +101,8 @@ class Network:
 
 
 class ReferenceGLCB:
-    """GLCB for 0/1 rewards (``bounds`` is None) or, with a tree of networks per arm, for bounded ones."""
+    """GLCB for binary rewards (``bounds`` is None) or, with a tree of networks per arm, for bounded
+    rewards."""
 
     def __init__(
         self, arms: int, features: int, settings: Settings, bounds: tuple[float, float] | None
@@ -112,18 +113,18 @@ class ReferenceGLCB:
         nodes = [""] if bounds is None else self.paths(settings.tree_depth)
         self.networks = [{node: Network(features, settings) for node in nodes} for _ in range(arms)]
         self.counts: dict[tuple[int, int, int], int] = {}  # (unit, signature, arm)
-        self.turns = 0  # plays so far, and in the next line those of each arm
+        self.decisions = 0  # decisions; the next line counts rewards per arm
         self.reward_counts = [0] * arms
-        self.moment: Array = np.zeros((features + 1, features + 1))  # of the inputs of all steps
-        self.inputs = 0  # how many there were
+        self.moment: Array = np.zeros((features + 1, features + 1))  # second moment of all inputs
+        self.inputs = 0  # number of inputs
         self.leaves = [self.midpoints() for _ in range(arms)]
-        self.fallen = [[0] * 2**settings.tree_depth for _ in range(arms)]  # how many rewards into each leaf
-        # All of these numbers are halved whenever something is forgotten, which depends on all plays ever.
-        self.all_turns = 0
+        self.leaf_counts = [[0] * 2**settings.tree_depth for _ in range(arms)]  # rewards per leaf
+        # Forgetting halves all of these counts. It is triggered by the number of all decisions, never halved.
+        self.all_decisions = 0
 
     @staticmethod
     def paths(depth: int) -> list[str]:
-        """Return the inner nodes of the tree, as the turns that lead there, level by level."""
+        """Return the inner nodes of the tree, level by level, as the branches that lead to them."""
         return [
             format(i, "b").zfill(level) if level else "" for level in range(depth) for i in range(2**level)
         ]
@@ -135,10 +136,10 @@ class ReferenceGLCB:
         depth = self.settings.tree_depth
         result = np.ones(2**depth)
         for leaf in range(2**depth):
-            turns = format(leaf, "b").zfill(depth)
-            for level, turn in enumerate(turns):
-                up = self.networks[arm][turns[:level]].predict(x, signature)
-                result[leaf] *= up if turn == "1" else 1 - up
+            branches = format(leaf, "b").zfill(depth)
+            for level, branch in enumerate(branches):
+                up = self.networks[arm][branches[:level]].predict(x, signature)
+                result[leaf] *= up if branch == "1" else 1 - up
         return result
 
     def outcomes(self, arm: int) -> Array:
@@ -157,7 +158,7 @@ class ReferenceGLCB:
         return math.sqrt(p @ (outcomes - p @ outcomes) ** 2)
 
     def pseudocount(self, signature: Signature, arm: int) -> float:
-        t = self.turns + 1
+        t = self.decisions + 1
         n = np.array([self.counts.get((u, int(s), arm), 0) for u, s in enumerate(signature)])
         if n.max() == 0:
             return 0.0
@@ -165,7 +166,7 @@ class ReferenceGLCB:
         return float((weights * n).sum() / weights.sum())
 
     def bonus(self, x: Array, signature: Signature, arm: int) -> float:
-        t = self.turns + 1
+        t = self.decisions + 1
         count = self.pseudocount(signature, arm)
         if count == 0:
             return math.inf
@@ -173,18 +174,18 @@ class ReferenceGLCB:
         return self.settings.bonus_scale * unit * math.sqrt(math.log(t) / count)
 
     def moves(self, x: Array, arm: int) -> Moves:
-        """Return direction and rate of every unit; the direction is that of the first layer."""
+        """Return direction and rate of every unit. Directions apply to the first layer only."""
         s = self.settings
         z = base_inputs(x, s)
         eta = s.learning_rate / (1 + s.learning_rate_decay * self.reward_counts[arm])
         units = range(sum(s.layers))
-        if s.step == "plain":
+        if s.optimizer == "gradient":
             return [(z, eta * s.rate_factors[u % len(s.rate_factors)]) for u in units]
         moves: Moves = []
         for u in units:
-            turn = u // len(s.kinds_of_gates)
-            factor = s.rate_factors[turn % len(s.rate_factors)]
-            ridge = s.ridges[turn // len(s.rate_factors) % len(s.ridges)]
+            group = u // len(s.hyperplane_cycle)
+            factor = s.rate_factors[group % len(s.rate_factors)]
+            ridge = s.ridges[group // len(s.rate_factors) % len(s.ridges)]
             moment = ridge * z.size * np.eye(z.size) + self.moment
             q: Array = self.inputs * np.linalg.solve(moment, z).astype(np.float64)
             moves.append((q, eta * factor / (1 + s.damping * eta * factor * float(z @ q))))
@@ -202,23 +203,25 @@ class ReferenceGLCB:
             low, high = self.bounds
             bins = 2**s.tree_depth
             leaf = min(max(math.floor(bins * (reward - low) / (high - low)), 0), bins - 1)
-            turns = format(leaf, "b").zfill(s.tree_depth)
-            targets = [float(turn) for turn in turns]
+            branches = format(leaf, "b").zfill(s.tree_depth)
+            targets = [float(branch) for branch in branches]
             if s.leaf_values == "mean":
                 below, above = self.leaves[arm][leaf - leaf % 2], self.leaves[arm][leaf - leaf % 2 + 1]
                 targets[-1] = min(max((reward - below) / (above - below), 0.0), 1.0)
             for level, target in enumerate(targets):
-                self.networks[arm][turns[:level]].learn(x, signature, target, moves, alpha)
+                self.networks[arm][branches[:level]].learn(x, signature, target, moves, alpha)
             if s.leaf_values == "mean":
-                self.fallen[arm][leaf] += 1
-                self.leaves[arm][leaf] += (reward - self.leaves[arm][leaf]) / (1 + self.fallen[arm][leaf])
+                self.leaf_counts[arm][leaf] += 1
+                self.leaves[arm][leaf] += (reward - self.leaves[arm][leaf]) / (
+                    1 + self.leaf_counts[arm][leaf]
+                )
         for unit, own in enumerate(signature):
             key = (unit, int(own), arm)
             self.counts[key] = self.counts.get(key, 0) + 1
         self.reward_counts[arm] += 1
-        self.turns += 1
-        self.all_turns += 1
-        if s.half_life is not None and self.all_turns % s.half_life == 0:
+        self.decisions += 1
+        self.all_decisions += 1
+        if s.half_life is not None and self.all_decisions % s.half_life == 0:
             self.forget()
 
     def forget(self) -> None:
@@ -226,8 +229,8 @@ class ReferenceGLCB:
             for network in networks.values():
                 network.forget()
         self.counts = {key: count // 2 for key, count in self.counts.items()}
-        self.turns //= 2
-        self.reward_counts = [plays // 2 for plays in self.reward_counts]
+        self.decisions //= 2
+        self.reward_counts = [count // 2 for count in self.reward_counts]
         self.moment /= 2
         self.inputs //= 2
-        self.fallen = [[count // 2 for count in counts] for counts in self.fallen]
+        self.leaf_counts = [[count // 2 for count in counts] for counts in self.leaf_counts]

@@ -1,4 +1,4 @@
-"""Compiled code that is kept on disk is never older than what it was made from."""
+"""Cached machine code is recompiled when anything it depends on changes."""
 
 import os
 import subprocess
@@ -14,20 +14,25 @@ from glcb._numba.compile import kernel
 def {name}(x):
     return {result}
 """
-ASK = "from outer import outer\nprint(outer(1.0), sum(outer.stats.cache_hits.values()))"
+SCRIPT = "from outer import outer\nprint(outer(1.0), sum(outer.stats.cache_hits.values()))"
 
 
-def ask(folder: Path) -> list[str]:
-    """Return what the outer kernel says in a process of its own, and how often it came from the disk."""
+def run(folder: Path) -> list[str]:
+    """Run the outer kernel in a new process; return its result and the number of cache hits."""
     environment = os.environ | {"NUMBA_CACHE_DIR": str(folder / "cache"), "PYTHONDONTWRITEBYTECODE": "1"}
-    asked = subprocess.run(
-        [sys.executable, "-c", ASK], cwd=folder, env=environment, capture_output=True, text=True, check=True
+    result = subprocess.run(
+        [sys.executable, "-c", SCRIPT],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
     )
-    return asked.stdout.split()
+    return result.stdout.split()
 
 
 def write(folder: Path, name: str, result: str, imports: str, constants: str = "") -> None:
-    """Write a kernel, as old as files from an archive can be."""
+    """Write a kernel with the modification time that files from an archive can have."""
     path = folder / f"{name}.py"
     path.write_text(KERNEL.format(name=name, result=result, imports=imports, constants=constants))
     os.utime(path, (0, 0))
@@ -37,10 +42,10 @@ def test_a_change_two_files_away_is_noticed(tmp_path: Path) -> None:
     write(tmp_path, "inner", "x + 1", "")
     write(tmp_path, "middle", "inner(x)", "from inner import inner")
     write(tmp_path, "outer", "middle(x)", "from middle import middle")
-    assert ask(tmp_path) == ["2.0", "0"]
-    assert ask(tmp_path) == ["2.0", "1"], "nothing has changed: no need to compile"
+    assert run(tmp_path) == ["2.0", "0"]
+    assert run(tmp_path) == ["2.0", "1"], "nothing changed, so it is not compiled again"
     write(tmp_path, "inner", "x + 2", "")
-    assert ask(tmp_path) == ["3.0", "0"]
+    assert run(tmp_path) == ["3.0", "0"]
 
 
 INTRINSIC = """
@@ -56,19 +61,19 @@ def constant(typing_context):
 def test_a_change_of_an_intrinsic_is_noticed(tmp_path: Path) -> None:
     write(tmp_path, "outer", "x + constant()", "from machine import constant")
     (tmp_path / "machine.py").write_text(INTRINSIC.format(1))
-    assert ask(tmp_path) == ["2.0", "0"]
-    assert ask(tmp_path) == ["2.0", "1"]
+    assert run(tmp_path) == ["2.0", "0"]
+    assert run(tmp_path) == ["2.0", "1"]
     (tmp_path / "machine.py").write_text(INTRINSIC.format(2))
-    assert ask(tmp_path) == ["3.0", "0"]
+    assert run(tmp_path) == ["3.0", "0"]
 
 
-def test_a_change_of_what_is_imported_beside_kernels_is_noticed(tmp_path: Path) -> None:
+def test_a_change_of_an_imported_constant_or_named_tuple_is_noticed(tmp_path: Path) -> None:
     pair = "from typing import NamedTuple\nclass Pair(NamedTuple):\n    {}: float\n    {}: float\nSTEP = {}"
     write(tmp_path, "inner", "x", "", pair.format("a", "b", 1))
     write(tmp_path, "outer", "Pair(x, 5.0).a + STEP", "from inner import STEP, Pair")
-    assert ask(tmp_path) == ["2.0", "0"]
+    assert run(tmp_path) == ["2.0", "0"]
     write(tmp_path, "inner", "x", "", pair.format("a", "b", 2))
-    assert ask(tmp_path) == ["3.0", "0"]
+    assert run(tmp_path) == ["3.0", "0"]
     write(tmp_path, "inner", "x", "", pair.format("b", "a", 2))
-    assert ask(tmp_path) == ["7.0", "0"]
-    assert ask(tmp_path) == ["7.0", "1"]
+    assert run(tmp_path) == ["7.0", "0"]
+    assert run(tmp_path) == ["7.0", "1"]

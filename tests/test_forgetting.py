@@ -1,10 +1,10 @@
-"""The inverse of a moment that is halved."""
+"""Halving of second moments, and the argument ``half_life``."""
 
 import numpy as np
 import pytest
 
 from glcb import InvalidSettings
-from glcb._forgetting import checked_half_life, halve_moment
+from glcb._forgetting import check_half_life, halve_moment
 
 
 @pytest.mark.parametrize("size", [1, 3, 40])
@@ -21,7 +21,7 @@ def test_the_moment_is_halved_and_the_ridge_is_not(size: int, ridge: float) -> N
     np.testing.assert_array_equal(inverse, inverse.T)
 
 
-def test_a_direction_that_never_occurs_keeps_its_ridge_for_ever() -> None:
+def test_a_direction_that_never_occurs_keeps_its_ridge() -> None:
     inverse = np.diag([1 / (2.0 + 1e6), 1 / 2.0])
     for _ in range(5000):
         halve_moment(inverse, 2.0)
@@ -29,8 +29,8 @@ def test_a_direction_that_never_occurs_keeps_its_ridge_for_ever() -> None:
 
 
 @pytest.mark.parametrize("half_life", [0, 1, -5, 2.5, True, "long", float("inf")])
-def test_a_memory_is_a_whole_number_of_plays(half_life: object) -> None:
-    with pytest.raises(InvalidSettings, match="half_life must be a whole number from 2"):
-        checked_half_life(half_life)
-    assert checked_half_life(None) is None
-    assert checked_half_life(np.int64(7)) == 7
+def test_half_life_must_be_an_integer_of_at_least_two(half_life: object) -> None:
+    with pytest.raises(InvalidSettings, match="half_life must be an integer from 2"):
+        check_half_life(half_life)
+    assert check_half_life(None) is None
+    assert check_half_life(np.int64(7)) == 7

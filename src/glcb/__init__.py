@@ -1,4 +1,7 @@
-"""Contextual bandits that learn online, from gated linear networks."""
+"""Contextual bandits that learn online with gated linear networks.
+
+``import glcb`` is fast: NumPy and Numba are imported with the first name that needs them.
+"""
 
 from importlib import import_module
 from typing import TYPE_CHECKING
@@ -36,11 +39,13 @@ if TYPE_CHECKING:
         UCB1,
         Decision,
         EpsilonGreedy,
+        Estimates,
         LinTS,
         LinUCB,
         Policy,
         Settings,
         Uniform,
+        make_policy,
     )
 
 __all__ = [
@@ -53,6 +58,7 @@ __all__ = [
     "Decision",
     "DuplicateReward",
     "EpsilonGreedy",
+    "Estimates",
     "Explanation",
     "GlcbError",
     "InvalidContext",
@@ -78,14 +84,31 @@ __all__ = [
     "UnknownDecision",
     "UnknownExperiment",
     "__version__",
+    "make_policy",
 ]
+
+_LAZY = {
+    "Bandit": "glcb.bandit",
+    "BanditDecision": "glcb.bandit",
+    "Decision": "glcb.policies",
+    "EpsilonGreedy": "glcb.policies",
+    "Estimates": "glcb.policies",
+    "Explanation": "glcb.explain",
+    "GLCB": "glcb.policies",
+    "LinTS": "glcb.policies",
+    "LinUCB": "glcb.policies",
+    "Policy": "glcb.policies",
+    "Settings": "glcb.policies",
+    "UCB1": "glcb.policies",
+    "Uniform": "glcb.policies",
+    "make_policy": "glcb.policies",
+}
+"""The modules of the names that are imported on first use."""
 
 
 def __getattr__(name: str) -> object:
-    """Load bandits and policies, and with them NumPy and Numba, when the first of them is asked for."""
-    if name in __all__:
-        room = "bandit" if name.startswith("Bandit") else "explain" if name == "Explanation" else "policies"
-        return getattr(import_module(f"glcb.{room}"), name)
+    if name in _LAZY:
+        return getattr(import_module(_LAZY[name]), name)
     raise AttributeError(f"module 'glcb' has no attribute {name!r}")
 
 

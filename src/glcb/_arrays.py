@@ -1,37 +1,48 @@
-"""What is learned, as arrays by name: the form in which every part hands out its state and takes it back."""
+"""Snapshots of learned parameters as named arrays, and helpers to check, restore and reorder them."""
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-State = dict[str, np.ndarray]
+Arrays = dict[str, np.ndarray]
+"""Arrays by name: what ``snapshot()`` of every component returns and ``restore()`` accepts."""
 
-_LARGEST_COUNT = 2**53
-
-
-def fill(arrays: State, given: State) -> None:
-    """Copy what is given into the arrays of the same name; raise ValueError or KeyError if it is not ours."""
-    for name, own in arrays.items():
-        new = given[name]
-        if new.shape != own.shape or new.dtype != own.dtype:
-            raise ValueError(f"{name} is {new.dtype} {new.shape}, expected {own.dtype} {own.shape}")
-        own[...] = sane(name, new)
+_MAX_COUNT = 2**53
 
 
-def sane(name: str, array: np.ndarray) -> np.ndarray:
-    """Return ``array`` if learning can have made it: finite numbers, and counts that nobody overflowed."""
+def copy_into(targets: Arrays, sources: Arrays) -> None:
+    """Copy each source into the target of the same name.
+
+    Raises
+    ------
+    KeyError
+        If a source is missing.
+    ValueError
+        If a source has the wrong dtype or shape, or invalid values.
+    """
+    for name, target in targets.items():
+        source = sources[name]
+        if source.shape != target.shape or source.dtype != target.dtype:
+            raise ValueError(
+                f"{name} must be {target.dtype} {target.shape}, got {source.dtype} {source.shape}"
+            )
+        target[...] = check_values(name, source)
+
+
+def check_values(name: str, array: np.ndarray) -> np.ndarray:
+    """Return ``array`` if its floats are finite and its integers are counts; raise ValueError otherwise."""
     if array.dtype.kind == "f" and not np.isfinite(array).all():
-        raise ValueError(f"{name} holds something that is not a finite number")
-    if array.dtype.kind == "i" and array.size and not 0 <= array.min() <= array.max() <= _LARGEST_COUNT:
-        raise ValueError(f"{name} holds something that is not a count")
+        raise ValueError(f"{name} must be finite, but contains NaN or infinity")
+    if array.dtype.kind == "i" and array.size and not 0 <= array.min() <= array.max() <= _MAX_COUNT:
+        raise ValueError(f"{name} must contain counts from 0 to 2**53")
     return array
 
 
-def rearranged(array: np.ndarray, sources: np.ndarray, untried: ArrayLike) -> np.ndarray:
-    """Return rows ``sources`` of an array with one row per arm, and ``untried`` where the source is −1.
+def take_rows(array: np.ndarray, sources: np.ndarray, default: ArrayLike) -> np.ndarray:
+    """Return the rows ``sources`` of ``array``, with ``default`` where the source is −1.
 
-    >>> rearranged(np.array([5, 6, 7]), np.array([0, 2, -1, 2]), 1)
+    >>> take_rows(np.array([5, 6, 7]), np.array([0, 2, -1, 2]), 1)
     array([5, 7, 1, 7])
     """
     rows: np.ndarray = array[sources]
-    rows[sources < 0] = untried
+    rows[sources < 0] = default
     return rows

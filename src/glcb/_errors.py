@@ -1,36 +1,36 @@
-"""Every error that glcb raises on purpose.
+"""The exceptions of glcb.
 
 GlcbError
-├── InvalidInput (also a ValueError)
-│   ├── InvalidContext     a context of the wrong length, not finite, or outside [0, 1]
-│   ├── InvalidReward      a reward that is not 0 or 1, or outside the declared range
-│   ├── UnknownArm         an arm that this policy does not have
-│   ├── UnknownDecision    an id that no decision of this bandit has
-│   ├── ClosedDecision    an id of a decision that no longer waits for its reward
-│   ├── DuplicateReward    an id of a decision that has its reward already
-│   └── InvalidSettings    a constructor argument or option that makes no sense
-├── NotSupported           something that this policy cannot do
-├── ModelFileError         a saved model that is truncated, altered, foreign or too new
-├── LogError               a log that cannot be read or written
-├── DataError              a data set that is missing, damaged, or cannot be made into a task
-├── ResultsError           a folder of results that is damaged, or in use by another process
-├── StorageError           a database of the service that cannot be read or written
-├── ServiceError           a service that fails, or that its client does not understand
-│   ├── ServiceUnavailable no answer, or none for now
-│   ├── Unauthorized       a key that is missing, unknown or not allowed to do this
-│   ├── UnknownExperiment  an experiment that is not there, or not for this key
-│   └── NotRunning         an experiment that is paused or archived
-└── MissingExtra (also an ImportError)    an optional part that is not installed
+├── InvalidInput (ValueError)
+│   ├── InvalidContext
+│   ├── InvalidReward
+│   ├── UnknownArm
+│   ├── UnknownDecision
+│   ├── ClosedDecision
+│   ├── DuplicateReward
+│   └── InvalidSettings
+├── NotSupported
+├── ModelFileError
+├── LogError
+├── DataError
+├── ResultsError
+├── StorageError
+├── ServiceError
+│   ├── ServiceUnavailable
+│   ├── Unauthorized
+│   ├── UnknownExperiment
+│   └── NotRunning
+└── MissingExtra (ImportError)
 
-All of them are raised before any state changes, but for two: a LogError in the middle of a log, which comes
-with a report of what was learned until then, and ServiceUnavailable: what an answer would have told is lost
-with it.
+They are raised before any state changes, with two exceptions: a LogError in the middle of a log carries a
+report of what was learned so far, and after ServiceUnavailable it is unknown whether the service handled the
+request.
 """
 
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from glcb.bandit.logs.report import LogReport
+    from glcb.bandit.logs.replay import LogReport
 
 INSTALL_BASELINES = "pip install 'glcb[baselines]', or '.[baselines]' in a clone"
 INSTALL_CLIENT = "pip install 'glcb[client]', or '.[client]' in a clone"
@@ -40,89 +40,94 @@ INSTALL_SERVICE = "pip install 'glcb[service]', or '.[service]' in a clone"
 
 
 class GlcbError(Exception):
-    """Base of every error that glcb raises on purpose."""
+    """Base class of all exceptions that glcb raises."""
 
 
 class InvalidInput(GlcbError, ValueError):
-    """What came in cannot be used; nothing was changed."""
+    """An argument is invalid. Nothing was changed."""
 
 
 class InvalidContext(InvalidInput):
-    """A context of the wrong length, not finite, or outside [0, 1]."""
+    """A context has the wrong length, or a value that is not finite or outside [0, 1]."""
 
 
 class InvalidReward(InvalidInput):
-    """A reward that is not 0 or 1, or outside the declared range."""
+    """A reward is not 0 or 1, or outside the declared range."""
 
 
 class UnknownArm(InvalidInput):
-    """An arm that this policy does not have."""
+    """There is no arm with this name."""
 
 
 class UnknownDecision(InvalidInput):
-    """An id that no decision of this bandit has."""
+    """No decision of this bandit has this id."""
 
 
 class ClosedDecision(InvalidInput):
-    """An id of a decision that no longer waits for its reward."""
+    """The decision is no longer pending: it timed out, was evicted, or its arm was removed."""
 
 
 class DuplicateReward(InvalidInput):
-    """An id of a decision that has its reward already."""
+    """The decision has already been rewarded."""
 
 
 class InvalidSettings(InvalidInput):
-    """A constructor argument or option that makes no sense."""
+    """A constructor argument or an option is invalid."""
 
 
 class NotSupported(GlcbError):
-    """Something that this policy cannot do."""
+    """The policy does not support this operation."""
 
 
 class ModelFileError(GlcbError):
-    """A saved model that is truncated, altered, foreign or too new."""
+    """A model file is missing, truncated, altered, or was not written by a compatible version of glcb."""
 
 
 class LogError(GlcbError):
-    """A log that cannot be read or written."""
+    """A log cannot be read or written.
+
+    Attributes
+    ----------
+    report
+        What ``Bandit.learn_from`` had learned before the error, or None if it had not started.
+    """
 
     def __init__(self, message: str, report: "LogReport | None" = None) -> None:
         super().__init__(message)
         self.report = report
-        """What ``Bandit.learn_from`` had learned when the log broke off; None if it had not begun."""
 
 
 class DataError(GlcbError):
-    """A data set that is missing, damaged, or cannot be made into a task."""
+    """A data set is missing, damaged, or cannot be converted to a task."""
 
 
 class ResultsError(GlcbError):
-    """A folder of results that is damaged, or in use by another process."""
+    """A results folder is damaged, or in use by another process."""
 
 
 class StorageError(GlcbError):
-    """A database of the service that cannot be read or written."""
+    """The database of the service cannot be read or written."""
 
 
 class ServiceError(GlcbError):
-    """A service that fails, or that its client does not understand."""
+    """The service failed, or its response could not be understood."""
 
 
 class ServiceUnavailable(ServiceError):
-    """A service that does not answer, or not now."""
+    """The service did not respond, or is temporarily unavailable."""
 
 
 class Unauthorized(ServiceError):
-    """A key that is missing, unknown, or not allowed to do this."""
+    """The API key is missing, unknown or lacks the required role."""
 
 
 class UnknownExperiment(ServiceError):
-    """An experiment that is not there, or not for this key."""
+    """The experiment does not exist, or the API key has no access to it."""
 
 
 class NotRunning(ServiceError):
-    """An experiment that is paused or archived."""
+    """The experiment is paused or archived."""
 
 
 class MissingExtra(GlcbError, ImportError):
-    """An optional part of glcb that is not installed."""
+    """An optional dependency of glcb is not installed."""

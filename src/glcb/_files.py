@@ -1,4 +1,4 @@
-"""Files that are there whole, or as they were before, and files for one process alone."""
+"""Atomic file replacement and locks."""
 
 import contextlib
 import os
@@ -10,10 +10,17 @@ from typing import IO
 
 
 @contextlib.contextmanager
-def replacing(path: Path) -> Iterator[IO[bytes]]:
-    """Give a file to write to, which takes the place of ``path`` when it is on disk.
+def atomic_write(path: Path) -> Iterator[IO[bytes]]:
+    """Yield a temporary file that replaces ``path`` once its content is on disk.
 
-    If anything fails, ``path`` stays as it was: OSError, or ValueError for a name that no file can have.
+    If anything fails, ``path`` is left unchanged.
+
+    Raises
+    ------
+    OSError
+        If the file cannot be written.
+    ValueError
+        If ``path`` is not a valid file name.
     """
     part = path.parent / f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.part"
     try:
@@ -28,10 +35,18 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
             part.unlink()
 
 
-def hold(descriptor: int) -> None:
-    """Lock an open file; raise BlockingIOError if another process has it, OSError if it cannot be locked.
+def lock_file(descriptor: int) -> None:
+    """Lock an open file for this process.
 
-    The system gives it back when the process ends, however it ends. On Windows nothing is locked.
+    The operating system releases the lock when the process ends, however it ends. On Windows this does
+    nothing.
+
+    Raises
+    ------
+    BlockingIOError
+        If another process holds the lock.
+    OSError
+        If the file cannot be locked.
     """
     if sys.platform == "win32":
         return
@@ -41,7 +56,7 @@ def hold(descriptor: int) -> None:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Make the rename itself durable, where the system can do that."""
+    """Make a rename in ``folder`` durable, on systems that support it."""
     with contextlib.suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY)
         try:

@@ -1,8 +1,8 @@
-"""What parts that forget share: after every so many plays, all evidence counts half.
+"""Forgetting: after every ``half_life`` decisions, all evidence is halved.
 
-Halving now and then, instead of a little with every play, leaves counts whole numbers and a step as fast as
-before. Just before it happens, the evidence weighs as much as that of twice as many plays, just after as much
-as that of once as many.
+Halving from time to time, instead of decaying a little with every decision, keeps counts integers and updates
+fast. The evidence weighs at most as much as that of 2 · ``half_life`` decisions, just before a halving, and
+at least as much as that of ``half_life`` decisions, just after one.
 """
 
 import math
@@ -13,24 +13,24 @@ from glcb import _validation
 from glcb._numba.compile import kernel
 from glcb._types import Float64
 
-_LONGEST = 2**53
+_MAX_HALF_LIFE = 2**53
 
 
-def checked_half_life(half_life: object) -> int | None:
-    """Return after how many plays all evidence counts half; None is never."""
-    return None if half_life is None else _validation.whole_number("half_life", half_life, 2, _LONGEST)
+def check_half_life(half_life: object) -> int | None:
+    """Return ``half_life`` as an integer, or None for no forgetting."""
+    return None if half_life is None else _validation.integer("half_life", half_life, 2, _MAX_HALF_LIFE)
 
 
 @kernel
 def _invert(matrix: Float64) -> None:
-    """Turn a positive definite matrix into its inverse, in place (Gauss–Jordan elimination)."""
+    """Invert a positive definite matrix in place by Gauss–Jordan elimination."""
     size = len(matrix)
     row = np.empty(size)
     for pivot in range(size):
         root = math.sqrt(matrix[pivot, pivot])
         for i in range(size):
             row[i] = matrix[pivot, i] / root
-        # One vector times itself: what is symmetric stays symmetric to the last bit.
+        # The outer product of a vector with itself keeps the matrix symmetric to the last bit.
         for i in range(size):
             for k in range(size):
                 matrix[i, k] -= row[i] * row[k]
@@ -44,10 +44,10 @@ def _invert(matrix: Float64) -> None:
 
 @kernel
 def halve_moment(inverse: Float64, ridge: float) -> None:
-    """Turn the inverse of ``ridge``·I + S into that of ``ridge``·I + S/2, in place.
+    """Replace the inverse of ``ridge``·I + S by that of ``ridge``·I + S/2, in place.
 
-    Doubling the inverse would be cheaper, but halves the ridge too: directions that never occur would have
-    none left after a while.
+    Doubling the inverse would be cheaper, but would halve the ridge too: directions that never occur would
+    eventually have no ridge left.
     """
     _invert(inverse)
     for i in range(len(inverse)):

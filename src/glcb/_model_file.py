@@ -1,14 +1,14 @@
-"""The file that a trained policy, or a bandit around one, is saved in.
+"""The file format of trained policies and bandits.
 
     magic    8 bytes    b"GLCB\\r\\n\\x1a\\n"
     version  4 bytes    little-endian unsigned, see VERSION
     length   8 bytes    little-endian unsigned, length of the header
-    header   JSON       policy, arguments, generator, what else there is, list of arrays, what wrote the file
-    arrays   raw        little-endian, in the order of the list, each starting at a multiple of 64
+    header   JSON       policy, arguments, generator, metadata, list of arrays, environment of the writer
+    arrays   raw        little-endian, in the order of the list, each aligned to a multiple of 64
     digest   32 bytes   SHA-256 of everything before it
 
-No pickle: reading a file runs no code from it. The digest finds every accidental change. A file is
-written beside its destination and renamed, so the destination is always either the old or the new one.
+There is no pickle: reading a file does not execute code. The digest detects every accidental change. A file
+is written under a temporary name and renamed, so the destination is always either the old or the new file.
 """
 
 import hashlib
@@ -26,64 +26,71 @@ import llvmlite.binding as llvm
 import numba
 import numpy as np
 
-from glcb._arrays import State
+from glcb._arrays import Arrays
 from glcb._errors import ModelFileError
-from glcb._files import replacing
+from glcb._files import atomic_write
 from glcb._version import __version__
 
 MAGIC = b"GLCB\r\n\x1a\n"
-VERSION = 1
+VERSION = 2
+"""Format 1 was written by glcb 0.1; stored arguments have other names in it."""
 _HEAD = struct.Struct("<8sIQ")
 _DIGEST_SIZE = hashlib.sha256().digest_size
 _ALIGNMENT = 64
+_PREVIOUS_RELEASES = {1: "glcb 0.1"}
 _DTYPES = ("<f4", "<f8", "<i8")
 
 
 @dataclass(frozen=True, eq=False)
 class Snapshot:
-    """Everything that makes up a policy at one moment."""
+    """A policy or a bandit at one point in time."""
 
     policy: str
     arguments: dict[str, Any]
     generator: Any
-    arrays: State
+    arrays: Arrays
     about: dict[str, Any] = field(default_factory=dict)
-    """What is neither an argument nor an array: anything that JSON can hold."""
+    """JSON-serializable metadata: everything that is neither an argument nor an array."""
 
 
 def write(path: str | os.PathLike[str], snapshot: Snapshot) -> None:
-    """Write ``snapshot`` to ``path``, all or nothing."""
+    """Write ``snapshot`` to ``path`` atomically."""
     try:
-        with replacing(Path(path)) as file:
-            for piece in pieces(snapshot):
-                file.write(piece)
+        with atomic_write(Path(path)) as file:
+            for chunk in chunks(snapshot):
+                file.write(chunk)
     except (OSError, ValueError) as error:
         raise ModelFileError(f"cannot write {path}: {getattr(error, 'strerror', None) or error}") from error
 
 
 def read(path: str | os.PathLike[str]) -> Snapshot:
-    """Return the snapshot in ``path``; raise ModelFileError if it is not a whole and unaltered one."""
+    """Return the snapshot in ``path``; raise ModelFileError if the file is not complete and unaltered."""
     try:
         content = Path(path).read_bytes()
     except (OSError, ValueError) as error:
         raise ModelFileError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from error
-    return parsed(content, path)
+    return parse(content, path)
 
 
-def parsed(content: bytes, path: object) -> Snapshot:
-    """Return the snapshot that ``content`` holds, which came from ``path``."""
+def parse(content: bytes, path: object) -> Snapshot:
+    """Return the snapshot in ``content``, the bytes of the file ``path``."""
     if content[: len(MAGIC)] != MAGIC:
-        raise ModelFileError(f"{path} is not a glcb model: save one with policy.save(path)")
+        raise ModelFileError(f"{path} is not a glcb model file; write one with policy.save(path)")
     if len(content) < _HEAD.size + _DIGEST_SIZE:
-        raise ModelFileError(f"{path} is truncated after {len(content)} bytes: use an earlier copy")
+        raise ModelFileError(f"{path} is truncated after {len(content)} bytes; use an earlier copy")
     _, version, length = _HEAD.unpack_from(content)
     if version != VERSION:
-        raise ModelFileError(f"{path} has format {version}, this glcb reads format {VERSION}: update glcb")
+        if version in _PREVIOUS_RELEASES:
+            advice = f"use {_PREVIOUS_RELEASES[version]} to read it, or train a new model"
+        else:
+            advice = "update glcb to read it"
+        raise ModelFileError(
+            f"{path} was written by {_writer(content, length)} (format {version}), "
+            f"but glcb {__version__} reads format {VERSION}; {advice}"
+        )
     body = memoryview(content)[:-_DIGEST_SIZE]
     if hashlib.sha256(body).digest() != content[-_DIGEST_SIZE:]:
-        raise ModelFileError(
-            f"{path} is truncated or was altered (its checksum is wrong): use an earlier copy"
-        )
+        raise ModelFileError(f"{path} is truncated or altered (its checksum is wrong); use an earlier copy")
     try:
         header = json.loads(bytes(body[_HEAD.size : min(_HEAD.size + length, len(body))]))
         return Snapshot(
@@ -94,11 +101,20 @@ def parsed(content: bytes, path: object) -> Snapshot:
             about=header["about"],
         )
     except (KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
-        raise ModelFileError(f"{path} has a header that makes no sense: {error}") from error
+        raise ModelFileError(f"the header of {path} is invalid: {error}") from error
+
+
+def _writer(content: bytes, length: int) -> str:
+    """Return the release that wrote a file of another format, as far as its header says."""
+    try:
+        header = json.loads(content[_HEAD.size : min(_HEAD.size + length, len(content))])
+        return f"glcb {str(header['written_by']['glcb'])[:20]}"
+    except (KeyError, TypeError, ValueError, RecursionError):
+        return "another version of glcb"
 
 
 def environment() -> dict[str, str]:
-    """Return what a bit-for-bit continuation depends on."""
+    """Return everything that bit-identical results depend on."""
     return {
         "glcb": __version__,
         "numpy": np.__version__,
@@ -110,12 +126,12 @@ def environment() -> dict[str, str]:
     }
 
 
-def pieces(snapshot: Snapshot) -> Iterator[bytes | memoryview]:
-    """Return what the file of a snapshot consists of, one piece after the other."""
+def chunks(snapshot: Snapshot) -> Iterator[bytes | memoryview]:
+    """Yield the content of the file of ``snapshot`` in chunks."""
     digest = hashlib.sha256()
-    for piece in _contents(snapshot):
-        digest.update(piece)
-        yield piece
+    for chunk in _contents(snapshot):
+        digest.update(chunk)
+        yield chunk
     yield digest.digest()
 
 
@@ -143,7 +159,7 @@ def _contents(snapshot: Snapshot) -> Iterator[bytes | memoryview]:
 def _arrays(body: memoryview, position: int, listed: list[Any]) -> Iterator[tuple[str, np.ndarray]]:
     for name, dtype, shape in listed:
         if dtype not in _DTYPES or any(not isinstance(size, int) or size < 0 for size in shape):
-            raise ValueError(f"array {name!r} is described as {dtype} {shape}")
+            raise ValueError(f"array {name!r} has the unsupported type {dtype} {shape}")
         count = math.prod(shape)
         if count * np.dtype(dtype).itemsize > len(body):
             raise ValueError(f"array {name!r} is larger than the file")

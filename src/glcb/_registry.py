@@ -1,4 +1,4 @@
-"""Looking things up by name. A thing registers itself in its own file, so adding one means adding a file."""
+"""Lookup by name. An entry registers itself in its own module, so adding one means adding a file."""
 
 import pkgutil
 from importlib import import_module
@@ -6,40 +6,48 @@ from typing import Generic, TypeVar
 
 from glcb._errors import InvalidSettings
 
-Thing = TypeVar("Thing")
+Entry = TypeVar("Entry")
 
 
-class Registry(Generic[Thing]):
-    """The things called ``kind`` that the files of the package ``room`` hold."""
+class Registry(Generic[Entry]):
+    """Entries by name, registered by the modules of one package.
 
-    def __init__(self, kind: str, kinds: str, room: str) -> None:
+    Parameters
+    ----------
+    kind, plural
+        What an entry is called in error messages, for example "policy" and "policies".
+    package
+        The package whose modules register entries. They are imported on the first lookup.
+    """
+
+    def __init__(self, kind: str, plural: str, package: str) -> None:
         self._kind = kind
-        self._kinds = kinds
-        self._room = room
-        self._things: dict[str, Thing] = {}
+        self._plural = plural
+        self._package = package
+        self._entries: dict[str, Entry] = {}
         self._complete = False
 
-    def add(self, name: str, thing: Thing) -> None:
-        """Make ``thing`` known by ``name``."""
-        self._things[name] = thing
+    def add(self, name: str, entry: Entry) -> None:
+        """Register ``entry`` as ``name``."""
+        self._entries[name] = entry
 
     def names(self) -> list[str]:
-        """Return all names."""
+        """Return all registered names, sorted."""
         self._import_all()
-        return sorted(self._things)
+        return sorted(self._entries)
 
-    def get(self, name: str) -> Thing:
-        """Return what is called ``name``."""
+    def get(self, name: str) -> Entry:
+        """Return the entry called ``name``; raise InvalidSettings if it does not exist."""
         self._import_all()
-        if name not in self._things:
+        if name not in self._entries:
             raise InvalidSettings(
-                f"there is no {self._kind} {name!r}; the {self._kinds} are {', '.join(self.names())}"
+                f"there is no {self._kind} {name!r}; the {self._plural} are {', '.join(self.names())}"
             )
-        return self._things[name]
+        return self._entries[name]
 
     def _import_all(self) -> None:
-        """Import every file of the room, so that everything there has registered itself."""
+        """Import every module of the package, so that all entries are registered."""
         if not self._complete:
-            for module in pkgutil.walk_packages(import_module(self._room).__path__, f"{self._room}."):
+            for module in pkgutil.walk_packages(import_module(self._package).__path__, f"{self._package}."):
                 import_module(module.name)
             self._complete = True

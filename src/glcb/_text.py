@@ -1,4 +1,4 @@
-"""What texts say that stand where a number could, in files and at the shell, and whether they are texts."""
+"""Tests for what a string contains: a number, an integer, valid Unicode."""
 
 import re
 
@@ -6,7 +6,7 @@ _NUMBER = re.compile(r"[+-]?(\d+\.?\d*([eE][+-]?\d+)?|\.\d+([eE][+-]?\d+)?|inf|I
 
 
 def is_number(text: str) -> bool:
-    """Tell whether ``text`` is a number to everybody; to Python alone, 18_25 is one too.
+    """Return whether ``text`` is a number in common notation. Unlike ``float``, this excludes 18_25.
 
     >>> is_number("31"), is_number(" -.5e3 "), is_number("inf"), is_number("18_25"), is_number("")
     (True, True, True, False, False)
@@ -15,7 +15,7 @@ def is_number(text: str) -> bool:
 
 
 def is_unicode(text: str) -> bool:
-    """Tell whether ``text`` can be written as UTF-8; half of a surrogate pair cannot, but JSON may hold one.
+    """Return whether ``text`` can be encoded as UTF-8. Lone surrogates cannot, but JSON can contain them.
 
     >>> is_unicode("Straße"), is_unicode("Stra\\udcdfe")
     (True, False)
@@ -28,7 +28,7 @@ def is_unicode(text: str) -> bool:
 
 
 def is_integer(text: str) -> bool:
-    """Tell whether ``text`` is an integer as Python writes it, so that no two texts are the same one.
+    """Return whether ``text`` is an integer in canonical notation, so that each has exactly one text.
 
     >>> is_integer("7"), is_integer("-7"), is_integer("007"), is_integer("7.0"), is_integer("7_0")
     (True, True, False, False, False)

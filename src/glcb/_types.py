@@ -1,4 +1,4 @@
-"""Types that several rooms share, and what they say."""
+"""Types shared by several packages."""
 
 from typing import Literal
 
@@ -6,10 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 Arm = str | int
-"""An arm is known by its name; arms given as a number are named 0, 1, 2, …"""
+"""The name of an arm. If only the number of arms is specified, the names are 0, 1, 2, …"""
 
 Rewards = Literal["binary"] | tuple[float, float]
-"""The kind of reward: 0 or 1, or anything within (lowest, highest)."""
+"""The range of rewards: 0 or 1, or any number within (lowest, highest)."""
 
 Float32 = NDArray[np.float32]
 Float64 = NDArray[np.float64]
@@ -18,5 +18,5 @@ UInt32 = NDArray[np.uint32]
 
 
 def reward_range(rewards: Rewards) -> tuple[float, float]:
-    """Return the lowest and the highest reward of a kind."""
+    """Return the lowest and the highest possible reward."""
     return (0.0, 1.0) if rewards == "binary" else rewards

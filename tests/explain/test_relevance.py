@@ -1,4 +1,4 @@
-"""Where it is known which features matter, the explanations find them."""
+"""On tasks with known relevant features, these have the largest contributions."""
 
 from typing import Any
 
@@ -6,12 +6,11 @@ import numpy as np
 
 from glcb import GLCB, Bandit
 from glcb.bench import simulate
-from glcb.tasks.base import begin
-from glcb.tasks.linear import unit_columns
-from glcb.tasks.sparse_linear import SparseLinear
+from glcb.tasks.base import stream_generators
+from glcb.tasks.linear import SparseLinear, unit_columns
 
 CLEAR = 0.3
-"""Features of a smaller weight (of 1 in all) are hidden by noise in a few thousand steps."""
+"""Within a few thousand decisions, noise hides features of smaller weight. Weights have the norm 1."""
 
 
 def test_on_sparse_linear_relevant_features_contribute_most() -> None:
@@ -19,15 +18,15 @@ def test_on_sparse_linear_relevant_features_contribute_most() -> None:
     stream = task.stream(seed, steps)
     bandit = GLCB(task.arms, task.features, rewards=task.rewards, seed=seed)
     simulate(bandit, stream)
-    weights = np.abs(unit_columns(task._weights(begin(seed, steps, 3)[1]))).T
+    weights = np.abs(unit_columns(task._weights(stream_generators(seed, steps, 3)[1]))).T
     sizes = np.mean([np.abs(bandit.explain(x).contributions) for x in stream.contexts[-100:]], axis=0)
-    looked_at = 0
+    checked = 0
     for arm, own in enumerate(weights):
         if bandit.reward_counts[arm] >= 200:
             assert sizes[arm, own > CLEAR].min() > sizes[arm, own == 0].max(), arm
             assert np.corrcoef(sizes[arm], own)[0, 1] > 0.9, arm
-            looked_at += 1
-    assert looked_at >= 5
+            checked += 1
+    assert checked >= 5
 
 
 def test_on_visitors_relevant_features_contribute_most() -> None:
@@ -43,7 +42,7 @@ def test_on_visitors_relevant_features_contribute_most() -> None:
             "noise": float(rng.normal()),
         }
 
-    def chance(arm: object, context: dict[str, Any]) -> float:
+    def reward_probability(arm: object, context: dict[str, Any]) -> float:
         if arm == "sports":
             return 0.8 if context["country"] == "FR" else 0.2
         return 0.8 if context["age"] > 50 else 0.2
@@ -51,9 +50,9 @@ def test_on_visitors_relevant_features_contribute_most() -> None:
     for _ in range(3000):
         context = visitor()
         decision = bandit.decide(context)
-        bandit.reward(decision.id, float(rng.random() < chance(decision.arm, context)))
-    told = [bandit.explain(visitor()) for _ in range(100)]
-    sizes = np.mean([np.abs(one.contributions) for one in told], axis=0)
-    by_name = [dict(zip(told[0].features, row, strict=True)) for row in sizes]
-    for found, relevant in zip(by_name, ["country", "age"], strict=True):
-        assert found.pop(relevant) > 2 * max(found.values())
+        bandit.reward(decision.id, float(rng.random() < reward_probability(decision.arm, context)))
+    explanations = [bandit.explain(visitor()) for _ in range(100)]
+    sizes = np.mean([np.abs(one.contributions) for one in explanations], axis=0)
+    by_name = [dict(zip(explanations[0].features, row, strict=True)) for row in sizes]
+    for size_of, relevant in zip(by_name, ["country", "age"], strict=True):
+        assert size_of.pop(relevant) > 2 * max(size_of.values())

@@ -1,1 +1,1 @@
-"""Compilation: the kernel decorator, packed arguments, prefetching and the cell index."""
+"""Numba support: the kernel decorator, packed arguments, prefetching and the cell index."""

@@ -1,6 +1,6 @@
-"""A directory says where the cell of a (unit, signature) stands, or −1 where nobody has been yet.
+"""The cell index: maps each (unit, signature) to the position of its cell, or to −1 if it was never visited.
 
-Cells are handed out in the order of their first visit, so that order is all there is to store.
+Cells are allocated in the order of their first visit, so this order is all that has to be stored.
 """
 
 import numpy as np
@@ -8,36 +8,36 @@ import numpy as np
 from glcb._numba.compile import kernel
 from glcb._types import Int64
 
-FOR_EVER = 2**62
-"""For so many steps there is room where all cells are there: more than anybody takes."""
+UNLIMITED = 2**62
+"""The number of further updates that fit when every possible cell is allocated."""
 
 
-def empty_directory(units: int, signatures: int) -> Int64:
-    """Return a directory in which nobody has been anywhere."""
+def empty_index(units: int, signatures: int) -> Int64:
+    """Return an index without any visited cell."""
     return np.full((units, signatures), -1, np.int64)
 
 
 @kernel
-def entries(directory: Int64, signature: Int64) -> Int64:
-    """Return where the cell of every unit stands: random places in memory, asked for all at once."""
-    places = np.empty(signature.size, np.int64)
+def lookup(index: Int64, signature: Int64) -> Int64:
+    """Return the position of each unit's cell. One loop issues all random memory accesses together."""
+    positions = np.empty(signature.size, np.int64)
     for unit in range(signature.size):
-        places[unit] = directory[unit, signature[unit]]
-    return places
+        positions[unit] = index[unit, signature[unit]]
+    return positions
 
 
-def visits(directory: Int64) -> Int64:
-    """Return the visited places as flat indices, first visit first."""
-    visited = np.flatnonzero(directory.ravel() >= 0)
-    return visited[np.argsort(directory.ravel()[visited])]
+def visited_cells(index: Int64) -> Int64:
+    """Return the visited entries as flat indices, in the order of their first visit."""
+    visited = np.flatnonzero(index.ravel() >= 0)
+    return visited[np.argsort(index.ravel()[visited])]
 
 
-def checked_visits(order: Int64, directory: Int64) -> Int64:
-    """Return ``order`` if it can be a list of visits to ``directory``; else raise ValueError."""
+def check_visited_cells(order: Int64, index: Int64) -> Int64:
+    """Return ``order`` if it is a valid list of visited cells of ``index``; raise ValueError otherwise."""
     if order.dtype != np.int64 or order.ndim != 1:
-        raise ValueError("the list of visited cells is not a list of integers")
-    if order.size and not 0 <= order.min() <= order.max() < directory.size:
-        raise ValueError("a visited cell lies outside the network")
+        raise ValueError(f"visited cells must be a list of int64, got {order.dtype} {order.shape}")
+    if order.size and not 0 <= order.min() <= order.max() < index.size:
+        raise ValueError("a visited cell is outside the index")
     if np.unique(order).size != order.size:
         raise ValueError("a visited cell occurs twice")
     return order

@@ -1,4 +1,4 @@
-"""The one decorator for every compiled kernel."""
+"""The decorator for compiled kernels, with an on-disk cache that notices changes in imported files."""
 
 import inspect
 from collections.abc import Callable
@@ -15,46 +15,47 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 _OPTIONS: dict[str, Any] = {
-    "nogil": True,  # other threads run while a kernel does
+    "nogil": True,  # other threads can run during a kernel
     "error_model": "numpy",
-    # Sums may be reordered, so that they vectorize. The full fastmath would also let the compiler
-    # assume that no NaN or infinity exists, and delete the checks for them.
+    # Allow sums to be reordered, so that they vectorize. Full fastmath would also let the compiler assume
+    # that NaN and infinity do not occur, and delete the checks for them.
     "fastmath": {"reassoc", "contract", "nsz"},
 }
 
 _digests: dict[object, str] = {}
-"""Of each kernel, the digest of all that went into it."""
+"""The digest of the source of each kernel and of everything it uses."""
 
 
 def kernel(function: Callable[P, R]) -> Callable[P, R]:
-    """Compile ``function`` at its first call and keep the machine code on disk.
+    """Compile ``function`` on its first call and cache the machine code on disk.
 
-    What is kept is found by file, line and name of the kernel, and Numba notices when that file has changed.
-    It does not notice when another one has, from which a kernel, an intrinsic, a constant or a named tuple
-    was imported. So a digest of these is made part of the name. They must be imported by name, and kernels of
-    the same file stand above those that call them.
+    Numba identifies a cached kernel by file, line and name, and recompiles it when that file changes. It does
+    not notice changes in other files from which the kernel imports a kernel, an intrinsic, a constant or a
+    named tuple. A digest of these is therefore made part of the kernel's name. They must be imported by name,
+    and a kernel must be defined above the kernels of the same file that call it.
 
-    Arrays are copied in loops: to compile ``a[:] = b``, with all its errors, takes three seconds.
+    Copy arrays in loops: compiling ``a[:] = b``, with all its error handling, takes three seconds.
 
-    A loop that adds up must not write to arrays as well. Where it does, the compiled code looks how far apart
-    arrays lie in memory, and adds in another order if they are close: the last bits would depend on chance.
+    A loop that accumulates a sum must not also write to arrays. If it does, the compiled code checks at
+    run time how far apart the arrays are in memory and adds in a different order when they are close, so
+    the last bits of the sum would depend on memory addresses.
     """
     source = cast("FunctionType", function)
-    digest = _digest(*map(_baked, (source.__globals__.get(name) for name in source.__code__.co_names)))
+    digest = _digest(*map(_dependency, (source.__globals__.get(name) for name in source.__code__.co_names)))
     source.__qualname__ = f"{source.__qualname__}_{digest}"
     try:
         compiled = numba.njit(cache=True, **_OPTIONS)(function)
-    except RuntimeError:  # no writable folder for the cache: compile anew in every process
+    except RuntimeError:  # no writable cache folder: compile in every process
         compiled = numba.njit(**_OPTIONS)(function)
     _digests[compiled] = _digest(digest, _content(source.__code__.co_filename))
     return cast("Callable[P, R]", compiled)
 
 
-def _baked(value: object) -> str:
-    """Return what a kernel that uses ``value`` takes from it."""
+def _dependency(value: object) -> str:
+    """Return the text that determines what ``value`` contributes to a kernel that uses it."""
     if isinstance(value, Dispatcher):
         return _digests.get(value, "")
-    code = getattr(inspect.unwrap(cast("Any", value)), "__code__", None)  # an intrinsic wraps a function
+    code = getattr(inspect.unwrap(cast("Any", value)), "__code__", None)  # an intrinsic wraps its function
     return _content(code.co_filename) if code else repr(getattr(value, "_fields", value))
 
 
@@ -66,5 +67,5 @@ def _digest(*parts: str) -> str:
 def _content(path: str) -> str:
     try:
         return Path(path).read_text(encoding="utf-8")
-    except OSError:  # no source, as in a zipped package: Numba keeps nothing on disk then
+    except OSError:  # no source, as in a zipped package: Numba does not cache then
         return ""

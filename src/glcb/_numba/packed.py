@@ -1,8 +1,8 @@
-"""Many arrays as one argument of a compiled call.
+"""Pass many arrays to a compiled function as one argument.
 
-A call takes time for every argument: it is looked at, unwrapped and released again, 0.15 µs for an array and
-twice that when the caches are full of something else. A bandit has 25. So its kernels get one array of
-numbers that says where the others are, and put the named tuple together again that holds them all.
+A call costs time for every argument, because Numba inspects, unboxes and releases each one: 0.15 µs per
+array, and twice as much when the caches are cold. A GLCB policy has 25 arrays. Its kernels therefore receive
+a single array with the addresses and shapes of the others, and rebuild the named tuple that holds them.
 """
 
 from collections.abc import Iterator
@@ -20,65 +20,69 @@ from glcb._types import Int64
 T = TypeVar("T", bound=tuple[Any, ...])
 
 _typeof: Any = numba.typeof
-named_tuple: Any = types.NamedTuple
-"""Makes the compiler's type of a named tuple: of the types of its fields, and of the tuple itself."""
 
 
-class Packed(Generic[T]):
-    """A named tuple of arrays, floats, truth values and further such tuples, at places where it stays.
+def named_tuple_type(cls: type[tuple[Any, ...]], *fields: Any) -> Any:
+    """Return the Numba type of the named tuple ``cls`` with fields of these Numba types."""
+    make_type: Any = types.NamedTuple
+    return make_type(fields, cls)
 
-    It keeps its arrays alive. They can be changed but not exchanged, so that their places stay true.
+
+class PackedArguments(Generic[T]):
+    """The addresses of a named tuple of C-contiguous arrays, floats, booleans and further such tuples.
+
+    It keeps the arrays alive. Their contents may change, but an array must not be replaced by another one.
     """
 
-    def __init__(self, parts: T, kind: Any) -> None:
-        found = _typeof(parts)
-        if found != kind:
-            raise TypeError(f"these parts are {found}, expected {kind}")
-        self.parts = parts
-        self.places: Int64 = np.array(list(_places(parts)), np.int64)
+    def __init__(self, arrays: T, numba_type: Any) -> None:
+        actual = _typeof(arrays)
+        if actual != numba_type:
+            raise TypeError(f"the arrays have the type {actual}, expected {numba_type}")
+        self.arrays = arrays
+        self.addresses: Int64 = np.array(list(_addresses(arrays)), np.int64)
 
 
-def _places(parts: tuple[Any, ...]) -> Iterator[int]:
-    """Yield address and shape of every array, and the bits of every number."""
-    for part in parts:
-        if isinstance(part, tuple):
-            yield from _places(part)
-        elif isinstance(part, np.ndarray):
-            yield from (part.ctypes.data, *part.shape)
+def _addresses(fields: tuple[Any, ...]) -> Iterator[int]:
+    """Yield the address and shape of every array, and the bits of every number."""
+    for field in fields:
+        if isinstance(field, tuple):
+            yield from _addresses(field)
+        elif isinstance(field, np.ndarray):
+            yield from (field.ctypes.data, *field.shape)
         else:
-            yield int(np.float64(part).view(np.int64))
+            yield int(np.float64(field).view(np.int64))
 
 
 if TYPE_CHECKING:
 
-    def unpack(places: Int64, kind: object) -> Any: ...
+    def unpack(addresses: Int64, numba_type: object) -> Any: ...
 
 else:
 
     @intrinsic
-    def unpack(typing_context: Any, places: Any, kind: Any) -> Any:
-        """Return the named tuple of type ``kind`` whose arrays and numbers are at ``places``."""
+    def unpack(typing_context: Any, addresses: Any, numba_type: Any) -> Any:
+        """Return the named tuple of type ``numba_type`` that was packed into ``addresses``."""
 
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             numbers = context.make_array(signature.args[0])(context, builder, arguments[0])
-            following = count()
+            position = count()
 
-            def number() -> Any:
-                place = cgutils.gep_inbounds(builder, numbers.data, next(following))
-                return builder.load(place)
+            def next_number() -> Any:
+                pointer = cgutils.gep_inbounds(builder, numbers.data, next(position))
+                return builder.load(pointer)
 
             def value(kind: Any) -> Any:
                 if isinstance(kind, types.BaseTuple):
-                    return context.make_tuple(builder, kind, [value(part) for part in kind])
+                    return context.make_tuple(builder, kind, [value(field) for field in kind])
                 if isinstance(kind, types.Array):
                     return array(kind)
-                bits = builder.bitcast(number(), context.get_value_type(types.float64))
+                bits = builder.bitcast(next_number(), context.get_value_type(types.float64))
                 return context.cast(builder, bits, types.float64, kind)
 
             def array(kind: Any) -> Any:
                 result = context.make_array(kind)(context, builder)
-                data = builder.inttoptr(number(), result.data.type)
-                shape = [number() for _ in range(kind.ndim)]
+                data = builder.inttoptr(next_number(), result.data.type)
+                shape = [next_number() for _ in range(kind.ndim)]
                 size = context.get_abi_sizeof(context.get_data_type(kind.dtype))
                 strides = [context.get_constant(types.intp, size)]
                 for length in reversed(shape[1:]):
@@ -88,4 +92,4 @@ else:
 
             return value(signature.return_type)
 
-        return kind.instance_type(places, kind), generate
+        return numba_type.instance_type(addresses, numba_type), generate

@@ -1,4 +1,4 @@
-"""Why an arm has the value it has: what every feature contributes, and on how much experience that rests."""
+"""Explanations: the contribution of each feature to an arm's value, and the evidence behind it."""
 
 from glcb.explain.explanation import Explanation
 

@@ -1,4 +1,4 @@
-"""What an explanation holds, for every arm at once."""
+"""The result of ``explain``: the decomposition of every arm's value."""
 
 import math
 from collections.abc import Sequence
@@ -12,100 +12,147 @@ import numpy as np
 
 from glcb import _validation
 from glcb._types import Arm, Float64
-from glcb.explain import chart, text
+from glcb.explain import figure, text
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Explanation:
-    """Where every arm's value comes from. Arrays are in the order of ``arms``; nothing was learned for it.
+    """How the features of a context contribute to the value of every arm.
 
-    The contributions of an arm add up to the difference between its value and its base, but for the rounding
-    of numbers in single precision.
+    The contributions of an arm add up to the difference between its value and its base, up to rounding in
+    float32. Arrays are in the order of ``arms``. Explaining a context does not change the bandit.
+
+    Attributes
+    ----------
+    arms
+        The names of the arms.
+    features
+        The names of the features, or their positions if they have no names.
+    feature_values
+        The value of each feature in this context, as text.
+    bases
+        The value of each arm for the baseline, a context of neutral inputs, with the gates fixed.
+    contributions
+        How much each feature moves the value from the base: one row per arm, one column per feature.
+    values
+        The expected reward of each arm.
+    bonuses
+        The exploration bonus of each arm; infinite for arms that are tried first.
+    pseudocounts
+        The number of decisions for each arm in similar contexts.
+    sampled
+        Whether the bonuses are a random draw. If so, they are those of the next decision.
     """
 
     arms: tuple[Arm, ...]
     features: tuple[str, ...]
-    """The names of the features; of those without a name, their positions."""
-    given: tuple[str, ...]
-    """What each feature was in this context, in words."""
+    feature_values: tuple[str, ...]
     bases: Float64
-    """The value of each arm for the baseline: for inputs that say nothing, seen through the same gates."""
     contributions: Float64
-    """How far each feature moves the value from the base: one row per arm, one column per feature."""
     values: Float64
-    """Expected reward of each arm."""
     bonuses: Float64
-    """What is added to each value for the sake of exploration; infinite for arms to be tried first."""
     pseudocounts: Float64
-    """How often each arm was tried on contexts like this one."""
     sampled: bool = False
-    """Whether the bonuses are a random draw: then they are those of the next decision."""
 
     @cached_property
     def decimals(self) -> int:
-        """How many decimals give the largest amount three digits; in words, all amounts have as many."""
+        """Number of decimals of all amounts in the text: the largest amount has three significant digits."""
         amounts = np.concatenate([self.values, self.bases, self.contributions.ravel()])
         largest = float(np.abs(amounts).max())
         return min(max(2 - math.floor(math.log10(largest)), 0), 15) if largest > 0 else 0
 
     @property
     def scores(self) -> Float64:
-        """Value plus bonus of each arm; the policy's rule is to play the largest."""
+        """Value plus bonus of each arm. The policy chooses the highest."""
         return self.values + self.bonuses
 
     def contributions_of(self, arm: Arm) -> dict[str, float]:
-        """Return what each feature contributes to the value of ``arm``, the largest first."""
-        return self._contributions(self._number(arm))
+        """Return the contribution of each feature to the value of ``arm``, the largest first.
+
+        Raises
+        ------
+        UnknownArm
+            If there is no such arm.
+        """
+        return self._contributions(self._index(arm))
 
     def sentence(self, arm: Arm) -> str:
-        """Return in words what ``arm`` is expected to bring, why, and how much experience is behind it."""
-        return text.sentence(self, self._number(arm))
+        """Return the expected reward of ``arm``, the main reasons, and the evidence behind it as text.
 
-    def _contributions(self, number: int) -> dict[str, float]:
-        row = self.contributions[number].tolist()
-        return {self.features[i]: row[i] for i in text.by_size(self, number)}
+        Raises
+        ------
+        UnknownArm
+            If there is no such arm.
+        """
+        return text.sentence(self, self._index(arm))
 
-    def _number(self, arm: Arm) -> int:
-        return _validation.arm(arm, {name: number for number, name in enumerate(self.arms)})
+    def _contributions(self, index: int) -> dict[str, float]:
+        row = self.contributions[index].tolist()
+        return {self.features[i]: row[i] for i in text.by_size(self, index)}
 
-    def gathered(
-        self, owners: Sequence[str | None], features: Sequence[str], given: Sequence[str]
+    def _index(self, arm: Arm) -> int:
+        return _validation.arm(arm, {name: index for index, name in enumerate(self.arms)})
+
+    def grouped(
+        self, owners: Sequence[str | None], features: Sequence[str], feature_values: Sequence[str]
     ) -> "Explanation":
-        """Return the same for ``features``; ``owners`` says to which of them each feature of ours belongs.
+        """Return an explanation that sums up contributions by group.
 
-        What belongs to none of them must contribute nothing.
+        Parameters
+        ----------
+        owners
+            The group of each current feature. A feature without a group (None) must contribute nothing.
+        features
+            The names of the groups.
+        feature_values
+            The value of each group, as text.
         """
         column_of = {name: column for column, name in enumerate(features)}
         sums = np.zeros((len(features), len(self.arms)))
         own = [i for i, owner in enumerate(owners) if owner is not None]
         np.add.at(sums, [column_of[str(owners[i])] for i in own], self.contributions.T[own])
-        return replace(self, features=tuple(features), given=tuple(given), contributions=sums.T)
+        return replace(
+            self, features=tuple(features), feature_values=tuple(feature_values), contributions=sums.T
+        )
 
     def as_dict(self) -> dict[str, Any]:
-        """Return everything as JSON can hold it; a bonus that is infinite becomes None."""
+        """Return a dictionary that can be serialized to JSON. An infinite bonus becomes None."""
         return {
-            "context": dict(zip(self.features, self.given, strict=True)),
-            "bonus_is_random": self.sampled,
+            "context": dict(zip(self.features, self.feature_values, strict=True)),
+            "sampled": self.sampled,
             "arms": [
                 {
                     "arm": arm,
-                    "base": float(self.bases[number]),
-                    "contributions": self._contributions(number),
-                    "value": float(self.values[number]),
-                    "bonus": float(self.bonuses[number]) if np.isfinite(self.bonuses[number]) else None,
-                    "pseudocount": float(self.pseudocounts[number]),
-                    "sentence": text.sentence(self, number),
+                    "base": float(self.bases[index]),
+                    "contributions": self._contributions(index),
+                    "value": float(self.values[index]),
+                    "bonus": float(self.bonuses[index]) if np.isfinite(self.bonuses[index]) else None,
+                    "pseudocount": float(self.pseudocounts[index]),
+                    "sentence": text.sentence(self, index),
                 }
-                for number, arm in enumerate(self.arms)
+                for index, arm in enumerate(self.arms)
             ],
         }
 
     def draw(self, path: str | PathLike[str]) -> None:
-        """Draw the contributions to the arms with the best scores; the name ends in .png, .svg or .pdf."""
-        chart.draw(self, Path(path))
+        """Save a figure of the contributions to the arms with the highest scores.
+
+        Parameters
+        ----------
+        path
+            The file to write. Its name must end in .png, .svg or .pdf.
+
+        Raises
+        ------
+        InvalidSettings
+            If the file cannot be written.
+        MissingExtra
+            If matplotlib is not installed.
+        """
+        figure.draw(self, Path(path))
 
     def __str__(self) -> str:
         return text.page(self)
 
     def __repr__(self) -> str:
-        return f"Explanation of {len(self.arms)} arms by {len(self.features)} features; print it to read it"
+        return f"<Explanation: {len(self.arms)} arms, {len(self.features)} features; print it to read it>"

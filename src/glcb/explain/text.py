@@ -1,4 +1,4 @@
-"""An explanation in words."""
+"""Explanations as text."""
 
 import math
 from textwrap import fill
@@ -11,113 +11,117 @@ from glcb._types import Int64
 if TYPE_CHECKING:
     from glcb.explain.explanation import Explanation
 
-MOST_ARMS = 5
-MOST_FEATURES = 6
-_IN_A_SENTENCE = 2
-_WORTH_A_WORD = 0.1
-"""A contribution is no reason if it is smaller than this part of the largest."""
+MAX_ARMS = 5
+MAX_FEATURES = 6
+_MAX_REASONS = 2
+_MIN_REASON = 0.1
+"""A sentence omits contributions smaller than this fraction of the largest one."""
 _WIDTH = 100
 
 
-def page(told: "Explanation") -> str:
-    """Return the arms with the best scores, each with a sentence and its largest contributions."""
-    best = by_score(told)
-    parts = [_verdict(told)]
-    for arm in best[:MOST_ARMS].tolist():
-        parts.append("\n".join([fill(sentence(told, arm), _WIDTH), *_rows(told, arm)]))
-    if len(best) > MOST_ARMS:
-        parts.append(f"… and {len(best) - MOST_ARMS:,} more with lower scores.")
-    return "\n\n".join(parts)
+def page(explanation: "Explanation") -> str:
+    """Return the arms with the highest scores, each with a sentence and its largest contributions."""
+    best = by_score(explanation)
+    paragraphs = [_summary(explanation)]
+    for arm in best[:MAX_ARMS].tolist():
+        paragraphs.append("\n".join([fill(sentence(explanation, arm), _WIDTH), *_rows(explanation, arm)]))
+    remaining = len(best) - MAX_ARMS
+    if remaining > 0:
+        paragraphs.append(f"… and {remaining:,} more arm{'s' * (remaining > 1)} with lower scores.")
+    return "\n\n".join(paragraphs)
 
 
-def by_score(told: "Explanation") -> Int64:
-    """Return the numbers of the arms, the best score first; of equal scores the better value first."""
-    return np.lexsort((-told.values, -told.scores))
+def by_score(explanation: "Explanation") -> Int64:
+    """Return the indices of the arms by descending score; equal scores by descending value."""
+    return np.lexsort((-explanation.values, -explanation.scores))
 
 
-def by_size(told: "Explanation", arm: int) -> Int64:
-    """Return the numbers of the features, the largest contribution first."""
-    return np.argsort(-np.abs(told.contributions[arm]), kind="stable")
+def by_size(explanation: "Explanation", arm: int) -> Int64:
+    """Return the indices of the features by descending size of their contribution."""
+    return np.argsort(-np.abs(explanation.contributions[arm]), kind="stable")
 
 
-def _verdict(told: "Explanation") -> str:
-    ties = np.flatnonzero(told.scores == told.scores.max())
+def _summary(explanation: "Explanation") -> str:
+    ties = np.flatnonzero(explanation.scores == explanation.scores.max())
     if ties.size > 1:
-        return f"{ties.size:,} arms have the best score, which is value plus bonus."
-    return f"{printable(str(told.arms[ties[0]]))} has the best score, which is value plus bonus."
+        return f"{ties.size:,} arms have the highest score (value + bonus)."
+    return f"{printable(str(explanation.arms[ties[0]]))} has the highest score (value + bonus)."
 
 
-def sentence(told: "Explanation", arm: int) -> str:
-    """Return what the arm is expected to bring, why, and on how much experience this rests."""
-    name, value = printable(str(told.arms[arm])), number(told, told.values[arm])
-    return f"{name} is expected to bring {value}{_because(told, arm)}. {evidence(told, arm)}"
+def sentence(explanation: "Explanation", arm: int) -> str:
+    """Return the expected reward of an arm, the main reasons, and the evidence behind it."""
+    name = printable(str(explanation.arms[arm]))
+    value = format_number(explanation, explanation.values[arm])
+    return f"{name}: expected reward {value}{_reasons(explanation, arm)}. {evidence(explanation, arm)}"
 
 
-def _because(told: "Explanation", arm: int) -> str:
-    row = told.contributions[arm]
-    least = _WORTH_A_WORD * np.abs(row).max(initial=0.0)
-    largest = [i for i in by_size(told, arm)[:_IN_A_SENTENCE].tolist() if abs(row[i]) >= least]
+def _reasons(explanation: "Explanation", arm: int) -> str:
+    row = explanation.contributions[arm]
+    least = _MIN_REASON * np.abs(row).max(initial=0.0)
+    largest = [i for i in by_size(explanation, arm)[:_MAX_REASONS].tolist() if abs(row[i]) >= least]
     reasons = [
-        f"{labeled(told, i)} ({signed(told, row[i])})" for i in largest if round(row[i], told.decimals)
+        f"{label(explanation, i)} ({format_signed(explanation, row[i])})"
+        for i in largest
+        if round(row[i], explanation.decimals)
     ]
-    if not reasons:
-        return ", whatever the context"
-    return f", mostly because of {' and '.join(reasons)}"
+    return f", mainly because {' and '.join(reasons)}" if reasons else ", regardless of the context"
 
 
-def evidence(told: "Explanation", arm: int) -> str:
-    """Return how often the arm was tried on contexts like this one, and what follows for its bonus."""
-    bonus = told.bonuses[arm]
-    tried = f"It was {_times(told.pseudocounts[arm])} on contexts like this one"
+def evidence(explanation: "Explanation", arm: int) -> str:
+    """Return the number of similar decisions behind an arm's value, and its exploration bonus."""
+    bonus = explanation.bonuses[arm]
+    similar = _similar_decisions(explanation.pseudocounts[arm])
     if math.isinf(bonus):
-        return f"{tried}, so it is to be tried before the others."
-    if told.sampled:
-        return f"{tried}; a random draw adds {signed(told, bonus)}, to explore."
-    return f"{tried}, and gets {signed(told, bonus)} for what is not known yet."
+        return f"{similar}; it is tried first."
+    kind = "random exploration bonus" if explanation.sampled else "exploration bonus"
+    return f"{similar}; {kind} {format_signed(explanation, bonus)}."
 
 
-def _times(count: float) -> str:
-    if count == 0:
-        return "never tried"
-    if count < 1:
-        return "hardly tried"
-    return "tried about once" if round(count) == 1 else f"tried about {round(count):,} times"
+def _similar_decisions(pseudocount: float) -> str:
+    if pseudocount == 0:
+        return "No similar decisions yet"
+    if pseudocount < 1:
+        return "Estimated from less than one similar decision"
+    count = round(pseudocount)
+    return f"Estimated from about {count:,} similar decision{'s' * (count > 1)}"
 
 
-def _rows(told: "Explanation", arm: int) -> list[str]:
-    """Return the base, the largest contributions and the sum of the rest, one in each line."""
-    order, row = by_size(told, arm).tolist(), told.contributions[arm]
-    rows = [(number(told, told.bases[arm]), "before any feature is looked at")]
-    rows += [(signed(told, row[i]), labeled(told, i)) for i in order[:MOST_FEATURES]]
-    rest = order[MOST_FEATURES:]
+def _rows(explanation: "Explanation", arm: int) -> list[str]:
+    """Return one line each for the baseline, the largest contributions and the sum of the others."""
+    order, row = by_size(explanation, arm).tolist(), explanation.contributions[arm]
+    rows = [(format_number(explanation, explanation.bases[arm]), "baseline")]
+    rows += [(format_signed(explanation, row[i]), label(explanation, i)) for i in order[:MAX_FEATURES]]
+    rest = order[MAX_FEATURES:]
     if rest:
-        rows.append((signed(told, row[rest].sum()), f"{len(rest):,} more feature{'s' * (len(rest) > 1)}"))
+        total = format_signed(explanation, row[rest].sum())
+        rows.append((total, f"{len(rest):,} more feature{'s' * (len(rest) > 1)}"))
     width = max(len(amount) for amount, _ in rows)
-    return [f"  {amount:>{width}}  {what}" for amount, what in rows]
+    return [f"  {amount:>{width}}  {text}" for amount, text in rows]
 
 
-def labeled(told: "Explanation", feature: int) -> str:
-    """Return a feature and what it was."""
-    return shortened(printable(f"{told.features[feature]} = {told.given[feature]}"), 60)
+def label(explanation: "Explanation", feature: int) -> str:
+    """Return the name and the value of a feature."""
+    text = f"{explanation.features[feature]} = {explanation.feature_values[feature]}"
+    return shorten(printable(text), 60)
 
 
-def number(told: "Explanation", amount: float) -> str:
-    """Return an amount of reward."""
-    shown = round(float(amount), told.decimals) + 0.0  # a zero has no sign
-    return f"{shown:,.{told.decimals}f}".replace("-", "−")
+def format_number(explanation: "Explanation", amount: float) -> str:
+    """Return an amount of reward as text."""
+    rounded = round(float(amount), explanation.decimals) + 0.0  # turns −0.0 into 0.0
+    return f"{rounded:,.{explanation.decimals}f}".replace("-", "−")
 
 
-def signed(told: "Explanation", amount: float) -> str:
-    """Return an amount of reward with its sign."""
-    shown = number(told, amount)
-    return shown if shown.startswith("−") else f"+{shown}"
+def format_signed(explanation: "Explanation", amount: float) -> str:
+    """Return an amount of reward as text with its sign."""
+    text = format_number(explanation, amount)
+    return text if text.startswith("−") else f"+{text}"
 
 
-def shortened(text: str, longest: int) -> str:
-    """Return ``text``, or its beginning if it is too long."""
-    return text if len(text) <= longest else f"{text[: longest - 1]}…"
+def shorten(text: str, max_length: int) -> str:
+    """Return ``text``, truncated with an ellipsis if it is too long."""
+    return text if len(text) <= max_length else f"{text[: max_length - 1]}…"
 
 
 def printable(text: str) -> str:
-    """Return ``text`` in one line, without what a screen cannot show."""
+    """Return ``text`` with characters that cannot be printed replaced."""
     return "".join(letter if letter.isprintable() else "�" for letter in text)

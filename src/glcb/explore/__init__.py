@@ -1,7 +1,6 @@
-"""Exploration: counts of what was tried where, and the bonus for what was tried little."""
+"""Exploration: decision counts per context, the bonus for low counts, and choice probabilities."""
 
-from glcb.explore.bonus import bonus
-from glcb.explore.choice import best_arm
 from glcb.explore.counts import Counts
+from glcb.explore.scoring import best_arm, bonus
 
 __all__ = ["Counts", "best_arm", "bonus"]

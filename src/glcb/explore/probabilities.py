@@ -1,4 +1,4 @@
-"""The probability with which each arm is played: the policy's rule, and a share kept for exploration."""
+"""Choice probabilities: the arm with the best score, except for a share reserved for exploration."""
 
 from typing import Literal
 
@@ -8,24 +8,38 @@ from glcb._numba.compile import kernel
 from glcb._types import Float64
 
 ExplorationMode = Literal["gap", "uniform"]
-"""How the share for exploration is divided: by how far an arm's score lies below the best, or evenly."""
+"""How the exploration share is divided: by the gap between an arm's score and the best one, or evenly."""
 
-LARGEST_SHARE = 0.5
-"""Beyond this share for exploration, an arm could be played more often than a better one."""
-_EVENLY = 0.5
-"""Of the share that is divided by gap, this part is divided evenly, so that no arm is ever left out."""
+MAX_EXPLORATION = 0.5
+"""With a larger share for exploration, an arm could be more likely than a better one."""
+_EVEN_PART = 0.5
+"""This part of a share divided by gap is divided evenly, so that every arm has a positive probability."""
 
 
 def probabilities(
     scores: Float64, allowed: list[int] | None, exploration: float, exploration_mode: ExplorationMode
 ) -> Float64:
-    """Return the probability of each arm, 0 for those that are not ``allowed``.
+    """Return the probability of each arm.
 
-    The rule is to play the arm with the best score, or one of those that tie for it. With probability
-    ``exploration`` another arm than that is played instead: each equally likely, or more likely the smaller
-    its gap to the best score is. Of n arms none is less likely than exploration / (n − 1), and with gaps
-    than half of that; no arm is less likely than one with a lower score.
+    The arm with the best score, or one of those that tie for it, is result with probability
+    1 − ``exploration``. Otherwise one of the other arms is result, with equal probabilities ("uniform") or
+    with larger probabilities for smaller gaps to the best score ("gap"). Each of n arms has a probability of
+    at least exploration / (n − 1), or half of that with "gap". An arm is never less likely than one with a
+    lower score.
 
+    Parameters
+    ----------
+    scores
+        The score of each arm; infinite for arms to be tried first.
+    allowed
+        Indices of the eligible arms, or None for all. Other arms have the probability 0.
+    exploration
+        The share of decisions for exploration, at most ``MAX_EXPLORATION``.
+    exploration_mode
+        How this share is divided.
+
+    Examples
+    --------
     >>> probabilities(np.array([0.9, 0.5, 0.7]), None, 0.1, "uniform")
     array([0.9 , 0.05, 0.05])
     >>> probabilities(np.array([0.9, 0.5, 0.7]), None, 0.12, "gap")
@@ -35,22 +49,22 @@ def probabilities(
     """
     result: Float64 = np.zeros(scores.size)
     if allowed is None:
-        _divide(scores, exploration, exploration_mode == "gap", result)
+        _write_probabilities(scores, exploration, exploration_mode == "gap", result)
     else:
-        share = np.zeros(len(allowed))
-        _divide(scores[allowed], exploration, exploration_mode == "gap", share)
-        result[allowed] = share
+        eligible = np.zeros(len(allowed))
+        _write_probabilities(scores[allowed], exploration, exploration_mode == "gap", eligible)
+        result[allowed] = eligible
     return result
 
 
-def draw(chances: Float64, rng: np.random.Generator) -> int:
-    """Return an arm, drawn with these probabilities."""
-    return _reach(chances, rng.random())
+def draw(probabilities: Float64, rng: np.random.Generator) -> int:
+    """Return a random arm, drawn with these probabilities."""
+    return _arm_at(probabilities, rng.random())
 
 
 @kernel
 def _sum(values: Float64) -> float:
-    """Return the sum, by a loop of its own that writes nothing: see ``glcb._numba.compile``."""
+    """Return the sum. A sum needs a loop of its own: see ``glcb._numba.compile``."""
     total = 0.0
     for i in range(values.size):
         total += values[i]
@@ -58,11 +72,12 @@ def _sum(values: Float64) -> float:
 
 
 @kernel
-def _divide(scores: Float64, exploration: float, by_gap: bool, result: Float64) -> None:
+def _write_probabilities(scores: Float64, exploration: float, by_gap: bool, result: Float64) -> None:
     """Write the probability of each arm.
 
-    One of the k best arms is picked; with probability ``exploration`` one of the other n − 1 takes its place,
-    with a weight of 1 for those that tie with it or come next, and of 1 / 2 for twice the gap of the next.
+    One of the best arms is selected. With probability ``exploration``, one of the other n − 1 arms replaces
+    it. With ``by_gap``, the weights of these are 1 for arms that tie with it or have the smallest gap, 1 / 2
+    for twice that gap, and so on.
     """
     arms = scores.size
     best = scores.max()
@@ -76,31 +91,31 @@ def _divide(scores: Float64, exploration: float, by_gap: bool, result: Float64) 
     if ties == arms:
         result[:] = 1 / arms
         return
-    smallest = best - next_best
+    smallest_gap = best - next_best
     for arm in range(arms):
-        # Against an arm that was never tried all gaps are infinite, and alike.
-        near = by_gap and scores[arm] != best and smallest < np.inf
-        result[arm] = smallest / (best - scores[arm]) if near else 1.0
+        # Relative to an untried arm, all gaps are infinite and therefore equal.
+        weighted = by_gap and scores[arm] != best and smallest_gap < np.inf
+        result[arm] = smallest_gap / (best - scores[arm]) if weighted else 1.0
     total = -1.0 + _sum(result)
     for arm in range(arms):
-        result[arm] = exploration * (_EVENLY / (arms - 1) + (1 - _EVENLY) * result[arm] / total)
+        result[arm] = exploration * (_EVEN_PART / (arms - 1) + (1 - _EVEN_PART) * result[arm] / total)
         if scores[arm] == best:
             result[arm] = 0.0
-    left = 1.0 - _sum(result)
+    remaining = 1.0 - _sum(result)
     for arm in range(arms):
         if scores[arm] == best:
-            result[arm] = left / ties
+            result[arm] = remaining / ties
 
 
 @kernel
-def _reach(chances: Float64, point: float) -> int:
-    """Return the arm in whose part of [0, 1] the point lies, if the arms lie there side by side."""
-    chosen = 0
-    reached = 0.0
-    for arm in range(chances.size):
-        if chances[arm] > 0:
-            chosen = arm
-            reached += chances[arm]
-            if point < reached:
+def _arm_at(probabilities: Float64, point: float) -> int:
+    """Return the arm whose interval of the cumulative distribution contains ``point``."""
+    result = 0
+    cumulative = 0.0
+    for arm in range(probabilities.size):
+        if probabilities[arm] > 0:
+            result = arm
+            cumulative += probabilities[arm]
+            if point < cumulative:
                 break
-    return chosen
+    return result

@@ -1,6 +1,6 @@
-"""Gated linear networks: gates, steps, and a bank of networks that share both."""
+"""Gated linear networks: gates, optimizers, and a bank of networks that share both."""
 
-from glcb.gln.bank import Bank, Output, Start
+from glcb.gln.bank import Bank, Initialization, Output
 from glcb.gln.context_cache import ContextCacheArrays, empty_context_cache
 from glcb.gln.gates import Gates
 from glcb.gln.optimizer import GradientDescent, Newton, OptimizerKind
@@ -10,9 +10,9 @@ __all__ = [
     "ContextCacheArrays",
     "Gates",
     "GradientDescent",
+    "Initialization",
     "Newton",
     "OptimizerKind",
     "Output",
-    "Start",
     "empty_context_cache",
 ]

@@ -1,10 +1,12 @@
-"""What the networks see of a context, kept until another one comes: who decides mostly learns next."""
+"""A cache of the last context's signature and inputs: a decision is usually followed by its reward."""
 
 from typing import NamedTuple
 
 import numpy as np
+from numba import float32, int64
 
 from glcb._numba.compile import kernel
+from glcb._numba.packed import named_tuple_type
 from glcb._types import Float32, Int64
 from glcb.gln.arithmetic import padded
 from glcb.gln.gates import GateArrays, write_signature
@@ -12,17 +14,20 @@ from glcb.gln.predict import write_inputs
 
 
 class ContextCacheArrays(NamedTuple):
-    """The context that was looked at last, and what there was to see."""
+    """The last context and what the networks derive from it."""
 
     context: Float32
     signature: Int64
-    """Which cell each unit opens."""
+    """The signature of each unit, which selects its cell."""
     inputs: Float32
-    """What the first layer gets, padded."""
+    """The inputs of the first layer, padded."""
+
+
+CONTEXT_CACHE_ARRAYS = named_tuple_type(ContextCacheArrays, float32[::1], int64[::1], float32[::1])
 
 
 def empty_context_cache(features: int, units: int) -> ContextCacheArrays:
-    """Return the sight of who has not looked at anything yet: NaN is like no context."""
+    """Return an empty cache. Its context is NaN, which equals no context."""
     return ContextCacheArrays(
         context=np.full(features, np.nan, np.float32),
         signature=np.zeros(units, np.int64),
@@ -31,14 +36,16 @@ def empty_context_cache(features: int, units: int) -> ContextCacheArrays:
 
 
 @kernel
-def look(x: Float32, planes: GateArrays, lowest_input: float, bias: float, sight: ContextCacheArrays) -> None:
-    """See ``x``, unless it was looked at last."""
+def cache_context(
+    x: Float32, gates: GateArrays, lowest_input: float, bias: float, cache: ContextCacheArrays
+) -> None:
+    """Compute signature and inputs of ``x``, unless the cache already holds them."""
     same = True
     for i in range(x.size):
-        same &= x[i] == sight.context[i]
+        same &= x[i] == cache.context[i]
     if same:
         return
-    write_signature(x, planes, sight.signature)
-    write_inputs(x, lowest_input, bias, sight.inputs)
+    write_signature(x, gates, cache.signature)
+    write_inputs(x, lowest_input, bias, cache.inputs)
     for i in range(x.size):
-        sight.context[i] = x[i]
+        cache.context[i] = x[i]

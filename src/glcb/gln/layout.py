@@ -1,95 +1,122 @@
-"""How a bank lies in memory, as its kernels see it.
+"""The memory layout of a bank, as its kernels see it.
 
-Rows are padded to whole vectors; the padding is zero and stays zero. All weights live in one flat pool, cut
-into cells. A cell belongs to one (unit, signature) and holds, one after the other, the rows of every network,
-because a decision asks all networks about the same cell. A row is the weights of the unit; in layers with
-adaptive rates, sums of squared gradients follow them. ``cell_at[unit, signature]`` is where its cell starts
-in the pool, or −1 as long as nobody learned there.
+Rows are padded to full SIMD vectors; the padding is always zero. All weights are in one flat pool, divided
+into cells. A cell belongs to one (unit, signature) and holds the rows of all networks consecutively, because
+a decision evaluates all networks in the same cell. A row contains the weights of the unit and, in layers with
+adaptive rates, the sums of squared gradients after them. ``cell_at[unit, signature]`` is the start of a cell
+in the pool, or −1 if nothing was learned there.
 
-Activations have one row per network: for each layer its bias input followed by the logits of its units,
-padded. So the outputs of one layer are, as they lie there, the inputs of the next.
+Activations have one row per network. For each layer, they contain its bias input followed by the logits of
+its units, padded. The outputs of one layer are therefore the inputs of the next without copying.
 
-A network that starts ``from_zero`` has zero weights in its first layer, and an offset there in their place,
-which follows how often its target was nearer to 1; ``tally`` has the two counts behind it. Otherwise a cell
-in which nobody learned answers with the mean of its inputs, and offsets are zero.
+A network that starts ``from_zero`` has zero weights in its first layer and adds an offset instead. The offset
+follows how often the target was closer to 1; ``tally`` holds the two counts behind it. In other networks, a
+cell without any update outputs the mean of its inputs, and offsets are zero.
 """
 
 import math
 from typing import NamedTuple
 
 import numpy as np
+from numba import boolean, float32, float64, int64
 
 from glcb._numba.compile import kernel
+from glcb._numba.packed import named_tuple_type
 from glcb._types import Float32, Int64
 from glcb.gln.arithmetic import ONE, ZERO
 
 SIZE, FAN_IN, STRIDE, ROW, FIRST_UNIT, SOURCE, TARGET = range(7)
-"""Columns of ``layout``, which has one row per layer: units in the layer, inputs of each (bias included), the
-same padded, length of a network's row in a cell, number of its first unit, where its inputs start in an
-activation row (−1: the context), where its outputs do."""
+"""Columns of ``layout``, which has one row per layer: number of units, inputs per unit (including the bias),
+the same padded, length of a network's row in a cell, index of the first unit, start of the inputs in an
+activation row (−1 for the context), start of the outputs."""
 
 ONES, TARGETS = range(2)
-"""Columns of ``tally``: how many targets of a network were nearer to 1, and how many there were."""
+"""Columns of ``tally``: number of a network's targets closer to 1, and number of all its targets."""
 
 
 class BankArrays(NamedTuple):
-    """All that the kernels need to know of a bank."""
+    """The kernels' view of a bank."""
 
     layout: Int64
+    """One row per layer; see ``SIZE`` and the following constants."""
     cell_at: Int64
+    """Start of the cell of each unit and signature in ``weights``, or −1."""
     weights: Float32
+    """The pool of cells."""
     used: Int64
-    """How much of the pool is taken; one number."""
+    """Number of elements of the pool in use; a single element."""
     mixture: Float32
     """The share of each unit in the probability of each network."""
     tally: Int64
+    """Counts of each network's targets; see ``ONES`` and ``TARGETS``."""
     offsets: Float32
+    """Added to the logits of the first layer, one per network."""
     from_zero: bool
+    """Whether the weights of the first layer start at zero."""
     switches: bool
     """Whether the mixture learns."""
     bound: float
-    """The largest logit that a unit can have."""
+    """The largest absolute logit of a unit."""
     box: float
-    """The largest weight."""
+    """The largest absolute weight."""
     lowest_input: float
-    """Contexts are kept this far from 0 and 1."""
+    """Contexts are clipped to this distance from 0 and 1."""
     bias: float
+    """The constant input of every unit."""
+
+
+BANK_ARRAYS = named_tuple_type(
+    BankArrays,
+    int64[:, ::1],
+    int64[:, ::1],
+    float32[::1],
+    int64[::1],
+    float32[:, ::1],
+    int64[:, ::1],
+    float32[::1],
+    boolean,
+    boolean,
+    float64,
+    float64,
+    float64,
+    float64,
+)
 
 
 @kernel
-def rows_of(weights: Float32, start: int, networks: int, length: int) -> Float32:
-    """Return the cell that begins at ``start``, a row of that length per network."""
+def cell_rows(weights: Float32, start: int, networks: int, length: int) -> Float32:
+    """Return the cell at ``start`` as one row of ``length`` elements per network."""
     return weights[start : start + networks * length].reshape(networks, length)
 
 
 @kernel
-def open_row(rows: Float32, fan_in: int, zero: bool) -> None:
-    """Give rows their initial weights; the padding is zero."""
+def initialize_rows(rows: Float32, fan_in: int, zero: bool) -> None:
+    """Write the initial weights and the padding."""
     rows[:, :fan_in] = ZERO if zero else ONE / np.float32(fan_in)
     rows[:, fan_in:] = 0
 
 
 @kernel
 def offset(tally: Int64, bound: float) -> float:
-    """Return half the logit of how often the target was nearer to 1, one of each kind assumed beforehand.
+    """Return half the logit of the share of targets closer to 1, with one prior target of each kind.
 
-    Half, because a new cell should lean towards what is usual and yet leave the unusual likely enough to
-    be worth a try.
+    Half, because a new cell should lean towards the usual target but leave the other one likely enough to
+    be explored.
     """
     odds = (tally[ONES] + 1) / (tally[TARGETS] - tally[ONES] + 1)
     return min(max(math.log(odds), -bound), bound) / 2
 
 
 @kernel
-def write_offsets(memory: BankArrays) -> None:
+def write_offsets(bank: BankArrays) -> None:
     """Write the offset of every network."""
-    for n in range(memory.offsets.size):
-        memory.offsets[n] = offset(memory.tally[n], memory.bound)
+    for n in range(bank.offsets.size):
+        bank.offsets[n] = offset(bank.tally[n], bank.bound)
 
 
 @kernel
-def open_activations(networks: int, layout: Int64, bias: float) -> Float32:
-    """Return activations with the bias inputs set and everything else zero."""
+def new_activations(networks: int, layout: Int64, bias: float) -> Float32:
+    """Return activations that are zero except for the bias inputs."""
     last = layout.shape[0] - 1
     activations = np.zeros((networks, layout[last, TARGET] + 1 + layout[last, SIZE]), np.float32)
     for n in range(networks):
@@ -99,16 +126,16 @@ def open_activations(networks: int, layout: Int64, bias: float) -> Float32:
 
 
 @kernel
-def write_rearranged(
-    memory: BankArrays, starts: Int64, layer_of: Int64, sources: Int64, result: Float32
+def write_reordered(
+    bank: BankArrays, starts: Int64, layer_of: Int64, sources: Int64, result: Float32
 ) -> None:
-    """Write all cells anew, row j of each being what row ``sources[j]`` was, or a new one for −1."""
+    """Write all cells to ``result``; row j of each is the old row ``sources[j]``, or a new row for −1."""
     end = 0
     for c in range(starts.size):
-        layer = memory.layout[layer_of[c]]
-        old = rows_of(memory.weights, starts[c], len(memory.mixture), layer[ROW])
+        layer = bank.layout[layer_of[c]]
+        old = cell_rows(bank.weights, starts[c], len(bank.mixture), layer[ROW])
         new = result[end : end + sources.size * layer[ROW]].reshape(sources.size, layer[ROW])
-        open_row(new, layer[FAN_IN], memory.from_zero and layer_of[c] == 0)
+        initialize_rows(new, layer[FAN_IN], bank.from_zero and layer_of[c] == 0)
         for j in range(sources.size):
             if sources[j] >= 0:
                 for i in range(layer[ROW]):

@@ -1,10 +1,10 @@
-"""The compiled way from a context to the probability of every network."""
+"""Prediction: the kernels that compute the probability of every network for a context."""
 
 import math
 
 import numpy as np
 
-from glcb._numba.cell_index import entries
+from glcb._numba.cell_index import lookup
 from glcb._numba.compile import kernel
 from glcb._numba.prefetch import prefetch
 from glcb._types import Float32, Int64
@@ -18,19 +18,19 @@ from glcb.gln.layout import (
     STRIDE,
     TARGET,
     BankArrays,
-    open_activations,
-    rows_of,
+    cell_rows,
+    new_activations,
 )
 
-CACHED = 1 << 21
-"""A pool of no more numbers than this is taken to be in the caches."""
-PORTION = 384
-"""So many numbers are asked for at a time, if rows are shorter than that."""
+CACHED_ELEMENTS = 1 << 21
+"""A pool of at most this many elements is assumed to fit in the CPU caches."""
+PREFETCH_ELEMENTS = 384
+"""Number of elements to prefetch at a time; at least one row."""
 
 
 @kernel
 def write_inputs(x: Float32, lowest: float, bias: float, inputs: Float32) -> None:
-    """Write z0 = [bias, logit(clip(x, ε, 1 − ε))]; ε is ``lowest``. Padding stays as it is."""
+    """Write z0 = [bias, logit(clip(x, ε, 1 − ε))], where ε is ``lowest``. The padding is not touched."""
     inputs[0] = bias
     low = np.float32(lowest)
     high = np.float32(1 - lowest)
@@ -40,64 +40,64 @@ def write_inputs(x: Float32, lowest: float, bias: float, inputs: Float32) -> Non
 
 
 @kernel
-def _activate_first(inputs: Float32, places: Int64, memory: BankArrays, activations: Float32) -> None:
+def _activate_first_layer(inputs: Float32, positions: Int64, bank: BankArrays, activations: Float32) -> None:
     """Write the outputs of the first layer, whose inputs are the same for all networks.
 
-    Cells lie anywhere in memory. So while the products of one are added up, the next one is on its way. A
-    small pool is in the caches anyway.
+    Cells are scattered in memory, so the next cell is prefetched while the current one is computed. A small
+    pool is in the CPU caches anyway.
     """
-    layer, offsets, bound = memory.layout[0], memory.offsets, np.float32(memory.bound)
+    layer, offsets, bound = bank.layout[0], bank.offsets, np.float32(bank.bound)
     networks, length = offsets.size, layer[ROW]
-    usual = ZERO if memory.from_zero else mean(inputs, layer[FAN_IN])
-    far = memory.used[0] > CACHED
-    portion = max(PORTION // length, 1)
+    untrained = ZERO if bank.from_zero else mean(inputs, layer[FAN_IN])
+    large_pool = bank.used[0] > CACHED_ELEMENTS
+    rows_per_prefetch = max(PREFETCH_ELEMENTS // length, 1)
     for j in range(layer[SIZE]):
         output = layer[TARGET] + 1 + j
-        if places[j] < 0:
+        if positions[j] < 0:
             for n in range(networks):
-                activations[n, output] = clamp(usual + offsets[n], bound)
+                activations[n, output] = clamp(untrained + offsets[n], bound)
             continue
-        following = places[min(j + 1, places.size - 1)]
-        rows = rows_of(memory.weights, places[j], networks, length)
+        next_cell = positions[min(j + 1, positions.size - 1)]
+        rows = cell_rows(bank.weights, positions[j], networks, length)
         for n in range(networks):
-            if far and following >= 0 and n % portion == 0:
-                prefetch(memory.weights, following + n * length, portion * length)
+            if large_pool and next_cell >= 0 and n % rows_per_prefetch == 0:
+                prefetch(bank.weights, next_cell + n * length, rows_per_prefetch * length)
             activations[n, output] = clamp(dot(rows[n], inputs) + offsets[n], bound)
 
 
 @kernel
-def _activate_next(places: Int64, layer: Int64, memory: BankArrays, activations: Float32) -> None:
-    """Write the outputs of a layer above the first, where every network has inputs of its own."""
-    bound = np.float32(memory.bound)
+def _activate_upper_layer(positions: Int64, layer: Int64, bank: BankArrays, activations: Float32) -> None:
+    """Write the outputs of a layer above the first, where each network has its own inputs."""
+    bound = np.float32(bank.bound)
     networks = len(activations)
     stride, source = layer[STRIDE], layer[SOURCE]
-    usual = np.empty(networks, np.float32)
+    untrained = np.empty(networks, np.float32)
     for n in range(networks):
         inputs = activations[n, source : source + stride]
-        usual[n] = clamp(mean(inputs, layer[FAN_IN]), bound)
+        untrained[n] = clamp(mean(inputs, layer[FAN_IN]), bound)
     for j in range(layer[SIZE]):
         output = layer[TARGET] + 1 + j
-        start = places[layer[FIRST_UNIT] + j]
+        start = positions[layer[FIRST_UNIT] + j]
         if start < 0:
             for n in range(networks):
-                activations[n, output] = usual[n]
+                activations[n, output] = untrained[n]
             continue
-        rows = rows_of(memory.weights, start, networks, layer[ROW])
+        rows = cell_rows(bank.weights, start, networks, layer[ROW])
         for n in range(networks):
             inputs = activations[n, source : source + stride]
             activations[n, output] = clamp(dot(rows[n, :stride], inputs), bound)
 
 
 @kernel
-def predict(inputs: Float32, signature: Int64, memory: BankArrays, probabilities: Float32) -> None:
-    """Write the probability of every network: one pass over the units, all networks at each, then mixed."""
-    layout, mixture = memory.layout, memory.mixture
-    activations = open_activations(probabilities.size, layout, memory.bias)
-    places = entries(memory.cell_at, signature)
-    _activate_first(inputs, places, memory, activations)
+def predict(inputs: Float32, signature: Int64, bank: BankArrays, probabilities: Float32) -> None:
+    """Write the probability of every network: evaluate all networks unit by unit, then mix the units."""
+    layout, mixture = bank.layout, bank.mixture
+    activations = new_activations(probabilities.size, layout, bank.bias)
+    positions = lookup(bank.cell_at, signature)
+    _activate_first_layer(inputs, positions, bank, activations)
     for layer in range(1, layout.shape[0]):
-        _activate_next(places, layout[layer], memory, activations)
-    # One long loop, biases and padding included: it vectorizes, however small the layers are.
+        _activate_upper_layer(positions, layout[layer], bank, activations)
+    # One long loop over all elements, including biases and padding, vectorizes even for small layers.
     flat = activations.ravel()
     for i in range(flat.size):
         flat[i] = sigmoid(flat[i])

@@ -1,6 +1,5 @@
-"""How a reward becomes targets for networks, and their probabilities become a value again."""
+"""Values: rewards become targets of networks, and probabilities of networks become expected rewards."""
 
-from glcb.values.bernoulli import Bernoulli
-from glcb.values.tree import LeafValues, Tree
+from glcb.values.tree import Bernoulli, LeafValues, Tree
 
 __all__ = ["Bernoulli", "LeafValues", "Tree"]

@@ -1,4 +1,4 @@
-"""A file that is not exactly what was written is refused, and says why."""
+"""Model files: a file that was altered, truncated or written in another format is refused with a reason."""
 
 import hashlib
 import json
@@ -22,11 +22,11 @@ def model(tmp_path: Path) -> Path:
 
 
 def sealed(content: bytes) -> bytes:
-    """Return ``content`` with the right checksum behind it."""
+    """Return ``content`` followed by its checksum."""
     return content + hashlib.sha256(content).digest()
 
 
-def test_it_records_what_wrote_it(model: Path) -> None:
+def test_the_header_records_the_environment_of_the_writer(model: Path) -> None:
     content = model.read_bytes()
     assert content.startswith(_model_file.MAGIC)
     header = json.loads(content[20 : 20 + int.from_bytes(content[12:20], "little")])
@@ -64,6 +64,26 @@ def test_foreign_and_missing_files_are_refused(tmp_path: Path, model: Path) -> N
         UCB1.load(model)
 
 
+OLD_FORMAT = Path(__file__).parent / "data" / "model_format_1.bin"
+"""A UCB1 policy with two arms and one reward, saved by glcb 0.1.0."""
+
+
+def test_a_file_of_the_previous_format_names_the_version_that_wrote_it() -> None:
+    with pytest.raises(
+        ModelFileError,
+        match=r"_1\.bin was written by glcb 0\.1\.0 \(format 1\), .* reads format 2; use glcb 0\.1 to read",
+    ):
+        UCB1.load(OLD_FORMAT)
+
+
+def test_a_file_of_another_format_without_a_readable_header_is_refused(tmp_path: Path) -> None:
+    content = bytearray(OLD_FORMAT.read_bytes())
+    content[20] = ord("?")
+    (tmp_path / "model").write_bytes(content)
+    with pytest.raises(ModelFileError, match=r"written by another version of glcb \(format 1\)"):
+        UCB1.load(tmp_path / "model")
+
+
 def test_a_newer_format_is_refused(model: Path) -> None:
     content = bytearray(model.read_bytes())
     content[8] = _model_file.VERSION + 1
@@ -87,7 +107,7 @@ def test_a_newer_format_is_refused(model: Path) -> None:
         (b'["weights", "<f4", [', b'["weights", "<f4", [99999999999999999999, '),
     ],
 )
-def test_a_well_sealed_lie_is_refused(model: Path, old: bytes, new: bytes) -> None:
+def test_an_invalid_header_with_a_valid_checksum_is_refused(model: Path, old: bytes, new: bytes) -> None:
     content = model.read_bytes()[:-32]
     assert old in content
     model.write_bytes(sealed(content.replace(old, new, 1)))
@@ -105,8 +125,8 @@ def changed(arrays: dict[str, np.ndarray], name: str, value: float) -> Snapshot:
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("plays", -1),
-        ("plays", 2**62),
+        ("count_total", -1),
+        ("count_total", 2**62),
         ("mixture", np.nan),
         ("mixture", 0),
         ("weights", np.inf),
@@ -115,13 +135,13 @@ def changed(arrays: dict[str, np.ndarray], name: str, value: float) -> Snapshot:
         ("cells", 0),
     ],
 )
-def test_numbers_that_learning_cannot_have_made_are_refused(model: Path, name: str, value: float) -> None:
+def test_invalid_arrays_are_refused(model: Path, name: str, value: float) -> None:
     _model_file.write(model, changed(_model_file.read(model).arrays, name, value))
     with pytest.raises(ModelFileError, match="not a complete GLCB"):
         GLCB.load(model)
 
 
-def test_names_that_no_file_can_have_are_refused() -> None:
+def test_invalid_file_names_are_refused() -> None:
     for name in ("", "a\0b"):
         with pytest.raises(ModelFileError):
             GLCB(2, 1).save(name)
@@ -141,6 +161,6 @@ def test_a_failed_save_leaves_the_old_file_and_nothing_else(
     assert list(model.parent.iterdir()) == [model]
 
 
-def test_saving_into_a_missing_folder_says_so(tmp_path: Path) -> None:
+def test_saving_to_a_missing_folder_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ModelFileError, match="cannot write"):
         GLCB(2, 1).save(tmp_path / "nowhere" / "model")
