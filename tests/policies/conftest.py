@@ -1,16 +1,25 @@
-"""What the laws of policies are tried on."""
+"""Fixtures that create the policies under test."""
 
 import pytest
 
 from glcb import Policy
-from tests.policies.everyone import ARMS, FEATURES, KINDS, POLICIES, Maker
+from tests.policies.cases import ARMS, CASES, FEATURES, POLICIES, REPRESENTATIVES, REWARD_KINDS, Maker
 
 
-@pytest.fixture(params=[(name, kind) for name in POLICIES for kind in KINDS], ids="-".join)
+def maker(name: str, kind: str) -> Maker:
+    def make(seed: int = 0) -> Policy:
+        return POLICIES[name](ARMS, FEATURES, rewards=REWARD_KINDS[kind], seed=seed)
+
+    return make
+
+
+@pytest.fixture(params=CASES, ids="-".join)
 def make(request: pytest.FixtureRequest) -> Maker:
-    name, kind = request.param
+    """Create any policy: for laws that a policy can break."""
+    return maker(*request.param)
 
-    def build(seed: int = 0) -> Policy:
-        return POLICIES[name](ARMS, FEATURES, rewards=KINDS[kind], seed=seed)
 
-    return build
+@pytest.fixture(params=REPRESENTATIVES)
+def make_representative(request: pytest.FixtureRequest) -> Maker:
+    """Create one policy of each family: for laws of the base class."""
+    return maker(request.param, "binary")

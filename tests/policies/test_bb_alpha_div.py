@@ -1,19 +1,19 @@
-"""BBAlphaDiv: its energy against a plain transcription, and the library's mixed-up factors."""
+"""BBAlphaDiv: the energy against a direct transcription, and the factor table of the library."""
 
 import math
 
 import numpy as np
 import pytest
 
-from glcb.policies.neural.bb_alpha_div import DRAWS, BBAlphaDiv, _mixed_up
+from glcb.policies.neural.bb_alpha_div import DRAWS, BBAlphaDiv, _factor_table
 from glcb.policies.neural.network import Batch
 
 LAYERS = ("inner", "inner_bias", "outer", "outer_bias")
 
 
-def test_factors_are_mixed_up_as_in_the_library() -> None:
+def test_factors_are_assigned_as_in_the_library() -> None:
     factors = np.arange(DRAWS, dtype=np.float32)
-    table = np.asarray(_mixed_up(factors, 512))
+    table = np.asarray(_factor_table(factors, 512))
     assert table.shape == (DRAWS, 512)
     for draw, row in [(0, 0), (0, 9), (0, 10), (1, 0), (3, 17), (9, 511)]:
         assert table[draw, row] == (512 * draw + row) % DRAWS
@@ -23,7 +23,7 @@ def test_loss_is_the_energy_up_to_constants() -> None:
     policy = BBAlphaDiv(2, 3, seed=1)
     w = {name: array.astype(np.float64) for name, array in policy._networks[0].weights.items()}
     for name in LAYERS:
-        w[f"log_{name}"] += 3  # wide enough for the draws to matter
+        w[f"log_{name}"] += 3  # large enough for the draws to differ
     rng = np.random.default_rng(0)
     rows, points = 6, 40
     batch = Batch(rng.random((rows, 3)), np.array([0, 1, 1, 0, 1, 0]), rng.random(rows))
@@ -59,11 +59,11 @@ def test_loss_is_the_energy_up_to_constants() -> None:
         noise = {name: draws.standard_normal((DRAWS, *w[name].shape)) for name in LAYERS}
         noise["noise"] = draws.standard_normal(2)
         differences.append(float(BBAlphaDiv._loss(w, batch, points, noise)) - energy(noise))
-    # The loss leaves out log(1 / 10), which no gradient sees.
+    # The loss omits log(1 / 10), which has no gradient.
     assert differences == pytest.approx([-points * math.log(DRAWS)] * 3, rel=1e-3)
 
 
-def test_biases_and_noise_have_a_distribution_too() -> None:
+def test_biases_and_noise_have_a_distribution() -> None:
     policy = BBAlphaDiv(2, 3)
     names = {*LAYERS, "noise"}
     assert set(policy._networks[0].weights) == names | {f"log_{name}" for name in names}

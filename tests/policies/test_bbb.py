@@ -1,4 +1,4 @@
-"""BBB: its loss against a plain transcription, and certain biases."""
+"""BBB: the loss against a direct transcription, and deterministic biases."""
 
 import math
 
@@ -14,8 +14,8 @@ X = np.array([0.1, 0.5, 0.9], np.float32)
 def test_divergence_is_that_of_two_normals() -> None:
     # One weight, N(0.3, 0.2²) from N(0, 2 / 1).
     weights = {"inner": np.array([[0.3]]), "log_inner": np.array([[math.log(0.2)]])}
-    by_hand = math.log(math.sqrt(2) / 0.2) + (0.2**2 + 0.3**2) / (2 * 2) - 0.5
-    assert float(_divergence(weights, "inner")) == pytest.approx(by_hand, rel=1e-5)
+    expected = math.log(math.sqrt(2) / 0.2) + (0.2**2 + 0.3**2) / (2 * 2) - 0.5
+    assert float(_divergence(weights, "inner")) == pytest.approx(expected, rel=1e-5)
 
 
 def test_loss_is_the_negative_evidence_lower_bound() -> None:
@@ -37,7 +37,7 @@ def test_loss_is_the_negative_evidence_lower_bound() -> None:
     assert float(BBB._loss(w, batch, 77, noise)) == pytest.approx(constant - bound, rel=1e-4)
 
 
-def test_weights_start_nearly_certain_and_biases_are_certain() -> None:
+def test_initial_deviations_are_small_and_biases_are_deterministic() -> None:
     weights = BBB(3, 40)._networks[0].weights
     assert set(weights) == {"inner", "inner_bias", "outer", "outer_bias", "log_inner", "log_outer"}
     assert weights["inner"].std() == pytest.approx(0.05, rel=0.1)

@@ -1,13 +1,13 @@
-"""BootRMS: three networks, each with its own share of the data."""
+"""BootRMS: three networks, each trained on its own sample of the data."""
 
 import numpy as np
 
 from glcb.policies.neural import network
 from glcb.policies.neural.boot_rms import BootRMS
-from tests.policies.everyone import trained
+from tests.policies.cases import trained
 
 
-def test_every_network_gets_its_own_nineteen_twentieths() -> None:
+def test_every_network_stores_its_own_95_percent_of_the_data() -> None:
     policy = BootRMS(2, 1)
     for i in range(2000):
         policy.learn([(i % 100) / 100], i % 2, i % 2)
@@ -16,7 +16,7 @@ def test_every_network_gets_its_own_nineteen_twentieths() -> None:
     assert len({net.data.all().contexts.tobytes() for net in policy._networks}) == 3
 
 
-def test_the_first_point_goes_to_all() -> None:
+def test_all_networks_store_the_first_reward() -> None:
     for seed in range(50):
         policy = BootRMS(2, 1, seed=seed)
         policy.learn([0.5], 0, 1)

@@ -18,7 +18,7 @@ def some_data(seed: int) -> tuple[Float64, np.ndarray, Float64]:
 
 
 def closed_form(z: Float64, rewards: Float64) -> tuple[np.ndarray, np.ndarray, float, float]:
-    """Return μ, P⁻¹, a and b, each straight from its definition."""
+    """Return μ, P⁻¹, a and b by their definitions."""
     precision = 0.25 * np.eye(WIDTH) + z.T @ z
     mean = np.linalg.solve(precision, z.T @ rewards)
     b = float(6 + 0.5 * (rewards @ rewards - mean @ precision @ mean))
@@ -26,11 +26,11 @@ def closed_form(z: Float64, rewards: Float64) -> tuple[np.ndarray, np.ndarray, f
 
 
 @pytest.mark.parametrize("at_once", [True, False])
-def test_posterior_is_the_closed_form(at_once: bool) -> None:
+def test_the_posterior_equals_its_closed_form(at_once: bool) -> None:
     z, arms, rewards = some_data(0)
     posterior = NormalInverseGamma(ARMS, WIDTH)
     if at_once:
-        posterior.learn_anew(z, arms, rewards)
+        posterior.refit(z, arms, rewards)
     else:
         for row, arm, reward in zip(z, arms, rewards, strict=True):
             posterior.learn(row, int(arm), float(reward))
@@ -44,7 +44,7 @@ def test_posterior_is_the_closed_form(at_once: bool) -> None:
         assert (shapes[arm], rates[arm]) == pytest.approx((a, b))
 
 
-def test_prior_is_that_of_the_library() -> None:
+def test_the_prior_is_that_of_the_library() -> None:
     posterior = NormalInverseGamma(ARMS, WIDTH)
     means, widths = posterior.means_and_widths(np.ones(WIDTH))
     shapes, rates = posterior.noise()
@@ -56,7 +56,7 @@ def test_prior_is_that_of_the_library() -> None:
 def test_draws_have_the_mean_and_variance_of_the_posterior() -> None:
     z, arms, rewards = some_data(1)
     posterior = NormalInverseGamma(ARMS, WIDTH)
-    posterior.learn_anew(z, arms, rewards)
+    posterior.refit(z, arms, rewards)
     means, widths = posterior.means_and_widths(np.array([0.3, 0.1, 0.9, 1.0]))
     rng = np.random.default_rng(0)
     drawn = np.array([posterior.draw(means, widths, rng) for _ in range(20_000)])
@@ -66,7 +66,7 @@ def test_draws_have_the_mean_and_variance_of_the_posterior() -> None:
     np.testing.assert_allclose(drawn.var(axis=0), variances, rtol=0.06)
 
 
-def test_values_are_regressions_with_an_intercept() -> None:
+def test_values_are_predictions_of_regressions_with_an_intercept() -> None:
     policy = LinFullPost(2, 1, rewards=(0.0, 5.0))
     for x in np.linspace(0, 1, 400):
         policy.learn([x], 0, 1 + 3 * x)
@@ -75,7 +75,7 @@ def test_values_are_regressions_with_an_intercept() -> None:
     np.testing.assert_allclose(values, [2.5, 2.0], atol=0.02)
 
 
-def test_every_arm_has_two_turns_first() -> None:
+def test_every_arm_is_chosen_twice_first() -> None:
     policy = LinFullPost(["a", "b", "c"], 1)
     chosen = []
     for _ in range(6):

@@ -1,36 +1,56 @@
-"""Many at once is the same as one after the other, for every policy of the registry."""
+"""Many contexts in one call give the same result as one by one."""
 
 import copy
 
 import numpy as np
 import pytest
 
-from glcb import GLCB, GlcbError, InvalidContext, InvalidInput, InvalidReward, Policy, UnknownArm
-from tests.policies.everyone import ARMS, FEATURES, KINDS, POLICIES, everything, reward, trained
+from glcb import GLCB, UCB1, Policy
+from tests.policies.cases import (
+    ARMS,
+    FEATURES,
+    POLICIES,
+    REPRESENTATIVES,
+    REWARD_KINDS,
+    full_state,
+    reward,
+    trained,
+)
 
 CONTEXTS = np.random.default_rng(7).random((100, FEATURES))
+OVERRIDING = [name for name, policy in POLICIES.items() if policy._estimate_many is not Policy._estimate_many]
 
 
-@pytest.fixture(params=[(name, kind) for name in POLICIES for kind in KINDS], ids="-".join)
+@pytest.fixture(
+    params=[
+        *((name, kind) for name in OVERRIDING for kind in REWARD_KINDS),
+        *((name, "binary") for name in REPRESENTATIVES if name not in OVERRIDING),
+        ("lints", "binary"),  # draws random numbers for every context
+    ],
+    ids="-".join,
+)
 def policy(request: pytest.FixtureRequest) -> Policy:
     name, kind = request.param
-    return trained(POLICIES[name](ARMS, FEATURES, rewards=KINDS[kind]), 40)
+    return trained(POLICIES[name](ARMS, FEATURES, rewards=REWARD_KINDS[kind]), 40)
+
+
+def test_only_glcb_has_its_own_way_to_estimate_many_contexts() -> None:
+    assert set(OVERRIDING) == {"glcb", "glcb-paper"}
 
 
 @pytest.mark.parametrize("eligible", [None, ["green", "gray"]])
-def test_deciding_many(policy: Policy, eligible: list[str] | None) -> None:
+def test_deciding_many_is_the_same_as_deciding_one_by_one(policy: Policy, eligible: list[str] | None) -> None:
     twin = copy.deepcopy(policy)
-    together = policy.decide_many(CONTEXTS, eligible=eligible)
-    for one, x in zip(together, CONTEXTS, strict=True):
+    for decision, x in zip(policy.decide_many(CONTEXTS, eligible=eligible), CONTEXTS, strict=True):
         alone = twin.decide(x, eligible=eligible)
-        assert one.arm == alone.arm
-        np.testing.assert_array_equal(one.values, alone.values)
-        np.testing.assert_array_equal(one.bonuses, alone.bonuses)
-        np.testing.assert_array_equal(one.pseudocounts, alone.pseudocounts)
-    assert everything(policy) == everything(twin)
+        assert decision.arm == alone.arm
+        np.testing.assert_array_equal(decision.values, alone.values)
+        np.testing.assert_array_equal(decision.bonuses, alone.bonuses)
+        np.testing.assert_array_equal(decision.pseudocounts, alone.pseudocounts)
+    assert full_state(policy) == full_state(twin)
 
 
-def test_learning_many(policy: Policy) -> None:
+def test_learning_many_is_the_same_as_learning_one_by_one(policy: Policy) -> None:
     twin, rng = copy.deepcopy(policy), np.random.default_rng(1)
     rows = CONTEXTS[:20]
     arms = [ARMS[i] for i in rng.integers(0, len(ARMS), len(rows))]
@@ -38,55 +58,22 @@ def test_learning_many(policy: Policy) -> None:
     policy.learn_many(rows, arms, rewards)
     for x, arm, value in zip(rows, arms, rewards, strict=True):
         twin.learn(x, arm, value)
-    assert everything(policy) == everything(twin)
+    assert full_state(policy) == full_state(twin)
 
 
-@pytest.mark.parametrize(
-    ("contexts", "arms", "rewards", "error"),
-    [
-        ([[0.5] * 3, [0.5, 2.0, 0.5]], ["red", "red"], [1, 1], InvalidContext),
-        ([[0.5] * 3, [0.5, float("nan"), 0.5]], ["red", "red"], [1, 1], InvalidContext),
-        ([0.5] * 3, ["red"] * 3, [1] * 3, InvalidContext),
-        ([[0.5] * 4], ["red"], [1], InvalidContext),
-        ([["a"] * 3], ["red"], [1], InvalidContext),
-        ([[0.5] * 3] * 2, ["red"], [1, 1], InvalidInput),
-        ([[0.5] * 3] * 2, ["red", "pink"], [1, 1], UnknownArm),
-        ([[0.5] * 3] * 2, ["red", "red"], [1, 7], InvalidReward),
-    ],
-)
-def test_one_bad_row_and_nothing_is_learned(
-    contexts: list[list[float]], arms: list[str], rewards: list[float], error: type[GlcbError]
-) -> None:
-    bandit = trained(GLCB(ARMS, FEATURES), 20)
-    before = everything(bandit)
-    with pytest.raises(error):
-        bandit.learn_many(contexts, arms, rewards)
-    assert everything(bandit) == before
-
-
-def test_the_message_names_the_row() -> None:
-    with pytest.raises(InvalidContext, match="feature 1 of context 1 "):
-        GLCB(ARMS, FEATURES).decide_many([[0.5] * 3, [0.5, -1, 0.5]])
-
-
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", REWARD_KINDS)
 @pytest.mark.parametrize("rows", [1, 5, 600])
-def test_few_and_many_wide_contexts(kind: str, rows: int) -> None:
-    bandit = trained(GLCB(ARMS, 20, rewards=KINDS[kind]), 60)
+def test_threads_give_the_same_scores_as_one_thread(kind: str, rows: int) -> None:
+    policy = trained(GLCB(ARMS, 20, rewards=REWARD_KINDS[kind]), 60)
     contexts = np.random.default_rng(rows).random((rows, 20))
-    for one, x in zip(bandit.decide_many(contexts), contexts, strict=True):
-        np.testing.assert_array_equal(one.scores, bandit.decide(x).scores)
+    for decision, x in zip(policy.decide_many(contexts), contexts, strict=True):
+        np.testing.assert_array_equal(decision.scores, policy.decide(x).scores)
 
 
-@pytest.mark.parametrize("arms", [None, "red", {"red": 1}, 3, (arm for arm in ["red", "green"])])
-def test_arms_that_are_no_list_of_the_same_length_are_refused(arms: object) -> None:
-    with pytest.raises(InvalidInput):
-        GLCB(ARMS, FEATURES).learn_many([[0.5] * 3], arms, [1])  # type: ignore[arg-type]
-
-
-def test_none_at_all() -> None:
-    bandit = GLCB(ARMS, FEATURES)
-    assert bandit.decide_many([]) == []
-    assert bandit.decide_many(np.empty((0, FEATURES))) == []
-    bandit.learn_many(np.empty((0, FEATURES)), [], [])
-    assert bandit.updates == 0
+@pytest.mark.parametrize("kind", [GLCB, UCB1])
+def test_no_contexts_give_no_decisions_and_no_updates(kind: type[Policy]) -> None:
+    policy = kind(ARMS, FEATURES)
+    assert policy.decide_many([]) == []
+    assert policy.decide_many(np.empty((0, FEATURES))) == []
+    policy.learn_many(np.empty((0, FEATURES)), [], [])
+    assert policy.updates == 0

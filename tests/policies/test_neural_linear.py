@@ -1,14 +1,14 @@
-"""NeuralLinear: regressions on the hidden units as they are now."""
+"""NeuralLinear: regressions on the current hidden units."""
 
 import numpy as np
 
 from glcb.policies.neural import network
 from glcb.policies.neural.neural_linear import NeuralLinear
-from tests.policies.everyone import trained
+from tests.policies.cases import trained
 
 
 def regression(policy: NeuralLinear, x: np.ndarray, arm: int) -> float:
-    """Return the arm's value from scratch: all its data, through the hidden units of today."""
+    """Return the arm's value from a regression of all its data on the current hidden units."""
     net = policy._networks[0]
     contexts, arms, rewards = net.data.all()
     z = network.hidden(net.weights, contexts).astype(np.float64)[arms == arm]
@@ -16,13 +16,13 @@ def regression(policy: NeuralLinear, x: np.ndarray, arm: int) -> float:
     return float(network.hidden(net.weights, x) @ weights)
 
 
-def test_regressions_see_all_data_through_the_units_of_today() -> None:
+def test_regressions_use_all_data_and_the_current_hidden_units() -> None:
     policy = NeuralLinear(3, 2)
     x = np.array([0.3, 0.9], np.float32)
     for steps in (30, 20, 33, 67):  # before a training, right after one, between two, after the third
         trained(policy, steps, seed=steps)
-        by_hand = [regression(policy, x, arm) for arm in range(3)]
-        np.testing.assert_allclose(policy.decide(x).values, by_hand, atol=1e-6)
+        expected = [regression(policy, x, arm) for arm in range(3)]
+        np.testing.assert_allclose(policy.decide(x).values, expected, atol=1e-6)
     assert policy.updates == 150
 
 

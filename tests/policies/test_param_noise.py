@@ -1,4 +1,4 @@
-"""ParamNoise: how the noise adapts."""
+"""ParamNoise: adaptation of the noise."""
 
 import math
 
@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 from glcb.policies.neural.param_noise import ParamNoise, divergence
-from tests.policies.everyone import trained
+from tests.policies.cases import trained
 
 
-def test_divergence_by_hand() -> None:
+def test_the_divergence_of_two_distributions() -> None:
     clean = np.log(np.array([[0.5, 0.5], [0.9, 0.1]], np.float32))
     noisy = np.log(np.array([[0.25, 0.75], [0.9, 0.1]], np.float32)) + 7
-    by_hand = 0.5 * math.log(0.5 / 0.25) + 0.5 * math.log(0.5 / 0.75)
-    assert divergence(clean, noisy) == pytest.approx(by_hand / 2, rel=1e-5)
+    expected = 0.5 * math.log(0.5 / 0.25) + 0.5 * math.log(0.5 / 0.75)
+    assert divergence(clean, noisy) == pytest.approx(expected / 2, rel=1e-5)
 
 
 def test_divergence_of_large_outputs_is_finite() -> None:
@@ -22,12 +22,12 @@ def test_divergence_of_large_outputs_is_finite() -> None:
 
 def test_noise_grows_when_it_changes_little_and_shrinks_when_it_changes_much() -> None:
     policy = ParamNoise(5, 2)
-    wanted = -math.log(1 - 0.1 + 0.1 / 5)
-    policy._adapt(wanted * 0.999)
+    target = -math.log(1 - 0.1 + 0.1 / 5)
+    policy._adapt(target * 0.999)
     assert policy._noise == pytest.approx(0.05 * 1.01)
     assert policy._epsilon == pytest.approx(0.1 * 0.99)
-    wanted = -math.log(1 - 0.099 + 0.099 / 5)
-    policy._adapt(wanted * 1.001)
+    target = -math.log(1 - 0.099 + 0.099 / 5)
+    policy._adapt(target * 1.001)
     assert policy._noise == pytest.approx(0.05)
     assert policy._epsilon == pytest.approx(0.1 * 0.99**2)
 
@@ -50,7 +50,7 @@ def test_every_weight_and_bias_gets_the_noise() -> None:
     assert differences.std() == pytest.approx(0.05, rel=0.05)
 
 
-def test_decisions_leave_the_weights_alone() -> None:
+def test_decisions_leave_the_weights_unchanged() -> None:
     policy = ParamNoise(4, 3)
     before = {name: array.copy() for name, array in policy._networks[0].weights.items()}
     scores = [policy.decide([0.1, 0.2, 0.3]).scores for _ in range(20)]

@@ -1,4 +1,4 @@
-"""The registry: every policy is found, and none is needed to know of the others."""
+"""The registry lists every policy, and make_policy creates them by name."""
 
 import inspect
 import subprocess
@@ -6,9 +6,8 @@ import sys
 
 import pytest
 
-from glcb import InvalidSettings, MissingExtra, Policy
+from glcb import InvalidSettings, LinTS, MissingExtra, Policy, make_policy
 from glcb.policies import registry
-from glcb.policies.glcb.settings import PAPER_BINARY, PAPER_BOUNDED
 from glcb.policies.neural import training
 
 NAMES = {
@@ -31,63 +30,79 @@ NAMES = {
 }
 
 
-def test_all_names_are_known() -> None:
+def test_all_policies_are_listed_in_order() -> None:
     assert set(registry.names()) >= NAMES
     assert registry.names() == sorted(registry.names())
 
 
-def test_every_policy_of_the_room_is_registered() -> None:
-    def heirs(policy: type[Policy]) -> set[type[Policy]]:
-        return {policy}.union(*(heirs(heir) for heir in policy.__subclasses__()))
+def test_every_concrete_policy_of_the_package_is_registered() -> None:
+    def subclasses(policy: type[Policy]) -> set[type[Policy]]:
+        return {policy}.union(*(subclasses(subclass) for subclass in policy.__subclasses__()))
 
-    registered = {registry.get(name).make for name in registry.names()}
+    registered = {registry.get(name).policy_class for name in registry.names()}
     concrete = {
-        heir
-        for heir in heirs(Policy)  # type: ignore[type-abstract]
-        if heir.__module__.startswith("glcb.policies.") and not inspect.isabstract(heir)
+        subclass
+        for subclass in subclasses(Policy)  # type: ignore[type-abstract]
+        if subclass.__module__.startswith("glcb.policies.") and not inspect.isabstract(subclass)
     }
     assert registered == concrete
 
 
 @pytest.mark.parametrize("name", sorted(NAMES))
-def test_an_entry_makes_a_policy_and_tells_what_it_is(name: str) -> None:
+def test_an_entry_creates_and_describes_its_policy(name: str) -> None:
     entry = registry.get(name)
-    policy = entry.make(["a", "b"], 3, rewards=(0.0, 2.0), seed=4)
+    policy = make_policy(name, ["a", "b"], 3, rewards=(0.0, 2.0), seed=4)
     assert policy.decide([0.1, 0.2, 0.3]).arm in ("a", "b")
+    assert type(policy) is entry.policy_class
     assert entry.name == name
     assert entry.version >= 1
     assert entry.source
-    assert entry.line.endswith(".")
-    assert "\n" not in entry.line
+    assert entry.summary.endswith(".")
+    assert "\n" not in entry.summary
 
 
-def test_an_unknown_name_is_refused_with_the_known_ones() -> None:
+def test_an_unknown_name_is_refused_and_the_names_are_listed() -> None:
     with pytest.raises(InvalidSettings, match=r"no policy 'ucb2'.*linucb"):
         registry.get("ucb2")
 
 
-def test_the_paper_s_settings_stay_the_paper_s() -> None:
-    make = registry.get("glcb-paper").make
-    assert make(2, 2).settings == PAPER_BINARY  # type: ignore[attr-defined]
-    assert make(2, 2, rewards=(0.0, 1.0)).settings == PAPER_BOUNDED  # type: ignore[attr-defined]
+def test_an_unknown_setting_is_refused_and_the_settings_are_listed() -> None:
+    with pytest.raises(InvalidSettings, match=r"'linucb' has no setting 'beta'; .* alpha, ridge, half_life"):
+        make_policy("linucb", 2, 2, beta=1)
+    with pytest.raises(InvalidSettings, match="'ucb1' has no setting 'alpha'; its settings are: none"):
+        make_policy("ucb1", 2, 2, alpha=1)
 
 
-def test_knowing_all_policies_needs_no_extra() -> None:
+def test_settings_reach_the_policy() -> None:
+    policy = make_policy("lints", ["a", "b"], 3, rewards=(0.0, 2.0), seed=4, posterior_scale=0.5)
+    assert isinstance(policy, LinTS)
+    assert (policy.arms, policy.features, policy.rewards, policy.seed) == (("a", "b"), 3, (0.0, 2.0), 4)
+    assert policy.posterior_scale == 0.5
+
+
+@pytest.mark.parametrize("name", sorted(NAMES))
+def test_every_argument_of_a_policy_is_an_explicit_keyword(name: str) -> None:
+    parameters = inspect.signature(registry.get(name).policy_class).parameters.values()
+    assert [parameter.name for parameter in parameters][:4] == ["arms", "features", "rewards", "seed"]
+    assert not any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
+
+
+def test_listing_the_policies_needs_no_extra() -> None:
     code = (
         "import sys; sys.modules['jax'] = sys.modules['optax'] = None\n"
         "from glcb.policies import registry\n"
         "print(len(registry.names()))"
     )
-    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert int(told.stdout) >= len(NAMES)
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert int(result.stdout) >= len(NAMES)
 
 
 @pytest.mark.parametrize("absent", ["jax", "optax"])
-def test_a_missing_extra_says_in_one_line_what_to_install(
+def test_a_missing_extra_raises_an_error_with_the_install_command(
     absent: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, absent, None)
-    training.training.cache_clear()
+    training.compile_training.cache_clear()
     with pytest.raises(MissingExtra, match=r"pip install 'glcb\[baselines\]'") as caught:
-        registry.get("rms").make(2, 2)
+        make_policy("rms", 2, 2)
     assert "\n" not in str(caught.value)

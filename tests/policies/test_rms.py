@@ -1,13 +1,13 @@
-"""RMS, and with it what all neural policies share."""
+"""RMS, and the base class of the neural policies."""
 
 import numpy as np
 
 from glcb.policies.neural import network
 from glcb.policies.neural.rms import RMS
-from tests.policies.everyone import trained
+from tests.policies.cases import trained
 
 
-def test_starts_with_the_library_s_weights() -> None:
+def test_initial_weights_are_those_of_the_library() -> None:
     weights = RMS(4, 30)._networks[0].weights
     assert {name: array.shape for name, array in weights.items()} == network.shapes(30, 4)
     for name in ("inner", "outer"):
@@ -17,7 +17,7 @@ def test_starts_with_the_library_s_weights() -> None:
     assert not weights["outer_bias"].any()
 
 
-def test_every_arm_has_two_turns_whatever_the_network_says() -> None:
+def test_every_arm_is_chosen_twice_first() -> None:
     policy = RMS(3, 2)
     chosen = []
     for _ in range(6):
@@ -26,7 +26,7 @@ def test_every_arm_has_two_turns_whatever_the_network_says() -> None:
     assert chosen == [0, 1, 2, 0, 1, 2]
 
 
-def test_trains_after_every_fiftieth_step_only() -> None:
+def test_training_happens_after_every_fiftieth_reward() -> None:
     policy = RMS(2, 2)
     changes = []
     for step in range(1, 151):
@@ -37,19 +37,19 @@ def test_trains_after_every_fiftieth_step_only() -> None:
     assert changes == [50, 100, 150]
 
 
-def test_is_greedy_on_the_forward_pass_by_hand() -> None:
+def test_the_choice_is_greedy_on_the_forward_pass() -> None:
     policy = trained(RMS(3, 2, seed=4), 60)
     assert isinstance(policy, RMS)
     w = {name: array.astype(np.float64) for name, array in policy._networks[0].weights.items()}
     x = np.array([0.2, 0.8])
-    by_hand = np.maximum(x @ w["inner"] + w["inner_bias"], 0) @ w["outer"] + w["outer_bias"]
+    expected = np.maximum(x @ w["inner"] + w["inner_bias"], 0) @ w["outer"] + w["outer_bias"]
     decision = policy.decide(x)
-    np.testing.assert_allclose(decision.values, by_hand, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(decision.values, expected, rtol=1e-4, atol=1e-5)
     assert not decision.bonuses.any()
-    assert decision.arm == by_hand.argmax()
+    assert decision.arm == expected.argmax()
 
 
-def test_learns_which_arm_belongs_to_which_context() -> None:
+def test_the_best_arm_of_each_context_is_learned() -> None:
     policy, rng = RMS(2, 2, seed=1), np.random.default_rng(0)
     hits = 0
     for step in range(1000):

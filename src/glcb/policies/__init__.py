@@ -1,12 +1,40 @@
-"""One policy per file, all behind the protocol in ``base.py``."""
+"""Policies: one class per module, all with the interface of :class:`Policy`.
 
-from glcb.policies.base import Decision, Policy
-from glcb.policies.glcb.policy import GLCB
-from glcb.policies.glcb.settings import Settings
+To add a policy, derive from :class:`Policy`, return :class:`Estimates` from ``_estimate``, and decorate the
+class with :func:`register`.
+"""
+
+from glcb.policies.base import Policy
+from glcb.policies.decision import Decision, Estimates
+from glcb.policies.glcb.paper import GLCBPaper
+from glcb.policies.glcb.policy import GLCB, RewardDistribution
+from glcb.policies.glcb.settings import Settings, settings_table
+from glcb.policies.linear.lin_full_post import LinFullPost
 from glcb.policies.linear.lin_ts import LinTS
 from glcb.policies.linear.lin_ucb import LinUCB
+from glcb.policies.registry import Entry, get, make_policy, names, register
 from glcb.policies.simple.epsilon_greedy import EpsilonGreedy
 from glcb.policies.simple.ucb1 import UCB1
 from glcb.policies.simple.uniform import Uniform
 
-__all__ = ["GLCB", "UCB1", "Decision", "EpsilonGreedy", "LinTS", "LinUCB", "Policy", "Settings", "Uniform"]
+__all__ = [
+    "GLCB",
+    "UCB1",
+    "Decision",
+    "Entry",
+    "EpsilonGreedy",
+    "Estimates",
+    "GLCBPaper",
+    "LinFullPost",
+    "LinTS",
+    "LinUCB",
+    "Policy",
+    "RewardDistribution",
+    "Settings",
+    "Uniform",
+    "get",
+    "make_policy",
+    "names",
+    "register",
+    "settings_table",
+]

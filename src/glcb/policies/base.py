@@ -1,115 +1,162 @@
-"""The one protocol that every policy follows: ``decide`` chooses an arm, ``learn`` takes a reward.
+"""The protocol that every policy follows.
 
-The base does, once, what all policies share: it checks what comes in, breaks ties, keeps the random
-generator, counts plays, saves and loads, and holds the lock that makes all of it safe from many threads.
-A policy writes only its own part: ``_estimate`` and ``_learn``, and ``_state`` and ``_restore`` for what
-it has learned. If its arms may come and go, ``_rearranged`` too; if it can forget, ``_forget``.
+``decide`` chooses an arm for a context; ``learn`` updates the policy with the reward of one arm.
+:class:`Policy` implements what all policies share: validation, tie breaking, the random generator, the
+counters, locking, snapshots and files. A subclass implements ``_estimate`` and ``_learn``, and overrides
+those of the other hooks that it needs.
 
-Where rewards come late or never, a play is two events: ``issue`` when the arm is played, ``learn`` with
-``counted=True`` when its reward is there. What an arm was tried is counted at the first, or an arm whose
-rewards get lost would look untried for ever; what a reward teaches, and how fast, goes by the second.
+A decision and its reward are two events when rewards are delayed or lost: ``count_decision`` records the
+decision, and ``learn(..., counted=True)`` its reward. Exploration depends on the decisions. If it depended on
+the rewards, an arm whose rewards are lost would look unexplored forever. Learning rates depend on the
+rewards.
 """
 
+import threading
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
-from typing import Any, ClassVar, TypedDict
+from collections.abc import Iterable, Sequence
+from os import PathLike
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from glcb import _validation
-from glcb._arrays import rearranged
-from glcb._errors import InvalidSettings, NotSupported
+from glcb import _model_file, _validation
+from glcb._arrays import Arrays, copy_into, take_rows
+from glcb._errors import InvalidSettings, ModelFileError, NotSupported
+from glcb._model_file import Snapshot
 from glcb._types import Arm, Float32, Float64, Int64, Rewards
 from glcb.explain import Explanation
 from glcb.explore import best_arm
 from glcb.policies.decision import Decision, Estimates
-from glcb.policies.state import PolicyState
-
-__all__ = ["Common", "Decision", "Estimates", "Policy"]
 
 
-class Common(TypedDict, total=False):
-    """The optional arguments that every policy takes."""
+class Policy(ABC):
+    """A contextual bandit that learns online, one reward at a time. Safe to use from many threads.
 
-    rewards: Rewards
-    seed: int
-
-
-class Policy(PolicyState, ABC):
-    """A contextual bandit that learns from one reward at a time.
-
-    ``arms`` is a number of arms or their names, ``features`` the length of a context, ``rewards`` is
-    ``"binary"`` for rewards of 0 or 1, or the lowest and highest possible reward. All randomness comes
-    from ``seed``.
+    Parameters
+    ----------
+    arms
+        The number of arms, or their names. Arms given as a number are named 0, 1, 2, …
+    features
+        The length of a context. Every feature is a number within [0, 1].
+    rewards
+        ``"binary"`` for rewards of 0 or 1, or the range ``(low, high)`` of the rewards.
+    seed
+        The source of all randomness: equal seeds and equal inputs give equal decisions.
     """
 
     stores_data: ClassVar[bool] = False
-    """Whether the policy keeps every reward that it has seen, and so grows with its steps."""
+    """Whether the policy keeps all rewards, so that its size grows with the number of updates."""
     requires: ClassVar[tuple[str, ...]] = ()
-    """Optional packages without which it cannot be made."""
+    """Optional packages that must be installed to create the policy."""
     arms_are_independent: ClassVar[bool] = True
-    """Whether learning from one arm leaves the values of the others as they were."""
+    """Whether a reward of one arm leaves the values of the other arms unchanged."""
     arms_can_change: ClassVar[bool] = False
-    """Whether arms can be added and removed while it runs."""
+    """Whether :meth:`add_arm` and :meth:`remove_arm` are supported."""
     can_forget: ClassVar[bool] = False
-    """Whether it takes ``half_life=``, after how many plays all evidence counts half."""
+    """Whether the policy has a ``half_life`` argument."""
     half_life: int | None = None
+    """Number of decisions after which all evidence counts half; None means never."""
     is_randomized: ClassVar[bool] = False
-    """Whether its estimates hold a random draw; then what is said of a decision is said given that draw."""
+    """Whether the bonuses are random draws. The estimates in a decision are those of its own draw."""
 
-    # ---- what a policy writes -------------------------------------------------------------------
+    def __init__(
+        self, arms: int | Sequence[Arm], features: int, *, rewards: Rewards = "binary", seed: int = 0
+    ) -> None:
+        self.arms = _validation.arms(arms)
+        self.features = _validation.integer("features", features, 1, _validation.MAX_FEATURES)
+        self.rewards = _validation.rewards(rewards)
+        self.seed = _validation.integer("seed", seed, 0, 2**63 - 1)
+        self._index = {arm: index for index, arm in enumerate(self.arms)}
+        self._rng = np.random.default_rng(self.seed)
+        self._reward_counts = np.zeros(len(self.arms), np.int64)
+        self._decision_counts = np.zeros(len(self.arms), np.int64)
+        self._updates = 0
+        self._decisions = 0
+        self._lock = threading.RLock()
+
+    # ---- hooks for subclasses: called with the lock held and with validated arguments ---------------
 
     @abstractmethod
     def _estimate(self, x: Float32) -> Estimates:
-        """Return what the policy thinks of every arm in context ``x``."""
+        """Return value, bonus and pseudocount of every arm in context ``x``."""
 
     @abstractmethod
     def _learn(self, x: Float32, arm: int, reward: float) -> None:
-        """Learn that ``arm`` (its number) brought ``reward`` in context ``x``."""
+        """Update the model with the reward of the arm at index ``arm``."""
 
-    def _count_decision(self, x: Float32, arm: int) -> None:
-        """Count that ``arm`` is played in context ``x``, beyond the tries that the base counts."""
+    def _estimate_many(self, contexts: Float32) -> Iterable[Estimates]:
+        """Estimate each of many contexts. Override if there is a faster way than one by one."""
+        return map(self._estimate, contexts)
+
+    def _count_decision(self, x: Float32, arm: int) -> None:  # noqa: B027
+        """Record a decision, in addition to the counters of the base class."""
 
     def _count_and_learn(self, x: Float32, arm: int, reward: float) -> None:
-        """Do both at once; a policy may know a faster way."""
+        """Record a decision and learn its reward. Override if there is a faster way than two steps."""
         self._learn(x, arm, reward)
         self._count_decision(x, arm)
 
-    def _ensure_capacity(self) -> None:
-        """Have the memory at hand that one more step can need: it is missed here, or not at all."""
+    def _ensure_capacity(self) -> None:  # noqa: B027
+        """Allocate the memory that the next step can need, so that allocation fails here or nowhere."""
 
-    def _estimate_many(self, contexts: Float32) -> Iterable[Estimates]:
-        """Return what the policy thinks in each of many contexts; a policy may know a faster way."""
-        return map(self._estimate, contexts)
-
-    def _attribute(self, x: Float32, baseline: Float32) -> tuple[Float64, Float64]:
-        """Return each arm's value for the baseline, and what each feature adds to it: [arms, features]."""
+    def _contributions(self, x: Float32, baseline: Float32) -> tuple[Float64, Float64]:
+        """Return each arm's value at the baseline and the contribution of each feature: [arms, features]."""
         raise NotSupported(
             f"{type(self).__name__} cannot explain its values: use a policy that can, such as glcb or linucb"
         )
 
-    def _rearranged(self, sources: Int64) -> dict[str, Any]:
-        """Return the attributes with which arm j has learned what arm ``sources[j]`` has, or nothing for −1.
+    def _reordered(self, sources: Int64) -> dict[str, Any]:
+        """Return new values for all attributes that have one entry per arm.
 
-        Arms come and go. Nothing is changed here: the base takes all of it at once.
+        Entry j is a copy of the present entry ``sources[j]``, or that of a new arm if ``sources[j]`` is −1.
+        Change nothing: the base class assigns all attributes in one step.
         """
         raise NotImplementedError
 
     def _forget(self) -> None:
-        """Let all evidence so far count half; ``plays`` and ``steps`` still count everything."""
+        """Halve the weight of all evidence. ``reward_counts`` and ``updates`` stay as they are."""
         raise NotImplementedError
 
-    # ---- what everybody uses --------------------------------------------------------------------
+    def _arguments(self) -> dict[str, Any]:
+        """Return the constructor arguments, with the present arms."""
+        return {
+            "arms": list(self.arms),
+            "features": self.features,
+            "rewards": self.rewards,
+            "seed": self.seed,
+        }
 
-    @property
-    def reward_counts(self) -> dict[Arm, int]:
-        """Number of rewards learned so far, for each arm."""
-        with self._lock:
-            return dict(zip(self.arms, self._plays.tolist(), strict=True))
+    def _snapshot(self) -> Arrays:
+        """Return the arrays that hold everything learned, in addition to the counters of the base class."""
+        return {}
+
+    def _restore(self, arrays: Arrays) -> None:
+        """Load what ``_snapshot`` returned; raise ValueError or KeyError if it does not fit.
+
+        Override if the size of an array depends on what was learned.
+        """
+        copy_into(self._snapshot(), arrays)
+
+    # ---- decisions ----------------------------------------------------------------------------------
 
     def decide(self, x: ArrayLike, *, eligible: Iterable[Arm] | None = None) -> Decision:
-        """Choose an arm for the context ``x``, among the ``eligible`` ones if given. Learns nothing."""
+        """Choose the arm with the largest value plus bonus. Learns nothing.
+
+        Parameters
+        ----------
+        x
+            The context: one number within [0, 1] per feature.
+        eligible
+            The arms to choose from; all arms by default.
+
+        Raises
+        ------
+        InvalidContext
+            If ``x`` has the wrong length or a value outside [0, 1].
+        UnknownArm
+            If ``eligible`` is empty or names an arm that does not exist.
+        """
         context = _validation.context(x, self.features)
         with self._lock:
             allowed = None if eligible is None else _validation.eligible(eligible, self._index)
@@ -118,7 +165,7 @@ class Policy(PolicyState, ABC):
             return Decision(self.arms[best], self.arms, estimates)
 
     def decide_many(self, contexts: ArrayLike, *, eligible: Iterable[Arm] | None = None) -> list[Decision]:
-        """Choose an arm for each of many contexts: what :meth:`decide` would do one by one, but sooner."""
+        """Choose an arm for each row of ``contexts``: the same as :meth:`decide` row by row, but faster."""
         rows = _validation.contexts(contexts, self.features)
         with self._lock:
             allowed = None if eligible is None else _validation.eligible(eligible, self._index)
@@ -129,25 +176,35 @@ class Policy(PolicyState, ABC):
         return decisions
 
     def estimate(self, x: ArrayLike) -> Estimates:
-        """Return what the policy thinks of every arm in the context ``x``. Learns nothing."""
+        """Return value, bonus and pseudocount of every arm in context ``x``. Learns nothing."""
         context = _validation.context(x, self.features)
         with self._lock:
             return self._estimate(context)
 
     def explain(self, x: ArrayLike, *, baseline: ArrayLike | None = None) -> Explanation:
-        """Return what each feature of ``x`` contributes to the value of every arm. Changes nothing.
+        """Return the contribution of each feature of ``x`` to the value of every arm. Changes nothing.
 
-        Contributions are differences to the value of a ``baseline`` with the same gates open, by default a
-        context of ½ everywhere: there, all inputs of the networks are 0 but the bias.
+        Parameters
+        ----------
+        x
+            The context.
+        baseline
+            The context to compare with, by default ½ for every feature. A gated linear network evaluates the
+            baseline with the gates of ``x``; at ½ all its inputs except the bias are 0.
+
+        Raises
+        ------
+        NotSupported
+            If the policy cannot explain its values.
         """
         context = _validation.context(x, self.features)
-        middle: Float32 = np.full(self.features, 0.5, np.float32)
-        origin = middle if baseline is None else _validation.context(baseline, self.features)
+        center: Float32 = np.full(self.features, 0.5, np.float32)
+        origin = center if baseline is None else _validation.context(baseline, self.features)
         with self._lock:
-            bases, contributions = self._attribute(context, origin)
-            generator = self._rng.bit_generator.state
+            bases, contributions = self._contributions(context, origin)
+            rng_state = self.rng_state
             estimates = self._estimate(context)
-            self._rng.bit_generator.state = generator  # the next decision draws as if nobody had asked
+            self.rng_state = rng_state  # an explanation does not change the next decision
             return Explanation(
                 self.arms,
                 tuple(map(str, range(self.features))),
@@ -160,86 +217,218 @@ class Policy(PolicyState, ABC):
                 self.is_randomized,
             )
 
-    def ensure_capacity(self) -> None:
-        """Have the memory at hand that one more step can need, so that :meth:`count_decision` cannot fail for it."""
-        with self._lock:
-            self._ensure_capacity()
+    # ---- learning -----------------------------------------------------------------------------------
 
-    def count_decision(self, x: ArrayLike, arm: Arm) -> None:
-        """Count that ``arm`` is played in context ``x``; its reward comes later, or never."""
-        context = _validation.context(x, self.features)
+    @property
+    def reward_counts(self) -> dict[Arm, int]:
+        """Number of rewards learned, by arm."""
         with self._lock:
-            index = _validation.arm(arm, self._index)
-            self._ensure_capacity()
-            self._count_decision(context, index)
-            self._count_try(index)
+            return dict(zip(self.arms, self._reward_counts.tolist(), strict=True))
+
+    @property
+    def updates(self) -> int:
+        """Number of rewards learned."""
+        return self._updates
 
     def learn(self, x: ArrayLike, arm: Arm, reward: float, *, counted: bool = False) -> None:
-        """Learn that ``arm``, played in context ``x``, brought ``reward``.
+        """Learn the reward of one decision. An interrupt (Ctrl-C) can leave a single update incomplete.
 
-        With ``counted`` the play itself was counted by :meth:`count_decision`, and is not counted again. Only an
-        interrupt (Ctrl-C) in the very middle of it can leave a step half learned.
+        Parameters
+        ----------
+        x
+            The context of the decision.
+        arm
+            The arm that was chosen.
+        reward
+            Its reward.
+        counted
+            Whether :meth:`count_decision` has recorded the decision already.
+
+        Raises
+        ------
+        InvalidContext, UnknownArm, InvalidReward
+            If an argument is invalid; nothing is learned.
         """
         context = _validation.context(x, self.features)
         value = _validation.reward(reward, self.rewards)
         with self._lock:
             index = _validation.arm(arm, self._index)
-            self._take_in(context, index, value, counted)
+            self._update(context, index, value, counted)
 
     def learn_many(self, contexts: ArrayLike, arms: Iterable[Arm], rewards: Iterable[float]) -> None:
-        """Learn many rewards in the given order, as :meth:`learn` would; all are checked before the first."""
+        """Learn many rewards in order, as :meth:`learn` would. All are validated before the first update."""
         rows = _validation.contexts(contexts, self.features)
-        played = _validation.listed("arms", arms, len(rows))
-        brought = _validation.listed("rewards", rewards, len(rows))
-        values = [_validation.reward(reward, self.rewards) for reward in brought]
+        names = _validation.list_of_length("arms", arms, len(rows))
+        numbers = _validation.list_of_length("rewards", rewards, len(rows))
+        values = [_validation.reward(reward, self.rewards) for reward in numbers]
         with self._lock:
-            indices = [_validation.arm(arm, self._index) for arm in played]
+            indices = [_validation.arm(arm, self._index) for arm in names]
             for x, index, value in zip(rows, indices, values, strict=True):
-                self._take_in(x, index, value)
+                self._update(x, index, value)
 
-    def _take_in(self, x: Float32, arm: int, reward: float, counted: bool = False) -> None:
+    def count_decision(self, x: ArrayLike, arm: Arm) -> None:
+        """Record that ``arm`` was chosen in context ``x``. Its reward can be learned later, or never."""
+        context = _validation.context(x, self.features)
+        with self._lock:
+            index = _validation.arm(arm, self._index)
+            self._ensure_capacity()
+            self._count_decision(context, index)
+            self._advance(index)
+
+    def ensure_capacity(self) -> None:
+        """Allocate the memory for one more step, so that :meth:`count_decision` cannot run out of it."""
+        with self._lock:
+            self._ensure_capacity()
+
+    def _update(self, x: Float32, arm: int, reward: float, counted: bool = False) -> None:
         self._ensure_capacity()
         if counted:
             self._learn(x, arm, reward)
         else:
             self._count_and_learn(x, arm, reward)
-            self._count_try(arm)
-        self._plays[arm] += 1
-        self._steps += 1
+            self._advance(arm)
+        self._reward_counts[arm] += 1
+        self._updates += 1
 
-    def _count_try(self, arm: int) -> None:
-        self._tried[arm] += 1
-        self._turns += 1
-        if self.half_life is not None and self._turns % self.half_life == 0:
+    def _advance(self, arm: int) -> None:
+        """Count one decision, and forget after every ``half_life`` of them."""
+        self._decision_counts[arm] += 1
+        self._decisions += 1
+        if self.half_life is not None and self._decisions % self.half_life == 0:
             self._forget()
 
-    def add_arm(self, name: Arm, *, like: Arm | None = None) -> None:
-        """Add an arm: a fresh one, or a copy of the arm ``like`` with all it has learned, its plays included.
+    # ---- arms ---------------------------------------------------------------------------------------
 
-        What is known of the other arms stays as it is.
+    def add_arm(self, name: Arm, *, like: Arm | None = None) -> None:
+        """Add an arm. The other arms keep everything learned about them.
+
+        Parameters
+        ----------
+        name
+            The name of the new arm.
+        like
+            An arm to copy, with its counts and everything learned about it. By default the arm starts
+            untrained.
         """
         with self._lock:
             new = _validation.new_arm(name, self._index)
             source = -1 if like is None else _validation.arm(like, self._index)
-            self._take_arms((*self.arms, new), [*range(len(self.arms)), source])
+            self._replace_arms((*self.arms, new), [*range(len(self.arms)), source])
 
     def remove_arm(self, name: Arm) -> None:
-        """Remove an arm and forget what was learned of it. What is known of the others stays as it is."""
+        """Remove an arm. The other arms keep everything learned about them."""
         with self._lock:
             index = _validation.arm(name, self._index)
             if len(self.arms) == 1:
                 raise InvalidSettings(f"{name!r} is the only arm: add another one before removing it")
-            left = [other for other in range(len(self.arms)) if other != index]
-            self._take_arms(tuple(self.arms[other] for other in left), left)
+            kept = [other for other in range(len(self.arms)) if other != index]
+            self._replace_arms(tuple(self.arms[other] for other in kept), kept)
 
-    def _take_arms(self, arms: tuple[Arm, ...], sources: list[int]) -> None:
+    def _replace_arms(self, arms: tuple[Arm, ...], sources: list[int]) -> None:
         if not self.arms_can_change:
             raise NotSupported(
-                f"{type(self).__name__} cannot add or remove arms while it runs: make a new one with all arms"
+                f"{type(self).__name__} cannot add or remove arms: create a new policy with all arms"
             )
         order = np.array(sources, np.int64)
-        plays, tried = rearranged(self._plays, order, 0), rearranged(self._tried, order, 0)
-        index = {arm: number for number, arm in enumerate(arms)}
-        changed = self._rearranged(order)
-        # One call that no interrupt can split: arms and what was learned of them always fit.
-        vars(self).update(changed, arms=arms, _index=index, _plays=plays, _tried=tried)
+        changed = {
+            **self._reordered(order),
+            "arms": arms,
+            "_index": {arm: index for index, arm in enumerate(arms)},
+            "_reward_counts": take_rows(self._reward_counts, order, 0),
+            "_decision_counts": take_rows(self._decision_counts, order, 0),
+        }
+        # One call, which no interrupt can split: the arms and the model never disagree.
+        vars(self).update(changed)
+
+    # ---- snapshots and files ------------------------------------------------------------------------
+
+    @property
+    def rng_state(self) -> Any:
+        """The state of the random generator. Set it to repeat the draws that followed."""
+        with self._lock:
+            return self._rng.bit_generator.state
+
+    @rng_state.setter
+    def rng_state(self, state: Any) -> None:
+        with self._lock:
+            self._rng.bit_generator.state = state
+
+    def snapshot(self) -> Snapshot:
+        """Return a copy of everything that determines the future of the policy."""
+        with self._lock:
+            return Snapshot(
+                policy=type(self).__name__,
+                arguments=self._arguments(),
+                generator=self.rng_state,
+                arrays={
+                    "reward_counts": self._reward_counts.copy(),
+                    "updates": np.array([self._updates]),
+                    "decision_counts": self._decision_counts.copy(),
+                    "decisions": np.array([self._decisions]),
+                    **{name: array.copy() for name, array in self._snapshot().items()},
+                },
+            )
+
+    @classmethod
+    def from_snapshot(cls, snapshot: Snapshot) -> Self:
+        """Return the policy that a snapshot was taken of; it continues exactly as the original.
+
+        Raises
+        ------
+        KeyError, TypeError, ValueError
+            If the snapshot is not one of this class.
+        """
+        policy = cls(**snapshot.arguments)
+        updates, decisions = np.zeros((2, 1), np.int64)
+        counters = {
+            "reward_counts": policy._reward_counts,
+            "updates": updates,
+            "decision_counts": policy._decision_counts,
+            "decisions": decisions,
+        }
+        copy_into(counters, snapshot.arrays)
+        policy._updates, policy._decisions = int(updates[0]), int(decisions[0])
+        policy._restore(snapshot.arrays)
+        policy.rng_state = snapshot.generator
+        return policy
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Return to the moment of a snapshot. A snapshot that does not fit changes nothing."""
+        restored = vars(self.from_snapshot(snapshot))
+        with self._lock:
+            vars(self).update({**restored, "_lock": self._lock})
+
+    def __getstate__(self) -> Snapshot:
+        return self.snapshot()
+
+    def __setstate__(self, snapshot: Snapshot) -> None:
+        vars(self).update(vars(self.from_snapshot(snapshot)))
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the policy to ``path``. If the process is killed meanwhile, an existing file stays intact."""
+        _model_file.write(path, self.snapshot())
+
+    @classmethod
+    def load(cls, path: str | PathLike[str]) -> Self:
+        """Read a policy that :meth:`save` wrote. It continues exactly as the original.
+
+        Raises
+        ------
+        ModelFileError
+            If the file cannot be read, is damaged, or holds another kind of policy.
+        """
+        snapshot = _model_file.read(path)
+        if snapshot.policy != cls.__name__:
+            raise ModelFileError(
+                f"{path} holds a {snapshot.policy}, not a {cls.__name__}: load it with {snapshot.policy}.load"
+            )
+        try:
+            return cls.from_snapshot(snapshot)
+        except (KeyError, TypeError, ValueError, OverflowError, MemoryError) as error:
+            raise ModelFileError(f"{path} is not a complete {cls.__name__}: {error}") from error
+
+    def __repr__(self) -> str:
+        arguments = self._arguments()
+        arguments["arms"] = list(self.arms) if len(self.arms) <= 4 else [*self.arms[:3], "…"]
+        shown = ", ".join(f"{name}={value!r}" for name, value in arguments.items())
+        return f"{type(self).__name__}({shown}, updates={self.updates})"

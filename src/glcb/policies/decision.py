@@ -1,4 +1,4 @@
-"""What a decision looks like."""
+"""Estimates of all arms, and the decision based on them."""
 
 from dataclasses import dataclass
 
@@ -7,25 +7,26 @@ from glcb._types import Arm, Float64
 
 @dataclass(frozen=True, eq=False)
 class Estimates:
-    """What a policy thinks of every arm in one context; the arm with the largest score is played."""
+    """Value, bonus and pseudocount of every arm in one context, in the order of the policy's arms."""
 
     values: Float64
-    """Expected reward."""
+    """Expected reward of each arm."""
     bonuses: Float64
-    """What is added to the value for the sake of exploration."""
+    """Exploration bonus of each arm; infinite for an arm that must be tried first."""
     pseudocounts: Float64
-    """How much experience there is with the arm on contexts like this one."""
+    """Number of decisions for each arm in similar contexts."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Decision:
-    """The arm to play, and what the policy thought of every arm. Arrays are in the order of ``arms``."""
+    """The chosen arm, and the estimates of all arms. Arrays are in the order of ``arms``."""
 
     arm: Arm
-    """The arm to play."""
+    """The chosen arm."""
     arms: tuple[Arm, ...]
     """All arms of the policy."""
     estimates: Estimates
+    """Value, bonus and pseudocount of every arm."""
 
     @property
     def values(self) -> Float64:
@@ -34,17 +35,17 @@ class Decision:
 
     @property
     def bonuses(self) -> Float64:
-        """What was added to each value for the sake of exploration."""
+        """Exploration bonus of each arm."""
         return self.estimates.bonuses
 
     @property
     def pseudocounts(self) -> Float64:
-        """How much experience there is with each arm on contexts like this one."""
+        """Number of decisions for each arm in similar contexts."""
         return self.estimates.pseudocounts
 
     @property
     def scores(self) -> Float64:
-        """Value plus bonus of each arm; the largest among the eligible arms was played."""
+        """Value plus bonus of each arm. The chosen arm has the largest score of the eligible arms."""
         return self.estimates.values + self.estimates.bonuses
 
     def __repr__(self) -> str:

@@ -1,58 +1,150 @@
-"""The policies by their names.
+"""Policies by name.
 
-Every file of this room can be imported without the optional extras: those are needed to make a policy, not
-to know of it.
+Every module of this package can be imported without the optional extras. They are needed to create a policy,
+not to list it.
 """
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
+from glcb._errors import InvalidSettings
 from glcb._registry import Registry
+from glcb._types import Arm, Rewards
 from glcb.policies.base import Policy
 
-Registered = TypeVar("Registered", bound=type[Policy])
+PolicyClass = TypeVar("PolicyClass", bound=type[Policy])
+
+_COMMON = ("arms", "features", "rewards", "seed")
+"""The arguments of every policy; all others are settings of its own."""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A policy, as the command line and the results know it."""
+    """A registered policy."""
 
     name: str
-    """Short name."""
-    make: type[Policy]
-    """Makes the policy: takes ``arms``, ``features``, ``rewards=``, ``seed=`` and its own settings."""
+    """The name in the command line, in results and in ``Bandit(policy=...)``."""
+    policy_class: type[Policy]
+    """The class of the policy."""
     source: str
-    """Where the policy comes from."""
+    """The publication that introduced the policy."""
     version: int
-    """Grows whenever the policy would decide differently, so that old results are not taken for new."""
+    """Incremented when the policy decides differently, so that results of different versions stay apart."""
 
     @property
-    def line(self) -> str:
-        """What the policy does, in a line."""
-        first = (inspect.getdoc(self.make) or "").split("\n\n")[0]
+    def summary(self) -> str:
+        """The first paragraph of the class docstring, in one line."""
+        first = (inspect.getdoc(self.policy_class) or "").split("\n\n")[0]
         return " ".join(first.replace("``", "").split())
+
+    @property
+    def setting_names(self) -> tuple[str, ...]:
+        """The names of the policy's own settings."""
+        parameters = inspect.signature(self.policy_class).parameters.values()
+        return tuple(
+            parameter.name
+            for parameter in parameters
+            if parameter.name not in _COMMON and parameter.kind is not parameter.VAR_KEYWORD
+        )
+
+    def create(
+        self,
+        arms: int | Sequence[Arm],
+        features: int,
+        *,
+        rewards: Rewards = "binary",
+        seed: int = 0,
+        **settings: Any,
+    ) -> Policy:
+        """Return an untrained policy; see :func:`make_policy`."""
+        names = self.setting_names
+        unknown = [name for name in settings if name not in names]
+        if unknown:
+            raise InvalidSettings(
+                f"the policy {self.name!r} has no setting {', '.join(map(repr, unknown))}; "
+                f"its settings are: {', '.join(names) or 'none'}"
+            )
+        return self.policy_class(arms, features, rewards=rewards, seed=seed, **settings)
 
 
 _entries: Registry[Entry] = Registry("policy", "policies", "glcb.policies")
 
 
-def register(name: str, *, source: str, version: int = 1) -> Callable[[Registered], Registered]:
-    """Make a class known by ``name``."""
+def register(name: str, *, source: str, version: int = 1) -> Callable[[PolicyClass], PolicyClass]:
+    """Return a class decorator that makes a policy available under a name.
 
-    def remember(policy: Registered) -> Registered:
-        _entries.add(name, Entry(name, policy, source, version))
-        return policy
+    Parameters
+    ----------
+    name
+        The name of the policy in the command line, in results and in ``Bandit(policy=...)``.
+    source
+        The publication that introduced the policy.
+    version
+        Increment it when the policy decides differently, so that results of different versions stay apart.
+    """
 
-    return remember
+    def add(policy_class: PolicyClass) -> PolicyClass:
+        _entries.add(name, Entry(name, policy_class, source, version))
+        return policy_class
+
+    return add
 
 
 def names() -> list[str]:
-    """Return the names of all policies."""
+    """Return the names of all registered policies."""
     return _entries.names()
 
 
 def get(name: str) -> Entry:
-    """Return the policy called ``name``."""
+    """Return the entry of the policy called ``name``.
+
+    Raises
+    ------
+    InvalidSettings
+        If there is no such policy; the message lists the names.
+    """
     return _entries.get(name)
+
+
+def make_policy(
+    name: str,
+    arms: int | Sequence[Arm],
+    features: int,
+    *,
+    rewards: Rewards = "binary",
+    seed: int = 0,
+    **settings: Any,
+) -> Policy:
+    """Return an untrained policy by name.
+
+    Parameters
+    ----------
+    name
+        The name of a registered policy, such as ``"glcb"`` or ``"linucb"``; ``glcb policies`` lists them.
+    arms
+        The number of arms, or their names.
+    features
+        The length of a context.
+    rewards
+        ``"binary"`` for rewards of 0 or 1, or the range ``(low, high)`` of the rewards.
+    seed
+        The source of all randomness.
+    **settings
+        The policy's own settings.
+
+    Raises
+    ------
+    InvalidSettings
+        If the policy or a setting does not exist, or a value is out of bounds.
+    MissingExtra
+        If the policy needs a package that is not installed.
+
+    Examples
+    --------
+    >>> policy = make_policy("linucb", ["red", "blue"], 3, alpha=0.5)
+    >>> policy.decide([0.1, 0.9, 0.5]).arms
+    ('red', 'blue')
+    """
+    return get(name).create(arms, features, rewards=rewards, seed=seed, **settings)

@@ -1,30 +1,30 @@
-"""One compiled call for a decision of GLCB, and one for a step of learning.
+"""The compiled steps of GLCB: estimate the arms, count a decision, learn a reward.
 
-All parts of a bandit meet here. What a call costs by itself is paid once, and nothing has to be fetched into
-the caches again between two parts.
+Each step is one compiled call, from the context to the result. The overhead of a call is paid once, and
+what one part has loaded into the CPU caches is still there for the next.
 """
 
 from typing import NamedTuple
 
 import numpy as np
-from numba import boolean, float32, float64, int64, uint32
+from numba import boolean, float64, int64
 
 from glcb._numba.compile import kernel
-from glcb._numba.packed import named_tuple, unpack
+from glcb._numba.packed import named_tuple_type, unpack
 from glcb._types import Float32, Float64, Int64
-from glcb.explore.bonus import write_bonuses
-from glcb.explore.counts import CountArrays, add_try, write_pseudocounts
-from glcb.gln.context_cache import ContextCacheArrays, look
-from glcb.gln.gates import GateArrays
-from glcb.gln.layout import BankArrays
+from glcb.explore.counts import COUNT_ARRAYS, CountArrays, add_count, write_pseudocounts
+from glcb.explore.scoring import write_bonuses
+from glcb.gln.context_cache import CONTEXT_CACHE_ARRAYS, ContextCacheArrays, cache_context
+from glcb.gln.gates import GATE_ARRAYS, GateArrays
+from glcb.gln.layout import BANK_ARRAYS, BankArrays
 from glcb.gln.learn import learn
-from glcb.gln.optimizer import OptimizerArrays
+from glcb.gln.optimizer import OPTIMIZER_ARRAYS, OptimizerArrays
 from glcb.gln.predict import predict
-from glcb.values.leaves import TreeArrays, lesson, moments, take_reward
+from glcb.values.tree import TREE_ARRAYS, TreeArrays, targets_for, update_leaf, write_moments
 
 
 class RateArrays(NamedTuple):
-    """How a bandit learns and explores, as far as it is not the business of one part alone."""
+    """The settings that the steps themselves apply: rates and the size of the bonus."""
 
     learning_rate: float
     learning_rate_decay: float
@@ -32,97 +32,83 @@ class RateArrays(NamedTuple):
     switching_rate_decay: float
     bonus_scale: float
     bonus_in_deviations: bool
-    """Whether the bonus is a multiple of the predicted standard deviation, or of the reward's unit."""
+    """Whether the unit of the bonus is the predicted standard deviation, or the reward."""
+
+
+RATE_ARRAYS = named_tuple_type(RateArrays, float64, float64, float64, float64, float64, boolean)
 
 
 class GLCBArrays(NamedTuple):
-    """All parts of a bandit."""
+    """The kernels' view of a whole GLCB policy."""
 
-    planes: GateArrays
-    memory: BankArrays
-    stepper: OptimizerArrays
-    leaves: TreeArrays
-    tries: CountArrays
-    sight: ContextCacheArrays
-    manner: RateArrays
-    evidence: Int64
-    """How many rewards of each arm count."""
+    gates: GateArrays
+    bank: BankArrays
+    optimizer: OptimizerArrays
+    tree: TreeArrays
+    counts: CountArrays
+    context_cache: ContextCacheArrays
+    rates: RateArrays
+    effective_rewards: Int64
+    """Number of rewards of each arm, halved with every half-life."""
 
 
-_float32s, _float64s, _int64s = float32[::1], float64[::1], int64[::1]
-_PARTS = {
-    GateArrays: (float32[:, ::1], _float32s, _int64s),
-    BankArrays: (
-        int64[:, ::1],
-        int64[:, ::1],
-        _float32s,
-        _int64s,
-        float32[:, ::1],
-        int64[:, ::1],
-        _float32s,
-        boolean,
-        boolean,
-        float64,
-        float64,
-        float64,
-        float64,
-    ),
-    OptimizerArrays: (_float64s, _int64s, float64[:, :, ::1], _int64s, float64, _float32s),
-    TreeArrays: (float64[:, ::1], int64[:, ::1], float64, float64, boolean),
-    CountArrays: (int64[:, ::1], uint32[:, ::1], _int64s, _int64s),
-    ContextCacheArrays: (_float32s, _int64s, _float32s),
-    RateArrays: (float64, float64, float64, float64, float64, boolean),
-}
-GLCB_ARRAYS = named_tuple(
-    [*(named_tuple(kinds, part) for part, kinds in _PARTS.items()), _int64s], GLCBArrays
+GLCB_ARRAYS = named_tuple_type(
+    GLCBArrays,
+    GATE_ARRAYS,
+    BANK_ARRAYS,
+    OPTIMIZER_ARRAYS,
+    TREE_ARRAYS,
+    COUNT_ARRAYS,
+    CONTEXT_CACHE_ARRAYS,
+    RATE_ARRAYS,
+    int64[::1],
 )
-"""The same, as the compiler sees it."""
 
 
 @kernel
-def estimate(contexts: Float32, results: Float64, places: Int64) -> None:
-    """Write value, bonus and pseudocount of every arm in each of the contexts."""
-    planes, memory, _, leaves, tries, sight, manner, _ = unpack(places, GLCB_ARRAYS)
-    networks, arms = len(memory.mixture), results.shape[2]
+def estimate(contexts: Float32, results: Float64, addresses: Int64) -> None:
+    """Write value, bonus and pseudocount of every arm: ``results`` is [contexts, 3, arms]."""
+    gates, bank, _, tree, counts, cache, rates, _ = unpack(addresses, GLCB_ARRAYS)
+    networks, arms = len(bank.mixture), results.shape[2]
     probabilities = np.empty(networks, np.float32)
     deviations, scales = np.empty(arms), np.empty(arms)
     for context in range(len(contexts)):
         values, bonuses, pseudocounts = results[context, 0], results[context, 1], results[context, 2]
-        look(contexts[context], planes, memory.lowest_input, memory.bias, sight)
-        predict(sight.inputs, sight.signature, memory, probabilities)
-        moments(probabilities.reshape(arms, networks // arms), leaves.outcomes, values, deviations)
+        cache_context(contexts[context], gates, bank.lowest_input, bank.bias, cache)
+        predict(cache.inputs, cache.signature, bank, probabilities)
+        write_moments(probabilities.reshape(arms, networks // arms), tree.outcomes, values, deviations)
         for arm in range(arms):
-            scales[arm] = manner.bonus_scale * (deviations[arm] if manner.bonus_in_deviations else 1.0)
-        write_pseudocounts(sight.signature, tries, pseudocounts)
-        write_bonuses(pseudocounts, tries.turns[0] + 1, scales, bonuses)
+            scales[arm] = rates.bonus_scale * (deviations[arm] if rates.bonus_in_deviations else 1.0)
+        write_pseudocounts(cache.signature, counts, pseudocounts)
+        write_bonuses(pseudocounts, counts.total[0] + 1, scales, bonuses)
 
 
 @kernel
-def count_try(x: Float32, arm: int, places: Int64) -> None:
-    """Count that ``arm`` is played."""
-    planes, memory, _, _, tries, sight, _, _ = unpack(places, GLCB_ARRAYS)
-    look(x, planes, memory.lowest_input, memory.bias, sight)
-    add_try(sight.signature, arm, tries)
+def count_decision(x: Float32, arm: int, addresses: Int64) -> None:
+    """Count a decision for ``arm`` in context ``x``."""
+    gates, bank, _, _, counts, cache, _, _ = unpack(addresses, GLCB_ARRAYS)
+    cache_context(x, gates, bank.lowest_input, bank.bias, cache)
+    add_count(cache.signature, arm, counts)
 
 
 @kernel
-def learn_reward(x: Float32, arm: int, reward: float, counted: bool, places: Int64) -> None:
-    """Learn that ``arm`` brought ``reward``, and count the play unless it is ``counted`` already."""
-    planes, memory, stepper, leaves, tries, sight, manner, evidence = unpack(places, GLCB_ARRAYS)
-    plays = evidence[arm]
-    look(x, planes, memory.lowest_input, memory.bias, sight)
-    networks, targets = lesson(arm, reward, leaves)
+def learn_reward(x: Float32, arm: int, reward: float, counted: bool, addresses: Int64) -> None:
+    """Learn the reward of ``arm`` in context ``x``; count the decision unless it is ``counted`` already."""
+    gates, bank, optimizer, tree, counts, cache, rates, effective_rewards = unpack(addresses, GLCB_ARRAYS)
+    rewards = effective_rewards[arm]
+    cache_context(x, gates, bank.lowest_input, bank.bias, cache)
+    networks, targets = targets_for(arm, reward, tree)
     learn(
-        sight.inputs,
-        sight.signature,
+        cache.inputs,
+        cache.signature,
         networks,
         targets,
-        manner.learning_rate / (1 + manner.learning_rate_decay * plays),
-        min(1.0, manner.switching_rate / (1 + manner.switching_rate_decay * plays)),
-        stepper,
-        memory,
+        rates.learning_rate / (1 + rates.learning_rate_decay * rewards),
+        min(1.0, rates.switching_rate / (1 + rates.switching_rate_decay * rewards)),
+        optimizer,
+        bank,
     )
-    take_reward(arm, reward, leaves)
-    evidence[arm] += 1
+    update_leaf(arm, reward, tree)
+    effective_rewards[arm] += 1
     if not counted:
-        add_try(sight.signature, arm, tries)
+        add_count(cache.signature, arm, counts)

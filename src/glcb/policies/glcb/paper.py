@@ -1,28 +1,26 @@
-"""GLCB as the paper ran it (Sezener, Hutter, Budden, Wang, Veness 2020)."""
+"""GLCB with the settings of the paper (Sezener, Hutter, Budden, Wang, Veness 2020)."""
 
-from collections.abc import Sequence
-from dataclasses import asdict
-from typing import Any, Unpack
-
-from glcb._types import Arm, Rewards
 from glcb.policies.glcb.policy import GLCB
-from glcb.policies.glcb.settings import PAPER_BINARY, PAPER_BOUNDED, SettingChanges
+from glcb.policies.glcb.settings import PAPER_BINARY, PAPER_BOUNDED
 from glcb.policies.registry import register
 
 
 @register("glcb-paper", source="Sezener, Hutter, Budden, Wang, Veness 2020")
 class GLCBPaper(GLCB):
-    """GLCB with the hyper-parameters of the paper, whatever its defaults are."""
+    """GLCB with the settings of the paper instead of our defaults.
 
-    def __init__(
-        self,
-        arms: int | Sequence[Arm],
-        features: int,
-        *,
-        rewards: Rewards = "binary",
-        seed: int = 0,
-        **changes: Unpack[SettingChanges],
-    ) -> None:
-        paper = PAPER_BINARY if isinstance(rewards, str) else PAPER_BOUNDED
-        settings: Any = asdict(paper) | changes
-        super().__init__(arms, features, rewards=rewards, seed=seed, **settings)
+    The parameters are those of :class:`GLCB`.
+
+    Examples
+    --------
+    >>> GLCBPaper(arms=2, features=3).settings.optimizer
+    'gradient'
+
+    References
+    ----------
+    Sezener, Hutter, Budden, Wang, Veness: Online learning in contextual bandits using gated linear networks.
+    NeurIPS, 2020.
+    """
+
+    _binary_settings = PAPER_BINARY
+    _bounded_settings = PAPER_BOUNDED

@@ -1,6 +1,9 @@
 """Gated Linear Contextual Bandits (Sezener, Hutter, Budden, Wang, Veness 2020).
 
-Values come from gated linear networks, exploration from counting how often the same gates opened.
+A context passes through the gates, which give every unit a signature. The signatures select the weights of
+the network bank, which predicts a value per arm, and the visit counts, which give a pseudocount and a bonus
+per arm. All of it is compiled: see ``kernels.py`` for the walk of one decision. The class here owns the
+parts and hands them to the kernels.
 """
 
 import os
@@ -8,59 +11,103 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from copy import copy
 from dataclasses import asdict, replace
-from typing import Any, NamedTuple, Unpack
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from glcb import _validation
-from glcb._arrays import State, fill, rearranged
-from glcb._errors import InvalidSettings
-from glcb._numba.packed import Packed
+from glcb._arrays import Arrays, copy_into, take_rows
+from glcb._numba.packed import PackedArguments
 from glcb._types import Arm, Float32, Float64, Int64, Rewards
 from glcb.explore import Counts
-from glcb.gln import Bank, ContextCacheArrays, Gates, GradientDescent, Newton, empty_context_cache
-from glcb.policies.base import Estimates, Policy
-from glcb.policies.glcb import kernels as glcb_kernels
+from glcb.gln import (
+    Bank,
+    ContextCacheArrays,
+    Gates,
+    GradientDescent,
+    Initialization,
+    Newton,
+    Output,
+    empty_context_cache,
+)
+from glcb.policies.base import Policy
+from glcb.policies.decision import Estimates
+from glcb.policies.glcb import kernels
 from glcb.policies.glcb.kernels import GLCB_ARRAYS, GLCBArrays, RateArrays
-from glcb.policies.glcb.settings import DEFAULT_BINARY, DEFAULT_BOUNDED, SettingChanges, Settings
+from glcb.policies.glcb.settings import (
+    DEFAULT_BINARY,
+    DEFAULT_BOUNDED,
+    SETTING_NAMES,
+    BonusUnit,
+    Optimizer,
+    Settings,
+)
 from glcb.policies.registry import register
-from glcb.values import Bernoulli, Tree
+from glcb.values import Bernoulli, LeafValues, Tree
 
-_WORTH_THREADS = 256
-"""For fewer contexts than this, starting threads is not worth it."""
+_MIN_CONTEXTS_FOR_THREADS = 256
+"""Starting threads takes longer than estimating fewer contexts than this."""
 
 
 class RewardDistribution(NamedTuple):
-    """What reward each arm is predicted to bring, not only on average."""
+    """The predicted distribution of each arm's reward, one row per arm."""
 
     outcomes: Float64
-    """The rewards that each arm can bring: 0 and 1, or one for each bin; one row per arm."""
+    """The possible rewards: 0 and 1, or the reward that each bin represents."""
     probabilities: Float64
-    """The probability of each outcome, one row per arm; their mean is the value of the arm.
+    """The probability of each outcome. Their weighted sum is the value of the arm.
 
-    Rewards between what two neighboring bins stand for count for both in part.
+    A reward between those of two adjacent bins counts for both in part.
     """
 
 
 @register("glcb", source="Sezener, Hutter, Budden, Wang, Veness 2020, with a learner of our own", version=3)
 class GLCB(Policy):
-    """The bandit of the paper, with a learner and defaults of our own that need no tuning.
+    """The bandit of the paper, with an optimizer and defaults of our own that need no tuning.
 
-    >>> bandit = GLCB(arms=["sports", "news", "games"], features=4)
+    Values come from gated linear networks. Exploration comes from counting how often the same gates were
+    active.
+
+    Parameters
+    ----------
+    arms
+        The number of arms, or their names.
+    features
+        The length of a context.
+    rewards
+        ``"binary"`` for rewards of 0 or 1, or the range ``(low, high)`` of the rewards.
+    seed
+        The source of all randomness.
+    layers, hyperplanes, ..., half_life
+        The settings of the algorithm. None selects the default for the kind of reward. :func:`settings_table`
+        returns type, default, meaning and use of each.
+
+    Examples
+    --------
+    >>> policy = GLCB(arms=["sports", "news", "games"], features=4)
     >>> x = [0.1, 0.9, 0.5, 0.0]
-    >>> choice = bandit.decide(x)
-    >>> bandit.learn(x, choice.arm, reward=1)
+    >>> decision = policy.decide(x)
+    >>> policy.learn(x, decision.arm, reward=1)
 
-    Rewards other than 0 and 1 need their range, and any hyper-parameter can be given by its name:
+    Rewards other than 0 and 1 need a range. Every setting is a keyword argument:
 
-    >>> bandit = GLCB(arms=8, features=21, rewards=(0.0, 1.0), hyperplanes=3)
-    >>> bandit.settings.hyperplanes
+    >>> policy = GLCB(arms=8, features=21, rewards=(0.0, 1.0), hyperplanes=3)
+    >>> policy.settings.hyperplanes
     3
+
+    References
+    ----------
+    Sezener, Hutter, Budden, Wang, Veness: Online learning in contextual bandits using gated linear networks.
+    NeurIPS, 2020.
     """
 
     arms_can_change = True
     can_forget = True
+    _binary_settings: ClassVar[Settings] = DEFAULT_BINARY
+    _bounded_settings: ClassVar[Settings] = DEFAULT_BOUNDED
+    _spare_steps: int
+    """Number of steps that the arrays have capacity for."""
 
     def __init__(
         self,
@@ -69,38 +116,58 @@ class GLCB(Policy):
         *,
         rewards: Rewards = "binary",
         seed: int = 0,
-        **changes: Unpack[SettingChanges],
+        layers: tuple[int, ...] | None = None,
+        hyperplanes: int | tuple[int, ...] | None = None,
+        bias_scale: float | None = None,
+        optimizer: Optimizer | None = None,
+        learning_rate: float | None = None,
+        rate_factors: tuple[float, ...] | None = None,
+        learning_rate_decay: float | None = None,
+        ridges: tuple[float, ...] | None = None,
+        damping: float | None = None,
+        initialization: Initialization | None = None,
+        switching_rate: float | None = None,
+        switching_rate_decay: float | None = None,
+        bonus_scale: float | None = None,
+        bonus_unit: BonusUnit | None = None,
+        tree_depth: int | None = None,
+        leaf_values: LeafValues | None = None,
+        output: Output | None = None,
+        clip: float | None = None,
+        input_clip: float | None = None,
+        bias: float | None = None,
+        weight_bound: float | None = None,
+        half_life: int | None = None,
     ) -> None:
+        arguments = locals()
+        changes = {name: arguments[name] for name in SETTING_NAMES if arguments[name] is not None}
         super().__init__(arms, features, rewards=rewards, seed=seed)
-        self.settings = _settings(self.rewards, changes)
-        settings = self.settings
+        defaults = self._binary_settings if self.rewards == "binary" else self._bounded_settings
+        settings = self.settings = replace(defaults, **changes)
         self.half_life = settings.half_life
         self._values: Tree = (
             Bernoulli(len(self.arms))
             if self.rewards == "binary"
             else Tree(*self.rewards, settings.tree_depth, len(self.arms), settings.leaf_values)
         )
-        hyperplanes = settings.hyperplanes_of_units
-        units, signatures = len(hyperplanes), 1 << max(hyperplanes)
-        networks = len(self.arms) * self._values.networks_per_arm
-        self._check_memory(len(self.arms))
-        self._gates = Gates(self.features, hyperplanes, settings.bias_scale, self._rng)
+        self._check_size(len(self.arms))
+        units, signatures = len(settings.hyperplanes_of_units), 1 << max(settings.hyperplane_cycle)
+        self._gates = Gates(self.features, settings.hyperplanes_of_units, settings.bias_scale, self._rng)
         self._bank = Bank(
             self.features,
-            networks,
+            len(self.arms) * self._values.networks_per_arm,
             settings.layers,
             signatures,
-            step=_step(self.features, settings),
-            start=settings.start,
+            optimizer=_optimizer(self.features, settings),
+            initialization=settings.initialization,
             output=settings.output,
             clip=settings.clip,
             input_clip=settings.input_clip,
             bias=settings.bias,
-            weight_box=settings.weight_box,
+            weight_bound=settings.weight_bound,
         )
         self._counts = Counts(units, signatures, len(self.arms))
-        self._evidence = np.zeros(len(self.arms), np.int64)
-        self._manner = RateArrays(
+        self._rates = RateArrays(
             settings.learning_rate,
             settings.learning_rate_decay,
             settings.switching_rate,
@@ -108,149 +175,165 @@ class GLCB(Policy):
             settings.bonus_scale,
             settings.bonus_unit == "deviation",
         )
-        self._sight = empty_context_cache(self.features, units)
-        self._gather()
+        self._effective_rewards = np.zeros(len(self.arms), np.int64)
+        self._context_cache = empty_context_cache(self.features, units)
+        self._bind()
+
+    # ---- decisions ----------------------------------------------------------------------------------
 
     def distribution(self, x: ArrayLike) -> RewardDistribution:
-        """Return the predicted distribution of the reward of every arm in context ``x``."""
+        """Return the predicted distribution of the reward of every arm in context ``x``. Learns nothing."""
         context = _validation.context(x, self.features)
         with self._lock:
             probabilities = self._probabilities(context, self._gates.signature(context))
             return RewardDistribution(self._values.outcomes.copy(), self._values.distributions(probabilities))
 
-    def _gather(self) -> None:
-        """Hand the parts to the kernels, whenever one of them has taken other arrays."""
-        self._brain = self._brain_with(self._bank, self._values, self._counts, self._evidence, self._sight)
-        self._room = 0
-
-    def _brain_with(
-        self, bank: Bank, values: Tree, counts: Counts, evidence: Int64, sight: ContextCacheArrays
-    ) -> Packed[GLCBArrays]:
-        brain = GLCBArrays(
-            self._gates.planes,
-            bank.memory,
-            bank.step.stepper,
-            values.leaves,
-            counts.tries,
-            sight,
-            self._manner,
-            evidence,
-        )
-        return Packed(brain, GLCB_ARRAYS)
+    def _probabilities(self, x: Float32, signature: Int64) -> Float32:
+        """Return the output of each network, one row per arm."""
+        return self._bank.predict(x, signature).reshape(len(self.arms), -1)
 
     def _estimate(self, x: Float32) -> Estimates:
         results = np.empty((1, 3, len(self.arms)))
-        glcb_kernels.estimate(x.reshape(1, -1), results, self._brain.places)
+        kernels.estimate(x.reshape(1, -1), results, self._arrays.addresses)
         return Estimates(results[0, 0], results[0, 1], results[0, 2])
 
-    def _attribute(self, x: Float32, baseline: Float32) -> tuple[Float64, Float64]:
-        found = self._bank.attribution(x, baseline, self._gates.signature(x))
-        here, there = found.probabilities.reshape(2, len(self.arms), -1)
-        slopes = self._values.slopes(here, there)
-        parts = found.contributions.reshape(*slopes.shape, self.features)
-        bases = self._values.expected(there.astype(np.float32)).values
-        return bases, np.einsum("an,anf->af", slopes, parts)
-
     def _estimate_many(self, contexts: Float32) -> Iterable[Estimates]:
-        """Estimate on all cores: the kernels let go of the interpreter's lock."""
-        cores = _cores()
-        if cores == 1 or len(contexts) < _WORTH_THREADS:
-            return self._estimate_part(contexts)
+        """Estimate on all cores: the kernels release the GIL."""
+        cores = _available_cores()
+        if cores == 1 or len(contexts) < _MIN_CONTEXTS_FOR_THREADS:
+            return self._estimate_chunk(contexts)
         with ThreadPoolExecutor(cores) as pool:
-            parts = pool.map(self._estimate_part, np.array_split(contexts, cores))
-            return [row for rows in parts for row in rows]
+            chunks = pool.map(self._estimate_chunk, np.array_split(contexts, cores))
+            return [estimates for chunk in chunks for estimates in chunk]
 
-    def _estimate_part(self, contexts: Float32) -> list[Estimates]:
+    def _estimate_chunk(self, contexts: Float32) -> list[Estimates]:
         results = np.empty((len(contexts), 3, len(self.arms)))
-        sight = empty_context_cache(self.features, self._gates.units)
-        own = self._brain_with(self._bank, self._values, self._counts, self._evidence, sight)
-        glcb_kernels.estimate(contexts, results, own.places)
+        own_cache = empty_context_cache(self.features, self._gates.units)
+        arrays = self._pack(self._bank, self._values, self._counts, self._effective_rewards, own_cache)
+        kernels.estimate(contexts, results, arrays.addresses)
         return [Estimates(*result) for result in results]
 
-    def _probabilities(self, x: Float32, signature: np.ndarray) -> Float32:
-        """Return what each network says, one row per arm."""
-        return self._bank.predict(x, signature).reshape(len(self.arms), -1)
+    def _contributions(self, x: Float32, baseline: Float32) -> tuple[Float64, Float64]:
+        attribution = self._bank.attribution(x, baseline, self._gates.signature(x))
+        at_x, at_baseline = attribution.probabilities.reshape(2, len(self.arms), -1)
+        slopes = self._values.slopes(at_x, at_baseline)
+        per_network = attribution.contributions.reshape(*slopes.shape, self.features)
+        bases = self._values.expected(at_baseline.astype(np.float32)).values
+        return bases, np.einsum("an,anf->af", slopes, per_network)
+
+    # ---- learning -----------------------------------------------------------------------------------
 
     def _learn(self, x: Float32, arm: int, reward: float) -> None:
-        glcb_kernels.learn_reward(x, arm, reward, True, self._brain.places)
+        kernels.learn_reward(x, arm, reward, True, self._arrays.addresses)
 
     def _count_decision(self, x: Float32, arm: int) -> None:
-        glcb_kernels.count_try(x, arm, self._brain.places)
+        kernels.count_decision(x, arm, self._arrays.addresses)
 
     def _count_and_learn(self, x: Float32, arm: int, reward: float) -> None:
-        glcb_kernels.learn_reward(x, arm, reward, False, self._brain.places)
-
-    def _ensure_capacity(self) -> None:
-        if self._room == 0:
-            room = min(self._bank.ensure_capacity(), self._counts.ensure_capacity())
-            known = self._brain.parts
-            if known.memory is not self._bank.memory or known.tries is not self._counts.tries:
-                self._gather()
-            self._room = room
-        self._room -= 1
+        kernels.learn_reward(x, arm, reward, False, self._arrays.addresses)
 
     def _forget(self) -> None:
         for part in (self._bank, self._values, self._counts):
             part.forget()
-        self._evidence >>= 1
+        self._effective_rewards >>= 1
 
-    def _rearranged(self, sources: Int64) -> dict[str, Any]:
-        per_arm = self._values.networks_per_arm
-        networks = sources[:, None] * per_arm + np.arange(per_arm)
-        networks[sources < 0] = -1
-        self._check_memory(sources.size)
-        bank, values, counts = copy(self._bank), copy(self._values), copy(self._counts)
-        evidence = rearranged(self._evidence, sources, 0)
-        bank.rearrange(networks.ravel())
-        values.rearrange(sources)
-        counts.rearrange(sources)
-        return {
-            "_bank": bank,
-            "_values": values,
-            "_counts": counts,
-            "_evidence": evidence,
-            "_brain": self._brain_with(bank, values, counts, evidence, self._sight),
-            "_room": 0,
-        }
+    # ---- memory -------------------------------------------------------------------------------------
 
-    def _check_memory(self, arms: int) -> None:
+    def _ensure_capacity(self) -> None:
+        if self._spare_steps == 0:
+            spare = min(self._bank.ensure_capacity(), self._counts.ensure_capacity())
+            bound = self._arrays.arrays
+            if bound.bank is not self._bank.arrays or bound.counts is not self._counts.arrays:
+                self._bind()
+            self._spare_steps = spare
+        self._spare_steps -= 1
+
+    def _bind(self) -> None:
+        """Point the kernels to the present arrays; necessary whenever a part has replaced one."""
+        self._arrays = self._pack(
+            self._bank, self._values, self._counts, self._effective_rewards, self._context_cache
+        )
+        self._spare_steps = 0
+
+    def _pack(
+        self,
+        bank: Bank,
+        values: Tree,
+        counts: Counts,
+        effective_rewards: Int64,
+        context_cache: ContextCacheArrays,
+    ) -> PackedArguments[GLCBArrays]:
+        arrays = GLCBArrays(
+            gates=self._gates.arrays,
+            bank=bank.arrays,
+            optimizer=bank.optimizer.arrays,
+            tree=values.arrays,
+            counts=counts.arrays,
+            context_cache=context_cache,
+            rates=self._rates,
+            effective_rewards=effective_rewards,
+        )
+        return PackedArguments(arrays, GLCB_ARRAYS)
+
+    def _check_size(self, arms: int) -> None:
+        """Raise InvalidSettings if the policy would need too much memory."""
         settings, hyperplanes = self.settings, self.settings.hyperplanes_of_units
         signatures = 1 << max(hyperplanes)
         networks = arms * self._values.networks_per_arm
-        _validation.memory(
+        _validation.check_memory(
             Gates.bytes_needed(self.features, hyperplanes)
             + Bank.bytes_needed(self.features, networks, settings.layers, signatures)
-            + Newton.bytes_needed(self.features, settings.ridges if settings.step == "newton" else ())
+            + Newton.bytes_needed(self.features, settings.ridges if settings.optimizer == "newton" else ())
             + Counts.bytes_needed(len(hyperplanes), signatures, arms),
             "A bandit of this size",
         )
 
+    # ---- arms and snapshots -------------------------------------------------------------------------
+
+    def _reordered(self, sources: Int64) -> dict[str, Any]:
+        per_arm = self._values.networks_per_arm
+        networks = sources[:, None] * per_arm + np.arange(per_arm)
+        networks[sources < 0] = -1
+        self._check_size(sources.size)
+        bank, values, counts = copy(self._bank), copy(self._values), copy(self._counts)
+        effective_rewards = take_rows(self._effective_rewards, sources, 0)
+        bank.reorder(networks.ravel())
+        values.reorder(sources)
+        counts.reorder(sources)
+        return {
+            "_bank": bank,
+            "_values": values,
+            "_counts": counts,
+            "_effective_rewards": effective_rewards,
+            "_arrays": self._pack(bank, values, counts, effective_rewards, self._context_cache),
+            "_spare_steps": 0,
+        }
+
     def _arguments(self) -> dict[str, Any]:
         return {**super()._arguments(), **asdict(self.settings)}
 
-    def _state(self) -> State:
+    def _snapshot(self) -> Arrays:
         return {
-            **self._gates.state(),
-            **self._bank.state(),
-            **self._values.state(),
-            **self._counts.state(),
-            "evidence": self._evidence,
+            **self._gates.snapshot(),
+            **self._bank.snapshot(),
+            **self._values.snapshot(),
+            **self._counts.snapshot(),
+            "effective_rewards": self._effective_rewards,
         }
 
-    def _restore(self, state: State) -> None:
+    def _restore(self, arrays: Arrays) -> None:
         for part in (self._gates, self._bank, self._values, self._counts):
-            part.restore(state)
-        fill({"evidence": self._evidence}, state)
-        self._gather()
+            part.restore(arrays)
+        copy_into({"effective_rewards": self._effective_rewards}, arrays)
+        self._bind()
 
 
-def _cores() -> int:
-    """Return how many cores this process may use."""
+def _available_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _step(features: int, settings: Settings) -> GradientDescent | Newton:
-    if settings.step == "plain":
+def _optimizer(features: int, settings: Settings) -> GradientDescent | Newton:
+    if settings.optimizer == "gradient":
         return GradientDescent(settings.layers, settings.rate_factors)
     return Newton(
         features,
@@ -258,13 +341,5 @@ def _step(features: int, settings: Settings) -> GradientDescent | Newton:
         settings.rate_factors,
         settings.ridges,
         settings.damping,
-        len(settings.kinds_of_gates),
+        len(settings.hyperplane_cycle),
     )
-
-
-def _settings(rewards: Rewards, changes: SettingChanges) -> Settings:
-    unknown = set(changes) - set(SettingChanges.__annotations__)
-    if unknown:
-        known = ", ".join(SettingChanges.__annotations__)
-        raise InvalidSettings(f"GLCB has no setting {', '.join(sorted(unknown))}; the settings are {known}")
-    return replace(DEFAULT_BINARY if rewards == "binary" else DEFAULT_BOUNDED, **changes)

@@ -1,77 +1,87 @@
-"""The hyper-parameters of GLCB: our default, and the two sets that the paper gives."""
+"""The settings of GLCB: documentation, default and bounds of each, and the values that the paper used.
 
-from dataclasses import dataclass, fields, replace
-from typing import Literal, TypedDict, get_args
+Everything about a setting is declared in its field of :class:`Settings`. The constructor of GLCB and the
+parameter table of the documentation derive from it.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Literal, NamedTuple
 
 from glcb import _validation
 from glcb._errors import InvalidSettings
-from glcb._forgetting import checked_half_life
-from glcb.gln import OptimizerKind, Output, Start
+from glcb._forgetting import check_half_life
+from glcb.gln import Initialization, Output
 from glcb.values import LeafValues
 
+Optimizer = Literal["gradient", "newton"]
 BonusUnit = Literal["reward", "deviation"]
-"""What the bonus is measured in: units of reward, or standard deviations of the predicted reward."""
-
-_RATES = (
-    "bias_scale",
-    "learning_rate",
-    "learning_rate_decay",
-    "damping",
-    "switching_rate",
-    "switching_rate_decay",
-    "bonus_scale",
-)
-_CHOICES = {
-    "step": OptimizerKind,
-    "start": Start,
-    "bonus_unit": BonusUnit,
-    "leaf_values": LeafValues,
-    "output": Output,
-}
 
 
-class SettingChanges(TypedDict, total=False):
-    """The same names as in :class:`Settings`, each of them optional."""
+class Bounds(NamedTuple):
+    """The values that a setting accepts."""
 
-    layers: tuple[int, ...]
-    hyperplanes: int | tuple[int, ...]
-    bias_scale: float
-    step: OptimizerKind
-    learning_rate: float
-    rate_factors: tuple[float, ...]
-    learning_rate_decay: float
-    ridges: tuple[float, ...]
-    damping: float
-    start: Start
-    switching_rate: float
-    switching_rate_decay: float
-    bonus_scale: float
-    bonus_unit: BonusUnit
-    tree_depth: int
-    leaf_values: LeafValues
-    output: Output
-    clip: float
-    input_clip: float
-    bias: float
-    weight_box: float
-    half_life: int | None
+    description: str
+    check: Callable[[str, object], Any]
+    """Takes the name and the value of a setting. Returns the value to store, or raises InvalidSettings."""
+
+
+def _integer(low: int, high: int) -> Bounds:
+    return Bounds(
+        f"int from {low} to {high:,}", lambda name, value: _validation.integer(name, value, low, high)
+    )
+
+
+def _number(low: float, high: float) -> Bounds:
+    return Bounds(
+        f"float from {low:g} to {high:,g}", lambda name, value: _validation.number(name, value, low, high)
+    )
+
+
+def _several(each: Bounds) -> Bounds:
+    return Bounds(
+        f"tuple, each {each.description}", lambda name, value: _validation.tuple_of(name, value, each.check)
+    )
+
+
+def _one_or_more(each: Bounds) -> Bounds:
+    return Bounds(
+        f"{each.description}, or a tuple",
+        lambda name, value: _validation.one_or_more(name, value, each.check),
+    )
+
+
+def _one_of(*choices: str) -> Bounds:
+    description = " or ".join(f'"{choice}"' for choice in choices)
+
+    def check(name: str, value: object) -> object:
+        if value not in choices:
+            raise InvalidSettings(f"{name} must be {description}, got {value!r}")
+        return value
+
+    return Bounds(description, check)
+
+
+def _facts(bounds: Bounds, meaning: str, *, when: str) -> dict[str, Any]:
+    """Return the metadata of a setting: its bounds, its meaning, and when to change it."""
+    return {"bounds": bounds, "meaning": meaning, "when": when}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """The hyper-parameters of GLCB; the paper's symbols in brackets.
+    """The settings of GLCB. The defaults are those for binary rewards.
 
     >>> print(PAPER_BINARY)
     layers                100, 10, 1
     hyperplanes           8
     bias_scale            0.05
-    step                  plain
+    optimizer             gradient
     learning_rate         0.1
     rate_factors          1
     learning_rate_decay   0.1
     ridges                1
     damping               0
-    start                 inputs
+    initialization        inputs
     switching_rate        10
     switching_rate_decay  1
     bonus_scale           0.03
@@ -82,126 +92,251 @@ class Settings:
     clip                  0.01
     input_clip            0.01
     bias                  1
-    weight_box            200
+    weight_bound          200
     half_life             None
     """
 
-    layers: tuple[int, ...] = (100, 10, 1)
-    """Number of units in each layer [K_1 … K_L]."""
-    hyperplanes: int | tuple[int, ...]
-    """Hyperplanes per unit, one number for all or several that the units take in turn. A unit with m of them
-    has 2^m weight vectors per network."""
-    bias_scale: float
-    """ExplorationMode of the hyperplanes around the center of the unit cube [s]."""
-    step: OptimizerKind = "plain"
-    """How the first layer learns: along its inputs, or along inputs preconditioned by their second moment."""
-    learning_rate: float
-    """Step size of an arm that was never played [η0]; with newton steps, of the first layer."""
-    rate_factors: tuple[float, ...] = (1.0,)
-    """Units take these in turn as factors of their step size; the mixture finds out which are right."""
-    learning_rate_decay: float
-    """The step size of an arm played n times is learning_rate / (1 + learning_rate_decay · n)."""
-    ridges: tuple[float, ...] = (1.0,)
-    """What newton steps take the second moment of inputs for at first; units do in turn [λ / (d + 1)]."""
-    damping: float = 0.0
-    """No newton step moves a logit by more than the error / damping; 0 sets no bound."""
-    start: Start = "inputs"
-    """What a network starts from: the mean of its inputs, or an offset that follows what is usual for it."""
-    switching_rate: float
-    """Switching rate of an arm that was never played [α0]; values above 1 count as 1."""
-    switching_rate_decay: float
-    """The switching rate decays as the learning rate does."""
-    bonus_scale: float
-    """Size of the exploration bonus [C]."""
-    bonus_unit: BonusUnit = "reward"
-    """What the bonus is measured in: reward, or standard deviations of the predicted reward."""
-    tree_depth: int = 3
-    """Bounded rewards are told apart in 2 to the power of this many bins [D]; unused for 0/1 rewards."""
-    leaf_values: LeafValues = "midpoint"
-    """What a bin stands for: its midpoint, or the mean of the rewards in it, and then a reward between what
-    two neighbors stand for counts for both in part; unused for 0/1 rewards."""
-    output: Output = "switching"
-    """What a network answers: the switching mixture of all its units, or its last unit."""
-    clip: float = 0.01
-    """Probabilities are kept within [clip, 1 − clip] [ε]."""
-    input_clip: float = 0.01
-    """Contexts too are kept that far from 0 and 1, where their logits would be infinite [ε]."""
-    bias: float = 1.0
-    """The constant input of every unit, as a logit [logit β]."""
-    weight_box: float = 200.0
-    """Weights are kept within ± this [b]."""
-    half_life: int | None = None
-    """After every so many plays, all evidence counts half, for a world that changes; None is never."""
+    layers: tuple[int, ...] = field(
+        default=(100, 10, 1),
+        metadata=_facts(
+            _several(_integer(1, 100_000)),
+            "Number of units in each layer (K in the paper).",
+            when="Fewer units save memory and time, more approximate a complex reward function better.",
+        ),
+    )
+    hyperplanes: int | tuple[int, ...] = field(
+        default=(2, 4, 6, 8),
+        metadata=_facts(
+            _one_or_more(_integer(1, 16)),
+            "Hyperplanes per unit: one number for all units, or several that the units cycle through. A "
+            "unit with m "
+            "hyperplanes has 2^m weight vectors per network.",
+            when="Fewer generalize faster from little data, more resolve finer regions of the context space.",
+        ),
+    )
+    bias_scale: float = field(
+        default=0.3,
+        metadata=_facts(
+            _number(0, 1e6),
+            "Standard deviation of the distance between the hyperplanes and the center of the unit cube "
+            "(s in the paper).",
+            when="Larger if contexts lie far from the center of the unit cube.",
+        ),
+    )
+    optimizer: Optimizer = field(
+        default="newton",
+        metadata=_facts(
+            _one_of("gradient", "newton"),
+            "How the first layer learns: along the gradient, or along the gradient preconditioned by the "
+            "inverse second "
+            "moment of the inputs.",
+            when='"gradient" with thousands of features: the cost of a Newton step grows with their square.',
+        ),
+    )
+    learning_rate: float = field(
+        default=1.0,
+        metadata=_facts(
+            _number(0, 1e6),
+            "Step size for an arm without rewards (η₀ in the paper). With Newton steps, of the first layer.",
+            when="Rarely: rate_factors covers two orders of magnitude around it.",
+        ),
+    )
+    rate_factors: tuple[float, ...] = field(
+        default=(0.03, 0.1, 0.3, 1.0, 3.0),
+        metadata=_facts(
+            _several(_number(0, 1e6)),
+            "Factors of the step size that the units cycle through; the mixture learns which units to trust.",
+            when="(1,) for one step size, as in the paper.",
+        ),
+    )
+    learning_rate_decay: float = field(
+        default=0.01,
+        metadata=_facts(
+            _number(0, 1e6),
+            "The step size of an arm with n rewards is learning_rate / (1 + learning_rate_decay · n).",
+            when="0 if rewards change over time and half_life is not set; larger if rewards are very noisy.",
+        ),
+    )
+    ridges: tuple[float, ...] = field(
+        default=(0.01, 10.0),
+        metadata=_facts(
+            _several(_number(1e-3, 1e9)),
+            "Initial second moment of the inputs for Newton steps, per input; the units cycle through the "
+            "values.",
+            when="Larger values slow down the first Newton steps.",
+        ),
+    )
+    damping: float = field(
+        default=0.05,
+        metadata=_facts(
+            _number(0, 1e6),
+            "A Newton step changes a logit by at most the error divided by damping; 0 removes the limit.",
+            when="Larger if single rewards change the values too much.",
+        ),
+    )
+    initialization: Initialization = field(
+        default="inputs",
+        metadata=_facts(
+            _one_of("inputs", "frequency"),
+            "What a network predicts before it has learned: the mean of its inputs, or an offset that "
+            "follows the "
+            "frequency of its target.",
+            when='"frequency" if rewards are very rare or very common.',
+        ),
+    )
+    switching_rate: float = field(
+        default=10.0,
+        metadata=_facts(
+            _number(0, 1e6),
+            "Switching rate for an arm without rewards (α₀ in the paper); values above 1 act as 1.",
+            when="Larger if the best unit of a network keeps changing.",
+        ),
+    )
+    switching_rate_decay: float = field(
+        default=1.0,
+        metadata=_facts(
+            _number(0, 1e6),
+            "The switching rate of an arm with n rewards is switching_rate / (1 + switching_rate_decay · n).",
+            when="0 to keep switching at a constant rate, for rewards that change over time.",
+        ),
+    )
+    bonus_scale: float = field(
+        default=0.25,
+        metadata=_facts(
+            _number(0, 1e6),
+            "Size of the exploration bonus (C in the paper).",
+            when="Larger to explore more, smaller to exploit earlier.",
+        ),
+    )
+    bonus_unit: BonusUnit = field(
+        default="deviation",
+        metadata=_facts(
+            _one_of("reward", "deviation"),
+            "Unit of the bonus: the reward, or the standard deviation of the predicted reward.",
+            when='"reward" for a bonus that does not depend on the predicted reward, as in the paper.',
+        ),
+    )
+    tree_depth: int = field(
+        default=3,
+        metadata=_facts(
+            _integer(1, 10),
+            "Bounded rewards are predicted in 2^tree_depth bins (D in the paper); unused for binary rewards.",
+            when="Larger if the values need a finer resolution; the cost doubles with each level.",
+        ),
+    )
+    leaf_values: LeafValues = field(
+        default="midpoint",
+        metadata=_facts(
+            _one_of("midpoint", "mean"),
+            "The reward that a bin represents: its midpoint, or the mean of the rewards in it. With "
+            "means, a reward between "
+            "those of two adjacent bins counts for both in part. Unused for binary rewards.",
+            when='"midpoint" as in the paper.',
+        ),
+    )
+    output: Output = field(
+        default="switching",
+        metadata=_facts(
+            _one_of("switching", "last"),
+            "The output of a network: the switching mixture of all its units, or its last unit.",
+            when='"last" for ablations only.',
+        ),
+    )
+    clip: float = field(
+        default=0.01,
+        metadata=_facts(
+            _number(1e-6, 0.49),
+            "Probabilities are clipped to [clip, 1 − clip] (ε in the paper).",
+            when="Smaller if reward probabilities are below 1 %.",
+        ),
+    )
+    input_clip: float = field(
+        default=0.03,
+        metadata=_facts(
+            _number(1e-6, 0.49),
+            "Contexts are clipped to [input_clip, 1 − input_clip], because the logits of 0 and 1 are "
+            "infinite.",
+            when="Smaller if differences near 0 or 1 matter.",
+        ),
+    )
+    bias: float = field(
+        default=2.0,
+        metadata=_facts(
+            _number(-100, 100),
+            "The constant input of every unit, as a logit (logit β in the paper).",
+            when="Rarely.",
+        ),
+    )
+    weight_bound: float = field(
+        default=200.0,
+        metadata=_facts(
+            _number(1, 1e6),
+            "Weights are clipped to ±weight_bound (b in the paper).",
+            when="Rarely.",
+        ),
+    )
+    half_life: int | None = field(
+        default=None,
+        metadata=_facts(
+            Bounds("int from 2, or None", lambda _, value: check_half_life(value)),
+            "Number of decisions after which all evidence counts half; None means never.",
+            when="If the rewards of the arms change over time.",
+        ),
+    )
 
     def __post_init__(self) -> None:
-        # Stored as plain int and float, whatever came: the kernels are compiled for these alone.
-        checked: dict[str, object] = {
-            "layers": _validation.sizes("layers", self.layers),
-            "hyperplanes": _validation.one_or_more("hyperplanes", self.hyperplanes, _hyperplanes),
-            "rate_factors": _validation.several("rate_factors", self.rate_factors, _factor),
-            "ridges": _validation.several("ridges", self.ridges, _ridge),
-            "tree_depth": _validation.whole_number("tree_depth", self.tree_depth, 1, 10),
-            "clip": _validation.number("clip", self.clip, 1e-6, 0.49),
-            "input_clip": _validation.number("input_clip", self.input_clip, 1e-6, 0.49),
-            "bias": _validation.number("bias", self.bias, -100, 100),
-            "weight_box": _validation.number("weight_box", self.weight_box, 1, 1e6),
-            "half_life": checked_half_life(self.half_life),
-        }
-        for name in _RATES:
-            checked[name] = _validation.number(name, getattr(self, name), 0, 1e6)
-        for name, value in checked.items():
-            object.__setattr__(self, name, value)
-        for name, kind in _CHOICES.items():
-            if getattr(self, name) not in get_args(kind):
-                choices = " or ".join(f'"{choice}"' for choice in get_args(kind))
-                raise InvalidSettings(f"{name} must be {choices}, got {getattr(self, name)!r}")
+        # Stored as int and float, whatever the arguments are: the kernels are compiled for these types alone.
+        for each in fields(self):
+            value = each.metadata["bounds"].check(each.name, getattr(self, each.name))
+            object.__setattr__(self, each.name, value)
 
     @property
     def hyperplanes_of_units(self) -> list[int]:
         """Number of hyperplanes of every unit."""
-        kinds = self.kinds_of_gates
-        return [kinds[unit % len(kinds)] for unit in range(sum(self.layers))]
+        cycle = self.hyperplane_cycle
+        return [cycle[unit % len(cycle)] for unit in range(sum(self.layers))]
 
     @property
-    def kinds_of_gates(self) -> tuple[int, ...]:
-        """The numbers of hyperplanes that units take in turn."""
+    def hyperplane_cycle(self) -> tuple[int, ...]:
+        """The numbers of hyperplanes that the units cycle through."""
         return self.hyperplanes if isinstance(self.hyperplanes, tuple) else (self.hyperplanes,)
 
     def __str__(self) -> str:
-        width = max(len(field.name) for field in fields(self))
-        return "\n".join(f"{f.name:<{width}}  {_shown(getattr(self, f.name))}" for f in fields(self))
+        width = max(len(name) for name in SETTING_NAMES)
+        return "\n".join(f"{name:<{width}}  {_shown(getattr(self, name))}" for name in SETTING_NAMES)
 
 
-def _hyperplanes(name: str, value: object) -> int:
-    return _validation.whole_number(name, value, 1, 16)
+SETTING_NAMES = tuple(each.name for each in fields(Settings))
+"""The names of all settings, in order."""
 
+DEFAULT_BINARY = Settings()
+"""The defaults for binary rewards; docs/method.md explains the choices."""
 
-def _factor(name: str, value: object) -> float:
-    return _validation.number(name, value, 0, 1e6)
-
-
-def _ridge(name: str, value: object) -> float:
-    return _validation.number(name, value, 1e-3, 1e9)
-
-
-def _shown(value: object) -> str:
-    if isinstance(value, tuple):
-        return ", ".join(_shown(part) for part in value)
-    return f"{value:g}" if isinstance(value, float) else str(value)
-
+DEFAULT_BOUNDED = replace(
+    DEFAULT_BINARY, initialization="frequency", leaf_values="mean", switching_rate=300.0
+)
+"""The defaults for bounded rewards."""
 
 PAPER_BINARY = Settings(
     hyperplanes=8,
     bias_scale=0.05,
+    optimizer="gradient",
     learning_rate=0.1,
+    rate_factors=(1.0,),
     learning_rate_decay=0.1,
+    ridges=(1.0,),
+    damping=0.0,
     switching_rate=10.0,
     switching_rate_decay=1.0,
     bonus_scale=0.03,
+    bonus_unit="reward",
+    input_clip=0.01,
+    bias=1.0,
 )
-"""The paper's column "Bernoulli bandits"."""
+"""The column "Bernoulli bandits" of the paper's table of hyperparameters."""
 
-PAPER_BOUNDED = Settings(
+PAPER_BOUNDED = replace(
+    PAPER_BINARY,
     hyperplanes=2,
     bias_scale=0.001,
     learning_rate=1.0,
@@ -210,25 +345,41 @@ PAPER_BOUNDED = Settings(
     switching_rate_decay=0.1,
     bonus_scale=0.1,
 )
-"""The paper's column "Continuous bandits"."""
+"""The column "Continuous bandits" of the paper's table of hyperparameters."""
 
-DEFAULT_BINARY = Settings(
-    hyperplanes=(2, 4, 6, 8),
-    bias_scale=0.3,
-    step="newton",
-    learning_rate=1.0,
-    rate_factors=(0.03, 0.1, 0.3, 1.0, 3.0),
-    learning_rate_decay=0.01,
-    ridges=(0.01, 10.0),
-    damping=0.05,
-    switching_rate=10.0,
-    switching_rate_decay=1.0,
-    bonus_scale=0.25,
-    bonus_unit="deviation",
-    input_clip=0.03,
-    bias=2.0,
-)
-"""Our own, for rewards of 0 and 1; docs/method.md says what each does."""
 
-DEFAULT_BOUNDED = replace(DEFAULT_BINARY, start="frequency", leaf_values="mean", switching_rate=300.0)
-"""The same for bounded rewards, with what only a tree of networks needs."""
+class SettingRow(NamedTuple):
+    """One row of the parameter table."""
+
+    name: str
+    type: str
+    default: str
+    meaning: str
+    when_to_change: str
+
+
+def settings_table() -> list[SettingRow]:
+    """Return the parameter table of GLCB: one row per setting, in the order of the constructor.
+
+    Examples
+    --------
+    >>> for row in settings_table()[9:11]:
+    ...     print(row.name, "|", row.type, "|", row.default)
+    initialization | "inputs" or "frequency" | inputs (bounded rewards: frequency)
+    switching_rate | float from 0 to 1e+06 | 10 (bounded rewards: 300)
+    """
+    rows = []
+    for each in fields(Settings):
+        binary, bounded = (_shown(getattr(s, each.name)) for s in (DEFAULT_BINARY, DEFAULT_BOUNDED))
+        default = binary if binary == bounded else f"{binary} (bounded rewards: {bounded})"
+        facts = each.metadata
+        rows.append(
+            SettingRow(each.name, facts["bounds"].description, default, facts["meaning"], facts["when"])
+        )
+    return rows
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, tuple):
+        return ", ".join(_shown(part) for part in value)
+    return f"{value:g}" if isinstance(value, float) else str(value)

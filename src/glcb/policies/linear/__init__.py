@@ -1,1 +1,1 @@
-"""Linear policies."""
+"""Linear policies: one regression per arm."""

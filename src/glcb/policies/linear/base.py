@@ -1,24 +1,29 @@
-"""What the linear policies share: one ridge regression per arm, kept up to date by rank-one updates."""
+"""One ridge regression per arm, kept up to date by rank-one updates; shared by LinUCB and LinTS."""
 
 from collections.abc import Sequence
-from typing import Any, Unpack
+from typing import Any
 
 import numpy as np
 
 from glcb import _validation
-from glcb._arrays import State, rearranged
-from glcb._forgetting import checked_half_life, halve_moment
-from glcb._types import Arm, Float32, Float64, Int64, reward_range
-from glcb.policies.base import Common, Policy
+from glcb._arrays import Arrays, take_rows
+from glcb._forgetting import check_half_life, halve_moment
+from glcb._types import Arm, Float32, Float64, Int64, Rewards, reward_range
+from glcb.policies.base import Policy
 
 _ROUNDING = 1e-9
-"""A part of the prior that no try can be told from."""
+"""A pseudocount below this fraction of the prior is rounding error."""
+
+
+def with_intercept(x: Float32) -> Float64:
+    """Return z = [x, 1], the input of the regressions."""
+    return np.append(x.astype(np.float64), 1.0)
 
 
 def pseudocounts(z: Float64, widths: Float64, ridge: float) -> Float64:
-    """Return how often each arm was tried on inputs like ``z``, given its z'A⁻¹z with A = ridge·I + Z'Z.
+    """Return the number of decisions on inputs like ``z`` from ``widths`` = z'A⁻¹z, with A = ridge·I + Z'Z.
 
-    1 / z'A⁻¹z is what the prior counts for, ridge / z'z, and 1 more for every try of ``z`` itself.
+    1 / z'A⁻¹z is ridge / z'z, the weight of the prior, plus 1 for every decision on ``z`` itself.
 
     >>> pseudocounts(np.array([2.0, 0.0]), np.array([4 / 100, 4 / (100 + 3 * 4)]), ridge=100)
     array([0., 3.])
@@ -29,18 +34,10 @@ def pseudocounts(z: Float64, widths: Float64, ridge: float) -> Float64:
     return counts
 
 
-class Linear(Common, total=False):
-    """The optional arguments that every linear policy takes."""
-
-    ridge: float
-    half_life: int | None
-
-
 class LinearPolicy(Policy):
     """Ridge regression of the reward, scaled to [0, 1], on [x, 1] for each arm.
 
-    With ``half_life``, all rewards so far count half after every so many plays. The inverses are float64: a
-    running inverse in float32 drifts away without a sign.
+    The inverses are float64: a running inverse in float32 drifts silently.
     """
 
     arms_can_change = True
@@ -51,36 +48,34 @@ class LinearPolicy(Policy):
         arms: int | Sequence[Arm],
         features: int,
         *,
+        rewards: Rewards = "binary",
+        seed: int = 0,
         ridge: float = 1.0,
         half_life: int | None = None,
-        **common: Unpack[Common],
     ) -> None:
-        super().__init__(arms, features, **common)
+        super().__init__(arms, features, rewards=rewards, seed=seed)
         self.ridge = _validation.number("ridge", ridge, 1e-6)
-        self.half_life = checked_half_life(half_life)
+        self.half_life = check_half_life(half_life)
         self._low, self._high = reward_range(self.rewards)
         count, width = len(self.arms), self.features + 1
-        _validation.memory(8 * count * width * width, "One matrix per arm")
+        _validation.check_memory(8 * count * width * width, "One matrix per arm")
         self._inverses: Float64 = np.tile(np.eye(width) / self.ridge, (count, 1, 1))
         self._moments: Float64 = np.zeros((count, width))
         self._weights: Float64 = np.zeros((count, width))
 
-    def _means_and_widths(self, x: Float32) -> tuple[Float64, Float64]:
-        """Return each arm's predicted reward, and z'A⁻¹z, which shrinks with experience."""
-        z = self._inputs(x)
+    def _means_and_widths(self, z: Float64) -> tuple[Float64, Float64]:
+        """Return each arm's predicted reward and z'A⁻¹z, which shrinks with every similar input."""
         widths = (self._inverses @ z) @ z
         return self._low + (self._high - self._low) * (self._weights @ z), widths
 
-    def _pseudocounts(self, x: Float32, widths: Float64) -> Float64:
-        return pseudocounts(self._inputs(x), widths, self.ridge)
-
-    def _attribute(self, x: Float32, baseline: Float32) -> tuple[Float64, Float64]:
-        bases, _ = self._means_and_widths(baseline)
-        differences = (self._inputs(x) - self._inputs(baseline)) * (self._high - self._low)
+    def _contributions(self, x: Float32, baseline: Float32) -> tuple[Float64, Float64]:
+        origin = with_intercept(baseline)
+        bases, _ = self._means_and_widths(origin)
+        differences = (with_intercept(x) - origin) * (self._high - self._low)
         return bases, (self._weights * differences)[:, :-1]
 
     def _learn(self, x: Float32, arm: int, reward: float) -> None:
-        z = self._inputs(x)
+        z = with_intercept(x)
         inverse = self._inverses[arm]
         gain = inverse @ z
         inverse -= np.outer(gain, gain / (1 + gain @ z))
@@ -93,19 +88,16 @@ class LinearPolicy(Policy):
             halve_moment(inverse, self.ridge)
             weights[:] = inverse @ moment
 
-    def _rearranged(self, sources: Int64) -> dict[str, Any]:
-        untried = np.eye(self.features + 1) / self.ridge
+    def _reordered(self, sources: Int64) -> dict[str, Any]:
+        prior = np.eye(self.features + 1) / self.ridge
         return {
-            "_inverses": rearranged(self._inverses, sources, untried),
-            "_moments": rearranged(self._moments, sources, 0),
-            "_weights": rearranged(self._weights, sources, 0),
+            "_inverses": take_rows(self._inverses, sources, prior),
+            "_moments": take_rows(self._moments, sources, 0),
+            "_weights": take_rows(self._weights, sources, 0),
         }
-
-    def _inputs(self, x: Float32) -> Float64:
-        return np.append(x.astype(np.float64), 1.0)
 
     def _arguments(self) -> dict[str, Any]:
         return {**super()._arguments(), "ridge": self.ridge, "half_life": self.half_life}
 
-    def _state(self) -> State:
+    def _snapshot(self) -> Arrays:
         return {"inverses": self._inverses, "moments": self._moments, "weights": self._weights}

@@ -1,16 +1,16 @@
-"""Bayesian linear regression of each arm's reward, with unknown noise: a normal-inverse-gamma posterior.
+"""Bayesian linear regression of each arm's reward with unknown noise: a normal-inverse-gamma posterior.
 
 For an arm with inputs Z and rewards y, and the prior λ = 0.25, a0 = b0 = 6 of the Deep Bayesian Bandits
 library (Riquelme, Tucker, Snoek 2018):
 
     P = λ I + Z'Z     μ = P⁻¹ Z'y     a = a0 + n / 2     b = b0 + (y'y − μ'Pμ) / 2
 
-The noise variance is b / Gamma(a), and given it the weights are N(μ, variance · P⁻¹).
+The noise variance is b / Gamma(a). Given the variance, the weights are N(μ, variance · P⁻¹).
 """
 
 import numpy as np
 
-from glcb._arrays import State, fill, rearranged
+from glcb._arrays import Arrays, copy_into, take_rows
 from glcb._types import Float64, Int64
 
 PRIOR_PRECISION = 0.25
@@ -27,10 +27,15 @@ class NormalInverseGamma:
         self._squares: Float64 = np.empty(arms)
         self._counts: Int64 = np.empty(arms, np.int64)
         self._means: Float64 = np.empty((arms, width))
-        self._forget()
+        self._reset()
+
+    @property
+    def means(self) -> Float64:
+        """μ of each arm."""
+        return self._means
 
     def learn(self, z: Float64, arm: int, reward: float) -> None:
-        """Take in one reward of ``arm``."""
+        """Update the posterior of ``arm`` with one reward."""
         inverse = self._inverses[arm]
         gain = inverse @ z
         inverse -= np.outer(gain, gain / (1 + gain @ z))
@@ -39,9 +44,9 @@ class NormalInverseGamma:
         self._counts[arm] += 1
         self._means[arm] = inverse @ self._moments[arm]
 
-    def learn_anew(self, z: Float64, arms: Int64, rewards: Float64) -> None:
-        """Forget everything and take in one reward per row."""
-        self._forget()
+    def refit(self, z: Float64, arms: Int64, rewards: Float64) -> None:
+        """Replace all posteriors by those of the given data, one row per reward."""
+        self._reset()
         for arm in np.unique(arms):
             own = arms == arm
             inputs, outcomes = z[own], rewards[own]
@@ -53,17 +58,12 @@ class NormalInverseGamma:
             self._means[arm] = self._inverses[arm] @ self._moments[arm]
 
     def means_and_widths(self, z: Float64) -> tuple[Float64, Float64]:
-        """Return each arm's expected reward μ'z, and z'P⁻¹z, which shrinks with experience."""
+        """Return each arm's expected reward μ'z and z'P⁻¹z, which shrinks with every similar input."""
         return self._means @ z, (self._inverses @ z) @ z
-
-    @property
-    def means(self) -> Float64:
-        """μ of each arm."""
-        return self._means
 
     def noise(self) -> tuple[Float64, Float64]:
         """Return a and b, the shape and rate of each arm's noise variance."""
-        explained = np.einsum("ai,ai->a", self._means, self._moments)  # μ'Pμ, as Pμ = Z'y
+        explained = np.einsum("ai,ai->a", self._means, self._moments)  # μ'Pμ, because Pμ = Z'y
         return PRIOR_SHAPE + self._counts / 2, PRIOR_RATE + (self._squares - explained) / 2
 
     def draw(self, means: Float64, widths: Float64, rng: np.random.Generator) -> Float64:
@@ -72,20 +72,20 @@ class NormalInverseGamma:
         variances = rates / rng.standard_gamma(shapes)
         return means + rng.standard_normal(means.size) * np.sqrt(variances * widths)
 
-    def rearrange(self, sources: Int64) -> None:
-        """Let arm j have the posterior that arm ``sources[j]`` had, or the prior for −1.
+    def reorder(self, sources: Int64) -> None:
+        """Give arm j the posterior of arm ``sources[j]``, or the prior if that is −1.
 
-        No array is changed in place, so a shallow copy keeps what was.
+        All arrays are replaced and none is changed in place, so that a shallow copy keeps the old order.
         """
         prior = np.eye(self._inverses.shape[1]) / PRIOR_PRECISION
-        self._inverses = rearranged(self._inverses, sources, prior)
-        self._moments = rearranged(self._moments, sources, 0)
-        self._squares = rearranged(self._squares, sources, 0)
-        self._counts = rearranged(self._counts, sources, 0)
-        self._means = rearranged(self._means, sources, 0)
+        self._inverses = take_rows(self._inverses, sources, prior)
+        self._moments = take_rows(self._moments, sources, 0)
+        self._squares = take_rows(self._squares, sources, 0)
+        self._counts = take_rows(self._counts, sources, 0)
+        self._means = take_rows(self._means, sources, 0)
 
-    def state(self) -> State:
-        """Return the arrays that hold all of it."""
+    def snapshot(self) -> Arrays:
+        """Return the arrays that hold the posteriors."""
         return {
             "inverses": self._inverses,
             "moments": self._moments,
@@ -94,11 +94,11 @@ class NormalInverseGamma:
             "means": self._means,
         }
 
-    def restore(self, state: State) -> None:
-        """Take over what :meth:`state` returned; raise ValueError if it cannot be ours."""
-        fill(self.state(), state)
+    def restore(self, arrays: Arrays) -> None:
+        """Load what :meth:`snapshot` returned; raise ValueError or KeyError if it does not fit."""
+        copy_into(self.snapshot(), arrays)
 
-    def _forget(self) -> None:
+    def _reset(self) -> None:
         self._inverses[...] = np.eye(self._inverses.shape[1]) / PRIOR_PRECISION
         for array in (self._moments, self._squares, self._counts, self._means):
             array[...] = 0

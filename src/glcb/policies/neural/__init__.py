@@ -1,1 +1,1 @@
-"""Neural policies, on JAX."""
+"""Neural policies. They train with JAX and optax, the extra ``glcb[baselines]``."""

@@ -1,15 +1,16 @@
-"""What the neural policies share: when they play by turns, when they train, and what they store."""
+"""The base class of the neural policies: initial rounds, stored data and periodic training."""
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import ClassVar, Unpack
+from typing import ClassVar
 
 import numpy as np
 
 from glcb import _validation
-from glcb._arrays import State
-from glcb._types import Arm, Float32, Float64
-from glcb.policies.base import Common, Estimates, Policy
+from glcb._arrays import Arrays
+from glcb._types import Arm, Float32, Float64, Rewards
+from glcb.policies.base import Policy
+from glcb.policies.decision import Estimates
 from glcb.policies.neural import network
 from glcb.policies.neural.buffer import Buffer
 from glcb.policies.neural.network import Array, Batch, Weights
@@ -19,65 +20,79 @@ from glcb.policies.neural.training import (
     Network,
     Noise,
     Optimizer,
+    compile_training,
     rms_prop,
-    training,
 )
-from glcb.policies.simple.round_robin import favor_turn
+from glcb.policies.round_robin import force_initial_rounds
 
 TRAIN_EVERY = 50
 
 
 class NeuralPolicy(Policy):
-    """Stores all data and trains a network on it every 50 steps.
+    """Stores all data and trains a network on it after every 50 rewards.
 
-    A policy says what its network predicts and, if need be, what else it starts from and how it trains.
+    A subclass implements ``_predict``. It may also override the loss, the optimizer and the initial weights.
+
+    Parameters
+    ----------
+    arms
+        The number of arms, or their names.
+    features
+        The length of a context.
+    rewards
+        ``"binary"`` for rewards of 0 or 1, or the range ``(low, high)`` of the rewards.
+    seed
+        The source of all randomness.
     """
 
     stores_data = True
     requires = ("jax", "optax")
     arms_are_independent = False
-    networks: ClassVar[int] = 1
+    network_count: ClassVar[int] = 1
 
-    def __init__(self, arms: int | Sequence[Arm], features: int, **common: Unpack[Common]) -> None:
-        super().__init__(arms, features, **common)
-        _validation.memory(
+    def __init__(
+        self, arms: int | Sequence[Arm], features: int, *, rewards: Rewards = "binary", seed: int = 0
+    ) -> None:
+        super().__init__(arms, features, rewards=rewards, seed=seed)
+        _validation.check_memory(
             4 * GRADIENT_STEPS * BATCH_SIZE * self.features, "The mini-batches of one training"
         )
-        how = training(self._loss, self._optimizer)
+        training = compile_training(self._loss, self._optimizer)
         self._networks = [
-            Network(self._untrained(), Buffer(self.features, len(self.arms)), how)
-            for _ in range(self.networks)
+            Network(self._initial_weights(), Buffer(self.features, len(self.arms)), training)
+            for _ in range(self.network_count)
         ]
 
     @abstractmethod
     def _predict(self, x: Float32) -> tuple[Float32 | Float64, Float32 | Float64]:
-        """Return each arm's value, and a draw of it that says which arm to play."""
+        """Return each arm's value, and a draw of it that determines the choice."""
 
     @staticmethod
     def _loss(weights: Weights, batch: Batch, points: Array, noise: Noise) -> Array:
-        """Return what the training makes small."""
+        """Return the loss to minimize."""
         return network.mean_squared_error(network.values(weights, batch.contexts), batch)
 
     @staticmethod
     def _optimizer() -> Optimizer:
-        """Return how it makes it small."""
+        """Return the optimizer."""
         return rms_prop()
 
-    def _untrained(self) -> Weights:
-        """Return the weights that a network starts from."""
+    def _initial_weights(self) -> Weights:
+        """Return the weights of an untrained network."""
         return network.uniform_weights(self.features, len(self.arms), self._rng)
 
     def _training_noise(self, rng: np.random.Generator) -> Noise:
-        """Draw what the loss needs at random; the first axis counts the gradient steps of one training."""
+        """Draw the random numbers of the loss; the first axis is the gradient steps of one training."""
         return {}
 
     def _estimate(self, x: Float32) -> Estimates:
         values, drawn = (predicted.astype(np.float64) for predicted in self._predict(x))
-        return Estimates(values, favor_turn(drawn - values, self._turns), self._plays.astype(np.float64))
+        bonuses = force_initial_rounds(drawn - values, self._decisions)
+        return Estimates(values, bonuses, self._reward_counts.astype(np.float64))
 
     def _learn(self, x: Float32, arm: int, reward: float) -> None:
         step = self.updates + 1
-        # Not the generator that decides: what is learned must not depend on what was decided in between.
+        # Not the generator of the decisions: training must not depend on the decisions in between.
         rng = np.random.default_rng((self.seed, step))
         self._store(x, arm, reward, rng)
         if step % TRAIN_EVERY == 0:
@@ -91,16 +106,16 @@ class NeuralPolicy(Policy):
         for net in self._networks:
             net.train(self._training_noise(rng), rng)
 
-    def _state(self) -> State:
+    def _snapshot(self) -> Arrays:
         return {
             f"network_{i}_{name}": array
             for i, net in enumerate(self._networks)
-            for name, array in net.state().items()
+            for name, array in net.snapshot().items()
         }
 
-    def _restore(self, state: State) -> None:
+    def _restore(self, arrays: Arrays) -> None:
         for i, net in enumerate(self._networks):
             prefix = f"network_{i}_"
             net.restore(
-                {name.removeprefix(prefix): a for name, a in state.items() if name.startswith(prefix)}
+                {name.removeprefix(prefix): a for name, a in arrays.items() if name.startswith(prefix)}
             )

@@ -17,13 +17,28 @@ _LAYERS = ("inner", "inner_bias", "outer", "outer_bias")
 
 @register("bbalphadiv", source="Hernández-Lobato and others 2016, as in Riquelme, Tucker, Snoek 2018")
 class BBAlphaDiv(VariationalPolicy):
-    """Plays by a network drawn from a distribution that is trained on an α-divergence, α = 1.
+    """Chooses by a network drawn from a distribution that is trained on an α-divergence, α = 1.
 
-    Weights and biases have a distribution, and so has the noise of each arm's rewards. The loss is the
-    energy of Hernández-Lobato and others.
+    Weights, biases and the noise of each arm's rewards have a distribution. The loss is the energy of
+    Hernández-Lobato and others.
+
+    Parameters
+    ----------
+    arms
+        The number of arms, or their names.
+    features
+        The length of a context.
+    rewards
+        ``"binary"`` for rewards of 0 or 1, or the range ``(low, high)`` of the rewards.
+    seed
+        The source of all randomness.
+
+    References
+    ----------
+    Hernández-Lobato and others: Black-box α-divergence minimization. ICML, 2016.
     """
 
-    def _untrained(self) -> Weights:
+    def _initial_weights(self) -> Weights:
         sizes = network.shapes(self.features, len(self.arms)) | {"noise": (len(self.arms),)}
         means = {name: self._normal(shape) for name, shape in sizes.items()}
         deviations = {
@@ -47,21 +62,23 @@ class BBAlphaDiv(VariationalPolicy):
 
         drawn = {name: weights[name] + jnp.exp(weights[f"log_{name}"]) * noise[name] for name in noise}
         table = jnp.broadcast_to(drawn["noise"], (len(batch.arms), len(drawn["noise"])))
-        log_noise = math.log(OBSERVATION_NOISE) + network.played(batch, table)
+        log_noise = math.log(OBSERVATION_NOISE) + network.of_chosen_arms(batch, table)
         networks = {name: drawn[name] for name in _LAYERS}
-        predicted = jax.vmap(lambda one: network.played(batch, network.values(one, batch.contexts)))(networks)
+        predicted = jax.vmap(lambda one: network.of_chosen_arms(batch, network.values(one, batch.contexts)))(
+            networks
+        )
         errors = (batch.rewards - predicted) / jnp.exp(log_noise)
         likelihoods = -(errors**2) / 2 - log_noise - math.log(2 * math.pi) / 2
         factors = sum(_log_factors(weights, name, drawn[name]) for name in _LAYERS) / points
-        ratios = jax.nn.logsumexp(likelihoods - _mixed_up(factors, len(batch.arms)), axis=0)
+        ratios = jax.nn.logsumexp(likelihoods - _factor_table(factors, len(batch.arms)), axis=0)
         return -sum(_log_partition(weights, name) for name in _LAYERS) - points * ratios.mean()
 
 
-def _mixed_up(factors: Array, rows: int) -> Array:
-    """Return the factor that each draw's likelihood is divided by, for each row of the batch.
+def _factor_table(factors: Array, rows: int) -> Array:
+    """Return the factor that divides the likelihood of each draw, for each row of the batch.
 
-    It ought to be the draw's own. The library fills the table along the rows instead of the columns and
-    so mixes them up; the paper's numbers were made that way.
+    It should be the factor of the draw itself. The library fills the table by rows instead of by columns,
+    which assigns the factors of other draws. The results in the paper depend on it.
     """
     import jax.numpy as jnp
 
@@ -69,7 +86,7 @@ def _mixed_up(factors: Array, rows: int) -> Array:
 
 
 def _log_factors(weights: Weights, name: str, drawn: Array) -> Array:
-    """Return, for each draw, n times the log of the factor that one of n data points has."""
+    """Return, for each draw, n times the log of the factor of one of n data points."""
     import jax.numpy as jnp
 
     precisions = jnp.exp(-2 * weights[f"log_{name}"])

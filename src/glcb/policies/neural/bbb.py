@@ -13,14 +13,29 @@ from glcb.policies.registry import register
 
 @register("bbb", source="Blundell, Cornebise, Kavukcuoglu, Wierstra 2015, as in Riquelme, Tucker, Snoek 2018")
 class BBB(VariationalPolicy):
-    """Plays by a network drawn from a distribution that is trained on the evidence lower bound.
+    """Chooses by a network drawn from a distribution that is trained on the evidence lower bound.
 
-    The weights have a distribution, the biases are certain. The prior of a layer's weights is
-    N(0, 2 / its inputs). The loss draws what comes into each unit, anew for each row, instead of the
-    weights (local reparameterisation); a decision draws the weights.
+    The weights have a distribution, the biases are deterministic. The prior of a layer's weights is
+    N(0, 2 / number of inputs). The loss draws the inputs of each unit for each row instead of the weights
+    (local reparameterization). A decision draws the weights.
+
+    Parameters
+    ----------
+    arms
+        The number of arms, or their names.
+    features
+        The length of a context.
+    rewards
+        ``"binary"`` for rewards of 0 or 1, or the range ``(low, high)`` of the rewards.
+    seed
+        The source of all randomness.
+
+    References
+    ----------
+    Blundell, Cornebise, Kavukcuoglu, Wierstra: Weight uncertainty in neural networks. ICML, 2015.
     """
 
-    def _untrained(self) -> Weights:
+    def _initial_weights(self) -> Weights:
         means = {
             name: self._normal(shape) for name, shape in network.shapes(self.features, len(self.arms)).items()
         }
@@ -45,7 +60,7 @@ class BBB(VariationalPolicy):
 
 
 def _drawn_inputs(weights: Weights, layer: str, inputs: Array, noise: Noise) -> Array:
-    """Return what comes into each unit of a layer, drawn anew for each row."""
+    """Return the inputs of each unit of a layer, drawn separately for each row."""
     import jax.numpy as jnp
 
     means = inputs @ weights[layer] + weights[f"{layer}_bias"]

@@ -12,17 +12,33 @@ SHARE = 0.95
 
 @register("bootrms", source="Osband, Blundell, Pritzel, Van Roy 2016, as in Riquelme, Tucker, Snoek 2018")
 class BootRMS(NeuralPolicy):
-    """Three networks, each with most of the data; one of them, drawn anew every time, decides."""
+    """Trains three networks, each on 95 % of the data, and chooses the best arm of a random one.
+
+    Parameters
+    ----------
+    arms
+        The number of arms, or their names.
+    features
+        The length of a context.
+    rewards
+        ``"binary"`` for rewards of 0 or 1, or the range ``(low, high)`` of the rewards.
+    seed
+        The source of all randomness.
+
+    References
+    ----------
+    Osband, Blundell, Pritzel, Van Roy: Deep exploration via bootstrapped DQN. NeurIPS, 2016.
+    """
 
     is_randomized = True
-    networks = 3
+    network_count = 3
 
     def _predict(self, x: Float32) -> tuple[Float32, Float32]:
         values: Float32 = np.stack([network.values(net.weights, x) for net in self._networks])
-        return values.mean(axis=0), values[self._rng.integers(self.networks)]
+        return values.mean(axis=0), values[self._rng.integers(self.network_count)]
 
     def _store(self, x: Float32, arm: int, reward: float, rng: np.random.Generator) -> None:
         for net in self._networks:
-            # The first point goes to all, so that nobody ever trains on nothing.
+            # All networks store the first reward, so that none ever trains without data.
             if rng.random() < SHARE or self.updates == 0:
                 net.data.add(x, arm, reward)

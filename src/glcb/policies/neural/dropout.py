@@ -1,4 +1,4 @@
-"""A neural network with dropout when it trains and when it decides (Gal, Ghahramani 2016)."""
+"""Thompson sampling by dropout (Gal, Ghahramani 2016)."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,23 @@ KEEP = 0.8
 
 @register("dropout", source="Gal, Ghahramani 2016, as in Riquelme, Tucker, Snoek 2018")
 class Dropout(NeuralPolicy):
-    """Plays the arm that the network values most when a random fifth of its hidden units is silent."""
+    """Drops a random fifth of the hidden units, in training and in decisions, and chooses the best arm.
+
+    Parameters
+    ----------
+    arms
+        The number of arms, or their names.
+    features
+        The length of a context.
+    rewards
+        ``"binary"`` for rewards of 0 or 1, or the range ``(low, high)`` of the rewards.
+    seed
+        The source of all randomness.
+
+    References
+    ----------
+    Gal, Ghahramani: Dropout as a Bayesian approximation. ICML, 2016.
+    """
 
     is_randomized = True
 
@@ -35,5 +51,5 @@ class Dropout(NeuralPolicy):
 
 
 def _kept(shape: tuple[int, ...], rng: np.random.Generator) -> NDArray[np.bool_]:
-    """Draw which units speak."""
+    """Draw which units are kept."""
     return rng.random(shape, np.float32) < KEEP

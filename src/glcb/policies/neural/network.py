@@ -1,6 +1,7 @@
 """The network of the neural policies: one hidden layer of rectified units, one output per arm.
 
-The functions here run on NumPy arrays, to decide, and inside JAX, to train: the network exists once.
+The functions run on NumPy arrays for decisions and on JAX arrays for training, so the network is defined
+once.
 """
 
 from typing import Any, NamedTuple
@@ -8,17 +9,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 Array = Any
-"""An array of NumPy, or one of JAX."""
+"""A NumPy or JAX array."""
 
 Weights = dict[str, Any]
-"""The arrays of a network by name; of NumPy or of JAX."""
+"""The arrays of a network by name."""
 
 HIDDEN = 50
 INITIAL_RANGE = 0.3
 
 
 class Batch(NamedTuple):
-    """Some of the data: a row of each per reward."""
+    """A batch of data, one row per reward."""
 
     contexts: Array
     arms: Array
@@ -46,17 +47,17 @@ def uniform_weights(features: int, arms: int, rng: np.random.Generator) -> Weigh
 
 
 def rectified(inputs: Array) -> Array:
-    """Return the inputs, with 0 for the negative ones."""
+    """Return max(inputs, 0)."""
     return inputs * (inputs > 0)
 
 
 def hidden(weights: Weights, contexts: Array) -> Array:
-    """Return what the hidden units say."""
+    """Return the activations of the hidden units."""
     return rectified(contexts @ weights["inner"] + weights["inner_bias"])
 
 
 def outputs(weights: Weights, activations: Array) -> Array:
-    """Return the value of each arm, given what the hidden units say."""
+    """Return the value of each arm for the activations of the hidden units."""
     return activations @ weights["outer"] + weights["outer_bias"]
 
 
@@ -65,12 +66,12 @@ def values(weights: Weights, contexts: Array) -> Array:
     return outputs(weights, hidden(weights, contexts))
 
 
-def played(batch: Batch, table: Array) -> Array:
-    """Return the entry of the played arm in each row of ``table``, which has one column per arm."""
-    # A product instead of an index: its gradient is a product too, which is far faster than a scatter.
+def of_chosen_arms(batch: Batch, table: Array) -> Array:
+    """Return the entry of the chosen arm in each row of ``table``, which has one column per arm."""
+    # A product instead of an index: its gradient is a product too, which is much faster than a scatter.
     return (table * (batch.arms[:, None] == np.arange(table.shape[1]))).sum(axis=1)
 
 
 def mean_squared_error(predicted: Array, batch: Batch) -> Array:
-    """Return the mean over the batch of the squared error on the played arm."""
-    return ((played(batch, predicted) - batch.rewards) ** 2).mean()
+    """Return the mean over the batch of the squared error for the chosen arm."""
+    return ((of_chosen_arms(batch, predicted) - batch.rewards) ** 2).mean()

@@ -1,14 +1,12 @@
-"""A neural network whose weights get noise before every decision (Plappert and others 2018)."""
+"""Exploration by noise on the weights of a neural network (Plappert and others 2018)."""
 
 import math
 from collections.abc import Sequence
-from typing import Unpack
 
 import numpy as np
 
-from glcb._arrays import State, fill
-from glcb._types import Arm, Float32, Float64
-from glcb.policies.base import Common
+from glcb._arrays import Arrays, copy_into
+from glcb._types import Arm, Float32, Float64, Rewards
 from glcb.policies.neural import network
 from glcb.policies.neural.base import NeuralPolicy
 from glcb.policies.neural.network import Weights
@@ -23,16 +21,33 @@ COMPARED_CONTEXTS = 300
 
 @register("paramnoise", source="Plappert and others 2018, as in Riquelme, Tucker, Snoek 2018")
 class ParamNoise(NeuralPolicy):
-    """Adds N(0, noise²) to every weight and bias, and plays the arm that this network values most.
+    """Adds N(0, noise²) to every weight and bias, and chooses the best arm of the noisy network.
 
-    After each training the noise is adapted: it grows while it changes the softmax of the outputs less
-    than playing at random with probability epsilon would, else it shrinks; epsilon decays.
+    The noise is adapted after each training. It grows if it changes the softmax of the outputs less than a
+    random choice with probability epsilon would, and shrinks otherwise; epsilon decays.
+
+    Parameters
+    ----------
+    arms
+        The number of arms, or their names.
+    features
+        The length of a context.
+    rewards
+        ``"binary"`` for rewards of 0 or 1, or the range ``(low, high)`` of the rewards.
+    seed
+        The source of all randomness.
+
+    References
+    ----------
+    Plappert and others: Parameter space noise for exploration. ICLR, 2018.
     """
 
     is_randomized = True
 
-    def __init__(self, arms: int | Sequence[Arm], features: int, **common: Unpack[Common]) -> None:
-        super().__init__(arms, features, **common)
+    def __init__(
+        self, arms: int | Sequence[Arm], features: int, *, rewards: Rewards = "binary", seed: int = 0
+    ) -> None:
+        super().__init__(arms, features, rewards=rewards, seed=seed)
         self._noise = INITIAL_NOISE
         self._epsilon = INITIAL_EPSILON
 
@@ -55,18 +70,18 @@ class ParamNoise(NeuralPolicy):
         self._adapt(change)
 
     def _adapt(self, change: float) -> None:
-        """Adapt the noise to how much it changed the outputs."""
-        wanted = -math.log(1 - self._epsilon + self._epsilon / len(self.arms))
-        self._noise *= NOISE_FACTOR if change < wanted else 1 / NOISE_FACTOR
+        """Adapt the noise to ``change``, the divergence that it caused."""
+        target = -math.log(1 - self._epsilon + self._epsilon / len(self.arms))
+        self._noise *= NOISE_FACTOR if change < target else 1 / NOISE_FACTOR
         self._epsilon *= EPSILON_DECAY
 
-    def _state(self) -> State:
-        return {**super()._state(), "adapted": np.array([self._noise, self._epsilon])}
+    def _snapshot(self) -> Arrays:
+        return {**super()._snapshot(), "adapted": np.array([self._noise, self._epsilon])}
 
-    def _restore(self, state: State) -> None:
-        super()._restore(state)
+    def _restore(self, arrays: Arrays) -> None:
+        super()._restore(arrays)
         adapted = np.empty(2)
-        fill({"adapted": adapted}, state)
+        copy_into({"adapted": adapted}, arrays)
         self._noise, self._epsilon = adapted.tolist()
 
 

@@ -8,9 +8,24 @@ from glcb.policies.registry import register
 
 @register("rms", source="Riquelme, Tucker, Snoek 2018")
 class RMS(NeuralPolicy):
-    """Plays the arm that the network values most; it explores only through the mistakes of the network.
+    """Chooses the arm with the best value in a neural network, without any exploration.
 
-    The GLCB paper calls it ε-greedy, but the library that it ran has no ε.
+    The GLCB paper calls it ε-greedy, but the library that the authors used has no ε.
+
+    Parameters
+    ----------
+    arms
+        The number of arms, or their names.
+    features
+        The length of a context.
+    rewards
+        ``"binary"`` for rewards of 0 or 1, or the range ``(low, high)`` of the rewards.
+    seed
+        The source of all randomness.
+
+    References
+    ----------
+    Riquelme, Tucker, Snoek: Deep Bayesian bandits showdown. ICLR, 2018.
     """
 
     def _predict(self, x: Float32) -> tuple[Float32, Float32]:

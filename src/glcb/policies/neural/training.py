@@ -1,6 +1,6 @@
-"""How the neural policies train: 100 gradient steps on mini-batches, in one compiled call.
+"""Training of the neural policies: 100 gradient steps on mini-batches, in one compiled call.
 
-JAX and optax are optional and slow to load, so they are imported only when a network is made.
+JAX and optax are optional and slow to import, so they are imported when the first network is created.
 """
 
 from collections.abc import Callable
@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from glcb._arrays import State, fill
+from glcb._arrays import Arrays, copy_into
 from glcb._errors import INSTALL_BASELINES, MissingExtra
 from glcb.policies.neural.buffer import Buffer
 from glcb.policies.neural.network import Array, Batch, Weights
@@ -21,20 +21,20 @@ LEARNING_RATE_DECAY = 0.5
 LARGEST_GRADIENT = 5.0
 
 Optimizer = Any
-"""A gradient transformation of optax."""
+"""An optax gradient transformation."""
 
 Noise = dict[str, Any]
-"""Random numbers by name. They are drawn on the host, so that all of them follow from the policy's seed."""
+"""Random numbers by name. They are drawn on the host, so that they depend on the policy's seed only."""
 
 Loss = Callable[[Weights, Batch, Array, Noise], Array]
-"""Takes weights, a mini-batch, the number of points in the data, and the noise drawn for this step."""
+"""Takes the weights, a mini-batch, the number of points in the data, and the noise of this step."""
 
 
 def learning_rate(step: Array) -> Array:
-    """Return the learning rate after ``step`` gradient steps since the very start.
+    """Return the learning rate after ``step`` gradient steps, counted over all trainings.
 
-    The library means to start it again at every training, but its optimizer never sees the new schedule;
-    the paper's numbers depend on that.
+    The library intends to restart the schedule at every training, but its optimizer keeps the old one. The
+    results in the paper depend on it.
 
     >>> learning_rate(0), learning_rate(2), learning_rate(198)
     (0.1, 0.05, 0.001)
@@ -43,7 +43,7 @@ def learning_rate(step: Array) -> Array:
 
 
 def rms_prop() -> Optimizer:
-    """Return RMSProp as TensorFlow 1 has it: squares start at 1, epsilon inside the root."""
+    """Return RMSProp as in TensorFlow 1: squares start at 1, epsilon is inside the root."""
     import optax
 
     return optax.chain(
@@ -53,24 +53,24 @@ def rms_prop() -> Optimizer:
 
 
 def adam() -> Optimizer:
-    """Return Adam with a constant learning rate, which is how the library trains variational networks."""
+    """Return Adam with a constant learning rate, with which the library trains variational networks."""
     import optax
 
     return optax.adam(LEARNING_RATE, b1=0.9, b2=0.999, eps=1e-8)
 
 
 class Training(NamedTuple):
-    """A way to train, compiled once for all networks that use it."""
+    """A compiled training, shared by all networks with the same loss and optimizer."""
 
-    start: Callable[[Weights], Any]
-    """Returns the memory of an optimizer that has seen nothing."""
+    init: Callable[[Weights], Any]
+    """Returns the initial state of the optimizer."""
     run: Callable[[Weights, Any, Batch, np.float32, Noise], tuple[Weights, Any]]
-    """Takes weights, memory, a batch for each step, the number of points, noise for each step; trains."""
+    """Takes weights, optimizer state, a batch per step, the number of points and noise per step."""
 
 
 @cache
-def training(loss: Loss, make_optimizer: Callable[[], Optimizer]) -> Training:
-    """Return how to train on ``loss``."""
+def compile_training(loss: Loss, make_optimizer: Callable[[], Optimizer]) -> Training:
+    """Return the training that minimizes ``loss``."""
     try:
         import jax
         import optax
@@ -79,66 +79,66 @@ def training(loss: Loss, make_optimizer: Callable[[], Optimizer]) -> Training:
 
     optimizer = optax.with_extra_args_support(make_optimizer())
 
-    def run(
-        weights: Weights, memory: Any, batches: Batch, points: Array, noise: Noise
-    ) -> tuple[Weights, Any]:
+    def run(weights: Weights, state: Any, batches: Batch, points: Array, noise: Noise) -> tuple[Weights, Any]:
         def step(carry: tuple[Weights, Any], inputs: tuple[Batch, Noise]) -> tuple[tuple[Weights, Any], None]:
-            weights, memory = carry
-            batch, own_noise = inputs
-            gradient = jax.grad(loss)(weights, batch, points, own_noise)
-            updates, memory = optimizer.update(gradient, memory, weights, points=points)
-            return (optax.apply_updates(weights, updates), memory), None
+            weights, state = carry
+            batch, step_noise = inputs
+            gradient = jax.grad(loss)(weights, batch, points, step_noise)
+            updates, state = optimizer.update(gradient, state, weights, points=points)
+            return (optax.apply_updates(weights, updates), state), None
 
-        return jax.lax.scan(step, (weights, memory), (batches, noise))[0]
+        return jax.lax.scan(step, (weights, state), (batches, noise))[0]
 
     return Training(optimizer.init, jax.jit(run))
 
 
 class Network:
-    """Weights, the data that they learn from, and the memory of their optimizer.
+    """Weights, their training data and the state of their optimizer.
 
-    All of it stays on the host as NumPy arrays, so that deciding needs no JAX.
+    Everything is kept on the host as NumPy arrays, so that decisions need no JAX.
     """
 
-    def __init__(self, weights: Weights, data: Buffer, how: Training) -> None:
+    def __init__(self, weights: Weights, data: Buffer, training: Training) -> None:
         self.weights = weights
         self.data = data
-        self._how = how
-        self._memory = _on_host(how.start(weights))
+        self._training = training
+        self._optimizer_state = _on_host(training.init(weights))
 
     def train(self, noise: Noise, rng: np.random.Generator) -> None:
         """Run the gradient steps of one training on mini-batches of all data."""
         batches = self.data.draw((GRADIENT_STEPS, BATCH_SIZE), rng)
-        trained = self._how.run(self.weights, self._memory, batches, np.float32(len(self.data)), noise)
-        self.weights, self._memory = _on_host(trained)
+        trained = self._training.run(
+            self.weights, self._optimizer_state, batches, np.float32(len(self.data)), noise
+        )
+        self.weights, self._optimizer_state = _on_host(trained)
 
-    def state(self) -> State:
-        """Return everything as arrays."""
-        return {**self.weights, **self._remembered(), **self.data.state()}
+    def snapshot(self) -> Arrays:
+        """Return weights, optimizer state and data as arrays."""
+        return {**self.weights, **self._optimizer_arrays(), **self.data.snapshot()}
 
-    def restore(self, state: State) -> None:
-        """Take over what :meth:`state` returned; raise ValueError if it cannot be ours."""
+    def restore(self, arrays: Arrays) -> None:
+        """Load what :meth:`snapshot` returned; raise ValueError or KeyError if it does not fit."""
         import jax
 
-        # Copies, as what JAX hands out is read-only.
-        own = {name: array.copy() for name, array in {**self.weights, **self._remembered()}.items()}
-        fill(own, state)
-        self.data.restore(state)
+        # Copies, because the arrays of JAX are read-only.
+        own = {name: array.copy() for name, array in {**self.weights, **self._optimizer_arrays()}.items()}
+        copy_into(own, arrays)
+        self.data.restore(arrays)
         self.weights = {name: own[name] for name in self.weights}
-        leaves, structure = jax.tree.flatten(self._memory)
+        leaves, structure = jax.tree.flatten(self._optimizer_state)
         kept = [
             own[name].astype(leaf.dtype).reshape(leaf.shape)
-            for name, leaf in zip(self._remembered(), leaves, strict=True)
+            for name, leaf in zip(self._optimizer_arrays(), leaves, strict=True)
         ]
-        self._memory = jax.tree.unflatten(structure, kept)
+        self._optimizer_state = jax.tree.unflatten(structure, kept)
 
-    def _remembered(self) -> State:
-        """Return the optimizer's memory as files can hold it: step counters are arrays of one int64."""
+    def _optimizer_arrays(self) -> Arrays:
+        """Return the optimizer state in the data types of model files: a step counter becomes one int64."""
         import jax
 
         return {
             f"optimizer_{i}": leaf.astype(np.int64).reshape(1) if leaf.dtype.kind == "i" else leaf
-            for i, leaf in enumerate(jax.tree.leaves(self._memory))
+            for i, leaf in enumerate(jax.tree.leaves(self._optimizer_state))
         }
 
 

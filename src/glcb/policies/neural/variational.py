@@ -1,4 +1,4 @@
-"""What the variational networks share: an independent normal distribution for every weight."""
+"""The base class of the variational networks: an independent normal distribution for every weight."""
 
 from abc import abstractmethod
 
@@ -10,16 +10,16 @@ from glcb.policies.neural.base import NeuralPolicy
 from glcb.policies.neural.network import Weights
 from glcb.policies.neural.training import Optimizer, adam
 
-INITIAL_SPREAD = 0.05
+INITIAL_DEVIATION = 0.05
 INITIAL_LOG_DEVIATION = -5.0
 OBSERVATION_NOISE = 0.1
 
 
 class VariationalPolicy(NeuralPolicy):
-    """Plays the arm that a network drawn from the learned distribution values most.
+    """Draws a network from the learned distribution and chooses its best arm.
 
-    Beside each array ``a`` of means there may be an array ``log_a`` of log standard deviations; an array
-    without one is certain.
+    An array ``log_a`` holds the log standard deviations of the means in array ``a``. Without it, the
+    weights in ``a`` are deterministic.
     """
 
     is_randomized = True
@@ -29,11 +29,11 @@ class VariationalPolicy(NeuralPolicy):
         return adam()
 
     @abstractmethod
-    def _untrained(self) -> Weights: ...
+    def _initial_weights(self) -> Weights: ...
 
     def _normal(self, shape: tuple[int, ...], center: float = 0.0) -> Float32:
-        """Return an untrained array, N(center, 0.05²); deviations start small, so means are found first."""
-        return self._rng.normal(center, INITIAL_SPREAD, shape).astype(np.float32)
+        """Draw initial weights, N(center, 0.05²). Deviations start small, so that means are learned first."""
+        return self._rng.normal(center, INITIAL_DEVIATION, shape).astype(np.float32)
 
     def _predict(self, x: Float32) -> tuple[Float32, Float32]:
         weights = self._networks[0].weights

@@ -1,23 +1,23 @@
-"""The laws that every policy of the registry keeps when many threads use it at once."""
+"""The lock of the base class, for one policy of each family."""
 
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 
-from glcb import GLCB, Policy
-from tests.policies.everyone import (
+from glcb import GLCB, UCB1, Policy
+from tests.policies.cases import (
     ARMS,
     FEATURES,
     Maker,
-    eager_threads,
-    learned,
+    frequent_thread_switches,
+    learned_state,
     reward,
 )
 
 
-def test_many_threads_learn_at_once(make: Maker) -> None:
-    policy = make()
+def test_many_threads_can_learn_at_once(make_representative: Maker) -> None:
+    policy = make_representative()
     contexts = np.random.default_rng(0).random((60, FEATURES))
 
     def learn_all(arm: str) -> None:
@@ -25,17 +25,16 @@ def test_many_threads_learn_at_once(make: Maker) -> None:
             policy.learn(x, arm, 1)
             policy.decide(x)
 
-    with eager_threads(), ThreadPoolExecutor(4) as pool:
+    with frequent_thread_switches(), ThreadPoolExecutor(4) as pool:
         list(pool.map(learn_all, ARMS))
     assert policy.reward_counts == dict.fromkeys(ARMS, 60)
     assert policy.updates == 240
-    counts = policy.__getstate__().arrays.get("counts")
-    if isinstance(policy, GLCB) and counts is not None:
-        assert counts.sum() == policy._bank.units * 240
+    if isinstance(policy, GLCB):
+        assert policy.snapshot().arrays["counts"].sum() == policy._bank.units * 240
 
 
-def test_many_threads_decide_while_one_learns(make: Maker) -> None:
-    policy = make()
+def test_many_threads_can_decide_while_one_learns(make_representative: Maker) -> None:
+    policy = make_representative()
     contexts = np.random.default_rng(0).random((200, FEATURES))
     rewards = [reward(policy, np.random.default_rng(i)) for i in range(200)]
 
@@ -53,15 +52,14 @@ def test_many_threads_decide_while_one_learns(make: Maker) -> None:
             list(pool.map(decide, contexts))
         learning.result()
     assert policy.reward_counts == dict.fromkeys(ARMS, 50)
-    twin = make()
+    twin = make_representative()
     for i, x in enumerate(contexts):
         twin.learn(x, ARMS[i % len(ARMS)], rewards[i])
-    assert learned(policy) == learned(twin)
+    assert learned_state(policy) == learned_state(twin)
 
 
-def test_saving_while_others_learn_gives_a_whole_moment(make: Maker, tmp_path: Path) -> None:
-    policy = make()
-
+def test_a_policy_saved_while_it_learns_is_consistent(make_representative: Maker, tmp_path: Path) -> None:
+    policy = make_representative()
     contexts = np.random.default_rng(0).random((200, FEATURES))
 
     def learn(policy: Policy, steps: int) -> Policy:
@@ -78,4 +76,20 @@ def test_saving_while_others_learn_gives_a_whole_moment(make: Maker, tmp_path: P
         saved = list(pool.map(save, range(6)))
         learning.result()
     for moment in saved:
-        assert learned(moment) == learned(learn(make(), moment.updates))
+        assert learned_state(moment) == learned_state(learn(make_representative(), moment.updates))
+
+
+def test_reward_counts_are_consistent_while_arms_change() -> None:
+    policy = UCB1(2000, FEATURES)  # many arms, so that a change takes long enough to be observed
+
+    def add_and_remove() -> None:
+        for _ in range(100):
+            policy.add_arm("new")
+            policy.remove_arm("new")
+
+    counts = policy.reward_counts
+    with frequent_thread_switches(), ThreadPoolExecutor(1) as pool:
+        changing = pool.submit(add_and_remove)
+        while not changing.done():
+            assert policy.reward_counts in (counts, {**counts, "new": 0})
+        changing.result()

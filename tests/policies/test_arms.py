@@ -1,0 +1,202 @@
+"""The laws of adding and removing arms, for every policy that supports it."""
+
+import copy
+import os
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import numpy as np
+import pytest
+
+from glcb import UCB1, InvalidSettings, NotSupported, Policy, UnknownArm
+from glcb._types import Float64
+from tests.policies.cases import ARMS, CASES, FEATURES, POLICIES, full_state, reward, trained
+from tests.policies.conftest import maker
+
+CONTEXTS = np.random.default_rng(99).random((20, FEATURES))
+UNTRIED = "gray"
+CHANGEABLE = [case for case in CASES if POLICIES[case[0]].arms_can_change]
+
+
+def trained_on_all_arms_but_one(name: str, kind: str) -> Policy:
+    policy, rng = maker(name, kind)(), np.random.default_rng(3)
+    for step in range(80):
+        policy.learn(CONTEXTS[rng.integers(len(CONTEXTS))], ARMS[step % 3], reward(policy, rng))
+    return policy
+
+
+@pytest.fixture(params=CHANGEABLE, ids="-".join)
+def policy(request: pytest.FixtureRequest) -> Policy:
+    return trained_on_all_arms_but_one(*request.param)
+
+
+def estimates_of(policy: Policy) -> tuple[Float64, Float64]:
+    """Return values and pseudocounts, which are free of random draws: one row per context."""
+    estimates = [policy.estimate(x) for x in CONTEXTS]
+    return np.array([e.values for e in estimates]), np.array([e.pseudocounts for e in estimates])
+
+
+def test_a_policy_with_fixed_arms_refuses_changes_and_stays_the_same() -> None:
+    policy = trained(maker("rms", "binary")(), 20)
+    before = full_state(policy)
+    with pytest.raises(NotSupported, match="cannot add or remove arms"):
+        policy.add_arm("new")
+    with pytest.raises(NotSupported, match="cannot add or remove arms"):
+        policy.remove_arm("red")
+    assert full_state(policy) == before
+    assert policy.arms == ARMS
+
+
+def test_a_new_arm_leaves_the_other_arms_unchanged(policy: Policy) -> None:
+    before = estimates_of(policy)
+    policy.add_arm("new")
+    assert policy.arms == (*ARMS, "new")
+    for old, new in zip(before, estimates_of(policy), strict=True):
+        assert np.array_equal(new[:, :-1], old)
+
+
+def test_a_new_arm_is_the_same_as_an_untried_arm(policy: Policy) -> None:
+    policy.add_arm("new")
+    assert policy.reward_counts["new"] == policy.reward_counts[UNTRIED] == 0
+    for each in estimates_of(policy):
+        assert np.array_equal(each[:, -1], each[:, ARMS.index(UNTRIED)])
+
+
+def test_a_copied_arm_has_the_estimates_of_the_original(policy: Policy) -> None:
+    policy.add_arm("twin", like="green")
+    assert policy.reward_counts["twin"] == policy.reward_counts["green"] > 0
+    for each in estimates_of(policy):
+        assert np.array_equal(each[:, -1], each[:, ARMS.index("green")])
+
+
+def test_a_copied_arm_and_the_original_learn_independently(policy: Policy) -> None:
+    policy.add_arm("twin", like="green")
+    before = estimates_of(policy)[0]
+    for x in CONTEXTS[:5]:
+        policy.learn(x, "twin", 1)
+    np.testing.assert_allclose(estimates_of(policy)[0][:, :-1], before[:, :-1], atol=1e-6)
+    between = estimates_of(policy)[0]
+    for x in CONTEXTS[:5]:
+        policy.learn(x, "green", 1)
+    np.testing.assert_allclose(estimates_of(policy)[0][:, -1], between[:, -1], atol=1e-6)
+
+
+def test_a_removed_arm_leaves_the_other_arms_unchanged(policy: Policy) -> None:
+    counts, before = policy.reward_counts, estimates_of(policy)
+    for removed in ARMS:
+        smaller = copy.deepcopy(policy)
+        smaller.remove_arm(removed)
+        kept = [index for index, arm in enumerate(ARMS) if arm != removed]
+        assert smaller.arms == tuple(ARMS[index] for index in kept)
+        assert smaller.reward_counts == {arm: count for arm, count in counts.items() if arm != removed}
+        assert smaller.updates == 80
+        for old, new in zip(before, estimates_of(smaller), strict=True):
+            assert np.array_equal(new, old[:, kept])
+
+
+def test_adding_and_removing_an_arm_restores_every_bit(policy: Policy) -> None:
+    before = full_state(policy)
+    policy.add_arm("new")
+    policy.add_arm("twin", like="red")
+    policy.remove_arm("new")
+    policy.remove_arm("twin")
+    assert full_state(policy) == before
+
+
+def test_changed_arms_are_saved_and_continue_bit_for_bit(policy: Policy, tmp_path: Path) -> None:
+    policy.add_arm("twin", like="red")
+    policy.remove_arm("green")
+    policy.add_arm(7)
+    policy.save(tmp_path / "model")
+    loaded = type(policy).load(tmp_path / "model")
+    assert loaded.arms == policy.arms == ("red", "blue", "gray", "twin", 7)
+    assert loaded.updates == policy.updates == 80
+    assert full_state(loaded) == full_state(policy)
+    assert full_state(trained(loaded, 60, seed=4)) == full_state(trained(policy, 60, seed=4))
+
+
+def test_a_removed_arm_can_be_added_again_as_a_new_one(policy: Policy) -> None:
+    policy.remove_arm("red")
+    policy.add_arm("red")
+    assert policy.reward_counts["red"] == 0
+    assert {policy.decide(x, eligible=["red"]).arm for x in CONTEXTS} == {"red"}
+    policy.learn(CONTEXTS[0], "red", 1)
+    assert policy.reward_counts["red"] == 1
+
+
+def test_learning_a_new_arm_leaves_the_other_arms_unchanged(policy: Policy) -> None:
+    policy.add_arm("new")
+    before = estimates_of(policy)[0][:, :-1]
+    policy.learn(CONTEXTS[0], "new", 1)
+    np.testing.assert_allclose(estimates_of(policy)[0][:, :-1], before, atol=1e-6)
+
+
+def interrupted(line: int, action: Callable[[], None]) -> bool:
+    """Raise KeyboardInterrupt at the given executed line of ``glcb.policies``; return whether it came."""
+    executed = 0
+
+    def trace(frame: FrameType, event: str, _: Any) -> Any:
+        nonlocal executed
+        if event == "line" and f"{os.sep}glcb{os.sep}policies{os.sep}" in frame.f_code.co_filename:
+            executed += 1
+            if executed == line:
+                raise KeyboardInterrupt
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        action()
+    except KeyboardInterrupt:
+        return True
+    finally:
+        sys.settrace(before)
+    return False
+
+
+@pytest.mark.parametrize("change", ["add", "remove"])
+@pytest.mark.parametrize("name", dict(CHANGEABLE))
+def test_an_interrupted_change_of_arms_happens_completely_or_not_at_all(name: str, change: str) -> None:
+    policy = trained_on_all_arms_but_one(name, "bounded")
+
+    def do(one: Policy) -> None:
+        one.add_arm("new") if change == "add" else one.remove_arm(ARMS[1])
+
+    after = copy.deepcopy(policy)
+    do(after)
+    for line in range(1, 2000):
+        own = copy.deepcopy(policy)
+        if not interrupted(line, partial(do, own)):
+            break
+        twin = copy.deepcopy(policy if own.arms == policy.arms else after)
+        assert own.arms == twin.arms
+        x = [0.3] * own.features
+        for arm in own.arms:
+            own.learn(x, arm, 1)
+            twin.learn(x, arm, 1)
+        np.testing.assert_array_equal(own.decide(x).scores, twin.decide(x).scores)
+    assert 5 < line < 1999
+
+
+def test_invalid_names_are_refused_and_change_nothing() -> None:
+    policy = trained(UCB1(ARMS, FEATURES), 20)
+    before = full_state(policy)
+    invalid: list[Any] = ["red", True, 1.5, None, ["a"]]
+    for name in invalid:
+        with pytest.raises(InvalidSettings, match="arm"):
+            policy.add_arm(name)
+    with pytest.raises(UnknownArm, match="no arm 'purple'"):
+        policy.add_arm("new", like="purple")
+    with pytest.raises(UnknownArm, match="no arm 'purple'"):
+        policy.remove_arm("purple")
+    assert full_state(policy) == before
+    for arm in ARMS[1:]:
+        policy.remove_arm(arm)
+    before = full_state(policy)
+    with pytest.raises(InvalidSettings, match="the only arm"):
+        policy.remove_arm("red")
+    assert full_state(policy) == before
