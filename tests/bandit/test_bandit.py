@@ -1,4 +1,4 @@
-"""Deciding, rewarding, arms that come and go: what an application relies on."""
+"""Decisions, rewards and changes of arms."""
 
 import math
 import sys
@@ -20,12 +20,12 @@ from glcb import (
     UnknownDecision,
 )
 from glcb.policies import registry
-from tests.bandit.anybody import ARMS, FAST, everything, played, visitor
+from tests.bandit.helpers import ARMS, FAST, full_state, run, visitor
 
 CONTEXT = {"country": "FR", "age": 31, "hour": 14}
 
 
-def test_the_first_four_lines() -> None:
+def test_the_example_of_the_readme() -> None:
     bandit = Bandit(arms=["sports", "news", "games"])
     d = bandit.decide({"country": "FR", "age": 31, "hour": 14})
     assert d.arm in bandit.arms
@@ -37,35 +37,35 @@ def test_the_first_four_lines() -> None:
 
 @pytest.mark.parametrize("name", registry.names())
 def test_every_policy_can_be_wrapped(name: str) -> None:
-    bandit = played(Bandit(ARMS, policy=name), 60)
+    bandit = run(Bandit(ARMS, policy=name), 60)
     assert sum(bandit.reward_counts.values()) == bandit.counts["rewarded"]
     decision = bandit.decide(CONTEXT)
-    assert decision.sampled == registry.get(name).make.is_randomized
+    assert decision.sampled == registry.get(name).policy_class.is_randomized
     assert ("sampled" in repr(decision)) == decision.sampled
 
 
-def test_it_learns_which_arm_suits_whom() -> None:
+def test_it_learns_the_best_arm_per_country() -> None:
     bandit, rng = Bandit(ARMS, seed=1), np.random.default_rng(10_000)
-    favourite = {"FR": "sports", "DE": "news", "IT": "games"}
+    favorite = {"FR": "sports", "DE": "news", "IT": "games"}
     right = 0
     for step in range(1500):
-        country = list(favourite)[rng.integers(3)]
+        country = list(favorite)[rng.integers(3)]
         decision = bandit.decide({"country": country, "age": float(rng.normal(40, 10))})
-        bandit.reward(decision.id, decision.arm == favourite[country])
-        right += decision.arm == favourite[country] if step >= 500 else 0
+        bandit.reward(decision.id, decision.arm == favorite[country])
+        right += decision.arm == favorite[country] if step >= 500 else 0
     assert right > 850  # of 1000, and exploration alone costs 50
 
 
 def test_rewards_on_a_range() -> None:
-    bandit = played(Bandit(ARMS, rewards=(0.0, 1.0)), 30)
+    bandit = run(Bandit(ARMS, rewards=(0.0, 1.0)), 30)
     decision = bandit.decide(CONTEXT)
     bandit.reward(decision.id, 0.35)
     with pytest.raises(InvalidReward, match="from 0 to 1"):
         bandit.reward(bandit.decide(CONTEXT).id, 1.5)
 
 
-def test_eligible_arms_only() -> None:
-    bandit = played(Bandit(ARMS, **FAST), 50)
+def test_only_eligible_arms_are_chosen() -> None:
+    bandit = run(Bandit(ARMS, **FAST), 50)
     for _ in range(50):
         decision = bandit.decide(CONTEXT, eligible=["news", "games"])
         assert decision.arm in ("news", "games")
@@ -86,10 +86,12 @@ def test_eligible_arms_only() -> None:
     ],
     ids=str,
 )
-def test_arms_are_played_as_often_as_promised(arguments: dict[str, Any], eligible: list[str] | None) -> None:
-    bandit = played(Bandit(ARMS, max_pending=100, **arguments), 60)
+def test_arms_are_chosen_with_the_reported_probabilities(
+    arguments: dict[str, Any], eligible: list[str] | None
+) -> None:
+    bandit = run(Bandit(ARMS, max_pending=100, **arguments), 60)
     decisions = [bandit.decide({**CONTEXT, "member": True}, eligible=eligible) for _ in range(6000)]
-    # The scales still learn, so the probabilities move a little: sum them up.
+    # The scales still change, and the probabilities with them: sum them up.
     expected = np.sum([decision.arm_probabilities for decision in decisions], axis=0)
     counts = np.array([sum(decision.arm == arm for decision in decisions) for arm in ARMS])
     possible = expected > 0
@@ -100,17 +102,17 @@ def test_arms_are_played_as_often_as_promised(arguments: dict[str, Any], eligibl
         assert decision.propensity == decision.probabilities[decision.arm] > 0
 
 
-def test_without_exploration_ties_share_and_the_rule_decides_alone() -> None:
+def test_without_exploration_the_best_score_wins_and_ties_are_shared() -> None:
     bandit = Bandit(ARMS, exploration=0)
     assert bandit.decide(CONTEXT).propensity == pytest.approx(1 / 3)
-    played(bandit, 100)
+    run(bandit, 100)
     for _ in range(20):
         decision = bandit.decide(CONTEXT)
         assert decision.propensity == 1
         assert decision.scores[ARMS.index(str(decision.arm))] == decision.scores.max()
 
 
-def test_a_decision_shows_itself() -> None:
+def test_the_repr_of_a_decision() -> None:
     text = repr(Bandit(ARMS).decide(CONTEXT))
     assert text.startswith("BanditDecision(arm=")
     assert "'news': probability 0.3333, value" in text
@@ -119,7 +121,7 @@ def test_a_decision_shows_itself() -> None:
 # ---- rewards by id ----------------------------------------------------------------------------------
 
 
-def test_rewards_find_their_decisions_in_any_order() -> None:
+def test_rewards_can_arrive_in_any_order() -> None:
     bandit, direct = Bandit(ARMS, **FAST), Bandit(ARMS, **FAST)
     rng = np.random.default_rng(0)
     contexts = [visitor(rng) for _ in range(40)]
@@ -142,48 +144,48 @@ def test_rewards_find_their_decisions_in_any_order() -> None:
         "removed": 0,
         "pending": 0,
     }
-    # What is learned is the context as it was encoded when the decision was made.
-    waiting = [direct.decide(context) for context in contexts]
-    encoded = [direct._waiting.find(one.id).x for one in waiting]
-    assert direct._policy is not None
-    for one, x in zip(reversed(waiting), reversed(encoded), strict=True):
-        direct._policy.learn(x, one.arm, 1, counted=True)
+    # The reward is learned for the context as it was encoded at the decision.
+    pending = [direct.decide(context) for context in contexts]
+    encoded = [direct._core.pending.find(one.id).x for one in pending]
+    assert direct._core.policy is not None
+    for one, x in zip(reversed(pending), reversed(encoded), strict=True):
+        direct._core.policy.learn(x, one.arm, 1, counted=True)
     state, other = bandit.__getstate__().arrays, direct.__getstate__().arrays
     for name in state:
         if name.startswith("policy."):
             assert np.array_equal(state[name], other[name]), name
 
 
-def test_ids_that_cannot_be_rewarded_say_why_and_change_nothing() -> None:
+def test_a_reward_for_a_decision_that_is_not_pending_says_why_and_changes_nothing() -> None:
     bandit = Bandit(ARMS, max_pending=8, **FAST)
     first, *_, last = [bandit.decide(CONTEXT, eligible=["sports", "news"]) for _ in range(9)]
     rewarded = bandit.decide(CONTEXT)
     bandit.reward(rewarded.id, 1)
     gone = bandit.decide(CONTEXT, eligible=["games"])
     bandit.remove_arm("games")
-    before = everything(bandit)
-    with pytest.raises(ClosedDecision, match="8 others have come after it"):
+    before = full_state(bandit)
+    with pytest.raises(ClosedDecision, match="8 newer decisions are pending"):
         bandit.reward(first.id, 1)
-    with pytest.raises(DuplicateReward, match="has its reward already"):
+    with pytest.raises(DuplicateReward, match="already has its reward"):
         bandit.reward(rewarded.id, 1)
     with pytest.raises(ClosedDecision, match="its arm was removed"):
         bandit.reward(gone.id, 1)
     for unknown in ("nonsense", "", "1-00000000"):
         with pytest.raises(UnknownDecision, match="pass the id of a decision of this bandit"):
             bandit.reward(unknown, 1)
-    nonsense: list[Any] = [5, None, [last.id], last, math.nan]
-    for wrong in nonsense:
-        with pytest.raises(UnknownDecision, match=rf"type {type(wrong).__name__}: .* pass d\.id"):
+    invalid: list[Any] = [5, None, [last.id], last, math.nan]
+    for wrong in invalid:
+        with pytest.raises(UnknownDecision, match=rf"got {type(wrong).__name__}: .* pass d\.id"):
             bandit.reward(wrong, 1)
     bad: list[Any] = [0.5, 2, -1, None, "1", math.nan, [1]]
     for value in bad:
         with pytest.raises(InvalidReward, match="reward must be 0 or 1"):
             bandit.reward(last.id, value)
-    assert everything(bandit) == before
+    assert full_state(bandit) == before
     bandit.reward(last.id, 1)
 
 
-def test_an_id_of_another_bandit_is_not_taken_for_ours() -> None:
+def test_an_id_of_another_bandit_is_unknown() -> None:
     one, other = Bandit(ARMS, **FAST), Bandit(ARMS, **FAST)
     other.decide({"age": 1.0})
     foreign = one.decide({"age": 1.0, "hour": 3, "country": "FR"})
@@ -191,7 +193,7 @@ def test_an_id_of_another_bandit_is_not_taken_for_ours() -> None:
         other.reward(foreign.id, 1)
 
 
-def test_counts_balance_and_memory_is_bounded() -> None:
+def test_counts_add_up_and_memory_is_bounded() -> None:
     bandit = Bandit(ARMS, max_pending=20, **FAST)
     rng = np.random.default_rng(0)
     for _ in range(300):
@@ -201,21 +203,21 @@ def test_counts_balance_and_memory_is_bounded() -> None:
         counts = bandit.counts
         assert 2 * counts["decisions"] == sum(counts.values())
         assert counts["pending"] <= 20
-    assert len(bandit._waiting._settled) <= 20
+    assert len(bandit._core.pending._settled) <= 20
 
 
 # ---- arms -------------------------------------------------------------------------------------------
 
 
-def test_arms_come_and_go_before_the_first_decision_and_after() -> None:
+def test_arms_can_be_added_and_removed_at_any_time() -> None:
     bandit = Bandit(ARMS, **FAST)
     bandit.add_arm("weather")
     bandit.remove_arm("sports")
     assert bandit.arms == ("news", "games", "weather")
-    played(bandit, 60)
+    run(bandit, 60)
     bandit.add_arm("politics", like="news")
     assert bandit.reward_counts["politics"] == bandit.reward_counts["news"]
-    context = {"country": "FR", "member": True}  # no number, whose scale would move in between
+    context = {"country": "FR", "member": True}  # without numbers, whose scale would change in between
     decision = bandit.decide(context)
     assert decision.values[-1] == decision.values[0]
     bandit.remove_arm("news")
@@ -225,30 +227,30 @@ def test_arms_come_and_go_before_the_first_decision_and_after() -> None:
     assert set(after.probabilities) == set(bandit.arms)
     with pytest.raises(UnknownArm):
         bandit.decide(CONTEXT, eligible=["news"])
-    played(bandit, 60, seed=1)
+    run(bandit, 60, seed=1)
 
 
-def test_the_last_arm_stays() -> None:
-    for bandit in (Bandit(["only"], **FAST), played(Bandit(["only"], **FAST), 5)):
+def test_the_only_arm_cannot_be_removed() -> None:
+    for bandit in (Bandit(["only"], **FAST), run(Bandit(["only"], **FAST), 5)):
         with pytest.raises(InvalidSettings, match="the only arm"):
             bandit.remove_arm("only")
 
 
-def test_a_policy_with_fixed_arms_says_so() -> None:
-    bandit = played(Bandit(ARMS, policy="rms"), 5)
-    before = everything(bandit)
+def test_a_policy_with_fixed_arms_refuses_changes() -> None:
+    bandit = run(Bandit(ARMS, policy="rms"), 5)
+    before = full_state(bandit)
     with pytest.raises(NotSupported, match="RMS cannot add or remove arms"):
         bandit.add_arm("weather")
     with pytest.raises(NotSupported, match="RMS cannot add or remove arms"):
         bandit.remove_arm("news")
-    assert everything(bandit) == before
+    assert full_state(bandit) == before
     assert bandit.arms == ARMS
 
 
-# ---- reproducible, and safe from many threads --------------------------------------------------------
+# ---- reproducibility and threads ---------------------------------------------------------------------
 
 
-def test_same_seed_same_choices() -> None:
+def test_the_same_seed_gives_the_same_decisions() -> None:
     def choices(seed: int) -> list[tuple[str, str]]:
         bandit, rng = Bandit(ARMS, seed=seed, **FAST), np.random.default_rng(0)
         decisions = [bandit.decide(visitor(rng)) for _ in range(100)]
@@ -258,14 +260,14 @@ def test_same_seed_same_choices() -> None:
     assert choices(1) != choices(2)
 
 
-def test_the_bandit_does_not_draw_the_numbers_of_its_policy() -> None:
-    draws = [Bandit(ARMS, seed=5)._rng.random(), np.random.default_rng(5).random()]
+def test_bandit_and_policy_draw_different_random_numbers() -> None:
+    draws = [Bandit(ARMS, seed=5)._core.rng.random(), np.random.default_rng(5).random()]
     draws.append(np.random.default_rng(5).spawn(1)[0].random())
     assert len(set(draws)) == 3
 
 
 @pytest.mark.parametrize("name", ["glcb", "linucb"])
-def test_many_threads_decide_and_reward_at_once(name: str) -> None:
+def test_many_threads_can_decide_and_reward(name: str) -> None:
     bandit = Bandit(ARMS, policy=name)
     threads, steps = 6, 60
 
@@ -297,7 +299,7 @@ def test_many_threads_decide_and_reward_at_once(name: str) -> None:
     assert sum(bandit.reward_counts.values()) == total
 
 
-def test_arms_change_while_others_decide() -> None:
+def test_arms_can_change_while_other_threads_decide() -> None:
     bandit = Bandit(ARMS, **FAST)
     bandit.decide(CONTEXT)
 
@@ -326,7 +328,7 @@ def test_arms_change_while_others_decide() -> None:
     assert 2 * counts["decisions"] == sum(counts.values())
 
 
-def test_ids_count_up() -> None:
-    bandit = played(Bandit(ARMS, **FAST), 5)
+def test_ids_are_numbered() -> None:
+    bandit = run(Bandit(ARMS, **FAST), 5)
     numbers = [int(bandit.decide(CONTEXT).id.partition("-")[0]) for _ in range(5)]
     assert all(later == earlier + 1 for earlier, later in pairwise(numbers))

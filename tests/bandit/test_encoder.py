@@ -1,4 +1,4 @@
-"""What becomes of a context: every kind of value, and everything that can be wrong with one."""
+"""Encoding of every kind of value, valid or not."""
 
 import datetime
 import math
@@ -13,23 +13,28 @@ import pytest
 
 from glcb import InvalidSettings
 from glcb.bandit.encoding.encoder import Encoder
-from glcb.bandit.encoding.schema import declared
-from glcb.bandit.encoding.slots import RESERVE, RESERVE_PER_CATEGORY
+from glcb.bandit.encoding.features import SPARE_SLOTS, SPARE_SLOTS_PER_CATEGORY
+from glcb.bandit.encoding.schema import parse_schema
 
 FIRST = {"age": 30, "country": "FR", "member": True}
 AGE, MEMBER, FRANCE = 0, 1, 2
 
 
 def opened(first: Any = FIRST, schema: Any = None, spare_slots: int | None = None) -> Encoder:
-    encoder = Encoder(declared(schema), first, spare_slots)
-    encoder.accept(encoder.read(first))
+    encoder = Encoder(parse_schema(schema), first, spare_slots)
+    encoder.commit(encoder.encode(first))
     return encoder
 
 
 def encoded(encoder: Encoder, context: Any) -> list[float]:
-    reading = encoder.read(context)
-    encoder.accept(reading)
+    reading = encoder.encode(context)
+    encoder.commit(reading)
     return [float(value) for value in reading.x]
+
+
+def state(encoder: Encoder) -> tuple[Any, ...]:
+    metadata, arrays = encoder.snapshot()
+    return metadata, {name: array.tobytes() for name, array in arrays.items()}
 
 
 def problems(encoder: Encoder, name: str) -> dict[str, int]:
@@ -38,7 +43,7 @@ def problems(encoder: Encoder, name: str) -> dict[str, int]:
 
 def test_the_first_context_fixes_the_width() -> None:
     encoder = opened()
-    assert encoder.width == 2 + RESERVE + RESERVE_PER_CATEGORY
+    assert encoder.width == 2 + SPARE_SLOTS + SPARE_SLOTS_PER_CATEGORY
     schema = encoder.schema
     assert {name: feature.kind for name, feature in schema.features.items()} == {
         "age": "number",
@@ -50,7 +55,7 @@ def test_the_first_context_fixes_the_width() -> None:
         assert len(encoded(encoder, context)) == encoder.width
 
 
-def test_usual_values() -> None:
+def test_numbers_categories_and_booleans() -> None:
     encoder = opened()
     x = encoded(encoder, {"age": 40, "country": "FR", "member": False})
     assert (x[AGE], x[FRANCE], x[MEMBER]) == (0.75, 1, 0)
@@ -61,20 +66,20 @@ def test_usual_values() -> None:
     assert sum(x) == pytest.approx(2 + 1 / 6)
 
 
-def test_a_number_is_scaled_by_what_came_before_and_never_by_itself() -> None:
+def test_a_number_is_scaled_by_earlier_numbers_only() -> None:
     encoder = opened()
     for number in range(31, 500):
-        reading = encoder.read({**FIRST, "age": number})
-        assert reading.x[AGE] == encoder.read({**FIRST, "age": number + 0.5}).x[AGE]
-        encoder.accept(reading)
+        reading = encoder.encode({**FIRST, "age": number})
+        assert reading.x[AGE] == encoder.encode({**FIRST, "age": number + 0.5}).x[AGE]
+        encoder.commit(reading)
 
 
-def test_reading_changes_nothing_before_it_is_accepted() -> None:
+def test_encoding_changes_nothing_before_it_is_committed() -> None:
     encoder = opened()
-    before = encoder.about(), {name: array.tobytes() for name, array in encoder.state().items()}
+    before = state(encoder)
     for context in ({"age": 1e9, "country": "XX", "new": 1}, {"age": None}, {"age": [1]}, {}):
-        encoder.read(context)
-    assert before == (encoder.about(), {name: array.tobytes() for name, array in encoder.state().items()})
+        encoder.encode(context)
+    assert before == state(encoder)
 
 
 class Color(StrEnum):
@@ -100,7 +105,7 @@ def test_numbers_of_all_types_are_numbers(value: object, same: float) -> None:
     assert problems(one, "age") == {}
 
 
-def test_texts_of_all_types_are_texts_and_a_category_takes_numbers_by_name() -> None:
+def test_strings_of_all_types_are_categories_and_so_are_numbers_in_a_category() -> None:
     encoder = opened({"color": "red"})
     assert encoded(encoder, {"color": Color.RED}) == encoded(encoder, {"color": np.str_("red")})
     assert encoded(encoder, {"color": 3}) == encoded(encoder, {"color": 3.0})
@@ -109,7 +114,7 @@ def test_texts_of_all_types_are_texts_and_a_category_takes_numbers_by_name() -> 
     assert encoder.schema.features["color"].values == ("red", "3", "true")
 
 
-def test_a_boolean_takes_zero_and_one() -> None:
+def test_a_boolean_accepts_zero_and_one() -> None:
     encoder = opened()
     assert encoded(encoder, {**FIRST, "member": 1})[MEMBER] == 1
     assert encoded(encoder, {**FIRST, "member": np.bool_(False)})[MEMBER] == 0
@@ -119,8 +124,8 @@ def test_a_boolean_takes_zero_and_one() -> None:
 BROKEN = {
     "missing": [None, math.nan, np.nan, pd.NA, pd.NaT, np.datetime64("NaT")],
     "infinite": [math.inf, -math.inf, 10**400, 1e301, np.float64("inf"), Decimal("Infinity")],
-    "unreadable": [[1], {"a": 1}, (1, 2), {1}, datetime.date(2020, 1, 1), object(), np.array([1, 2]), b"x"],
-    "changed": ["thirty", "30"],
+    "unsupported": [[1], {"a": 1}, (1, 2), {1}, datetime.date(2020, 1, 1), object(), np.array([1, 2]), b"x"],
+    "type_changed": ["thirty", "30"],
 }
 
 
@@ -129,7 +134,7 @@ BROKEN = {
     [(problem, value) for problem, values in BROKEN.items() for value in values],
     ids=lambda value: value if isinstance(value, str) else f"{type(value).__name__}",
 )
-def test_what_is_no_number_is_imputed_flagged_and_counted(problem: str, value: object) -> None:
+def test_an_unusable_number_is_imputed_flagged_and_counted(problem: str, value: object) -> None:
     encoder = opened()
     x = encoded(encoder, {**FIRST, "age": value})
     assert x[AGE] == 0.5
@@ -142,7 +147,7 @@ def test_what_is_no_number_is_imputed_flagged_and_counted(problem: str, value: o
 
 
 @pytest.mark.parametrize("value", [None, math.nan, math.inf, [1], "maybe", 0.5])
-def test_what_is_no_boolean_is_imputed_flagged_and_counted(value: object) -> None:
+def test_an_unusable_boolean_is_imputed_flagged_and_counted(value: object) -> None:
     encoder = opened()
     x = encoded(encoder, {**FIRST, "member": value})
     assert (x[MEMBER], x[FRANCE + 1]) == (0.5, 1)
@@ -150,55 +155,55 @@ def test_what_is_no_boolean_is_imputed_flagged_and_counted(value: object) -> Non
 
 
 @pytest.mark.parametrize("value", [None, math.nan, math.inf, {"a": 1}])
-def test_what_is_no_category_is_flagged_and_counted(value: object) -> None:
+def test_an_unusable_category_is_flagged_and_counted(value: object) -> None:
     encoder = opened()
     x = encoded(encoder, {**FIRST, "country": value})
     assert (x[FRANCE], x[FRANCE + 1]) == (0, 1)
     assert sum(problems(encoder, "country").values()) == 1
 
 
-def test_a_feature_that_is_left_out_is_missing() -> None:
-    given, left_out = opened(), opened()
-    assert encoded(given, {**FIRST, "age": None}) == encoded(left_out, {"country": "FR", "member": True})
-    assert problems(left_out, "age") == {"missing": 1}
-    # A stranger without a value must not hide that somebody else is missing.
-    assert encoded(opened(), {"country": "FR", "member": True, "stranger": None})[AGE] == 0.5
+def test_an_absent_feature_is_missing() -> None:
+    present, absent = opened(), opened()
+    assert encoded(present, {**FIRST, "age": None}) == encoded(absent, {"country": "FR", "member": True})
+    assert problems(absent, "age") == {"missing": 1}
+    # A new feature without a value must not hide that another one is missing.
+    assert encoded(opened(), {"country": "FR", "member": True, "new": None})[AGE] == 0.5
 
 
-def test_one_absurd_number_is_counted_and_leaves_the_scale_as_it_was() -> None:
+def test_an_outlier_is_counted_and_does_not_distort_the_scale() -> None:
     encoder, clean = opened({"age": 30}), opened({"age": 30})
     for age in range(20, 80):
         assert encoded(encoder, {"age": age}) == encoded(clean, {"age": age})
     assert encoded(encoder, {"age": 1e12})[0] > 0.98
-    assert problems(encoder, "age") == {"far": 1}
+    assert problems(encoder, "age") == {"out_of_range": 1}
     for age in range(20, 80):
         assert encoded(encoder, {"age": age})[0] == pytest.approx(encoded(clean, {"age": age})[0], abs=0.02)
 
 
-def test_new_values_take_free_slots_and_then_share_those_of_their_own_category() -> None:
+def test_new_categories_take_spare_slots_and_then_share_those_of_their_feature() -> None:
     encoder = opened({"country": "c0", "city": "x"}, spare_slots=40)
     places = [encoded(encoder, {"country": f"c{i}", "city": "x"}) for i in range(60)]
     lit = [tuple(slot for slot, value in enumerate(x) if value) for x in places]
-    assert len(set(lit[:20])) == 20  # half of the reserve
+    assert len(set(lit[:20])) == 20  # half of the spare slots
     assert set(lit[20:]) <= set(lit[:20])
-    assert problems(encoder, "country") == {"shared": 40}
+    assert problems(encoder, "country") == {"hashed": 40}
     assert problems(encoder, "city") == {}
     again = encoded(encoder, {"country": "c55", "city": "x"})
     assert again == places[55]
 
 
-def test_new_features_take_free_slots_and_then_share_them() -> None:
+def test_new_features_take_spare_slots_and_then_share_them() -> None:
     encoder = opened({"age": 30}, spare_slots=3)
     assert encoded(encoder, {"age": 31, "hour": 5})[1] == 0.5
     assert encoded(encoder, {"age": 31, "hour": 6})[1] == 0.75
     assert encoded(encoder, {"age": 31, "vip": True})[2] == 1
     assert encoded(encoder, {"age": 31, "city": "Rome"})[3] == 1
     assert encoder.schema.free == 0
-    # A feature that was never expected is not missed.
+    # A feature that is not expected cannot be missing.
     assert encoded(encoder, {"age": 31})[1:] == [0, 0, 0]
     assert problems(encoder, "hour") == {}
     assert encoded(encoder, {"age": 31, "hour": "noon"})[1:] == [0, 0, 0]
-    assert problems(encoder, "hour") == {"changed": 1}
+    assert problems(encoder, "hour") == {"type_changed": 1}
     x = encoded(encoder, {"age": 31, "late": 17})
     assert sum(value == 1 for value in x[1:]) == 1
     assert "late" not in encoder.schema.features
@@ -207,23 +212,23 @@ def test_new_features_take_free_slots_and_then_share_them() -> None:
     assert encoder.schema.unmapped == 2
 
 
-def test_memory_does_not_grow_with_strange_contexts() -> None:
+def test_memory_is_bounded_whatever_the_contexts() -> None:
     encoder = opened()
     for i in range(3000):
         encoded(encoder, {f"key{i}": i, "country": f"c{i}", "age": f"text{i}", "x" * 500 + str(i): "y" * i})
     assert len(encoder.schema.features) <= encoder.width
     assert sum(len(feature.values) for feature in encoder.schema.features.values()) <= encoder.width
-    assert len(repr(encoder.about())) < 20_000
+    assert len(repr(encoder.snapshot()[0])) < 20_000
 
 
-def test_without_any_reserve_strangers_are_left_out() -> None:
+def test_without_spare_slots_new_features_are_ignored() -> None:
     encoder = opened({"age": 1}, schema={"age": "number"}, spare_slots=0)
     assert encoder.width == 1
     assert encoded(encoder, {"age": None, "new": "x"}) == [0.5]
     assert encoder.schema.unmapped == 1
 
 
-def test_a_first_value_that_is_missing_leaves_the_kind_open() -> None:
+def test_a_feature_without_a_value_has_no_kind_yet() -> None:
     encoder = opened({"age": None, "name": math.nan, "list": [1], "flag": None})
     assert {feature.kind for feature in encoder.schema.features.values()} == {None}
     row = {"age": 5, "name": "x", "list": 2.5, "flag": False}
@@ -247,8 +252,8 @@ def test_a_declared_schema() -> None:
     x = encoded(encoder, {**first, "hour": 6, "country": "DE", "member": True})
     assert x == [0.5, 0.25, 0, 1, 1, 1, 0, 0, 0]
     assert encoded(encoder, {**first, "hour": 30})[1] == 1
-    assert problems(encoder, "hour") == {"far": 1}
-    # What is declared is expected, even if the first context does not have it.
+    assert problems(encoder, "hour") == {"out_of_range": 1}
+    # Declared features are expected, even if the first context lacks them.
     assert problems(opened({}, schema), "age") == {"missing": 1}
 
 
@@ -279,6 +284,6 @@ def test_a_declared_schema() -> None:
     ],
     ids=str,
 )
-def test_a_schema_that_makes_no_sense_is_refused(schema: Any) -> None:
+def test_an_invalid_schema_is_refused(schema: Any) -> None:
     with pytest.raises(InvalidSettings, match=r"schema|declared|range|values|name"):
-        declared(schema)
+        parse_schema(schema)

@@ -1,4 +1,4 @@
-"""Numbers come to lie within [0, 1] by rank: evenly, robustly, and ever more steadily."""
+"""Scaling by rank: uniform, robust and convergent."""
 
 import numpy as np
 import pytest
@@ -21,59 +21,59 @@ def placed(scales: Scales, number: float) -> float:
     return float(x[0])
 
 
-def taught(scales: Scales, numbers: Float64) -> Scales:
+def observed(scales: Scales, numbers: Float64) -> Scales:
     for number in numbers:
         scales.observe(np.array([number]))
     return scales
 
 
-def test_the_first_number_lies_in_the_middle_and_nobody_is_extreme_at_first() -> None:
+def test_the_first_number_is_scaled_to_the_middle() -> None:
     scales = one_column()
     assert placed(scales, 1e9) == 0.5
-    taught(scales, np.array([10.0]))
+    observed(scales, np.array([10.0]))
     assert [placed(scales, number) for number in (5, 10, 20)] == [0.25, 0.5, 0.75]
 
 
-def test_numbers_are_spread_evenly_whatever_their_distribution() -> None:
+def test_scaled_numbers_are_uniform_whatever_their_distribution() -> None:
     rng = np.random.default_rng(10_000)
     for numbers in (rng.normal(1e6, 3, 3000), rng.lognormal(0, 3, 3000), rng.exponential(1e-9, 3000)):
-        scales = taught(one_column(), numbers[:2000])
+        scales = observed(one_column(), numbers[:2000])
         places = np.array([placed(scales, number) for number in numbers[2000:]])
         deciles = np.histogram(places, 10, (0, 1))[0]
         assert deciles.min() > 50
         assert deciles.max() < 170
 
 
-def test_equal_numbers_lie_in_the_middle_of_their_share() -> None:
-    scales = taught(one_column(), np.array([0.0] * 90 + [7.0] * 10))
+def test_equal_numbers_get_the_middle_of_their_ranks() -> None:
+    scales = observed(one_column(), np.array([0.0] * 90 + [7.0] * 10))
     assert placed(scales, 0.0) == pytest.approx(0.45, abs=0.01)
     assert placed(scales, 7.0) == pytest.approx(0.95, abs=0.01)
 
 
 @pytest.mark.parametrize("when", [0, 1, 50, 1999])
-def test_one_absurd_number_does_no_harm(when: int) -> None:
+def test_an_outlier_does_not_distort_the_scale(when: int) -> None:
     numbers = np.random.default_rng(10_000).normal(size=2000)
-    clean = taught(one_column(), numbers)
+    clean = observed(one_column(), numbers)
     numbers[when] = 1e299
-    spoilt = taught(one_column(), numbers)
+    with_outlier = observed(one_column(), numbers)
     for number in (-1.5, -0.2, 0.0, 0.7, 2.0):
-        assert placed(spoilt, number) == pytest.approx(placed(clean, number), abs=0.02)
+        assert placed(with_outlier, number) == pytest.approx(placed(clean, number), abs=0.02)
 
 
-def test_a_scale_settles() -> None:
+def test_a_scale_converges() -> None:
     rng = np.random.default_rng(10_000)
-    scales = taught(one_column(), rng.normal(size=20_000))
+    scales = observed(one_column(), rng.normal(size=20_000))
     points = np.linspace(-2, 2, 41)
     before = np.array([placed(scales, point) for point in points])
-    taught(scales, rng.normal(size=2_000))
+    observed(scales, rng.normal(size=2_000))
     after = np.array([placed(scales, point) for point in points])
     assert np.abs(after - before).max() < 0.05
 
 
-def test_the_sample_is_a_fair_draw_from_all_that_was_seen() -> None:
-    # The numbers are the times at which they came: none of the thousands may be preferred.
-    scales = taught(one_column(), np.arange(20_000.0))
-    sample = scales.state()["samples"][0]
+def test_the_sample_is_uniform_over_all_numbers() -> None:
+    # The numbers are their own positions in the stream: no part of it may be preferred.
+    scales = observed(one_column(), np.arange(20_000.0))
+    sample = scales.snapshot()["samples"][0]
     assert len(set(sample)) == SAMPLE
     expected = SAMPLE / 10
     counts = np.histogram(sample, 10, (0, 20_000))[0]
@@ -81,23 +81,23 @@ def test_the_sample_is_a_fair_draw_from_all_that_was_seen() -> None:
 
 
 @given(st.lists(st.floats(-1e300, 1e300), min_size=1, max_size=600))
-def test_the_sample_stays_in_order_and_places_within_the_unit_interval(numbers: list[float]) -> None:
+def test_the_sample_stays_sorted_and_scaled_numbers_stay_in_the_unit_interval(numbers: list[float]) -> None:
     scales = one_column()
     for number in numbers:
         assert 0 < placed(scales, number) < 1
-        taught(scales, np.array([number]))
-    seen = scales.state()["samples"][0][: min(len(numbers), SAMPLE)]
-    assert (seen[1:] >= seen[:-1]).all()
-    assert set(seen) <= set(numbers)
+        observed(scales, np.array([number]))
+    sample = scales.snapshot()["samples"][0][: min(len(numbers), SAMPLE)]
+    assert (sample[1:] >= sample[:-1]).all()
+    assert set(sample) <= set(numbers)
     ordered = sorted(numbers)
     places = [placed(scales, number) for number in ordered]
     assert places == sorted(places)
     if len(numbers) <= SAMPLE:
-        assert seen.tolist() == ordered
+        assert sample.tolist() == ordered
 
 
-def test_a_known_range_is_kept_and_what_lies_outside_is_clipped() -> None:
-    scales = taught(one_column((10.0, 20.0)), np.array([15.0] * 100))
+def test_a_declared_range_is_kept_and_numbers_outside_are_clipped() -> None:
+    scales = observed(one_column((10.0, 20.0)), np.array([15.0] * 100))
     assert [placed(scales, number) for number in (10, 12.5, 20)] == [0, 0.25, 1]
     x = np.zeros(1, np.float32)
     assert scales.place(np.array([25.0]), x) == [0]
@@ -105,11 +105,11 @@ def test_a_known_range_is_kept_and_what_lies_outside_is_clipped() -> None:
     assert scales.place(np.array([19.0]), x) == []
 
 
-def test_far_out_of_range_is_noticed_once_the_scale_has_settled() -> None:
+def test_numbers_out_of_range_are_reported_once_the_sample_is_large_enough() -> None:
     scales = one_column()
     x = np.zeros(1, np.float32)
     assert scales.place(np.array([1e9]), x) == []
-    taught(scales, np.linspace(0, 1, 100))
+    observed(scales, np.linspace(0, 1, 100))
     assert scales.place(np.array([1.5]), x) == []
     assert scales.place(np.array([1e9]), x) == [0]
     assert x[0] > 0.99
@@ -117,11 +117,11 @@ def test_far_out_of_range_is_noticed_once_the_scale_has_settled() -> None:
     assert x[0] < 0.01
 
 
-def test_nan_is_no_number() -> None:
+def test_nan_is_ignored() -> None:
     scales = one_column()
-    before = {name: array.tobytes() for name, array in scales.state().items()}
-    taught(scales, np.array([np.nan]))
-    assert {name: array.tobytes() for name, array in scales.state().items()} == before
+    before = {name: array.tobytes() for name, array in scales.snapshot().items()}
+    observed(scales, np.array([np.nan]))
+    assert {name: array.tobytes() for name, array in scales.snapshot().items()} == before
     x = np.full(1, 0.25, np.float32)
     assert scales.place(np.array([np.nan]), x) == []
     assert x[0] == 0.25
@@ -131,17 +131,17 @@ def test_nan_is_no_number() -> None:
     ("name", "value"),
     [("counts", -1), ("samples", np.nan), ("ranges", np.inf), ("slots", 9), ("counts", 0.5)],
 )
-def test_what_cannot_have_been_saved_is_refused(name: str, value: float) -> None:
-    scales = taught(one_column(), np.arange(40.0))
-    state = {key: array.copy() for key, array in scales.state().items()}
+def test_an_invalid_snapshot_is_refused(name: str, value: float) -> None:
+    scales = observed(one_column(), np.arange(40.0))
+    state = {key: array.copy() for key, array in scales.snapshot().items()}
     Scales().restore(state, width=1)
     state[name] = np.full_like(state[name], value, dtype=np.asarray(value).dtype)
     with pytest.raises(ValueError, match=r"."):
         Scales().restore(state, width=1)
 
 
-def test_a_sample_that_is_not_in_order_is_refused() -> None:
-    state = taught(one_column(), np.arange(40.0)).state()
+def test_an_unsorted_sample_is_refused() -> None:
+    state = observed(one_column(), np.arange(40.0)).snapshot()
     state["samples"][0, :2] = 5, 3
-    with pytest.raises(ValueError, match="not in order"):
+    with pytest.raises(ValueError, match="not sorted"):
         Scales().restore(state, width=1)

@@ -1,242 +1,509 @@
-"""The bandit that an application meets: contexts as they come, named arms, exact propensities."""
+"""The bandit for applications: contexts of any form, named arms, exact propensities."""
 
-import time
-from collections.abc import Iterable, Mapping, Sequence
+import threading
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from os import PathLike
+from pathlib import Path
 from typing import Any, Self
 
-import numpy as np
-
-from glcb import _validation
-from glcb._errors import InvalidSettings
+from glcb import _model_file, _validation
+from glcb._errors import InvalidInput, InvalidSettings, ModelFileError
+from glcb._model_file import Snapshot
 from glcb._types import Arm, Rewards
 from glcb.bandit import display
-from glcb.bandit.config import Parameters
+from glcb.bandit._core import BanditCore, RewardCallback
+from glcb.bandit.config import MUTABLE, BanditConfig, Clock, ExplorationMode, RewardAggregation
 from glcb.bandit.decision import BanditDecision
 from glcb.bandit.encoding.schema import Schema
-from glcb.bandit.reward_rules import Clock, RewardAggregation
-from glcb.bandit.state import Watcher
-from glcb.bandit.steps import BanditSteps
+from glcb.bandit.encoding.values import to_contexts
+from glcb.bandit.logs.format import LogColumns
+from glcb.bandit.logs.replay import LogReplay, LogReport, Progress
+from glcb.bandit.logs.writer import LogWriter
 from glcb.explain import Explanation
-from glcb.explore.probabilities import ExplorationMode, draw, probabilities
-
-_WHILE_RUNNING = {"exploration", "exploration_mode", "clock"}
-"""Parameters that may change after the first decision."""
 
 
-class Bandit(BanditSteps):
-    """Decides between named arms, for contexts of any kind, and learns from the rewards.
+class Bandit:
+    """Chooses between named arms for contexts of any form, and learns from the rewards.
 
+    All methods are thread-safe. A call with invalid input raises an error and changes nothing.
+
+    Parameters
+    ----------
+    arms : int or list of str or int
+        The arms to choose from: a list of names, or a number of arms named 0, 1, 2, …
+    policy : str, default "glcb"
+        Name of the policy that estimates the value of each arm. `glcb policies` lists all names.
+    policy_settings : dict, default None
+        Settings of the policy, by name.
+    rewards : "binary" or (float, float), default "binary"
+        The range of rewards: "binary" for 0 or 1, or (low, high).
+    exploration : float, default 0.05
+        Probability of choosing an arm other than the one with the best score.
+    exploration_mode : "gap" or "uniform", default "gap"
+        How exploration is divided: "gap" prefers arms with scores close to the best, "uniform" does not.
+    schema : dict, default None
+        Declared features, by name: a kind, a range or a list of categories. Others are inferred.
+    spare_slots : int, default None
+        Number of slots for values and features that appear later. By default it depends on the first context.
+    max_pending : int, default 10000
+        Number of decisions that can be pending. When there are more, the oldest is evicted.
+    reward_timeout : float, default None
+        Seconds a decision stays pending. None sets no limit.
+    default_reward : float, default None
+        Reward to learn when a decision times out. None learns nothing. Requires `reward_timeout`.
+    reward_aggregation : "first", "last", "max" or "sum", default "first"
+        Which of several rewards of a decision counts. All but "first" require `reward_timeout` and are
+        learned when it has passed; "sum" is clipped to the range of rewards.
+    clock : function, default time.time
+        Function that returns the time in seconds.
+    half_life : int, default None
+        Number of decisions after which evidence counts half. None never forgets.
+    seed : int, default 0
+        Seed of all random numbers.
+
+    Raises
+    ------
+    InvalidSettings
+        If an argument is invalid, alone or in combination with another.
+    NotSupported
+        If `half_life` is set and the policy cannot forget.
+
+    Examples
+    --------
     >>> bandit = Bandit(arms=["sports", "news", "games"])
     >>> decision = bandit.decide({"country": "FR", "age": 31, "hour": 14})
     >>> decision.arm in bandit.arms, sum(decision.probabilities.values())
     (True, 1.0)
     >>> bandit.reward(decision.id, 1.0)
     True
-
-    ``policy`` is the name of any policy of the registry and ``policy_settings`` are its own settings; ``rewards`` is
-    ``"binary"`` or (lowest, highest). With probability ``exploration`` another arm is played than the
-    policy's rule says, whichever, with ``exploration_mode="uniform"``, or rather one that is close to it, with
-    ``"gap"``; with 0 the rule alone decides. ``schema`` declares features, ``spare_slots`` is the number of slots
-    kept free for what is seen later, ``max_pending`` how many decisions may wait for a reward.
-
-    A decision waits ``reward_timeout`` seconds for its reward, or for ever. If none has come by then, it expires:
-    ``default_reward`` is learned, or nothing. ``reward_aggregation`` says what counts if several come. The "first" is
-    learned at once; of the "last", the "max" and the "sum" (cut off at the ends of the range) nobody knows
-    before the time is over, so they are learned then, or when others need the room. Time comes from
-    ``clock``, in seconds, and is looked at with every decision and reward, and by :meth:`settle`.
-
-    Where the world changes, ``half_life`` says after how many decisions all evidence so far counts half; without
-    it, everything counts for ever.
     """
 
     def __init__(
         self,
         arms: int | Sequence[Arm],
         *,
-        policy: str = "glcb",
-        rewards: Rewards = "binary",
-        exploration: float = 0.05,
-        exploration_mode: ExplorationMode = "gap",
-        schema: Mapping[str, Any] | None = None,
-        spare_slots: int | None = None,
-        max_pending: int = 10_000,
-        reward_timeout: float | None = None,
-        default_reward: float | None = None,
-        reward_aggregation: RewardAggregation = "first",
-        clock: Clock = time.time,
-        half_life: int | None = None,
-        seed: int = 0,
-        policy_settings: Mapping[str, Any] | None = None,
+        policy: str = BanditConfig.policy,
+        policy_settings: Mapping[str, Any] | None = BanditConfig.policy_settings,
+        rewards: Rewards = BanditConfig.rewards,
+        exploration: float = BanditConfig.exploration,
+        exploration_mode: ExplorationMode = BanditConfig.exploration_mode,
+        schema: Mapping[str, Any] | None = BanditConfig.schema,
+        spare_slots: int | None = BanditConfig.spare_slots,
+        max_pending: int = BanditConfig.max_pending,
+        reward_timeout: float | None = BanditConfig.reward_timeout,
+        default_reward: float | None = BanditConfig.default_reward,
+        reward_aggregation: RewardAggregation = BanditConfig.reward_aggregation,
+        clock: Clock = BanditConfig.clock,
+        half_life: int | None = BanditConfig.half_life,
+        seed: int = BanditConfig.seed,
     ) -> None:
-        parameters = Parameters(
-            {
-                "arms": arms,
-                "policy": policy,
-                "rewards": rewards,
-                "exploration": exploration,
-                "exploration_mode": exploration_mode,
-                "schema": schema,
-                "spare_slots": spare_slots,
-                "max_pending": max_pending,
-                "reward_timeout": reward_timeout,
-                "default_reward": default_reward,
-                "reward_aggregation": reward_aggregation,
-                "clock": clock,
-                "half_life": half_life,
-                "seed": seed,
-                "policy_settings": policy_settings,
-            }
-        )
-        super().__init__(parameters)
+        # The arguments as passed: scikit-learn's clone expects get_params to return the same objects.
+        self._params: dict[str, Any] = dict(locals())
+        del self._params["self"]
+        if isinstance(arms, Iterator):  # it can be read only once
+            self._params["arms"] = tuple(arms)
+        self._lock = threading.RLock()
+        self._core = BanditCore(BanditConfig(**self._params))
 
     # ---- deciding and learning ------------------------------------------------------------------
 
     def decide(
         self, context: Any, *, eligible: Iterable[Arm] | None = None, uniform: bool = False
     ) -> BanditDecision:
-        """Choose an arm for a context: a dict, a row of a data frame, or a list or array of values.
+        """Choose an arm for a context. The decision is pending until its reward arrives.
 
-        Only ``eligible`` arms are considered, if given. The decision waits for its reward from now on. With
-        ``uniform`` all of them are equally likely, whatever is known: a yardstick for what the rule brings.
+        Parameters
+        ----------
+        context : dict, row of a data frame, named tuple, list or array
+            The values of the features.
+        eligible : iterable of str or int, optional
+            The arms to choose from. Default: all.
+        uniform : bool, default False
+            Choose each eligible arm with the same probability, as for a control group.
+
+        Returns
+        -------
+        BanditDecision
+            The arm, the id for its reward, and the probability of each arm.
+
+        Raises
+        ------
+        InvalidContext
+            If `context` has none of these forms, or does not match earlier contexts.
+        UnknownArm
+            If `eligible` is empty or names an arm that does not exist.
+        LogError
+            If there is a log and it cannot be written.
         """
         with self._lock:
-            allowed = None if eligible is None else _validation.eligible(eligible, self._index)
-            parameters = self._parameters
-            met = self._met(context)
-            now = self._now()
-            self._settle_due(now, coming=1)
-            before = self._drawn(met.policy)
-            try:
-                estimates = met.policy.estimate(met.reading.x)
-                scores = np.zeros(len(self._arms)) if uniform else estimates.values + estimates.bonuses
-                chances = probabilities(scores, allowed, parameters.exploration, parameters.exploration_mode)
-                met.policy.ensure_capacity()
-                played = draw(chances, self._rng)
-                arm, propensity = self._arms[played], float(chances[played])
-                name = self._issue(met, context, arm, propensity, now)
-            except BaseException:  # such as a log that cannot be written
-                self._draw_again(met.policy, before)
-                raise
-            return BanditDecision(
-                arm, self._arms, estimates, name, propensity, chances, met.policy.is_randomized
-            )
+            allowed = None if eligible is None else _validation.eligible(eligible, self._core.index)
+            return self._core.decide(context, allowed, uniform)
+
+    def decide_many(self, contexts: Any, *, eligible: Iterable[Arm] | None = None) -> list[BanditDecision]:
+        """Choose an arm for each of many contexts.
+
+        The decisions are the same as those of :meth:`decide`, called for one context after the other. All
+        contexts are checked first: if one is invalid, nothing is decided. If the log cannot be written, the
+        decisions before the failure remain.
+
+        Parameters
+        ----------
+        contexts : pandas or Polars frame, 2-D array, or iterable of contexts
+            One context per row.
+        eligible : iterable of str or int, optional
+            The arms to choose from, for all contexts. Default: all.
+
+        Returns
+        -------
+        list of BanditDecision
+            One decision per context, in the same order.
+
+        Raises
+        ------
+        InvalidContext
+            If a context is invalid. The message has the number of its row, from 0.
+        UnknownArm
+            If `eligible` is empty or names an arm that does not exist.
+        LogError
+            If there is a log and it cannot be written.
+
+        Examples
+        --------
+        >>> bandit = Bandit(arms=["sports", "news"])
+        >>> decisions = bandit.decide_many([{"age": 31}, {"age": 45}])
+        >>> [decision.arm in bandit.arms for decision in decisions]
+        [True, True]
+        """
+        rows = to_contexts(contexts)
+        with self._lock:
+            allowed = None if eligible is None else _validation.eligible(eligible, self._core.index)
+            self._core.check_contexts(rows)
+            return [self._core.decide(row, allowed, uniform=False) for row in rows]
 
     def reward(self, decision: str, value: float, *, idempotency_key: str | int | None = None) -> bool:
-        """Take the reward ``value`` of the decision with this id; return whether it was taken.
+        """Learn the reward of a pending decision.
 
-        Who may send a reward twice gives it an ``idempotency_key``: of several rewards of one decision with the same key,
-        the first is taken and the others are ignored.
+        Parameters
+        ----------
+        decision : str
+            The id of the decision.
+        value : float
+            The reward.
+        idempotency_key : str or int, optional
+            Makes retries safe: of several rewards of one decision with the same key, only the first counts.
+
+        Returns
+        -------
+        bool
+            False if the decision already had a reward with this key, else True.
+
+        Raises
+        ------
+        InvalidReward
+            If `value` is outside the range of rewards.
+        UnknownDecision
+            If no decision of this bandit has this id.
+        ClosedDecision
+            If the decision timed out, was evicted, or its arm was removed.
+        DuplicateReward
+            If the decision already has its reward.
+        LogError
+            If there is a log and it cannot be written.
         """
         with self._lock:
-            first = self._parameters.late.reward_aggregation == "first"
-            return self._take_reward(decision, value, idempotency_key, self._now(), final=first)
+            core = self._core
+            final = core.pending.rules.learns_at_once
+            return core.reward(decision, value, idempotency_key, core.now(), final=final)
 
     def settle(self) -> None:
-        """Learn now what is to be learned from decisions whose time is over, not with the next decision."""
+        """Close all decisions whose timeout has passed. Otherwise the next decision or reward does it."""
         with self._lock:
-            self._settle_due(self._now())
+            self._core.settle(self._core.now())
 
-    def on_reward(self, callback: Watcher | None) -> None:
-        """Have ``callback(id, arm, value)`` called whenever a reward is learned, however late; or no longer."""
-        with self._lock:
-            self._watcher = callback
+    def on_reward(self, callback: RewardCallback | None) -> None:
+        """Call ``callback(id, arm, reward)`` whenever a reward is learned; None removes the callback.
 
-    def is_pending(self, decision: str) -> bool:
-        """Return whether the decision with this id still waits for a reward."""
-        with self._lock:
-            return self._waiting.waits(decision, self._now())
-
-    def explain(self, context: Any) -> Explanation:
-        """Return what each feature of a context contributes to the value of every arm, and the evidence.
-
-        Nothing is learned, counted or drawn. Values are compared with those of a context in which every number
-        is in the middle of its scale, and of booleans and categories nothing is known.
+        The call is the last step. If the callback raises, the reward has been learned nevertheless.
         """
         with self._lock:
-            met = self._met(context)
-            origins = met.encoder.origins(context, met.reading)
-            found = met.policy.explain(met.reading.x, baseline=origins.baseline)
-            return found.gathered(origins.owners, tuple(origins.given), tuple(origins.given.values()))
+            self._core.on_reward = callback
+
+    def is_pending(self, decision: str) -> bool:
+        """Return whether the decision with this id can still receive a reward."""
+        with self._lock:
+            return self._core.pending.contains(decision, self._core.now())
+
+    def explain(self, context: Any) -> Explanation:
+        """Explain the value of every arm: the contribution of each feature, and the evidence.
+
+        Nothing is learned, counted or drawn. Contributions are relative to a context in which every number is
+        in the middle of its scale and every boolean and category is unknown.
+
+        Raises
+        ------
+        InvalidContext
+            If `context` is invalid, as for :meth:`decide`.
+        NotSupported
+            If the policy cannot explain its values.
+        """
+        with self._lock:
+            return self._core.explain(context)
 
     # ---- arms -----------------------------------------------------------------------------------
 
+    @property
+    def arms(self) -> tuple[Arm, ...]:
+        """The names of the arms."""
+        return self._core.arms
+
     def add_arm(self, name: Arm, *, like: Arm | None = None) -> None:
-        """Add an arm: a fresh one, or one that starts with all that the arm ``like`` has learned."""
+        """Add an arm.
+
+        Parameters
+        ----------
+        name : str or int
+            The name of the new arm.
+        like : str or int, optional
+            An arm whose knowledge is copied. Default: the new arm is untrained.
+
+        Raises
+        ------
+        InvalidSettings
+            If `name` is invalid or in use.
+        UnknownArm
+            If there is no arm `like`.
+        NotSupported
+            If the arms of the policy cannot change.
+        """
         with self._lock:
-            new = _validation.new_arm(name, self._index)
-            if like is not None:
-                _validation.arm(like, self._index)
-            if self._policy is not None:
-                self._policy.add_arm(new, like=like)
-            self._take_arms((*self._arms, new))
+            self._core.add_arm(name, like)
 
     def remove_arm(self, name: Arm) -> None:
-        """Remove an arm with all it has learned; its decisions no longer wait for a reward."""
+        """Remove an arm and what was learned about it. Its pending decisions are closed.
+
+        Raises
+        ------
+        InvalidSettings
+            If it is the only arm.
+        UnknownArm
+            If there is no such arm.
+        NotSupported
+            If the arms of the policy cannot change.
+        """
         with self._lock:
-            index = _validation.arm(name, self._index)
-            if len(self._arms) == 1:
-                raise InvalidSettings(f"{name!r} is the only arm: add another one before removing it")
-            if self._policy is not None:
-                self._policy.remove_arm(name)
-            self._waiting.remove_arm(self._arms[index])
-            self._take_arms((*self._arms[:index], *self._arms[index + 1 :]))
+            self._core.remove_arm(name)
 
-    def _take_arms(self, arms: tuple[Arm, ...]) -> None:
-        self._arms = arms
-        self._index = {arm: index for index, arm in enumerate(arms)}
+    # ---- logs -----------------------------------------------------------------------------------
 
-    # ---- looking at it --------------------------------------------------------------------------
+    def log_to(self, path: str | PathLike[str] | None) -> None:
+        """Write every decision and reward to a log from now on; None stops.
+
+        The log is a file of JSON lines; new lines are appended, and :meth:`learn_from` reads it. A line is
+        passed to the operating system before its event takes effect, so it survives the process, if not the
+        machine. If a line cannot be written, the call raises ``LogError``, and log and bandit stay as they
+        were. Changes of arms are not logged. Copies and saved bandits do not write to the log.
+
+        If Ctrl-C interrupts a call between the line and its effect, the log is one event ahead: continue with
+        a bandit that has replayed the log.
+
+        Raises
+        ------
+        LogError
+            If the file cannot be opened, is not a log of this format, or has another writer.
+        """
+        with self._lock:
+            core = self._core
+            if path is not None and core.log is not None and core.log.is_at(path):
+                return
+            before, core.log = core.log, None if path is None else LogWriter(path)
+            if before is not None:
+                before.close()
+
+    def learn_from(
+        self,
+        log: str | PathLike[str],
+        *,
+        format: str | None = None,  # noqa: A002 (the built-in is not used here)
+        context_column: str = LogColumns.context,
+        arm_column: str = LogColumns.arm,
+        reward_column: str = LogColumns.reward,
+        propensity_column: str = LogColumns.propensity,
+        ignore_columns: Collection[str] = (),
+        progress: Progress | None = None,
+    ) -> LogReport:
+        """Learn from a log as if this bandit had made its decisions. No random numbers are drawn.
+
+        The log is one that :meth:`log_to` wrote, or a table with one row per decision. It is read row by row.
+        Rows that cannot be used are counted by reason and skipped.
+
+        Decisions without a reward in the log are pending here, with the same id if this bandit had the same
+        state as the writer when the log began. So, after a crash, :meth:`load` and the log that was started
+        at :meth:`save` restore everything.
+
+        Parameters
+        ----------
+        log : str or path
+            JSON lines, CSV or Parquet. Numbers in CSV files are recognized, and empty cells are missing.
+        format : {"jsonl", "csv", "parquet"}, optional
+            The format of the file. Default: by its suffix.
+        context_column : str, default "context"
+            Column with the context as a JSON object. Without it, all remaining columns are features.
+        arm_column : str, default "arm"
+            Column with the chosen arm.
+        reward_column : str, default "reward"
+            Column with the reward.
+        propensity_column : str, default "propensity"
+            Column with the probability of the arm. It can be absent.
+        ignore_columns : collection of str
+            Columns that are not features.
+        progress : callable, optional
+            Called with the report so far, every 1,000 rows and at the end.
+
+        Returns
+        -------
+        LogReport
+            What was learned, and which rows were refused.
+
+        Raises
+        ------
+        LogError
+            If the log cannot be read or has an old format. Rows before the failure have been learned; the
+            ``report`` of the error says how many.
+        InvalidSettings
+            If the format is unknown.
+        InvalidInput
+            If this bandit is writing to the log.
+        MissingExtra
+            If a Parquet file is to be read and pyarrow is not installed.
+        """
+        columns = LogColumns(
+            context_column, arm_column, reward_column, propensity_column, tuple(ignore_columns)
+        )
+        with self._lock:
+            core = self._core
+            if core.log is not None and core.log.is_at(log):
+                raise InvalidInput(f"this bandit is writing to {log}: stop it first with log_to(None)")
+            replay = LogReplay(core, self._lock, columns, core.config.max_pending)
+        return replay.run(Path(log), format, progress)
+
+    # ---- state ----------------------------------------------------------------------------------
 
     @property
     def schema(self) -> Schema | None:
-        """What is known of the contexts and what could not be used; nothing before the first decision."""
+        """The features and the problems with their values; None before the first decision."""
         with self._lock:
-            return None if self._encoder is None else self._encoder.schema
+            encoder = self._core.encoder
+            return None if encoder is None else encoder.schema
 
     @property
     def counts(self) -> dict[str, int]:
-        """Decisions issued so far, of these rewarded, expired (no reward will come) and waiting."""
+        """Number of decisions, and of these rewarded, timed_out, evicted, removed and pending."""
         with self._lock:
-            return self._waiting.counts
+            return self._core.pending.counts
 
     @property
     def reward_counts(self) -> dict[Arm, int]:
-        """Number of rewards learned so far, for each arm."""
+        """Number of rewards learned, for each arm."""
         with self._lock:
-            return dict.fromkeys(self._arms, 0) if self._policy is None else self._policy.reward_counts
+            policy = self._core.policy
+            return dict.fromkeys(self.arms, 0) if policy is None else policy.reward_counts
 
     def __repr__(self) -> str:
-        return display.line(self._parameters.as_json(self._arms), self.counts)
+        with self._lock:
+            return display.to_line(self._core.arguments(), self.counts)
 
     def _repr_html_(self) -> str:
-        return display.page(
-            self._parameters.as_json(self._arms), self.counts, self.reward_counts, self.schema
-        )
+        with self._lock:
+            return display.to_html(self._core.arguments(), self.counts, self.reward_counts, self.schema)
 
-    # ---- the habits of scikit-learn -------------------------------------------------------------
+    # ---- parameters, as in scikit-learn ---------------------------------------------------------
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return the arguments that make an untrained bandit like this one."""
+        """Return the arguments of an untrained bandit like this one, with the current arms.
+
+        Parameters
+        ----------
+        deep : bool
+            Has no effect; scikit-learn passes it.
+        """
         with self._lock:
-            given = dict(self._parameters.given)
-            return given if self._arms == self._parameters.arms else {**given, "arms": self._arms}
+            params = dict(self._params)
+            return params if self.arms == self._core.config.arms else {**params, "arms": self.arms}
 
     def set_params(self, **changes: Any) -> Self:
-        """Change arguments; after the first decision only ``exploration``, ``exploration_mode`` and ``clock`` can."""
+        """Change arguments; after the first decision, only exploration, exploration_mode and clock.
+
+        Raises
+        ------
+        InvalidSettings
+            If an argument does not exist, is invalid, or cannot change any more.
+        """
         with self._lock:
-            given = self.get_params()
+            params = self.get_params()
             for name in changes:
-                if name not in given:
-                    raise InvalidSettings(f"Bandit has no parameter {name!r}; it has {', '.join(given)}")
-                if self._encoder is not None and name not in _WHILE_RUNNING:
+                if name not in params:
+                    raise InvalidSettings(f"Bandit has no parameter {name!r}; it has {', '.join(params)}")
+                if self._core.has_started and name not in MUTABLE:
                     raise InvalidSettings(
-                        f"{name} cannot change after the first decision: make a new bandit with "
+                        f"{name} cannot change after the first decision: create a new bandit with "
                         f"Bandit(**{{**bandit.get_params(), {name!r}: …}})"
                     )
-            if self._encoder is None:
-                fresh = type(self)(**{**given, **changes})
-                kept = {"_lock": self._lock, "_watcher": self._watcher, "_log": self._log}
-                self.__dict__.update(vars(fresh) | kept)
+            if self._core.has_started:
+                self._core.change(**changes)
+                self._params.update(changes)
             else:
-                self._parameters = Parameters({**given, **changes})
+                untrained = type(self)(**{**params, **changes})
+                self._core.reset(untrained._core.config)
+                self._params = untrained._params
         return self
+
+    # ---- saving ---------------------------------------------------------------------------------
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Save everything to a file, except clock, log and callback. The file is replaced atomically.
+
+        Raises
+        ------
+        ModelFileError
+            If the file cannot be written.
+        """
+        _model_file.write(path, self.__getstate__())
+
+    @classmethod
+    def load(cls, path: str | PathLike[str], *, clock: Clock = BanditConfig.clock) -> Self:
+        """Load a bandit. It continues exactly as the saved one would have.
+
+        Parameters
+        ----------
+        path : str or path
+            A file that :meth:`save` wrote.
+        clock : function, default time.time
+            Function that returns the time in seconds. It is not part of the file.
+
+        Raises
+        ------
+        ModelFileError
+            If the file cannot be read, is damaged, has another format version, or holds a policy.
+        """
+        snapshot = _model_file.read(path)
+        if snapshot.policy != "Bandit":
+            raise ModelFileError(
+                f"{path} holds a {snapshot.policy}, not a Bandit: load it with {snapshot.policy}.load"
+            )
+        bandit = cls.__new__(cls)
+        try:
+            bandit.__setstate__(snapshot)
+        except (KeyError, TypeError, ValueError, OverflowError, MemoryError) as error:
+            raise ModelFileError(f"{path} is not a complete Bandit: {error}") from error
+        bandit._core.change(clock=clock)
+        bandit._params["clock"] = clock
+        return bandit
+
+    def __getstate__(self) -> Snapshot:
+        with self._lock:
+            return self._core.snapshot()
+
+    def __setstate__(self, snapshot: Snapshot) -> None:
+        self._lock = threading.RLock()
+        self._core = BanditCore.restore(snapshot)
+        self._params = {**snapshot.arguments, "clock": self._core.config.clock}

@@ -1,111 +1,373 @@
-"""The arguments of a bandit: checked, and kept both as they came and as JSON can hold them."""
+"""The arguments of ``Bandit``, each declared once.
 
-import json
-from collections.abc import Iterator, Mapping
-from typing import Any, get_args
+Every field of :class:`BanditConfig` carries its default, its bounds and its documentation. ``Bandit``, the
+service, the client, the dashboard form and the reference page derive from these fields. Importing this module
+imports neither Numba nor msgspec, so that a client can use it.
+"""
 
-import numpy as np
+import json as json_module
+import time
+import types
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import MISSING, dataclass, field, fields
+from typing import TYPE_CHECKING, Any, Literal, Union, cast, get_args, get_origin, get_type_hints
 
-from glcb import _validation
-from glcb._errors import InvalidSettings, NotSupported
-from glcb._forgetting import checked_half_life
+from glcb._errors import InvalidReward, InvalidSettings, NotSupported
 from glcb._types import Arm, Rewards
-from glcb.bandit.encoding.schema import declared
-from glcb.bandit.reward_rules import LateRules, checked_clock
-from glcb.explore.probabilities import LARGEST_SHARE, ExplorationMode
-from glcb.policies import registry
-from glcb.policies.base import Policy
 
-MAX_PENDING = 10_000_000
+if TYPE_CHECKING:
+    from glcb.policies.base import Policy
+
+ExplorationMode = Literal["gap", "uniform"]
+"""How exploration is divided among the arms that do not have the best score."""
+
+RewardAggregation = Literal["first", "last", "max", "sum"]
+"""Which of several rewards of one decision counts."""
+
+Clock = Callable[[], float]
+"""A function that returns the time in seconds."""
 
 
-class Parameters:
-    """What a bandit is made with."""
+def _metadata(
+    doc: str,
+    *,
+    when: str,
+    choices: tuple[str, ...] | None = None,
+    minimum: float | None = None,
+    maximum: float | None = None,
+    mutable: bool = False,
+    json: bool = True,
+) -> dict[str, Any]:
+    """Return the metadata of a field. Integer bounds mean that the value is an integer."""
+    return {
+        "doc": doc,
+        "when": when,
+        "choices": choices,
+        "minimum": minimum,
+        "maximum": maximum,
+        "mutable": mutable,
+        "json": json,
+    }
 
-    def __init__(self, given: Mapping[str, Any]) -> None:
-        self.given = dict(given)
-        """The arguments as they came; to copy an untrained bandit means to pass them again."""
-        self.arms = _validation.arms(given["arms"])
-        if isinstance(given["arms"], Iterator):  # nobody can read it again
-            self.given["arms"] = self.arms
-        self.entry = registry.get(given["policy"])
-        self.rewards: Rewards = _validation.rewards(given["rewards"])
-        self.exploration = _validation.number("exploration", given["exploration"], 0, LARGEST_SHARE)
-        self.exploration_mode: ExplorationMode = given["exploration_mode"]
-        if self.exploration_mode not in get_args(ExplorationMode):
-            raise InvalidSettings(
-                f'exploration_mode must be "gap" or "uniform", got {self.exploration_mode!r}'
-            )
-        self.declared = declared(given["schema"])
-        spare_slots = given["spare_slots"]
-        self.spare_slots = (
-            None
-            if spare_slots is None
-            else _validation.whole_number("spare_slots", spare_slots, 0, _validation.MOST_FEATURES)
+
+@dataclass(frozen=True, kw_only=True)
+class BanditConfig:
+    """The validated arguments of a bandit.
+
+    Values are normalized: arms are a tuple of names, the schema is in its JSON form. The metadata of a field
+    has the keys ``doc``, ``when`` (when to change it), ``choices``, ``minimum``, ``maximum``, ``mutable``
+    (whether it can change after the first decision) and ``json`` (whether JSON can hold it).
+
+    Raises
+    ------
+    InvalidSettings
+        If a value is invalid, alone or in combination with another.
+    NotSupported
+        If the policy cannot forget and `half_life` is set.
+
+    Examples
+    --------
+    >>> BanditConfig(arms=2, exploration=0).as_json()["arms"]
+    [0, 1]
+    >>> BanditConfig.exploration
+    0.05
+    """
+
+    arms: int | Sequence[Arm] = field(
+        metadata=_metadata(
+            "The arms to choose from: a list of names, or a number of arms named 0, 1, 2, …",
+            when="Always passed.",
         )
-        self.max_pending = _validation.whole_number("max_pending", given["max_pending"], 1, MAX_PENDING)
-        self.late = LateRules.checked(
-            given["reward_timeout"], given["default_reward"], given["reward_aggregation"], self.rewards
-        )
-        self.clock = checked_clock(given["clock"])
-        self.seed = _validation.whole_number("seed", given["seed"], 0, 2**63 - 1)
-        self.policy_settings = _plain(given["policy_settings"])
-        self.half_life = checked_half_life(given["half_life"])
-        if self.half_life is not None:
-            self._check_that_it_can_forget()
-        try:  # better here than at the first decision
-            self.make_policy(self.arms, 1)
+    )
+    policy: str = field(
+        default="glcb",
+        metadata=_metadata(
+            "Name of the policy that estimates the value of each arm. `glcb policies` lists all names.",
+            when="To compare with a baseline, or to use a cheaper policy such as `linucb`.",
+        ),
+    )
+    policy_settings: Mapping[str, Any] | None = field(
+        default=None,
+        metadata=_metadata(
+            "Settings of the policy, by name.",
+            when="To tune the policy. The defaults suit most tasks.",
+        ),
+    )
+    rewards: Rewards = field(
+        default="binary",
+        metadata=_metadata(
+            'The range of rewards: "binary" for 0 or 1, or (low, high).',
+            when="Rewards are amounts, ratings or durations.",
+        ),
+    )
+    exploration: float = field(
+        default=0.05,
+        metadata=_metadata(
+            "Probability of choosing an arm other than the one with the best score.",
+            when="Raise it for more data for off-policy evaluation. With 0 the policy alone decides.",
+            minimum=0.0,
+            maximum=0.5,
+            mutable=True,
+        ),
+    )
+    exploration_mode: ExplorationMode = field(
+        default="gap",
+        metadata=_metadata(
+            'How exploration is divided: "gap" prefers arms with scores close to the best, '
+            '"uniform" does not.',
+            when="Use uniform if all arms have to be explored equally.",
+            choices=get_args(ExplorationMode),
+            mutable=True,
+        ),
+    )
+    schema: Mapping[str, Any] | None = field(
+        default=None,
+        metadata=_metadata(
+            "Declared features, by name: a kind, a range or a list of categories. Others are inferred.",
+            when="Ranges or categories are known in advance, or the first context is incomplete.",
+        ),
+    )
+    spare_slots: int | None = field(
+        default=None,
+        metadata=_metadata(
+            "Number of slots for values and features that appear later. By default it depends on the first "
+            "context.",
+            when="Many new values are expected, or the schema reports many hashed or unmapped values.",
+            minimum=0,
+            maximum=100_000,
+        ),
+    )
+    max_pending: int = field(
+        default=10_000,
+        metadata=_metadata(
+            "Number of decisions that can be pending. When there are more, the oldest is evicted.",
+            when="More decisions than this are made before their rewards arrive.",
+            minimum=1,
+            maximum=10_000_000,
+        ),
+    )
+    reward_timeout: float | None = field(
+        default=None,
+        metadata=_metadata(
+            "Seconds a decision stays pending. None sets no limit.",
+            when="Some decisions never receive a reward, or receive several.",
+            minimum=0.0,
+            maximum=1e12,
+        ),
+    )
+    default_reward: float | None = field(
+        default=None,
+        metadata=_metadata(
+            "Reward to learn when a decision times out. None learns nothing. Requires `reward_timeout`.",
+            when="No reward is an outcome of its own, such as no click.",
+        ),
+    )
+    reward_aggregation: RewardAggregation = field(
+        default="first",
+        metadata=_metadata(
+            'Which of several rewards of a decision counts. All but "first" require `reward_timeout` and are '
+            'learned when it has passed; "sum" is clipped to the range of rewards.',
+            when="A decision receives several rewards, such as a click and then a purchase.",
+            choices=get_args(RewardAggregation),
+        ),
+    )
+    clock: Clock = field(
+        default=time.time,
+        metadata=_metadata(
+            "Function that returns the time in seconds.",
+            when="In tests and simulations.",
+            mutable=True,
+            json=False,
+        ),
+    )
+    half_life: int | None = field(
+        default=None,
+        metadata=_metadata(
+            "Number of decisions after which evidence counts half. None never forgets.",
+            when="The best arm changes over time.",
+            minimum=2,
+            maximum=2**53,
+        ),
+    )
+    seed: int = field(
+        default=0,
+        metadata=_metadata(
+            "Seed of all random numbers.",
+            when="To vary a run. The same seed gives the same decisions.",
+            minimum=0,
+            maximum=2**63 - 1,
+        ),
+    )
+
+    # ---- validation -----------------------------------------------------------------------------
+
+    def __post_init__(self) -> None:
+        from glcb import _validation
+        from glcb.bandit.encoding.schema import parse_schema
+        from glcb.policies import registry
+
+        for declared in fields(self):
+            self._set(declared.name, _check_bounds(declared, getattr(self, declared.name)))
+        self._set("arms", _validation.arms(self.arms))
+        self._set("policy", registry.get(self.policy).name)
+        self._set("rewards", _validation.rewards(self.rewards))
+        schema = {name: feature.as_json() for name, feature in parse_schema(self.schema).items()}
+        self._set("schema", schema or None)
+        self._set("policy_settings", _plain_settings(self.policy_settings) or None)
+        if not callable(self.clock):
+            raise InvalidSettings(f"clock must be a function that returns seconds, got {self.clock!r}")
+        self._check_rewards()
+        self._check_forgetting()
+        try:  # raise here, not at the first decision
+            self.make_policy(self.arm_names, 1)
         except TypeError as error:
             raise InvalidSettings(
-                f"the policy {self.entry.name!r} cannot have these settings: {error}"
+                f"policy_settings do not match the policy {self.policy!r}: {error}"
             ) from None
 
-    def make_policy(self, arms: tuple[Arm, ...], features: int) -> Policy:
-        """Return an untrained policy for contexts of this length."""
-        forgetting = {} if self.half_life is None else {"half_life": self.half_life}
-        settings = {**self.policy_settings, **forgetting}
-        return self.entry.make(arms, features, rewards=self.rewards, seed=self.seed, **settings)
+    def _set(self, name: str, value: object) -> None:
+        object.__setattr__(self, name, value)
 
-    def _check_that_it_can_forget(self) -> None:
-        if not self.entry.make.can_forget:
-            raise NotSupported(
-                f"the policy {self.entry.name!r} cannot forget: leave half_life out, or use a policy that can, "
-                "such as glcb or linucb"
+    def _check_rewards(self) -> None:
+        from glcb import _validation
+
+        if self.reward_timeout is None and self.default_reward is not None:
+            raise InvalidSettings("default_reward requires reward_timeout: pass the number of seconds")
+        if self.reward_timeout is None and self.reward_aggregation != "first":
+            raise InvalidSettings(
+                f"reward_aggregation={self.reward_aggregation!r} requires reward_timeout: pass the number of "
+                "seconds after which the aggregated reward is learned"
             )
-        if "half_life" in self.policy_settings:
-            raise InvalidSettings("half_life is given twice: by itself and among the settings; give it once")
+        if self.default_reward is not None:
+            try:
+                self._set("default_reward", _validation.reward(self.default_reward, self.rewards))
+            except InvalidReward as error:
+                raise InvalidSettings(f"default_reward is invalid: {error}") from None
 
-    def as_json(self, arms: tuple[Arm, ...]) -> dict[str, Any]:
-        """Return the arguments as JSON can hold them, with the arms as they are now; not the clock."""
-        schema = {name: declaration.as_json() for name, declaration in self.declared.items()}
+    def _check_forgetting(self) -> None:
+        from glcb.policies import registry
+
+        if self.half_life is None:
+            return
+        if not registry.get(self.policy).policy_class.can_forget:
+            raise NotSupported(
+                f"the policy {self.policy!r} cannot forget: leave half_life out, or use a policy that "
+                "can, such as glcb or linucb"
+            )
+        if "half_life" in (self.policy_settings or {}):
+            raise InvalidSettings("half_life is also in policy_settings: pass it once")
+
+    # ---- use ------------------------------------------------------------------------------------
+
+    @property
+    def arm_names(self) -> tuple[Arm, ...]:
+        """The names of the arms."""
+        return cast(tuple[Arm, ...], self.arms)
+
+    def make_policy(self, arms: tuple[Arm, ...], features: int) -> "Policy":
+        """Return an untrained policy for contexts with this number of features."""
+        from glcb.policies import registry
+
+        settings = dict(self.policy_settings or {})
+        if self.half_life is not None:
+            settings["half_life"] = self.half_life
+        make = registry.get(self.policy).policy_class
+        return make(arms, features, rewards=self.rewards, seed=self.seed, **settings)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the arguments that JSON can hold: all but the clock."""
+        values = {declared.name: getattr(self, declared.name) for declared in fields(self)}
+        values["arms"] = list(self.arm_names)
         return {
-            "arms": list(arms),
-            "policy": self.entry.name,
-            "rewards": self.rewards,
-            "exploration": self.exploration,
-            "exploration_mode": self.exploration_mode,
-            "schema": schema or None,
-            "spare_slots": self.spare_slots,
-            "max_pending": self.max_pending,
-            **self.late.as_json(),
-            "half_life": self.half_life,
-            "seed": self.seed,
-            "policy_settings": self.policy_settings or None,
+            declared.name: values[declared.name] for declared in fields(self) if declared.metadata["json"]
         }
 
 
-def _plain(settings: object) -> dict[str, Any]:
+MUTABLE = tuple(declared.name for declared in fields(BanditConfig) if declared.metadata["mutable"])
+"""The arguments that can change after the first decision."""
+
+
+def _check_bounds(declared: Any, value: Any) -> Any:
+    """Return a value that has one of the choices, or lies within the bounds, of its field."""
+    from glcb import _validation
+
+    choices, minimum, maximum = (declared.metadata[key] for key in ("choices", "minimum", "maximum"))
+    if choices is not None and value not in choices:
+        options = ", ".join(f'"{choice}"' for choice in choices)
+        raise InvalidSettings(f"{declared.name} must be one of {options}, got {value!r}")
+    if minimum is None or (value is None and declared.default is None):
+        return value
+    check = _validation.integer if isinstance(minimum, int) else _validation.number
+    return check(declared.name, value, minimum, maximum)
+
+
+def _plain_settings(settings: object) -> dict[str, Any]:
+    """Return the settings of a policy with NumPy scalars converted; JSON must be able to hold them."""
+    import numpy as np
+
     if settings is None:
         return {}
     if not isinstance(settings, Mapping) or not all(isinstance(name, str) for name in settings):
-        raise InvalidSettings(
-            f"policy_settings must be a dict of the policy's own settings, got {settings!r}"
-        )
+        raise InvalidSettings(f"policy_settings must be a dict of settings by name, got {settings!r}")
     plain = {name: v.item() if isinstance(v, np.generic) else v for name, v in settings.items()}
     try:
-        json.dumps(plain)
+        json_module.dumps(plain)
     except (TypeError, ValueError):
         raise InvalidSettings(
-            f"policy_settings must be numbers, texts or lists of them, got {settings!r}"
+            f"policy_settings must be numbers, strings or lists of them, got {settings!r}"
         ) from None
     return plain
+
+
+# ---- documentation ----------------------------------------------------------------------------------
+
+
+def parameters_table() -> str:
+    """Return the arguments of ``Bandit`` as a Markdown table for the reference page.
+
+    Examples
+    --------
+    >>> print(parameters_table().splitlines()[0])
+    | name | type | default | meaning | when to change it |
+    """
+    hints = get_type_hints(BanditConfig)
+    rows = ["| name | type | default | meaning | when to change it |", "|---|---|---|---|---|"]
+    for declared in fields(BanditConfig):
+        rows.append(
+            f"| `{declared.name}` | {type_name(hints[declared.name])} | {default_text(declared)} "
+            f"| {declared.metadata['doc']} | {declared.metadata['when']} |"
+        )
+    return "\n".join(rows)
+
+
+def default_text(declared: Any) -> str:
+    """Return the default of a field as shown in the documentation."""
+    if declared.default is MISSING:
+        return "required"
+    if callable(declared.default):
+        return f"`{declared.default.__module__}.{declared.default.__name__}`"
+    return f"`{declared.default!r}`".replace("'", '"')
+
+
+def type_name(hint: Any) -> str:
+    """Return a type in words.
+
+    Examples
+    --------
+    >>> type_name(int | None), type_name(Literal["gap", "uniform"]), type_name(tuple[float, float])
+    ('int or None', '"gap" or "uniform"', '(float, float)')
+    """
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin in (Union, types.UnionType):
+        return " or ".join(map(type_name, arguments))
+    if origin is Literal:
+        return " or ".join(f'"{value}"' for value in arguments)
+    if origin is tuple:
+        return f"({', '.join(map(type_name, arguments))})"
+    if origin is Callable:
+        return "function"
+    if origin is not None and issubclass(origin, Mapping):
+        return "dict"
+    if origin is not None and issubclass(origin, Sequence):
+        return f"list of {type_name(arguments[0])}"
+    return "None" if hint is types.NoneType else str(hint.__name__)

@@ -1,1 +1,1 @@
-"""Encoding of contexts: from named values to numbers in [0, 1]."""
+"""Encoding of contexts: from named values of any type to numbers in [0, 1]."""

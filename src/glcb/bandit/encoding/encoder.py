@@ -1,292 +1,354 @@
-"""From a context as it came to numbers within [0, 1], online and without looking ahead.
+"""The online encoder: from a context to numbers in [0, 1].
 
-The width is fixed by the first context: a slot for every number and boolean, one for every declared value
-of a category, and a spare_slots. Whatever turns up later takes a free slot of the reserve: a value of a
-category, a feature, the indicator that a value is missing. When none is left, slots are shared by hash.
+The first context fixes the width: one slot for every number and boolean, one for every declared value of a
+category, and a number of spare slots. Whatever appears later takes a spare slot: a value of a category, a
+feature, the indicator of a missing value. When none is free, slots are shared by hash.
 
-Slots with nothing in them are 0: so are those that are still free, and taking one changes no context that
-came before. What is there is 1 (a category's value, a true boolean, an indicator), or a number's place on
-its scale. Where an expected number or boolean is missing, ½ stands in for it.
+A slot without content is 0. A free slot is 0 too, so allocating it changes no earlier context. A present
+category, a true boolean and an indicator are 1; a number is its position on its scale. A missing number or
+boolean that was expected is replaced by ½.
 
-Reading a context changes nothing; :meth:`Encoder.accept` does, once it is certain that it counts.
+:meth:`Encoder.encode` changes nothing. :meth:`Encoder.commit` does, once the decision takes effect.
 """
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from glcb import _validation
-from glcb._arrays import State
+from glcb._arrays import Arrays
 from glcb._errors import InvalidContext
-from glcb.bandit.encoding.features import NOWHERE, Feature, expected_feature
-from glcb.bandit.encoding.origins import Origins, origins
-from glcb.bandit.encoding.reading import Reading
-from glcb.bandit.encoding.rows import as_row
+from glcb._types import Float32, Float64
+from glcb.bandit.encoding.features import (
+    NO_SLOT,
+    SPARE_SLOTS,
+    SPARE_SLOTS_PER_CATEGORY,
+    Feature,
+    Slots,
+)
+from glcb.bandit.encoding.origins import OTHER, Origins, trace_origins
 from glcb.bandit.encoding.scaling import Scales
-from glcb.bandit.encoding.schema import Declared, FeatureReport, Kind, Schema
-from glcb.bandit.encoding.slots import RESERVE, RESERVE_PER_CATEGORY, Slots
-from glcb.bandit.encoding.values import LARGEST, Nature, as_text, nature, shortened
+from glcb.bandit.encoding.schema import FeatureDeclaration, FeatureKind, FeatureReport, Schema
+from glcb.bandit.encoding.values import (
+    MAX_NUMBER,
+    ValueKind,
+    classify_value,
+    feature_name,
+    to_row,
+    to_text,
+)
 
-UNKNOWN = 0.5
-"""Stands in for a number or a boolean that is missing."""
+IMPUTED = 0.5
+"""Replaces a missing number or boolean."""
 
-_KINDS: dict[Nature, Kind] = {"number": "number", "text": "category", "boolean": "boolean"}
+_KINDS: dict[ValueKind, FeatureKind] = {"number": "number", "text": "category", "boolean": "boolean"}
+
+
+class Claim(NamedTuple):
+    """A feature that takes the next spare slot."""
+
+    feature: Feature
+    purpose: Literal["value", "number", "boolean", "indicator"]
+    value: str
+    """The category, if the slot is for one."""
+
+
+@dataclass(slots=True, eq=False)
+class EncodedContext:
+    """The result of encoding one context, and the changes to the encoder that committing it makes."""
+
+    x: Float32
+    """The encoded context."""
+    numbers: Float64
+    """The numbers of the context by column, NaN where there is none."""
+    claims: list[Claim] = field(default_factory=list)
+    """The features that take the next spare slots, in order."""
+    first_numbers: list[float] = field(default_factory=list)
+    """The first numbers of features that become numbers with this context."""
+    problems: list[tuple[Feature, str]] = field(default_factory=list)
+    unmapped: int = 0
+    """Number of values of features without a slot."""
+    set_by: dict[int, str] = field(default_factory=dict)
+    """The feature that set a slot which could belong to several."""
+
+    def set(self, slot: int, name: str) -> None:
+        """Set a slot to 1 on behalf of the feature called `name`."""
+        if slot != NO_SLOT:
+            self.set_by[slot] = OTHER if self.x[slot] else name
+            self.x[slot] = 1
 
 
 class Encoder:
-    """Turns contexts into ``width`` numbers within [0, 1]. ``first`` is the first of them."""
+    """Encodes contexts as `width` numbers in [0, 1].
 
-    def __init__(self, declarations: Mapping[str, Declared], first: Any, spare_slots: int | None) -> None:
-        row, self._length = as_row(first)
-        if len(row) > _validation.MOST_FEATURES:
+    Parameters
+    ----------
+    declarations
+        The declared features, by name.
+    first
+        The first context. Its features are expected in all others.
+    spare_slots
+        Number of slots for values and features that appear later; None chooses it by the number of
+        categories.
+    """
+
+    def __init__(
+        self, declarations: Mapping[str, FeatureDeclaration], first: Any, spare_slots: int | None
+    ) -> None:
+        row, self._length = to_row(first)
+        if len(row) > _validation.MAX_FEATURES:
             raise InvalidContext(
-                f"a context has at most {_validation.MOST_FEATURES:,} features, got {len(row):,}"
+                f"a context can have at most {_validation.MAX_FEATURES:,} features, got {len(row):,}"
             )
-        said: dict[str, Declared | None] = dict(declarations)
+        expected: dict[str, FeatureDeclaration | None] = dict(declarations)
         for key, value in row.items():
-            kind = _KINDS.get(nature(value)[0])
-            said.setdefault(_name(key), Declared(kind) if kind else None)
+            kind = _KINDS.get(classify_value(value)[0])
+            expected.setdefault(feature_name(key), FeatureDeclaration(kind) if kind else None)
         self._features: dict[str, Feature] = {}
         used, self._scales = 0, Scales()
-        for name, declaration in said.items():
-            self._features[name] = feature = expected_feature(name, declaration, used, len(self._scales))
+        for name, declaration in expected.items():
+            feature = Feature.from_declaration(name, declaration, used, len(self._scales))
+            self._features[name] = feature
             used += len(feature.slots)
-            if declaration is not None and feature.column != NOWHERE:
+            if declaration is not None and feature.column != NO_SLOT:
                 self._scales.add(feature.slot, declaration.limits)
         if spare_slots is None:
             open_ended = [f for f in self._features.values() if f.kind == "category" and not f.values]
-            spare_slots = RESERVE + RESERVE_PER_CATEGORY * len(open_ended)
+            spare_slots = SPARE_SLOTS + SPARE_SLOTS_PER_CATEGORY * len(open_ended)
         self._slots = Slots(used, max(1, used + spare_slots), used)
-        self._strangers = 0
+        self._unmapped = 0
 
     @property
     def width(self) -> int:
         """Length of an encoded context."""
         return self._slots.width
 
-    # ---- reading --------------------------------------------------------------------------------
+    # ---- encoding -------------------------------------------------------------------------------
 
-    def read(self, context: Any) -> Reading:
-        """Return the context as numbers; nothing is remembered before :meth:`accept`."""
-        row, length = as_row(context)
+    def encode(self, context: Any) -> EncodedContext:
+        """Encode a context. Changes nothing."""
+        row, length = to_row(context)
         if length != self._length:
-            before, now = ("names" if n is None else f"{n} positions" for n in (self._length, length))
-            raise InvalidContext(f"contexts so far had values with {before}, this one has {now}")
+            before, now = ("named values" if n is None else f"{n} values" for n in (self._length, length))
+            raise InvalidContext(f"earlier contexts had {before}, this one has {now}")
         features = self._features
-        numbers, lit, odd = [math.nan] * len(self._scales), [], []
-        # The usual case in as little time as possible; everything else is looked at closely afterwards.
+        numbers, lit, unusual = [math.nan] * len(self._scales), [], []
+        # The fast path for values of the usual type; the rest is handled by _encode_unusual.
         for key, value in row.items():
             feature = features.get(key)
             if feature is not None:
-                plain = type(value)
+                value_type = type(value)
                 if feature.column >= 0:
-                    if (plain is float or plain is int) and -LARGEST < value < LARGEST:
+                    if (value_type is float or value_type is int) and -MAX_NUMBER < value < MAX_NUMBER:
                         numbers[feature.column] = value
                         continue
-                elif plain is str:
+                elif value_type is str:
                     slot = feature.values.get(value)
                     if slot is not None:
                         lit.append(slot)
                         continue
-                elif plain is bool and feature.kind == "boolean":
+                elif value_type is bool and feature.kind == "boolean":
                     if value:
                         lit.append(feature.slot)
                     continue
-            odd.append((key, value))
-        reading = Reading(np.zeros(self.width, np.float32), np.array(numbers, np.float64))
+            unusual.append((key, value))
+        encoded = EncodedContext(np.zeros(self.width, np.float32), np.array(numbers, np.float64))
         if lit:
-            reading.x[lit] = 1
-        unnamed = self._read_closely(reading, row, odd) if odd else set()
-        if len(row) - len(unnamed) < len(features):
+            encoded.x[lit] = 1
+        new_names = self._encode_unusual(encoded, row, unusual) if unusual else set()
+        if len(row) - len(new_names) < len(features):
             for feature in features.values():
-                if feature.expected and feature.name not in row and feature.name not in unnamed:
-                    self._miss(reading, feature, "missing")
+                if feature.expected and feature.name not in row and feature.name not in new_names:
+                    self._encode_missing(encoded, feature, "missing")
         if numbers:
-            for column in self._scales.place(reading.numbers, reading.x):
-                stray = next(feature for feature in features.values() if feature.column == column)
-                reading.problems.append((stray, "far"))
-        return reading
+            for column in self._scales.place(encoded.numbers, encoded.x):
+                outlier = next(feature for feature in features.values() if feature.column == column)
+                encoded.problems.append((outlier, "out_of_range"))
+        return encoded
 
-    def _read_closely(self, reading: Reading, row: Mapping[Any, Any], odd: list[tuple[Any, Any]]) -> set[str]:
-        """Read what is unusual; return the names that are new, or written differently in the context."""
-        unnamed: set[str] = set()
-        for key, value in odd:
-            name = _name(key)
+    def _encode_unusual(
+        self, encoded: EncodedContext, row: Mapping[Any, Any], unusual: list[tuple[Any, Any]]
+    ) -> set[str]:
+        """Encode the values off the fast path; return the names that are new or spelled differently."""
+        new_names: set[str] = set()
+        for key, value in unusual:
+            name = feature_name(key)
             feature = self._features.get(name)
             if feature is None or name != key:
-                if name in unnamed or (name != key and name in row):
-                    raise InvalidContext(f"the context has two features called {name!r}")
-                unnamed.add(name)
-            kind, plain = nature(value)
+                if name in new_names or (name != key and name in row):
+                    raise InvalidContext(f"the context has two features named {name!r}")
+                new_names.add(name)
+            kind, plain = classify_value(value)
             if feature is None:
-                self._meet(reading, name, kind, plain)
+                self._encode_new_feature(encoded, name, kind, plain)
             elif kind not in _KINDS:
-                self._miss(reading, feature, kind)
+                self._encode_missing(encoded, feature, kind)
             elif feature.kind is None:
-                self._decide_kind(reading, feature, kind, plain)
+                self._encode_first_value(encoded, feature, kind, plain)
             else:
-                self._take(reading, feature, kind, plain)
-        return unnamed
+                self._encode_converted(encoded, feature, kind, plain)
+        return new_names
 
-    def _take(self, reading: Reading, feature: Feature, kind: Nature, value: Any) -> None:
-        """Read a value that is not quite of the type that the feature usually has."""
+    def _encode_converted(
+        self, encoded: EncodedContext, feature: Feature, kind: ValueKind, value: Any
+    ) -> None:
+        """Encode a value that may have to be converted to the type of the feature."""
         if feature.kind == "category":
-            self._take_category(reading, feature, as_text(kind, value))
+            self._encode_category(encoded, feature, to_text(kind, value))
         elif feature.kind == "number" and kind != "text":
-            reading.numbers[feature.column] = value
+            encoded.numbers[feature.column] = value
         elif feature.kind == "boolean" and kind != "text" and value in (0, 1):
-            reading.x[feature.slot] = value
+            encoded.x[feature.slot] = value
         else:
-            self._miss(reading, feature, "changed")
+            self._encode_missing(encoded, feature, "type_changed")
 
-    def _take_category(self, reading: Reading, feature: Feature, value: str) -> None:
-        """Light the slot of a category's value; a value without one takes the next, or shares one."""
-        slot = feature.values.get(value, NOWHERE)
-        if slot == NOWHERE:
-            taken = self._slots.taken(list(feature.values.values()))
-            if len(taken) < self._slots.most_values:
-                slot = self._claim(reading, feature, "value", value)
-            if slot == NOWHERE:
-                slot = self._slots.shared(f"{feature.name}={value}", taken)
-                reading.problems.append((feature, "shared"))
-        reading.light(slot, feature.name)
+    def _encode_category(self, encoded: EncodedContext, feature: Feature, value: str) -> None:
+        """Set the slot of a category; a new one takes a spare slot, or shares one by hash."""
+        slot = feature.values.get(value, NO_SLOT)
+        if slot == NO_SLOT:
+            spare = self._slots.spare(list(feature.values.values()))
+            if len(spare) < self._slots.max_category_slots:
+                slot = self._claim(encoded, feature, "value", value)
+            if slot == NO_SLOT:
+                slot = self._slots.hashed(f"{feature.name}={value}", spare)
+                encoded.problems.append((feature, "hashed"))
+        encoded.set(slot, feature.name)
 
-    def _miss(self, reading: Reading, feature: Feature, problem: str) -> None:
-        """Let ½ stand in for the value, and say so in the indicator. Who was never expected is not missed."""
+    def _encode_missing(self, encoded: EncodedContext, feature: Feature, problem: str) -> None:
+        """Impute ½ for a value that cannot be used, and set the indicator if the feature is expected."""
         if feature.expected or problem != "missing":
-            reading.problems.append((feature, problem))
+            encoded.problems.append((feature, problem))
         if not feature.expected:
             return
-        if feature.slot != NOWHERE:
-            reading.x[feature.slot] = UNKNOWN
+        if feature.slot != NO_SLOT:
+            encoded.x[feature.slot] = IMPUTED
         slot = feature.indicator
-        if slot == NOWHERE:
-            slot = self._claim(reading, feature, "indicator", "")
-        if slot == NOWHERE:
-            slot = self._slots.shared(f"{feature.name} is missing")
-        reading.light(slot, feature.name)
+        if slot == NO_SLOT:
+            slot = self._claim(encoded, feature, "indicator", "")
+        if slot == NO_SLOT:
+            slot = self._slots.hashed(f"{feature.name} is missing")
+        encoded.set(slot, feature.name)
 
-    def _meet(self, reading: Reading, name: str, kind: Nature, value: Any) -> None:
-        """Take in a feature that has never been seen, if it has a value and there is a slot for it."""
-        if kind in _KINDS and self._slots.free(len(reading.claims)) != NOWHERE:
-            self._decide_kind(reading, Feature(name, None, expected=False), kind, value)
+    def _encode_new_feature(self, encoded: EncodedContext, name: str, kind: ValueKind, value: Any) -> None:
+        """Add a feature that has not occurred before, if it has a value and a slot is free."""
+        if kind in _KINDS and self._slots.free(len(encoded.claims)) != NO_SLOT:
+            self._encode_first_value(encoded, Feature(name, None, expected=False), kind, value)
         elif kind != "missing":
-            reading.unmapped += 1
+            encoded.unmapped += 1
             if kind in _KINDS:
-                self._light_shared(reading, name, kind, value)
+                self._encode_hashed(encoded, name, kind, value)
 
-    def _decide_kind(self, reading: Reading, feature: Feature, kind: Nature, value: Any) -> None:
-        """Let the first value of a feature decide what it is."""
+    def _encode_first_value(
+        self, encoded: EncodedContext, feature: Feature, kind: ValueKind, value: Any
+    ) -> None:
+        """Encode the first value of a feature, which decides the kind of the feature."""
         if kind == "text":
-            slot = self._claim(reading, feature, "value", as_text(kind, value))
+            slot = self._claim(encoded, feature, "value", to_text(kind, value))
         else:
-            slot = self._claim(reading, feature, kind, "")
-        if slot == NOWHERE:
-            reading.problems.append((feature, "shared"))
-            self._light_shared(reading, feature.name, kind, value)
+            slot = self._claim(encoded, feature, "number" if kind == "number" else "boolean", "")
+        if slot == NO_SLOT:
+            encoded.problems.append((feature, "hashed"))
+            self._encode_hashed(encoded, feature.name, kind, value)
         elif kind == "number":
-            reading.first_numbers.append(value)
-            reading.x[slot] = UNKNOWN  # the middle of a scale on which there is nothing else yet
+            encoded.first_numbers.append(value)
+            encoded.x[slot] = IMPUTED  # the middle of a scale without other numbers
         else:
-            reading.x[slot] = kind == "text" or value
+            encoded.x[slot] = kind == "text" or value
 
-    def _light_shared(self, reading: Reading, name: str, kind: Nature, value: Any) -> None:
-        """Say that a value without a slot is there: which one of a category, but not which number."""
-        # The hash of a long text is that of what a log keeps of it.
-        what = f"{name}={as_text(kind, value)}" if kind == "text" else name
-        reading.light(self._slots.shared(what), name)
+    def _encode_hashed(self, encoded: EncodedContext, name: str, kind: ValueKind, value: Any) -> None:
+        """Set a shared slot: by feature and value for a category, by feature for a number."""
+        # A long text is hashed in its shortened form, which is what a log holds.
+        text = f"{name}={to_text(kind, value)}" if kind == "text" else name
+        encoded.set(self._slots.hashed(text), name)
 
-    def _claim(self, reading: Reading, feature: Feature, what: str, value: str) -> int:
-        """Return the next free slot, which will be the feature's once the reading is accepted."""
-        slot = self._slots.free(len(reading.claims))
-        if slot != NOWHERE:
-            reading.claims.append((feature, what, value))
+    def _claim(
+        self,
+        encoded: EncodedContext,
+        feature: Feature,
+        purpose: Literal["value", "number", "boolean", "indicator"],
+        value: str,
+    ) -> int:
+        """Return the next free slot, which belongs to the feature once the encoding is committed."""
+        slot = self._slots.free(len(encoded.claims))
+        if slot != NO_SLOT:
+            encoded.claims.append(Claim(feature, purpose, value))
         return slot
 
-    # ---- remembering ----------------------------------------------------------------------------
+    # ---- learning -------------------------------------------------------------------------------
 
-    def accept(self, reading: Reading) -> None:
-        """Remember what was read; no other reading may have been accepted since."""
-        for feature, what, value in reading.claims:
+    def commit(self, encoded: EncodedContext) -> None:
+        """Apply the changes of an encoded context; it must be the first commit since it was encoded."""
+        for feature, purpose, value in encoded.claims:
             slot = self._slots.used
-            if what == "indicator":
+            if purpose == "indicator":
                 feature.indicator = slot
-            elif what == "value":
+            elif purpose == "value":
                 feature.kind = "category"
                 feature.values[value] = slot
-            elif what == "boolean":
+            elif purpose == "boolean":
                 feature.kind, feature.slot = "boolean", slot
             else:
                 feature.kind, feature.slot, feature.column = "number", slot, len(self._scales)
                 self._scales.add(slot, None)
             self._features[feature.name] = feature
             self._slots.used += 1
-        for feature, problem in reading.problems:
+        for feature, problem in encoded.problems:
             feature.problems[problem] += 1
-        self._strangers += reading.unmapped
-        numbers = reading.numbers
-        if reading.first_numbers:
-            numbers = np.append(numbers, reading.first_numbers)
+        self._unmapped += encoded.unmapped
+        numbers = encoded.numbers
+        if encoded.first_numbers:
+            numbers = np.append(numbers, encoded.first_numbers)
         if numbers.size:
             self._scales.observe(numbers)
 
-    def origins(self, context: Any, reading: Reading) -> Origins:
-        """Return which features the slots of a reading tell of, and what they were in its context."""
-        row, _ = as_row(context)
-        named = {_name(key): value for key, value in row.items()}
-        return origins(self._features, self._slots, reading, named)
+    # ---- reporting ------------------------------------------------------------------------------
+
+    def origins(self, context: Any, encoded: EncodedContext) -> Origins:
+        """Return the features behind the slots of an encoded context."""
+        row, _ = to_row(context)
+        named = {feature_name(key): value for key, value in row.items()}
+        return trace_origins(self._features, self._slots, encoded, named)
 
     @property
     def schema(self) -> Schema:
-        """What is known of the contexts."""
+        """The features as the encoder handles them now."""
         reports = {name: self._report(feature) for name, feature in self._features.items()}
-        return Schema(reports, self.width, self.width - self._slots.used, self._strangers)
+        return Schema(reports, self.width, self.width - self._slots.used, self._unmapped)
 
     def _report(self, feature: Feature) -> FeatureReport:
-        limits = None if feature.column == NOWHERE else self._scales.limits(feature.column)
+        limits = None if feature.column == NO_SLOT else self._scales.limits(feature.column)
         problems = dict(feature.problems)
         return FeatureReport(feature.kind, len(feature.slots), limits, tuple(feature.values), problems)
 
     # ---- saving ---------------------------------------------------------------------------------
 
-    def about(self) -> dict[str, Any]:
-        """Return what JSON can hold; the rest is in :meth:`state`."""
+    def snapshot(self) -> tuple[dict[str, Any], Arrays]:
+        """Return the encoder as metadata that JSON can hold, and arrays."""
         slots = self._slots
-        return {
+        metadata = {
             "length": self._length,
-            "slots": [slots.reserve, slots.width, slots.used],
-            "unmapped": self._strangers,
-            "features": [feature.about() for feature in self._features.values()],
+            "slots": [slots.reserved, slots.width, slots.used],
+            "unmapped": self._unmapped,
+            "features": [feature.snapshot() for feature in self._features.values()],
         }
-
-    def state(self) -> State:
-        """Return the scales of the numbers."""
-        return self._scales.state()
+        return metadata, self._scales.snapshot()
 
     @classmethod
-    def restored(cls, about: dict[str, Any], state: State) -> "Encoder":
-        """Return the encoder that was saved; raise ValueError, TypeError or KeyError if it is none."""
+    def restore(cls, metadata: dict[str, Any], arrays: Arrays) -> "Encoder":
+        """Return the encoder of a snapshot; raise ValueError, TypeError or KeyError if it is invalid."""
         encoder = cls.__new__(cls)
-        encoder._length, encoder._strangers = about["length"], int(about["unmapped"])
+        encoder._length, encoder._unmapped = metadata["length"], int(metadata["unmapped"])
         if encoder._length is not None and type(encoder._length) is not int:
-            raise ValueError(f"contexts cannot have the length {encoder._length!r}")
-        encoder._slots = slots = Slots(*about["slots"])
+            raise ValueError(f"the number of values must be an integer, got {encoder._length!r}")
+        encoder._slots = slots = Slots(*metadata["slots"])
         encoder._scales = Scales()
-        encoder._scales.restore(state, slots.used)
-        features = [Feature.restored(one, slots.used) for one in about["features"]]
+        encoder._scales.restore(arrays, slots.used)
+        features = [Feature.restore(saved, slots.used) for saved in metadata["features"]]
         encoder._features = {feature.name: feature for feature in features}
-        columns = sorted(feature.column for feature in features if feature.column != NOWHERE)
+        columns = sorted(feature.column for feature in features if feature.column != NO_SLOT)
         if columns != list(range(len(encoder._scales))):
-            raise ValueError("the numbers of the encoder do not fit its features")
+            raise ValueError("the scales of the encoder do not match its features")
         return encoder
-
-
-def _name(key: Any) -> str:
-    """Return the name of a feature that is called ``key`` in a context."""
-    if isinstance(key, str):
-        return shortened(key)
-    if isinstance(key, int) and not isinstance(key, bool):
-        return str(key)
-    raise InvalidContext(f"a feature's name must be a text or a whole number, got {key!r}")

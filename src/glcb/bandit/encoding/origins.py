@@ -1,59 +1,63 @@
-"""The way back from the slots of an encoded context to the features that it came with."""
+"""The features behind the slots of an encoded context, for explanations."""
 
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from glcb._types import Float32
-from glcb.bandit.encoding.features import NOWHERE, Feature
-from glcb.bandit.encoding.reading import OTHER, Reading
-from glcb.bandit.encoding.slots import Slots
-from glcb.bandit.encoding.values import as_text, nature
+from glcb.bandit.encoding.features import NO_SLOT, Feature, Slots
+from glcb.bandit.encoding.values import classify_value, to_text
+
+if TYPE_CHECKING:
+    from glcb.bandit.encoding.encoder import EncodedContext
+
+OTHER = "(other)"
+"""Stands for several features that share one slot."""
 
 
 @dataclass(frozen=True, eq=False)
 class Origins:
-    """Which features the slots of one reading tell of."""
+    """The feature of each slot, and the value of each feature."""
 
     owners: list[str | None]
-    """The feature of each slot; none for slots that are still free."""
+    """The feature of each slot; None for free slots."""
     baseline: Float32
-    """What to compare with: ½ in every slot, which says nothing. A slot that is still free is 0 in every
-    context, and no less constant than the bias: it stays 0."""
-    given: dict[str, str]
-    """What each feature was, in words."""
+    """The context to compare with: ½ in every slot, which is neutral. Free slots stay 0, as they are 0 in
+    every context."""
+    values: dict[str, str]
+    """The value of each feature as text."""
 
 
-def origins(
-    features: Mapping[str, Feature], slots: Slots, reading: Reading, row: Mapping[str, Any]
+def trace_origins(
+    features: Mapping[str, Feature], slots: Slots, encoded: "EncodedContext", row: Mapping[str, Any]
 ) -> Origins:
-    """Return the origins of a reading of ``row``; what shares a slot is told of those that lit it now."""
+    """Return the origins of an encoded `row`. A shared slot belongs to the feature that set it."""
     owners: list[str | None] = [None] * slots.width
-    numbers = set()
+    number_slots = set()
     for feature in features.values():
         for slot in feature.slots:
             owners[slot] = feature.name
-        if feature.column != NOWHERE and not math.isnan(reading.numbers[feature.column]):
-            numbers.add(feature.slot)
-    for place, (feature, _, _) in enumerate(reading.claims):
-        owners[slots.used + place] = feature.name
-    for slot, name in reading.lit_by.items():
-        # A number is written last: where there is one, nothing else is to be seen.
-        if slot not in numbers:
+        if feature.column != NO_SLOT and not math.isnan(encoded.numbers[feature.column]):
+            number_slots.add(feature.slot)
+    for place, claim in enumerate(encoded.claims):
+        owners[slots.used + place] = claim.feature.name
+    for slot, name in encoded.set_by.items():
+        # Numbers are written last and overwrite whatever else set their slot.
+        if slot not in number_slots:
             owners[slot] = name
     baseline = np.array([0.0 if owner is None else 0.5 for owner in owners], np.float32)
     names = [*features, *(owner for owner in owners if owner is not None and owner != OTHER)]
-    given = {name: _in_words(row[name]) if name in row else "missing" for name in dict.fromkeys(names)}
+    values = {name: _describe(row[name]) if name in row else "missing" for name in dict.fromkeys(names)}
     if OTHER in owners:
-        given.setdefault(OTHER, "several that share a slot")
-    return Origins(owners, baseline, given)
+        values.setdefault(OTHER, "several features that share a slot")
+    return Origins(owners, baseline, values)
 
 
-def _in_words(value: Any) -> str:
-    kind, plain = nature(value)
+def _describe(value: Any) -> str:
+    kind, plain = classify_value(value)
     if kind == "number":
         return f"{plain:.6g}"
-    return as_text(kind, plain) if kind in ("text", "boolean") else kind
+    return to_text(kind, plain) if kind in ("text", "boolean") else kind

@@ -1,24 +1,25 @@
-"""Numbers come to lie within [0, 1] by their rank among the numbers seen before.
+"""Scaling of numbers to [0, 1] by rank.
 
-Ranks are robust by nature: an absurd number is one among many, and spread evenly whatever the unit is. Each
-column keeps a sample of what it has seen: everything at first, and then a fair draw from all of it (Vitter's
-algorithm R), which changes ever more rarely. So the scale settles, and its memory does not grow.
+The scale of a number is its rank among the numbers seen before. Ranks are robust: an outlier counts as one
+number among many, and the result is uniform whatever the unit. Each column keeps a sample: all numbers at
+first, then a uniform sample of all numbers (Vitter's algorithm R), which changes ever more rarely. So scales
+converge and memory is bounded.
 """
 
 import numpy as np
 
-from glcb._arrays import State, sane
+from glcb._arrays import Arrays, check_values
 from glcb._numba.compile import kernel
 from glcb._types import Float32, Float64, Int64
 
 SAMPLE = 256
-"""Numbers that a column remembers; ranks are exact to about one over the root of this."""
-SETTLED = 30
-"""From this many numbers on, a column dares to call a number far out of range."""
+"""Size of the sample of a column. The error of a rank is about one over the square root of this."""
+MIN_SAMPLE = 30
+"""A column needs this many numbers before it can report a number as out of range."""
 
 
 class Scales:
-    """One column per number of a context: with a known range, or with a sample of what has been seen."""
+    """The scales of the numbers of a context: one column each, with a declared range or a sample."""
 
     def __init__(self) -> None:
         self._columns = 0
@@ -31,34 +32,34 @@ class Scales:
         return self._columns
 
     def add(self, slot: int, limits: tuple[float, float] | None) -> None:
-        """Add a column whose place in a context is ``slot``, with its range if that is known."""
+        """Add a column that writes to `slot`, with its range if it is declared."""
         if self._columns == len(self._slots):
             arrays = (self._ranges, self._samples, self._counts, self._slots)
-            self._ranges, self._samples, self._counts, self._slots = map(_doubled, arrays)
+            self._ranges, self._samples, self._counts, self._slots = map(_double, arrays)
         self._slots[self._columns] = slot
         self._ranges[self._columns] = limits or (0.0, 0.0)
         self._columns += 1
 
     def place(self, numbers: Float64, x: Float32) -> list[int]:
-        """Write every number that is not NaN into its slot of ``x``; return the columns that were far off."""
-        far = np.empty(self._columns, np.int64)
-        count = _place(numbers, self._ranges, self._samples, self._counts, self._slots, x, far)
-        return far[:count].tolist() if count else []
+        """Write the scaled numbers to their slots of `x`, except NaN; return the columns out of range."""
+        outliers = np.empty(self._columns, np.int64)
+        count = _place(numbers, self._ranges, self._samples, self._counts, self._slots, x, outliers)
+        return outliers[:count].tolist() if count else []
 
     def observe(self, numbers: Float64) -> None:
-        """Remember these numbers for those to come; NaN is none."""
+        """Add these numbers to the samples, except NaN."""
         _observe(numbers, self._ranges, self._samples, self._counts)
 
     def limits(self, column: int) -> tuple[float, float] | None:
-        """Return the known range of a column, or the lowest and highest number in its sample, if any."""
+        """Return the declared range of a column, or the lowest and highest number in its sample, if any."""
         low, high = self._ranges[column].tolist()
         if low < high:
             return low, high
-        seen = min(int(self._counts[column]), SAMPLE)
-        return (float(self._samples[column, 0]), float(self._samples[column, seen - 1])) if seen else None
+        size = min(int(self._counts[column]), SAMPLE)
+        return (float(self._samples[column, 0]), float(self._samples[column, size - 1])) if size else None
 
-    def state(self) -> State:
-        """Return everything as arrays."""
+    def snapshot(self) -> Arrays:
+        """Return the scales as arrays."""
         return {
             "ranges": self._ranges[: self._columns],
             "samples": self._samples[: self._columns],
@@ -66,33 +67,34 @@ class Scales:
             "slots": self._slots[: self._columns],
         }
 
-    def restore(self, state: State, width: int) -> None:
-        """Take over what :meth:`state` returned; raise ValueError or KeyError if it cannot be ours."""
-        columns = len(state["slots"])
-        for name, own in self.state().items():
-            given = state[name]
-            if given.dtype != own.dtype or given.shape != (columns, *own.shape[1:]):
-                raise ValueError(f"{name} is {given.dtype} {given.shape}, which does not fit")
-            sane(name, given)
-        if columns and state["slots"].max() >= width:
-            raise ValueError("a number has its place outside the context")
-        for sample, count in zip(state["samples"], state["counts"], strict=True):
-            seen = sample[: min(count, SAMPLE)]
-            if (seen[1:] < seen[:-1]).any():
-                raise ValueError("a sample of numbers is not in order")
+    def restore(self, arrays: Arrays, width: int) -> None:
+        """Replace the scales by those of a snapshot; raise ValueError or KeyError if it is invalid."""
+        columns = len(arrays["slots"])
+        for name, own in self.snapshot().items():
+            array = arrays[name]
+            shape = (columns, *own.shape[1:])
+            if array.dtype != own.dtype or array.shape != shape:
+                raise ValueError(f"{name} is {array.dtype} {array.shape}, expected {own.dtype} {shape}")
+            check_values(name, array)
+        if columns and arrays["slots"].max() >= width:
+            raise ValueError(f"a number has a slot beyond the {width} that are in use")
+        for sample, count in zip(arrays["samples"], arrays["counts"], strict=True):
+            numbers = sample[: min(count, SAMPLE)]
+            if (numbers[1:] < numbers[:-1]).any():
+                raise ValueError("a sample of numbers is not sorted")
         self._columns = columns
-        self._ranges, self._samples = state["ranges"].copy(), state["samples"].copy()
-        self._counts, self._slots = state["counts"].copy(), state["slots"].copy()
+        self._ranges, self._samples = arrays["ranges"].copy(), arrays["samples"].copy()
+        self._counts, self._slots = arrays["counts"].copy(), arrays["slots"].copy()
 
 
-def _doubled(array: np.ndarray) -> np.ndarray:
-    """Return ``array`` with as many empty rows again, so that adding them one by one is cheap."""
+def _double(array: np.ndarray) -> np.ndarray:
+    """Return `array` with twice the capacity, so that adding rows one by one is cheap."""
     return np.concatenate([array, np.zeros((max(4, len(array)), *array.shape[1:]), array.dtype)])
 
 
 @kernel
 def _rank(sample: Float64, size: int, number: float, or_equal: bool) -> int:
-    """Return how many of the first ``size`` are less than ``number``, or not more."""
+    """Return how many of the first `size` numbers are less than `number`, or less or equal."""
     low = 0
     high = size
     while low < high:
@@ -112,10 +114,10 @@ def _place(
     counts: Int64,
     slots: Int64,
     x: Float32,
-    far: Int64,
+    outliers: Int64,
 ) -> int:
-    """Write the numbers into their slots; list the columns that were far off and return how many."""
-    strays = 0
+    """Write the scaled numbers to their slots; list the columns out of range and return their number."""
+    out_of_range = 0
     for column in range(numbers.size):
         number = numbers[column]
         if number != number:
@@ -124,29 +126,29 @@ def _place(
         high = ranges[column, 1]
         if low < high:
             x[slots[column]] = (min(max(number, low), high) - low) / (high - low)
-            stray = number < low or number > high
+            is_outlier = number < low or number > high
         else:
             size = min(counts[column], samples.shape[1])
             sample = samples[column]
-            # The middle of its equals, as if it were one of the sample: at first nobody is extreme.
+            # The middle rank among equals, as if the number were in the sample: no first number is extreme.
             below = _rank(sample, size, number, False)
             up_to = below
             if below < size and sample[below] == number:
                 up_to = _rank(sample, size, number, True)
             x[slots[column]] = (below + up_to + 1) / (2 * (size + 1))
-            stray = False
-            if size >= SETTLED:
+            is_outlier = False
+            if size >= MIN_SAMPLE:
                 span = sample[size - 1] - sample[0]
-                stray = number < sample[0] - span or number > sample[size - 1] + span
-        if stray:
-            far[strays] = column
-            strays += 1
-    return strays
+                is_outlier = number < sample[0] - span or number > sample[size - 1] + span
+        if is_outlier:
+            outliers[out_of_range] = column
+            out_of_range += 1
+    return out_of_range
 
 
 @kernel
 def _observe(numbers: Float64, ranges: Float64, samples: Float64, counts: Int64) -> None:
-    """Let the samples take in the numbers."""
+    """Add the numbers to the samples."""
     most = samples.shape[1]
     for column in range(numbers.size):
         number = numbers[column]
@@ -157,10 +159,10 @@ def _observe(numbers: Float64, ranges: Float64, samples: Float64, counts: Int64)
         counts[column] += 1
         hole = count
         if count >= most:
-            hole = _drawn(count, column) % (count + 1)
+            hole = _hash(count, column) % (count + 1)
             if hole >= most:
                 continue
-        # The hole moves to where the number belongs.
+        # Shift the sorted sample until the hole is at the position of the number.
         while hole > 0 and sample[hole - 1] > number:
             sample[hole] = sample[hole - 1]
             hole -= 1
@@ -172,8 +174,8 @@ def _observe(numbers: Float64, ranges: Float64, samples: Float64, counts: Int64)
 
 
 @kernel
-def _drawn(count: int, column: int) -> int:
-    """Return a number as good as random that depends on nothing else (SplitMix64, Steele and others 2014)."""
+def _hash(count: int, column: int) -> int:
+    """Return a pseudorandom number that depends on the arguments only (SplitMix64, Steele et al. 2014)."""
     z = np.uint64(count) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(column) * np.uint64(0xD1B54A32D192ED03)
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

@@ -1,4 +1,4 @@
-"""What a context is made of: what a user declares, and what an encoder tells about itself."""
+"""Schemas: what a user declares about the features, and what an encoder reports about them."""
 
 import reprlib
 from collections.abc import Mapping
@@ -6,139 +6,171 @@ from dataclasses import dataclass
 from typing import Any, Literal, cast, get_args
 
 from glcb._errors import InvalidSettings
-from glcb.bandit.encoding.values import as_text, nature, shortened
+from glcb.bandit.encoding.values import classify_value, shorten, to_text
 
-Kind = Literal["number", "category", "boolean"]
+FeatureKind = Literal["number", "category", "boolean"]
 
 PROBLEMS = {
     "missing": "no value, None or NaN",
-    "infinite": "infinite, or beyond 1e300",
-    "changed": "of another type than before",
-    "unreadable": "a list, a dict, a date or another object",
-    "far": "a number far out of range",
-    "shared": "new when no slot was left of its own",
+    "infinite": "infinite, or larger than 1e300",
+    "type_changed": "not of the type that the feature has",
+    "unsupported": "a list, a dict, a date or another object",
+    "out_of_range": "a number far outside the range",
+    "hashed": "new, and no slot was free: it shares one by hash",
 }
-"""What can be wrong with a value, in words."""
+"""The problems that a value can have, with their meaning."""
 
 
 @dataclass(frozen=True)
-class Declared:
-    """What a user says about one feature."""
+class FeatureDeclaration:
+    """One feature as declared by the user."""
 
-    kind: Kind
+    kind: FeatureKind
     limits: tuple[float, float] | None = None
-    """Of a number: the range that it is known to keep within."""
+    """The lowest and highest value of a number."""
     values: tuple[str, ...] = ()
-    """Of a category: the values that it is known to have."""
+    """The values of a category."""
 
     def as_json(self) -> dict[str, Any]:
-        """Return it in the form that JSON can hold."""
+        """Return the declaration in its JSON form."""
         if self.limits is not None:
             return {"kind": self.kind, "range": list(self.limits)}
         return {"kind": self.kind, **({"values": list(self.values)} if self.values else {})}
 
 
-def declared(schema: object) -> dict[str, Declared]:
-    """Return what ``schema`` says about each feature; it may be written in several ways.
+def parse_schema(schema: object) -> dict[str, FeatureDeclaration]:
+    """Return the declaration of each feature in a schema.
 
+    Parameters
+    ----------
+    schema : dict, optional
+        Declarations by feature name. A declaration is a kind (``"number"``, ``"category"`` or ``"boolean"``),
+        a range such as ``(0, 100)``, a list of categories, or one of these in JSON form.
+
+    Raises
+    ------
+    InvalidSettings
+        If `schema` is not a dict, or a declaration is none of these.
+
+    Examples
+    --------
     >>> schema = {"age": "number", "hour": (0, 23), "member": "boolean", "country": ["FR", "DE"]}
-    >>> declared(schema)["hour"]
-    Declared(kind='number', limits=(0.0, 23.0), values=())
-    >>> declared(schema)["country"]
-    Declared(kind='category', limits=None, values=('FR', 'DE'))
+    >>> parse_schema(schema)["hour"]
+    FeatureDeclaration(kind='number', limits=(0.0, 23.0), values=())
+    >>> parse_schema(schema)["country"]
+    FeatureDeclaration(kind='category', limits=None, values=('FR', 'DE'))
 
-    The same in a form that JSON can hold:
+    The JSON form:
 
-    >>> declared({"hour": {"kind": "number", "range": [0, 23]}}) == declared({"hour": (0, 23)})
+    >>> parse_schema({"hour": {"kind": "number", "range": [0, 23]}}) == parse_schema({"hour": (0, 23)})
     True
-    >>> declared({"country": {"kind": "category", "values": ["FR"]}}) == declared({"country": ["FR"]})
+    >>> parse_schema({"country": {"kind": "category", "values": ["FR"]}}) == parse_schema({"country": ["FR"]})
     True
     """
     if schema is None:
         return {}
     if not isinstance(schema, Mapping):
-        raise InvalidSettings(f"schema must be a dict of features, got a {type(schema).__name__}")
+        raise InvalidSettings(f"schema must be a dict of features, got {type(schema).__name__}")
     features = {}
-    for name, said in schema.items():
-        if not isinstance(name, str) or name != shortened(name):
+    for name, declaration in schema.items():
+        if not isinstance(name, str) or name != shorten(name):
             raise InvalidSettings(
-                f"a feature's name must be a text of up to 100 letters of Unicode, got {name!r}"
+                f"the name of a feature must be a Unicode string of at most 100 characters, got {name!r}"
             )
-        features[name] = _one(name, said)
+        features[name] = _parse_declaration(name, declaration)
     return features
 
 
-def _one(name: str, said: Any) -> Declared:
-    form = said if isinstance(said, Mapping) else {"kind": said}
+def _parse_declaration(name: str, declaration: Any) -> FeatureDeclaration:
+    form = declaration if isinstance(declaration, Mapping) else {"kind": declaration}
     kind, more = form.get("kind"), form.keys() - {"kind"}
-    if not isinstance(kind, str):  # an array too can be compared with a text
+    if not isinstance(kind, str):  # comparing an array with a string would give an array
         kind = None
-    if kind in get_args(Kind) and not more:
-        return Declared(cast(Kind, kind))
-    if isinstance(said, tuple):
-        return Declared("number", limits=_limits(name, said))
-    if isinstance(said, list | set | frozenset):
-        return Declared("category", values=_values(name, said))
+    if kind in get_args(FeatureKind) and not more:
+        return FeatureDeclaration(cast(FeatureKind, kind))
+    if isinstance(declaration, tuple):
+        return FeatureDeclaration("number", limits=_parse_limits(name, declaration))
+    if isinstance(declaration, list | set | frozenset):
+        return FeatureDeclaration("category", values=_parse_values(name, declaration))
     if kind == "number" and more == {"range"}:
-        return Declared("number", limits=_limits(name, said["range"]))
+        return FeatureDeclaration("number", limits=_parse_limits(name, declaration["range"]))
     if kind == "category" and more == {"values"}:
-        return Declared("category", values=_values(name, said["values"]))
+        return FeatureDeclaration("category", values=_parse_values(name, declaration["values"]))
     raise InvalidSettings(
-        f'{name!r} must be declared as "number", "category", "boolean", a range such as (0, 100) or a list '
-        f"of values, got {reprlib.repr(said)}"
+        f'feature {name!r} must be declared as "number", "category", "boolean", a range such as (0, 100) or '
+        f"a list of values, got {reprlib.repr(declaration)}"
     )
 
 
-def _limits(name: str, said: Any) -> tuple[float, float]:
-    ends = [nature(end) for end in said] if isinstance(said, list | tuple) else []
+def _parse_limits(name: str, limits: Any) -> tuple[float, float]:
+    ends = [classify_value(end) for end in limits] if isinstance(limits, list | tuple) else []
     if len(ends) != 2 or any(kind != "number" for kind, _ in ends) or not ends[0][1] < ends[1][1]:
         raise InvalidSettings(
-            f"the range of {name!r} must be (lowest, highest) with lowest < highest, got {reprlib.repr(said)}"
+            f"the range of {name!r} must be (low, high) with low < high, got {reprlib.repr(limits)}"
         )
     return ends[0][1], ends[1][1]
 
 
-def _values(name: str, said: Any) -> tuple[str, ...]:
-    listed = isinstance(said, list | tuple | set | frozenset)
-    known = [nature(value) for value in said] if listed else []
-    if not listed or any(kind not in ("number", "text", "boolean") for kind, _ in known):
+def _parse_values(name: str, values: Any) -> tuple[str, ...]:
+    is_list = isinstance(values, list | tuple | set | frozenset)
+    classified = [classify_value(value) for value in values] if is_list else []
+    if not is_list or any(kind not in ("number", "text", "boolean") for kind, _ in classified):
         raise InvalidSettings(
-            f"the values of {name!r} must be a list of texts, numbers or booleans, got {reprlib.repr(said)}"
+            f"the values of {name!r} must be a list of strings, numbers or booleans, "
+            f"got {reprlib.repr(values)}"
         )
-    return tuple(dict.fromkeys(as_text(kind, value) for kind, value in known))
+    return tuple(dict.fromkeys(to_text(kind, value) for kind, value in classified))
 
 
 @dataclass(frozen=True)
 class FeatureReport:
-    """What an encoder knows about one feature."""
+    """One feature as the encoder handles it.
 
-    kind: Kind | None
-    """None as long as it never had a value."""
+    Attributes
+    ----------
+    kind : str or None
+        ``"number"``, ``"category"`` or ``"boolean"``; None until the feature has had a value.
+    slots : int
+        Number of entries of the encoded context that belong to the feature.
+    limits : tuple of float or None
+        For a number, the declared range, or the lowest and highest number in its sample.
+    values : tuple of str
+        For a category, the values with a slot of their own.
+    problems : mapping
+        Number of values with each problem. The keys are those of ``PROBLEMS``.
+    """
+
+    kind: FeatureKind | None
     slots: int
-    """Length of its part of the encoded context."""
     limits: tuple[float, float] | None
-    """Of a number: the range that was declared, or the lowest and highest in the sample of what was seen."""
     values: tuple[str, ...]
-    """Of a category: the values that have a slot of their own."""
     problems: Mapping[str, int]
-    """How often its value was not what it should have been, by the names in ``PROBLEMS``."""
 
 
 @dataclass(frozen=True, repr=False)
 class Schema:
-    """What was declared or inferred of the contexts, and what could not be used as it came."""
+    """The features of a bandit, declared and inferred, and the problems with their values.
+
+    Attributes
+    ----------
+    features : mapping
+        A :class:`FeatureReport` for each feature, by name.
+    width : int
+        Length of an encoded context. The first decision fixes it.
+    free : int
+        Slots that are free for new values and new features.
+    unmapped : int
+        Values of features without a slot, which appeared when no slot was free. They share slots by hash.
+    """
 
     features: Mapping[str, FeatureReport]
     width: int
-    """Length of an encoded context: fixed at the first decision."""
     free: int
-    """Slots that are still free, for values and features yet to come."""
     unmapped: int
-    """Values of features that came when no slot was left; they share slots by their hash."""
 
     @property
     def problems(self) -> dict[str, int]:
-        """How often each problem occurred, over all features."""
+        """Number of values with each problem, over all features."""
         return {
             problem: sum(feature.problems.get(problem, 0) for feature in self.features.values())
             for problem in PROBLEMS
@@ -146,22 +178,24 @@ class Schema:
 
     def __repr__(self) -> str:
         width = max((len(name) for name in self.features), default=0)
-        lines = [f"{name:<{width}}  {described(feature)}" for name, feature in self.features.items()]
-        slots = f"{self.width} slots, {self.free} of them free"
+        lines = [f"{name:<{width}}  {describe(feature)}" for name, feature in self.features.items()]
+        slots = f"{self.width} slots, {self.free} free"
         if self.unmapped:
             slots += f"; {self.unmapped:,} values of features without a slot"
         return "\n".join([*lines, slots])
 
 
-def described(feature: FeatureReport) -> str:
-    """Return a feature in a line."""
-    parts: list[str] = [feature.kind or "no value so far"]
+def describe(feature: FeatureReport) -> str:
+    """Return a one-line description of a feature."""
+    parts: list[str] = [feature.kind or "no value yet"]
     if feature.limits is not None:
         low, high = feature.limits
         parts.append(f"from {low:g} to {high:g}")
     if feature.kind == "category":
         listed = ", ".join(feature.values[:6]) + (", …" if len(feature.values) > 6 else "")
         count = f"{len(feature.values)} value{'s' if len(feature.values) > 1 else ''}"
-        parts.append(f"{count}: {listed}" if feature.values else "no value so far")
-    parts += [f"{problem} {count:,} ×" for problem, count in feature.problems.items() if count]
+        parts.append(f"{count}: {listed}" if feature.values else "no value yet")
+    parts += [
+        f"{count:,} {problem.replace('_', ' ')}" for problem, count in feature.problems.items() if count
+    ]
     return ", ".join(parts)

@@ -1,75 +1,192 @@
-"""What a single value of a context is, whatever type it has."""
+"""Contexts and their values in plain types.
+
+Data frames, rows and NumPy scalars are recognized by what they can do, so no data frame library has to be
+installed or imported.
+"""
 
 import hashlib
 import math
 import numbers
+from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Literal
 
-LARGEST = 1e300
-"""Numbers beyond this are taken for infinite: differences of two that are not must be finite too."""
+from glcb._errors import InvalidContext
 
-Nature = Literal["number", "text", "boolean", "missing", "infinite", "unreadable"]
+MAX_NUMBER = 1e300
+"""Larger numbers count as infinite, so that the difference of two numbers is always finite."""
 
-_MISSING = ("NAType", "NaTType")
-"""What pandas calls its missing values, which are neither None nor NaN."""
-_LONGEST = 100
+ValueKind = Literal["number", "text", "boolean", "missing", "infinite", "unsupported"]
+
+Row = tuple[Mapping[Any, Any], int | None]
+"""The values of a context by feature name, and their number if the features are named by position."""
+
+_PANDAS_MISSING = ("NAType", "NaTType")
+"""Types of the pandas markers for missing values, which are neither None nor NaN."""
+_MAX_TEXT = 100
+_NESTED = (list, tuple, dict, set)
 
 
-def nature(value: Any) -> tuple[Nature, Any]:
-    """Tell what ``value`` is, and return it as a float, a str or a bool.
+# ---- contexts ---------------------------------------------------------------------------------------
 
-    >>> nature(3), nature("FR"), nature(True)
-    (('number', 3.0), ('text', 'FR'), ('boolean', True))
-    >>> nature(float("nan")), nature(10**400), nature({"nested": 1})
-    (('missing', None), ('infinite', None), ('unreadable', None))
+
+def to_row(context: Any) -> Row:
+    """Return the values of one context by name.
+
+    Parameters
+    ----------
+    context
+        A mapping, a named tuple, a row of a data frame (or a frame of one row), a list or a 1-D array.
+
+    Returns
+    -------
+    tuple
+        The values by feature name, and the number of values if positions serve as names, else None.
+
+    Raises
+    ------
+    InvalidContext
+        If `context` is none of these.
+
+    Examples
+    --------
+    >>> to_row({"age": 31}), to_row([0.5, "FR"])
+    (({'age': 31}, None), ({'0': 0.5, '1': 'FR'}, 2))
     """
-    if value is None or type(value).__name__ in _MISSING:
+    if isinstance(context, Mapping):
+        return context, None
+    if hasattr(context, "_asdict"):
+        return context._asdict(), None
+    if hasattr(context, "columns"):
+        rows = _frame_rows(context)
+        if len(rows) != 1:
+            raise InvalidContext(f"a data frame used as a context must have one row, got {len(rows):,}")
+        return rows[0], None
+    if hasattr(context, "to_dict"):
+        return context.to_dict(), None
+    listing = getattr(context, "tolist", None) or getattr(context, "to_list", None)
+    values = context if listing is None else listing()
+    if not isinstance(values, Sequence) or isinstance(values, str | bytes | bytearray):
+        raise InvalidContext(
+            "a context must be a dict, a row of a data frame or a list of values, got "
+            f"{type(context).__name__}"
+        )
+    if any(isinstance(value, _NESTED) for value in values):
+        raise InvalidContext("a context must be a flat list of values: pass one context at a time")
+    return {str(position): value for position, value in enumerate(values)}, len(values)
+
+
+def to_contexts(contexts: Any) -> list[Any]:
+    """Return many contexts as a list with one context each.
+
+    Parameters
+    ----------
+    contexts
+        A pandas or Polars frame with one context per row, a 2-D array, or an iterable of contexts of any form
+        that :func:`to_row` accepts.
+
+    Raises
+    ------
+    InvalidContext
+        If `contexts` is a single context or not iterable.
+
+    Examples
+    --------
+    >>> to_contexts([{"age": 31}, {"age": 45}])
+    [{'age': 31}, {'age': 45}]
+    """
+    if hasattr(contexts, "columns"):
+        return list(_frame_rows(contexts))
+    if isinstance(contexts, str | bytes | bytearray | Mapping) or not isinstance(contexts, Iterable):
+        raise InvalidContext(
+            "contexts must be a data frame, a 2-D array or a list of contexts, got "
+            f"{type(contexts).__name__}: pass a single context to decide"
+        )
+    dimensions = getattr(contexts, "ndim", 2)
+    if dimensions != 2:
+        raise InvalidContext(f"an array of contexts must have 2 dimensions, got {dimensions}")
+    return list(contexts)
+
+
+def _frame_rows(frame: Any) -> Sequence[Mapping[Any, Any]]:
+    rows: Sequence[Mapping[Any, Any]] = (
+        frame.to_dicts() if hasattr(frame, "to_dicts") else frame.to_dict("records")
+    )
+    return rows
+
+
+# ---- single values ----------------------------------------------------------------------------------
+
+
+def classify_value(value: Any) -> tuple[ValueKind, Any]:
+    """Return the kind of a value, and the value as a float, a str or a bool.
+
+    Examples
+    --------
+    >>> classify_value(3), classify_value("FR"), classify_value(True)
+    (('number', 3.0), ('text', 'FR'), ('boolean', True))
+    >>> classify_value(float("nan")), classify_value(10**400), classify_value({"nested": 1})
+    (('missing', None), ('infinite', None), ('unsupported', None))
+    """
+    if value is None or type(value).__name__ in _PANDAS_MISSING:
         return "missing", None
     if isinstance(value, str):
         return "text", str.__str__(value)
-    if hasattr(value, "dtype") and hasattr(value, "item"):  # a scalar of NumPy
-        return nature(value.item()) if not getattr(value, "shape", ()) else ("unreadable", None)
+    if hasattr(value, "dtype") and hasattr(value, "item"):  # a NumPy scalar
+        return classify_value(value.item()) if not getattr(value, "shape", ()) else ("unsupported", None)
     if isinstance(value, bool):
         return "boolean", value
     if isinstance(value, numbers.Real | Decimal):
-        return _number(value)
-    return "unreadable", None
+        return _classify_number(value)
+    return "unsupported", None
 
 
-def _number(value: Any) -> tuple[Nature, Any]:
+def _classify_number(value: Any) -> tuple[ValueKind, Any]:
     try:
         number = float(value)
-    except (OverflowError, ValueError):  # ValueError: a signalling NaN of decimal
+    except (OverflowError, ValueError):  # ValueError: a signaling NaN of decimal
         number = math.inf
     if math.isnan(number):
         return "missing", None
-    return ("number", number) if abs(number) < LARGEST else ("infinite", None)
+    return ("number", number) if abs(number) < MAX_NUMBER else ("infinite", None)
 
 
-def as_text(kind: Nature, value: float | str | bool) -> str:
-    """Return a number, a text or a boolean as the name of a category; whole numbers have no point.
+def to_text(kind: ValueKind, value: float | str | bool) -> str:
+    """Return a number, a text or a boolean as a category; whole numbers have no decimal point.
 
-    >>> as_text("number", 3.0), as_text("number", 0.5), as_text("boolean", True)
+    Examples
+    --------
+    >>> to_text("number", 3.0), to_text("number", 0.5), to_text("boolean", True)
     ('3', '0.5', 'true')
     """
     if kind == "boolean":
         return "true" if value else "false"
     if isinstance(value, float):
         return str(int(value)) if value.is_integer() else repr(value)
-    return shortened(str(value))
+    return shorten(str(value))
 
 
-def shortened(text: str) -> str:
-    """Return ``text``, or its beginning and a digest if it is too long to be kept.
+def shorten(text: str) -> str:
+    """Return `text`, or its beginning and a digest if it is longer than 100 characters.
 
-    What is no proper Unicode is written out, for nobody could be told of it otherwise.
+    Characters that UTF-8 cannot represent are escaped, so that every name can be stored and sent.
 
-    >>> shortened("Straße"), shortened("Stra\\udcdfe")
+    Examples
+    --------
+    >>> shorten("Straße"), shorten("Stra\\udcdfe")
     ('Straße', 'Stra\\\\udcdfe')
     """
-    coded = text.encode("utf-8", "backslashreplace")
-    text = coded.decode()
-    if len(text) <= _LONGEST:
+    encoded = text.encode("utf-8", "backslashreplace")
+    text = encoded.decode()
+    if len(text) <= _MAX_TEXT:
         return text
-    return f"{text[:60]}…{hashlib.blake2b(coded, digest_size=8).hexdigest()}"
+    return f"{text[:60]}…{hashlib.blake2b(encoded, digest_size=8).hexdigest()}"
+
+
+def feature_name(key: Any) -> str:
+    """Return the name of the feature that a context calls `key`."""
+    if isinstance(key, str):
+        return shorten(key)
+    if isinstance(key, int) and not isinstance(key, bool):
+        return str(key)
+    raise InvalidContext(f"the name of a feature must be a string or an integer, got {key!r}")

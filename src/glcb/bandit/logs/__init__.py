@@ -1,8 +1,7 @@
-"""Logs of decisions and rewards: what a bandit writes, and what it can learn from."""
+"""Logs of decisions and rewards: those that a bandit writes, and those of other systems."""
 
-from glcb.bandit.logs.reader import Layout
-from glcb.bandit.logs.replay import Learner, arms_in
-from glcb.bandit.logs.report import LogReport
-from glcb.bandit.logs.writer import LogFile
+from glcb.bandit.logs.format import LogColumns
+from glcb.bandit.logs.replay import LogReplay, LogReport, arms_in
+from glcb.bandit.logs.writer import LogWriter
 
-__all__ = ["Layout", "Learner", "LogFile", "LogReport", "arms_in"]
+__all__ = ["LogColumns", "LogReplay", "LogReport", "LogWriter", "arms_in"]

@@ -1,69 +1,256 @@
-"""What happens to a bandit, as lines of a log.
+"""The format of logs: event lines that a bandit writes, and columns of tables from other systems.
 
+A log of a bandit is a file of JSON lines. It begins with a header, followed by one line per event::
+
+    {"glcb_log": 2, "glcb": "0.2.0"}
     {"event": "decision", "id": …, "time": …, "arm": …, "propensity": …, "context": …}
     {"event": "reward", "id": …, "time": …, "reward": …}
     {"event": "outcome", "id": …, "time": …, "reward": …}
 
-A reward was learned at once, unless it says ``"final": false``: then others may have come after it, and what
-they amount to was learned with the outcome, when the time of the decision was over. An outcome can also be a
-default, learned because no reward came. A ``key`` stands beside rewards that could be sent twice.
+A reward was learned when it arrived, unless it has ``"final": false``. Then others may follow, and the
+outcome holds the aggregate that was learned when the timeout passed. An outcome can also be the default
+reward. A reward sent with an ``idempotency_key`` has it in its line. Logs can be concatenated; each part
+keeps its header.
+
+A table has one row per decision, with columns for the arm, the reward, the propensity and the features.
 """
 
+import json
 import reprlib
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from typing import Any
 
+from glcb._errors import LogError
+from glcb._text import is_integer, is_unicode
 from glcb._types import Arm
-from glcb.bandit.encoding.rows import as_row
-from glcb.bandit.encoding.values import nature, shortened
+from glcb._version import __version__
+from glcb.bandit.encoding.values import classify_value, shorten, to_row, to_text
 
 Event = dict[str, Any]
 
-KINDS = ("decision", "reward", "outcome")
+LOG_VERSION = 2
+VERSION_FIELD = "glcb_log"
+EVENTS = ("decision", "reward", "outcome")
 _INFINITE = 1e308
-"""JSON has no infinity; numbers as large as this are taken for one."""
+"""Stands for infinity, which JSON does not have."""
 
 
-def decision(name: str, time: float, arm: Arm, propensity: float, context: Any) -> Event:
-    """Return the line of a decision; a propensity of 0 stands for one that is not known."""
-    known = {"propensity": propensity} if propensity else {}
-    return {**_begin("decision", name, time), "arm": arm, **known, "context": plain_context(context)}
+# ---- event lines ------------------------------------------------------------------------------------
 
 
-def reward(name: str, time: float, value: float, key: str | int | None, final: bool) -> Event:
+def header_event() -> Event:
+    """Return the first line of a log."""
+    return {VERSION_FIELD: LOG_VERSION, "glcb": __version__}
+
+
+def decision_event(decision_id: str, time: float, arm: Arm, propensity: float, context: Any) -> Event:
+    """Return the line of a decision; an unknown propensity is 0 and left out."""
+    event = {"event": "decision", "id": decision_id, "time": time, "arm": arm}
+    if propensity:
+        event["propensity"] = propensity
+    return {**event, "context": plain_context(context)}
+
+
+def reward_event(decision_id: str, time: float, value: float, key: str | int | None, final: bool) -> Event:
     """Return the line of a reward."""
-    more = {**({} if key is None else {"key": key}), **({} if final else {"final": False})}
-    return {**_begin("reward", name, time), "reward": value, **more}
+    event: Event = {"event": "reward", "id": decision_id, "time": time, "reward": value}
+    if key is not None:
+        event["idempotency_key"] = key
+    if not final:
+        event["final"] = False
+    return event
 
 
-def outcome(name: str, time: float, value: float) -> Event:
-    """Return the line of what was learned when the time of a decision was over."""
-    return {**_begin("outcome", name, time), "reward": value}
-
-
-def _begin(kind: str, name: str, time: float) -> Event:
-    return {"event": kind, "id": name, "time": time}
+def outcome_event(decision_id: str, time: float, value: float) -> Event:
+    """Return the line of the reward that was learned when the timeout of a decision passed."""
+    return {"event": "outcome", "id": decision_id, "time": time, "reward": value}
 
 
 def plain_context(context: Any) -> dict[str, Any] | list[Any]:
-    """Return a context in the form that JSON can hold, and that is encoded as the original is.
+    """Return a context that JSON can hold and that is encoded like the original.
 
+    Examples
+    --------
     >>> plain_context({"age": 31, 7: float("nan"), "spent": float("inf"), "cart": {"items": 3}})
     {'age': 31, '7': None, 'spent': 1e+308, 'cart': ["{'items': 3}"]}
     >>> plain_context((0.5, "FR", True, object()))
     [0.5, 'FR', True, None]
     """
-    row, length = as_row(context)
-    if length is not None:  # a list in a list would be taken for many contexts
+    row, length = to_row(context)
+    if length is not None:  # a list in a list would be read as several contexts
         return [value if not isinstance(value, list) else None for value in map(_plain, row.values())]
-    return {shortened(str(name)): _plain(value) for name, value in row.items()}
+    return {shorten(str(name)): _plain(value) for name, value in row.items()}
 
 
 def _plain(value: Any) -> Any:
-    kind, plain = nature(value)
+    kind, plain = classify_value(value)
     if kind == "infinite":
         return _INFINITE
-    if kind == "unreadable":  # a list is as unreadable as whatever this was
+    if kind == "unsupported":  # a list is as unsupported as the original
         return [reprlib.repr(value)]
     if kind == "text":
-        return shortened(plain)
+        return shorten(plain)
     return value if type(value) is int else plain
+
+
+def is_event(values: Mapping[str, Any]) -> bool:
+    """Return whether a record is an event of a bandit's log, not a row of a table."""
+    event = values.get("event")
+    return isinstance(event, str) and event in EVENTS and values.get("id") is not None
+
+
+def check_version(version: object, path: object) -> None:
+    """Raise LogError unless this version of glcb can read a log with the given format version."""
+    if version == LOG_VERSION and type(version) is int:
+        return
+    if type(version) is int and version > LOG_VERSION:
+        advice = "update glcb"
+    else:
+        advice = "the header is damaged; use an earlier copy"
+    raise LogError(
+        f"{path} has log format {reprlib.repr(version)}, this glcb ({__version__}) reads format "
+        f"{LOG_VERSION}: {advice}"
+    )
+
+
+def old_format_error(path: object) -> LogError:
+    """Return the error for an event log without a header, as glcb 0.1 wrote it."""
+    return LogError(
+        f"{path} is an event log without a header: glcb 0.1 wrote it, in log format 1, and this glcb "
+        f"({__version__}) uses format {LOG_VERSION}. To convert it, add the line "
+        f'{{"{VERSION_FIELD}": {LOG_VERSION}}} at its beginning and rename the field "key" of rewards to '
+        '"idempotency_key"'
+    )
+
+
+# ---- columns ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class LogColumns:
+    """The columns of a log. All other columns are features, unless there is a column of contexts.
+
+    Parameters
+    ----------
+    context : str, default "context"
+        Column with the whole context as a JSON object.
+    arm : str, default "arm"
+        Column with the chosen arm.
+    reward : str, default "reward"
+        Column with the reward.
+    propensity : str, default "propensity"
+        Column with the probability of the chosen arm. It can be absent.
+    ignore : collection of str
+        Columns that are not features.
+    """
+
+    context: str = "context"
+    arm: str = "arm"
+    reward: str = "reward"
+    propensity: str = "propensity"
+    ignore: Collection[str] = ()
+
+
+class RejectedRow(Exception):
+    """A row that cannot be learned."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+class ArmNames:
+    """Finds the arm for a value in a log, which may be a string where the bandit has an integer.
+
+    Examples
+    --------
+    >>> names = ArmNames((0, 1, "news"))
+    >>> names.find("news"), names.find("1"), names.find(1.0), names.find("1.0")
+    ('news', 1, 1, 1)
+    """
+
+    def __init__(self, arms: tuple[Arm, ...]) -> None:
+        self.arms = arms
+        self._names: dict[str, Arm] = {}
+        for arm in sorted(arms, key=lambda arm: isinstance(arm, str)):
+            if isinstance(arm, int):  # integers in a column with gaps are read as floats
+                self._names[f"{arm}.0"] = arm
+            self._names[str(arm)] = arm
+        self._integers = {arm for arm in arms if isinstance(arm, int)}
+
+    def find(self, value: Any) -> Arm:
+        """Return the arm for a value; raise RejectedRow if there is none."""
+        if type(value) is int and value in self._integers:
+            return value
+        kind, plain = classify_value(value)
+        name = value if kind == "text" else to_text(kind, plain) if kind == "number" else None
+        if name not in self._names:
+            arms = ", ".join(map(repr, self.arms[:8])) + (", …" if len(self.arms) > 8 else "")
+            raise RejectedRow("unknown arm", f"there is no arm {reprlib.repr(value)}; the arms are {arms}")
+        return self._names[name]
+
+
+def to_arm(value: Any) -> Arm | None:
+    """Return the arm that a value in a log stands for, or None.
+
+    Examples
+    --------
+    >>> to_arm("news"), to_arm("007"), to_arm(7), to_arm(7.0), to_arm(None)
+    ('news', '007', 7, 7, None)
+    """
+    if type(value) is int:
+        return value
+    kind, plain = classify_value(value)
+    if kind == "number":
+        name = to_text(kind, plain)
+        return int(name) if is_integer(name) else name
+    return plain if kind == "text" and plain and is_unicode(plain) else None
+
+
+def get_context(values: Mapping[str, Any], columns: LogColumns) -> Any:
+    """Return the context of a record: a column of its own, or all columns that have no other role."""
+    if columns.context not in values:
+        other = {columns.arm, columns.reward, columns.propensity, *columns.ignore}
+        features = {name: value for name, value in values.items() if name not in other}
+        if not features or is_event(values):
+            raise RejectedRow("invalid context", "it has no context")
+        return features
+    context = values[columns.context]
+    if isinstance(context, str):
+        try:
+            context = json.loads(context)
+        except (ValueError, RecursionError) as error:
+            raise RejectedRow("invalid context", f"its context is not JSON: {error}") from None
+    if context is None:
+        raise RejectedRow("invalid context", "it has no context")
+    return context
+
+
+def get_arm(values: Mapping[str, Any], columns: LogColumns) -> Any:
+    """Return the arm of a record as it is in the log."""
+    arm = values.get(columns.arm)
+    if arm is None or arm == "":
+        raise RejectedRow("unknown arm", f"it has no {columns.arm!r}")
+    return arm
+
+
+def get_reward(values: Mapping[str, Any], columns: LogColumns) -> float:
+    """Return the reward of a record; the bandit checks its range."""
+    kind, value = classify_value(values.get(columns.reward))
+    if kind == "missing":
+        raise RejectedRow("missing reward", f"it has no {columns.reward!r}")
+    if kind not in ("number", "boolean"):
+        raise RejectedRow("invalid reward", f"the reward must be a number, got {values[columns.reward]!r}")
+    return float(value)
+
+
+def get_propensity(values: Mapping[str, Any], columns: LogColumns) -> float:
+    """Return the probability of the chosen arm, or 0 if it is unknown."""
+    kind, value = classify_value(values.get(columns.propensity))
+    if kind == "missing":
+        return 0.0
+    if kind != "number" or not 0 < value <= 1:
+        shown = reprlib.repr(values[columns.propensity])
+        raise RejectedRow("invalid propensity", f"a propensity must be in (0, 1], got {shown}")
+    return float(value)

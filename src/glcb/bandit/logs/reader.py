@@ -1,18 +1,18 @@
-"""Logs as they lie in files, read one record at a time: JSON lines, CSV and Parquet."""
+"""Reads logs one record at a time: JSON lines, CSV and Parquet."""
 
 import csv
 import gzip
 import io
 import json
 import zlib
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Literal, NamedTuple, cast, get_args
 
 from glcb._errors import INSTALL_LOGS, InvalidSettings, LogError, MissingExtra
 from glcb._text import is_number, is_unicode
+from glcb.bandit.logs.format import VERSION_FIELD, LogColumns, check_version, is_event, old_format_error
 
 Format = Literal["csv", "jsonl", "parquet"]
 
@@ -29,46 +29,45 @@ _BATCH = 1000
 _SAVE_AS_UTF8 = "save the log as UTF-8"
 
 
-@dataclass(frozen=True)
-class Layout:
-    """Which columns of a log hold what; all others are features, unless there is a column of contexts."""
-
-    context: str = "context"
-    """Holds a whole context, as an object of JSON."""
-    arm: str = "arm"
-    reward: str = "reward"
-    propensity: str = "propensity"
-    ignore: Collection[str] = ()
-    """Columns that are no features."""
-
-
 class Record(NamedTuple):
-    """One row of a log, or why it is none, and how much of the log has been read with it."""
+    """One row of a log, or the reason why it cannot be read, and the share of the log read so far."""
 
     values: Mapping[str, Any] | None
     problem: str
     share: float
 
 
-def records(path: Path, form: str | None, layout: Layout) -> Iterator[Record]:
-    """Yield what is in the file; raise LogError if it cannot be read, or has no column for the arm."""
+def read_records(path: Path, form: str | None, columns: LogColumns) -> Iterator[Record]:
+    """Yield the records of a log.
+
+    Raises
+    ------
+    InvalidSettings
+        If the format is unknown.
+    LogError
+        If the file cannot be read, has an old format, or lacks a column.
+    MissingExtra
+        If a Parquet file is to be read and pyarrow is not installed.
+    """
     chosen = form or _SUFFIXES.get(_suffixes(path)[-1])
     if chosen not in get_args(Format):
         raise InvalidSettings(
-            f"the format of a log is {', '.join(get_args(Format))}, got {form or path.name!r}: say which one "
-            "with format=, at the shell with --format"
+            f"format must be one of {', '.join(get_args(Format))}, got {form or path.name!r}: pass format=, "
+            "or --format on the command line"
         )
-    read = {"csv": _csv, "jsonl": _jsonl, "parquet": _parquet}[cast(Format, chosen)]
+    read = {"csv": _read_csv, "jsonl": _read_jsonl, "parquet": _read_parquet}[cast(Format, chosen)]
     try:
-        yield from read(path, layout)
+        yield from read(path, columns)
     except (OSError, EOFError, ValueError, zlib.error) as error:
         raise LogError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from error
 
 
-def cell(text: str) -> Any:
-    """Return what a cell of a CSV file says: a number, a text, or nothing.
+def parse_cell(text: str) -> Any:
+    """Return the value of a CSV cell: a number, a string, or None if it is empty.
 
-    >>> cell("31"), cell(" 0.5"), cell("FR"), cell(""), cell("1_000")
+    Examples
+    --------
+    >>> parse_cell("31"), parse_cell(" 0.5"), parse_cell("FR"), parse_cell(""), parse_cell("1_000")
     (31, 0.5, 'FR', None, '1_000')
     """
     stripped = text.strip()
@@ -79,12 +78,12 @@ def cell(text: str) -> Any:
 
 
 def _suffixes(path: Path) -> list[str]:
-    """Return the endings of the name, without that of a compression."""
+    """Return the suffixes of a path in lower case, without that of a compression."""
     return [ending for ending in map(str.lower, path.suffixes) if ending != ".gz"] or [""]
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[tuple[IO[bytes], "_Position"]]:
+def _open(path: Path) -> Iterator[tuple[IO[bytes], "_Position"]]:
     with path.open("rb") as file:
         position = _Position(file, path.stat().st_size)
         if path.suffix.lower() == ".gz":
@@ -95,7 +94,7 @@ def _opened(path: Path) -> Iterator[tuple[IO[bytes], "_Position"]]:
 
 
 class _Position:
-    """How far a file has been read, be it compressed or not."""
+    """The share of a file read so far; for a compressed file, of its compressed size."""
 
     def __init__(self, file: IO[bytes], size: int) -> None:
         self._file, self._size = file, size
@@ -104,41 +103,48 @@ class _Position:
         return min(1.0, self._file.tell() / self._size) if self._size else 1.0
 
 
-def _jsonl(path: Path, layout: Layout) -> Iterator[Record]:
-    with _opened(path) as (file, position):
+def _read_jsonl(path: Path, columns: LogColumns) -> Iterator[Record]:
+    has_header = False
+    with _open(path) as (file, position):
         for line in file:
             if line.isspace():
                 continue
             try:
                 values = json.loads(line)
             except (ValueError, RecursionError) as error:
-                yield Record(None, f"it is no JSON: {error}", position())
+                yield Record(None, f"it is not JSON: {error}", position())
                 continue
-            if isinstance(values, dict):
-                yield Record(values, "", position())
-            else:
-                yield Record(None, f"it is no object of JSON but a {type(values).__name__}", position())
+            if not isinstance(values, dict):
+                yield Record(None, f"it is not a JSON object but a {type(values).__name__}", position())
+                continue
+            if VERSION_FIELD in values:
+                check_version(values[VERSION_FIELD], path)
+                has_header = True
+                continue
+            if not has_header and is_event(values):
+                raise old_format_error(path)
+            yield Record(values, "", position())
 
 
-def _csv(path: Path, layout: Layout) -> Iterator[Record]:
+def _read_csv(path: Path, columns: LogColumns) -> Iterator[Record]:
     delimiter = "\t" if ".tsv" in _suffixes(path) else ","
-    with _opened(path) as (file, position):
-        # Bytes that are no text must not stop the rest.
+    with _open(path) as (file, position):
+        # Invalid bytes must not stop the rest: their rows are rejected one by one.
         text = io.TextIOWrapper(file, "utf-8-sig", "surrogateescape", newline="")
         rows = csv.reader(text, delimiter=delimiter)
         names = next(rows, [])
         if not is_unicode("".join(names)):
-            raise LogError(f"{path} has columns whose names are not UTF-8: {_SAVE_AS_UTF8}")
+            raise LogError(f"{path} has column names that are not UTF-8: {_SAVE_AS_UTF8}")
         if not names:
-            raise LogError(f"{path} has no first row: a CSV file begins with the names of its columns")
+            raise LogError(f"{path} is empty: a CSV file must begin with a row of column names")
         if len(names) == 1 and ";" in names[0]:
-            raise LogError(f"{path} has ; between its cells: save it with commas, or with tabs as .tsv")
-        _check_columns(path, names, layout)
+            raise LogError(f"{path} is separated by semicolons: save it with commas, or with tabs as .tsv")
+        _check_columns(path, names, columns)
         while True:
             try:
                 row = next(rows, None)
             except csv.Error as error:
-                yield Record(None, f"it is no row: {error}", position())
+                yield Record(None, f"it is not a CSV row: {error}", position())
                 continue
             if row is None:
                 return
@@ -146,15 +152,15 @@ def _csv(path: Path, layout: Layout) -> Iterator[Record]:
                 yield Record(None, f"it is not UTF-8: {_SAVE_AS_UTF8}", position())
             elif len(row) == len(names):
                 values = {
-                    name: value if name == layout.arm else cell(value)
+                    name: value if name == columns.arm else parse_cell(value)
                     for name, value in zip(names, row, strict=True)
                 }
                 yield Record(values, "", position())
             elif row:
-                yield Record(None, f"it has {len(row)} cells instead of {len(names)}", position())
+                yield Record(None, f"it has {len(row)} cells, expected {len(names)}", position())
 
 
-def _parquet(path: Path, layout: Layout) -> Iterator[Record]:
+def _read_parquet(path: Path, columns: LogColumns) -> Iterator[Record]:
     try:
         from pyarrow import parquet
         from pyarrow.lib import ArrowException
@@ -162,7 +168,7 @@ def _parquet(path: Path, layout: Layout) -> Iterator[Record]:
         raise MissingExtra(f"Parquet files need pyarrow: {INSTALL_LOGS}") from error
     try:
         with parquet.ParquetFile(path) as file:
-            _check_columns(path, file.schema_arrow.names, layout)
+            _check_columns(path, file.schema_arrow.names, columns)
             done, total = 0, file.metadata.num_rows
             for batch in file.iter_batches(_BATCH):
                 for values in batch.to_pylist():
@@ -172,18 +178,17 @@ def _parquet(path: Path, layout: Layout) -> Iterator[Record]:
         raise LogError(f"cannot read {path}: {error}") from error
 
 
-def _check_columns(path: Path, names: list[str], layout: Layout) -> None:
-    """Find out at the first row, not at the last, that columns are called differently."""
+def _check_columns(path: Path, names: list[str], columns: LogColumns) -> None:
+    """Raise LogError before the first row if a column is missing."""
+    available = ", ".join(names)
     if len(set(names)) != len(names):
-        raise LogError(f"{path} has two columns of the same name: {', '.join(names)}")
-    for column in ("arm", "reward"):
-        name = getattr(layout, column)
+        raise LogError(f"{path} has two columns with the same name: {available}")
+    for role in ("arm", "reward"):
+        name = getattr(columns, role)
         if name not in names:
             raise LogError(
-                f"{path} has no column {name!r} but {', '.join(names)}: say which one holds the "
-                f"{column}, with {column}=, at the shell with --{column}-column"
+                f"{path} has no column {name!r}, its columns are {available}: name the column of the {role} "
+                f"with {role}_column=, or --{role}-column on the command line"
             )
-    if unknown := [name for name in layout.ignore if name not in names]:
-        raise LogError(
-            f"{path} has no column {unknown[0]!r} that could be ignored: its columns are {', '.join(names)}"
-        )
+    if unknown := [name for name in columns.ignore if name not in names]:
+        raise LogError(f"{path} has no column {unknown[0]!r} to ignore, its columns are {available}")

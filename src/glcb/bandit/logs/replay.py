@@ -1,7 +1,9 @@
-"""A log, led through a bandit row by row: as if the bandit had made those decisions itself."""
+"""Replays a log through a bandit, row by row, as if the bandit had made the decisions itself."""
 
 from collections import Counter, OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -17,84 +19,133 @@ from glcb._errors import (
 )
 from glcb._text import is_integer
 from glcb._types import Arm
-from glcb.bandit.encoding.values import nature
-from glcb.bandit.logs.columns import (
+from glcb.bandit.encoding.values import classify_value
+from glcb.bandit.logs.format import (
     ArmNames,
-    Refused,
-    arm_called,
-    arm_of,
-    context_of,
+    LogColumns,
+    RejectedRow,
+    get_arm,
+    get_context,
+    get_propensity,
+    get_reward,
     is_event,
-    propensity_of,
-    reward_of,
+    to_arm,
 )
-from glcb.bandit.logs.reader import Layout, Record, records
-from glcb.bandit.logs.report import LogReport, Progress
+from glcb.bandit.logs.reader import Record, read_records
 
-MOST_ARMS = 1000
-"""A column with more different values than this is hardly one of arms."""
-_EVERY = 1000
+MAX_ARMS = 1000
+"""A column with more distinct values than this is unlikely to hold arms."""
+_PROGRESS_ROWS = 1000
 
 _REASONS: Mapping[type[InvalidInput], str] = {
     UnknownArm: "unknown arm",
-    InvalidContext: "no usable context",
-    InvalidReward: "impossible reward",
+    InvalidContext: "invalid context",
+    InvalidReward: "invalid reward",
     UnknownDecision: "unknown decision",
-    DuplicateReward: "rewarded already",
-    ClosedDecision: "expired decision",
+    DuplicateReward: "duplicate reward",
+    ClosedDecision: "closed decision",
 }
 
 
-class Pupil(Protocol):
-    """Who learns from a log. All of these raise InvalidInput, and then change nothing."""
+@dataclass(frozen=True)
+class LogReport:
+    """The result of learning from a log.
+
+    Attributes
+    ----------
+    rows : int
+        Rows read. The header of a log is not a row.
+    decisions : int
+        Decisions replayed.
+    learned : int
+        Rewards learned.
+    refused : mapping
+        Number of rows that could not be used, by reason.
+    examples : mapping
+        The first refused row for each reason, with the details.
+    share : float
+        Share of the log read so far, from 0 to 1.
+    """
+
+    rows: int = 0
+    decisions: int = 0
+    learned: int = 0
+    refused: Mapping[str, int] = field(default_factory=dict)
+    examples: Mapping[str, str] = field(default_factory=dict)
+    share: float = 1.0
+
+    def __str__(self) -> str:
+        refused = sum(self.refused.values())
+        lines = [
+            f"{_plural(self.rows, 'row')}: {_plural(self.decisions, 'decision')} and "
+            f"{_plural(self.learned, 'reward')} learned, {_plural(refused, 'row')} refused"
+        ]
+        for reason, count in sorted(self.refused.items(), key=lambda item: -item[1]):
+            lines.append(f"  {count:,} × {reason}, for example {self.examples[reason]}")
+        return "\n".join(lines)
+
+
+def _plural(count: int, noun: str) -> str:
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+Progress = Callable[[LogReport], None]
+"""Called with the report so far, every 1,000 rows and at the end."""
+
+
+class ReplayTarget(Protocol):
+    """The bandit to train. The methods raise InvalidInput for invalid values and then change nothing."""
 
     @property
     def arms(self) -> tuple[Arm, ...]:
         """The names of the arms."""
 
-    def _replay_row(self, context: Any, arm: Arm, reward: float, propensity: float) -> None:
+    def replay_row(self, context: Any, arm: Arm, reward: float, propensity: float) -> None:
         """Learn from a decision together with its reward."""
 
-    def _replay_decision(self, context: Any, arm: Arm, propensity: float, time: float) -> str:
-        """Let a decision wait for its reward; return the id that it has here."""
+    def replay_decision(self, context: Any, arm: Arm, propensity: float, time: float) -> str:
+        """Add a pending decision and return its id in the bandit."""
 
-    def _replay_reward(self, name: str, value: float, key: str | int | None, final: bool) -> bool:
-        """Take the reward of a decision that waits; return False if the same one came before."""
+    def replay_reward(self, decision_id: str, value: float, key: str | int | None, final: bool) -> bool:
+        """Add the reward of a pending decision; return False if it had one with the same key."""
 
-    def _replay_outcome(self, name: str, value: float) -> None:
-        """Learn what was learned when the time of a decision was over."""
+    def replay_outcome(self, decision_id: str, value: float) -> None:
+        """Learn the reward of a decision whose timeout has passed."""
 
 
-class Learner:
-    """Teaches a bandit what is in a log, and keeps count."""
+class LogReplay:
+    """Replays one log through a bandit and counts the results."""
 
-    def __init__(self, pupil: Pupil, layout: Layout, max_pending: int) -> None:
-        self._pupil = pupil
-        self._layout = layout
-        self._names = ArmNames(pupil.arms)
-        self._most = max_pending
-        self._waiting: OrderedDict[str, str] = OrderedDict()
-        """The ids that the decisions of the log have in the bandit, as far as they can wait there."""
-        self._settled: OrderedDict[str, str] = OrderedDict()
-        """And of those that have their reward, so that another one is refused for the right reason."""
+    def __init__(
+        self, target: ReplayTarget, lock: AbstractContextManager[Any], columns: LogColumns, max_pending: int
+    ) -> None:
+        self._target = target
+        self._lock = lock
+        self._columns = columns
+        self._arm_names = ArmNames(target.arms)
+        self._max_ids = max_pending
+        # The ids that decisions of the log have in the bandit. Those of settled decisions are kept so that
+        # another reward is refused for the right reason.
+        self._pending_ids: OrderedDict[str, str] = OrderedDict()
+        self._settled_ids: OrderedDict[str, str] = OrderedDict()
         self._rows = self._decisions = self._learned = 0
         self._refused: Counter[str] = Counter()
         self._examples: dict[str, str] = {}
 
-    def learn(self, path: Path, form: str | None, progress: Progress | None) -> LogReport:
-        """Go through the whole log."""
+    def run(self, path: Path, form: str | None, progress: Progress | None) -> LogReport:
+        """Replay the whole log."""
         share = 0.0
         try:
-            for record in records(path, form, self._layout):
-                self._try(record)
+            for record in read_records(path, form, self._columns):
+                self._replay(record)
                 self._rows, share = self._rows + 1, record.share
-                if progress is not None and self._rows % _EVERY == 0:
+                if progress is not None and self._rows % _PROGRESS_ROWS == 0:
                     progress(self._report(share))
         except LogError as error:
             if not self._rows:
                 raise
             raise LogError(
-                f"{error}; that was in row {self._rows + 1:,}, rewards learned before it: {self._learned:,}",
+                f"{error} (at row {self._rows + 1:,}, after {_plural(self._learned, 'learned reward')})",
                 self._report(share),
             ) from error
         report = self._report(1.0)
@@ -102,16 +153,17 @@ class Learner:
             progress(report)
         return report
 
-    def _try(self, record: Record) -> None:
-        """Learn from a row, or refuse it."""
+    def _replay(self, record: Record) -> None:
+        """Learn from a record, or count it as refused."""
         try:
             if record.values is None:
-                raise Refused("not a record", record.problem)
-            self._take(record.values)
-        except Refused as refused:
-            self._refuse(refused.reason, refused)
+                raise RejectedRow("invalid row", record.problem)
+            with self._lock:  # per row, so that other threads can use the bandit in between
+                self._replay_values(record.values)
+        except RejectedRow as error:
+            self._refuse(error.reason, error)
         except InvalidInput as error:
-            self._refuse(_REASONS.get(type(error), "impossible"), error)
+            self._refuse(_REASONS.get(type(error), "invalid value"), error)
 
     def _report(self, share: float) -> LogReport:
         return LogReport(
@@ -122,76 +174,84 @@ class Learner:
         self._refused[reason] += 1
         self._examples.setdefault(reason, f"row {self._rows + 1:,}: {error}")
 
-    def _take(self, values: Mapping[str, Any]) -> None:
+    def _replay_values(self, values: Mapping[str, Any]) -> None:
         if not is_event(values):
-            context = context_of(values, self._layout)
-            arm = self._arm(values)
-            reward, propensity = reward_of(values, self._layout), propensity_of(values, self._layout)
-            self._pupil._replay_row(context, arm, reward, propensity)
+            context = get_context(values, self._columns)
+            arm = self._find_arm(values)
+            reward, propensity = get_reward(values, self._columns), get_propensity(values, self._columns)
+            self._target.replay_row(context, arm, reward, propensity)
             self._decisions += 1
             self._learned += 1
             return
-        name = str(values["id"])
+        log_id = str(values["id"])
         if values["event"] == "decision":
-            self._take_decision(name, values)
+            self._replay_decision(log_id, values)
             return
-        value = reward_of(values, self._layout)
-        own = self._waiting.get(name) or self._settled.get(name, name)
+        value = get_reward(values, self._columns)
+        own_id = self._pending_ids.get(log_id) or self._settled_ids.get(log_id, log_id)
         if values["event"] == "outcome":
-            self._pupil._replay_outcome(own, value)
-            self._settle(name)
+            self._target.replay_outcome(own_id, value)
+            self._settle(log_id)
             return
         final = values.get("final") is not False
-        if not self._pupil._replay_reward(own, value, values.get("key"), final):
-            raise Refused("rewarded already", f"the decision {name!r} had a reward with this key before")
+        if not self._target.replay_reward(own_id, value, values.get("idempotency_key"), final):
+            raise RejectedRow(
+                "duplicate reward", f"decision {log_id!r} had a reward with this idempotency key"
+            )
         if final:
-            self._settle(name)
+            self._settle(log_id)
 
-    def _take_decision(self, name: str, values: Mapping[str, Any]) -> None:
-        context = context_of(values, self._layout)
-        arm = self._arm(values)
-        propensity = propensity_of(values, self._layout)
-        kind, time = nature(values.get("time"))
-        own = self._pupil._replay_decision(context, arm, propensity, time if kind == "number" else 0.0)
+    def _replay_decision(self, log_id: str, values: Mapping[str, Any]) -> None:
+        context = get_context(values, self._columns)
+        arm = self._find_arm(values)
+        propensity = get_propensity(values, self._columns)
+        kind, time = classify_value(values.get("time"))
+        own_id = self._target.replay_decision(context, arm, propensity, time if kind == "number" else 0.0)
         self._decisions += 1
-        self._keep(self._waiting, name, own)
+        self._remember(self._pending_ids, log_id, own_id)
 
-    def _settle(self, name: str) -> None:
+    def _settle(self, log_id: str) -> None:
         self._learned += 1
-        own = self._waiting.pop(name, None)
-        if own is not None:
-            self._keep(self._settled, name, own)
+        own_id = self._pending_ids.pop(log_id, None)
+        if own_id is not None:
+            self._remember(self._settled_ids, log_id, own_id)
 
-    def _keep(self, ids: OrderedDict[str, str], name: str, own: str) -> None:
-        """Keep as many as the bandit does, which forgets the oldest too."""
-        ids.pop(name, None)
-        ids[name] = own
-        if len(ids) > self._most:
+    def _remember(self, ids: OrderedDict[str, str], log_id: str, own_id: str) -> None:
+        """Keep as many ids as the bandit keeps decisions; it forgets the oldest too."""
+        ids.pop(log_id, None)
+        ids[log_id] = own_id
+        if len(ids) > self._max_ids:
             ids.popitem(last=False)
 
-    def _arm(self, values: Mapping[str, Any]) -> Arm:
-        if self._names.arms != self._pupil.arms:  # somebody added one meanwhile, or removed one
-            self._names = ArmNames(self._pupil.arms)
-        return self._names.find(arm_of(values, self._layout))
+    def _find_arm(self, values: Mapping[str, Any]) -> Arm:
+        if self._arm_names.arms != self._target.arms:  # another thread added or removed one
+            self._arm_names = ArmNames(self._target.arms)
+        return self._arm_names.find(get_arm(values, self._columns))
 
 
-def arms_in(path: Path, form: str | None, layout: Layout) -> tuple[Arm, ...]:
-    """Return the arms that occur in a log, numbers first; they are numbers only if all of them are."""
-    found: dict[Arm, None] = {}
-    for record in records(path, form, layout):
+def arms_in(path: Path, form: str | None, columns: LogColumns) -> tuple[Arm, ...]:
+    """Return the arms in a log, integers first. They are integers only if all of them are.
+
+    Raises
+    ------
+    LogError
+        If the log cannot be read, or has no arms, or more than 1,000.
+    """
+    arms: dict[Arm, None] = {}
+    for record in read_records(path, form, columns):
         values = record.values
         if values is None or (is_event(values) and values["event"] != "decision"):
             continue
-        arm = arm_called(values.get(layout.arm))
+        arm = to_arm(values.get(columns.arm))
         if arm is not None:
-            found[arm] = None
-        if len(found) > MOST_ARMS:
+            arms[arm] = None
+        if len(arms) > MAX_ARMS:
             raise LogError(
-                f"{path} has more than {MOST_ARMS:,} arms in {layout.arm!r}: name the column that holds the "
-                "arms, or the arms"
+                f"{path} has more than {MAX_ARMS:,} arms in {columns.arm!r}: name the column of the arms, or "
+                "list the arms"
             )
-    if not found:
-        raise LogError(f"{path} has no arms in {layout.arm!r}: name the column that holds the arms")
-    if all(isinstance(arm, int) or is_integer(arm) for arm in found):  # a CSV file knows texts only
-        return tuple(sorted(set(map(int, found))))
-    return tuple(sorted(found, key=lambda arm: (isinstance(arm, str), arm)))
+    if not arms:
+        raise LogError(f"{path} has no arms in {columns.arm!r}: name the column of the arms")
+    if all(isinstance(arm, int) or is_integer(arm) for arm in arms):  # CSV files hold strings only
+        return tuple(sorted(set(map(int, arms))))
+    return tuple(sorted(arms, key=lambda arm: (isinstance(arm, str), arm)))

@@ -1,4 +1,4 @@
-"""The file that a bandit writes its log to: whole lines of JSON, or an error and no line at all."""
+"""Appends events to a log file, each line completely or not at all."""
 
 import contextlib
 import errno
@@ -7,90 +7,111 @@ import os
 from pathlib import Path
 
 from glcb._errors import LogError
-from glcb._files import hold
-from glcb.bandit.logs.format import Event
+from glcb._files import lock_file
+from glcb.bandit.logs.format import VERSION_FIELD, Event, check_version, header_event, old_format_error
 
-_BEGIN = b'{"event":"'
-"""How every line begins."""
+_OLD_START = b'{"event":"'
+"""The start of a log of glcb 0.1, which has no header."""
 _CHUNK = 1 << 16
 
 
-class LogFile:
-    """A log that is written to; lines are appended to those that are there.
+class LogWriter:
+    """Writes a log; new lines follow the existing ones.
 
-    A line is handed to the system before :meth:`write` returns, so that it outlives the process. If a process
-    was killed while it wrote, the next one to open the log cuts the torn line off. Only one writes at a time.
+    A line is passed to the operating system before :meth:`write` returns, so it survives the process. If a
+    process was killed while writing, the next writer removes the partial line. A log has one writer at a
+    time.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
         self._descriptor = -1
+        self._end = 0
+        self._partial = False
         flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_BINARY", 0)
         try:
             self._descriptor = os.open(self.path, flags, 0o666)
-            hold(self._descriptor)
-            self._end = self._whole()
+            lock_file(self._descriptor)
+            self._end = self._find_end()
             if self._end < os.fstat(self._descriptor).st_size:
                 os.ftruncate(self._descriptor, self._end)
         except BlockingIOError:
-            raise LogError(f"another bandit is writing to {self.path}: give each a log of its own") from None
-        except (OSError, ValueError) as error:  # ValueError: a name that no file can have
+            raise LogError(
+                f"another bandit is writing to {self.path}: use a separate log for each bandit"
+            ) from None
+        except (OSError, ValueError) as error:  # ValueError: a path with a null character
             raise self._failure(error) from error
-        self._torn = False
+        if self._end == 0:
+            self.write(header_event())
 
     def __del__(self) -> None:
         self.close()
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
 
     def is_at(self, path: str | os.PathLike[str]) -> bool:
-        """Return whether the file at ``path`` is this one."""
+        """Return whether `path` is this file."""
         with contextlib.suppress(OSError, ValueError):
             return os.path.samestat(Path(path).stat(), os.fstat(self._descriptor))
         return False
 
     def write(self, *events: Event) -> None:
-        """Add a line for each event: all of them, or an error and none."""
+        """Append a line for each event: all of them, or none and raise LogError."""
         lines = [json.dumps(event, separators=(",", ":"), allow_nan=False) + "\n" for event in events]
         text = "".join(lines).encode()
         try:
-            if self._torn:
-                self._cut()
+            if self._partial:
+                self._truncate()
             if os.write(self._descriptor, text) != len(text):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             self._end += len(text)
-        except BaseException as error:  # an interrupt too must not leave a line of what did not happen
-            self._torn = True
+        except BaseException as error:  # an interrupt must not leave a line without its effect either
+            self._partial = True
             with contextlib.suppress(OSError):
-                self._cut()
+                self._truncate()
             if isinstance(error, OSError):
                 raise self._failure(error) from error
             raise
 
-    def _cut(self) -> None:
-        """Remove what was not written to the end."""
+    def _truncate(self) -> None:
+        """Remove a partial write."""
         os.ftruncate(self._descriptor, self._end)
-        self._torn = False
+        self._partial = False
 
-    def _whole(self) -> int:
-        """Return how many bytes of the file are whole lines."""
+    def _find_end(self) -> int:
+        """Return the length of the complete lines; raise LogError if this is not a log of this format."""
         end = os.fstat(self._descriptor).st_size
-        if not _BEGIN.startswith(self._read(0, len(_BEGIN))):
-            raise LogError(
-                f"{self.path} is not a log of a bandit's decisions, and nothing is appended to it: choose a "
-                "new name"
-            )
+        start = self._read(0, _CHUNK)
+        if start.startswith(_OLD_START):
+            raise old_format_error(self.path)
+        first, newline, _ = start.partition(b"\n")
+        if newline:
+            self._check_header(first)
+        elif not f'{{"{VERSION_FIELD}":'.encode().startswith(first[: len(VERSION_FIELD) + 4]):
+            raise self._not_a_log()
         while end > 0:
-            start = max(0, end - _CHUNK)
-            newline = self._read(start, end - start).rfind(b"\n")
-            if newline >= 0:
-                return start + newline + 1
-            end = start
+            begin = max(0, end - _CHUNK)
+            last = self._read(begin, end - begin).rfind(b"\n")
+            if last >= 0:
+                return begin + last + 1
+            end = begin
         return 0
+
+    def _check_header(self, line: bytes) -> None:
+        try:
+            header = json.loads(line)
+        except ValueError:
+            header = None
+        if not isinstance(header, dict) or VERSION_FIELD not in header:
+            raise self._not_a_log()
+        check_version(header[VERSION_FIELD], self.path)
+
+    def _not_a_log(self) -> LogError:
+        return LogError(f"{self.path} exists and is not a log of a bandit: choose another path")
 
     def _read(self, start: int, length: int) -> bytes:
         os.lseek(self._descriptor, start, os.SEEK_SET)

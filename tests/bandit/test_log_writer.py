@@ -1,4 +1,4 @@
-"""The log that a bandit writes: whole lines, in agreement with what the bandit knows, whatever goes wrong."""
+"""The log that a bandit writes: complete lines that match its state, whatever fails."""
 
 import copy
 import datetime
@@ -18,23 +18,26 @@ import numpy as np
 import pytest
 
 from glcb import Bandit, InvalidInput, LogError
-from glcb.bandit.logs import LogFile
-from tests.bandit.anybody import ARMS, FAST, everything, played
-from tests.bandit.clocks import CONTEXT, Watch
+from glcb.bandit.logs import LogWriter
+from glcb.bandit.logs.format import header_event
+from tests.bandit.helpers import ARMS, FAST, full_state, run
+from tests.bandit.manual_clock import CONTEXT, ManualClock
 
 
 def lines(path: Path) -> list[dict[str, Any]]:
     text = path.read_text("utf-8")
     assert text == "" or text.endswith("\n")
-    return [json.loads(line) for line in text.splitlines()]
+    events = [json.loads(line) for line in text.splitlines()]
+    assert events.pop(0) == header_event()
+    return events
 
 
 @contextmanager
-def full_disk(room: int) -> Iterator[None]:
-    """Let no file grow beyond ``room`` bytes, which the system refuses in the middle of a line."""
+def full_disk(size: int) -> Iterator[None]:
+    """Let no file grow beyond `size` bytes; a longer write is cut off in the middle of a line."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (room, hard))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
     try:
         yield
     finally:
@@ -42,12 +45,12 @@ def full_disk(room: int) -> Iterator[None]:
         signal.signal(signal.SIGXFSZ, before)
 
 
-def test_a_line_for_each_decision_and_each_reward(tmp_path: Path) -> None:
-    watch = Watch()
-    bandit = Bandit(ARMS, clock=watch, **FAST)
+def test_every_decision_and_reward_is_a_line(tmp_path: Path) -> None:
+    clock = ManualClock()
+    bandit = Bandit(ARMS, clock=clock, **FAST)
     bandit.log_to(tmp_path / "log.jsonl")
     one, other = bandit.decide({"age": 31, "country": "FR"}), bandit.decide({"age": None, "country": "Zoë"})
-    watch.now += 2.5
+    clock.now += 2.5
     bandit.reward(other.id, 1, idempotency_key="order 7")
     assert not bandit.reward(other.id, 1, idempotency_key="order 7")
     bandit.reward(one.id, 0)
@@ -67,17 +70,17 @@ def test_a_line_for_each_decision_and_each_reward(tmp_path: Path) -> None:
             "propensity": other.propensity,
             "context": {"age": None, "country": "Zoë"},
         },
-        {"event": "reward", "id": other.id, "time": 1002.5, "reward": 1.0, "key": "order 7"},
+        {"event": "reward", "id": other.id, "time": 1002.5, "reward": 1.0, "idempotency_key": "order 7"},
         {"event": "reward", "id": one.id, "time": 1002.5, "reward": 0.0},
     ]
 
 
-def test_what_expires_is_told_if_it_was_learned(tmp_path: Path) -> None:
-    watch = Watch()
+def test_rewards_learned_at_the_timeout_are_logged_as_outcomes(tmp_path: Path) -> None:
+    clock = ManualClock()
     bandit = Bandit(
         ARMS,
         rewards=(0.0, 9.0),
-        clock=watch,
+        clock=clock,
         reward_timeout=60,
         reward_aggregation="sum",
         default_reward=0.5,
@@ -87,10 +90,10 @@ def test_what_expires_is_told_if_it_was_learned(tmp_path: Path) -> None:
     one, other = bandit.decide(CONTEXT), bandit.decide(CONTEXT)
     bandit.reward(one.id, 2.0)
     bandit.reward(one.id, 3.0)
-    watch.now += 61
+    clock.now += 61
     bandit.settle()
-    told = [{name: line[name] for name in line if name != "time"} for line in lines(tmp_path / "log.jsonl")]
-    assert told[2:] == [
+    events = [{name: line[name] for name in line if name != "time"} for line in lines(tmp_path / "log.jsonl")]
+    assert events[2:] == [
         {"event": "reward", "id": one.id, "reward": 2.0, "final": False},
         {"event": "reward", "id": one.id, "reward": 3.0, "final": False},
         {"event": "outcome", "id": one.id, "reward": 5.0},
@@ -98,19 +101,19 @@ def test_what_expires_is_told_if_it_was_learned(tmp_path: Path) -> None:
     ]
 
 
-def test_a_log_changes_nothing_else(tmp_path: Path) -> None:
-    quiet, telling = Bandit(ARMS, **FAST), Bandit(ARMS, **FAST)
-    telling.log_to(tmp_path / "log.jsonl")
-    assert everything(played(telling, 100)) == everything(played(quiet, 100))
+def test_a_log_does_not_affect_the_bandit(tmp_path: Path) -> None:
+    silent, logging = Bandit(ARMS, **FAST), Bandit(ARMS, **FAST)
+    logging.log_to(tmp_path / "log.jsonl")
+    assert full_state(run(logging, 100)) == full_state(run(silent, 100))
 
 
-def test_it_stops_when_told_to_and_copies_write_nothing(tmp_path: Path) -> None:
+def test_logging_can_stop_and_copies_do_not_log(tmp_path: Path) -> None:
     path = tmp_path / "log.jsonl"
     bandit = Bandit(ARMS, **FAST)
     bandit.log_to(path)
     bandit.set_params(seed=3)  # the log stays
     bandit.decide(CONTEXT)
-    bandit.log_to(path)  # nothing new
+    bandit.log_to(path)  # no effect
     copy.deepcopy(bandit).decide(CONTEXT)
     bandit.save(tmp_path / "model")
     Bandit.load(tmp_path / "model").decide(CONTEXT)
@@ -139,12 +142,12 @@ def test_it_stops_when_told_to_and_copies_write_nothing(tmp_path: Path) -> None:
     ],
     ids=str,
 )
-def test_odd_contexts_read_the_same_from_the_log(context: Any, tmp_path: Path) -> None:
+def test_unusual_contexts_are_encoded_the_same_from_the_log(context: Any, tmp_path: Path) -> None:
     bandit = Bandit(ARMS, policy="ucb1")
     bandit.log_to(tmp_path / "log.jsonl")
     bandit.decide(context)
     bandit.decide(context)
-    if isinstance(context, dict):  # what comes when no slot is left shares one by its hash
+    if isinstance(context, dict):  # new features share slots when none is free
         for number in range(40):
             bandit.decide({**context, "late": "x" * 500 + str(number), f"text {number}": "y" * 500})
         assert bandit.schema is not None
@@ -152,47 +155,45 @@ def test_odd_contexts_read_the_same_from_the_log(context: Any, tmp_path: Path) -
     twin = Bandit(ARMS, policy="ucb1")
     for line in lines(tmp_path / "log.jsonl"):
         twin.decide(line["context"])
-    assert [w.x.tolist() for w in twin._waiting._waiting.values()] == [
-        w.x.tolist() for w in bandit._waiting._waiting.values()
-    ]
+    assert [d.x.tolist() for d in twin._core.pending] == [d.x.tolist() for d in bandit._core.pending]
     assert twin.schema is not None
     assert bandit.schema is not None
     if isinstance(context, dict):
         assert repr(twin.schema) == repr(bandit.schema)
 
 
-# ---- what can go wrong ------------------------------------------------------------------------------
+# ---- failures ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("policy", ["linucb", "lints"])
-def test_a_full_disk_stops_the_bandit_and_nothing_is_torn(policy: str, tmp_path: Path) -> None:
+def test_a_full_disk_raises_and_changes_neither_log_nor_bandit(policy: str, tmp_path: Path) -> None:
     path = tmp_path / "log.jsonl"
     bandit = Bandit(ARMS, policy=policy)
     bandit.log_to(path)
     decision = bandit.decide(CONTEXT)
-    before, content = everything(bandit), path.read_bytes()
+    before, content = full_state(bandit), path.read_bytes()
     with full_disk(len(content) + 10):
         with pytest.raises(LogError, match=r"cannot write the log .*log\.jsonl: "):
             bandit.decide(CONTEXT)
         with pytest.raises(LogError):
             bandit.reward(decision.id, 1)
     assert path.read_bytes() == content
-    assert everything(bandit) == before
+    assert full_state(bandit) == before
     bandit.reward(decision.id, 1)
     assert [line["event"] for line in lines(path)] == ["decision", "reward"]
 
 
-def test_a_full_disk_when_the_time_is_over(tmp_path: Path) -> None:
-    watch, path = Watch(), tmp_path / "log.jsonl"
-    bandit = Bandit(ARMS, clock=watch, reward_timeout=60, default_reward=0, **FAST)
+def test_a_full_disk_at_the_timeout(tmp_path: Path) -> None:
+    clock, path = ManualClock(), tmp_path / "log.jsonl"
+    bandit = Bandit(ARMS, clock=clock, reward_timeout=60, default_reward=0, **FAST)
     bandit.log_to(path)
     bandit.decide(CONTEXT)
     bandit.decide(CONTEXT)
-    watch.now += 61
-    before, content = everything(bandit), path.read_bytes()
+    clock.now += 61
+    before, content = full_state(bandit), path.read_bytes()
     with full_disk(len(content) + 10), pytest.raises(LogError):
         bandit.settle()
-    assert everything(bandit) == before
+    assert full_state(bandit) == before
     bandit.settle()
     assert [line["event"] for line in lines(path)] == ["decision", "decision", "outcome", "outcome"]
     assert sum(bandit.reward_counts.values()) == 2
@@ -201,7 +202,7 @@ def test_a_full_disk_when_the_time_is_over(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "torn", [b"", b'{"ev', b'{"event":"decision","id":"9-0000', b'{"event":"decision","id":1}']
 )
-def test_the_line_that_a_killed_process_tore_is_cut_off(torn: bytes, tmp_path: Path) -> None:
+def test_a_partial_line_of_a_killed_process_is_removed(torn: bytes, tmp_path: Path) -> None:
     path = tmp_path / "log.jsonl"
     for kept in (0, 2, 1000):
         bandit = Bandit(ARMS, **FAST)
@@ -218,7 +219,7 @@ def test_the_line_that_a_killed_process_tore_is_cut_off(torn: bytes, tmp_path: P
         assert len(lines(path)) == kept + 1
 
 
-def test_a_kill_leaves_every_decision_that_was_answered(tmp_path: Path) -> None:
+def test_a_kill_loses_no_decision_that_was_returned(tmp_path: Path) -> None:
     path = tmp_path / "log.jsonl"
     program = f"""
 import os, signal
@@ -233,11 +234,11 @@ os.kill(os.getpid(), signal.SIGKILL)
     assert len(lines(path)) == 20
 
 
-def test_foreign_files_are_not_touched(tmp_path: Path) -> None:
+def test_other_files_are_not_modified(tmp_path: Path) -> None:
     path = tmp_path / "notes.txt"
     path.write_text("dear diary")
     bandit = Bandit(ARMS, **FAST)
-    with pytest.raises(LogError, match="not a log of a bandit's decisions"):
+    with pytest.raises(LogError, match="exists and is not a log of a bandit: choose another path"):
         bandit.log_to(path)
     assert path.read_text() == "dear diary"
     for impossible in (tmp_path, tmp_path / "nowhere" / "log", "a\0b"):
@@ -252,17 +253,17 @@ def test_a_log_has_one_writer(tmp_path: Path) -> None:
     first.log_to(path)
     with pytest.raises(LogError, match="another bandit is writing"):
         second.log_to(path)
-    with pytest.raises(InvalidInput, match="being written by this bandit"):
+    with pytest.raises(InvalidInput, match="this bandit is writing to"):
         first.learn_from(path)
-    del first  # lets go of it
+    del first  # closes the file
     second.log_to(path)
 
 
-def test_what_cannot_be_cut_off_at_once_is_cut_off_later(
+def test_a_partial_line_that_cannot_be_removed_is_removed_by_the_next_write(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "log.jsonl"
-    log = LogFile(path)
+    log = LogWriter(path)
     log.write({"event": "decision"})
     whole = path.read_bytes()
     truncate = os.ftruncate
@@ -281,12 +282,12 @@ def test_what_cannot_be_cut_off_at_once_is_cut_off_later(
     assert path.read_bytes() == whole + b'{"event":"reward"}\n'
 
 
-def test_an_interrupt_while_writing_leaves_no_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupt_during_a_write_leaves_no_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "log.jsonl"
     bandit = Bandit(ARMS, **FAST)
     bandit.log_to(path)
     bandit.decide(CONTEXT)
-    before, content = everything(bandit), path.read_bytes()
+    before, content = full_state(bandit), path.read_bytes()
     write = os.write
 
     def interrupted(descriptor: int, text: bytes) -> int:
@@ -298,15 +299,15 @@ def test_an_interrupt_while_writing_leaves_no_line(tmp_path: Path, monkeypatch: 
         bandit.decide(CONTEXT)
     monkeypatch.undo()
     assert path.read_bytes() == content
-    assert everything(bandit) == before
+    assert full_state(bandit) == before
 
 
-def test_an_interrupt_right_after_writing_leaves_no_line_either(tmp_path: Path) -> None:
+def test_an_interrupt_after_a_write_leaves_no_line(tmp_path: Path) -> None:
     class Interrupted(int):
         def __add__(self, other: int) -> int:
             raise KeyboardInterrupt
 
-    log = LogFile(tmp_path / "log.jsonl")
+    log = LogWriter(tmp_path / "log.jsonl")
     log.write({"event": "decision"})
     content, end = (tmp_path / "log.jsonl").read_bytes(), log._end
     log._end = Interrupted(end)
@@ -315,7 +316,7 @@ def test_an_interrupt_right_after_writing_leaves_no_line_either(tmp_path: Path) 
     assert (tmp_path / "log.jsonl").read_bytes() == content
 
 
-def test_many_threads_write_whole_lines(tmp_path: Path) -> None:
+def test_many_threads_write_complete_lines(tmp_path: Path) -> None:
     path = tmp_path / "log.jsonl"
     bandit = Bandit(ARMS, policy="ucb1")
     bandit.log_to(path)
@@ -330,8 +331,7 @@ def test_many_threads_write_whole_lines(tmp_path: Path) -> None:
     for thread in threads:
         thread.join()
     bandit.log_to(None)
-    told = lines(path)
-    assert len(told) == 400
+    assert len(lines(path)) == 400
     twin = Bandit(ARMS, policy="ucb1")
     assert twin.learn_from(path).learned == 200
     assert twin.counts == bandit.counts

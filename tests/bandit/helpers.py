@@ -1,4 +1,4 @@
-"""Bandits to test, and how to ask one what it knows."""
+"""Bandits, contexts and helpers shared by the tests."""
 
 from typing import Any
 
@@ -8,11 +8,11 @@ from glcb import Bandit
 
 ARMS = ("sports", "news", "games")
 FAST: dict[str, Any] = {"policy": "linucb"}
-"""A policy that decides in microseconds, where it does not matter which one it is."""
+"""A policy that decides in microseconds, for tests that do not depend on the policy."""
 
 
 def visitor(rng: np.random.Generator) -> dict[str, Any]:
-    """Draw a context with a number, a category, a boolean, and sometimes something missing."""
+    """Draw a context with a number, a category and a boolean; some values are missing."""
     context: dict[str, Any] = {
         "age": int(rng.integers(18, 90)),
         "spent": float(rng.lognormal(3, 1)),
@@ -28,8 +28,8 @@ def visitor(rng: np.random.Generator) -> dict[str, Any]:
     return context
 
 
-def played(bandit: Bandit, steps: int, seed: int = 0, rewarded: float = 0.8) -> Bandit:
-    """Let ``bandit`` meet visitors; not all of its decisions get a reward."""
+def run(bandit: Bandit, steps: int, seed: int = 0, rewarded: float = 0.8) -> Bandit:
+    """Let a bandit decide for random visitors; a share of the decisions gets a reward."""
     rng = np.random.default_rng(seed)
     for _ in range(steps):
         decision = bandit.decide(visitor(rng))
@@ -38,8 +38,8 @@ def played(bandit: Bandit, steps: int, seed: int = 0, rewarded: float = 0.8) -> 
     return bandit
 
 
-def everything(bandit: Bandit) -> tuple[Any, ...]:
-    """Return every bit of ``bandit``."""
+def full_state(bandit: Bandit) -> tuple[Any, ...]:
+    """Return the whole state of a bandit in a form that can be compared."""
     snapshot = bandit.__getstate__()
     arrays = {name: (a.dtype.str, a.shape, a.tobytes()) for name, a in snapshot.arrays.items()}
     return arrays, repr(snapshot.arguments), repr(snapshot.generator), repr(snapshot.about)

@@ -1,4 +1,4 @@
-"""Learning from logs of others: rows in CSV, JSON lines and Parquet."""
+"""Learning from tables of other systems: CSV, JSON lines and Parquet."""
 
 import gzip
 import json
@@ -12,14 +12,14 @@ import pytest
 
 from glcb import Bandit, InvalidSettings, LogError, MissingExtra
 from glcb.bandit import LogReport
-from glcb.bandit.logs import Layout, arms_in
-from tests.bandit.anybody import ARMS, FAST, everything
-from tests.bandit.test_log_learning import Rows, as_csv, as_jsonl, as_parquet, flat_rows
-from tests.bandit.test_log_writing import full_disk
+from glcb.bandit.logs import LogColumns, arms_in
+from tests.bandit.helpers import ARMS, FAST, full_state
+from tests.bandit.test_log_replay import HEADER, Rows, as_csv, as_jsonl, as_parquet, flat_rows
+from tests.bandit.test_log_writer import full_disk
 
 
 @pytest.mark.parametrize("write", [as_jsonl, as_csv, as_parquet])
-def test_flat_rows_are_learned_as_if_decided_here(write: Any, tmp_path: Path) -> None:
+def test_rows_are_learned_like_own_decisions(write: Any, tmp_path: Path) -> None:
     rows = flat_rows(200)
     path = write(tmp_path / f"log.{write.__name__[3:]}", rows)
     bandit = Bandit(ARMS, **FAST)
@@ -35,18 +35,18 @@ def test_flat_rows_are_learned_as_if_decided_here(write: Any, tmp_path: Path) ->
         "pending": 0,
     }
     assert bandit.__getstate__().generator == before
-    encoder = bandit._encoder
+    encoder = bandit._core.encoder
     assert encoder is not None
     assert bandit.schema is not None
     assert list(bandit.schema.features) == ["age", "country", "spent"]
-    twin = bandit._parameters.make_policy(ARMS, encoder.width)
+    twin = bandit._core.config.make_policy(ARMS, encoder.width)
     fresh = Bandit(ARMS, **FAST)
     for row in rows:
         context = {name: row[name] for name in ("age", "country", "spent")}
-        met = fresh._met(context)
-        fresh._accept(met)
-        twin.count_decision(met.reading.x, row["arm"])
-        twin.learn(met.reading.x, row["arm"], row["reward"], counted=True)
+        prepared = fresh._core.prepare(context)
+        fresh._core._commit(prepared)
+        twin.count_decision(prepared.encoded.x, row["arm"])
+        twin.learn(prepared.encoded.x, row["arm"], row["reward"], counted=True)
     own = bandit.__getstate__().arrays
     for name, array in twin.__getstate__().arrays.items():
         assert np.array_equal(own[f"policy.{name}"], array), name
@@ -64,13 +64,13 @@ def test_a_column_of_contexts_and_columns_of_other_names(write: Any, tmp_path: P
         }
         for row in rows
     ]
-    names: dict[str, Any] = {"context": "features", "arm": "action", "reward": "clicked"}
+    names: dict[str, Any] = {"context_column": "features", "arm_column": "action", "reward_column": "clicked"}
     bandit = Bandit(ARMS, **FAST)
     path = write(tmp_path / f"log.{write.__name__[3:]}", renamed)
     assert bandit.learn_from(path, **names).learned == 50
     twin = Bandit(ARMS, **FAST)
     twin.learn_from(as_jsonl(tmp_path / "flat.jsonl", rows))
-    assert everything(bandit) == everything(twin)
+    assert full_state(bandit) == full_state(twin)
 
 
 def test_a_context_as_an_object_or_a_struct(tmp_path: Path) -> None:
@@ -85,14 +85,14 @@ def test_a_context_as_an_object_or_a_struct(tmp_path: Path) -> None:
 def test_columns_can_be_ignored(tmp_path: Path) -> None:
     rows = [{"user": f"u{i}", **row} for i, row in enumerate(flat_rows(20))]
     bandit = Bandit(ARMS, **FAST)
-    bandit.learn_from(as_csv(tmp_path / "log.csv", rows), ignore=["user"])
+    bandit.learn_from(as_csv(tmp_path / "log.csv", rows), ignore_columns=["user"])
     assert bandit.schema is not None
     assert "user" not in bandit.schema.features
-    with pytest.raises(LogError, match="no column 'usr' that could be ignored: its columns are user, "):
-        bandit.learn_from(tmp_path / "log.csv", ignore=["usr"])
+    with pytest.raises(LogError, match="no column 'usr' to ignore, its columns are user, "):
+        bandit.learn_from(tmp_path / "log.csv", ignore_columns=["usr"])
 
 
-def test_what_a_csv_file_says(tmp_path: Path) -> None:
+def test_cells_of_a_csv_file(tmp_path: Path) -> None:
     path = tmp_path / "log.csv"
     path.write_bytes(
         b"\xef\xbb\xbfage,city,arm,reward\r\n"
@@ -113,11 +113,11 @@ def test_what_a_csv_file_says(tmp_path: Path) -> None:
     assert report.learned == 4
     assert report.refused == {
         "unknown arm": 1,
-        "no reward": 1,
-        "impossible reward": 2,
-        "not a record": 2,
+        "missing reward": 1,
+        "invalid reward": 2,
+        "invalid row": 2,
     }
-    assert report.examples["not a record"] == "row 4: it is not UTF-8: save the log as UTF-8"
+    assert report.examples["invalid row"] == "row 4: it is not UTF-8: save the log as UTF-8"
     assert bandit.reward_counts == {0: 1, 1: 2, 2: 1}
     assert bandit.schema is not None
     age = bandit.schema.features["age"]
@@ -126,11 +126,11 @@ def test_what_a_csv_file_says(tmp_path: Path) -> None:
     assert bandit.schema.features["city"].values[:2] == ('Paris, "left"', "Lyon")
 
 
-def test_arms_that_are_numbers_here_and_texts_there(tmp_path: Path) -> None:
-    for given in ("1", 1, 1.0, "1.0"):
+def test_integer_arms_match_strings_in_the_log(tmp_path: Path) -> None:
+    for value in ("1", 1, 1.0, "1.0"):
         bandit = Bandit([1, "news"], **FAST)
-        bandit.learn_from(as_jsonl(tmp_path / "a.jsonl", [{"age": 3, "arm": given, "reward": 1}]))
-        assert bandit.reward_counts == {1: 1, "news": 0}, given
+        bandit.learn_from(as_jsonl(tmp_path / "a.jsonl", [{"age": 3, "arm": value, "reward": 1}]))
+        assert bandit.reward_counts == {1: 1, "news": 0}, value
     both = Bandit([1, "1"], **FAST)
     rows: Rows = [{"age": 3, "arm": arm, "reward": 1} for arm in (1, "1", "1", True, None, [1])]
     report = both.learn_from(as_jsonl(tmp_path / "a.jsonl", rows))
@@ -138,7 +138,7 @@ def test_arms_that_are_numbers_here_and_texts_there(tmp_path: Path) -> None:
     assert report.refused == {"unknown arm": 3}
 
 
-def test_compressed_and_with_other_endings(tmp_path: Path) -> None:
+def test_compressed_files_and_other_suffixes(tmp_path: Path) -> None:
     rows = flat_rows(30)
     plain = as_csv(tmp_path / "log.csv", rows).read_bytes()
     (tmp_path / "log.csv.gz").write_bytes(gzip.compress(plain))
@@ -146,18 +146,18 @@ def test_compressed_and_with_other_endings(tmp_path: Path) -> None:
     (tmp_path / "log.data").write_bytes(plain)
     for name, form in (("log.csv.gz", None), ("log.tsv", None), ("log.data", "csv")):
         assert Bandit(ARMS, **FAST).learn_from(tmp_path / name, format=form).learned == 30
-    with pytest.raises(InvalidSettings, match="say which one with format="):
+    with pytest.raises(InvalidSettings, match="pass format="):
         Bandit(ARMS, **FAST).learn_from(tmp_path / "log.data")
     with pytest.raises(InvalidSettings, match="got 'xml'"):
         Bandit(ARMS, **FAST).learn_from(tmp_path / "log.csv", format="xml")
 
 
-def test_files_that_are_no_logs(tmp_path: Path) -> None:
+def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     bandit = Bandit(ARMS, **FAST)
     (tmp_path / "bad.parquet").write_bytes(b"PAR1 and then nothing")
     (tmp_path / "bad.csv.gz").write_bytes(b"not compressed")
     (tmp_path / "empty.csv").write_bytes(b"")
-    (tmp_path / "other_marks.csv").write_text("age;arm;reward\n1;news;1\n")
+    (tmp_path / "semicolons.csv").write_text("age;arm;reward\n1;news;1\n")
     (tmp_path / "other.csv").write_text("age,choice,reward\n1,news,1\n")
     (tmp_path / "latin.csv").write_bytes("größe,arm,reward\n1,news,1\n".encode("latin-1"))
     (tmp_path / "twice.csv").write_text("age,age,arm,reward\n1,1,news,1\n")
@@ -166,11 +166,11 @@ def test_files_that_are_no_logs(tmp_path: Path) -> None:
         "nowhere.csv": "cannot read .*nowhere.csv: No such file",
         "bad.parquet": "cannot read .*bad.parquet",
         "bad.csv.gz": "cannot read .*bad.csv.gz",
-        "empty.csv": "no first row: a CSV file begins with the names of its columns",
-        "other_marks.csv": "has ; between its cells: save it with commas",
-        "other.csv": "no column 'arm' but age, choice, reward: say which .* arm, with arm=, .* --arm-column",
-        "latin.csv": "latin.csv has columns whose names are not UTF-8: save the log as UTF-8",
-        "twice.csv": "two columns of the same name",
+        "empty.csv": "is empty: a CSV file must begin with a row of column names",
+        "semicolons.csv": "is separated by semicolons: save it with commas",
+        "other.csv": "no column 'arm', its columns are age, choice, reward: .* arm_column=, or --arm-column",
+        "latin.csv": "latin.csv has column names that are not UTF-8: save the log as UTF-8",
+        "twice.csv": "two columns with the same name",
         "other.parquet": "no column 'reward'",
     }.items():
         with pytest.raises(LogError, match=message) as caught:
@@ -185,7 +185,7 @@ def test_files_that_are_no_logs(tmp_path: Path) -> None:
     assert bandit.learn_from(tmp_path / "empty.jsonl") == LogReport()
 
 
-def test_a_log_that_breaks_off_tells_what_was_learned_until_then(tmp_path: Path) -> None:
+def test_a_truncated_log_reports_what_was_learned(tmp_path: Path) -> None:
     plain = as_jsonl(tmp_path / "log.jsonl", flat_rows(3000)).read_bytes()
     (tmp_path / "torn.jsonl.gz").write_bytes(gzip.compress(plain)[:-2000])
     bandit = Bandit(ARMS, policy="ucb1")
@@ -195,13 +195,13 @@ def test_a_log_that_breaks_off_tells_what_was_learned_until_then(tmp_path: Path)
     assert report is not None
     assert 0 < report.rows == report.learned == bandit.counts["rewarded"] < 3000
     assert 0 < report.share <= 1
-    assert f"in row {report.rows + 1:,}, rewards learned before it: {report.learned:,}" in str(caught.value)
+    assert f"at row {report.rows + 1:,}, after {report.learned:,} learned rewards" in str(caught.value)
     rest = tmp_path / "rest.jsonl"
     rest.write_bytes(b"".join(plain.splitlines(keepends=True)[report.rows :]))
     bandit.learn_from(rest)
     twin = Bandit(ARMS, policy="ucb1")
     twin.learn_from(tmp_path / "log.jsonl")
-    assert everything(bandit) == everything(twin)
+    assert full_state(bandit) == full_state(twin)
 
 
 def test_parquet_needs_pyarrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -212,16 +212,16 @@ def test_parquet_needs_pyarrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.parametrize("write", [as_jsonl, as_csv, as_parquet])
-def test_progress_is_told(write: Any, tmp_path: Path) -> None:
-    heard: list[LogReport] = []
+def test_progress_is_reported(write: Any, tmp_path: Path) -> None:
+    reports: list[LogReport] = []
     path = write(tmp_path / f"log.{write.__name__[3:]}", flat_rows(2500))
-    report = Bandit(ARMS, policy="ucb1").learn_from(path, progress=heard.append)
-    assert [one.rows for one in heard] == [1000, 2000, 2500]
-    assert heard[-1] == report
-    assert 0.3 < heard[0].share < heard[1].share < heard[2].share == 1
+    report = Bandit(ARMS, policy="ucb1").learn_from(path, progress=reports.append)
+    assert [one.rows for one in reports] == [1000, 2000, 2500]
+    assert reports[-1] == report
+    assert 0.3 < reports[0].share < reports[1].share < reports[2].share == 1
 
 
-def test_a_disk_that_fails_is_no_refusal(tmp_path: Path) -> None:
+def test_a_full_disk_stops_the_replay(tmp_path: Path) -> None:
     rows = as_jsonl(tmp_path / "rows.jsonl", flat_rows(50))
     bandit = Bandit(ARMS, **FAST)
     bandit.log_to(tmp_path / "log.jsonl")
@@ -230,10 +230,10 @@ def test_a_disk_that_fails_is_no_refusal(tmp_path: Path) -> None:
     assert caught.value.report is not None
     assert caught.value.report.rows == caught.value.report.learned == bandit.counts["rewarded"]
     bandit.log_to(None)
-    told = Bandit(ARMS, **FAST)
-    report = told.learn_from(tmp_path / "log.jsonl")
+    reader = Bandit(ARMS, **FAST)
+    report = reader.learn_from(tmp_path / "log.jsonl")
     assert 0 < report.learned == bandit.counts["rewarded"] < 50
-    assert told.counts == bandit.counts
+    assert reader.counts == bandit.counts
 
 
 @pytest.mark.parametrize(
@@ -247,29 +247,29 @@ def test_a_disk_that_fails_is_no_refusal(tmp_path: Path) -> None:
     ],
     ids=str,
 )
-def test_arms_that_look_like_numbers_are_found_again(
+def test_arms_that_look_like_numbers_are_recognized(
     column: list[str], arms: tuple[Any, ...], tmp_path: Path
 ) -> None:
     path = as_csv(tmp_path / "log.csv", [{"age": 3, "arm": arm, "reward": 1} for arm in column])
-    assert arms_in(path, None, Layout()) == arms
+    assert arms_in(path, None, LogColumns()) == arms
     bandit = Bandit(arms, **FAST)
     assert bandit.learn_from(path).learned == 3
     assert {str(arm): count for arm, count in bandit.reward_counts.items()} == Counter(column)
 
 
-def test_arms_of_a_column_with_gaps(tmp_path: Path) -> None:
+def test_integer_arms_in_a_column_with_gaps(tmp_path: Path) -> None:
     path = as_parquet(
         tmp_path / "log.parquet", [{"a": 3, "arm": arm, "reward": 1} for arm in (1.0, None, 2.0)]
     )
-    assert arms_in(path, None, Layout()) == (1, 2)
+    assert arms_in(path, None, LogColumns()) == (1, 2)
     bandit = Bandit((1, 2), **FAST)
     report = bandit.learn_from(path)
     assert (report.learned, report.refused) == (2, {"unknown arm": 1})
 
 
-def test_which_arms_are_in_a_log(tmp_path: Path) -> None:
+def test_arms_are_collected_from_a_log(tmp_path: Path) -> None:
     rows = flat_rows(30)
-    layout = Layout()
+    layout = LogColumns()
     assert arms_in(as_csv(tmp_path / "a.csv", rows), None, layout) == ("games", "news", "sports")
     (tmp_path / "b.csv").write_text("age,arm,reward\n1,10,1\n2,9,0\n3,,1\n")
     assert arms_in(tmp_path / "b.csv", None, layout) == (9, 10)
@@ -279,9 +279,9 @@ def test_which_arms_are_in_a_log(tmp_path: Path) -> None:
     events: Rows = [
         {"event": "decision", "id": 1, "arm": 2, "context": {}},
         {"event": "decision", "id": 2, "arm": "b", "context": {}},
-        {"event": "reward", "id": 1, "reward": 1, "arm": "nobody"},
+        {"event": "reward", "id": 1, "reward": 1, "arm": "none"},
     ]
-    assert arms_in(as_jsonl(tmp_path / "c.jsonl", events), None, layout) == (2, "b")
+    assert arms_in(as_jsonl(tmp_path / "c.jsonl", [HEADER, *events]), None, layout) == (2, "b")
     (tmp_path / "latin.csv").write_bytes("age,arm,reward\n1,Straße,1\n2,news,0\n".encode("latin-1"))
     assert arms_in(tmp_path / "latin.csv", None, layout) == ("news",)
     halves: Rows = [{"age": 1, "arm": arm, "reward": 1} for arm in ("a", "\ud83d", "b")]

@@ -1,4 +1,4 @@
-"""What a bandit refuses: it says why, and nothing has changed."""
+"""Invalid input is refused with a reason and changes nothing."""
 
 import math
 from typing import Any
@@ -13,50 +13,50 @@ from glcb import (
     InvalidSettings,
     UnknownArm,
 )
-from tests.bandit.anybody import ARMS, FAST, everything, played
+from tests.bandit.helpers import ARMS, FAST, full_state, run
 
 CONTEXT = {"country": "FR", "age": 31, "hour": 14}
 
 
-def test_bad_contexts_and_arms_change_nothing() -> None:
-    for bandit in (Bandit(ARMS, **FAST), played(Bandit(ARMS, **FAST), 30)):
-        before = everything(bandit)
+def test_invalid_contexts_and_arms_change_nothing() -> None:
+    for bandit in (Bandit(ARMS, **FAST), run(Bandit(ARMS, **FAST), 30)):
+        before = full_state(bandit)
         contexts: list[Any] = [None, 5, "text", [[1]], {1.5: 2}, {(1,): 1}]
         for context in contexts:
             with pytest.raises(InvalidContext):
                 bandit.decide(context)
-        nonsense: list[Any] = [[], ["purple"], "news", 5, [True]]
-        for eligible in nonsense:
+        invalid: list[Any] = [[], ["purple"], "news", 5, [True]]
+        for eligible in invalid:
             with pytest.raises(UnknownArm):
                 bandit.decide(CONTEXT, eligible=eligible)
         with pytest.raises(InvalidSettings, match="already"):
             bandit.add_arm("news")
-        with pytest.raises(InvalidSettings, match="proper Unicode"):
+        with pytest.raises(InvalidSettings, match="valid Unicode"):
             bandit.add_arm("Stra\udcdfe")
         with pytest.raises(UnknownArm):
             bandit.add_arm("weather", like="purple")
         with pytest.raises(UnknownArm):
             bandit.remove_arm("purple")
-        assert everything(bandit) == before
+        assert full_state(bandit) == before
         assert bandit.arms == ARMS
 
 
-def test_a_policy_that_fails_leaves_everything_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failing_policy_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> None:
         raise MemoryError
 
-    bandit = played(Bandit(ARMS, **FAST), 30)
-    waiting = bandit.decide(CONTEXT)
-    before = everything(bandit)
+    bandit = run(Bandit(ARMS, **FAST), 30)
+    pending = bandit.decide(CONTEXT)
+    before = full_state(bandit)
     with monkeypatch.context() as patch:
         patch.setattr("glcb.policies.linear.lin_ucb.LinUCB._estimate", fail)
         with pytest.raises(MemoryError):
             bandit.decide({"brand": "new", "age": None})
         patch.setattr("glcb.policies.linear.base.LinearPolicy._learn", fail)
         with pytest.raises(MemoryError):
-            bandit.reward(waiting.id, 1)
-    assert everything(bandit) == before
-    bandit.reward(waiting.id, 1)
+            bandit.reward(pending.id, 1)
+    assert full_state(bandit) == before
+    bandit.reward(pending.id, 1)
 
 
 @pytest.mark.parametrize(
@@ -90,28 +90,28 @@ def test_a_policy_that_fails_leaves_everything_as_it_was(monkeypatch: pytest.Mon
     ],
     ids=str,
 )
-def test_nonsense_is_refused_at_construction(arguments: dict[str, Any]) -> None:
+def test_invalid_arguments_are_refused(arguments: dict[str, Any]) -> None:
     with pytest.raises(InvalidSettings):
         Bandit(**{"arms": ARMS, **arguments})
 
 
 @pytest.mark.parametrize("rewards", [(0, 1e101), (0, 1e-101), (-1e200, 0), (1, 1)])
-def test_rewards_beyond_the_limits_are_told_the_limits(rewards: tuple[float, float]) -> None:
+def test_an_invalid_range_of_rewards_names_the_limits(rewards: tuple[float, float]) -> None:
     with pytest.raises(InvalidSettings, match=r"at least 1e-100 apart and within ±1e\+100"):
         Bandit(ARMS, rewards=rewards)
 
 
-def test_numbers_too_long_to_be_shown_are_refused_like_others() -> None:
+def test_very_long_integers_are_refused() -> None:
     bandit = Bandit(ARMS, **FAST)
-    with pytest.raises(InvalidReward, match="0 or 1, got something too long to be shown"):
+    with pytest.raises(InvalidReward, match="0 or 1, got a value too long to show"):
         bandit.reward(bandit.decide(CONTEXT).id, 10**5000)
     for arguments in ({"seed": 10**5000}, {"exploration": 10**5000}, {"rewards": (0, 10**5000)}):
-        with pytest.raises(InvalidSettings, match="too long to be shown"):
+        with pytest.raises(InvalidSettings, match="too long to show"):
             Bandit(ARMS, **arguments)
 
 
-def test_settings_reach_the_policy() -> None:
+def test_policy_settings_are_passed_to_the_policy() -> None:
     bandit = Bandit(ARMS, policy="linucb", policy_settings={"alpha": 0.5, "ridge": np.float64(2.0)})
     bandit.decide(CONTEXT)
-    assert "alpha=0.5" in repr(bandit._policy)
-    assert "ridge=2.0" in repr(bandit._policy)
+    assert "alpha=0.5" in repr(bandit._core.policy)
+    assert "ridge=2.0" in repr(bandit._core.policy)

@@ -1,4 +1,4 @@
-"""Learning from our own logs."""
+"""Learning from logs that a bandit wrote."""
 
 import csv
 import json
@@ -11,12 +11,13 @@ import pytest
 from pyarrow import parquet
 
 from glcb import Bandit, ClosedDecision, DuplicateReward
-from tests.bandit.anybody import ARMS, FAST, everything, visitor
-from tests.bandit.clocks import Watch
+from tests.bandit.helpers import ARMS, FAST, full_state, visitor
+from tests.bandit.manual_clock import ManualClock
 
 Rows = list[dict[str, Any]]
-ORDER_OF_SETTLING = {"waiting.settled", "waiting.fates", "waiting.settled_keys"}
-"""That nothing was learned from a decision in the end is not in the log: its reader finds out later."""
+HEADER = {"glcb_log": 2}
+ORDER_OF_SETTLING = {"pending.settled_ids", "pending.settled_outcomes", "pending.settled_keys"}
+"""A timeout without a reward is not in the log, so the reader settles such decisions later."""
 
 
 def flat_rows(count: int, seed: int = 10_000) -> Rows:
@@ -52,18 +53,18 @@ def as_parquet(path: Path, rows: Rows) -> Path:
     return path
 
 
-def policy_of(bandit: Bandit) -> tuple[Any, ...]:
-    """Return what was learned and counted, and who waits, but not the random numbers."""
-    arrays, _, _, _ = everything(bandit)
+def learned_state(bandit: Bandit) -> tuple[Any, ...]:
+    """Return everything but the random generator."""
+    arrays, _, _, _ = full_state(bandit)
     return arrays, bandit.counts, repr(bandit.schema)
 
 
-def life(bandit: Bandit, watch: Watch, steps: int, seed: int) -> None:
-    """Lead ``bandit`` through decisions with rewards that are late, several, lost, or come twice."""
+def simulate(bandit: Bandit, clock: ManualClock, steps: int, seed: int) -> None:
+    """Make decisions with rewards that are delayed, repeated or lost."""
     rng = np.random.default_rng(seed)
     open_ones: list[str] = []
     for _ in range(steps):
-        watch.now += float(rng.exponential(1))
+        clock.now += float(rng.exponential(1))
         open_ones.append(bandit.decide(visitor(rng)).id)
         while open_ones and rng.random() < 0.6:
             name = open_ones[rng.integers(len(open_ones))]
@@ -89,15 +90,15 @@ def life(bandit: Bandit, watch: Watch, steps: int, seed: int) -> None:
     ],
     ids=str,
 )
-def test_a_fresh_bandit_learns_all_that_the_writer_knew(
+def test_an_untrained_bandit_learns_the_state_of_the_writer(
     policy: str, late: dict[str, Any], tmp_path: Path
 ) -> None:
-    watch, path = Watch(), tmp_path / "log.jsonl"
-    writer = Bandit(ARMS, policy=policy, clock=watch, **late)
+    clock, path = ManualClock(), tmp_path / "log.jsonl"
+    writer = Bandit(ARMS, policy=policy, clock=clock, **late)
     writer.log_to(path)
-    life(writer, watch, 150 if policy == "glcb" else 300, seed=10_000)
+    simulate(writer, clock, 150 if policy == "glcb" else 300, seed=10_000)
     writer.log_to(None)
-    reader = Bandit(ARMS, policy=policy, clock=watch, **late)
+    reader = Bandit(ARMS, policy=policy, clock=clock, **late)
     report = reader.learn_from(path)
     assert not report.refused, report
     assert report.decisions == writer.counts["decisions"]
@@ -105,49 +106,49 @@ def test_a_fresh_bandit_learns_all_that_the_writer_knew(
     writer.settle()
     reader.settle()
     assert reader.counts == writer.counts
-    told, own = everything(reader)[0], everything(writer)[0]
+    replayed, own = full_state(reader)[0], full_state(writer)[0]
     for name in own:
         if name not in ORDER_OF_SETTLING:
-            assert told[name] == own[name], name
+            assert replayed[name] == own[name], name
 
 
-def test_glcb_too_bit_for_bit_and_rewards_can_go_on(tmp_path: Path) -> None:
+def test_glcb_is_replayed_bit_for_bit_and_rewards_continue(tmp_path: Path) -> None:
     path = tmp_path / "log.jsonl"
     writer = Bandit(ARMS, rewards=(0.0, 1.0))
     writer.log_to(path)
     rng = np.random.default_rng(10_000)
-    waiting = []
+    pending = []
     for _ in range(150):
-        waiting.append(writer.decide(visitor(rng)))
+        pending.append(writer.decide(visitor(rng)))
         if rng.random() < 0.7:
-            writer.reward(waiting.pop(rng.integers(len(waiting))).id, float(rng.random()))
+            writer.reward(pending.pop(rng.integers(len(pending))).id, float(rng.random()))
     writer.log_to(None)
     reader = Bandit(ARMS, rewards=(0.0, 1.0))
     reader.learn_from(path)
-    assert policy_of(reader) == policy_of(writer)
-    for decision in waiting:
+    assert learned_state(reader) == learned_state(writer)
+    for decision in pending:
         for bandit in (reader, writer):
             bandit.reward(decision.id, 1.0)
-    assert policy_of(reader) == policy_of(writer)
+    assert learned_state(reader) == learned_state(writer)
 
 
-def test_after_a_crash_the_saved_model_and_the_log_bring_back_everything(tmp_path: Path) -> None:
-    watch = Watch()
-    bandit = Bandit(ARMS, clock=watch, reward_timeout=50, reward_aggregation="max", default_reward=0, **FAST)
-    life(bandit, watch, 100, seed=10_000)
+def test_after_a_crash_the_saved_model_and_the_log_restore_everything(tmp_path: Path) -> None:
+    clock = ManualClock()
+    bandit = Bandit(ARMS, clock=clock, reward_timeout=50, reward_aggregation="max", default_reward=0, **FAST)
+    simulate(bandit, clock, 100, seed=10_000)
     bandit.save(tmp_path / "model")
     bandit.log_to(tmp_path / "since.jsonl")
-    life(bandit, watch, 100, seed=10_001)
-    for name in list(bandit._waiting._waiting)[:3]:  # decisions that the saved model knows of, some of them
-        bandit.reward(name, 1)
+    simulate(bandit, clock, 100, seed=10_001)
+    for decision in list(bandit._core.pending)[:3]:  # some of them are in the saved model
+        bandit.reward(decision.id, 1)
     bandit.log_to(None)
-    restored = Bandit.load(tmp_path / "model", clock=watch)
+    restored = Bandit.load(tmp_path / "model", clock=clock)
     report = restored.learn_from(tmp_path / "since.jsonl")
     assert not report.refused, report
-    assert policy_of(restored) == policy_of(bandit)
+    assert learned_state(restored) == learned_state(bandit)
 
 
-def test_a_bandit_of_another_past_joins_by_the_ids_of_the_log(tmp_path: Path) -> None:
+def test_a_bandit_with_another_history_maps_the_ids_of_the_log(tmp_path: Path) -> None:
     path = tmp_path / "log.jsonl"
     writer = Bandit(ARMS, **FAST)
     writer.log_to(path)
@@ -170,7 +171,7 @@ def test_a_bandit_of_another_past_joins_by_the_ids_of_the_log(tmp_path: Path) ->
     reader.reward(mine.id, 1)
 
 
-def test_lines_that_cannot_be_are_counted_and_do_not_stop_the_rest(tmp_path: Path) -> None:
+def test_invalid_lines_are_counted_and_skipped(tmp_path: Path) -> None:
     events: Rows = [
         {"event": "decision", "id": "a", "arm": "news", "context": {"age": 3}},
         {"event": "decision", "id": "b", "arm": "weather", "context": {"age": 3}},
@@ -178,16 +179,16 @@ def test_lines_that_cannot_be_are_counted_and_do_not_stop_the_rest(tmp_path: Pat
         {"event": "decision", "id": "d", "arm": "news"},
         {"event": "decision", "id": "e", "arm": "games", "context": {"age": 4}, "propensity": 1.5},
         {"event": "reward", "id": "a", "reward": 7},
-        {"event": "reward", "id": "a", "reward": 1, "key": "k"},
-        {"event": "reward", "id": "a", "reward": 1, "key": "k"},
+        {"event": "reward", "id": "a", "reward": 1, "idempotency_key": "k"},
+        {"event": "reward", "id": "a", "reward": 1, "idempotency_key": "k"},
         {"event": "reward", "id": "a", "reward": 0},
         {"event": "reward", "id": "b", "reward": 1},
         {"event": "reward", "id": "a"},
         {"event": "decision", "id": 12, "arm": "games", "context": {"age": 5}},
-        {"event": "reward", "id": 12, "reward": 0, "key": [1]},
+        {"event": "reward", "id": 12, "reward": 0, "idempotency_key": [1]},
         {"event": "reward", "id": 12, "reward": 0},
     ]
-    path = as_jsonl(tmp_path / "log.jsonl", events)
+    path = as_jsonl(tmp_path / "log.jsonl", [HEADER, *events])
     path.write_text(path.read_text() + "[1]\n\n" + '{"event":"decision","id":"z","ar')
     bandit = Bandit(ARMS, **FAST)
     report = bandit.learn_from(path)
@@ -195,14 +196,14 @@ def test_lines_that_cannot_be_are_counted_and_do_not_stop_the_rest(tmp_path: Pat
     assert (report.decisions, report.learned) == (2, 2)
     assert report.refused == {
         "unknown arm": 1,
-        "no usable context": 2,
-        "impossible propensity": 1,
-        "impossible reward": 1,
-        "rewarded already": 2,
+        "invalid context": 2,
+        "invalid propensity": 1,
+        "invalid reward": 1,
+        "duplicate reward": 2,
         "unknown decision": 1,
-        "no reward": 1,
-        "impossible": 1,
-        "not a record": 2,
+        "missing reward": 1,
+        "invalid value": 1,
+        "invalid row": 2,
     }
     assert sum(report.refused.values()) + report.decisions + report.learned == report.rows
     assert bandit.counts == {
@@ -216,14 +217,14 @@ def test_lines_that_cannot_be_are_counted_and_do_not_stop_the_rest(tmp_path: Pat
     assert "row 2: there is no arm 'weather'; the arms are 'sports', 'news', 'games'" in str(report)
 
 
-def test_few_can_wait_and_memory_stays_small(tmp_path: Path) -> None:
+def test_memory_is_bounded_by_max_pending(tmp_path: Path) -> None:
     events: Rows = []
     for number in range(500):
         events.append({"event": "decision", "id": f"d{number}", "arm": "news", "context": {"age": number}})
         if number >= 8:
             events.append({"event": "reward", "id": f"d{number - 8}", "reward": 1})
     bandit = Bandit(ARMS, max_pending=5, policy="ucb1")
-    report = bandit.learn_from(as_jsonl(tmp_path / "log.jsonl", events))
+    report = bandit.learn_from(as_jsonl(tmp_path / "log.jsonl", [HEADER, *events]))
     assert report.learned == 0
     assert report.refused == {"unknown decision": 492}
     assert bandit.counts == {
@@ -237,9 +238,7 @@ def test_few_can_wait_and_memory_stays_small(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("last", ["reward", "outcome"])
-def test_one_that_waits_long_is_not_forgotten_for_others_that_had_their_reward(
-    last: str, tmp_path: Path
-) -> None:
+def test_settled_decisions_do_not_displace_a_pending_one(last: str, tmp_path: Path) -> None:
     events: Rows = [{"event": "decision", "id": "d0", "arm": "news", "context": {"age": 0}}]
     for number in range(1, 12):
         events.append({"event": "decision", "id": f"d{number}", "arm": "news", "context": {"age": number}})
@@ -247,14 +246,14 @@ def test_one_that_waits_long_is_not_forgotten_for_others_that_had_their_reward(
     events.append({"event": last, "id": "d0", "reward": 1})
     events.append({"event": "reward", "id": "d11", "reward": 1})
     bandit = Bandit(ARMS, max_pending=3, policy="ucb1")
-    report = bandit.learn_from(as_jsonl(tmp_path / "log.jsonl", events))
+    report = bandit.learn_from(as_jsonl(tmp_path / "log.jsonl", [HEADER, *events]))
     assert report.learned == 12
     assert len(report.refused) == 1
-    assert report.examples.keys() <= {"rewarded already", "expired decision"}, report
+    assert report.examples.keys() <= {"duplicate reward", "closed decision"}, report
     assert bandit.counts["pending"] == 0
 
 
-def test_learning_is_logged_too(tmp_path: Path) -> None:
+def test_replayed_rows_are_logged_too(tmp_path: Path) -> None:
     flat = as_jsonl(tmp_path / "flat.jsonl", flat_rows(40))
     bandit = Bandit(ARMS, **FAST)
     bandit.log_to(tmp_path / "log.jsonl")
@@ -262,7 +261,7 @@ def test_learning_is_logged_too(tmp_path: Path) -> None:
     bandit.log_to(None)
     twin = Bandit(ARMS, **FAST)
     assert twin.learn_from(tmp_path / "log.jsonl").learned == 40
-    arrays, told = everything(twin)[0], everything(bandit)[0]
-    for name in (name for name in told if not name.startswith("waiting")):
-        assert arrays[name] == told[name], name
+    replayed, own = full_state(twin)[0], full_state(bandit)[0]
+    for name in (name for name in own if not name.startswith("pending")):
+        assert replayed[name] == own[name], name
     assert twin.counts == bandit.counts

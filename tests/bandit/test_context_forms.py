@@ -1,4 +1,4 @@
-"""Contexts of all forms, and an encoder that describes itself and is saved."""
+"""Contexts of all forms, and the description and saving of the encoder."""
 
 import subprocess
 import sys
@@ -46,7 +46,7 @@ def test_lists_and_arrays_are_contexts(form: Any) -> None:
     assert encoded(encoder, form([2.0, 1.0, 3.0]))[:3] == [0.75, 0.25, 0.5]
 
 
-def test_lists_may_hold_anything_and_masked_values_are_missing() -> None:
+def test_lists_may_mix_types_and_masked_values_are_missing() -> None:
     encoder = opened([1.0, "red", True])
     assert [feature.kind for feature in encoder.schema.features.values()] == ["number", "category", "boolean"]
     encoder = opened([1.0, 2.0])
@@ -72,44 +72,44 @@ def test_lists_may_hold_anything_and_masked_values_are_missing() -> None:
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_what_is_no_context_is_refused(context: Any) -> None:
+def test_other_objects_are_not_contexts(context: Any) -> None:
     with pytest.raises(InvalidContext, match="context"):
         opened(context)
     with pytest.raises(InvalidContext, match="context"):
-        opened().read(context)
+        opened().encode(context)
 
 
 @pytest.mark.parametrize(
     "frame", [pd.DataFrame({"a": [1, 2]}), pd.DataFrame({"a": []}), pl.DataFrame({"a": [1, 2]})]
 )
-def test_a_frame_of_several_rows_or_none_is_refused(frame: Any) -> None:
+def test_a_frame_must_have_exactly_one_row(frame: Any) -> None:
     with pytest.raises(InvalidContext, match="one row"):
         opened(frame)
 
 
-def test_positions_and_names_do_not_mix() -> None:
-    with pytest.raises(InvalidContext, match="names, this one has 2 positions"):
-        opened().read([1, 2])
-    with pytest.raises(InvalidContext, match="3 positions, this one has names"):
-        opened([1, 2, 3]).read({"0": 1})
-    with pytest.raises(InvalidContext, match="3 positions, this one has 2 positions"):
-        opened([1, 2, 3]).read([1, 2])
+def test_lists_and_dicts_cannot_be_mixed() -> None:
+    with pytest.raises(InvalidContext, match="had named values, this one has 2 values"):
+        opened().encode([1, 2])
+    with pytest.raises(InvalidContext, match="had 3 values, this one has named values"):
+        opened([1, 2, 3]).encode({"0": 1})
+    with pytest.raises(InvalidContext, match="had 3 values, this one has 2 values"):
+        opened([1, 2, 3]).encode([1, 2])
 
 
-def test_names_may_be_whole_numbers_but_not_the_same_twice() -> None:
+def test_names_may_be_integers_but_must_be_unique() -> None:
     encoder = opened({0: 1.5, "b": 2.5})
     assert encoded(encoder, {0: 2, "b": 2}) == encoded(opened({"0": 1.5, "b": 2.5}), {"0": 2, "b": 2})
     for context in ({0: 1, "0": 1}, {"b": 1, 5: 1, "5": 1}, {5: 1, "5": 1}):
-        with pytest.raises(InvalidContext, match="two features called"):
-            encoder.read(context)
+        with pytest.raises(InvalidContext, match="two features named"):
+            encoder.encode(context)
     for key in (1.5, None, True, (1,), b"x"):
-        with pytest.raises(InvalidContext, match="name must be a text"):
-            encoder.read({key: 1})
-        with pytest.raises(InvalidContext, match="name must be a text"):
+        with pytest.raises(InvalidContext, match="must be a string or an integer"):
+            encoder.encode({key: 1})
+        with pytest.raises(InvalidContext, match="must be a string or an integer"):
             opened({key: 1})
 
 
-def test_long_names_and_values_are_kept_by_their_digest() -> None:
+def test_long_names_and_values_are_shortened_to_a_digest() -> None:
     encoder = opened({"k" * 1000: "v" * 1000})
     one = encoded(encoder, {"k" * 1000: "v" * 1000})
     other = encoded(encoder, {"k" * 1000: "v" * 1001})
@@ -118,15 +118,15 @@ def test_long_names_and_values_are_kept_by_their_digest() -> None:
     assert max(map(len, encoder.schema.features)) <= 100
 
 
-def test_what_is_no_proper_unicode_is_written_out() -> None:
+def test_invalid_unicode_is_escaped() -> None:
     encoder = opened()
     context = {"country": "Stra\udcdfe", "x\ud800": "\udfff"}
     assert encoded(encoder, context) == encoded(encoder, context)
     features = encoder.schema.features
     assert "Stra\\udcdfe" in features["country"].values
     assert features["x\\ud800"].values == ("\\udfff",)
-    with pytest.raises(InvalidContext, match="two features called"):
-        encoder.read({"x\ud800": 1, "x\\ud800": 1})
+    with pytest.raises(InvalidContext, match="two features named"):
+        encoder.encode({"x\ud800": 1, "x\\ud800": 1})
 
 
 def test_too_many_features_are_refused() -> None:
@@ -135,7 +135,10 @@ def test_too_many_features_are_refused() -> None:
 
 
 def test_the_hash_is_the_same_in_every_process() -> None:
-    program = "from glcb.bandit.encoding.slots import Slots\nprint([Slots(2, 50, 50).shared(f'key={i}') for i in range(50)])"
+    program = (
+        "from glcb.bandit.encoding.features import Slots\n"
+        "print([Slots(2, 50, 50).hashed(f'key={i}') for i in range(50)])"
+    )
     runs = {
         subprocess.run(
             [sys.executable, "-c", program], capture_output=True, check=True, env={"PYTHONHASHSEED": seed}
@@ -145,27 +148,27 @@ def test_the_hash_is_the_same_in_every_process() -> None:
     assert len(runs) == 1
 
 
-def test_it_describes_what_it_has_learned() -> None:
+def test_the_schema_describes_features_and_problems() -> None:
     encoder = opened()
     for context in ({**FIRST, "age": 50, "country": "DE"}, {**FIRST, "age": "old"}, {"country": "FR"}):
         encoded(encoder, context)
     text = repr(encoder.schema)
-    assert "age      number, from 30 to 50, changed 1 ×, missing 1 ×" in text
+    assert "age      number, from 30 to 50, 1 type changed, 1 missing" in text
     assert "country  category, 2 values: FR, DE" in text
-    assert "member   boolean, missing 1 ×" in text
+    assert "member   boolean, 1 missing" in text
     assert f"{encoder.width} slots" in text
     assert encoder.schema.problems["missing"] == 2
 
 
-def test_saved_and_restored_it_goes_on_as_before() -> None:
+def test_a_restored_encoder_continues_like_the_original() -> None:
     encoder = opened()
     for i in range(400):
         encoded(encoder, {"age": i % 50, "country": f"c{i % 7}", "extra": i})
-    copy = Encoder.restored(encoder.about(), encoder.state())
+    copy = Encoder.restore(*encoder.snapshot())
     for i in range(100):
         context = {"age": i, "country": f"d{i}", f"k{i}": "v", "member": None}
         assert encoded(copy, context) == encoded(encoder, context)
-    assert copy.about() == encoder.about()
+    assert copy.snapshot()[0] == encoder.snapshot()[0]
 
 
 @pytest.mark.parametrize(
@@ -184,7 +187,7 @@ def test_saved_and_restored_it_goes_on_as_before() -> None:
         (("features", 0, "kind"), "color"),
         (("features", 0, "kind"), "boolean"),
         (("features", 0, "problems"), {"weather": 1}),
-        (("features", 0, "problems"), {"far": -2}),
+        (("features", 0, "problems"), {"out_of_range": -2}),
         (("features", 1, "values"), {"FR": 99}),
         (("features", 1, "values"), 5),
         (("features", 1, "values"), {"\ud800": 2}),
@@ -194,13 +197,14 @@ def test_saved_and_restored_it_goes_on_as_before() -> None:
     ],
     ids=str,
 )
-def test_what_cannot_have_been_saved_is_refused(path: tuple[Any, ...], value: object) -> None:
+def test_an_invalid_snapshot_is_refused(path: tuple[Any, ...], value: object) -> None:
     encoder = opened()
-    about: Any = encoder.about()
-    Encoder.restored(about, encoder.state())
-    place = about
+    metadata: Any
+    metadata, arrays = encoder.snapshot()
+    Encoder.restore(metadata, arrays)
+    place = metadata
     for step in path[:-1]:
         place = place[step]
     place[path[-1]] = value
     with pytest.raises((ValueError, TypeError, KeyError)):
-        Encoder.restored(about, encoder.state())
+        Encoder.restore(metadata, arrays)

@@ -1,0 +1,320 @@
+"""The state of a bandit and the events that change it.
+
+An event is written to the log first, if there is one, and then applied. Everything that can fail is tried
+before the line is written, and if the line cannot be written, nothing is applied. So the log always matches
+the state, and replaying it gives another bandit the same state. ``Bandit`` holds the lock; nothing here is
+thread-safe.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from glcb import _validation
+from glcb._errors import InvalidContext, InvalidSettings
+from glcb._model_file import Snapshot
+from glcb._types import Arm
+from glcb.bandit.config import BanditConfig
+from glcb.bandit.decision import BanditDecision
+from glcb.bandit.encoding.encoder import EncodedContext, Encoder
+from glcb.bandit.encoding.schema import parse_schema
+from glcb.bandit.logs.format import decision_event, outcome_event, reward_event
+from glcb.bandit.logs.writer import LogWriter
+from glcb.bandit.pending import PendingDecision, PendingDecisions
+from glcb.bandit.reward_rules import RewardRules, hash_key, read_clock
+from glcb.explain import Explanation
+from glcb.explore.probabilities import draw, probabilities
+from glcb.policies import registry
+from glcb.policies.base import Policy
+
+_STREAM = 0x62616E64
+"""Separates the random numbers of the bandit from those of its policy, which has the same seed."""
+_NO_TIME = -math.inf
+"""The time during a replay: no decision times out, because the log says which ones did."""
+
+RewardCallback = Callable[[str, Arm, float], None]
+"""Called with the id of a decision, its arm and the learned reward."""
+
+
+class Prepared(NamedTuple):
+    """An encoded context, with the encoder and policy for it. They are new for the first context."""
+
+    encoder: Encoder
+    policy: Policy
+    encoded: EncodedContext
+
+
+class BanditCore:
+    """Encoder, policy, random generator and pending decisions of a bandit.
+
+    Encoder and policy are created for the first context, which fixes their size.
+    """
+
+    def __init__(self, config: BanditConfig) -> None:
+        self.log: LogWriter | None = None
+        self.on_reward: RewardCallback | None = None
+        self.reset(config)
+
+    def reset(self, config: BanditConfig) -> None:
+        """Start again, untrained, with other arguments. Log and callback stay."""
+        self.config = config
+        self.arms = config.arm_names
+        self.index = {arm: index for index, arm in enumerate(self.arms)}
+        self.rng = np.random.default_rng((config.seed, _STREAM))
+        self.encoder: Encoder | None = None
+        self.policy: Policy | None = None
+        self.pending = PendingDecisions(config.max_pending, RewardRules.from_config(config))
+
+    @property
+    def has_started(self) -> bool:
+        """Whether there has been a decision."""
+        return self.encoder is not None
+
+    def change(self, **changes: Any) -> None:
+        """Change mutable arguments."""
+        self.config = replace(self.config, **changes)
+
+    def arguments(self) -> dict[str, Any]:
+        """Return the arguments of an untrained bandit with the current arms, without the clock."""
+        return {**self.config.as_json(), "arms": list(self.arms)}
+
+    # ---- decisions ------------------------------------------------------------------------------
+
+    def prepare(self, context: Any) -> Prepared:
+        """Encode a context. Changes nothing."""
+        encoder = self.encoder or self._make_encoder(context)
+        encoded = encoder.encode(context)
+        return Prepared(encoder, self.policy or self.config.make_policy(self.arms, encoder.width), encoded)
+
+    def _make_encoder(self, first: Any) -> Encoder:
+        return Encoder(parse_schema(self.config.schema), first, self.config.spare_slots)
+
+    def check_contexts(self, contexts: list[Any]) -> None:
+        """Raise InvalidContext, which names the row, unless all contexts can be decided in this order."""
+        encoder = self.encoder
+        for row, context in enumerate(contexts):
+            try:
+                encoder = encoder or self._make_encoder(context)
+                encoder.encode(context)
+            except InvalidContext as error:
+                raise InvalidContext(f"row {row}: {error}") from None
+
+    def decide(self, context: Any, allowed: list[int] | None, uniform: bool) -> BanditDecision:
+        """Choose an arm, and add the decision to those that are pending."""
+        config = self.config
+        prepared = self.prepare(context)
+        policy, x = prepared.policy, prepared.encoded.x
+        now = self.now()
+        self.settle(now, incoming=1)
+        # Only a log can fail after random numbers were drawn; the same ones are then drawn again.
+        rng_states = None if self.log is None else (self.rng.bit_generator.state, policy.rng_state)
+        try:
+            estimates = policy.estimate(x)
+            scores = np.zeros(len(self.arms)) if uniform else estimates.values + estimates.bonuses
+            arm_probabilities = probabilities(scores, allowed, config.exploration, config.exploration_mode)
+            policy.ensure_capacity()
+            chosen = draw(arm_probabilities, self.rng)
+            arm, propensity = self.arms[chosen], float(arm_probabilities[chosen])
+            decision_id = self._add_decision(prepared, context, arm, propensity, now)
+        except BaseException:
+            if rng_states is not None:
+                self.rng.bit_generator.state, policy.rng_state = rng_states
+            raise
+        return BanditDecision(
+            arm, self.arms, estimates, decision_id, propensity, arm_probabilities, policy.is_randomized
+        )
+
+    def _add_decision(self, prepared: Prepared, context: Any, arm: Arm, propensity: float, now: float) -> str:
+        """Log, count and add a decision; return its id."""
+        x = prepared.encoded.x
+        decision_id = self.pending.next_id(x)
+        if self.log is not None:
+            self.log.write(decision_event(decision_id, self._log_time(now), arm, propensity, context))
+        self._commit(prepared)
+        prepared.policy.count_decision(x, arm)
+        self.pending.add(PendingDecision(x, arm, propensity, now))
+        return decision_id
+
+    def _commit(self, prepared: Prepared) -> None:
+        prepared.encoder.commit(prepared.encoded)
+        self.encoder, self.policy = prepared.encoder, prepared.policy
+
+    def explain(self, context: Any) -> Explanation:
+        """Explain the values of all arms for a context. Changes nothing."""
+        encoder, policy, encoded = self.prepare(context)
+        origins = encoder.origins(context, encoded)
+        explanation = policy.explain(encoded.x, baseline=origins.baseline)
+        return explanation.grouped(origins.owners, tuple(origins.values), tuple(origins.values.values()))
+
+    # ---- rewards --------------------------------------------------------------------------------
+
+    def reward(
+        self, decision_id: str, value: float, key: str | int | None, now: float, *, final: bool
+    ) -> bool:
+        """Learn a reward that is final, or aggregate it; return False if its key was used before."""
+        checked, key_hash = _validation.reward(value, self.config.rewards), hash_key(key)
+        decision = self.pending.find_for_reward(decision_id, key_hash, now)
+        if decision is None:
+            return False
+        self.settle(now)
+        if final:
+            self._ensure_capacity()
+        if self.log is not None:
+            self.log.write(reward_event(decision_id, self._log_time(now), checked, key, final))
+        if final:
+            self._learn(decision, checked)
+        self.pending.add_reward(decision, checked, key_hash, final)
+        if final:
+            self._notify(decision, checked)
+        return True
+
+    def settle(self, now: float, incoming: int = 0) -> None:
+        """Close the decisions that have timed out, or that are in the way of `incoming` new ones."""
+        for decision, outcome in self.pending.due(now, incoming):
+            self._close(decision, outcome, now)
+
+    def _close(self, decision: PendingDecision, outcome: float | None, now: float) -> None:
+        if outcome is not None:
+            self._ensure_capacity()
+            if self.log is not None:
+                self.log.write(outcome_event(decision.id, self._log_time(now), outcome))
+            self._learn(decision, outcome)
+        self.pending.close(decision)
+        if outcome is not None:
+            self._notify(decision, outcome)
+
+    def _ensure_capacity(self) -> None:
+        assert self.policy is not None  # there has been a decision
+        self.policy.ensure_capacity()
+
+    def _learn(self, decision: PendingDecision, value: float) -> None:
+        assert self.policy is not None  # there has been a decision
+        self.policy.learn(decision.x, decision.arm, value, counted=True)
+
+    def _notify(self, decision: PendingDecision, value: float) -> None:
+        """Call the callback, after everything else: if it fails, the reward is not learned again."""
+        if self.on_reward is not None:
+            self.on_reward(decision.id, decision.arm, value)
+
+    # ---- time -----------------------------------------------------------------------------------
+
+    def now(self) -> float:
+        """Return the time; 0 without a timeout, and the clock is not read."""
+        return 0.0 if self.config.reward_timeout is None else read_clock(self.config.clock)
+
+    def _log_time(self, now: float) -> float:
+        """Return the time for a line of the log."""
+        was_read = self.config.reward_timeout is not None and math.isfinite(now)
+        return now if was_read else read_clock(self.config.clock)
+
+    # ---- replay of a log ------------------------------------------------------------------------
+
+    def replay_row(self, context: Any, arm: Arm, reward: float, propensity: float) -> None:
+        """Learn from a decision together with its reward; it is never pending."""
+        checked = _validation.reward(reward, self.config.rewards)
+        _validation.arm(arm, self.index)
+        prepared = self.prepare(context)
+        policy, x = prepared.policy, prepared.encoded.x
+        policy.ensure_capacity()
+        decision = PendingDecision(x, arm, propensity, id=self.pending.next_id(x))
+        if self.log is not None:
+            time = self._log_time(_NO_TIME)
+            self.log.write(
+                decision_event(decision.id, time, arm, propensity, context),
+                reward_event(decision.id, time, checked, None, True),
+            )
+        self._commit(prepared)
+        policy.count_decision(x, arm)
+        self._learn(decision, checked)
+        self.pending.count_rewarded()
+        self._notify(decision, checked)
+
+    def replay_decision(self, context: Any, arm: Arm, propensity: float, time: float) -> str:
+        """Add a pending decision; return its id."""
+        _validation.arm(arm, self.index)
+        prepared = self.prepare(context)
+        self.settle(_NO_TIME, incoming=1)
+        prepared.policy.ensure_capacity()
+        decided_at = 0.0 if self.config.reward_timeout is None else time
+        return self._add_decision(prepared, context, arm, propensity, decided_at)
+
+    def replay_reward(self, decision_id: str, value: float, key: str | int | None, final: bool) -> bool:
+        """Add the reward of a pending decision; return False if its key was used before."""
+        return self.reward(decision_id, value, key, _NO_TIME, final=final)
+
+    def replay_outcome(self, decision_id: str, value: float) -> None:
+        """Learn the reward of a decision whose timeout has passed."""
+        checked = _validation.reward(value, self.config.rewards)
+        self._close(self.pending.find(decision_id), checked, _NO_TIME)
+
+    # ---- arms -----------------------------------------------------------------------------------
+
+    def add_arm(self, name: Arm, like: Arm | None) -> None:
+        """Add an arm, untrained or as a copy of `like`."""
+        new = _validation.new_arm(name, self.index)
+        if like is not None:
+            _validation.arm(like, self.index)
+        if self.policy is not None:
+            self.policy.add_arm(new, like=like)
+        self._set_arms((*self.arms, new))
+
+    def remove_arm(self, name: Arm) -> None:
+        """Remove an arm and settle its pending decisions."""
+        index = _validation.arm(name, self.index)
+        if len(self.arms) == 1:
+            raise InvalidSettings(f"{name!r} is the only arm: add another one before you remove it")
+        if self.policy is not None:
+            self.policy.remove_arm(name)
+        self.pending.remove_arm(self.arms[index])
+        self._set_arms((*self.arms[:index], *self.arms[index + 1 :]))
+
+    def _set_arms(self, arms: tuple[Arm, ...]) -> None:
+        self.arms = arms
+        self.index = {arm: index for index, arm in enumerate(arms)}
+
+    # ---- saving ---------------------------------------------------------------------------------
+
+    def snapshot(self) -> Snapshot:
+        """Return the whole state, without log, callback and clock."""
+        arguments, generator = self.arguments(), self.rng.bit_generator.state
+        if self.policy is None or self.encoder is None:
+            return Snapshot("Bandit", arguments, generator, {}, {"running": False})
+        policy = self.policy.__getstate__()
+        encoder, encoder_arrays = self.encoder.snapshot()
+        pending, pending_arrays = self.pending.snapshot(self.index, self.encoder.width)
+        parts = {"policy": policy.arrays, "encoder": encoder_arrays, "pending": pending_arrays}
+        arrays = {
+            f"{part}.{name}": array.copy() for part, own in parts.items() for name, array in own.items()
+        }
+        metadata = {
+            "running": True,
+            "policy": {"arguments": policy.arguments, "generator": policy.generator},
+            "encoder": encoder,
+            "pending": pending,
+        }
+        return Snapshot("Bandit", arguments, generator, arrays, metadata)
+
+    @classmethod
+    def restore(cls, snapshot: Snapshot) -> "BanditCore":
+        """Return the core of a snapshot; raise ValueError, TypeError or KeyError if it is invalid."""
+        core = cls(BanditConfig(**snapshot.arguments))
+        metadata = snapshot.about
+        if metadata["running"]:
+            parts: dict[str, dict[str, np.ndarray]] = {"policy": {}, "encoder": {}, "pending": {}}
+            for name, array in snapshot.arrays.items():
+                part, _, rest = name.partition(".")
+                parts[part][rest] = array
+            make = registry.get(core.config.policy).policy_class
+            policy = make.__new__(make)
+            policy.__setstate__(Snapshot(make.__name__, arrays=parts["policy"], **metadata["policy"]))
+            core.encoder = Encoder.restore(metadata["encoder"], parts["encoder"])
+            width = core.encoder.width
+            if policy.arms != core.arms or policy.features != width:
+                raise ValueError("the arms or features of the policy differ from those of the bandit")
+            core.policy = policy
+            core.pending.restore(metadata["pending"], parts["pending"], core.arms, width)
+        core.rng.bit_generator.state = snapshot.generator
+        return core
