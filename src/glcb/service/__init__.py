@@ -1,7 +1,7 @@
-"""``glcb serve``: decisions over HTTP, from bandits that learn on every reward and lose none.
+"""``glcb serve``: bandits over HTTP that learn from every reward and lose none.
 
-    request ─► http ─► engine ─► experiment ─► event ─► journal ─► storage ─► answer
+    request ─► http ─► engine ─► experiment ─► event ─► journal ─► database ─► response
 
-An experiment's state changes by events alone, each with its number; what is answered was committed before.
-After a crash the same events, applied again, lead to the same state bit by bit.
+The state of an experiment changes only through numbered events, and a response is sent after its event has
+been committed. After a crash, replaying the same events restores the same state bit for bit.
 """

@@ -1,71 +1,71 @@
-"""The whole log, replayed from its beginning and compared with everything on record."""
+"""Verify a database: replay its events and compare every outcome and snapshot."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
 
 from glcb._errors import GlcbError, StorageError
-from glcb.service.core import models
 from glcb.service.core.experiment import Experiment
-from glcb.service.core.restore import begun, thawed
-from glcb.service.storage.storage import Known, SnapshotRow, Storage
+from glcb.service.core.models import ExperimentSnapshot
+from glcb.service.storage.database import Database, ExperimentRow, SnapshotRow
+from glcb.service.storage.snapshots import from_first_event, load_snapshot
 
 
 class Finding(NamedTuple):
-    """How an experiment stood the test."""
+    """The result of verifying an experiment."""
 
     line: str
     ok: bool
 
 
-def verify(storage: Storage) -> Iterator[Finding]:
-    """Replay every experiment, and compare it with what came of each event and with every snapshot."""
-    known = storage.known()
-    if not known:
+def verify(database: Database) -> Iterator[Finding]:
+    """Replay every experiment; yield whether it agrees with its stored outcomes and snapshots."""
+    rows = database.experiments()
+    if not rows:
         yield Finding("there are no experiments", True)
-    for one in known:
+    for row in rows:
         try:
-            events, snapshots = _verify(storage, one)
+            events, snapshots = _verify(database, row)
         except GlcbError as error:
-            yield Finding(f"{one.name}: DIFFERENT: {error}", False)
+            yield Finding(f"{row.name}: DIFFERENT: {error}", False)
         else:
-            yield Finding(f"{one.name}: {events:,} events and {snapshots:,} snapshots agree", True)
+            yield Finding(f"{row.name}: {events:,} events and {snapshots:,} snapshots agree", True)
 
 
-def _verify(storage: Storage, known: Known) -> tuple[int, int]:
-    """Return how many events and snapshots were compared."""
-    waiting = [row for row in storage.snapshots(known.id) if row.sequence <= known.last]
-    stored = storage.events(known.id, 0, known.last)
-    first = next(stored, None)
+def _verify(database: Database, row: ExperimentRow) -> tuple[int, int]:
+    """Return the number of events and snapshots compared; raise GlcbError at the first difference."""
+    snapshots = [one for one in database.snapshots(row.id) if one.sequence <= row.last_sequence]
+    events = database.events(row.id, 0, row.last_sequence)
+    first = next(events, None)
     replayed, compared = 0, 0
     if first is not None and first.kind == "create" and first.sequence == 1:
-        experiment, replayed = begun(first), 1
-    else:  # the beginning was pruned: the oldest snapshot stands for it
-        if not waiting:
-            raise StorageError("neither the first event nor a snapshot is there")
-        experiment = thawed(storage, known.id, waiting[0])
-        stored = storage.events(known.id, waiting[0].sequence, known.last)
+        experiment, replayed = from_first_event(first), 1
+    else:  # the first events were pruned: start from the oldest snapshot
+        if not snapshots:
+            raise StorageError("its first event is missing, and it has no snapshot")
+        experiment = load_snapshot(database, row.id, snapshots[0])
+        events = database.events(row.id, snapshots[0].sequence, row.last_sequence)
     while True:
-        while waiting and waiting[0].sequence == experiment.around.sequence:
-            compared += _compare(storage, known, experiment, waiting.pop(0))
-        event = next(stored, None)
+        while snapshots and snapshots[0].sequence == experiment.state.sequence:
+            compared += _compare(database, row, experiment, snapshots.pop(0))
+        event = next(events, None)
         if event is None:
             break
         experiment.replay(event)
         replayed += 1
-    if waiting:
-        raise StorageError(f"no event leads to the snapshot of event {waiting[0].sequence}")
+    if snapshots:
+        raise StorageError(f"there is a snapshot of event {snapshots[0].sequence}, but not this event")
     return replayed, compared
 
 
-def _compare(storage: Storage, known: Known, experiment: Experiment, row: SnapshotRow) -> int:
-    """Compare a replayed experiment with a snapshot, and the snapshot with its own digest.
+def _compare(database: Database, row: ExperimentRow, experiment: Experiment, snapshot: SnapshotRow) -> int:
+    """Compare a snapshot with its digest and with the replayed experiment.
 
-    Return how many were compared: none if the service has removed it meanwhile.
+    Return 1, or 0 if a running service has pruned the snapshot meanwhile.
     """
-    content = storage.snapshot_content(known.id, row.sequence)
-    if row not in storage.snapshots(known.id):
+    content = database.snapshot_content(row.id, snapshot.sequence)
+    if snapshot not in database.snapshots(row.id):
         return 0
-    models.unpacked(content, row.digest)  # raises an error if it is damaged
-    if models.digest(experiment.freeze()) != row.digest:
-        raise StorageError(f"the snapshot of event {row.sequence} is not what the events lead to")
+    ExperimentSnapshot.unpack(content, snapshot.digest)  # raises ModelFileError if it is damaged
+    if experiment.snapshot().digest() != snapshot.digest:
+        raise StorageError(f"the snapshot of event {snapshot.sequence} differs from the replayed state")
     return 1

@@ -1,4 +1,4 @@
-"""API keys: random, shown once, kept as a digest, with a role and perhaps bound to some experiments."""
+"""API keys: random secrets, stored as digests, with a role and optionally bound to experiments."""
 
 import hashlib
 import hmac
@@ -12,106 +12,131 @@ from typing import Literal, NamedTuple, get_args
 from sqlalchemy import delete, insert, select
 
 from glcb._errors import InvalidSettings
-from glcb.service.storage.storage import Storage
-from glcb.service.storage.tables import keys
+from glcb.service.storage.database import Database
+from glcb.service.storage.tables import api_keys
 
 Role = Literal["decide", "read", "admin"]
-"""Decisions and rewards; looking at everything; all of it."""
+"""``decide`` sends decisions and rewards, ``read`` reads everything, ``admin`` can do both and more."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _PREFIX = "glcb_"
-"""So that a key that got lost is recognized as one."""
+"""Lets secret scanners recognize a leaked key."""
 
 
-class Key(NamedTuple):
-    """Who may do what. The key itself is known to its owner only."""
+class ApiKey(NamedTuple):
+    """The stored part of an API key; its secret is not stored."""
 
     name: str
     digest: str
     role: Role
     experiments: tuple[str, ...] | None
+    """The experiments it is bound to; None for all."""
     created: float
 
-    def may(self, role: Role) -> bool:
-        """Return whether the key has this role."""
+    def has_role(self, role: Role) -> bool:
+        """Return whether the key has a role."""
         return self.role in (role, "admin")
 
-    def sees(self, experiment: str) -> bool:
-        """Return whether the key may know of an experiment."""
+    def can_access(self, experiment: str) -> bool:
+        """Return whether the key can access an experiment."""
         return self.experiments is None or experiment in self.experiments
 
 
-ANYBODY = Key("", "", "admin", None, 0.0)
-"""Whoever comes, as long as there are no keys."""
+ANONYMOUS = ApiKey("", "", "admin", None, 0.0)
+"""The key of all requests as long as no keys exist."""
 
 
-def check(name: str, role: str) -> None:
-    """Refuse what no key can be called, and roles that there are not."""
+def check_key(name: str, role: str) -> None:
+    """Raise InvalidSettings if a name or a role is invalid."""
     if not _NAME.fullmatch(name):
         raise InvalidSettings(
             f"the name of a key must be 1 to 64 letters, digits, dots, dashes or underscores, got {name!r}"
         )
-    if role not in get_args(Role):
-        raise InvalidSettings(f"the role of a key must be {', '.join(get_args(Role))}, got {role!r}")
+    *others, last = get_args(Role)
+    if role not in (*others, last):
+        raise InvalidSettings(f"the role of a key must be {', '.join(others)} or {last}, got {role!r}")
 
 
-def add(storage: Storage, name: str, role: str, experiments: Sequence[str] = ()) -> str:
-    """Make a key; return it, for the only time."""
-    check(name, role)
-    if any(key.name == name for key in listed(storage)):
-        raise InvalidSettings(f"there is a key {name!r} already: remove it first, or choose another name")
+def add_key(database: Database, name: str, role: str, experiments: Sequence[str] = ()) -> str:
+    """Create a key and return its secret, which cannot be shown again.
+
+    Parameters
+    ----------
+    database
+        Where the key is stored.
+    name
+        A unique name.
+    role
+        ``decide``, ``read`` or ``admin``.
+    experiments
+        The experiments to bind the key to; all if empty.
+
+    Raises
+    ------
+    InvalidSettings
+        The name or the role is invalid, or the name is taken.
+    """
+    check_key(name, role)
+    if any(key.name == name for key in list_keys(database)):
+        raise InvalidSettings(f"the key {name!r} already exists: remove it first, or choose another name")
     secret = _PREFIX + secrets.token_urlsafe(32)
     bound = json.dumps(sorted(set(experiments))) if experiments else None
     row = {"name": name, "digest": digest(secret), "role": role, "experiments": bound, "created": time.time()}
-    with storage.write() as connection:
-        connection.execute(insert(keys).values(row))
+    with database.write() as connection:
+        connection.execute(insert(api_keys).values(row))
     return secret
 
 
-def remove(storage: Storage, name: str) -> None:
-    """Remove a key; whoever has it is refused from then on."""
-    with storage.write() as connection:
-        removed = connection.execute(delete(keys).where(keys.c.name == name)).rowcount
+def remove_key(database: Database, name: str) -> None:
+    """Remove a key; raise InvalidSettings if there is none of this name."""
+    with database.write() as connection:
+        removed = connection.execute(delete(api_keys).where(api_keys.c.name == name)).rowcount
     if not removed:
-        raise InvalidSettings(f"there is no key {name!r}; `glcb keys list` shows those there are")
+        raise InvalidSettings(f"there is no key {name!r}; list the keys with `glcb keys list`")
 
 
-def listed(storage: Storage) -> list[Key]:
-    """Return all keys by their names."""
-    columns = (keys.c.name, keys.c.digest, keys.c.role, keys.c.experiments, keys.c.created)
-    with storage.read() as connection:
-        rows = connection.execute(select(*columns).order_by(keys.c.name)).all()
+def list_keys(database: Database) -> list[ApiKey]:
+    """Return all keys, sorted by name."""
+    columns = (getattr(api_keys.c, name) for name in ApiKey._fields)
+    with database.read() as connection:
+        rows = connection.execute(select(*columns).order_by(api_keys.c.name)).all()
     return [
-        Key(name, known, role, None if bound is None else tuple(json.loads(bound)), created)
-        for name, known, role, bound, created in rows
+        ApiKey(name, stored, role, None if bound is None else tuple(json.loads(bound)), created)
+        for name, stored, role, bound, created in rows
     ]
 
 
 def digest(secret: str) -> str:
-    """Return what is kept of a key. It is random and long, so that nobody can guess it from this."""
+    """Return the digest of a secret. A fast hash is enough: the secret has 256 random bits."""
     return hashlib.sha256(secret.encode()).hexdigest()
 
 
 class Keyring:
-    """The keys as they were when somebody last looked."""
+    """A copy of the keys in memory.
 
-    def __init__(self, storage: Storage) -> None:
-        self._storage = storage
-        self.looked = 0.0
-        """When that was, by the monotonic clock."""
-        self.keys: list[Key] = []
+    Parameters
+    ----------
+    database
+        Where the keys are stored.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self.refreshed_at = 0.0
+        """Time of the last refresh on the monotonic clock."""
+        self.keys: list[ApiKey] = []
         self.refresh()
 
     def refresh(self) -> None:
-        """Look at the keys again."""
-        self.keys = listed(self._storage)
-        self.looked = time.monotonic()
+        """Read the keys again."""
+        self.keys = list_keys(self._database)
+        self.refreshed_at = time.monotonic()
 
-    def find(self, secret: str) -> Key | None:
-        """Return whose key this is; it takes the same time whichever it is."""
+    def find(self, secret: str) -> ApiKey | None:
+        """Return the key with this secret, or None. The time does not depend on the secret."""
         wanted = digest(secret)
-        found = None
+        match = None
         for key in self.keys:
             if hmac.compare_digest(key.digest, wanted):
-                found = key
-        return found
+                match = key
+        return match

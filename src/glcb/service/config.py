@@ -1,10 +1,16 @@
-"""Settings of the service. A flag counts more than the environment, and that more than the TOML file."""
+"""Settings of ``glcb serve``.
+
+``ServiceSettings`` is the only place that declares a setting: its type, default, bounds, meaning, and when to
+change it. :func:`load` reads the settings, and :func:`settings_table` describes them for the command line and
+the reference page.
+"""
 
 import os
+import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin
 
 import msgspec
 from msgspec import Meta, Struct
@@ -12,63 +18,203 @@ from msgspec import Meta, Struct
 from glcb._errors import InvalidSettings
 
 PREFIX = "GLCB_SERVE_"
+"""Prefix of the environment variables, as in ``GLCB_SERVE_PORT``."""
 
-Count = Annotated[int, Meta(ge=1)]
-Seconds = Annotated[float, Meta(gt=0)]
+
+def _about(meaning: str, change: str) -> Meta:
+    """Return the meaning of a setting and the advice on when to change it."""
+    return Meta(description=meaning, extra={"change": change})
+
+
+def _count(meaning: str, change: str) -> Meta:
+    return Meta(ge=1, description=meaning, extra={"change": change})
+
+
+def _positive(meaning: str, change: str) -> Meta:
+    return Meta(gt=0, description=meaning, extra={"change": change})
+
+
+def _port(meaning: str, change: str) -> Meta:
+    return Meta(ge=0, le=65535, description=meaning, extra={"change": change})
 
 
 class ServiceSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Everything that can be set, by these names."""
+    """The settings of ``glcb serve``; :func:`settings_table` lists them with their meaning."""
 
-    host: str = "127.0.0.1"
-    port: Annotated[int, Meta(ge=0, le=65535)] = 8000
-    data: str = "glcb.db"
-    """The file of the SQLite database …"""
-    database: str | None = None
-    """… unless there is the URL of another one."""
-    log_level: str = "info"
-    log_format: str = "json"
+    host: Annotated[
+        str,
+        _about("Address to listen on.", "To serve other machines. Create API keys first."),
+    ] = "127.0.0.1"
+    port: Annotated[
+        int,
+        _port("Port to listen on; 0 picks a free one.", "If the port is taken."),
+    ] = 8000
+    data: Annotated[
+        str,
+        _about("SQLite file with all data.", "To keep the data elsewhere."),
+    ] = "glcb.db"
+    database: Annotated[
+        str | None,
+        _about("URL of a PostgreSQL database, used instead of the file.", "To use PostgreSQL."),
+    ] = None
+    log_level: Annotated[
+        Literal["debug", "info", "warning", "error"],
+        _about("Least severe log level to write.", "To log more or less."),
+    ] = "info"
+    log_format: Annotated[
+        Literal["json", "text"],
+        _about("Format of the log lines on standard error.", "To read the log in a terminal."),
+    ] = "json"
 
-    max_body: Count = 1_000_000
-    """Bytes of a request."""
-    max_model: Count = 256_000_000
-    """Bytes of a model that is uploaded."""
-    max_items: Count = 1000
-    """Decisions or rewards in one request."""
-    max_features: Count = 1000
-    max_arms: Count = 1000
-    max_cells: Count = 50_000_000
-    """Arms × slots², where slots are the numbers that a context becomes: some 8 to 20 bytes each."""
-    max_experiments: Count = 1000
-    max_pending: Count = 1_000_000
-    """Decisions of one experiment that can wait for a reward."""
-    max_requests: Count = 1000
-    """Requests that are dealt with at the same time; more are refused."""
-    max_connections: Count = 4000
-    """Open connections; when more are opened, the one that was idle longest is closed."""
-    max_queue: Count = 20_000
-    """Events that wait for the disk; while there are more, requests are refused."""
-    max_loaded: Count = 100
-    """Experiments in memory."""
+    max_body_bytes: Annotated[
+        int,
+        _count("Largest request body, in bytes.", "If batches of large contexts are rejected."),
+    ] = 1_000_000
+    max_model_bytes: Annotated[
+        int,
+        _count("Largest model file that can be uploaded, in bytes.", "To upload larger models."),
+    ] = 256_000_000
+    max_batch: Annotated[
+        int,
+        _count("Decisions or rewards per request.", "If clients send larger batches."),
+    ] = 1000
+    max_features: Annotated[
+        int,
+        _count("Features per context, values per schema, and spare slots.", "For wider contexts."),
+    ] = 1000
+    max_arms: Annotated[
+        int,
+        _count("Arms per experiment.", "For experiments with more arms."),
+    ] = 1000
+    max_cells: Annotated[
+        int,
+        _count(
+            "Size of a model as arms × slots², where slots is the width of an encoded context. "
+            "A cell takes 8 to 20 bytes.",
+            "For larger models, if the memory suffices.",
+        ),
+    ] = 50_000_000
+    max_experiments: Annotated[
+        int,
+        _count("Experiments in the database.", "For more experiments."),
+    ] = 1000
+    max_pending: Annotated[
+        int,
+        _count(
+            "Upper bound of an experiment's own max_pending.", "If rewards arrive late and traffic is high."
+        ),
+    ] = 1_000_000
+    max_concurrent_requests: Annotated[
+        int,
+        _count("Requests processed at the same time; more get status 503.", "To trade latency for errors."),
+    ] = 1000
+    max_connections: Annotated[
+        int,
+        _count(
+            "Open connections; beyond that the longest idle one is closed.",
+            "If many clients keep connections open.",
+        ),
+    ] = 4000
+    max_queued_events: Annotated[
+        int,
+        _count("Events waiting for the disk; beyond that requests get status 503.", "If the disk stalls."),
+    ] = 20_000
+    max_loaded_experiments: Annotated[
+        int,
+        _count(
+            "Experiments in memory; the least recently used one is unloaded.", "To use more or less memory."
+        ),
+    ] = 100
 
-    request_seconds: Seconds = 10
-    """A request that is not complete by then is closed."""
-    idle_seconds: Seconds = 60
-    """A connection without a request is closed."""
-    unload_seconds: Seconds = 900
-    """An experiment that nobody asks for leaves the memory."""
-    takeover_seconds: Seconds = 10
-    """A start waits that long for another service on the same database, which may just have been killed."""
-    stop_seconds: Seconds = 30
-    """When it is told to stop, the service waits that long for requests that are under way."""
+    request_seconds: Annotated[
+        float,
+        _positive("Time a client has to send a complete request.", "For slow clients."),
+    ] = 10
+    idle_seconds: Annotated[
+        float,
+        _positive("Time after which an idle connection is closed.", "To match a proxy's keep-alive time."),
+    ] = 60
+    unload_seconds: Annotated[
+        float,
+        _positive("Time after which an unused experiment is unloaded.", "To free memory earlier."),
+    ] = 900
+    lock_wait_seconds: Annotated[
+        float,
+        _positive(
+            "Time that a start waits for another service on the same database to end.",
+            "If a supervisor restarts the service before the old process has ended.",
+        ),
+    ] = 10
+    shutdown_seconds: Annotated[
+        float,
+        _positive("Time that a shutdown waits for requests in flight.", "To match a supervisor's timeout."),
+    ] = 30
 
-    commit_events: Count = 1000
-    """Events that are committed at once, at most."""
-    snapshot_events: Count = 20_000
-    """A snapshot is taken after so many events: a start replays about as many for each experiment."""
-    keep_snapshots: Count = 3
-    keep_days: Seconds = 365
-    """Events older than this are removed, once a kept snapshot makes them unnecessary."""
+    max_commit_events: Annotated[
+        int,
+        _count("Events per transaction.", "To tune the throughput of a slow disk."),
+    ] = 1000
+    snapshot_events: Annotated[
+        int,
+        _count(
+            "Events between snapshots of an experiment. A restart replays up to this many events for each.",
+            "To trade faster restarts for more writes.",
+        ),
+    ] = 20_000
+    keep_snapshots: Annotated[
+        int,
+        _count("Snapshots kept per experiment.", "To keep older states for `glcb audit`."),
+    ] = 3
+    event_retention_days: Annotated[
+        float,
+        _positive(
+            "Age in days at which events are deleted, once they are part of all kept snapshots.",
+            "To save disk space or meet a retention policy.",
+        ),
+    ] = 365
+
+
+class SettingRow(NamedTuple):
+    """A row of :func:`settings_table`."""
+
+    name: str
+    type: str
+    default: str
+    meaning: str
+    change: str
+    """When to change the setting."""
+
+
+def settings_table() -> list[SettingRow]:
+    """Return all settings with type, default, meaning and advice on when to change them.
+
+    >>> settings_table()[1]
+    SettingRow(name='port', type='integer, 0 to 65535', default='8000', meaning='Port to listen on; 0 picks \
+a free one.', change='If the port is taken.')
+    """
+    rows = []
+    for field in msgspec.structs.fields(ServiceSettings):
+        kind, meta = get_args(field.type)
+        default = "" if field.default is None else str(field.default)
+        rows.append(
+            SettingRow(
+                field.name, _type_text(kind, meta), default, meta.description or "", meta.extra["change"]
+            )
+        )
+    return rows
+
+
+def _type_text(kind: Any, meta: Meta) -> str:
+    """Return a type and its bounds in words."""
+    if get_origin(kind) is Literal:
+        *most, last = get_args(kind)
+        return f"{', '.join(most)} or {last}"
+    name = {int: "integer", float: "number"}.get(kind, "text")
+    if meta.le is not None:
+        return f"{name}, {meta.ge} to {meta.le}"
+    if meta.ge is not None:
+        return f"{name}, at least {meta.ge}"
+    return f"{name} above {meta.gt}" if meta.gt is not None else name
 
 
 def load(
@@ -77,53 +223,71 @@ def load(
     environment: Mapping[str, str] = os.environ,
     pairs: Sequence[str] = (),
 ) -> ServiceSettings:
-    """Return the settings from all places.
+    """Return the settings from all sources.
 
-    Those of ``flags`` that are None were not given; others count more than ``pairs``, what ``--set`` said.
+    Parameters
+    ----------
+    flags
+        Command-line flags, None where a flag was not passed. They override all other sources.
+    file
+        A TOML file. It is overridden by all other sources.
+    environment
+        Environment variables, such as ``GLCB_SERVE_PORT``. They override the file.
+    pairs
+        The values of ``--set``, such as ``max_arms=50``. They override the environment.
+
+    Raises
+    ------
+    InvalidSettings
+        A setting is unknown or invalid, or the file cannot be read.
     """
-    given: dict[str, Any] = {} if file is None else _read(file)
-    known = ServiceSettings.__struct_fields__
+    values: dict[str, Any] = {} if file is None else _read_toml(file)
+    names = ServiceSettings.__struct_fields__
     for variable, value in environment.items():
         if variable.startswith(PREFIX):
             name = variable.removeprefix(PREFIX).lower()
-            given[name if name in known else variable] = value
-    given.update(named(pairs))
-    given.update({name: value for name, value in flags.items() if value is not None})
-    unknown = sorted(given.keys() - set(known))
+            values[name if name in names else variable] = value
+    values.update(parse_pairs(pairs))
+    values.update({name: value for name, value in flags.items() if value is not None})
+    unknown = sorted(values.keys() - set(names))
     if unknown:
         raise InvalidSettings(
-            f"the service has no setting {', '.join(unknown)}; the settings are {', '.join(known)}"
+            f"there is no setting {', '.join(unknown)}; the settings are {', '.join(names)}"
         )
     try:
-        settings = msgspec.convert(given, ServiceSettings, strict=False)
+        return msgspec.convert(values, ServiceSettings, strict=False)
     except msgspec.ValidationError as error:
-        raise InvalidSettings(f"the settings of the service cannot be: {error}") from None
-    if settings.log_format not in ("json", "text"):
-        raise InvalidSettings(f"log_format must be json or text, got {settings.log_format!r}")
-    if settings.log_level not in ("debug", "info", "warning", "error"):
-        raise InvalidSettings(f"log_level must be debug, info, warning or error, got {settings.log_level!r}")
-    return settings
+        raise InvalidSettings(_explain(error, values)) from None
 
 
-def named(pairs: Sequence[str]) -> dict[str, str]:
-    """Return what ``--set name=value`` said, several times perhaps.
+def _explain(error: msgspec.ValidationError, values: Mapping[str, Any]) -> str:
+    """Return what a setting must be and what it was."""
+    place = re.search(r"`\$\.(\w+)`$", str(error))
+    row = next((row for row in settings_table() if place is not None and row.name == place[1]), None)
+    if row is None:
+        return f"the settings are invalid: {error}"
+    return f"{row.name} must be {row.type}, got {values[row.name]!r}"
 
-    >>> named(["max_arms=50", "idle_seconds=5"])
+
+def parse_pairs(pairs: Sequence[str]) -> dict[str, str]:
+    """Return the names and values of ``--set NAME=VALUE`` flags.
+
+    >>> parse_pairs(["max_arms=50", "idle_seconds=5"])
     {'max_arms': '50', 'idle_seconds': '5'}
     """
-    found = {}
+    values = {}
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if not equals:
-            raise InvalidSettings(f"--set needs a name and a value such as max_arms=50, got {pair!r}")
-        found[name.strip()] = value.strip()
-    return found
+            raise InvalidSettings(f"--set expects NAME=VALUE, such as max_arms=50, got {pair!r}")
+        values[name.strip()] = value.strip()
+    return values
 
 
-def _read(file: Path) -> dict[str, Any]:
+def _read_toml(file: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(file.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidSettings(f"cannot read the settings in {file}: {error}") from error
     except tomllib.TOMLDecodeError as error:
-        raise InvalidSettings(f"{file} is not a proper TOML file: {error}") from error
+        raise InvalidSettings(f"{file} is not a valid TOML file: {error}") from error

@@ -1,7 +1,7 @@
-"""All decisions and rewards of an experiment, as a stream of JSON lines or as a Parquet file.
+"""Export the decisions and rewards of an experiment as JSON lines or as a Parquet file.
 
-Lines have the form that ``Bandit.log_to`` writes and ``Bandit.learn_from`` reads, but there are no outcomes:
-what was learned when the time of a decision was over is not on record, it follows from a replay.
+The lines have the format that ``Bandit.log_to`` writes and ``Bandit.learn_from`` reads, without its outcome
+lines: default rewards of timed-out decisions are not stored as events, they follow from a replay.
 """
 
 import asyncio
@@ -12,66 +12,70 @@ from typing import Any
 
 import msgspec
 
-from glcb._api.requests import DecisionRequest, RewardOf, encode
+from glcb._api.requests import DecisionRequest, RewardItem, encode
 from glcb._api.responses import Decision
-from glcb.service.errors import Problem
-from glcb.service.storage.storage import Event, Storage
+from glcb.service.errors import ApiError
+from glcb.service.storage.database import Database, Event
 
-MEDIA = {"jsonl": "application/x-ndjson", "parquet": "application/vnd.apache.parquet"}
-_LINES = 1000
-_GROUP = 10_000
-"""Rows of a group in a Parquet file."""
+MEDIA_TYPES = {"jsonl": "application/x-ndjson", "parquet": "application/vnd.apache.parquet"}
+_CHUNK_LINES = 1000
+_ROW_GROUP = 10_000
+"""Rows per row group of a Parquet file."""
 
 Row = dict[str, Any]
 
 
-def checked(query: Mapping[str, str]) -> tuple[str, int]:
-    """Return format and beginning of an export."""
+def parse_query(query: Mapping[str, str]) -> tuple[str, int]:
+    """Return the format of an export and the sequence number after which it starts."""
     unknown = sorted(query.keys() - {"format", "after"})
-    form, after = query.get("format", "jsonl"), query.get("after", "0")
-    if unknown or form not in MEDIA or not (after.isascii() and after.isdigit() and len(after) < 19):
-        raise Problem(
+    export_format, after = query.get("format", "jsonl"), query.get("after", "0")
+    if (
+        unknown
+        or export_format not in MEDIA_TYPES
+        or not (after.isascii() and after.isdigit() and len(after) < 19)
+    ):
+        raise ApiError(
             "invalid_request",
-            f"an export takes format=jsonl or parquet, and after=the number of an event, got {dict(query)!r}",
+            f"an export takes format=jsonl or parquet, and after=a sequence number, got {dict(query)!r}",
         )
-    return form, int(after)
+    return export_format, int(after)
 
 
-async def stream(storage: Storage, number: int, form: str, after: int) -> AsyncIterator[bytes]:
-    """Return the export piece by piece; the database is read in a thread, no faster than pieces are taken."""
-    rows = _rows(storage.events(number, after))
-    pieces = _lines(rows) if form == "jsonl" else _parquet(rows)
-    while (piece := await asyncio.to_thread(next, pieces, None)) is not None:
-        yield piece
+async def stream(database: Database, experiment: int, export_format: str, after: int) -> AsyncIterator[bytes]:
+    """Yield the export in chunks. The database is read in a thread, at the pace of the consumer."""
+    rows = _rows(database.events(experiment, after))
+    chunks = _lines(rows) if export_format == "jsonl" else _parquet(rows)
+    while (chunk := await asyncio.to_thread(next, chunks, None)) is not None:
+        yield chunk
 
 
 def _rows(events: Iterator[Event]) -> Iterator[Row]:
     for event in events:
         if event.kind == "decide":
-            asked = msgspec.json.decode(event.request, type=DecisionRequest)
-            made = msgspec.json.decode(event.outcome, type=Decision)
+            request = msgspec.json.decode(event.request, type=DecisionRequest)
+            decision = msgspec.json.decode(event.outcome, type=Decision)
             yield {
                 "event": "decision",
-                "id": made.id,
+                "id": decision.id,
                 "time": event.at,
                 "sequence": event.sequence,
-                "arm": made.arm,
-                "propensity": made.propensity,
-                "probabilities": made.probabilities,
-                "holdout": made.holdout,
-                "context": asked.context,
-                "eligible": asked.eligible,
-                "idempotency_key": asked.idempotency_key,
+                "arm": decision.arm,
+                "propensity": decision.propensity,
+                "probabilities": decision.probabilities,
+                "holdout": decision.holdout,
+                "context": request.context,
+                "eligible": request.eligible,
+                "idempotency_key": request.idempotency_key,
             }
         elif event.kind == "reward":
-            given = msgspec.json.decode(event.request, type=RewardOf)
+            reward = msgspec.json.decode(event.request, type=RewardItem)
             yield {
                 "event": "reward",
-                "id": given.id,
+                "id": reward.id,
                 "time": event.at,
                 "sequence": event.sequence,
-                "reward": float(given.value),
-                "idempotency_key": given.idempotency_key,
+                "reward": float(reward.value),
+                "idempotency_key": reward.idempotency_key,
             }
 
 
@@ -79,7 +83,7 @@ def _lines(rows: Iterator[Row]) -> Iterator[bytes]:
     lines: list[bytes] = []
     for row in rows:
         lines.append(encode({name: value for name, value in row.items() if value is not None}))
-        if len(lines) == _LINES:
+        if len(lines) == _CHUNK_LINES:
             yield b"\n".join(lines) + b"\n"
             lines.clear()
     if lines:
@@ -108,41 +112,41 @@ def _parquet(rows: Iterator[Row]) -> Iterator[bytes]:
     )
     sink = _Sink()
     with pq.ParquetWriter(sink, schema) as writer:
-        for group in _groups(rows):
+        for group in _row_groups(rows):
             writer.write_table(pa.Table.from_pylist(group, schema))
-            yield sink.taken()
-    yield sink.taken()
+            yield sink.take()
+    yield sink.take()
 
 
 class _Sink(io.RawIOBase):
-    """A file that is handed on as it grows."""
+    """A file whose content is taken away as it grows."""
 
     def __init__(self) -> None:
         self._parts: list[bytes] = []
         self._size = 0
 
     def writable(self) -> bool:
-        """Return that it is."""
+        """Return True."""
         return True
 
     def tell(self) -> int:
-        """Return how much was written."""
+        """Return the number of bytes written so far."""
         return self._size
 
     def write(self, content: Any) -> int:
-        """Take what comes next."""
+        """Append bytes."""
         self._parts.append(bytes(content))
         self._size += len(self._parts[-1])
         return len(self._parts[-1])
 
-    def taken(self) -> bytes:
-        """Return what was written since the last time."""
+    def take(self) -> bytes:
+        """Return the bytes written since the last call."""
         content = b"".join(self._parts)
         self._parts.clear()
         return content
 
 
-def _groups(rows: Iterator[Row]) -> Iterator[list[Row]]:
+def _row_groups(rows: Iterator[Row]) -> Iterator[list[Row]]:
     group: list[Row] = []
     for row in rows:
         nested = {
@@ -151,7 +155,7 @@ def _groups(rows: Iterator[Row]) -> Iterator[list[Row]]:
             if row.get(name) is not None
         }
         group.append({**row, **nested})
-        if len(group) == _GROUP:
+        if len(group) == _ROW_GROUP:
             yield group
             group = []
     if group:

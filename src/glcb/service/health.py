@@ -1,149 +1,158 @@
-"""What should be so of an experiment, in plain words, and whether it is. All of it from sums."""
+"""Health checks of an experiment, computed from its tally."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from glcb._api.responses import Check
 from glcb.service.core.experiment import Experiment
 from glcb.service.core.tally import Block
 
-_FEW = 100
-"""Below so many decisions or rewards nothing is said."""
-_RECENT = 0.25
-"""Share of all decisions that are "of late"."""
-_FAR = 5.0
-"""So many standard deviations are no accident, however often one looks."""
-_MOST_OFF = 0.05
-"""Predictions may be off by this share of the range of rewards, beside what is due to chance."""
-_LEAST_DOUBT = 0.001
-_LEAST_JOINED = 0.01
-_MOST_ODD = 0.1
+_MIN_SAMPLE = 100
+"""Decisions or rewards that a check needs."""
+_RECENT_SHARE = 0.25
+"""Share of all decisions that counts as recent."""
+_MAX_DEVIATIONS = 5.0
+"""Deviations beyond this many standard deviations are significant, even when checked repeatedly."""
+_MAX_BIAS = 0.05
+"""Tolerated bias of the predictions, as a share of the reward range and on top of the sampling error."""
+_MIN_EXPLORATION = 0.001
+_MIN_MATCH_RATE = 0.01
+_MAX_UNUSABLE = 0.1
 
 
 class _Sums(NamedTuple):
-    """Some blocks taken together."""
+    """Sums over some blocks."""
 
     decisions: int
     rewards: int
     total: float
     predicted: float
-    own: int
-    doubt: float
+    bandit_decisions: int
+    explored: float
 
 
-def checks(seen: Experiment) -> tuple[Check, ...]:
-    """Return all checks of an experiment."""
-    blocks = seen.around.tally.blocks
-    everything = _sums(blocks)
-    recent = _sums(_latest(blocks, _RECENT * everything.decisions))
+def checks(experiment: Experiment) -> tuple[Check, ...]:
+    """Return the results of all health checks."""
+    blocks = experiment.state.tally.blocks
+    overall = _sums(blocks)
+    recent = _sums(_latest(blocks, _RECENT_SHARE * overall.decisions))
     return (
-        _rewards(everything, recent),
-        _calibration(seen, recent),
-        _exploration(seen, recent),
-        _propensities(seen, everything),
-        *_contexts(seen),
-        _holdout(seen),
+        _rewards(overall, recent),
+        _calibration(experiment, recent),
+        _exploration(experiment, recent),
+        _propensities(experiment, overall),
+        *_contexts(experiment),
+        _holdout(experiment),
     )
 
 
 def _latest(blocks: list[Block], decisions: float) -> Iterator[Block]:
-    """Return the newest blocks that have so many decisions, or a few at least."""
-    found = 0
+    """Yield the newest blocks with this many decisions, or with a minimum sample."""
+    covered = 0
     for block in reversed(blocks):
-        if found >= max(decisions, 2 * _FEW):
+        if covered >= max(decisions, 2 * _MIN_SAMPLE):
             return
-        found += block.decisions
+        covered += block.decisions
         yield block
 
 
-def _sums(blocks: Iterator[Block] | list[Block]) -> _Sums:
+def _sums(blocks: Iterable[Block]) -> _Sums:
     rows = [
-        (block.decisions, sum(block.rewards), sum(block.totals), block.predicted, block.own, block.doubt)
+        (
+            block.decisions,
+            sum(block.rewards),
+            sum(block.totals),
+            block.predicted,
+            block.bandit_decisions,
+            block.explored,
+        )
         for block in blocks
     ]
     return _Sums(*map(sum, zip(*rows, strict=True))) if rows else _Sums(0, 0, 0.0, 0.0, 0, 0.0)
 
 
-def _early(check: str, what: str) -> Check:
-    return Check(check, None, f"{what}: told after {_FEW} decisions.")
+def _too_early(check: str, subject: str) -> Check:
+    return Check(check, None, f"{subject}: checked after {_MIN_SAMPLE} decisions.")
 
 
-def _rewards(everything: _Sums, recent: _Sums) -> Check:
-    if everything.decisions < _FEW:
-        return _early("rewards", "Whether rewards find their decisions")
-    before = everything.rewards / everything.decisions
-    of_late = recent.rewards / recent.decisions
-    if before < _LEAST_JOINED:
-        text = f"Only {before:.1%} of the decisions have a reward: are they sent, with the right id, in time?"
-        return Check("rewards", False, text)
-    if of_late < before / 2 and recent.decisions >= 2 * _FEW:
+def _rewards(overall: _Sums, recent: _Sums) -> Check:
+    if overall.decisions < _MIN_SAMPLE:
+        return _too_early("rewards", "Match rate")
+    match_rate = overall.rewards / overall.decisions
+    recent_rate = recent.rewards / recent.decisions
+    if match_rate < _MIN_MATCH_RATE:
         text = (
-            f"Rewards have become rare: {of_late:.0%} of the decisions of late have one, {before:.0%} of all."
+            f"The match rate is only {match_rate:.1%}. Check that rewards are sent, with the right decision "
+            "id, before the reward timeout."
         )
         return Check("rewards", False, text)
-    return Check("rewards", True, f"{before:.1%} of the decisions have their reward.")
+    if recent_rate < match_rate / 2 and recent.decisions >= 2 * _MIN_SAMPLE:
+        text = f"The match rate dropped to {recent_rate:.0%} recently, from {match_rate:.0%} overall."
+        return Check("rewards", False, text)
+    return Check("rewards", True, f"The match rate is {match_rate:.1%}.")
 
 
-def _calibration(seen: Experiment, recent: _Sums) -> Check:
-    if recent.rewards < _FEW:
-        return _early("calibration", "Whether predictions come true")
+def _calibration(experiment: Experiment, recent: _Sums) -> Check:
+    if recent.rewards < _MIN_SAMPLE:
+        return _too_early("calibration", "Calibration of the predictions")
     if recent.predicted == 0:
-        return Check("calibration", None, "This policy predicts nothing.")
-    low, high = seen.reward_range
-    predicted, got = recent.predicted / recent.decisions, recent.total / recent.rewards
-    by_chance = _FAR * (high - low) / 2 / recent.rewards**0.5
-    ok = abs(predicted - got) <= _MOST_OFF * (high - low) + by_chance
-    form = ".1%" if seen.around.settings.rewards == "binary" else ".3g"
-    told = f"of late {predicted:{form}} was predicted on average, and {got:{form}} came"
+        return Check("calibration", None, "This policy does not predict rewards.")
+    low, high = experiment.reward_range
+    predicted, observed = recent.predicted / recent.decisions, recent.total / recent.rewards
+    sampling_error = _MAX_DEVIATIONS * (high - low) / 2 / recent.rewards**0.5
+    ok = abs(predicted - observed) <= _MAX_BIAS * (high - low) + sampling_error
+    form = ".1%" if experiment.state.settings.rewards == "binary" else ".3g"
+    means = f"recently {predicted:{form}} predicted and {observed:{form}} observed on average"
     if ok:
-        return Check("calibration", True, f"Predictions come true: {told}.")
+        return Check("calibration", True, f"Predictions are calibrated: {means}.")
     return Check(
         "calibration",
         False,
-        f"Predictions are off: {told}. Did the world, or what counts as a reward, change?",
+        f"Predictions are biased: {means}. Did the traffic or the definition of the reward change?",
     )
 
 
-def _exploration(seen: Experiment, recent: _Sums) -> Check:
-    if len(seen.bandit.arms) == 1:
-        return Check("exploration", None, "There is one arm only: nothing to explore.")
-    if recent.own < _FEW:
-        return _early("exploration", "Whether other arms are still tried")
-    doubt = recent.doubt / recent.own
-    if doubt < _LEAST_DOUBT:
-        text = "Exploration is dead: the likeliest arm is all but certain, and changes go unnoticed."
+def _exploration(experiment: Experiment, recent: _Sums) -> Check:
+    if len(experiment.bandit.arms) == 1:
+        return Check("exploration", None, "With a single arm there is nothing to explore.")
+    if recent.bandit_decisions < _MIN_SAMPLE:
+        return _too_early("exploration", "Exploration rate")
+    rate = recent.explored / recent.bandit_decisions
+    if rate < _MIN_EXPLORATION:
+        text = (
+            "Exploration has stopped: the most likely arm is almost certain, so changes go unnoticed. "
+            "Increase exploration."
+        )
         return Check("exploration", False, text)
-    return Check(
-        "exploration", True, f"Other arms than the likeliest are tried in {doubt:.1%} of the decisions."
-    )
+    return Check("exploration", True, f"{rate:.1%} of the decisions explore another arm.")
 
 
-def _propensities(seen: Experiment, everything: _Sums) -> Check:
-    odd = seen.around.tally.outlook.oddest()
-    if odd is None or everything.decisions < _FEW:
-        return _early("propensities", "Whether arms are played as often as logged")
-    arm, played, expected, apart = odd
-    if apart > _FAR:
-        text = f"{arm!r} was played {played:,} times, but its logged propensities add up to {expected:,.0f}."
+def _propensities(experiment: Experiment, overall: _Sums) -> Check:
+    deviation = experiment.state.tally.forecasts.largest_deviation()
+    if deviation is None or overall.decisions < _MIN_SAMPLE:
+        return _too_early("propensities", "Agreement of choices with logged propensities")
+    arm, chosen, expected, distance = deviation
+    if distance > _MAX_DEVIATIONS:
+        text = f"{arm!r} was chosen {chosen:,} times, but its logged propensities add up to {expected:,.0f}."
         return Check("propensities", False, text)
-    return Check("propensities", True, "Arms are played as often as their logged propensities say.")
+    return Check("propensities", True, "Arms are chosen as often as their logged propensities say.")
 
 
-def _contexts(seen: Experiment) -> Iterator[Check]:
-    # Both are the bandit's own: one that was uploaded brings what it has seen elsewhere.
-    schema, decisions = seen.bandit.schema, seen.bandit.counts["decisions"]
-    if schema is None or decisions < _FEW:
+def _contexts(experiment: Experiment) -> Iterator[Check]:
+    # Both counts belong to the bandit: an uploaded one includes the history of its model file.
+    schema, decisions = experiment.bandit.schema, experiment.bandit.counts["decisions"]
+    if schema is None or decisions < _MIN_SAMPLE:
         return
-    odd = sum(schema.problems.values()) / (decisions * max(1, len(schema.features)))
+    unusable = sum(schema.problems.values()) / (decisions * max(1, len(schema.features)))
     yield Check(
-        "contexts", odd <= _MOST_ODD, f"{odd:.1%} of the values in contexts could not be used as they came."
+        "contexts", unusable <= _MAX_UNUSABLE, f"{unusable:.1%} of the context values were unusable as sent."
     )
 
 
-def _holdout(seen: Experiment) -> Check:
-    share = seen.around.settings.holdout
+def _holdout(experiment: Experiment) -> Check:
+    share = experiment.state.settings.holdout
     if share == 0:
-        return Check("holdout", None, "Nothing is left to chance: what the bandit brings cannot be told.")
+        return Check("holdout", None, "There is no holdout, so the lift cannot be measured.")
     return Check(
-        "holdout", True, f"{share:.1%} of the decisions are left to chance, to tell what the bandit brings."
+        "holdout", True, f"{share:.1%} of the decisions are a random holdout that measures the lift."
     )

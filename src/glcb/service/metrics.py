@@ -1,17 +1,20 @@
-"""What the service counts and times, as Prometheus reads it. Neither keys, contexts nor rewards."""
+"""Counters and latencies of the service in Prometheus format. They contain no keys, contexts or rewards."""
 
 import logging
+import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, TypeVar
 
-from prometheus_client.core import CollectorRegistry, CounterMetricFamily, GaugeMetricFamily
-from prometheus_client.core import HistogramMetricFamily as Histogram
+from prometheus_client.core import (
+    CollectorRegistry,
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+)
 from prometheus_client.exposition import generate_latest
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
-
-from glcb.service.histogram import BOUNDS, Times
 
 if TYPE_CHECKING:
     from glcb.service.core.engine import Engine
@@ -19,138 +22,196 @@ if TYPE_CHECKING:
 log = logging.getLogger("glcb.service")
 T = TypeVar("T")
 
-_OPERATIONS = {"decide": "decide", "reward": "learn"}
-_SIZES = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
-_EVERY = 4
-"""Of the bounds of our histograms, Prometheus gets every fourth."""
+_SMALLEST_SECONDS = 10e-6
+_BUCKETS = 80
+_FACTOR = 2**0.25
+BOUNDS = tuple(_SMALLEST_SECONDS * _FACTOR**k for k in range(_BUCKETS))
+"""Upper bounds of the buckets of a latency histogram, from 10 µs to about 9 s."""
+_EXPORT_EVERY = 4
+"""Prometheus gets every fourth bound."""
+_COMMIT_SIZES = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
+_MODEL_OPERATIONS = {"decide": "decide", "reward": "learn"}
+
+
+class LatencyHistogram:
+    """Durations in seconds, in buckets whose bounds grow by a factor of 2 ** 0.25."""
+
+    def __init__(self) -> None:
+        self.counts = [0] * (_BUCKETS + 1)
+        self.total = 0.0
+
+    def add(self, seconds: float) -> None:
+        """Add a duration."""
+        self.total += seconds
+        bucket = 0 if seconds <= _SMALLEST_SECONDS else math.ceil(math.log2(seconds / _SMALLEST_SECONDS) * 4)
+        self.counts[min(bucket, _BUCKETS)] += 1
+
+    @property
+    def count(self) -> int:
+        """Number of durations."""
+        return sum(self.counts)
+
+    def quantile(self, share: float) -> float | None:
+        """Return an upper bound of a quantile, at most 19 % too large; None without any durations."""
+        target = share * self.count
+        below = 0
+        for bucket, count in enumerate(self.counts):
+            below += count
+            if count and below >= target:
+                return BOUNDS[min(bucket, _BUCKETS - 1)]
+        return None
+
+
+class Activity:
+    """Counters of one experiment since the service started, whether it is loaded or not."""
+
+    def __init__(self) -> None:
+        self.latency = LatencyHistogram()
+        """Time from the request for a decision to its response."""
+        self.events: Counter[str] = Counter()
+        """Number of events by kind."""
+        self.errors: Counter[str] = Counter()
+        """Number of error responses by code."""
 
 
 class Metrics:
-    """Counters of the process; what belongs to an experiment is asked of the engine when somebody looks."""
+    """Counters of the process. Those of experiments are read from the engine on demand.
+
+    Parameters
+    ----------
+    engine
+        The engine whose experiments are exported.
+    """
 
     def __init__(self, engine: "Engine") -> None:
         self._engine = engine
-        self.model = {operation: Times() for operation in _OPERATIONS.values()}
-        self.commits = Times()
-        self.requests: dict[str, Times] = {}
+        self.model = {operation: LatencyHistogram() for operation in _MODEL_OPERATIONS.values()}
+        self.commits = LatencyHistogram()
+        self.requests: dict[str, LatencyHistogram] = {}
         self.statuses: Counter[tuple[str, int]] = Counter()
         self.in_flight = 0
-        self.clock_back = 0
-        self._sizes = [0] * (len(_SIZES) + 1)
-        self._events = 0
+        self.clock_regressions = 0
+        self._commit_sizes = [0] * (len(_COMMIT_SIZES) + 1)
+        self._committed_events = 0
 
-    def applied(self, kind: str, seconds: float) -> None:
-        """Take the time of an event inside the model."""
-        operation = _OPERATIONS.get(kind)
+    def add_event(self, kind: str, seconds: float) -> None:
+        """Count the time that the model needed for an event."""
+        operation = _MODEL_OPERATIONS.get(kind)
         if operation is not None:
             self.model[operation].add(seconds)
 
-    def committed(self, events: int, seconds: float) -> None:
-        """Take the time and the size of a commit."""
+    def add_commit(self, events: int, seconds: float) -> None:
+        """Count a commit."""
         self.commits.add(seconds)
-        self._sizes[sum(events > size for size in _SIZES)] += 1
-        self._events += events
+        self._commit_sizes[sum(events > size for size in _COMMIT_SIZES)] += 1
+        self._committed_events += events
 
-    def answered(self, route: str, status: int, seconds: float) -> None:
-        """Take the time of a request."""
+    def add_request(self, route: str, status: int, seconds: float) -> None:
+        """Count a request."""
         self.statuses[route, status] += 1
-        times = self.requests.get(route)
-        if times is None:
-            times = self.requests[route] = Times()
-        times.add(seconds)
+        latency = self.requests.get(route)
+        if latency is None:
+            latency = self.requests[route] = LatencyHistogram()
+        latency.add(seconds)
 
-    def clock_went_back(self, seconds: float) -> None:
-        """Note that the clock is behind the last event; that event's time is used until it has caught up."""
-        self.clock_back += 1
-        if self.clock_back & (self.clock_back - 1) == 0:  # the 1st, 2nd, 4th, 8th … time
-            log.warning("the clock went back", extra={"seconds": round(seconds, 3), "times": self.clock_back})
+    def add_clock_regression(self, seconds: float) -> None:
+        """Count an event that keeps the time of the last one because the clock is behind it."""
+        self.clock_regressions += 1
+        count = self.clock_regressions
+        if count & (count - 1) == 0:  # log the 1st, 2nd, 4th, 8th … time
+            log.warning("the clock went back", extra={"seconds": round(seconds, 3), "times": count})
 
-    def text(self, sees: Callable[[str], bool]) -> bytes:
-        """Return everything as Prometheus reads it, of the experiments that somebody may see."""
+    def text(self, can_access: Callable[[str], bool]) -> bytes:
+        """Return all metrics in Prometheus format, with those experiments that the caller can access."""
         registry = CollectorRegistry(auto_describe=False)
-        registry.register(_Collected([*self._of_process(), *self._of_experiments(sees)]))
+        registry.register(_Families([*self._process_metrics(), *self._experiment_metrics(can_access)]))
         return generate_latest(registry)
 
-    def _of_process(self) -> Iterator[Metric]:
+    def _process_metrics(self) -> Iterator[Metric]:
         journal = self._engine.journal
-        requests = CounterMetricFamily("glcb_requests", "Requests.", labels=["route", "status"])
+        requests = CounterMetricFamily("glcb_http_requests", "HTTP requests.", labels=["route", "status"])
         for (route, status), count in sorted(self.statuses.items()):
             requests.add_metric([route, str(status)], count)
         yield requests
-        yield _histogram("glcb_request_seconds", "Time until the answer.", "route", self.requests)
-        yield _histogram("glcb_model_seconds", "Time inside the model.", "operation", self.model)
-        yield _histogram("glcb_commit_seconds", "Time of a commit.", None, {"": self.commits})
-        sizes = Histogram("glcb_commit_events", "Events of a commit.")
-        sizes.add_metric([], _cumulated(_SIZES, self._sizes), self._events)
+        yield _histogram(
+            "glcb_http_request_duration_seconds", "Time to the response.", "route", self.requests
+        )
+        yield _histogram("glcb_model_duration_seconds", "Time spent in the model.", "operation", self.model)
+        yield _histogram("glcb_commit_duration_seconds", "Time of a commit.", None, {"": self.commits})
+        sizes = HistogramMetricFamily("glcb_commit_events", "Events per commit.")
+        sizes.add_metric([], _cumulate(_COMMIT_SIZES, self._commit_sizes), self._committed_events)
         yield sizes
         gauges = {
-            "glcb_requests_in_flight": ("Requests that are being dealt with.", self.in_flight),
-            "glcb_journal_depth": ("Events that wait to be committed.", journal.depth),
-            "glcb_storage_available": ("Whether the database takes events.", int(journal.trouble is None)),
-            "glcb_experiments_loaded": ("Experiments in memory.", len(self._engine.loaded)),
+            "glcb_http_requests_in_flight": ("HTTP requests being processed.", self.in_flight),
+            "glcb_journal_queued_events": ("Events waiting to be committed.", journal.depth),
+            "glcb_storage_available": ("1 if the database accepts events.", int(journal.failure is None)),
+            "glcb_loaded_experiments": ("Experiments in memory.", len(self._engine.loaded)),
         }
         for name, (text, value) in gauges.items():
             yield GaugeMetricFamily(name, text, value=value)
-        yield CounterMetricFamily("glcb_storage_failures", "Commits that failed.", value=journal.generation)
+        yield CounterMetricFamily("glcb_commit_failures", "Failed commits.", value=journal.generation)
         yield CounterMetricFamily(
-            "glcb_clock_back", "Events for which the clock was behind.", value=self.clock_back
+            "glcb_clock_regressions",
+            "Events for which the clock was behind the last event.",
+            value=self.clock_regressions,
         )
 
-    def _of_experiments(self, sees: Callable[[str], bool]) -> Iterator[Metric]:
+    def _experiment_metrics(self, can_access: Callable[[str], bool]) -> Iterator[Metric]:
+        label = ["experiment"]
+        decisions = CounterMetricFamily("glcb_decisions", "Decisions since the start.", labels=label)
+        rewards = CounterMetricFamily("glcb_rewards", "Rewards since the start.", labels=label)
         events = CounterMetricFamily("glcb_events", "Events since the start.", labels=["experiment", "kind"])
-        refused = CounterMetricFamily(
-            "glcb_refused", "Refusals since the start.", labels=["experiment", "code"]
+        errors = CounterMetricFamily(
+            "glcb_errors", "Error responses since the start.", labels=["experiment", "code"]
         )
-        for name, activity in _seen(self._engine.activity, sees):
-            for kind, count in list(activity.happened.items()):
+        for name, activity in _accessible(self._engine.activity, can_access):
+            decisions.add_metric([name], activity.events["decide"])
+            rewards.add_metric([name], activity.events["reward"])
+            for kind, count in list(activity.events.items()):
                 events.add_metric([name, kind], count)
-            for code, count in list(activity.refused.items()):
-                refused.add_metric([name, code], count)
-        yield events
-        yield refused
-        waiting = GaugeMetricFamily(
-            "glcb_waiting", "Decisions that wait for a reward.", labels=["experiment"]
-        )
-        joined = GaugeMetricFamily(
-            "glcb_join_rate", "Share of decisions with a reward.", labels=["experiment"]
-        )
-        for name, live in _seen(self._engine.loaded, sees):
-            counts = live.experiment.bandit.counts
-            waiting.add_metric([name], counts["pending"])
+            for code, count in list(activity.errors.items()):
+                errors.add_metric([name, code], count)
+        yield from (decisions, rewards, events, errors)
+        pending = GaugeMetricFamily("glcb_pending_decisions", "Decisions without a reward yet.", labels=label)
+        match_rate = GaugeMetricFamily("glcb_match_rate", "Share of decisions with a reward.", labels=label)
+        for name, loaded in _accessible(self._engine.loaded, can_access):
+            counts = loaded.experiment.bandit.counts
+            pending.add_metric([name], counts["pending"])
             if counts["decisions"]:
-                joined.add_metric([name], counts["rewarded"] / counts["decisions"])
-        yield waiting
-        yield joined
+                match_rate.add_metric([name], counts["rewarded"] / counts["decisions"])
+        yield from (pending, match_rate)
 
 
-class _Collected(Collector):
-    """Numbers that were collected already."""
+class _Families(Collector):
+    """Metric families that have been collected already."""
 
     def __init__(self, families: list[Metric]) -> None:
         self._families = families
 
     def collect(self) -> Iterator[Metric]:
-        """Return them."""
+        """Return the families."""
         return iter(self._families)
 
 
-def _seen(named: Mapping[str, T], sees: Callable[[str], bool]) -> list[tuple[str, T]]:
-    return [(name, one) for name, one in list(named.items()) if sees(name)]
+def _accessible(items: Mapping[str, T], can_access: Callable[[str], bool]) -> list[tuple[str, T]]:
+    return [(name, item) for name, item in list(items.items()) if can_access(name)]
 
 
-def _histogram(name: str, text: str, label: str | None, times: dict[str, Times]) -> Metric:
-    family = Histogram(name, text, labels=[label] if label else None)
-    for value, own in list(times.items()):
+def _histogram(name: str, text: str, label: str | None, values: dict[str, LatencyHistogram]) -> Metric:
+    family = HistogramMetricFamily(name, text, labels=[label] if label else None)
+    for value, histogram in list(values.items()):
+        counts = histogram.counts
         groups = [
-            sum(own.counts[max(0, end - _EVERY + 1) : end + 1]) for end in range(0, len(BOUNDS), _EVERY)
+            sum(counts[max(0, end - _EXPORT_EVERY + 1) : end + 1])
+            for end in range(0, len(BOUNDS), _EXPORT_EVERY)
         ]
-        rest = sum(own.counts) - sum(groups)
-        buckets = _cumulated(BOUNDS[::_EVERY], [*groups, rest])
-        family.add_metric([value] if label else [], buckets, own.total)
+        rest = sum(counts) - sum(groups)
+        buckets = _cumulate(BOUNDS[::_EXPORT_EVERY], [*groups, rest])
+        family.add_metric([value] if label else [], buckets, histogram.total)
     return family
 
 
-def _cumulated(bounds: tuple[float, ...], counts: list[int]) -> list[tuple[str, float]]:
+def _cumulate(bounds: tuple[float, ...], counts: list[int]) -> list[tuple[str, float]]:
     total, buckets = 0, []
     for bound, count in zip([f"{bound:.6g}" for bound in bounds] + ["+Inf"], counts, strict=True):
         total += count

@@ -1,4 +1,4 @@
-"""The process: opens the database, listens, restores, answers, and stops without leaving anything behind."""
+"""The server process: open the database, listen, restore the experiments, serve, shut down."""
 
 import asyncio
 import contextlib
@@ -17,80 +17,105 @@ from typing import Any
 import uvicorn
 
 from glcb._errors import InvalidSettings
-from glcb.service import logging as logs
-from glcb.service.auth import Key, Keyring
+from glcb.service.auth import ApiKey, Keyring
+from glcb.service.background import log_failures
 from glcb.service.config import ServiceSettings
 from glcb.service.core.engine import Engine
-from glcb.service.http.access import Door, is_loopback
+from glcb.service.http.access import Authenticator, is_loopback
 from glcb.service.http.app import Application
-from glcb.service.http.handlers import Cold
-from glcb.service.http.protocol import PatientProtocol
+from glcb.service.http.handlers import Handlers
+from glcb.service.http.protocol import LimitedProtocol
 from glcb.service.http.wire import Receive, Send
-from glcb.service.storage.opening import is_missing, open_storage
-from glcb.service.storage.storage import Storage
+from glcb.service.log_output import configure_logging
+from glcb.service.storage.connection import database_is_missing
+from glcb.service.storage.database import Database, open_database
 from glcb.service.warmup import warm_up
-from glcb.service.work import logged
 
 log = logging.getLogger("glcb.service")
 
 _TICK_SECONDS = 1.0
 _BACKLOG = 2048
-_OTHER_FILES = 200
-"""So many open files are needed for something else than connections."""
+_RESERVED_FILES = 200
+"""File descriptors reserved for everything except connections."""
 _SWITCH_SECONDS = 0.0005
-"""How soon a thread that has something to do gets its turn: commits must not wait for a busy event loop."""
+"""Python's thread switch interval: the journal must not wait long for a busy event loop."""
+
+Prepare = Callable[[Database], Coroutine[Any, Any, None]]
+Companion = Callable[[str], Coroutine[Any, Any, None]]
 
 
-Before = Callable[[Storage], Coroutine[Any, Any, None]]
-Beside = Callable[[str], Coroutine[Any, Any, None]]
+def serve(
+    settings: ServiceSettings, prepare: Prepare | None = None, companion: Companion | None = None
+) -> None:
+    """Run the service until it receives SIGINT or SIGTERM.
 
+    Parameters
+    ----------
+    settings
+        The settings of the service.
+    prepare
+        Called with the database and awaited before the first request is answered.
+    companion
+        Called with the URL of the service and awaited while the service runs. It and ``prepare`` are
+        cancelled at shutdown.
 
-def serve(settings: ServiceSettings, before: Before | None = None, beside: Beside | None = None) -> None:
-    """Serve until told to stop.
-
-    ``before`` is given the database, and what it does is done before any request is answered; ``beside`` is
-    given the URL and runs as long as the service does. Both are cancelled when it is told to stop.
+    Raises
+    ------
+    InvalidSettings
+        The address is unavailable, or it is public and there are no API keys.
+    StorageError
+        The database cannot be opened, or another service uses it.
     """
-    logs.begin(settings.log_level, settings.log_format)
-    if is_missing(settings):  # then it has no keys, and should not be made in vain
-        _check_reach(settings, keys=[])
+    configure_logging(settings.log_level, settings.log_format)
+    if database_is_missing(settings):  # a new database has no keys: fail before creating it
+        _require_keys_if_public(settings, keys=[])
     with (
-        _bound(settings) as listener,  # first: where this fails, no new file is left behind
-        contextlib.closing(open_storage(settings)) as storage,
-        storage.alone(settings.takeover_seconds),
+        _bound_socket(settings) as listener,  # first: if this fails, no new file is left behind
+        contextlib.closing(open_database(settings)) as database,
+        database.exclusive(settings.lock_wait_seconds),
     ):
-        keyring = Keyring(storage)
-        _check_reach(settings, keyring.keys)
-        with _told_where(settings):
+        keyring = Keyring(database)
+        _require_keys_if_public(settings, keyring.keys)
+        with _listen_errors(settings):
             listener.listen(_BACKLOG)
-        _say("starting: some seconds, or some 20 if this is the first time and the kernels are compiled")
-        Service(settings, storage, keyring, listener, before, beside).run()
+        _print("starting: this takes a few seconds, or about 20 if the kernels must be compiled first")
+        Service(settings, database, keyring, listener, prepare, companion).run()
 
 
 class Service:
-    """One server and its application."""
+    """An HTTP server and its application.
+
+    Parameters
+    ----------
+    settings, database, keyring
+        What the application needs.
+    listener
+        A listening socket.
+    prepare, companion
+        See :func:`serve`.
+    """
 
     def __init__(
         self,
         settings: ServiceSettings,
-        storage: Storage,
+        database: Database,
         keyring: Keyring,
         listener: socket.socket,
-        before: Before | None = None,
-        beside: Beside | None = None,
+        prepare: Prepare | None = None,
+        companion: Companion | None = None,
     ) -> None:
         self._settings = settings
-        self._storage = storage
+        self._database = database
         self._keyring = keyring
         self._listener = listener
-        self._before = before
-        self._beside = beside
+        self._prepare = prepare
+        self._companion = companion
         self._app = Application(self._lifespan)
-        self._server = _Server(self._app, settings, most_files())
+        self._server = _Server(self._app, settings, raise_file_limit())
         self._failure: BaseException | None = None
 
     def run(self) -> None:
-        """Serve until told to stop."""
+        """Serve until shutdown; raise the error that ended the service, if any."""
         sys.setswitchinterval(_SWITCH_SECONDS)
         self._server.run(sockets=[self._listener])
         if self._failure is not None:
@@ -99,56 +124,57 @@ class Service:
     async def _lifespan(self, receive: Receive, send: Send) -> None:
         await receive()
         await send({"type": "lifespan.startup.complete"})
-        engine = Engine(self._storage, self._settings)
-        working = asyncio.ensure_future(self._work(engine))
+        engine = Engine(self._database, self._settings)
+        running = asyncio.ensure_future(self._run(engine))
         await receive()
-        working.cancel()
-        await asyncio.wait([working])
+        running.cancel()
+        await asyncio.wait([running])
         try:
             await engine.stop()
-        except Exception as error:  # the server would only log it
+        except Exception as error:  # Uvicorn would only log it
             self._failure = self._failure or error
         await send({"type": "lifespan.shutdown.complete"})
 
-    async def _work(self, engine: Engine) -> None:
-        """Get ready; then do every second what nobody asks for."""
+    async def _run(self, engine: Engine) -> None:
+        """Start the engine and the application, then do the periodic work."""
         try:
-            if self._before is not None:
-                await self._before(self._storage)
+            if self._prepare is not None:
+                await self._prepare(self._database)
             await warm_up()
             await engine.start()
-            door = Door(self._keyring, self._settings.host)
-            self._app.begin(engine, door, Cold(engine, self._storage, door).app)
+            authenticator = Authenticator(self._keyring, self._settings.host)
+            self._app.open(engine, authenticator, Handlers(engine, self._database, authenticator).app)
         except Exception as error:
             self._failure = error
             self._server.should_exit = True
             return
         gc.collect()
-        gc.freeze()  # what is there now stays: no need to look at it again and again
+        gc.freeze()  # the objects so far are permanent: exclude them from later collections
         host, port = self._listener.getsockname()[:2]
-        where = f"[{host}]" if ":" in host else host
-        url = f"http://{where}:{port}"
-        _say(f"serving on {url}")
+        url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+        _print(f"serving on {url}")
         async with asyncio.TaskGroup() as tasks:
-            if self._beside is not None:
-                tasks.create_task(logged(self._beside(url)))
+            if self._companion is not None:
+                tasks.create_task(log_failures(self._companion(url)))
             while True:
                 await asyncio.sleep(_TICK_SECONDS)
                 for work in (engine.tick(), asyncio.to_thread(self._keyring.refresh)):
-                    await logged(work)
+                    await log_failures(work)
 
 
 class _Server(uvicorn.Server):
-    """Uvicorn's server, which refuses what comes after it was told to stop, and then ends in peace."""
+    """Uvicorn's server. From the shutdown signal on, it answers new requests with status 503."""
 
-    def __init__(self, app: Application, settings: ServiceSettings, most_files: int) -> None:
-        PatientProtocol.request_seconds = settings.request_seconds
-        PatientProtocol.idle_seconds = settings.idle_seconds
-        PatientProtocol.most = min(settings.max_connections, most_files - min(_OTHER_FILES, most_files // 2))
+    def __init__(self, app: Application, settings: ServiceSettings, max_files: int) -> None:
+        LimitedProtocol.request_seconds = settings.request_seconds
+        LimitedProtocol.idle_seconds = settings.idle_seconds
+        LimitedProtocol.max_connections = min(
+            settings.max_connections, max_files - min(_RESERVED_FILES, max_files // 2)
+        )
         super().__init__(
             uvicorn.Config(
                 app,
-                http=PatientProtocol,
+                http=LimitedProtocol,
                 ws="none",
                 lifespan="on",
                 log_config=None,
@@ -157,36 +183,36 @@ class _Server(uvicorn.Server):
                 proxy_headers=False,
                 backlog=_BACKLOG,
                 timeout_keep_alive=int(settings.idle_seconds) + 1,
-                timeout_graceful_shutdown=int(settings.stop_seconds) or 1,
+                timeout_graceful_shutdown=int(settings.shutdown_seconds) or 1,
             )
         )
         self._app = app
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Stop; on a second Ctrl-C at once."""
+        """Shut down gracefully; on a second Ctrl-C, immediately."""
         if self.should_exit and sig == signal.SIGINT:
             self.force_exit = True
         self.should_exit = True
-        self._app.end()
+        self._app.close()
 
 
-def _check_reach(settings: ServiceSettings, keys: Sequence[Key]) -> None:
-    """Refuse to be there for everybody."""
+def _require_keys_if_public(settings: ServiceSettings, keys: Sequence[ApiKey]) -> None:
+    """Refuse a public address without API keys."""
     if not keys and not is_loopback(settings.host):
         raise InvalidSettings(
-            f"on {settings.host} others could reach the service, and there are no keys: make one with "
+            f"other machines can reach {settings.host}, and there are no API keys: create one with "
             "`glcb keys add NAME --role admin`, or serve on 127.0.0.1"
         )
 
 
-def _say(line: str) -> None:
-    """Tell whoever started the service, whatever the format of the logs."""
+def _print(line: str) -> None:
+    """Write a line for the user who started the service, independent of the log format."""
     sys.stderr.write(f"{line}\n")
     sys.stderr.flush()
 
 
-def most_files() -> int:
-    """Allow as many open files as the system lets us; return how many that are."""
+def raise_file_limit() -> int:
+    """Raise the limit of open files as far as the system permits; return the new limit."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with contextlib.suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
@@ -195,25 +221,27 @@ def most_files() -> int:
 
 
 @contextlib.contextmanager
-def _bound(settings: ServiceSettings) -> Iterator[socket.socket]:
+def _bound_socket(settings: ServiceSettings) -> Iterator[socket.socket]:
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     with socket.socket(family) as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        with _told_where(settings):
+        with _listen_errors(settings):
             listener.bind((settings.host, settings.port))
         listener.setblocking(False)
         yield listener
 
 
 @contextlib.contextmanager
-def _told_where(settings: ServiceSettings) -> Iterator[None]:
+def _listen_errors(settings: ServiceSettings) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        why = os.strerror(error.errno) if error.errno else str(error)
+        reason = os.strerror(error.errno) if error.errno else str(error)
         advice = (
-            ": choose another with --port, or --port 0 for any" if error.errno == errno.EADDRINUSE else ""
+            ": choose another with --port, or --port 0 for a free one"
+            if error.errno == errno.EADDRINUSE
+            else ""
         )
         raise InvalidSettings(
-            f"cannot listen on {settings.host} port {settings.port}: {why}{advice}"
+            f"cannot listen on {settings.host} port {settings.port}: {reason}{advice}"
         ) from error

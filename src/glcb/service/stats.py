@@ -1,69 +1,85 @@
-"""How an experiment fares, from its sums."""
+"""Statistics of an experiment, computed from its tally."""
 
 from datetime import UTC, datetime
 
 from glcb._api import responses
 from glcb._api.responses import ArmStats, Counts, FeatureStats, Latency, Stats
-from glcb.service import health, views
+from glcb.service import health
 from glcb.service.core.experiment import Experiment
-from glcb.service.core.live import Activity
 from glcb.service.core.tally import ArmTally, Block
+from glcb.service.metrics import Activity
+from glcb.service.responses import lift
 
-_MOST_SHARES = 12
-"""Of so many arms, the most played ones, every block tells the share."""
-_MOST_FEATURES = 100
-_MOST_VALUES = 100
+_MAX_SHARES = 12
+"""Blocks contain the shares of this many arms, those with the most decisions."""
+_MAX_FEATURES = 100
+_MAX_VALUES = 100
 
 
-def stats(seen: Experiment, activity: Activity) -> Stats:
-    """Return everything that is known of an experiment's success."""
-    counts = Counts(**seen.bandit.counts)
-    schema = seen.bandit.schema
-    told = _most_played(seen)
-    microseconds = [
-        None if (t := activity.latency.quantile(share)) is None else t * 1e6 for share in (0.5, 0.99)
-    ]
+def stats(experiment: Experiment, activity: Activity) -> Stats:
+    """Return the statistics of an experiment.
+
+    Parameters
+    ----------
+    experiment
+        The experiment.
+    activity
+        Its counters since the service started.
+    """
+    counts = Counts(**experiment.bandit.counts)
+    schema = experiment.bandit.schema
+    shown = _most_chosen(experiment)
     return Stats(
         counts=counts,
-        match_rate=views.mean(counts.rewarded, counts.decisions),
-        lift=views.lift(seen),
-        arms=_arms(seen),
-        blocks=tuple(_block(block, told) for block in seen.around.tally.blocks),
-        features=_features(seen),
+        match_rate=_mean(counts.rewarded, counts.decisions),
+        lift=lift(experiment),
+        arms=_arms(experiment),
+        blocks=tuple(_block(block, shown) for block in experiment.state.tally.blocks),
+        features=_features(experiment),
         unmapped=0 if schema is None else schema.unmapped,
-        refused=dict(activity.refused),
-        latency_us=Latency(*microseconds),
-        health=health.checks(seen),
+        refused=dict(activity.errors),
+        latency_us=Latency(*(_microseconds(activity, share) for share in (0.5, 0.99))),
+        health=health.checks(experiment),
     )
 
 
-def _most_played(seen: Experiment) -> frozenset[str]:
-    tallies = seen.around.tally.arms
-    arms = sorted(map(str, seen.bandit.arms), key=lambda arm: -tallies.get(arm, ArmTally()).decisions)
-    return frozenset(arms[:_MOST_SHARES])
+def _mean(total: float, n: int) -> float | None:
+    return total / n if n else None
 
 
-def _arms(seen: Experiment) -> tuple[ArmStats, ...]:
-    tallies, predicted = seen.around.tally.arms, seen.around.tally.outlook.predicted()
-    decisions = seen.around.tally.gone + sum(tally.decisions for tally in tallies.values())
-    plays = seen.bandit.reward_counts
-    found = []
-    for arm in map(str, seen.bandit.arms):
-        own = tallies.get(arm, ArmTally())
-        found.append(
+def _microseconds(activity: Activity, share: float) -> float | None:
+    seconds = activity.latency.quantile(share)
+    return None if seconds is None else seconds * 1e6
+
+
+def _most_chosen(experiment: Experiment) -> frozenset[str]:
+    tallies = experiment.state.tally.arms
+    arms = sorted(map(str, experiment.bandit.arms), key=lambda arm: -tallies.get(arm, ArmTally()).decisions)
+    return frozenset(arms[:_MAX_SHARES])
+
+
+def _arms(experiment: Experiment) -> tuple[ArmStats, ...]:
+    tally = experiment.state.tally
+    predicted = tally.forecasts.predicted()
+    decisions = tally.removed_decisions + sum(arm.decisions for arm in tally.arms.values())
+    rewards = experiment.bandit.reward_counts
+    rows = []
+    for arm in map(str, experiment.bandit.arms):
+        counted = tally.arms.get(arm, ArmTally())
+        rows.append(
             ArmStats(
                 arm=arm,
-                decisions=own.decisions,
-                share=own.decisions / decisions if decisions else 0.0,
-                reward_mean=views.mean(own.total, own.rewards),
+                decisions=counted.decisions,
+                share=counted.decisions / decisions if decisions else 0.0,
+                reward_mean=_mean(counted.total, counted.rewards),
                 predicted=predicted.get(arm),
-                rewards=plays[arm],
+                rewards=rewards[arm],
             )
         )
-    return tuple(found)
+    return tuple(rows)
 
 
-def _block(block: Block, told: frozenset[str]) -> responses.Block:
+def _block(block: Block, shown: frozenset[str]) -> responses.Block:
     (bandit_n, holdout_n), (bandit, holdout) = block.rewards, block.totals
     return responses.Block(
         start=datetime.fromtimestamp(block.start, UTC),
@@ -71,15 +87,15 @@ def _block(block: Block, told: frozenset[str]) -> responses.Block:
         decisions=block.decisions,
         rewards=bandit_n + holdout_n,
         bandit_n=bandit_n,
-        bandit_mean=views.mean(bandit, bandit_n),
+        bandit_mean=_mean(bandit, bandit_n),
         holdout_n=holdout_n,
-        holdout_mean=views.mean(holdout, holdout_n),
-        shares={arm: plays / block.decisions for arm, plays in block.arms.items() if arm in told},
+        holdout_mean=_mean(holdout, holdout_n),
+        shares={arm: count / block.decisions for arm, count in block.arms.items() if arm in shown},
     )
 
 
-def _features(seen: Experiment) -> tuple[FeatureStats, ...]:
-    schema = seen.bandit.schema
+def _features(experiment: Experiment) -> tuple[FeatureStats, ...]:
+    schema = experiment.bandit.schema
     if schema is None:
         return ()
     return tuple(
@@ -87,8 +103,8 @@ def _features(seen: Experiment) -> tuple[FeatureStats, ...]:
             name=name,
             kind=feature.kind,
             range=feature.limits,
-            values=feature.values[:_MOST_VALUES],
+            values=feature.values[:_MAX_VALUES],
             problems={problem: count for problem, count in feature.problems.items() if count},
         )
-        for name, feature in list(schema.features.items())[:_MOST_FEATURES]
+        for name, feature in list(schema.features.items())[:_MAX_FEATURES]
     )

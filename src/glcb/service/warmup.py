@@ -1,4 +1,4 @@
-"""Everything that decisions need is compiled at the start, in a thread that can be told to give up."""
+"""Compile the kernels that decisions need before the first request, in a thread that can be stopped."""
 
 import asyncio
 import ctypes
@@ -6,17 +6,17 @@ import threading
 
 from glcb.bandit import Bandit
 
-_ASK_SECONDS = 0.05
-_INSIST_SECONDS = 1.0
+_POLL_SECONDS = 0.05
+_RETRY_SECONDS = 1.0
 
 
 async def warm_up() -> None:
-    """Compile what decisions need, so that the first one need not wait; cancelled, it ends soon."""
+    """Compile the kernels that decisions need. A cancellation ends the compilation."""
     failures: list[Exception] = []
 
     def run() -> None:
         try:
-            _decide()
+            _exercise()
         except SystemExit:
             return
         except Exception as error:
@@ -26,17 +26,17 @@ async def warm_up() -> None:
     thread.start()
     try:
         while thread.is_alive():
-            await asyncio.sleep(_ASK_SECONDS)
+            await asyncio.sleep(_POLL_SECONDS)
     finally:
-        # A process that ends in the middle of a compilation may crash: it is ended first, again if need be.
+        # A process that exits during a compilation may crash: stop the thread first, repeatedly if needed.
         while thread.is_alive():
-            _end(thread)
-            thread.join(_INSIST_SECONDS)
+            _interrupt(thread)
+            thread.join(_RETRY_SECONDS)
     if failures:
         raise failures[0]
 
 
-def _decide() -> None:
+def _exercise() -> None:
     for rewards in ("binary", (0.0, 1.0)):
         bandit = Bandit(["a", "b"], rewards=rewards)
         for value in (0.0, 1.0):
@@ -47,7 +47,7 @@ def _decide() -> None:
         bandit.remove_arm("c")
 
 
-def _end(thread: threading.Thread) -> None:
-    """Let a thread raise SystemExit, which few hold back, as soon as it is in Python code."""
+def _interrupt(thread: threading.Thread) -> None:
+    """Raise SystemExit in a thread the next time it runs Python code. Hardly any code catches it."""
     number = ctypes.c_ulong(thread.ident or 0)
     ctypes.pythonapi.PyThreadState_SetAsyncExc(number, ctypes.py_object(SystemExit))

@@ -1,205 +1,273 @@
-"""Which experiments are in memory: loaded when they are asked for, saved under way, unloaded when idle."""
+"""Loaded experiments: loaded on demand, saved periodically, unloaded when idle."""
 
 import asyncio
 import contextlib
 import logging
 import time
 
+from glcb._api.requests import encode
 from glcb._api.responses import ExperimentInfo
 from glcb._errors import GlcbError, StorageError
-from glcb.service import views
+from glcb.service.background import run_in_thread
 from glcb.service.config import ServiceSettings
-from glcb.service.core.experiment import Damaged, Experiment
-from glcb.service.core.live import Live
-from glcb.service.core.models import Frozen
-from glcb.service.core.restore import restore
-from glcb.service.errors import Problem
-from glcb.service.storage import saving
+from glcb.service.core.experiment import CorruptLog, Experiment
+from glcb.service.core.models import ExperimentSnapshot
+from glcb.service.errors import ApiError
+from glcb.service.responses import experiment_info
+from glcb.service.storage import snapshots
+from glcb.service.storage.database import Database, ExperimentRow
 from glcb.service.storage.journal import Journal
-from glcb.service.storage.storage import Known, Storage
-from glcb.service.work import in_thread
 
 log = logging.getLogger("glcb.service")
 
+_SLOW_SECONDS = 0.003
+"""Events that take longer on average are applied in a thread."""
+
+
+class LoadedExperiment:
+    """An experiment in memory. Hold its lock to read or change it.
+
+    Parameters
+    ----------
+    number
+        The id of the experiment in the database.
+    experiment
+        The experiment.
+    generation
+        The generation of the journal when it was loaded.
+    saved_sequence
+        Sequence number of the last event in its newest snapshot.
+    """
+
+    def __init__(self, number: int, experiment: Experiment, generation: int, saved_sequence: int) -> None:
+        self.id = number
+        self.experiment = experiment
+        self.generation = generation
+        self.saved_sequence = saved_sequence
+        self.attempted_sequence = saved_sequence
+        """Sequence number at the last attempt to take a snapshot, which may have failed."""
+        self.is_saving = False
+        self.is_unloaded = False
+        """Whether it was dropped from memory: load it again."""
+        self.lock = asyncio.Lock()
+        self.last_used = time.monotonic()
+        self._mean_seconds = 0.0
+
+    def add_event_time(self, seconds: float) -> None:
+        """Update the moving average of the CPU time per event."""
+        self._mean_seconds += (seconds - self._mean_seconds) / 10
+
+    @property
+    def is_fast(self) -> bool:
+        """Whether its events can be applied in the event loop."""
+        return self._mean_seconds < _SLOW_SECONDS and self.experiment.is_fast
+
+    def needs_snapshot(self, interval: int) -> bool:
+        """Return whether ``interval`` events have passed since the last attempt to take a snapshot."""
+        return not self.is_saving and self.experiment.state.sequence - self.attempted_sequence >= interval
+
+    @property
+    def name(self) -> str:
+        """The name of the experiment."""
+        return self.experiment.state.creation.name
+
+    @property
+    def unsaved_events(self) -> int:
+        """Number of events since the newest snapshot."""
+        return self.experiment.state.sequence - self.saved_sequence
+
 
 class ExperimentCache:
-    """Experiments that the database knows, and those of them that are loaded."""
+    """The experiments in the database, and those of them that are loaded.
 
-    def __init__(self, storage: Storage, journal: Journal, settings: ServiceSettings) -> None:
-        self.known: dict[str, Known] = {}
-        self.loaded: dict[str, Live] = {}
-        self._storage = storage
+    Parameters
+    ----------
+    database
+        Where experiments are stored.
+    journal
+        What writes their events.
+    settings
+        The settings of the service.
+    """
+
+    def __init__(self, database: Database, journal: Journal, settings: ServiceSettings) -> None:
+        self.rows: dict[str, ExperimentRow] = {}
+        """All experiments by name."""
+        self.loaded: dict[str, LoadedExperiment] = {}
+        self.broken: dict[str, str] = {}
+        """Why an experiment cannot be loaded, for those where retrying does not help."""
+        self._database = database
         self._journal = journal
         self._settings = settings
-        self._loading: dict[str, asyncio.Task[Live]] = {}
-        self.broken: dict[str, str] = {}
-        """Why an experiment cannot be loaded, however often one tries."""
+        self._loading: dict[str, asyncio.Task[LoadedExperiment]] = {}
 
-    async def look_up(self) -> None:
-        """Ask the database which experiments there are."""
-        self.known = {known.name: known for known in await in_thread(self._storage.known)}
+    async def refresh(self) -> None:
+        """Read the list of experiments from the database."""
+        self.rows = {row.name: row for row in await run_in_thread(self._database.experiments)}
 
-    async def restore(self) -> None:
-        """Load every experiment that has events which no snapshot contains, and take one."""
-        for name, known in list(self.known.items()):
-            if known.last > known.snapshot:
-                with contextlib.suppress(GlcbError):  # it is in the log, and the others are well
+    async def restore_all(self) -> None:
+        """Load every experiment with events after its newest snapshot, and save a new snapshot."""
+        for name, row in list(self.rows.items()):
+            if row.last_sequence > row.snapshot_sequence:
+                with contextlib.suppress(GlcbError):  # logged; the other experiments are not affected
                     await self._load_and_save(name)
-                await self.make_room()
+                await self.evict_surplus()
 
     async def _load_and_save(self, name: str) -> None:
-        live = await self._load(name)
+        loaded = await self._load(name)
         try:
-            await self.save(live)
+            await self.save(loaded)
         except Exception as error:
-            self.drop(live)
-            self.broken[name] = _told(error)
+            self.drop(loaded)
+            self.broken[name] = _reason(error)
             log.exception("experiment cannot be saved", extra={"experiment": name})
 
-    def find(self, name: str) -> Known:
-        """Return what the database knows of an experiment."""
-        known = self.known.get(name)
-        if known is None:
-            raise Problem("unknown_experiment", f"there is no experiment {name!r}: create it first")
-        return known
+    def find(self, name: str) -> ExperimentRow:
+        """Return the row of an experiment; raise ApiError if there is none."""
+        row = self.rows.get(name)
+        if row is None:
+            raise ApiError("unknown_experiment", f"there is no experiment {name!r}: create it first")
+        return row
 
-    def refuse_in_trouble(self) -> None:
-        """Refuse what would have to be written, if nothing can be."""
-        if self._journal.trouble is not None:
-            raise StorageError(self._journal.trouble)
+    def require_storage(self) -> None:
+        """Raise StorageError while the database does not accept events."""
+        if self._journal.failure is not None:
+            raise StorageError(self._journal.failure)
 
     def add(self, number: int, experiment: Experiment) -> None:
-        """Take in a new experiment."""
-        live = Live(number, experiment, self._journal.generation, 0)
-        self.known[live.name] = Known(number, live.name, 1, 0, b"")
-        self.loaded[live.name] = live
+        """Add a new experiment."""
+        loaded = LoadedExperiment(number, experiment, self._journal.generation, 0)
+        self.rows[loaded.name] = ExperimentRow(number, loaded.name, 1, 0, b"")
+        self.loaded[loaded.name] = loaded
 
-    async def hold(self, name: str) -> Live:
-        """Return an experiment that is ours alone until its lock is released."""
+    async def acquire(self, name: str) -> LoadedExperiment:
+        """Return an experiment with its lock held; the caller releases it."""
         while True:
-            live = self.loaded.get(name) or await self._load(name)
-            await live.lock.acquire()
-            if not live.gone and live.generation == self._journal.generation:
-                return live
-            self.drop(live)
-            live.lock.release()
+            loaded = self.loaded.get(name) or await self._load(name)
+            await loaded.lock.acquire()
+            if not loaded.is_unloaded and loaded.generation == self._journal.generation:
+                return loaded
+            self.drop(loaded)
+            loaded.lock.release()
 
-    async def forget(self, name: str) -> Live | None:
-        """Drop an experiment that is to be deleted, when nothing of it is under way any more."""
+    async def forget(self, name: str) -> LoadedExperiment | None:
+        """Drop an experiment before its deletion, once none of its events is being written."""
         last = None
-        while name in self._loading or name in self.loaded:  # again, if somebody loads it meanwhile
+        while name in self._loading or name in self.loaded:  # another request may load it meanwhile
             if name in self._loading:
                 await asyncio.wait([self._loading[name]])
-            live = self.loaded.get(name)
-            if live is not None:
-                async with live.lock:
-                    with contextlib.suppress(StorageError):  # whatever is lost would be deleted anyway
-                        await self._journal.put(live.generation, live.id, ())
-                    self.drop(live)
-                last = live
+            loaded = self.loaded.get(name)
+            if loaded is not None:
+                async with loaded.lock:
+                    with contextlib.suppress(StorageError):  # lost events would be deleted anyway
+                        await self._journal.submit(loaded.generation, loaded.id, ())
+                    self.drop(loaded)
+                last = loaded
         self.broken.pop(name, None)
         return last
 
-    async def _load(self, name: str) -> Live:
-        known = self.find(name)
+    async def _load(self, name: str) -> LoadedExperiment:
+        row = self.find(name)
         if name in self.broken:
-            raise self._refusal(name)
+            raise self._broken_error(name)
         task = self._loading.get(name)
         if task is None:
-            task = self._loading[name] = asyncio.ensure_future(self._restored(known))
+            task = self._loading[name] = asyncio.ensure_future(self._restore(row))
             task.add_done_callback(lambda _: self._loading.pop(name, None))
         return await asyncio.shield(task)
 
-    async def _restored(self, known: Known) -> Live:
-        self.refuse_in_trouble()
+    async def _restore(self, row: ExperimentRow) -> LoadedExperiment:
+        self.require_storage()
         generation = self._journal.generation
-        await self._journal.put(generation, known.id, ())  # what is under way belongs to it
-        began = time.perf_counter()
+        await self._journal.submit(generation, row.id, ())  # its queued events must be on disk first
+        started = time.perf_counter()
         try:
-            experiment, saved = await in_thread(restore, self._storage, known.id)
+            experiment, saved = await run_in_thread(snapshots.restore, self._database, row.id)
         except Exception as error:
-            why = _told(error)
-            log.error("experiment cannot be loaded", extra={"experiment": known.name, "why": why})
-            if isinstance(error, StorageError) and not isinstance(error, Damaged):
-                raise  # the database cannot be read, which may be over soon
-            self.broken[known.name] = why
-            raise self._refusal(known.name) from error
-        live = Live(known.id, experiment, generation, saved)
-        self.loaded[known.name] = live
+            reason = _reason(error)
+            log.error("experiment cannot be loaded", extra={"experiment": row.name, "reason": reason})
+            if isinstance(error, StorageError) and not isinstance(error, CorruptLog):
+                raise  # the database cannot be read, which may be temporary
+            self.broken[row.name] = reason
+            raise self._broken_error(row.name) from error
+        loaded = LoadedExperiment(row.id, experiment, generation, saved)
+        self.loaded[row.name] = loaded
         log.info(
             "experiment loaded",
             extra={
-                "experiment": known.name,
-                "sequence": experiment.around.sequence,
-                "replayed": live.unsaved,
-                "seconds": round(time.perf_counter() - began, 3),
+                "experiment": row.name,
+                "sequence": experiment.state.sequence,
+                "replayed": loaded.unsaved_events,
+                "seconds": round(time.perf_counter() - started, 3),
             },
         )
-        return live
+        return loaded
 
-    def _refusal(self, name: str) -> Problem:
-        """Return a new one each time: an error keeps hold of whatever it was raised through."""
-        return Problem(
+    def _broken_error(self, name: str) -> ApiError:
+        """Return a new error each time: a raised error keeps its traceback and thereby its frames alive."""
+        return ApiError(
             "experiment_broken",
-            f"the experiment {name!r} cannot be loaded: {self.broken[name]}; use an earlier copy of the "
-            "data, or delete it",
+            f"the experiment {name!r} cannot be loaded: {self.broken[name]}; restore a backup of the "
+            "database, or delete the experiment",
         )
 
-    def drop(self, live: Live) -> None:
-        """Let an experiment leave the memory as it is; what is not on disk is lost."""
-        live.gone = True
-        if self.loaded.get(live.name) is live:
-            del self.loaded[live.name]
+    def drop(self, loaded: LoadedExperiment) -> None:
+        """Remove an experiment from memory without saving it."""
+        loaded.is_unloaded = True
+        if self.loaded.get(loaded.name) is loaded:
+            del self.loaded[loaded.name]
 
-    async def save(self, live: Live) -> None:
-        """Take a snapshot while others go on, and write it when all it contains is on disk."""
+    async def save(self, loaded: LoadedExperiment) -> None:
+        """Take a snapshot, and write it once all its events are on disk. Requests go on meanwhile."""
         try:
-            async with live.lock:
-                if live.gone or live.generation != self._journal.generation:
+            async with loaded.lock:
+                if loaded.is_unloaded or loaded.generation != self._journal.generation:
                     return
-                live.tried = live.experiment.around.sequence
-                frozen = await in_thread(live.experiment.freeze)
-                view = views.experiment(live.experiment)
-                done = self._journal.put(live.generation, live.id, ())
-            await done
-            await self._write(live, frozen, view)
+                loaded.attempted_sequence = loaded.experiment.state.sequence
+                snapshot = await run_in_thread(loaded.experiment.snapshot)
+                info = experiment_info(loaded.experiment)
+                on_disk = self._journal.submit(loaded.generation, loaded.id, ())
+            await on_disk
+            await self._write(loaded, snapshot, info)
         except StorageError as error:
-            self._not_saved(live, error)
+            self._log_unsaved(loaded, error)
         finally:
-            live.saving = False
+            loaded.is_saving = False
 
-    async def unload(self, live: Live) -> None:
-        """Let an experiment leave the memory, when everything of it is on disk."""
-        async with live.lock:
-            if live.gone:
+    async def unload(self, loaded: LoadedExperiment) -> None:
+        """Save an experiment and remove it from memory."""
+        async with loaded.lock:
+            if loaded.is_unloaded:
                 return
             try:
-                await self._journal.put(live.generation, live.id, ())
-                if live.unsaved:
-                    frozen = await in_thread(live.experiment.freeze)
-                    await self._write(live, frozen, views.experiment(live.experiment))
-            except Exception as error:  # whatever it is, the others have to be unloaded too
-                self._not_saved(live, error)
-            self.drop(live)
+                await self._journal.submit(loaded.generation, loaded.id, ())
+                if loaded.unsaved_events:
+                    snapshot = await run_in_thread(loaded.experiment.snapshot)
+                    await self._write(loaded, snapshot, experiment_info(loaded.experiment))
+            except Exception as error:  # any error: the other experiments must be unloaded too
+                self._log_unsaved(loaded, error)
+            self.drop(loaded)
 
-    async def _write(self, live: Live, frozen: Frozen, view: ExperimentInfo) -> None:
-        await in_thread(saving.save, self._storage, live.id, frozen, view, self._settings)
-        live.saved = max(live.saved, frozen.sequence)
-        known = self.known.get(live.name)
-        if known is not None and known.id == live.id:
-            self.known[live.name] = known._replace(snapshot=frozen.sequence, summary=views.encoded(view))
+    async def _write(
+        self, loaded: LoadedExperiment, snapshot: ExperimentSnapshot, info: ExperimentInfo
+    ) -> None:
+        await run_in_thread(snapshots.save, self._database, loaded.id, snapshot, info, self._settings)
+        loaded.saved_sequence = max(loaded.saved_sequence, snapshot.sequence)
+        row = self.rows.get(loaded.name)
+        if row is not None and row.id == loaded.id:
+            self.rows[loaded.name] = row._replace(snapshot_sequence=snapshot.sequence, summary=encode(info))
 
-    def _not_saved(self, live: Live, error: Exception) -> None:
-        """Tell it to the log only: the events are there, and will do until the next snapshot."""
-        log.error("no snapshot", extra={"experiment": live.name, "why": _told(error)})
+    def _log_unsaved(self, loaded: LoadedExperiment, error: Exception) -> None:
+        """Log the failure only: the events are on disk and suffice until the next snapshot."""
+        log.error("snapshot failed", extra={"experiment": loaded.name, "reason": _reason(error)})
 
-    async def make_room(self) -> None:
-        """Unload those that were not asked for longest, if there are too many."""
-        by_use = sorted(self.loaded.values(), key=lambda live: live.used)
-        for live in by_use[: max(0, len(by_use) - self._settings.max_loaded)]:
-            await self.unload(live)
+    async def evict_surplus(self) -> None:
+        """Unload the least recently used experiments while too many are loaded."""
+        by_use = sorted(self.loaded.values(), key=lambda loaded: loaded.last_used)
+        for loaded in by_use[: max(0, len(by_use) - self._settings.max_loaded_experiments)]:
+            await self.unload(loaded)
 
 
-def _told(error: Exception) -> str:
-    """Return what went wrong; only our own errors say it in words that need nothing else."""
+def _reason(error: Exception) -> str:
+    """Return the message of an error, with its type unless it is one of ours."""
     return str(error) if isinstance(error, GlcbError) else f"{type(error).__name__}: {error}"

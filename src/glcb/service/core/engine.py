@@ -1,8 +1,9 @@
-"""What happens to the experiments of a process.
+"""The experiments of a process.
 
-Every change goes the same way: hold the experiment, apply the event to it, hand the event to the journal, let
-go, wait until it is on disk, answer. Nothing is answered, not even a refusal, that rests on something that is
-not on disk yet. If the disk fails, memory is thrown away and loaded again from what is there.
+Every change takes the same path: acquire the experiment, apply the event to it, submit the event to the
+journal, release the experiment, wait until the event is on disk, answer. No answer, not even an error,
+depends on anything that is not on disk yet. If a commit fails, the experiments in memory are dropped and
+loaded again.
 """
 
 import asyncio
@@ -11,261 +12,305 @@ from collections import defaultdict
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
-from glcb._api.requests import Changes, Settings
+from glcb._api.requests import ExperimentChanges, ExperimentSettings
 from glcb._api.responses import ExperimentInfo
 from glcb._errors import GlcbError, StorageError
-from glcb.service import views
+from glcb.service.background import log_failures, run_in_thread
 from glcb.service.config import ServiceSettings
 from glcb.service.core import limits
-from glcb.service.core.cache import ExperimentCache
+from glcb.service.core.cache import ExperimentCache, LoadedExperiment
 from glcb.service.core.experiment import Experiment, new_creation
-from glcb.service.core.idempotency import Recall
-from glcb.service.core.live import Activity, Live
-from glcb.service.errors import Problem, as_problem
-from glcb.service.metrics import Metrics
+from glcb.service.core.idempotency import RepeatedAnswer
+from glcb.service.errors import ApiError, as_api_error
+from glcb.service.metrics import Activity, Metrics
+from glcb.service.responses import broken_experiment_info, experiment_info, parse_experiment_info
+from glcb.service.storage.database import Database, Event
 from glcb.service.storage.journal import Journal
-from glcb.service.storage.storage import Event, Storage
-from glcb.service.work import in_thread, logged
 
 T = TypeVar("T")
 
-_AT_ONCE = 8
-"""More events than this in one request are applied in a thread, so that others need not wait for all."""
+_MAX_INLINE_EVENTS = 8
+"""Larger batches are applied in a thread, so that other requests need not wait for all of them."""
+_SWEEP_POLL_SECONDS = 0.05
 
 
 class Engine:
-    """The experiments of a database."""
+    """The experiments of a database.
+
+    Parameters
+    ----------
+    database
+        Where experiments are stored.
+    settings
+        The settings of the service.
+    clock
+        Returns the time in seconds since the epoch.
+    """
 
     def __init__(
-        self, storage: Storage, settings: ServiceSettings, clock: Callable[[], float] = time.time
+        self, database: Database, settings: ServiceSettings, clock: Callable[[], float] = time.time
     ) -> None:
         self.settings = settings
         self.metrics = Metrics(self)
         self.activity: defaultdict[str, Activity] = defaultdict(Activity)
-        self._storage = storage
+        self._database = database
         self._clock = clock
         self._creating = asyncio.Lock()
-        self._stale = False
+        self._rows_are_stale = False
         self._tasks: set[asyncio.Task[None]] = set()
-        self.journal = Journal(storage, most=settings.commit_events, committed=self.metrics.committed)
-        self.memory = ExperimentCache(storage, self.journal, settings)
+        self.journal = Journal(
+            database, max_events=settings.max_commit_events, on_commit=self.metrics.add_commit
+        )
+        self.cache = ExperimentCache(database, self.journal, settings)
 
     @property
-    def loaded(self) -> dict[str, Live]:
-        """The experiments in memory."""
-        return self.memory.loaded
+    def loaded(self) -> dict[str, LoadedExperiment]:
+        """The experiments in memory, by name."""
+        return self.cache.loaded
 
-    # ---- beginning and end ----------------------------------------------------------------------
+    # ---- start, stop and periodic work ----------------------------------------------------------
 
     async def start(self) -> None:
-        """Restore every experiment that has events which no snapshot contains."""
-        await self.memory.look_up()
-        await self.memory.restore()
-        self.background(self._sweep(None))
+        """Restore every experiment that has events after its newest snapshot."""
+        await self.cache.refresh()
+        await self.cache.restore_all()
+        self.run_in_background(self._sweep(None))
 
     async def stop(self) -> None:
-        """Write what is under way, and a snapshot of whatever has changed."""
-        for live in list(self.loaded.values()):
-            await self.memory.unload(live)
+        """Write all queued events, and a snapshot of every experiment that changed."""
+        for loaded in list(self.loaded.values()):
+            await self.cache.unload(loaded)
         if self._tasks:
             await asyncio.wait(self._tasks)
         await self.journal.stop()
 
-    def background(self, work: Coroutine[Any, Any, None]) -> None:
-        """Do something without waiting for it; trouble goes to the log."""
-        task = asyncio.ensure_future(logged(work))
+    def run_in_background(self, work: Coroutine[Any, Any, None]) -> None:
+        """Start a task whose errors go to the log; :meth:`stop` waits for it."""
+        task = asyncio.ensure_future(log_failures(work))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     async def tick(self) -> None:
-        """Settle what is due, and unload what is idle; called every few seconds."""
-        for name, live in list(self.loaded.items()):
-            around = live.experiment.around
-            waits = around.settings.reward_timeout is not None and around.state != "archived"
-            if waits and not live.lock.locked():
-                await self.happen(name, "settle", [b""])
+        """Settle decisions whose reward timed out, and unload idle experiments. Call it periodically."""
+        for name, loaded in list(self.loaded.items()):
+            state = loaded.experiment.state
+            can_time_out = state.settings.reward_timeout is not None and state.status != "archived"
+            if can_time_out and not loaded.lock.locked():
+                await self.apply_many(name, "settle", [b""])
         now = time.monotonic()
-        for live in list(self.loaded.values()):
-            if now - live.used > self.settings.unload_seconds:
-                await self.memory.unload(live)
-        await self.memory.make_room()
+        for loaded in list(self.loaded.values()):
+            if now - loaded.last_used > self.settings.unload_seconds:
+                await self.cache.unload(loaded)
+        await self.cache.evict_surplus()
 
-    # ---- events ---------------------------------------------------------------------------------
+    # ---- events and reads -----------------------------------------------------------------------
 
-    async def happen(self, name: str, kind: str, requests: Sequence[Any]) -> list[bytes | Problem]:
-        """Let things happen to an experiment, one after the other; return an answer or a refusal for each."""
-        if self.journal.depth > self.settings.max_queue:
-            raise Problem("overloaded", "the disk cannot keep up: try again")
-        live = await self.memory.hold(name)
-        if kind != "settle":  # which nobody asks for
-            live.used = time.monotonic()
+    async def apply_many(self, name: str, kind: str, requests: Sequence[Any]) -> list[bytes | ApiError]:
+        """Apply requests of one kind in order; return an answer or an error for each.
+
+        Parameters
+        ----------
+        name
+            The experiment.
+        kind
+            The kind of event, such as ``"decide"``.
+        requests
+            The requests.
+
+        Raises
+        ------
+        ApiError
+            The experiment does not exist or is broken, or too many events are queued.
+        StorageError
+            The events could not be written. None of them has been applied.
+        """
+        if self.journal.depth > self.settings.max_queued_events:
+            raise ApiError("overloaded", "too many events are waiting for the disk: try again")
+        loaded = await self.cache.acquire(name)
+        if kind != "settle":  # which comes from tick(), not from a client
+            loaded.last_used = time.monotonic()
         try:
-            if len(requests) <= _AT_ONCE and live.quick:
-                events, results = self._applied(live, kind, requests)
+            if len(requests) <= _MAX_INLINE_EVENTS and loaded.is_fast:
+                events, results = self._apply(loaded, kind, requests)
             else:
-                events, results = await in_thread(self._applied, live, kind, requests)
-            done = self.journal.put(live.generation, live.id, events)
+                events, results = await run_in_thread(self._apply, loaded, kind, requests)
+            on_disk = self.journal.submit(loaded.generation, loaded.id, events)
         except BaseException:
-            self.memory.drop(live)  # what is in memory now is not on disk
+            self.cache.drop(loaded)  # memory is ahead of the disk
             raise
         finally:
-            live.lock.release()
-        await done
-        self.activity[name].happened[kind] += len(events)
+            loaded.lock.release()
+        await on_disk
+        self.activity[name].events[kind] += len(events)
         answers = [
-            await self._recalled(live, result) if isinstance(result, Recall) else result for result in results
+            await self._stored_answer(loaded, result) if isinstance(result, RepeatedAnswer) else result
+            for result in results
         ]
-        if live.is_due(self.settings.snapshot_events):
-            live.saving = True
-            self.background(self.memory.save(live))
+        if loaded.needs_snapshot(self.settings.snapshot_events):
+            loaded.is_saving = True
+            self.run_in_background(self.cache.save(loaded))
         return answers
 
-    async def happens(self, name: str, kind: str, request: Any) -> bytes:
-        """Let one thing happen; return the answer, or raise the refusal."""
-        (result,) = await self.happen(name, kind, [request])
-        if isinstance(result, Problem):
+    async def apply(self, name: str, kind: str, request: Any) -> bytes:
+        """Apply one request; return its answer or raise its error. See :meth:`apply_many`."""
+        (result,) = await self.apply_many(name, kind, [request])
+        if isinstance(result, ApiError):
             raise result
         return result
 
-    def _applied(
-        self, live: Live, kind: str, requests: Sequence[Any]
-    ) -> tuple[list[Event], list[bytes | Problem | Recall]]:
+    def _apply(
+        self, loaded: LoadedExperiment, kind: str, requests: Sequence[Any]
+    ) -> tuple[list[Event], list[bytes | ApiError | RepeatedAnswer]]:
         events: list[Event] = []
-        results: list[bytes | Problem | Recall] = []
-        experiment, latest = live.experiment, live.experiment.around.latest
+        results: list[bytes | ApiError | RepeatedAnswer] = []
+        experiment, latest = loaded.experiment, loaded.experiment.state.last_event_at
         for request in requests:
             now = self._clock()
             if now < latest:
-                self.metrics.clock_went_back(latest - now)
-            began, busy = time.perf_counter(), time.thread_time()
+                self.metrics.add_clock_regression(latest - now)
+            started, cpu_started = time.perf_counter(), time.thread_time()
             try:
                 limits.check(experiment, kind, request, self.settings)
                 event, answer = experiment.apply(kind, request, now)
             except GlcbError as error:
-                results.append(as_problem(error))
+                results.append(as_api_error(error))
                 continue
-            live.took(time.thread_time() - busy)
-            self.metrics.applied(kind, time.perf_counter() - began)
+            loaded.add_event_time(time.thread_time() - cpu_started)
+            self.metrics.add_event(kind, time.perf_counter() - started)
             results.append(answer)
             if event is not None:
                 events.append(event)
         return events, results
 
-    async def _recalled(self, live: Live, recall: Recall) -> bytes | Problem:
-        """Return what was answered before."""
-        before = await in_thread(self._storage.event, live.id, recall.sequence)
-        if before is None:
-            return Problem("closed_decision", "the answer to this key is no longer on record: use a new key")
-        return before.outcome
+    async def _stored_answer(self, loaded: LoadedExperiment, answer: RepeatedAnswer) -> bytes | ApiError:
+        event = await run_in_thread(self._database.event, loaded.id, answer.sequence)
+        if event is None:
+            return ApiError(
+                "closed_decision", "the answer to this idempotency key has been pruned: use a new key"
+            )
+        return event.outcome
 
-    async def look(self, name: str, view: Callable[[Experiment], T]) -> T:
-        """Return what ``view`` sees of an experiment, when all of that is on disk."""
-        live = await self.memory.hold(name)
-        live.used = time.monotonic()
+    async def read(self, name: str, view: Callable[[Experiment], T]) -> T:
+        """Return ``view(experiment)`` once all events that it reflects are on disk."""
+        loaded = await self.cache.acquire(name)
+        loaded.last_used = time.monotonic()
         try:
-            return await in_thread(view, live.experiment)
+            return await run_in_thread(view, loaded.experiment)
         finally:
-            live.lock.release()
-            await self.journal.put(live.generation, live.id, ())
+            loaded.lock.release()
+            await self.journal.submit(loaded.generation, loaded.id, ())
 
-    # ---- experiments come and go ----------------------------------------------------------------
+    # ---- experiments ----------------------------------------------------------------------------
 
-    async def create(self, name: str, settings: Settings) -> tuple[ExperimentInfo, bool]:
-        """Return an experiment with these settings, and whether it is new."""
+    async def create(self, name: str, settings: ExperimentSettings) -> tuple[ExperimentInfo, bool]:
+        """Create an experiment, or return the existing one with these settings.
+
+        Returns
+        -------
+        info : ExperimentInfo
+            The experiment.
+        is_new : bool
+            Whether it was created.
+
+        Raises
+        ------
+        ApiError
+            An experiment of this name has other settings, or a limit is exceeded.
+        """
         async with self._creating:
-            if self._stale:
-                await self.memory.look_up()
-                self._stale = False
-            if name in self.memory.known:
-                other = await self.look(
-                    name, lambda experiment: _differing(experiment.around.creation.settings, settings)
+            if self._rows_are_stale:
+                await self.cache.refresh()
+                self._rows_are_stale = False
+            if name in self.cache.rows:
+                different = await self.read(
+                    name, lambda experiment: _differences(experiment.state.creation.settings, settings)
                 )
-                if other:
-                    raise Problem(
+                if different:
+                    raise ApiError(
                         "experiment_exists",
-                        f"there is an experiment {name!r} with other settings ({', '.join(other)}): "
-                        "choose another name",
+                        f"the experiment {name!r} already exists with other settings "
+                        f"({', '.join(different)}): choose another name",
                     )
-                return await self.look(name, views.experiment), False
+                return await self.read(name, experiment_info), False
             limits.check_settings(settings, self.settings)
-            if len(self.memory.known) >= self.settings.max_experiments:
-                raise Problem(
-                    "too_many", f"there are {len(self.memory.known):,} experiments already: delete one first"
+            if len(self.cache.rows) >= self.settings.max_experiments:
+                raise ApiError(
+                    "too_many", f"there are already {len(self.cache.rows):,} experiments: delete one first"
                 )
-            self.memory.refuse_in_trouble()
-            experiment, first = await in_thread(
+            self.cache.require_storage()
+            experiment, first = await run_in_thread(
                 Experiment.create, new_creation(name, settings), self._clock()
             )
-            self._stale = True  # until it is certain what the database holds
-            number = await in_thread(self._storage.create, name, first)
-            self._stale = False
-            self.memory.add(number, experiment)
+            self._rows_are_stale = True  # a failing write may or may not have reached the database
+            number = await run_in_thread(self._database.create, name, first)
+            self._rows_are_stale = False
+            self.cache.add(number, experiment)
             self.activity.pop(name, None)
-            return views.experiment(experiment), True
+            return experiment_info(experiment), True
 
     async def delete(self, name: str) -> None:
-        """Remove an experiment and everything of it."""
+        """Delete an experiment with its events and snapshots."""
         async with self._creating:
-            known = self.memory.find(name)
-            live = await self.memory.forget(name)
-            del self.memory.known[name]  # from now on nobody loads it
+            row = self.cache.find(name)
+            loaded = await self.cache.forget(name)
+            del self.cache.rows[name]  # from here on no request loads it
             try:
-                await in_thread(self._storage.delete, known.id)
+                await run_in_thread(self._database.delete, row.id)
             except StorageError:
-                self.memory.known[name] = known
+                self.cache.rows[name] = row
                 raise
         self.activity.pop(name, None)
-        self.background(self._sweep(live))
+        self.run_in_background(self._sweep(loaded))
 
-    async def _sweep(self, live: Live | None) -> None:
-        """Remove what is left of a deleted experiment, also the snapshot that was being taken of it."""
-        while live is not None and live.saving:
-            await asyncio.sleep(0.05)
-        await asyncio.to_thread(self._storage.sweep)
+    async def _sweep(self, loaded: LoadedExperiment | None) -> None:
+        """Remove the rows of deleted experiments, after a snapshot of ``loaded`` that is being written."""
+        while loaded is not None and loaded.is_saving:
+            await asyncio.sleep(_SWEEP_POLL_SECONDS)
+        await asyncio.to_thread(self._database.sweep)
 
-    async def change(self, name: str, changes: Changes) -> ExperimentInfo:
-        """Change settings or the state of an experiment; an archived one leaves the memory."""
-        await self.happens(name, "change", changes)
-        view = await self.look(name, views.experiment)
-        if view.state == "archived" and name in self.loaded:
-            await self.memory.unload(self.loaded[name])
-        return view
+    async def change(self, name: str, changes: ExperimentChanges) -> ExperimentInfo:
+        """Change the settings or the state of an experiment; an archived one is unloaded."""
+        await self.apply(name, "change", changes)
+        info = await self.read(name, experiment_info)
+        if info.state == "archived" and name in self.loaded:
+            await self.cache.unload(self.loaded[name])
+        return info
 
     async def upload(self, name: str, content: bytes) -> None:
-        """Put the bandit of a model file in the place of the experiment's own."""
-        await in_thread(limits.check_model, content, self.settings)
-        await self.happens(name, "upload", content)
+        """Replace the bandit of an experiment with the one in a model file."""
+        await run_in_thread(limits.check_model, content, self.settings)
+        await self.apply(name, "upload", content)
 
-    def refused(self, name: str | None, problem: Problem) -> None:
-        """Count a refusal, if it is one of an experiment that there is."""
-        if name in self.memory.known:
-            self.activity[name].refused[problem.code] += 1
+    def count_error(self, name: str | None, error: ApiError) -> None:
+        """Count an error response, if its experiment exists."""
+        if name in self.cache.rows:
+            self.activity[name].errors[error.code] += 1
 
-    def number(self, name: str) -> int:
-        """Return the number under which the database has an experiment."""
-        return self.memory.find(name).id
+    def experiment_id(self, name: str) -> int:
+        """Return the id of an experiment in the database."""
+        return self.cache.find(name).id
 
-    async def listed(self, allowed: Callable[[str], bool]) -> list[ExperimentInfo]:
-        """Return all experiments that are allowed to be seen; none with a snapshot is loaded for it."""
-        found = [await self._listed(name) for name in sorted(filter(allowed, self.memory.known))]
-        return [view for view in found if view is not None]
+    async def list_experiments(self, can_access: Callable[[str], bool]) -> list[ExperimentInfo]:
+        """Return the accessible experiments, without loading those that have a snapshot."""
+        infos = [await self._info(name) for name in sorted(filter(can_access, self.cache.rows))]
+        return [info for info in infos if info is not None]
 
-    async def _listed(self, name: str) -> ExperimentInfo | None:
-        """Return an experiment as the list shows it, or None if it was deleted meanwhile."""
-        known = self.memory.known.get(name)
-        if known is None:
+    async def _info(self, name: str) -> ExperimentInfo | None:
+        """Return an experiment for the list, or None if it has been deleted meanwhile."""
+        row = self.cache.rows.get(name)
+        if row is None:
             return None
-        if name in self.memory.broken:
-            return views.broken(known, self.memory.broken[name])
-        kept = None if name in self.loaded else views.parsed(known.summary)
-        if kept is not None:
-            return kept
+        if name in self.cache.broken:
+            return broken_experiment_info(row, self.cache.broken[name])
+        stored = None if name in self.loaded else parse_experiment_info(row.summary)
+        if stored is not None:
+            return stored
         try:
-            return await self.look(name, views.experiment)
-        except Problem:  # it is deleted now, or known to be broken
-            return await self._listed(name)
+            return await self.read(name, experiment_info)
+        except ApiError:  # deleted or found to be broken meanwhile
+            return await self._info(name)
 
 
-def _differing(ones: Settings, others: Settings) -> list[str]:
+def _differences(first: ExperimentSettings, second: ExperimentSettings) -> list[str]:
     """Return the names of the settings that differ."""
-    return [name for name in ones.__struct_fields__ if getattr(ones, name) != getattr(others, name)]
+    return [name for name in first.__struct_fields__ if getattr(first, name) != getattr(second, name)]

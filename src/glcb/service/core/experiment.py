@@ -1,8 +1,8 @@
-"""An experiment: a bandit and what the service knows around it.
+"""An experiment: a bandit, its settings and its statistics.
 
-Its state changes by events alone, and :meth:`Experiment.apply` is the only way. Everything that an event
-depends on is in the event: what was asked for, and the time. So the same events lead to the same state bit
-by bit, and what came of each of them is compared with what is on record.
+The state changes only through events, applied by :meth:`Experiment.apply`. An event contains everything that
+its effect depends on: the request and the time. The same events therefore lead to the same state, bit for
+bit, and a replay compares the outcome of every event with the stored one.
 """
 
 import secrets
@@ -14,275 +14,308 @@ import msgspec
 from msgspec import UNSET, Struct
 
 from glcb._api.requests import (
-    Changes,
     Creation,
     DecisionRequest,
+    ExperimentChanges,
+    ExperimentSettings,
     NewArm,
-    RewardOf,
-    Settings,
+    RewardItem,
     encode,
 )
-from glcb._api.responses import Decision, State, Taken
+from glcb._api.responses import Decision, RewardAccepted, State
 from glcb._errors import GlcbError, InvalidSettings, ModelFileError, StorageError
 from glcb._types import reward_range
 from glcb.bandit import Bandit
 from glcb.policies import registry
 from glcb.service.core import models
-from glcb.service.core.idempotency import Answered, Keys, Marks, Recall, digest
-from glcb.service.core.tally import Decided, Tally
-from glcb.service.errors import Problem
-from glcb.service.storage.storage import Event
+from glcb.service.core.idempotency import (
+    HoldoutMarks,
+    IdempotencyKeys,
+    RepeatedAnswer,
+    StoredAnswer,
+    digest,
+)
+from glcb.service.core.models import ExperimentSnapshot
+from glcb.service.core.tally import DecisionRecord, Tally
+from glcb.service.errors import ApiError
+from glcb.service.storage.database import Event
 
-DONE = b"{}"
-"""What came of an event that has no outcome of its own."""
+NO_OUTCOME = b"{}"
+"""The outcome of an event that returns nothing."""
 
-_Outcome = tuple[bytes | None, bytes | Recall]
-"""What came of an event, or None if nothing happened; and the answer."""
-
-
-class Damaged(StorageError):
-    """What is on record does not lead to an experiment, now or later."""
+_Result = tuple[bytes | None, bytes | RepeatedAnswer]
+"""The outcome of an event, or None if nothing changed; and the answer."""
 
 
-class Around(Struct, kw_only=True):
-    """All that an experiment consists of, beside the bandit."""
+class CorruptLog(StorageError):
+    """The stored events do not lead to an experiment. Retrying does not help."""
+
+
+class ExperimentState(Struct, kw_only=True):
+    """The state of an experiment without its bandit."""
 
     creation: Creation
-    settings: Settings
-    """As they are now."""
+    settings: ExperimentSettings
+    """The current settings."""
     created: float
-    state: State = "running"
+    status: State = "running"
     sequence: int = 0
-    latest: float = 0.0
-    """Time of the last event; it never goes backwards, whatever the clock does."""
+    """Sequence number of the last event."""
+    last_event_at: float = 0.0
+    """Time of the last event. It never decreases, even if the system clock does."""
     decisions: int = 0
     tally: Tally = msgspec.field(default_factory=Tally)
-    keys: Keys = msgspec.field(default_factory=Keys)
-    marked: list[str] = msgspec.field(default_factory=list)
-    marks_room: int = Marks().room
+    idempotency_keys: IdempotencyKeys = msgspec.field(default_factory=IdempotencyKeys)
+    holdout_marks: list[str] = msgspec.field(default_factory=list)
+    """Written by :meth:`Experiment.snapshot`, like the next one."""
+    holdout_capacity: int = HoldoutMarks().capacity
 
 
 class Experiment:
-    """A bandit, its settings, and the number of the last event."""
+    """A bandit and its state.
 
-    def __init__(self, around: Around, bandit: Bandit) -> None:
-        self.around = around
-        self._marks = Marks.from_list(around.marked, around.marks_room)
-        self._time = around.latest
-        self._take(bandit)
+    Parameters
+    ----------
+    state
+        The state without the bandit.
+    bandit
+        The bandit; the experiment sets its clock and listens to its rewards.
+    """
+
+    def __init__(self, state: ExperimentState, bandit: Bandit) -> None:
+        self.state = state
+        self._marks = HoldoutMarks.from_list(state.holdout_marks, state.holdout_capacity)
+        self._now = state.last_event_at
+        self._attach(bandit)
 
     @classmethod
     def create(cls, creation: Creation, now: float) -> tuple["Experiment", Event]:
-        """Return a new experiment, and the event that it begins with."""
-        around = Around(creation=creation, settings=creation.settings, created=now)
-        experiment = cls(around, models.make(creation.settings))
-        return experiment, experiment._happened("create", encode(creation), DONE, now)
+        """Return a new experiment and its first event."""
+        state = ExperimentState(creation=creation, settings=creation.settings, created=now)
+        experiment = cls(state, models.make_bandit(creation.settings))
+        return experiment, experiment._record("create", encode(creation), NO_OUTCOME, now)
 
     @property
     def bandit(self) -> Bandit:
-        """The bandit; whoever changes it in another way than by an event breaks every promise."""
+        """The bandit. Mutate it only through events."""
         return self._bandit
 
     @property
-    def begun(self) -> bool:
-        """Whether there was a decision; the first one makes the model, as large as its context needs."""
+    def has_decisions(self) -> bool:
+        """Whether there was a decision; the first one creates the model, sized by its context."""
         return self._bandit.counts["decisions"] > 0
 
     @property
-    def quick(self) -> bool:
-        """Whether a decision needs nothing that has to be made or loaded first."""
-        return self._light and self.begun
+    def is_fast(self) -> bool:
+        """Whether a decision needs neither an optional dependency nor a new model."""
+        return self._is_lightweight and self.has_decisions
 
     # ---- events ---------------------------------------------------------------------------------
 
-    def apply(self, kind: str, request: Any, now: float) -> tuple[Event | None, bytes | Recall]:
-        """Let something happen; return the event, and the answer.
+    def apply(self, kind: str, request: Any, now: float) -> tuple[Event | None, bytes | RepeatedAnswer]:
+        """Apply a request; return its event and its answer.
 
-        There is no event if nothing changed, because it had happened before. If it cannot happen, an error is
-        raised, and nothing has changed either.
+        Parameters
+        ----------
+        kind
+            The kind of event, such as ``"decide"``.
+        request
+            The request type of this kind, see ``_REQUESTS``.
+        now
+            The time, in seconds since the epoch.
+
+        Returns
+        -------
+        event : Event or None
+            The event to store, or None if a repeated request changed nothing.
+        answer : bytes or RepeatedAnswer
+            The encoded answer, or a reference to the stored one.
+
+        Raises
+        ------
+        GlcbError
+            The request is invalid. Nothing has changed.
         """
-        self._time = max(now, self.around.latest)
+        self._now = max(now, self.state.last_event_at)
         payload = request if isinstance(request, bytes) else encode(request)
-        outcome, answer = _STEPS[kind](self, request, payload)
+        outcome, answer = _HANDLERS[kind](self, request, payload)
         if outcome is None:
             return None, answer
-        return self._happened(kind, payload, outcome, self._time), answer
+        return self._record(kind, payload, outcome, self._now), answer
 
     def replay(self, event: Event) -> None:
-        """Apply what happened once; raise Damaged if something else comes of it."""
+        """Apply a stored event; raise CorruptLog if its outcome differs from the stored one."""
         try:
             kind = _REQUESTS[event.kind]
             request = event.request if kind is bytes else msgspec.json.decode(event.request, type=kind)
-            again, _ = self.apply(event.kind, request, event.at)
+            replayed, _ = self.apply(event.kind, request, event.at)
         except (KeyError, msgspec.DecodeError, GlcbError) as error:
-            raise self._differs(event, type(error).__name__) from error
-        if again is None or again[:3] != event[:3] or again.outcome != event.outcome:
-            raise self._differs(event, "nothing" if again is None else repr(again.outcome[:200]))
+            raise self._mismatch(event, type(error).__name__) from error
+        if replayed is None or replayed[:3] != event[:3] or replayed.outcome != event.outcome:
+            raise self._mismatch(event, "nothing" if replayed is None else repr(replayed.outcome[:200]))
 
-    def _differs(self, event: Event, now: str) -> Damaged:
-        return Damaged(
-            f"event {event.sequence} of {self.around.creation.name!r} comes out in another way: it was "
-            f"{event.outcome[:200]!r}, now it is {now}; the log was altered, or written by another version "
-            "of glcb or on another kind of machine"
+    def _mismatch(self, event: Event, outcome: str) -> CorruptLog:
+        return CorruptLog(
+            f"event {event.sequence} of {self.state.creation.name!r} replayed differently: stored outcome "
+            f"{event.outcome[:200]!r}, replayed outcome {outcome}; the log was altered, or written by "
+            "another version of glcb or on another kind of machine"
         )
 
-    def _happened(self, kind: str, request: bytes, outcome: bytes, at: float) -> Event:
-        around = self.around
-        around.sequence += 1
-        around.latest = at
-        return Event(around.sequence, at, kind, request, outcome)
+    def _record(self, kind: str, request: bytes, outcome: bytes, at: float) -> Event:
+        state = self.state
+        state.sequence += 1
+        state.last_event_at = at
+        return Event(state.sequence, at, kind, request, outcome)
 
-    def _decide(self, request: DecisionRequest, payload: bytes) -> _Outcome:
-        around = self.around
-        known = around.keys.find(request.idempotency_key, payload)
-        if known is not None:
-            return None, known
-        self._refuse_if("archived", "paused")
-        held_out = self._draw() < around.settings.holdout
-        found = self._bandit.decide(request.context, eligible=request.eligible, uniform=held_out)
-        arm = str(found.arm)
+    def _decide(self, request: DecisionRequest, payload: bytes) -> _Result:
+        state = self.state
+        repeated = state.idempotency_keys.find(request.idempotency_key, payload)
+        if repeated is not None:
+            return None, repeated
+        self._reject_if("archived", "paused")
+        held_out = self._holdout_draw() < state.settings.holdout
+        decision = self._bandit.decide(request.context, eligible=request.eligible, uniform=held_out)
+        arm = str(decision.arm)
         answer = encode(
             Decision(
-                id=found.id,
+                id=decision.id,
                 arm=arm,
-                propensity=found.propensity,
-                probabilities=found.probabilities,  # type: ignore[arg-type]  # arms are texts here
+                propensity=decision.propensity,
+                probabilities=decision.probabilities,  # type: ignore[arg-type]  # arms are strings here
                 holdout=held_out,
             )
         )
-        around.decisions += 1
-        arms: tuple[str, ...] = found.arms  # type: ignore[assignment]
-        around.tally.decided(
-            self._time, Decided(arms, arms.index(arm), found.arm_probabilities, found.values, held_out)
-        )
+        state.decisions += 1
+        arms: tuple[str, ...] = decision.arms  # type: ignore[assignment]
+        record = DecisionRecord(arms, arms.index(arm), decision.arm_probabilities, decision.values, held_out)
+        state.tally.add_decision(self._now, record)
         if held_out:
-            self._marks.add(found.id, self._bandit.is_pending)
+            self._marks.add(decision.id, self._bandit.is_pending)
         if request.idempotency_key is not None:
-            answered = Answered(digest(payload), found.id, around.sequence + 1)
-            around.keys.add(request.idempotency_key, answered, self._bandit.is_pending)
+            stored = StoredAnswer(digest(payload), decision.id, state.sequence + 1)
+            state.idempotency_keys.add(request.idempotency_key, stored, self._bandit.is_pending)
         return answer, answer
 
-    def _reward(self, request: RewardOf, _payload: bytes) -> _Outcome:
-        self._refuse_if("archived")
+    def _reward(self, request: RewardItem, _payload: bytes) -> _Result:
+        self._reject_if("archived")
         if not self._bandit.reward(request.id, request.value, idempotency_key=request.idempotency_key):
-            return None, encode(Taken(request.id, "repeated"))
-        return DONE, encode(Taken(request.id, "taken"))
+            return None, encode(RewardAccepted(request.id, "duplicate"))
+        return NO_OUTCOME, encode(RewardAccepted(request.id, "accepted"))
 
-    def _settle(self, _request: bytes, _payload: bytes) -> _Outcome:
+    def _settle(self, _request: bytes, _payload: bytes) -> _Result:
         before = self._bandit.counts
         self._bandit.settle()
         counts = self._bandit.counts
-        return (None if counts == before else encode(counts)), DONE
+        return (None if counts == before else encode(counts)), NO_OUTCOME
 
-    def _change(self, request: Changes, _payload: bytes) -> _Outcome:
-        around = self.around
-        given = {
+    def _change(self, request: ExperimentChanges, _payload: bytes) -> _Result:
+        state = self.state
+        changes = {
             name: value
             for name in ("exploration", "exploration_mode")
             if (value := getattr(request, name)) is not UNSET
         }
-        if request.state in (UNSET, around.state) and (given or request.holdout is not UNSET):
-            self._refuse_if("archived")
-        if given:
-            self._bandit.set_params(**given)
+        if request.state in (UNSET, state.status) and (changes or request.holdout is not UNSET):
+            self._reject_if("archived")
+        if changes:
+            self._bandit.set_params(**changes)
         if request.holdout is not UNSET:
-            given["holdout"] = request.holdout
-        around.settings = msgspec.structs.replace(around.settings, **given)
+            changes["holdout"] = request.holdout
+        state.settings = msgspec.structs.replace(state.settings, **changes)
         if request.state is not UNSET:
-            around.state = request.state
-        return DONE, DONE
+            state.status = request.state
+        return NO_OUTCOME, NO_OUTCOME
 
-    def _add_arm(self, request: NewArm, _payload: bytes) -> _Outcome:
-        self._refuse_if("archived")
+    def _add_arm(self, request: NewArm, _payload: bytes) -> _Result:
+        self._reject_if("archived")
         if request.name in self._bandit.arms:
-            raise Problem("arm_exists", f"there is an arm {request.name!r} already: choose another name")
+            raise ApiError("arm_exists", f"the arm {request.name!r} already exists: choose another name")
         self._bandit.add_arm(request.name, like=request.like)
         return self._arms_changed()
 
-    def _remove_arm(self, request: NewArm, _payload: bytes) -> _Outcome:
-        self._refuse_if("archived")
+    def _remove_arm(self, request: NewArm, _payload: bytes) -> _Result:
+        self._reject_if("archived")
         if request.name not in self._bandit.arms:
-            known = ", ".join(map(repr, self._bandit.arms[:8]))
-            raise Problem(
-                "unknown_arm", f"there is no arm {request.name!r}; the arms are {known}", status=404
+            arms = ", ".join(map(repr, self._bandit.arms[:8]))
+            raise ApiError(
+                "unknown_arm", f"there is no arm {request.name!r}; the arms are {arms}", status=404
             )
         self._bandit.remove_arm(request.name)
-        self.around.tally.removed(request.name)
+        self.state.tally.remove_arm(request.name)
         return self._arms_changed()
 
-    def _arms_changed(self) -> _Outcome:
+    def _arms_changed(self) -> _Result:
         arms = [str(arm) for arm in self._bandit.arms]
-        self.around.settings = msgspec.structs.replace(self.around.settings, arms=arms)
-        return encode(arms), DONE
+        self.state.settings = msgspec.structs.replace(self.state.settings, arms=arms)
+        return encode(arms), NO_OUTCOME
 
-    def _upload(self, content: bytes, _payload: bytes) -> _Outcome:
-        """Put another bandit in the place of ours; what is counted begins anew."""
-        self._refuse_if("archived")
-        bandit = models.parsed(content)
-        around = self.around
-        around.settings = models.settings_of(bandit, around.settings.holdout)
-        around.creation = msgspec.structs.replace(around.creation, settings=around.settings)
-        around.tally, around.keys, self._marks = Tally(), Keys(), Marks()
-        self._take(bandit)
-        return DONE, DONE
+    def _upload(self, content: bytes, _payload: bytes) -> _Result:
+        """Replace the bandit and restart the statistics."""
+        self._reject_if("archived")
+        bandit = models.parse_model(content)
+        state = self.state
+        state.settings = models.settings_of(bandit, state.settings.holdout)
+        state.creation = msgspec.structs.replace(state.creation, settings=state.settings)
+        state.tally, state.idempotency_keys, self._marks = Tally(), IdempotencyKeys(), HoldoutMarks()
+        self._attach(bandit)
+        return NO_OUTCOME, NO_OUTCOME
 
-    # ---- what events need -----------------------------------------------------------------------
+    # ---- helpers of the events ------------------------------------------------------------------
 
-    def _take(self, bandit: Bandit) -> None:
-        self._bandit = bandit.set_params(clock=lambda: self._time)
-        self._bandit.on_reward(self._learned)
-        self._light = not registry.get(self.around.settings.policy).make.requires
-        self.reward_range = reward_range(self.around.settings.rewards)
+    def _attach(self, bandit: Bandit) -> None:
+        self._bandit = bandit.set_params(clock=lambda: self._now)
+        self._bandit.on_reward(self._count_reward)
+        self._is_lightweight = not registry.get(self.state.settings.policy).policy_class.requires
+        self.reward_range = reward_range(self.state.settings.rewards)
         """The lowest and the highest reward."""
 
-    def _learned(self, decision: str, arm: str | int, value: float) -> None:
+    def _count_reward(self, decision: str, arm: str | int, value: float) -> None:
         low, high = self.reward_range
         scaled = (value - low) / (high - low)
-        self.around.tally.learned(self._time, str(arm), value, scaled, self._marks.take(decision))
+        self.state.tally.add_reward(self._now, str(arm), value, scaled, self._marks.pop(decision))
 
-    def _draw(self) -> float:
-        """Return a number within [0, 1), always the same for this decision; nothing is used up by it."""
-        number = self.around.decisions.to_bytes(8)
-        drawn = blake2b(number, digest_size=7, key=self.around.creation.salt.encode()).digest()
+    def _holdout_draw(self) -> float:
+        """Return a number in [0, 1) that depends only on the salt and the number of decisions."""
+        number = self.state.decisions.to_bytes(8)
+        drawn = blake2b(number, digest_size=7, key=self.state.creation.salt.encode()).digest()
         return (int.from_bytes(drawn) >> 3) / 2**53
 
-    def _refuse_if(self, *states: str) -> None:
-        state = self.around.state
-        if state in states:
-            raise Problem(
-                f"experiment_{state}",
-                f"the experiment is {state}: set its state to running, or ask no more of it",
+    def _reject_if(self, *statuses: str) -> None:
+        status = self.state.status
+        if status in statuses:
+            raise ApiError(
+                f"experiment_{status}", f"the experiment is {status}: set its state to running first"
             )
 
     # ---- snapshots ------------------------------------------------------------------------------
 
-    def freeze(self) -> models.Frozen:
-        """Return a copy of everything, which later events do not touch."""
-        self.around.marked, self.around.marks_room = self._marks.listed(), self._marks.room
-        return models.Frozen(
-            self.around.sequence, self._bandit.__getstate__(), msgspec.msgpack.encode(self.around)
+    def snapshot(self) -> ExperimentSnapshot:
+        """Return a copy of everything that later events do not change."""
+        self.state.holdout_marks, self.state.holdout_capacity = self._marks.to_list(), self._marks.capacity
+        return ExperimentSnapshot(
+            self.state.sequence, self._bandit.__getstate__(), msgspec.msgpack.encode(self.state)
         )
 
     @classmethod
-    def thaw(cls, frozen: models.Frozen) -> "Experiment":
-        """Return the experiment that was frozen; raise ModelFileError if it is none."""
+    def restore(cls, snapshot: ExperimentSnapshot) -> "Experiment":
+        """Return the experiment of a snapshot; raise ModelFileError if the snapshot is damaged."""
         try:
-            around = msgspec.msgpack.decode(frozen.around, type=Around)
+            state = msgspec.msgpack.decode(snapshot.state, type=ExperimentState)
         except msgspec.DecodeError as error:
-            raise ModelFileError(f"a snapshot is damaged: {error}") from error
-        return cls(around, models.restored(frozen.bandit))
+            raise ModelFileError(f"the snapshot is damaged: {error}") from error
+        return cls(state, models.restore_bandit(snapshot.bandit))
 
 
-def new_creation(name: str, settings: Settings) -> Creation:
-    """Return how an experiment begins."""
+def new_creation(name: str, settings: ExperimentSettings) -> Creation:
+    """Return the first event's request for a new experiment, with a random salt for the holdout."""
     if not settings.arms:
         raise InvalidSettings("an experiment needs at least one arm")
     return Creation(name=name, salt=secrets.token_hex(16), settings=settings)
 
 
-_Step = Callable[[Experiment, Any, bytes], _Outcome]
+_Handler = Callable[[Experiment, Any, bytes], _Result]
 
-_STEPS: dict[str, _Step] = {
+_HANDLERS: dict[str, _Handler] = {
     "decide": Experiment._decide,
     "reward": Experiment._reward,
     "settle": Experiment._settle,
@@ -291,14 +324,15 @@ _STEPS: dict[str, _Step] = {
     "remove_arm": Experiment._remove_arm,
     "upload": Experiment._upload,
 }
-"""What can happen to an experiment that exists."""
+"""The kinds of events after the first one."""
 
 _REQUESTS: dict[str, Any] = {
     "decide": DecisionRequest,
-    "reward": RewardOf,
+    "reward": RewardItem,
     "settle": bytes,
-    "change": Changes,
+    "change": ExperimentChanges,
     "add_arm": NewArm,
     "remove_arm": NewArm,
     "upload": bytes,
 }
+"""The request type of each kind of event; bytes for those that are not JSON."""

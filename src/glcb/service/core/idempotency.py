@@ -1,6 +1,7 @@
-"""What has to be remembered of decisions: who belongs to the hold-out, and what was answered to which key.
+"""Idempotency keys of decisions, and the pending decisions of the holdout.
 
-Both would grow for ever. What is no longer needed is swept out whenever it may have become half of the whole.
+Both would grow without bound. Entries that are no longer needed are swept when the capacity is reached, and
+the capacity is then set to twice what is left, so that sweeping costs constant time per entry.
 """
 
 from collections.abc import Callable, Iterable
@@ -9,90 +10,97 @@ from typing import NamedTuple
 
 from msgspec import Struct, field
 
-from glcb.service.errors import Problem
+from glcb.service.errors import ApiError
 
-LEAST_KEYS = 10_000
-"""So many keys are remembered at least, and longer those whose decisions still wait."""
-_LEAST_MARKS = 1_000
+MIN_KEYS = 10_000
+"""The newest keys that are always remembered. Keys of pending decisions are kept longer."""
+_MIN_MARKS = 1_000
 
-Waits = Callable[[str], bool]
+IsPending = Callable[[str], bool]
 
 
-class Recall(NamedTuple):
-    """Stands for an answer that was given before: the outcome of the event with this number."""
+class RepeatedAnswer(NamedTuple):
+    """A reference to an earlier answer: the outcome of the event with this sequence number."""
 
     sequence: int
 
 
-class Answered(Struct, array_like=True):
-    """Where the answer to a request with a key is on record."""
+class StoredAnswer(Struct, array_like=True):
+    """Where the answer to a request with an idempotency key is stored."""
 
     request: bytes
-    """A digest of the request: the same key must not be used for another."""
+    """Digest of the request: the key must not be used for another request."""
     decision: str
     sequence: int
-    """Number of the event."""
+    """Sequence number of the event that contains the answer."""
 
 
-class Keys(Struct):
-    """The decisions that were asked for with a key, by their keys, the oldest first."""
+class IdempotencyKeys(Struct):
+    """Answers by idempotency key, oldest first."""
 
-    answers: dict[str, Answered] = field(default_factory=dict)
-    room: int = 2 * LEAST_KEYS
+    answers: dict[str, StoredAnswer] = field(default_factory=dict)
+    capacity: int = 2 * MIN_KEYS
 
-    def find(self, key: str | None, request: bytes) -> Recall | None:
-        """Return where the answer is, if there was one; raise Problem if it was to another request."""
-        found = None if key is None else self.answers.get(key)
-        if found is None:
+    def find(self, key: str | None, request: bytes) -> RepeatedAnswer | None:
+        """Return the stored answer of a repeated request, or None if the request is new.
+
+        Raises
+        ------
+        ApiError
+            The key was used for a different request.
+        """
+        stored = None if key is None else self.answers.get(key)
+        if stored is None:
             return None
-        if found.request != digest(request):
-            raise Problem(
-                "idempotency_key_reused", f"the key {key!r} was used for another request: use a new key"
+        if stored.request != digest(request):
+            raise ApiError(
+                "idempotency_key_reused",
+                f"the idempotency key {key!r} was used for a different request: use a new key",
             )
-        return Recall(found.sequence)
+        return RepeatedAnswer(stored.sequence)
 
-    def add(self, key: str, answered: Answered, waits: Waits) -> None:
-        """Remember an answer."""
-        self.answers[key] = answered
-        if len(self.answers) > self.room:
-            old = len(self.answers) - LEAST_KEYS
+    def add(self, key: str, answer: StoredAnswer, is_pending: IsPending) -> None:
+        """Store an answer."""
+        self.answers[key] = answer
+        if len(self.answers) > self.capacity:
+            old = len(self.answers) - MIN_KEYS
             kept = {
-                key: answered
-                for number, (key, answered) in enumerate(self.answers.items())
-                if number >= old or waits(answered.decision)
+                key: answer
+                for number, (key, answer) in enumerate(self.answers.items())
+                if number >= old or is_pending(answer.decision)
             }
-            self.answers, self.room = kept, 2 * len(kept)
+            self.answers, self.capacity = kept, 2 * len(kept)
 
 
-class Marks(Struct):
-    """The ids of decisions that belong to the hold-out and wait for their reward."""
+class HoldoutMarks(Struct):
+    """The ids of pending decisions that belong to the holdout."""
 
     ids: set[str] = field(default_factory=set)
-    room: int = _LEAST_MARKS
+    capacity: int = _MIN_MARKS
 
-    def add(self, decision: str, waits: Waits) -> None:
+    def add(self, decision: str, is_pending: IsPending) -> None:
         """Mark a decision."""
         self.ids.add(decision)
-        if len(self.ids) > self.room:
-            self.ids = {marked for marked in self.ids if waits(marked)}
-            self.room = max(_LEAST_MARKS, 2 * len(self.ids))
+        if len(self.ids) > self.capacity:
+            self.ids = {marked for marked in self.ids if is_pending(marked)}
+            self.capacity = max(_MIN_MARKS, 2 * len(self.ids))
 
-    def take(self, decision: str) -> bool:
-        """Return whether a decision was marked; from now on it is not."""
+    def pop(self, decision: str) -> bool:
+        """Remove a mark; return whether there was one."""
         marked = decision in self.ids
         self.ids.discard(decision)
         return marked
 
-    def listed(self) -> list[str]:
-        """Return the ids in an order that depends on nothing but them."""
+    def to_list(self) -> list[str]:
+        """Return the ids in sorted order, so that equal sets have equal snapshots."""
         return sorted(self.ids)
 
     @classmethod
-    def from_list(cls, ids: Iterable[str], room: int) -> "Marks":
-        """Return what :meth:`listed` told of."""
-        return cls(set(ids), room)
+    def from_list(cls, ids: Iterable[str], capacity: int) -> "HoldoutMarks":
+        """Return the marks of :meth:`to_list`."""
+        return cls(set(ids), capacity)
 
 
 def digest(request: bytes) -> bytes:
-    """Return what stands for a request."""
+    """Return the digest that identifies a request."""
     return blake2b(request, digest_size=16).digest()

@@ -1,38 +1,38 @@
-"""How large things may be. What is on record is never measured by these: limits may change, events do not."""
+"""Size limits for new requests. Replay ignores them: limits may change, stored events must not."""
 
 from typing import Any
 
-from glcb._api.requests import Settings
+from glcb._api.requests import ExperimentSettings
 from glcb.bandit.encoding.encoder import Encoder
-from glcb.bandit.encoding.schema import declared
+from glcb.bandit.encoding.schema import parse_schema
 from glcb.service.config import ServiceSettings
 from glcb.service.core import models
 from glcb.service.core.experiment import Experiment
-from glcb.service.errors import Problem
+from glcb.service.errors import ApiError
 
 
-def check_settings(settings: Settings, limits: ServiceSettings) -> None:
-    """Refuse an experiment that is too large for the service."""
+def check_settings(settings: ExperimentSettings, limits: ServiceSettings) -> None:
+    """Reject an experiment that is too large for the service."""
     _at_most("arms", len(settings.arms), limits.max_arms)
-    declared = sum(len(_values(said)) or 1 for said in (settings.schema or {}).values())
+    declared = sum(len(_values(feature)) or 1 for feature in (settings.schema or {}).values())
     _at_most("features and values in the schema", declared, limits.max_features)
-    _at_most("slots in the reserve", settings.spare_slots or 0, limits.max_features)
-    _at_most("decisions that wait", settings.max_pending, limits.max_pending)
+    _at_most("spare slots", settings.spare_slots or 0, limits.max_features)
+    _at_most("pending decisions", settings.max_pending, limits.max_pending)
 
 
-def _values(said: object) -> list[object]:
-    values = said.get("values") if isinstance(said, dict) else said
+def _values(feature: object) -> list[object]:
+    values = feature.get("values") if isinstance(feature, dict) else feature
     return values if isinstance(values, list) else []
 
 
 def check(experiment: Experiment, kind: str, request: Any, limits: ServiceSettings) -> None:
-    """Refuse an event that would make an experiment too large."""
+    """Reject a request that would make an experiment too large."""
     arms = len(experiment.bandit.arms)
     if kind in ("decide", "explain"):
         _at_most("features", len(request.context), limits.max_features)
-        if not experiment.begun:
-            settings = experiment.around.settings
-            encoder = Encoder(declared(settings.schema), request.context, settings.spare_slots)
+        if not experiment.has_decisions:
+            settings = experiment.state.settings
+            encoder = Encoder(parse_schema(settings.schema), request.context, settings.spare_slots)
             _check_size(arms, encoder.width, limits)
     elif kind == "add_arm":
         _at_most("arms", arms + 1, limits.max_arms)
@@ -42,27 +42,27 @@ def check(experiment: Experiment, kind: str, request: Any, limits: ServiceSettin
 
 
 def _check_size(arms: int, slots: int, limits: ServiceSettings) -> None:
-    """Refuse a model that would be too large: many policies keep a matrix over all slots for each arm."""
+    """Reject a model that is too large: many policies keep a slots × slots matrix for each arm."""
     if arms * slots**2 > limits.max_cells:
-        raise Problem(
+        raise ApiError(
             "too_many",
             f"arms × slots² can be at most {limits.max_cells:,}, got {arms:,} arms and {slots:,} slots: "
-            "send fewer features in the first context, which decides on the slots, declare the values of "
-            "categories in a schema, or set a smaller spare_slots",
+            "send fewer features in the first context, which fixes the number of slots, declare the values "
+            "of categories in a schema, or set a smaller spare_slots",
         )
 
 
-def check_items(count: int, limits: ServiceSettings) -> None:
-    """Refuse too many decisions or rewards in one request."""
-    _at_most("items in one request", count, limits.max_items)
+def check_batch(count: int, limits: ServiceSettings) -> None:
+    """Reject too many decisions or rewards in one request."""
+    _at_most("items in one request", count, limits.max_batch)
 
 
 def check_model(content: bytes, limits: ServiceSettings) -> None:
-    """Refuse a model that cannot be read, or is too large."""
-    settings = models.settings_of(models.parsed(content), holdout=0.0)
+    """Reject a model file that is unreadable or too large."""
+    settings = models.settings_of(models.parse_model(content), holdout=0.0)
     check_settings(settings, limits)
 
 
-def _at_most(what: str, count: int, most: int) -> None:
-    if count > most:
-        raise Problem("too_many", f"there can be at most {most:,} {what}, got {count:,}")
+def _at_most(what: str, count: int, limit: int) -> None:
+    if count > limit:
+        raise ApiError("too_many", f"there can be at most {limit:,} {what}, got {count:,}")

@@ -1,4 +1,4 @@
-"""Bandits in and out of bytes: made from settings, saved, loaded, and told apart by a digest."""
+"""Bandits and experiments as bytes: model files, snapshots and their digests."""
 
 import hashlib
 import json
@@ -7,44 +7,38 @@ from typing import Any, NamedTuple
 import msgspec
 
 from glcb import _model_file
-from glcb._api.requests import Settings, encode
+from glcb._api.requests import ExperimentSettings, encode
 from glcb._errors import ModelFileError, NotSupported
 from glcb._model_file import Snapshot
 from glcb.bandit import Bandit
 
 _SOURCE = "the model"
 
-
-class Frozen(NamedTuple):
-    """An experiment at one moment."""
-
-    sequence: int
-    bandit: Snapshot
-    around: bytes
+# ---- bandits ------------------------------------------------------------------------------------
 
 
-def make(settings: Settings) -> Bandit:
+def make_bandit(settings: ExperimentSettings) -> Bandit:
     """Return an untrained bandit."""
-    given = msgspec.structs.asdict(settings)
-    del given["holdout"]
-    return Bandit(**given)
+    arguments = msgspec.structs.asdict(settings)
+    del arguments["holdout"]
+    return Bandit(**arguments)
 
 
-def as_file(bandit: Snapshot) -> bytes:
-    """Return a bandit as the file that ``Bandit.load`` reads."""
-    return b"".join(_model_file.pieces(bandit))
+def model_file(bandit: Snapshot) -> bytes:
+    """Return the content of a model file that ``Bandit.load`` reads."""
+    return b"".join(_model_file.chunks(bandit))
 
 
-def parsed(content: bytes) -> Bandit:
-    """Return the bandit in a file that ``Bandit.save`` wrote, if the service can have it."""
-    bandit = restored(_model_file.parsed(content, _SOURCE))
+def parse_model(content: bytes) -> Bandit:
+    """Return the bandit in a model file; raise ModelFileError if the service cannot host it."""
+    bandit = restore_bandit(_model_file.parse(content, _SOURCE))
     if not all(isinstance(arm, str) and 1 <= len(arm) <= 200 for arm in bandit.arms):
-        raise ModelFileError("the arms of the model must be texts of 1 to 200 letters: give it such arms")
+        raise ModelFileError("the arms of the model must be strings of 1 to 200 characters: rename them")
     return bandit
 
 
-def restored(snapshot: Snapshot) -> Bandit:
-    """Return the bandit that was saved."""
+def restore_bandit(snapshot: Snapshot) -> Bandit:
+    """Return the bandit of a snapshot; raise ModelFileError if it is incomplete or not a bandit."""
     if snapshot.policy != "Bandit":
         raise ModelFileError(
             f"{_SOURCE} is a {snapshot.policy}, expected a Bandit: save one with Bandit.save"
@@ -57,42 +51,52 @@ def restored(snapshot: Snapshot) -> Bandit:
     return bandit
 
 
-def settings_of(bandit: Bandit, holdout: float) -> Settings:
-    """Return the settings that a bandit was made with."""
-    given = {**bandit.__getstate__().arguments, "holdout": holdout}
+def settings_of(bandit: Bandit, holdout: float) -> ExperimentSettings:
+    """Return the settings of an experiment around this bandit; raise ModelFileError if they are invalid."""
+    arguments = {**bandit.__getstate__().arguments, "holdout": holdout}
     try:
-        settings = msgspec.convert(given, Settings)
-        encode(settings)  # what cannot be put on record must not get any further
+        settings = msgspec.convert(arguments, ExperimentSettings)
+        encode(settings)  # reject here what cannot be stored as an event
     except (msgspec.ValidationError, UnicodeEncodeError) as error:
-        raise ModelFileError(f"{_SOURCE} has settings that the service cannot have: {error}") from None
+        raise ModelFileError(f"{_SOURCE} has settings that the service does not support: {error}") from None
     return settings
 
 
-def packed(frozen: Frozen) -> bytes:
-    """Return a frozen experiment as the content of a snapshot."""
-    return msgspec.msgpack.encode([frozen.sequence, as_file(frozen.bandit), frozen.around])
+# ---- experiments --------------------------------------------------------------------------------
 
 
-def unpacked(content: bytes, expected: str) -> Frozen:
-    """Return what was packed; raise ModelFileError if it is damaged, or has another digest than expected."""
-    try:
-        sequence, bandit, around = msgspec.msgpack.decode(content, type=tuple[int, bytes, bytes])
-    except msgspec.DecodeError as error:
-        raise ModelFileError(f"a snapshot is damaged: {error}") from error
-    frozen = Frozen(sequence, _model_file.parsed(bandit, "a snapshot"), around)
-    if digest(frozen) != expected:
-        raise ModelFileError(f"the snapshot of event {sequence} is damaged: it has another digest")
-    return frozen
+class ExperimentSnapshot(NamedTuple):
+    """An experiment after one of its events."""
 
+    sequence: int
+    bandit: Snapshot
+    state: bytes
+    """The encoded ``ExperimentState``."""
 
-def digest(frozen: Frozen) -> str:
-    """Return what two experiments have in common if, and only if, they are the same bit by bit."""
-    hashed = hashlib.sha256()
-    bandit = frozen.bandit
-    head: list[Any] = [frozen.sequence, bandit.arguments, bandit.generator, bandit.about]
-    hashed.update(json.dumps(head, sort_keys=True, default=str).encode())
-    for name, array in sorted(bandit.arrays.items()):
-        hashed.update(json.dumps([name, array.dtype.str, list(array.shape)]).encode())
-        hashed.update(array.tobytes())
-    hashed.update(frozen.around)
-    return hashed.hexdigest()
+    def pack(self) -> bytes:
+        """Return the snapshot as bytes."""
+        return msgspec.msgpack.encode([self.sequence, model_file(self.bandit), self.state])
+
+    @classmethod
+    def unpack(cls, content: bytes, digest: str) -> "ExperimentSnapshot":
+        """Return a packed snapshot; raise ModelFileError if it is damaged or its digest differs."""
+        try:
+            sequence, bandit, state = msgspec.msgpack.decode(content, type=tuple[int, bytes, bytes])
+        except msgspec.DecodeError as error:
+            raise ModelFileError(f"the snapshot is damaged: {error}") from error
+        snapshot = cls(sequence, _model_file.parse(bandit, "the snapshot"), state)
+        if snapshot.digest() != digest:
+            raise ModelFileError(f"the snapshot of event {sequence} is damaged: its digest differs")
+        return snapshot
+
+    def digest(self) -> str:
+        """Return a digest that two experiments share only if they are identical bit for bit."""
+        sha = hashlib.sha256()
+        bandit = self.bandit
+        head: list[Any] = [self.sequence, bandit.arguments, bandit.generator, bandit.about]
+        sha.update(json.dumps(head, sort_keys=True, default=str).encode())
+        for name, array in sorted(bandit.arrays.items()):
+            sha.update(json.dumps([name, array.dtype.str, list(array.shape)]).encode())
+            sha.update(array.tobytes())
+        sha.update(self.state)
+        return sha.hexdigest()

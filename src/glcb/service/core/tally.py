@@ -1,103 +1,171 @@
-"""Sums over the decisions and rewards of an experiment: what its statistics are made of.
+"""Running sums over the decisions and rewards of an experiment, from which its statistics are computed.
 
-They grow with the number of arms and with nothing else.
+Their size depends on the number of arms only.
 """
 
 from typing import NamedTuple
 
+import numpy as np
 from msgspec import Struct, field
 
 from glcb._types import Float64
-from glcb.service.core.outlook import Outlook
 from glcb.service.lift import Group
 
-MOST_BLOCKS = 200
+MAX_BLOCKS = 200
+_WINDOW = 1000
+"""The forecast averages weigh the most recent decisions: with more than this, older ones fade."""
+
+_DECISIONS, _PREDICTED, _CHOSEN, _EXPECTED, _VARIANCE = range(5)
+_ROWS = 5
 
 
-class Decided(NamedTuple):
-    """A decision as it counts: which arm was played, how likely each was, what each was expected to bring."""
+class DecisionRecord(NamedTuple):
+    """A decision as the tally counts it."""
 
     arms: tuple[str, ...]
-    played: int
-    chances: Float64
+    chosen: int
+    """Index of the chosen arm."""
+    probabilities: Float64
     values: Float64
+    """Predicted reward of each arm."""
     held_out: bool
 
 
 class ArmTally(Struct):
-    """How often an arm was played, and what it brought."""
+    """Decisions and rewards of an arm."""
 
     decisions: int = 0
     rewards: int = 0
     total: float = 0.0
+    """Sum of the rewards."""
+
+
+class ArmForecasts(Struct):
+    """Per arm, over all decisions: its mean predicted reward, and how often it was and should be chosen."""
+
+    arms: tuple[str, ...] = ()
+    sums: bytearray = field(default_factory=bytearray)
+    """Five rows of float64, one column per arm. Bytes survive a snapshot bit for bit."""
+
+    def add_decision(self, decision: DecisionRecord) -> None:
+        """Count a decision."""
+        if decision.arms is not self.arms:
+            self._set_arms(decision.arms)
+        rows, probabilities = self._rows(), decision.probabilities
+        count, predicted = rows[_DECISIONS], rows[_PREDICTED]
+        count += 1
+        predicted += (decision.values - predicted) / np.minimum(count, _WINDOW)
+        rows[_CHOSEN, decision.chosen] += 1
+        rows[_EXPECTED] += probabilities
+        rows[_VARIANCE] += probabilities * (1 - probabilities)
+
+    def _rows(self) -> Float64:
+        """Return a writable view of the sums."""
+        return np.frombuffer(self.sums).reshape(_ROWS, len(self.arms))
+
+    def _set_arms(self, arms: tuple[str, ...]) -> None:
+        """Keep the sums of these arms; start new ones at zero."""
+        if arms != self.arms:
+            columns = {arm: column for column, arm in enumerate(self.arms)}
+            before, rows = self._rows(), np.zeros((_ROWS, len(arms)))
+            for column, arm in enumerate(arms):
+                if arm in columns:
+                    rows[:, column] = before[:, columns[arm]]
+            self.sums = bytearray(rows.tobytes())
+        self.arms = arms
+
+    def predicted(self) -> dict[str, float]:
+        """Return the recent mean of the predicted reward of each arm, over all contexts."""
+        rows = self._rows()
+        return {
+            arm: float(value)
+            for arm, value, count in zip(self.arms, rows[_PREDICTED], rows[_DECISIONS], strict=True)
+            if count
+        }
+
+    def largest_deviation(self) -> tuple[str, int, float, float] | None:
+        """Return the arm whose number of decisions deviates most from its logged propensities.
+
+        Returns
+        -------
+        tuple or None
+            The arm, its number of decisions, the expected number, and their distance in standard deviations.
+        """
+        if not self.arms:
+            return None
+        rows = self._rows()
+        # Adding 1 to the variance makes a difference of one decision insignificant.
+        deviation = np.abs(rows[_CHOSEN] - rows[_EXPECTED]) / np.sqrt(rows[_VARIANCE] + 1)
+        arm = int(deviation.argmax())
+        return self.arms[arm], int(rows[_CHOSEN, arm]), float(rows[_EXPECTED, arm]), float(deviation[arm])
 
 
 class Block(Struct):
-    """A stretch of time in which so many decisions were made."""
+    """A period with a fixed number of decisions."""
 
     start: float
     end: float
     decisions: int = 0
     arms: dict[str, int] = field(default_factory=dict)
+    """Decisions per arm."""
     rewards: list[int] = field(default_factory=lambda: [0, 0])
-    """Number of rewards that came meanwhile: of the bandit's own decisions, and of the hold-out."""
+    """Number of rewards that arrived in this period: of the bandit's decisions and of the holdout."""
     totals: list[float] = field(default_factory=lambda: [0.0, 0.0])
-    """Their sums."""
+    """Sums of these rewards."""
     predicted: float = 0.0
-    """Sum of what the arms that were played were predicted to bring."""
-    own: int = 0
-    """Decisions that were not left to chance."""
-    doubt: float = 0.0
-    """Sum, over these, of the probability of any other arm than the likeliest."""
+    """Sum of the predicted rewards of the chosen arms."""
+    bandit_decisions: int = 0
+    """Decisions outside the holdout."""
+    explored: float = 0.0
+    """Over these decisions, the sum of the probability of not choosing the most likely arm."""
 
-    def join(self, later: "Block") -> None:
-        """Take over what the next block has."""
+    def merge(self, later: "Block") -> None:
+        """Add the next block to this one."""
         self.end = later.end
         self.decisions += later.decisions
         self.predicted += later.predicted
-        self.own += later.own
-        self.doubt += later.doubt
-        for arm, plays in later.arms.items():
-            self.arms[arm] = self.arms.get(arm, 0) + plays
+        self.bandit_decisions += later.bandit_decisions
+        self.explored += later.explored
+        for arm, decisions in later.arms.items():
+            self.arms[arm] = self.arms.get(arm, 0) + decisions
         for group in (0, 1):
             self.rewards[group] += later.rewards[group]
             self.totals[group] += later.totals[group]
 
 
 class Tally(Struct):
-    """Sums over everything so far, and over blocks of equal length that get longer as time goes."""
+    """Sums over all decisions, and over blocks whose length doubles when there are too many of them."""
 
     bandit: Group = field(default_factory=Group)
     holdout: Group = field(default_factory=Group)
     arms: dict[str, ArmTally] = field(default_factory=dict)
-    gone: int = 0
-    """Decisions for arms that were removed."""
-    outlook: Outlook = field(default_factory=Outlook)
+    removed_decisions: int = 0
+    """Decisions for arms that have been removed since."""
+    forecasts: ArmForecasts = field(default_factory=ArmForecasts)
     blocks: list[Block] = field(default_factory=list)
-    length: int = 10
-    """Decisions of a block."""
+    block_length: int = 10
+    """Decisions per block."""
 
-    def decided(self, at: float, decision: Decided) -> None:
+    def add_decision(self, at: float, decision: DecisionRecord) -> None:
         """Count a decision."""
-        if not self.blocks or self.blocks[-1].decisions >= self.length:
-            self._begin_block(at)
-        arms, played, chances, values, held_out = decision
-        arm, block = arms[played], self.blocks[-1]
+        if not self.blocks or self.blocks[-1].decisions >= self.block_length:
+            self._start_block(at)
+        arm, block = decision.arms[decision.chosen], self.blocks[-1]
         block.end = at
         block.decisions += 1
         block.arms[arm] = block.arms.get(arm, 0) + 1
-        block.predicted += float(values[played])
-        if not held_out:
-            block.own += 1
-            block.doubt += 1.0 - float(chances.max())
+        block.predicted += float(decision.values[decision.chosen])
+        if not decision.held_out:
+            block.bandit_decisions += 1
+            block.explored += 1.0 - float(decision.probabilities.max())
         self.arms.setdefault(arm, ArmTally()).decisions += 1
-        self.outlook.decided(arms, played, chances, values)
+        self.forecasts.add_decision(decision)
 
-    def learned(self, at: float, arm: str, value: float, scaled: float, held_out: bool) -> None:
-        """Count a reward; ``scaled`` is what it is on a scale from 0 to 1."""
+    def add_reward(self, at: float, arm: str, value: float, scaled: float, held_out: bool) -> None:
+        """Count a reward; ``scaled`` is its value on a scale from 0 to 1."""
         (self.holdout if held_out else self.bandit).add(scaled)
         if not self.blocks:
-            self._begin_block(at)
+            self._start_block(at)
         block = self.blocks[-1]
         block.end = at
         block.rewards[held_out] += 1
@@ -106,18 +174,18 @@ class Tally(Struct):
         tally.rewards += 1
         tally.total += value
 
-    def removed(self, arm: str) -> None:
-        """Keep of an arm only how often it was played; if it comes back, it begins anew."""
-        self.gone += self.arms.pop(arm, ArmTally()).decisions
+    def remove_arm(self, arm: str) -> None:
+        """Drop the sums of an arm except its number of decisions."""
+        self.removed_decisions += self.arms.pop(arm, ArmTally()).decisions
         for block in self.blocks:
             block.arms.pop(arm, None)
 
-    def _begin_block(self, at: float) -> None:
-        if len(self.blocks) >= MOST_BLOCKS:
+    def _start_block(self, at: float) -> None:
+        if len(self.blocks) >= MAX_BLOCKS:
             pairs = zip(self.blocks[::2], self.blocks[1::2], strict=True)
             self.blocks = []
             for first, second in pairs:
-                first.join(second)
+                first.merge(second)
                 self.blocks.append(first)
-            self.length *= 2
+            self.block_length *= 2
         self.blocks.append(Block(at, at))

@@ -1,17 +1,17 @@
-/** Talks to the service: JSON both ways, the key of this tab, errors in the service's own words. */
+/** Requests to the service, with the API key of this tab. */
 
 const STORED = "glcb-key";
-const REWARD_TIMEOUT = 10_000;
+const REQUEST_TIMEOUT = 10_000;
 
-/** The key of this tab; it is gone when the tab is closed. */
+/** The API key, kept until the tab is closed. */
 export const key = {
   get: () => sessionStorage.getItem(STORED),
   set: (text) => sessionStorage.setItem(STORED, text),
   forget: () => sessionStorage.removeItem(STORED),
 };
 
-/** The service refused. */
-export class Refused extends Error {
+/** The service refused the request. */
+export class ApiError extends Error {
   constructor(status, code, message) {
     super(message);
     this.status = status;
@@ -19,16 +19,16 @@ export class Refused extends Error {
   }
 }
 
-/** The service does not answer; or it does, but cannot do what it should for now: then it is `near`, or even `starting`. */
-export class Lost extends Error {
-  constructor(message, near = false, starting = false) {
+/** The service does not answer, or is temporarily unavailable: then it is `reachable`, and perhaps `starting`. */
+export class Unavailable extends Error {
+  constructor(message, reachable = false, starting = false) {
     super(message);
-    this.near = near;
+    this.reachable = reachable;
     this.starting = starting;
   }
 }
 
-/** Ask the service; return its answer, or raise Refused or Lost. */
+/** Send a request; return the decoded response, or throw ApiError or Unavailable. */
 export async function ask(method, path, body) {
   const headers = {};
   if (key.get()) headers.Authorization = `Bearer ${key.get()}`;
@@ -39,22 +39,22 @@ export async function ask(method, path, body) {
       method,
       headers,
       body: body === undefined ? undefined : JSON.stringify(body),
-      signal: AbortSignal.timeout(REWARD_TIMEOUT),
+      signal: AbortSignal.timeout(REQUEST_TIMEOUT),
     });
     text = await response.text();
   } catch {
-    throw new Lost("The service does not answer.");
+    throw new Unavailable("The service does not answer.");
   }
-  const answer = parsed(text);
-  if (response.ok) return answer;
-  const { code = "unknown", message = `The service answered with status ${response.status}.` } = answer?.error ?? {};
-  if (code === "starting") throw new Lost("The service is starting. The first time it compiles its kernels, which takes some 20 seconds.", true, true);
-  const passes = response.status >= 500 && code !== "experiment_broken"; // which is the experiment's own, and stays
-  if (passes) throw new Lost(`The service cannot answer now: ${message}.`, true);
-  throw new Refused(response.status, code, message);
+  const content = parse(text);
+  if (response.ok) return content;
+  const { code = "unknown", message = `The service responded with status ${response.status}.` } = content?.error ?? {};
+  if (code === "starting") throw new Unavailable("The service is starting. The first start compiles kernels, which takes about 20 seconds.", true, true);
+  const temporary = response.status >= 500 && code !== "experiment_broken";
+  if (temporary) throw new Unavailable(`The service is unavailable: ${message}.`, true);
+  throw new ApiError(response.status, code, message);
 }
 
-function parsed(text) {
+function parse(text) {
   try {
     return text ? JSON.parse(text) : null;
   } catch {
@@ -62,5 +62,5 @@ function parsed(text) {
   }
 }
 
-/** The path of an experiment, and of what belongs to it. */
+/** Return the path of an experiment or of one of its resources. */
 export const at = (name, ...parts) => ["v1", "experiments", name, ...parts].map(encodeURIComponent).join("/");

@@ -1,14 +1,14 @@
-/** The arms: how often each is played, what it brought and is predicted to bring, and on what evidence. */
+/** The table of arms, and the dialogs that add and remove one. */
 
 import { ask, at } from "./api.js";
 import { dialog, field } from "./dialogs.js";
 import { announce, draw, h, keyed, say } from "./dom.js";
 import { count, percent } from "./format.js";
 
-/** Return the table of arms; `changed()` is called when one was removed. */
+/** Return the table of arms; `changed()` is called after one is removed. */
 export function armsPanel(name, changed) {
   const body = h("tbody");
-  const columns = ["Share", "Predicted", "Brought", "Evidence", "Decisions"];
+  const columns = ["Share", "Predicted", "Mean reward", "Rewards", "Decisions"];
   const table = h(
     "table",
     { class: "numbers arms" },
@@ -24,7 +24,7 @@ export function armsPanel(name, changed) {
         "div",
         { class: "panel-head" },
         h("h2", { id: "arms-title" }, "Arms"),
-        h("p", { class: "hint" }, "Predicted: on all contexts of late, whoever was played. Brought: where it was played. Evidence: rewards learned from."),
+        h("p", { class: "hint" }, "Predicted: mean prediction over all recent contexts. Mean reward: observed where the arm was chosen. Rewards: number learned."),
       ),
       h("div", { class: "scroll", tabindex: 0, role: "region", "aria-labelledby": "arms-title" }, table),
     ),
@@ -60,7 +60,7 @@ function row(name, arm, changed) {
 async function removeArm(name, arm, changed) {
   const done = await dialog({
     title: `Remove “${arm}”?`,
-    text: "It is no longer played, what it learned is lost, and rewards of its decisions that still wait are refused.",
+    text: "It is no longer chosen, what it has learned is lost, and rewards of its pending decisions are refused.",
     button: "Remove",
     danger: true,
     act: () => ask("DELETE", at(name, "arms", arm)),
@@ -70,23 +70,23 @@ async function removeArm(name, arm, changed) {
   changed();
 }
 
-/** Ask for a new arm and add it. */
+/** Show the dialog that adds an arm. */
 export async function addArm(experiment, changed) {
   const input = h("input", { name: "arm", autocomplete: "off", maxlength: 200, autofocus: true });
   const like = h(
     "select",
     { name: "like" },
-    h("option", { value: "" }, "with nothing learned"),
-    experiment.arms.map((arm) => h("option", { value: arm }, `like ${arm}`)),
+    h("option", { value: "" }, "untrained"),
+    experiment.settings.arms.map((arm) => h("option", { value: arm }, `as a copy of ${arm}`)),
   );
   const done = await dialog({
-    title: "Add an arm",
-    fields: [field("Name", input), field("It starts", like, "An arm that starts like another one takes over all that one has learned.")],
+    title: "Add arm",
+    fields: [field("Name", input), field("Initial state", like, "A copy starts with everything that the other arm has learned.")],
     button: "Add",
     act: () => {
-      const given = input.value.trim();
-      if (!given) throw new Error("An arm needs a name.");
-      return ask("POST", at(experiment.name, "arms"), { name: given, ...(like.value ? { like: like.value } : {}) });
+      const arm = input.value.trim();
+      if (!arm) throw new Error("An arm needs a name.");
+      return ask("POST", at(experiment.name, "arms"), { name: arm, ...(like.value ? { like: like.value } : {}) });
     },
   });
   if (!done) return;

@@ -1,5 +1,5 @@
 /* global uPlot */
-/** A chart with a legend that tells the values under the pointer, and the same as a table. */
+/** A figure with a legend that shows the values under the pointer, and the same data as a table. */
 
 import { draw, h, keyed, say } from "./dom.js";
 import { count, moment } from "./format.js";
@@ -7,7 +7,7 @@ import { count, moment } from "./format.js";
 const HEIGHT = 240;
 const TABLE_ROWS = 20;
 
-/** Labels of the time axis, by the seconds between them; uPlot's own way to write dates. */
+/** Labels of the time axis by the seconds between them, in uPlot's format. */
 const TIMES = [
   [31_536_000, "{YYYY}", null, null, null, null, null, null, 1],
   [2_419_200, "{MMM}", "\n{YYYY}", null, null, null, null, null, 1],
@@ -20,8 +20,8 @@ const TIMES = [
 const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
 /**
- * Return a panel with a chart. `format(value)` writes a value, `tick(value)` one of the axis; `stacked` curves fill the space from 0 to 1. Its
- * `update({axis, places, curves})` shows curves `{name, color, values}`; `axis` is "decisions" or "time".
+ * Return a panel with a figure. `format(value)` formats a value and `tick(value)` an axis label; `stacked` curves fill the
+ * space from 0 to 1. Its `update({axis, places, curves})` shows curves `{name, color, values}`; `axis` is "decisions" or "time".
  */
 export function chart({ title, id, hint, empty, format, tick, stacked = false }) {
   const legend = h("ul", { class: "legend" });
@@ -65,7 +65,7 @@ export function chart({ title, id, hint, empty, format, tick, stacked = false })
     say(where, place === null ? `Up to decision ${count(shown.decisions[at])}, ${when}` : `At decision ${count(shown.decisions[at])}, ${when}`);
     plot.setAttribute(
       "aria-label",
-      `${title} over ${axis === "time" ? "time" : "decisions"}; at the end ${curves.map((curve) => `${curve.name} ${format(last(curve.values))}`).join(", ")}`,
+      `${title} over ${axis === "time" ? "time" : "decisions"}; latest ${curves.map((curve) => `${curve.name} ${format(last(curve.values))}`).join(", ")}`,
     );
   };
 
@@ -163,9 +163,9 @@ export function chart({ title, id, hint, empty, format, tick, stacked = false })
 
 const last = (values) => values.findLast((value) => value !== null) ?? null;
 
-/** Leave some room around the curves. */
+/** Return the range of the vertical axis, with a margin around the curves. */
 function padded(_, low, high) {
   if (low === null) return [0, 1];
-  const room = (high - low || Math.abs(high) || 1) * 0.08;
-  return [low >= 0 ? Math.max(0, low - room) : low - room, high + room];
+  const margin = (high - low || Math.abs(high) || 1) * 0.08;
+  return [low >= 0 ? Math.max(0, low - margin) : low - margin, high + margin];
 }

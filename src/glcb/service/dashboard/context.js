@@ -1,4 +1,4 @@
-/** The form for a context: a field for each feature that is known, or JSON. */
+/** The form for a context: one field per known feature, or JSON. */
 
 import { h, mark } from "./dom.js";
 import { plain } from "./format.js";
@@ -20,8 +20,8 @@ export function contextForm(name) {
   json.addEventListener("input", () => sessionStorage.setItem(stored, json.value));
 
   const fromFields = () => {
-    const found = [...inputs].map(([feature, read]) => [feature, read()]).filter(([, value]) => value !== undefined);
-    return positional ? [...inputs].map(([, read]) => read() ?? null) : Object.fromEntries(found);
+    const values = [...inputs].map(([feature, read]) => [feature, read()]).filter(([, value]) => value !== undefined);
+    return positional ? [...inputs].map(([, read]) => read() ?? null) : Object.fromEntries(values);
   };
 
   const show = (wanted) => {
@@ -37,19 +37,19 @@ export function contextForm(name) {
 
   return {
     element,
-    /** Return the context that is filled in; raise an error if it is none. */
+    /** Return the context; throw an error if it is invalid. */
     context() {
       if (mode === "fields") return fromFields();
       let value;
       try {
         value = JSON.parse(json.value);
       } catch (error) {
-        throw new Error(`This is not proper JSON: ${error.message}`);
+        throw new Error(`Invalid JSON: ${error.message}`);
       }
-      if (typeof value !== "object" || value === null) throw new Error('A context is an object such as {"age": 31}, or a list of values.');
+      if (typeof value !== "object" || value === null) throw new Error('A context must be an object such as {"age": 31}, or a list of values.');
       return value;
     },
-    /** Make fields for features that were not there before. */
+    /** Show fields for the known features. */
     update(features) {
       const known = features.filter(({ kind }) => kind);
       const now = JSON.stringify(known.map(({ name: feature, kind }) => [feature, kind]));
@@ -77,7 +77,7 @@ function tab(value, text, choose) {
   return { input, element: h("label", {}, input, h("span", {}, text)) };
 }
 
-/** Return a control for a feature, and what reads it; an empty one says nothing of the feature. */
+/** Return a control for a feature and a function that reads it; an empty control leaves the feature out. */
 function controlFor({ kind, range, values }, id, before) {
   if (kind === "number") {
     const [low, high] = range ?? [0, 1];
@@ -86,7 +86,7 @@ function controlFor({ kind, range, values }, id, before) {
     return [input, () => (input.value === "" ? undefined : Number(input.value))];
   }
   if (kind === "boolean") {
-    const select = h("select", { id }, h("option", { value: "true" }, "true"), h("option", { value: "false" }, "false"), h("option", { value: "" }, "not known"));
+    const select = h("select", { id }, h("option", { value: "true" }, "true"), h("option", { value: "false" }, "false"), h("option", { value: "" }, "missing"));
     if (before !== undefined) select.value = String(before);
     return [select, () => (select.value === "" ? undefined : select.value === "true")];
   }

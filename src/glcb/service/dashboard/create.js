@@ -1,104 +1,132 @@
-/** The form that makes an experiment. */
+/** The form that creates an experiment, generated from the schema of its settings in the OpenAPI document. */
 
 import { ask, at } from "./api.js";
-import { dialog, field } from "./dialogs.js";
+import { dialog, field, sentence } from "./dialogs.js";
 import { h } from "./dom.js";
 
-const POLICIES = ["glcb", "linucb", "lints", "epsilon-greedy", "ucb1", "uniform"];
+/** Settings that are always shown; all others are under "More settings". */
+const MAIN = ["arms", "rewards", "holdout"];
 
-/** Ask for what an experiment needs, make it, and go to it. */
+let loading = false;
+
+/** Show the form, create the experiment and open its page. */
 export async function createExperiment() {
-  const range = h(
-    "div",
-    { class: "pair", hidden: true },
-    field("Lowest reward", h("input", { name: "low", type: "number", step: "any", value: "0" })),
-    field("Highest reward", h("input", { name: "high", type: "number", step: "any", value: "10" })),
-  );
-  const rewards = h("select", { name: "rewards" }, option("binary", "0 or 1, such as a click"), option("range", "a number within a range"));
-  rewards.addEventListener("change", () => {
-    range.hidden = rewards.value === "binary";
-  });
-  let name;
-  const made = await dialog({
+  if (loading) return;
+  loading = true;
+  let controls;
+  try {
+    const { components } = await ask("GET", "openapi.json");
+    controls = Object.entries(components.schemas.ExperimentSettings.properties).map(([name, schema]) => control(name, schema));
+  } catch (error) {
+    await dialog({ title: "The form could not be loaded", text: sentence(error.message), button: "Close", must: true, act: async () => {} });
+    return;
+  } finally {
+    loading = false;
+  }
+  const elements = (wanted) => controls.filter(({ name }) => MAIN.includes(name) === wanted).map(({ element }) => element);
+  const nameInput = h("input", { name: "name", required: true, maxlength: 64, autocomplete: "off", spellcheck: "false", autofocus: true });
+  const created = await dialog({
     title: "New experiment",
     fields: [
-      field(
-        "Name",
-        h("input", { name: "name", required: true, maxlength: 64, autocomplete: "off", spellcheck: "false", autofocus: true }),
-        "Lower-case letters, digits, - and _.",
-      ),
-      field("Arms", h("textarea", { name: "arms", rows: 4, spellcheck: "false" }), "What can be decided for, one in each line."),
-      field("Rewards", rewards),
-      range,
-      field(
-        "Hold-out",
-        percentInput("holdout", 5),
-        "Per cent of the decisions that are left to chance, to tell what the bandit brings.",
-      ),
-      more(),
+      field("Name", nameInput, "Lowercase letters, digits, - and _."),
+      elements(true),
+      h("details", {}, h("summary", {}, "More settings"), elements(false)),
     ],
     button: "Create",
-    act: async (form) => {
-      name = form.elements.name.value.trim();
-      if (!name) throw new Error("An experiment needs a name.");
-      await ask("PUT", at(name), settings(form.elements));
+    act: async () => {
+      if (!nameInput.value.trim()) throw new Error("An experiment needs a name.");
+      await ask("PUT", at(nameInput.value.trim()), settings(controls));
     },
   });
-  if (made) location.hash = `#/${name}`;
+  if (created) location.hash = `#/${nameInput.value.trim()}`;
 }
+
+/** Return the settings that differ from their defaults. */
+function settings(controls) {
+  const values = controls.map(({ name, read }) => [name, read()]).filter(([, value]) => value !== undefined);
+  const chosen = Object.fromEntries(values);
+  if ((chosen.arms ?? []).length < 2) throw new Error("An experiment needs two arms or more, one per line.");
+  return chosen;
+}
+
+/** Return the form field of a setting: its element, and a function that reads its value, undefined for the default. */
+function control(name, schema) {
+  const kinds = schema.anyOf ?? [schema];
+  const make =
+    kinds.some(({ prefixItems }) => prefixItems) ? rangeControl
+    : kinds.some((kind) => kind.enum) || schema.examples ? choiceControl
+    : kinds.some(({ type }) => type === "array") ? linesControl
+    : kinds.some(({ type }) => type === "number" || type === "integer") ? numberControl
+    : kinds.some(({ type }) => type === "object") ? objectControl
+    : textControl;
+  return { name, ...make(name, schema, kinds) };
+}
+
+const label = (name) => name.charAt(0).toUpperCase() + name.slice(1).replaceAll("_", " ");
+
+const hint = ({ description = "" }) => description.replaceAll("`", "");
 
 const option = (value, text = value) => h("option", { value }, text);
 
-const percentInput = (name, value) => h("input", { name, type: "number", min: 0, max: 100, step: "any", value });
+const unlessDefault = (value, schema) => (value === schema.default ? undefined : value);
 
-function more() {
-  return h(
-    "details",
-    {},
-    h("summary", {}, "More settings"),
-    field("Policy", h("select", { name: "policy" }, POLICIES.map((policy) => option(policy)))),
-    field("Exploration", percentInput("exploration", 5), "Per cent of the decisions for an arm that the rule would not have taken."),
-    field(
-      "Patience",
-      h("input", { name: "reward_timeout", type: "number", min: 0, step: "any" }),
-      "Seconds that a decision waits for its reward. Empty: for ever.",
-    ),
-    field(
-      "Reward if none came",
-      h("input", { name: "default_reward", type: "number", step: "any" }),
-      "Learned when the reward_timeout is over. Empty: nothing is learned.",
-    ),
-    field(
-      "ExperimentCache",
-      h("input", { name: "half_life", type: "number", min: 1, step: 1 }),
-      "Decisions after which all evidence counts half, for a world that changes. Empty: everything counts for ever.",
-    ),
-  );
+function textControl(name, schema) {
+  const input = h("input", { name, value: schema.default ?? "", autocomplete: "off" });
+  return { element: field(label(name), input, hint(schema)), read: () => unlessDefault(input.value.trim(), schema) };
 }
 
-function settings(elements) {
-  const arms = elements.arms.value.split("\n").map((line) => line.trim()).filter(Boolean);
-  if (arms.length < 2) throw new Error("An experiment needs two arms or more, one in each line.");
-  const given = {
-    arms,
-    policy: elements.policy.value,
-    holdout: share(elements.holdout, "The hold-out"),
-    exploration: share(elements.exploration, "The exploration"),
+function linesControl(name, schema) {
+  const input = h("textarea", { name, rows: 4, spellcheck: "false" });
+  const lines = () => input.value.split("\n").map((line) => line.trim()).filter(Boolean);
+  return { element: field(label(name), input, `${hint(schema)} One per line.`), read: lines };
+}
+
+function choiceControl(name, schema, kinds) {
+  const values = kinds.find((kind) => kind.enum)?.enum ?? schema.examples;
+  const ordered = [schema.default, ...values.filter((value) => value !== schema.default)];
+  const select = h("select", { name }, ordered.map((value) => option(value)));
+  return { element: field(label(name), select, hint(schema)), read: () => unlessDefault(select.value, schema) };
+}
+
+function numberControl(name, schema, kinds) {
+  const { type, minimum, maximum } = kinds.find((kind) => kind.type === "number" || kind.type === "integer");
+  const input = h("input", { name, type: "number", min: minimum, max: maximum, step: type === "integer" ? 1 : "any", value: schema.default });
+  const read = () => {
+    if (input.validity.badInput) throw new Error(`${label(name)} must be a number.`);
+    if (input.value === "") return undefined;
+    const value = Number(input.value);
+    if (value < minimum || value > maximum) throw new Error(`${label(name)} must be between ${minimum} and ${maximum}.`);
+    return unlessDefault(value, schema);
   };
-  if (elements.rewards.value === "range") given.rewards = [filled(elements.low, "The lowest reward"), filled(elements.high, "The highest reward")];
-  for (const name of ["reward_timeout", "default_reward", "half_life"]) {
-    if (elements[name].value !== "") given[name] = Number(elements[name].value);
-  }
-  return given;
+  return { element: field(label(name), input, hint(schema)), read };
 }
 
-function filled(input, what) {
-  if (input.value === "") throw new Error(`${what} must be a number.`);
-  return Number(input.value);
+function objectControl(name, schema) {
+  const input = h("textarea", { name, rows: 2, spellcheck: "false", placeholder: "{}" });
+  const read = () => {
+    if (!input.value.trim()) return undefined;
+    try {
+      return JSON.parse(input.value);
+    } catch (error) {
+      throw new Error(`${label(name)} is not valid JSON: ${error.message}`);
+    }
+  };
+  return { element: field(label(name), input, `${hint(schema)} As JSON.`), read };
 }
 
-function share(input, what) {
-  const given = filled(input, what) / 100;
-  if (!(given >= 0 && given <= 1)) throw new Error(`${what} must be between 0 and 100 per cent.`);
-  return given;
+/** A choice between a default and a range of numbers, such as the rewards. */
+function rangeControl(name, schema) {
+  const number = (part, value) => h("input", { name: `${name}-${part}`, type: "number", step: "any", value });
+  const [low, high] = [number("low", "0"), number("high", "10")];
+  const range = h("div", { class: "pair", hidden: true }, field("Lowest", low), field("Highest", high));
+  const select = h("select", { name }, option("default", schema.default), option("range", "a range of numbers"));
+  select.addEventListener("change", () => {
+    range.hidden = select.value === "default";
+  });
+  const read = () => {
+    if (select.value === "default") return undefined;
+    if (low.value === "" || high.value === "") throw new Error(`${label(name)} need a lowest and a highest number.`);
+    return [Number(low.value), Number(high.value)];
+  };
+  return { element: [field(label(name), select, hint(schema)), range], read };
 }

@@ -1,13 +1,13 @@
-/** Curves from blocks of decisions: averages over as much of the past as it takes to say something. */
+/** Moving averages over the blocks of an experiment's history. */
 
-const LEAST = 50;
+const MIN_WINDOW = 50;
 const WINDOWS = 25;
-const MOST_ARMS = 8;
+const MAX_ARMS = 8;
 
-/** Stands for the arms that have no curve of their own. */
+/** The name of the curve of all other arms. */
 export const OTHERS = "all others";
 
-/** Return the places of blocks on both axes: decisions up to the end of each, and the second it ended. */
+/** Return the positions of blocks on both axes: the decisions up to the end of each, and the time of its end. */
 export function places(blocks) {
   let decisions = 0;
   return {
@@ -16,21 +16,21 @@ export function places(blocks) {
   };
 }
 
-/** Return the mean reward of the bandit's own decisions and of the hold-out. */
+/** Return the mean reward of the bandit's own decisions and of the holdout. */
 export const rewardCurves = (blocks) => [
   averaged(blocks.map((block) => block.bandit_n), blocks.map((block) => block.bandit_n * (block.bandit_mean ?? 0))),
   averaged(blocks.map((block) => block.holdout_n), blocks.map((block) => block.holdout_n * (block.holdout_mean ?? 0))),
 ];
 
-/** Return the arms that get a curve, the most played ones, in the order of the experiment, and perhaps the others. */
+/** Return the arms that get a curve: those with the most decisions, in the order of the experiment, then the others. */
 export function drawnArms(arms) {
-  if (arms.length <= MOST_ARMS) return arms.map(({ arm }) => arm);
-  const most = [...arms].sort((a, b) => b.decisions - a.decisions).slice(0, MOST_ARMS - 1);
-  const drawn = new Set(most.map(({ arm }) => arm));
+  if (arms.length <= MAX_ARMS) return arms.map(({ arm }) => arm);
+  const top = [...arms].sort((a, b) => b.decisions - a.decisions).slice(0, MAX_ARMS - 1);
+  const drawn = new Set(top.map(({ arm }) => arm));
   return [...arms.map(({ arm }) => arm).filter((arm) => drawn.has(arm)), OTHERS];
 }
 
-/** Return a function that gives each arm with a curve a color of its own, the same for as long as it is drawn. */
+/** Return a function that assigns colors to arms; an arm keeps its color while it is drawn. */
 export function palette() {
   const taken = new Map();
   return (drawn) => {
@@ -38,7 +38,7 @@ export function palette() {
     for (const arm of drawn) {
       if (arm === OTHERS || taken.has(arm)) continue;
       const used = new Set(taken.values());
-      taken.set(arm, [...Array(MOST_ARMS).keys()].find((slot) => !used.has(slot)));
+      taken.set(arm, [...Array(MAX_ARMS).keys()].find((slot) => !used.has(slot)));
     }
     return (arm) => (taken.has(arm) ? `--arm-${taken.get(arm)}` : "--arm-others");
   };
@@ -57,7 +57,7 @@ export function shareCurves(blocks, drawn) {
 }
 
 function averaged(amounts, totals) {
-  const least = Math.max(LEAST, amounts.reduce((sum, n) => sum + n, 0) / WINDOWS);
+  const least = Math.max(MIN_WINDOW, amounts.reduce((sum, n) => sum + n, 0) / WINDOWS);
   let from = 0;
   let amount = 0;
   let total = 0;
@@ -69,6 +69,6 @@ function averaged(amounts, totals) {
       total -= totals[from];
       from += 1;
     }
-    return amount >= LEAST / 5 ? total / amount : null;
+    return amount >= MIN_WINDOW / 5 ? total / amount : null;
   });
 }

@@ -1,11 +1,11 @@
-/** Dialogs: something is filled in or confirmed, tried, and what the service says against it is shown in place. */
+/** Modal dialogs. An error of their action is shown inside the dialog. */
 
 import { key } from "./api.js";
 import { h, say } from "./dom.js";
 
 /**
- * Ask for something. `act(form)` tries it and raises what went wrong. Return whether it was done; with `must`, there
- * is no way out but doing it.
+ * Show a dialog. `act(form)` runs on submit and throws an error to keep it open. Return whether it succeeded; with
+ * `must` the dialog cannot be canceled.
  */
 export function dialog({ title, text, fields = [], button, danger = false, must = false, act }) {
   const trouble = h("p", { class: "trouble", role: "alert", hidden: true });
@@ -55,7 +55,7 @@ export function dialog({ title, text, fields = [], button, danger = false, must 
   return done;
 }
 
-/** A labeled field; `hint` stands below it. */
+/** Return a labeled form field with a hint below it. */
 export function field(label, control, hint) {
   const id = `field-${control.name}`;
   control.id = id;
@@ -69,23 +69,23 @@ export function field(label, control, hint) {
   );
 }
 
-/** Ask for a key until one is given. */
+/** Ask for an API key. */
 export function askForKey(why) {
   const input = h("input", { name: "key", type: "password", autocomplete: "off", spellcheck: "false" });
   return dialog({
-    title: "This service needs a key",
+    title: "API key required",
     text: why,
-    fields: [field("Key", input, "Made with “glcb keys add”. It stays in this tab and is gone when you close it.")],
-    button: "Use this key",
+    fields: [field("API key", input, "Created with “glcb keys add”. It is kept in this tab until you close it.")],
+    button: "Continue",
     must: true,
     act: async () => {
-      const given = input.value.trim();
-      if (!/^[\x21-\x7e]+$/.test(given)) throw new Error("A key is a word of letters, digits, - and _.");
-      key.set(given);
+      const text = input.value.trim();
+      if (!/^[\x21-\x7e]+$/.test(text)) throw new Error("An API key consists of letters, digits, - and _.");
+      key.set(text);
       dispatchEvent(new Event("glcb-key"));
     },
   });
 }
 
-/** Begin with a capital letter, and end with a full stop. */
+/** Capitalize a text and end it with a period. */
 export const sentence = (text) => text.charAt(0).toUpperCase() + text.slice(1) + (/[.!?]$/.test(text) ? "" : ".");

@@ -1,6 +1,6 @@
-/** Elements in few words, and lists that change in place so that focus and open details stay where they are. */
+/** Helpers that create elements and update them in place, so that focus and open details are kept. */
 
-/** Return an element; attributes that begin with "on" are listeners, null and false ones are left out. */
+/** Create an element; attributes that start with "on" are listeners, null and false are left out. */
 export function h(tag, attributes = {}, ...children) {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
@@ -8,11 +8,11 @@ export function h(tag, attributes = {}, ...children) {
     if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
     else element.setAttribute(name, value === true ? "" : value);
   }
-  element.append(...children.flat().filter((child) => child !== null && child !== undefined));
+  element.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined));
   return element;
 }
 
-/** Let an element say something; nothing is touched if it says so already. */
+/** Set the text of an element if it differs. */
 export function say(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }
@@ -23,14 +23,14 @@ export function mark(element, name, value) {
   else if (element.getAttribute(name) !== String(value)) element.setAttribute(name, value);
 }
 
-/** Set custom properties that the stylesheet draws with. */
+/** Set custom properties that the stylesheet uses. */
 export function draw(element, properties) {
   for (const [name, value] of Object.entries(properties)) element.style.setProperty(`--${name}`, value);
 }
 
 /**
- * Return a function that shows items as children of an element. Those that were there before are kept: `make(item)`
- * returns an element and a function that updates it.
+ * Return a function that shows items as children of an element and keeps existing ones: `make(item)` returns an element
+ * and a function that updates it.
  */
 export function keyed(parent, key, make) {
   const shown = new Map();
@@ -54,7 +54,7 @@ export function keyed(parent, key, make) {
   };
 }
 
-/** Let screen readers know, without moving anything. */
+/** Announce a text to screen readers. */
 export function announce(text) {
-  say(document.getElementById("said"), text);
+  say(document.getElementById("announcements"), text);
 }

@@ -1,4 +1,4 @@
-/** One experiment, live. */
+/** The page of an experiment, updated live. */
 
 import { ask, at } from "./api.js";
 import { addArm, armsPanel } from "./arms.js";
@@ -6,20 +6,20 @@ import { chart } from "./chart.js";
 import { drawnArms, palette, places, rewardCurves, shareCurves } from "./curves.js";
 import { dialog } from "./dialogs.js";
 import { h, mark, say } from "./dom.js";
+import { errorsIn } from "./errors.js";
 import { explainPanel } from "./explain.js";
 import { figuresPanel } from "./figures.js";
-import { day, many, percent, rewardsOf } from "./format.js";
+import { firstSteps } from "./first-steps.js";
+import { day, many, percent, rewardFormat } from "./format.js";
 import { live } from "./live.js";
 import { attention, healthPanel, inputsPanel, rewardsPanel } from "./panels.js";
-import { refusedIn } from "./refusals.js";
-import { firstSteps } from "./start.js";
 
 /** Show an experiment until stopped. */
 export function experimentPage(main, name) {
   let experiment = null;
   let stats = null;
   let axis = "decisions";
-  let format = rewardsOf({ rewards: "binary" });
+  let format = rewardFormat({ rewards: "binary" });
   let drawn = [];
   let color = null;
   const colors = palette();
@@ -33,16 +33,16 @@ export function experimentPage(main, name) {
   const rewards = chart({
     title: "Reward",
     id: "reward-title",
-    hint: "mean of the latest, at every moment",
-    empty: "Drawn as soon as some rewards have come.",
+    hint: "moving average",
+    empty: "Shown after the first rewards.",
     format: (x) => format.value(x),
     tick: (x) => format.tick(x),
   });
   const shares = chart({
     title: "Share of each arm",
     id: "share-title",
-    hint: "how often each is played",
-    empty: "Drawn as soon as some decisions are made.",
+    hint: "share of decisions",
+    empty: "Shown after the first decisions.",
     format: (x) => percent(x, 0),
     tick: (x) => percent(x, 0),
     stacked: true,
@@ -72,15 +72,15 @@ export function experimentPage(main, name) {
     explain.element,
     small,
   );
-  const waiting = h("div", { "aria-hidden": "true" }, h("div", { class: "skeleton row" }), h("div", { class: "skeleton tall" }));
-  main.append(head.element, body, waiting);
+  const loading = h("div", { "aria-hidden": "true" }, h("div", { class: "skeleton row" }), h("div", { class: "skeleton tall" }));
+  main.append(head.element, body, loading);
 
   const drawCharts = () => {
     const at = places(stats.blocks);
     const [bandit, holdout] = rewardCurves(stats.blocks);
     const own = { name: "bandit", color: "--accent", values: bandit, strong: true };
-    const chance = { name: "hold-out", color: "--quiet", values: holdout, dash: [5, 4] };
-    rewards.update({ axis, places: at, curves: stats.lift.holdout.n ? [own, chance] : [own] });
+    const control = { name: "holdout", color: "--quiet", values: holdout, dash: [5, 4] };
+    rewards.update({ axis, places: at, curves: stats.lift.holdout.n ? [own, control] : [own] });
     const curves = shareCurves(stats.blocks, drawn);
     shares.update({
       axis,
@@ -94,19 +94,19 @@ export function experimentPage(main, name) {
     ([shownExperiment, shownStats]) => {
       experiment = shownExperiment;
       stats = shownStats;
-      format = rewardsOf(experiment);
-      waiting.hidden = true;
+      format = rewardFormat(experiment.settings);
+      loading.hidden = true;
       body.hidden = false;
       drawn = drawnArms(stats.arms);
       color = colors(drawn);
-      const seen = { experiment, stats, format, color };
+      const data = { experiment, stats, format, color };
       later.forEach((element) => {
         element.hidden = !stats.counts.decisions;
       });
-      for (const part of [head, start, wrong, figures, arms, explain, ...panels]) part.update(seen);
+      for (const part of [head, start, wrong, figures, arms, explain, ...panels]) part.update(data);
       drawCharts();
     },
-    refusedIn(main),
+    errorsIn(main),
   );
   return {
     stop() {
@@ -119,9 +119,9 @@ export function experimentPage(main, name) {
 
 function heading(name, { pause, add }) {
   const state = h("span", { class: "state" });
-  const about = h("p", { class: "hint" }, "Loading …");
+  const about = h("p", { class: "hint" }, "Loading…");
   const pausing = h("button", { onclick: pause, hidden: true }, "Pause");
-  const adding = h("button", { onclick: add, hidden: true }, "Add an arm");
+  const adding = h("button", { onclick: add, hidden: true }, "Add arm");
   const element = h("div", { class: "heading" }, h("div", {}, h("h1", {}, name, " ", state), about), h("div", { class: "actions" }, pausing, adding));
   return {
     element,
@@ -132,10 +132,10 @@ function heading(name, { pause, add }) {
       pausing.hidden = adding.hidden = archived;
       say(pausing, experiment.state === "running" ? "Pause" : "Resume");
       const parts = [
-        experiment.policy,
-        many(experiment.arms.length, "arm"),
-        `${percent(experiment.holdout, 0)} left to chance`,
-        `since ${day(experiment.created)}`,
+        experiment.settings.policy,
+        many(experiment.settings.arms.length, "arm"),
+        `${percent(experiment.settings.holdout, 0)} holdout`,
+        `since ${day(experiment.created_at)}`,
       ];
       say(about, parts.join(" · "));
     },
@@ -147,8 +147,8 @@ function confirmed(name, changes) {
   return dialog({
     title: pausing ? `Pause ${name}?` : `Resume ${name}?`,
     text: pausing
-      ? "Decisions are refused from then on. Rewards of earlier decisions are still taken."
-      : "Decisions are made again, with all that was learned before.",
+      ? "New decisions will be refused. Rewards of earlier decisions are still accepted."
+      : "The experiment accepts decisions again and keeps what it has learned.",
     button: pausing ? "Pause" : "Resume",
     act: () => ask("PATCH", at(name), changes),
   });
@@ -159,5 +159,5 @@ function chooser(choose) {
     const input = h("input", { type: "radio", name: "axis", value, checked, onchange: () => choose(value) });
     return h("label", {}, input, h("span", {}, text));
   };
-  return h("fieldset", { class: "segments" }, h("legend", {}, "Charts over"), choice("decisions", "decisions", true), choice("time", "time", false));
+  return h("fieldset", { class: "segments" }, h("legend", {}, "Horizontal axis"), choice("decisions", "decisions", true), choice("time", "time", false));
 }

@@ -1,4 +1,4 @@
-/** A context is given; what would be decided for it, and why, is shown. Nothing is decided or learned by it. */
+/** The panel that explains the decision for a context without making it. */
 
 import { ask, at } from "./api.js";
 import { contextForm } from "./context.js";
@@ -6,24 +6,24 @@ import { sentence } from "./dialogs.js";
 import { announce, draw, h, mark, say } from "./dom.js";
 import { count, percent, plain } from "./format.js";
 
-const MOST_FEATURES = 8;
+const MAX_FEATURES = 8;
 
-/** Return the panel with the form and the answer. */
+/** Return the panel with the form and the explanation. */
 export function explainPanel(name) {
   const form = contextForm(name);
   const trouble = h("p", { class: "trouble", role: "alert", hidden: true });
   const answer = h("div", { class: "explanation" });
   const submit = h("button", { class: "primary" }, "Explain");
-  let seen = null;
+  let data = null;
   const box = h("form", { novalidate: true }, form.element, trouble, h("div", { class: "actions" }, submit));
   box.addEventListener("submit", async (event) => {
     event.preventDefault();
     trouble.hidden = true;
     submit.disabled = true;
     try {
-      const found = await ask("POST", at(name, "explain"), { context: form.context() });
-      answer.replaceChildren(...explained(found, seen));
-      announce(`${likeliest(found).arm} is the likeliest.`);
+      const explanation = await ask("POST", at(name, "explanations"), { context: form.context() });
+      answer.replaceChildren(...explained(explanation, data));
+      announce(`${likeliest(explanation).arm} has the highest probability.`);
     } catch (error) {
       say(trouble, sentence(error.message));
       trouble.hidden = false;
@@ -34,18 +34,18 @@ export function explainPanel(name) {
   const nothing = h(
     "p",
     { class: "nothing" },
-    "Fill in a visitor and press Explain: you see how likely each arm is, and what every feature adds to its value.",
+    "Enter a context and press Explain to see the probability of each arm and the contribution of each feature.",
   );
   answer.append(nothing);
   return {
     element: h(
       "section",
       { class: "panel", "aria-labelledby": "explain-title" },
-      h("div", { class: "panel-head" }, h("h2", { id: "explain-title" }, "What would be decided, and why"), h("p", { class: "hint" }, "nothing is decided or learned by asking")),
+      h("div", { class: "panel-head" }, h("h2", { id: "explain-title" }, "Explain a decision"), h("p", { class: "hint" }, "no decision is made and nothing is learned")),
       h("div", { class: "explain" }, box, answer),
     ),
     update(now) {
-      seen = now;
+      data = now;
       form.update(now.stats.features);
     },
   };
@@ -53,21 +53,21 @@ export function explainPanel(name) {
 
 const likeliest = ({ arms }) => arms.reduce((best, arm) => (arm.probability > best.probability ? arm : best));
 
-function explained(found, { experiment, format, color }) {
-  const arms = [...found.arms].sort((a, b) => b.probability - a.probability);
+function explained(explanation, { experiment, format, color }) {
+  const arms = [...explanation.arms].sort((a, b) => b.probability - a.probability);
   const ends = arms.flatMap((arm) => steps(arm).flatMap(({ from, to }) => [from, to]));
   const low = Math.min(0, ...ends);
   const high = Math.max(...ends, low + 1e-9);
   const place = (x) => `${(100 * (x - low)) / (high - low)}%`;
   return [
-    ...arms.map((arm) => armExplained(arm, experiment.holdout, place, format, color(arm.arm))),
-    h("details", {}, h("summary", {}, "The same in words"), h("pre", { class: "words" }, found.text)),
+    ...arms.map((arm) => armExplained(arm, experiment.settings.holdout, place, format, color(arm.arm))),
+    h("details", {}, h("summary", {}, "Show as text"), h("pre", { class: "words" }, explanation.text)),
   ];
 }
 
 function armExplained(arm, holdout, place, format, color) {
-  const chance = holdout ? `unless left to chance (${plain(100 * holdout)}%); ` : "";
-  const bonus = arm.bonus === null ? "never tried" : `${format.difference(arm.bonus)} for what is not known yet`;
+  const outside = holdout ? `outside the holdout (${plain(100 * holdout)}%); ` : "";
+  const bonus = arm.bonus === null ? "never chosen" : `exploration bonus ${format.difference(arm.bonus)}`;
   const element = h(
     "article",
     { class: "arm" },
@@ -75,26 +75,26 @@ function armExplained(arm, holdout, place, format, color) {
       "header",
       {},
       h("h3", {}, h("span", { class: "chip" }), arm.arm),
-      h("p", { class: "number" }, `played with ${percent(arm.probability)}`),
-      h("p", { class: "hint" }, `${chance}worth ${format.value(arm.value)}, ${bonus}; tried about ${count(arm.pseudocount)} times on contexts like this`),
+      h("p", { class: "number" }, `probability ${percent(arm.probability)}`),
+      h("p", { class: "hint" }, `${outside}value ${format.value(arm.value)}, ${bonus}; about ${count(arm.pseudocount)} decisions in similar contexts`),
     ),
-    h("ul", { class: "waterfall", "aria-label": `Where the value of ${arm.arm} comes from` }, steps(arm).map((step) => line(step, place, format))),
+    h("ul", { class: "waterfall", "aria-label": `Contributions to the value of ${arm.arm}` }, steps(arm).map((step) => line(step, place, format))),
   );
   draw(element, { color: `var(${color})`, zero: place(0) });
   return element;
 }
 
-/** The way from the base to the value, the largest contributions first. */
+/** Return the steps from the base to the value, largest contributions first. */
 function steps(arm) {
   const sorted = [...arm.contributions].sort((a, b) => Math.abs(b.contribution) - Math.abs(a.contribution));
-  const named = sorted.slice(0, sorted.length > MOST_FEATURES + 1 ? MOST_FEATURES : undefined);
+  const named = sorted.slice(0, sorted.length > MAX_FEATURES + 1 ? MAX_FEATURES : undefined);
   const rest = sorted.slice(named.length);
   const moves = named.map(({ feature, value, contribution }) => ({ label: `${feature} = ${value}`, amount: contribution }));
   if (rest.length) moves.push({ label: `${rest.length} others`, amount: rest.reduce((sum, { contribution }) => sum + contribution, 0) });
   let at = arm.base;
   const way = moves.map(({ label, amount }) => ({ label, amount, from: at, to: (at += amount) }));
   return [
-    { label: "before any feature", from: 0, to: arm.base, kind: "base" },
+    { label: "base", from: 0, to: arm.base, kind: "base" },
     ...way,
     { label: "value", from: 0, to: arm.value, kind: "value" },
   ];

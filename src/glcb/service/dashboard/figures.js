@@ -1,39 +1,39 @@
-/** The few numbers that matter most. */
+/** The key figures. */
 
 import { h, mark, say } from "./dom.js";
 import { count, many, microseconds, NONE, number, percent } from "./format.js";
-import { liftInWords, liftPicture, verdict } from "./lift.js";
+import { liftFigure, liftInWords, verdict } from "./lift.js";
 
 /** Return the row of key figures. */
 export function figuresPanel() {
   const decisions = figure("Decisions");
-  const bandit = figure("Reward of the bandit");
-  const chance = figure("Reward by chance");
-  const lift = figure("Lift over chance", "lift");
-  const joined = figure("Rewards found");
-  const latency = figure("Time of a decision");
-  const [picture, drawLift] = liftPicture();
-  lift.value.after(picture);
+  const bandit = figure("Bandit reward");
+  const holdout = figure("Holdout reward");
+  const lift = figure("Lift over random assignment", "lift");
+  const matchRate = figure("Match rate");
+  const latency = figure("Decision latency");
+  const [interval, drawLift] = liftFigure();
+  lift.value.after(interval);
   const speed = speedometer();
   return {
     element: h(
       "section",
       { "aria-label": "Key figures" },
-      h("dl", { class: "key-figures" }, [lift, bandit, chance, decisions, joined, latency].map(({ element }) => element)),
+      h("dl", { class: "key-figures" }, [lift, bandit, holdout, decisions, matchRate, latency].map(({ element }) => element)),
     ),
     update({ experiment, stats, format }) {
-      const { counts, lift: found } = stats;
+      const { counts, lift: measured } = stats;
       decisions.say(count(counts.decisions), speed(counts.decisions));
-      bandit.say(format.value(found.bandit.mean), many(found.bandit.n, "reward"));
-      chance.say(format.value(found.holdout.mean), `${many(found.holdout.n, "reward")} of the hold-out`);
-      lift.say(format.difference(found.difference), liftInWords(found, experiment.holdout, format));
-      drawLift(found);
-      mark(lift.element, "data-verdict", verdict(found));
-      joined.say(percent(stats.match_rate), `${count(counts.pending)} still wait`);
+      bandit.say(format.value(measured.bandit.mean), many(measured.bandit.n, "reward"));
+      holdout.say(format.value(measured.holdout.mean), many(measured.holdout.n, "reward"));
+      lift.say(format.difference(measured.difference), liftInWords(measured, experiment.settings.holdout, format));
+      drawLift(measured);
+      mark(lift.element, "data-verdict", verdict(measured));
+      matchRate.say(percent(stats.match_rate), `${count(counts.pending)} pending`);
       const { p50, p99 } = stats.latency_us;
       latency.say(
         microseconds(p50),
-        p99 === null ? "none since the service started" : `99 of 100 within ${microseconds(p99)}, since the start`,
+        p99 === null ? "no decisions since startup" : `median; p99 ${microseconds(p99)}, since startup`,
       );
     },
   };
@@ -52,17 +52,17 @@ function figure(label, kind = "") {
   };
 }
 
-/** Return a function that tells how fast a count grows, from one look to the next. */
+/** Return a function that formats how fast a count grows between updates. */
 function speedometer() {
-  const looks = [];
+  const samples = [];
   return (total) => {
-    looks.push([performance.now(), total]);
-    if (looks.length > 6) looks.shift();
-    const [since, before] = looks[0];
+    samples.push([performance.now(), total]);
+    if (samples.length > 6) samples.shift();
+    const [since, before] = samples[0];
     const seconds = (performance.now() - since) / 1000;
     if (seconds < 1) return " ";
     const rate = (total - before) / seconds;
-    if (rate <= 0) return "none right now";
-    return `${rate < 9.95 ? number(rate).slice(0, 3) : count(rate)} a second right now`;
+    if (rate <= 0) return "idle";
+    return `${rate < 9.95 ? number(rate).slice(0, 3) : count(rate)}/s`;
   };
 }

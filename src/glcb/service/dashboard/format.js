@@ -1,4 +1,4 @@
-/** Numbers and times as people read them. */
+/** Formatting of numbers and times. */
 
 const MINUS = "−";
 const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
@@ -16,25 +16,25 @@ const signOf = (text, x) => (x < 0 && /[1-9]/.test(text) ? MINUS + text : text);
 /** 12,345 */
 export const count = (x) => (missing(x) ? NONE : whole.format(x));
 
-/** 0.412, 41.2, 4,120: as many digits as say something. */
+/** 0.412, 41.2, 4,120: about three significant digits. */
 export function number(x) {
   if (missing(x)) return NONE;
   const size = Math.abs(x);
   return signOf(fixed(x, size < 10 ? 3 : size < 1000 ? 1 : 0), x);
 }
 
-/** 16, 0.5, −3.25: no digits that say nothing. */
+/** 16, 0.5, −3.25: no trailing zeros. */
 export const plain = (x) => String(Number(x.toPrecision(6))).replace("-", MINUS);
 
 /** 41.2% */
 export const percent = (x, digits = 1) => (missing(x) ? NONE : `${signOf(fixed(100 * x, digits), x)}%`);
 
-/** The same with a plus where it is due. */
+/** Add a plus sign to a positive number. */
 export const signed = (text) => (text === NONE || text.startsWith(MINUS) || !/[1-9]/.test(text) ? text : `+${text}`);
 
-/** Rewards of 0 and 1 are shares; others are numbers as they came. Differences of shares are in points. */
-export const rewardsOf = (experiment) =>
-  experiment.rewards === "binary"
+/** Binary rewards are shown as percentages and their differences in percentage points; others as numbers. */
+export const rewardFormat = ({ rewards }) =>
+  rewards === "binary"
     ? {
         value: (x) => percent(x),
         tick: (x) => percent(x, Number.isInteger(Math.round(1e6 * x) / 1e4) ? 0 : 1),
@@ -50,7 +50,7 @@ export function microseconds(x) {
   return `${fixed(x / 1e6, 1)} s`;
 }
 
-/** A date and a time of day, in the reader's own zone. */
+/** A date and time in the local time zone. */
 export const moment = (date) =>
   new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" }).format(new Date(date));
 

@@ -1,37 +1,37 @@
-/** What the bandit brings more than chance: a number, its interval, and what that means. */
+/** Lift over random assignment: its confidence interval and its interpretation. */
 
 import { draw, h, mark } from "./dom.js";
 
-/** Return a picture of the interval on a line with zero in its middle, and a function that draws it. */
-export function liftPicture() {
-  const picture = h("span", { class: "interval", "aria-hidden": "true" }, h("span", { class: "range" }), h("span", { class: "point" }));
+/** Return a figure of the interval around zero, and a function that draws it. */
+export function liftFigure() {
+  const figure = h("span", { class: "interval", "aria-hidden": "true" }, h("span", { class: "range" }), h("span", { class: "point" }));
   return [
-    picture,
+    figure,
     ({ low, high, difference }) => {
-      picture.hidden = low === null;
+      figure.hidden = low === null;
       if (low === null) return;
       const reach = Math.max(Math.abs(low), Math.abs(high)) || 1;
       const place = (x) => `${50 + (46 * x) / reach}%`;
-      draw(picture, { low: place(low), high: place(high), point: place(difference) });
-      mark(picture, "data-verdict", verdict({ low, high }));
+      draw(figure, { low: place(low), high: place(high), point: place(difference) });
+      mark(figure, "data-verdict", verdict({ low, high }));
     },
   ];
 }
 
-/** Whether the bandit is better or worse than chance, or nobody can tell yet. */
+/** Whether the bandit is better or worse than random assignment, or the interval contains zero. */
 export const verdict = ({ low, high }) => (low === null ? "open" : low > 0 ? "better" : high < 0 ? "worse" : "open");
 
-/** Say what a lift means, in words. */
+/** Describe a lift in words. */
 export function liftInWords(lift, holdout, rewards) {
   if (lift.difference === null) {
-    if (holdout === 0) return "No decisions are left to chance, so there is nothing to compare with.";
-    return `${lift.bandit.n ? "No reward of the hold-out yet" : "No rewards yet"}: ${Math.round(100 * holdout)}% of the decisions are left to chance for comparison.`;
+    if (holdout === 0) return "There is no holdout to compare with.";
+    return `${lift.bandit.n ? "No rewards in the holdout yet" : "No rewards yet"}; the holdout is ${Math.round(100 * holdout)}% of decisions.`;
   }
-  const sure = `${Math.round(100 * lift.confidence)}% sure: between ${rewards.difference(lift.low)} and ${rewards.difference(lift.high)}.`;
+  const interval = `${Math.round(100 * lift.confidence)}% confidence interval: ${rewards.difference(lift.low)} to ${rewards.difference(lift.high)}.`;
   const meaning = {
-    better: "Better than chance.",
-    worse: "Worse than chance: look at the health checks.",
-    open: "Not certain yet.",
+    better: "Better than random.",
+    worse: "Worse than random: see the health checks.",
+    open: "Not significant yet.",
   }[verdict(lift)];
-  return `${meaning} ${sure}`;
+  return `${meaning} ${interval}`;
 }

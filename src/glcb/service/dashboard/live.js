@@ -1,15 +1,15 @@
-/** Asks again every two seconds while somebody looks; when the service is lost, ever less often until it is back. */
+/** Polls the service every two seconds while the page is visible, with growing pauses while it is unavailable. */
 
-import { Lost, Refused } from "./api.js";
+import { ApiError, Unavailable } from "./api.js";
 import { announce, h, mark, say } from "./dom.js";
 
-const EVERY = 2000;
+const INTERVAL = 2000;
 const FIRST_PAUSE = 1000;
-const LONGEST_PAUSE = 15_000;
+const MAX_PAUSE = 15_000;
 
 /**
- * Load and show until stopped. `load()` returns what `show(data)` shows; `refused(error)` deals with a refusal and returns
- * whether to go on.
+ * Poll until stopped. `load()` returns the data for `show(data)`; `refused(error)` handles an ApiError and returns whether
+ * to continue.
  */
 export function live(load, show, refused) {
   let stopped = false;
@@ -22,8 +22,8 @@ export function live(load, show, refused) {
         resolve();
       };
     });
-  const look = () => document.visibilityState === "visible" && wake();
-  document.addEventListener("visibilitychange", look);
+  const onVisible = () => document.visibilityState === "visible" && wake();
+  document.addEventListener("visibilitychange", onVisible);
 
   const run = async () => {
     let failures = 0;
@@ -32,24 +32,24 @@ export function live(load, show, refused) {
         await wait(2 ** 31 - 1);
         continue;
       }
-      let pause = EVERY;
+      let pause = INTERVAL;
       try {
         const data = await load();
         if (stopped) return;
-        if (failures) announce("Connected again.");
+        if (failures) announce("Reconnected.");
         failures = 0;
         connected();
         show(data);
       } catch (error) {
         if (stopped) return;
-        if (error instanceof Refused) {
+        if (error instanceof ApiError) {
           connected();
           if (!(await refused(error))) return;
           pause = 0;
-        } else if (error instanceof Lost) {
-          failures = error.near ? 1 : failures + 1;
-          pause = Math.min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** (failures - 1)) * (0.8 + 0.4 * Math.random());
-          lost(error, pause, () => wake());
+        } else if (error instanceof Unavailable) {
+          failures = error.reachable ? 1 : failures + 1;
+          pause = Math.min(MAX_PAUSE, FIRST_PAUSE * 2 ** (failures - 1)) * (0.8 + 0.4 * Math.random());
+          unavailable(error, pause, () => wake());
         } else throw error;
       }
       await wait(pause);
@@ -57,11 +57,11 @@ export function live(load, show, refused) {
   };
   run();
   return {
-    /** Ask at once. */
+    /** Poll now. */
     now: () => wake(),
     stop() {
       stopped = true;
-      document.removeEventListener("visibilitychange", look);
+      document.removeEventListener("visibilitychange", onVisible);
       wake();
     },
   };
@@ -71,7 +71,7 @@ const banner = document.getElementById("banner");
 const pulse = document.getElementById("pulse");
 let countdown = 0;
 
-/** Show that the service answers. */
+/** Show that the service is available. */
 export function connected() {
   clearInterval(countdown);
   banner.hidden = true;
@@ -80,23 +80,23 @@ export function connected() {
   say(pulse, "live");
 }
 
-function lost({ message, starting }, pause, again) {
+function unavailable({ message, starting }, pause, again) {
   clearInterval(countdown);
-  const state = starting ? "starting" : "lost";
+  const state = starting ? "starting" : "offline";
   mark(pulse, "data-state", state);
   say(pulse, state);
   mark(banner, "data-state", state);
   if (banner.hidden) {
-    // What changes every second is not read aloud.
+    // Screen readers skip the countdown, which changes every second.
     const counting = h("span", { class: "countdown", "aria-hidden": "true" });
-    banner.replaceChildren(h("p", {}, h("span"), " ", counting), h("button", {}, "Try now"));
+    banner.replaceChildren(h("p", {}, h("span"), " ", counting), h("button", {}, "Retry now"));
     banner.hidden = false;
   }
-  const [said, counting] = banner.querySelectorAll("span");
-  say(said, `${message} ${starting ? "This page goes on by itself." : "What you see is what was known last."}`);
+  const [text, counting] = banner.querySelectorAll("span");
+  say(text, `${message} ${starting ? "This page reconnects by itself." : "The page shows the last known state."}`);
   banner.querySelector("button").onclick = again;
   const until = Date.now() + pause;
-  const tick = () => say(counting, `Next try in ${Math.max(1, Math.ceil((until - Date.now()) / 1000))} s.`);
+  const tick = () => say(counting, `Next attempt in ${Math.max(1, Math.ceil((until - Date.now()) / 1000))} s.`);
   tick();
   countdown = setInterval(tick, 500);
 }

@@ -1,4 +1,4 @@
-/** Which page is shown: all experiments, or the one that the address names. */
+/** Routing: the overview, or the experiment named in the URL. */
 
 import { key } from "./api.js";
 import { h } from "./dom.js";

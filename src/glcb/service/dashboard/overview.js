@@ -1,20 +1,20 @@
-/** All experiments at a glance. */
+/** The overview: all experiments. */
 
 import { ask } from "./api.js";
 import { createExperiment } from "./create.js";
 import { h, keyed, mark, say } from "./dom.js";
-import { count, many, rewardsOf } from "./format.js";
-import { liftPicture } from "./lift.js";
+import { errorsIn } from "./errors.js";
+import { count, many, rewardFormat } from "./format.js";
+import { liftFigure } from "./lift.js";
 import { live } from "./live.js";
-import { refusedIn } from "./refusals.js";
 
-/** Below so many decisions most checks say nothing. */
+/** Number of decisions below which most health checks have too little data. */
 const ENOUGH = 100;
 
 /** Show the list until stopped. */
 export function overviewPage(main) {
   const list = h("ul", { class: "experiments", "aria-label": "Experiments" });
-  const summary = h("p", { class: "hint" }, "Loading …");
+  const summary = h("p", { class: "hint" }, "Loading…");
   const add = h("button", { class: "primary", onclick: createExperiment }, "New experiment");
   const empty = emptyState();
   main.append(h("div", { class: "heading" }, h("div", {}, h("h1", {}, "Experiments"), summary), add), list, empty);
@@ -31,7 +31,7 @@ export function overviewPage(main) {
       empty.hidden = Boolean(experiments.length);
       update(experiments);
     },
-    refusedIn(main),
+    errorsIn(main),
   );
 }
 
@@ -45,10 +45,10 @@ function emptyState() {
     h(
       "p",
       {},
-      "An experiment decides between a few arms, such as three headlines, learns from the reward of every decision, and " +
-        "leaves a small share to chance to tell what it brings.",
+      "An experiment chooses between arms, such as three headlines, and learns from the reward of every decision. A small " +
+        "holdout is assigned at random to measure the lift.",
     ),
-    h("button", { class: "primary", onclick: createExperiment }, "Create the first one"),
+    h("button", { class: "primary", onclick: createExperiment }, "Create an experiment"),
   );
 }
 
@@ -57,9 +57,9 @@ function card(first) {
   const about = h("p", { class: "hint" });
   const decisions = figure("decisions");
   const rate = figure("mean reward");
-  const lift = figure("lift over chance");
-  const [picture, drawLift] = liftPicture();
-  lift.element.append(picture);
+  const lift = figure("lift over random");
+  const [interval, drawLift] = liftFigure();
+  lift.element.append(interval);
   const health = h("p", { class: "health" });
   const link = h("a", { href: `#/${first.name}` }, first.name);
   const element = h(
@@ -70,10 +70,10 @@ function card(first) {
     health,
   );
   const update = (one) => {
-    const rewards = rewardsOf(one);
+    const rewards = rewardFormat(one.settings);
     mark(state, "data-state", one.state);
     say(state, one.state);
-    say(about, `${many(one.arms.length, "arm")} · ${one.policy}`);
+    say(about, `${many(one.settings.arms.length, "arm")} · ${one.settings.policy}`);
     decisions.say(count(one.counts.decisions));
     rate.say(rewards.value(one.lift.bandit.mean));
     lift.say(rewards.difference(one.lift.difference));
@@ -81,7 +81,7 @@ function card(first) {
     const wrong = one.health.filter(({ ok }) => ok === false).length;
     const early = one.counts.decisions < ENOUGH;
     mark(health, "data-state", wrong ? "bad" : early ? "early" : "good");
-    say(health, wrong ? many(wrong, "check fails", "checks fail") : early ? "Too early to tell" : "Healthy");
+    say(health, wrong ? many(wrong, "check fails", "checks fail") : early ? "Not enough data" : "Healthy");
   };
   return [element, update];
 }

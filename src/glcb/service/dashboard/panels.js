@@ -1,4 +1,4 @@
-/** Smaller panels: health, rewards, and what came in that could not be used. */
+/** The panels on health, rewards and input problems. */
 
 import { draw, h, keyed, mark, say } from "./dom.js";
 import { count, many, percent } from "./format.js";
@@ -6,12 +6,12 @@ import { count, many, percent } from "./format.js";
 const panel = (id, title, hint, ...content) =>
   h("section", { class: "panel", "aria-labelledby": id }, h("div", { class: "panel-head" }, h("h2", { id }, title), h("p", { class: "hint" }, hint)), content);
 
-/** Return what should be so, and whether it is. */
+/** Return the panel with the health checks. */
 export function healthPanel() {
   const list = h("ul", { class: "checks" });
-  const words = { true: "good", false: "wrong", null: "too early to tell" };
+  const words = { true: "passed", false: "failed", null: "not enough data" };
   const update = keyed(list, ({ check }) => check, () => {
-    const verdict = h("span", { class: "unseen" });
+    const verdict = h("span", { class: "visually-hidden" });
     const text = h("span");
     const element = h("li", {}, verdict, text);
     return [
@@ -23,13 +23,13 @@ export function healthPanel() {
       },
     ];
   });
-  return { element: panel("health-title", "Health", "what should be so", list), update: ({ stats }) => update(stats.health) };
+  return { element: panel("health-title", "Health", "automatic checks", list), update: ({ stats }) => update(stats.health) };
 }
 
-/** Return what is wrong, for the top of the page; nothing is seen of it while all is well. */
+/** Return the failed health checks for the top of the page; hidden while all pass. */
 export function attention() {
   const list = h("ul");
-  const element = h("section", { class: "attention", "aria-label": "What is wrong", hidden: true }, list);
+  const element = h("section", { class: "attention", "aria-label": "Failed health checks", hidden: true }, list);
   const update = keyed(list, ({ check }) => check, () => {
     const line = h("li");
     return [line, ({ text }) => say(line, text)];
@@ -44,26 +44,28 @@ export function attention() {
   };
 }
 
-/** Return where the rewards of all decisions are. */
+/** Return the panel with the outcomes of all decisions. */
 export function rewardsPanel() {
-  const bar = h("div", { class: "parts", "aria-hidden": "true" }, ["rewarded", "waiting", "expired"].map((kind) => h("span", { "data-kind": kind })));
+  const bar = h("div", { class: "parts", "aria-hidden": "true" }, ["rewarded", "pending", "closed"].map((kind) => h("span", { "data-kind": kind })));
   const list = h("dl", { class: "pairs" });
   const update = keyed(list, ({ label }) => label, pair);
   return {
-    element: panel("rewards-title", "Rewards", "what became of the decisions", bar, list),
+    element: panel("rewards-title", "Rewards", "decisions by outcome", bar, list),
     update({ experiment, stats }) {
-      const { issued, rewarded, waiting, expired } = stats.counts;
+      const { decisions, rewarded, pending, timed_out, evicted, removed } = stats.counts;
       const shares = Object.fromEntries(
-        Object.entries({ rewarded, waiting, expired }).map(([kind, n]) => [kind, issued ? `${(100 * n) / issued}%` : "0%"]),
+        Object.entries({ rewarded, pending, closed: timed_out + evicted + removed }).map(([kind, n]) => [kind, decisions ? `${(100 * n) / decisions}%` : "0%"]),
       );
       draw(bar, shares);
-      const reward_timeout = experiment.reward_timeout === null ? "for ever" : many(experiment.reward_timeout, "second");
+      const { reward_timeout } = experiment.settings;
       update([
         { label: "rewarded", kind: "rewarded", text: count(rewarded) },
-        { label: "waiting", kind: "waiting", text: count(waiting) },
-        { label: "expired without a reward", kind: "expired", text: count(expired) },
-        { label: "came too late, since the start", text: count(stats.refused.closed_decision ?? 0) },
-        { label: "a decision waits", text: reward_timeout },
+        { label: "pending", kind: "pending", text: count(pending) },
+        { label: "timed out", kind: "closed", text: count(timed_out) },
+        { label: "evicted", kind: "closed", text: count(evicted) },
+        { label: "removed", kind: "closed", text: count(removed) },
+        { label: "refused as too late since startup", text: count(stats.refused.closed_decision ?? 0) },
+        { label: "reward timeout", text: reward_timeout === null ? "none" : many(reward_timeout, "second") },
       ]);
     },
   };
@@ -82,46 +84,46 @@ function pair(first) {
   ];
 }
 
-const REFUSALS = {
-  invalid_json: "bodies that were no JSON",
-  unsupported_media_type: "bodies that did not say what they are",
-  too_large: "requests that were too large",
-  request_timeout: "requests that never became complete",
-  invalid_request: "requests that did not fit",
-  invalid_context: "contexts that were no row of values",
-  invalid_reward: "rewards that cannot be",
-  unknown_arm: "arms that do not exist",
-  unknown_decision: "rewards of decisions nobody made",
-  closed_decision: "rewards that came too late",
-  duplicate_reward: "second rewards of a decision",
-  experiment_paused: "decisions while paused",
-  experiment_archived: "requests while archived",
-  idempotency_key_reused: "keys used for two requests",
-  too_many: "more than the limits allow",
+const ERRORS = {
+  invalid_json: "invalid JSON",
+  unsupported_media_type: "wrong content type",
+  too_large: "request too large",
+  request_timeout: "incomplete request",
+  invalid_request: "invalid request",
+  invalid_context: "invalid context",
+  invalid_reward: "invalid reward",
+  unknown_arm: "unknown arm",
+  unknown_decision: "reward for an unknown decision",
+  closed_decision: "reward for a closed decision",
+  duplicate_reward: "duplicate reward",
+  experiment_paused: "decision while paused",
+  experiment_archived: "request while archived",
+  idempotency_key_reused: "idempotency key reused",
+  too_many: "limit exceeded",
 };
 
 const PROBLEMS = {
   missing: "missing",
   infinite: "infinite",
-  changed: "of another type than before",
-  unreadable: "not a number, text or boolean",
-  far: "far out of range",
-  shared: "new, and no room was left",
+  type_changed: "of a different type than before",
+  unsupported: "not a number, text or boolean",
+  out_of_range: "far outside the range",
+  hashed: "a new value without a free slot",
 };
 
-/** Return what was refused since the service started, and what in the contexts could not be used as it came. */
+/** Return the panel with refused requests and with values that could not be used as sent. */
 export function inputsPanel() {
-  const fine = h("p", { class: "nothing" }, "Everything that came could be used.");
+  const noProblems = h("p", { class: "nothing" }, "No problems.");
   const refused = h("dl", { class: "pairs" });
-  const odd = h("dl", { class: "pairs" });
-  const oddTitle = h("h3", {}, "Values in contexts");
-  const refusedTitle = h("h3", {}, "Refused since the service started");
+  const problemList = h("dl", { class: "pairs" });
+  const problemTitle = h("h3", {}, "Values in contexts");
+  const refusedTitle = h("h3", {}, "Refused requests since startup");
   const updateRefused = keyed(refused, ({ label }) => label, pair);
-  const updateOdd = keyed(odd, ({ label }) => label, pair);
+  const updateProblems = keyed(problemList, ({ label }) => label, pair);
   return {
-    element: panel("inputs-title", "Inputs", "what could not be used", fine, refusedTitle, refused, oddTitle, odd),
+    element: panel("inputs-title", "Inputs", "refused requests and unusable values", noProblems, refusedTitle, refused, problemTitle, problemList),
     update({ stats }) {
-      const refusals = Object.entries(stats.refused).map(([code, n]) => ({ label: REFUSALS[code] ?? code.replaceAll("_", " "), text: count(n) }));
+      const errors = Object.entries(stats.refused).map(([code, n]) => ({ label: ERRORS[code] ?? code.replaceAll("_", " "), text: count(n) }));
       const problems = stats.features.flatMap(({ name, problems: own }) =>
         Object.entries(own).map(([problem, n]) => ({
           label: `${name} was ${PROBLEMS[problem] ?? problem}`,
@@ -129,13 +131,13 @@ export function inputsPanel() {
           n,
         })),
       );
-      if (stats.unmapped) problems.push({ label: "values of features without a place", text: `${count(stats.unmapped)} ×`, n: stats.unmapped });
+      if (stats.unmapped) problems.push({ label: "unmapped values", text: `${count(stats.unmapped)} ×`, n: stats.unmapped });
       problems.sort((a, b) => b.n - a.n);
-      updateRefused(refusals);
-      updateOdd(problems.slice(0, 8));
-      refusedTitle.hidden = !refusals.length;
-      oddTitle.hidden = !problems.length;
-      fine.hidden = Boolean(refusals.length || problems.length);
+      updateRefused(errors);
+      updateProblems(problems.slice(0, 8));
+      refusedTitle.hidden = !errors.length;
+      problemTitle.hidden = !problems.length;
+      noProblems.hidden = Boolean(errors.length || problems.length);
     },
   };
 }

@@ -1,4 +1,4 @@
-"""``glcb serve --demo``: three experiments in made-up worlds, with a past and with visitors."""
+"""``glcb serve --demo``: three experiments with simulated visitors, past and live."""
 
 import contextlib
 import sys
@@ -8,31 +8,42 @@ from pathlib import Path
 import msgspec
 
 from glcb._errors import InvalidSettings
-from glcb.service.auth import listed
+from glcb.service.auth import list_keys
 from glcb.service.config import ServiceSettings
-from glcb.service.demo import history, homepage, price, router
-from glcb.service.demo.visitors import come
+from glcb.service.demo import traffic
+from glcb.service.demo.worlds import WORLDS
 from glcb.service.server import serve
-from glcb.service.storage.storage import Storage
+from glcb.service.storage.database import Database
 from glcb.service.warmup import warm_up
-
-WORLDS = [homepage.WORLD, price.WORLD, router.WORLD]
 
 
 def serve_demo(settings: ServiceSettings) -> None:
-    """Serve the demo; in a temporary folder, unless the settings name a place for the data."""
+    """Serve the demo, in a temporary folder unless the settings name a database.
 
-    async def make_up(storage: Storage) -> None:
-        if listed(storage):
-            raise InvalidSettings("the demo has no key for this data: leave out --data, or name a new file")
+    Parameters
+    ----------
+    settings
+        The settings of the service.
+
+    Raises
+    ------
+    InvalidSettings
+        The database contains API keys, which the simulated visitors do not have.
+    """
+
+    async def prepare(database: Database) -> None:
+        if list_keys(database):
+            raise InvalidSettings(
+                "the demo cannot use a database with API keys: omit --data, or name a new file"
+            )
         names = ", ".join(world.name for world in WORLDS)
-        sys.stderr.write(f"making up {history.DAYS:g} days of visitors for {names}: some seconds\n")
+        sys.stderr.write(f"simulating {traffic.DAYS:g} days of visitors for {names}: a few seconds\n")
         sys.stderr.flush()
-        await warm_up()  # the visitors of the past need it too, and only this can be given up half-way
-        await history.make_up(storage, settings, WORLDS)
+        await warm_up()  # the simulation needs the kernels too, and only this can be interrupted
+        await traffic.simulate_history(database, settings, WORLDS)
 
-    with contextlib.ExitStack() as until_the_end:
+    with contextlib.ExitStack() as stack:
         if settings.database is None and settings.data == ServiceSettings().data:
-            folder = until_the_end.enter_context(tempfile.TemporaryDirectory(prefix="glcb-demo-"))
+            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="glcb-demo-"))
             settings = msgspec.structs.replace(settings, data=str(Path(folder) / "glcb.db"))
-        serve(settings, before=make_up, beside=lambda url: come(url, WORLDS))
+        serve(settings, prepare, lambda url: traffic.simulate_visitors(url, WORLDS))

@@ -1,1 +1,1 @@
-"""The HTTP side of the service: two hot routes without any detour, the others by Starlette."""
+"""The HTTP interface: a fast path for decisions and rewards, and handlers for all other routes."""

@@ -1,67 +1,73 @@
-"""Who may come in."""
+"""Authentication and authorization."""
 
 import asyncio
 import ipaddress
 import time
 
-from glcb.service.auth import ANYBODY, Key, Keyring, Role
-from glcb.service.errors import Problem
+from glcb.service.auth import ANONYMOUS, ApiKey, Keyring, Role
+from glcb.service.errors import ApiError
 from glcb.service.http.wire import Scope, header
 
-_SOON = 0.2
-"""A key that is not known is looked for again, but not more often than after so many seconds."""
+_REFRESH_SECONDS = 0.2
+"""Minimum time between two reloads of the keys that an unknown key triggers."""
 
 
-class Door:
-    """Finds out who asks, and whether they may."""
+class Authenticator:
+    """Finds the API key of a request.
+
+    Parameters
+    ----------
+    keyring
+        The API keys of the service.
+    host
+        The address on which the service listens.
+    """
 
     def __init__(self, keyring: Keyring, host: str) -> None:
-        """Take the keys, and the address at which the service listens."""
         self.keyring = keyring
-        self._only_here = is_loopback(host)
+        self._is_local = is_loopback(host)
 
-    async def who(self, scope: Scope) -> Key:
-        """Return whose key came with a request.
+    async def authenticate(self, scope: Scope) -> ApiKey:
+        """Return the API key that was sent with a request.
 
-        Where only this machine can ask, everybody is welcome as long as there are no keys. Elsewhere nobody
-        is, also after the last key was removed.
+        A service on a loopback address needs no key as long as none exists. On any other address every
+        request needs one, even after the last key was removed.
         """
-        if self._only_here and not self.keyring.keys:
+        if self._is_local and not self.keyring.keys:
             _check_host(scope)
-            return ANYBODY
-        said = header(scope, b"authorization") or b""
-        kind, _, secret = said.partition(b" ")
-        if kind.lower() != b"bearer" or not secret.strip():
-            raise Problem("unauthorized", "a key is needed: send it as Authorization: Bearer KEY")
+            return ANONYMOUS
+        scheme, _, secret = (header(scope, b"authorization") or b"").partition(b" ")
+        if scheme.lower() != b"bearer" or not secret.strip():
+            raise ApiError("unauthorized", "an API key is required: send it as Authorization: Bearer KEY")
         text = secret.strip().decode("latin-1")
-        found = self.keyring.find(text)
-        if found is None and time.monotonic() - self.keyring.looked > _SOON:
+        key = self.keyring.find(text)
+        if key is None and time.monotonic() - self.keyring.refreshed_at > _REFRESH_SECONDS:
             await asyncio.to_thread(self.keyring.refresh)
-            found = self.keyring.find(text)
-        if found is None:
-            raise Problem("unauthorized", "this key is not known: `glcb keys add` makes one")
-        return found
+            key = self.keyring.find(text)
+        if key is None:
+            raise ApiError("unauthorized", "the API key is unknown: create one with `glcb keys add`")
+        return key
 
 
-def check(key: Key, role: Role, experiment: str | None) -> None:
-    """Refuse what a key may not do, and know nothing of experiments that are not its own."""
-    if experiment is not None and not key.sees(experiment):
-        raise Problem("unknown_experiment", f"there is no experiment {experiment!r}: create it first")
-    if not key.may(role):
-        raise Problem("forbidden", f"this needs a key with the role {which(role)}; this one has {key.role}")
+def authorize(key: ApiKey, role: Role, experiment: str | None) -> None:
+    """Refuse a request that a key does not permit; experiments of other keys appear not to exist."""
+    if experiment is not None and not key.can_access(experiment):
+        raise ApiError("unknown_experiment", f"there is no experiment {experiment!r}: create it first")
+    if not key.has_role(role):
+        raise ApiError("forbidden", f"this needs an API key with the role {roles(role)}, got {key.role}")
 
 
-def which(role: Role) -> str:
-    """Return which keys may do what needs a role.
+def roles(role: Role) -> str:
+    """Return the roles that include a role.
 
-    >>> which("read"), which("admin")
+    >>> roles("read"), roles("admin")
     ('read or admin', 'admin')
     """
     return role if role == "admin" else f"{role} or admin"
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether only this machine can reach an address.
+    """Return whether an address can only be reached from this machine.
 
     >>> is_loopback("127.0.0.1"), is_loopback("localhost"), is_loopback("0.0.0.0"), is_loopback("::1")
     (True, True, False, True)
@@ -73,14 +79,16 @@ def is_loopback(host: str) -> bool:
 
 
 def _check_host(scope: Scope) -> None:
-    """Refuse requests that a web page from elsewhere made, by a name that it lets point to this machine."""
-    said = (header(scope, b"host") or b"localhost").decode("latin-1")
+    """Refuse a foreign Host header: a web page may have rebound its name to this machine."""
+    host = (header(scope, b"host") or b"localhost").decode("latin-1")
     name = (
-        said[: said.index("]")].lstrip("[")
-        if said.startswith("[") and "]" in said
-        else said.partition(":")[0]
+        host[: host.index("]")].lstrip("[")
+        if host.startswith("[") and "]" in host
+        else host.partition(":")[0]
     )
     if not is_loopback(name.lower()):
-        raise Problem(
-            "forbidden", "without keys the service answers on localhost only: make a key with `glcb keys add`"
+        raise ApiError(
+            "forbidden",
+            "without API keys the service answers only requests to localhost: create a key with "
+            "`glcb keys add`",
         )

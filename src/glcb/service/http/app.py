@@ -1,4 +1,4 @@
-"""The ASGI application: who comes in, what is hot, and what becomes of trouble."""
+"""The ASGI application: admission, routing to the fast path or the handlers, and error responses."""
 
 import logging
 import time
@@ -8,127 +8,134 @@ from starlette.exceptions import HTTPException
 
 from glcb._errors import GlcbError
 from glcb.service.core.engine import Engine
-from glcb.service.errors import Problem, as_problem
-from glcb.service.http import access, wire
-from glcb.service.http import fast_path as hot
-from glcb.service.http.operations import ALIVE, allowed
+from glcb.service.errors import ApiError, as_api_error
+from glcb.service.http import access, fast_path, wire
+from glcb.service.http.operations import LIVENESS, READINESS, allowed_methods
 from glcb.service.http.static import is_page, pages
 from glcb.service.http.wire import Receive, Scope, Send
 
 log = logging.getLogger("glcb.service")
 
 Lifespan = Callable[[Receive, Send], Awaitable[None]]
-Cold = Callable[[Scope, Receive, Send], Awaitable[None]]
+Router = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-_OPEN = "/readyz"
-"""Who asks this is answered however much there is to do."""
-_GONE = 499
-"""Stands for the status of a request whose sender did not wait for the answer."""
+_CLIENT_CLOSED_REQUEST = 499
+"""The status recorded for a request whose client disconnected."""
 
 
 class Application:
-    """Answers requests, if there are not too many already."""
+    """The ASGI application. It answers with 503 until :meth:`open` and after :meth:`close`.
+
+    Parameters
+    ----------
+    lifespan
+        Handles the ASGI lifespan messages.
+    """
 
     def __init__(self, lifespan: Lifespan) -> None:
         self._lifespan = lifespan
-        self._ready: tuple[Engine, access.Door, Cold] | None = None
-        self._why_not = (
+        self._serving: tuple[Engine, access.Authenticator, Router] | None = None
+        # Code and message. A raised exception would keep a reference to the request.
+        self._unavailable = (
             "starting",
-            "the service is starting; the first start compiles the kernels, which takes some 20 seconds: "
-            "try again",
+            "the service is starting; the first start compiles kernels, which takes about 20 seconds: retry",
         )
-        """Code and message; a refusal is made anew each time: it keeps hold of what it was raised through."""
 
-    def begin(self, engine: Engine, door: access.Door, cold: Cold) -> None:
-        """Answer from now on."""
-        self._ready = engine, door, cold
+    def open(self, engine: Engine, authenticator: access.Authenticator, router: Router) -> None:
+        """Start to serve requests; ``router`` handles all routes outside the fast path."""
+        self._serving = engine, authenticator, router
 
-    def end(self) -> None:
-        """Refuse whatever comes from now on."""
-        self._why_not = ("stopping", "the service is stopping: try again in a moment")
-        self._ready = None
+    def close(self) -> None:
+        """Refuse requests from now on."""
+        self._unavailable = ("stopping", "the service is stopping: retry in a moment")
+        self._serving = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Deal with one request."""
+        """Handle one request, or the lifespan of the server."""
         if scope["type"] == "lifespan":
             await self._lifespan(receive, send)
-        elif scope["path"] == ALIVE and scope["method"] in ("GET", "HEAD"):
-            await wire.answer(send, 200, b'{"status":"alive"}')
-        elif self._ready is None:
-            await self._not_ready(scope, receive, send)
+        elif scope["path"] == LIVENESS and scope["method"] in ("GET", "HEAD"):
+            await wire.send_json(send, 200, b'{"status":"alive"}')
+        elif self._serving is None:
+            await self._refuse_all_but_the_page(scope, receive, send)
         else:
-            await self._counted(*self._ready, scope, receive, send)
+            await self._serve(*self._serving, scope, receive, send)
 
-    async def _not_ready(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Show the page all the same: it tells how things are, and goes on by itself."""
+    async def _refuse_all_but_the_page(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve the dashboard, which shows the state of the service and reconnects by itself."""
         try:
             if not is_page(scope["method"], scope["path"]):
-                raise Problem(*self._why_not)
+                raise ApiError(*self._unavailable)
             await pages().app(scope, receive, send)
-        except Problem as problem:
-            await _refuse(send, problem)
+        except ApiError as error:
+            await _send_error(send, error)
 
-    async def _counted(
-        self, engine: Engine, door: access.Door, cold: Cold, scope: Scope, receive: Receive, send: Send
+    async def _serve(
+        self,
+        engine: Engine,
+        authenticator: access.Authenticator,
+        router: Router,
+        scope: Scope,
+        receive: Receive,
+        send: Send,
     ) -> None:
         metrics, began = engine.metrics, time.perf_counter()
-        if metrics.in_flight >= engine.settings.max_requests and scope["path"] != _OPEN:
-            metrics.answered("any", 503, 0.0)
-            await _refuse(send, Problem("overloaded", "there is too much to do: try again"))
+        if metrics.in_flight >= engine.settings.max_concurrent_requests and scope["path"] != READINESS:
+            metrics.add_request("any", 503, 0.0)
+            await _send_error(send, ApiError("overloaded", "the service has too many open requests: retry"))
             return
         metrics.in_flight += 1
-        noted = _Noted(send)
+        recorder = _StatusRecorder(send)
         try:
-            found = hot.matched(scope["method"], scope["path"])
-            if found is None:
-                scope["app"] = self  # then Starlette raises what it would otherwise answer in its own way
-                await cold(scope, receive, noted)
+            match = fast_path.match(scope["method"], scope["path"])
+            if match is None:
+                scope["app"] = self  # makes Starlette raise errors instead of answering them itself
+                await router(scope, receive, recorder)
             else:
-                scope["glcb.route"], name, decision = found
-                access.check(await door.who(scope), "decide", name)
+                scope["glcb.route"], name, decision = match
+                access.authorize(await authenticator.authenticate(scope), "decide", name)
                 scope["glcb.experiment"] = name
-                content = await hot.answered(engine, name, decision, scope, receive)
-                await wire.answer(noted, 200, content)
+                content = await fast_path.handle(engine, name, decision, scope, receive)
+                await wire.send_json(recorder, 200, content)
         except wire.Disconnected:
-            noted.status = _GONE
+            recorder.status = _CLIENT_CLOSED_REQUEST
         except Exception as error:
-            if noted.begun:
-                raise  # half an answer: the connection is closed
-            problem = _problem(error, scope)
-            engine.refused(scope.get("glcb.experiment"), problem)
-            await _refuse(noted, problem)
+            if recorder.started:
+                raise  # the response is incomplete: the server closes the connection
+            problem = _as_problem(error, scope)
+            engine.count_error(scope.get("glcb.experiment"), problem)
+            await _send_error(recorder, problem)
         finally:
             metrics.in_flight -= 1
-            metrics.answered(scope.get("glcb.route", "none"), noted.status, time.perf_counter() - began)
+            metrics.add_request(scope.get("glcb.route", "none"), recorder.status, time.perf_counter() - began)
 
 
-class _Noted:
-    """Sends on, and notes the status."""
+class _StatusRecorder:
+    """Forwards ASGI messages and records the status of the response."""
 
     def __init__(self, send: Send) -> None:
         self._send = send
-        self.begun = False
+        self.started = False
         self.status = 500
 
     async def __call__(self, message: wire.Message) -> None:
         if message["type"] == "http.response.start":
-            self.begun, self.status = True, message["status"]
+            self.started, self.status = True, message["status"]
         await self._send(message)
 
 
-def _problem(error: Exception, scope: Scope) -> Problem:
-    """Return what is told of an error."""
+def _as_problem(error: Exception, scope: Scope) -> ApiError:
     if isinstance(error, GlcbError):
-        return as_problem(error)
+        return as_api_error(error)
     if isinstance(error, HTTPException):
-        methods = ", ".join(allowed(scope["path"]))
+        methods = ", ".join(allowed_methods(scope["path"]))
         if methods:
-            told = f"{scope['method']} is not possible here, only {methods}"
-            return Problem("method_not_allowed", told, allow=methods)
-        return Problem("not_found", "there is nothing here: /openapi.json tells what there is")
+            message = f"this route does not support {scope['method']}, only {methods}"
+            return ApiError("method_not_allowed", message, allow=methods)
+        return ApiError("not_found", "there is no such route: /openapi.json lists all routes")
     log.error("a request failed", exc_info=error, extra={"route": scope.get("glcb.route", "none")})
-    return Problem("internal_error", "something went wrong: the log of the service tells more")
+    return ApiError("internal_error", "the service failed: its log has the details")
 
 
-async def _refuse(send: Send, problem: Problem) -> None:
-    await wire.answer(send, problem.status, wire.refusal(problem), wire.refusal_headers(problem))
+async def _send_error(send: Send, error: ApiError) -> None:
+    await wire.send_json(send, error.status, wire.error_body(error), wire.error_headers(error))

@@ -1,24 +1,24 @@
-"""The routes that everything waits for: a decision, and its reward."""
+"""The fast path: one decision, and its reward, without routing or request objects."""
 
 import time
 
-from glcb._api.requests import DecisionRequest, RewardOf, RewardRequest
+from glcb._api.requests import DecisionRequest, RewardItem, RewardRequest
 from glcb.service.core.engine import Engine
-from glcb.service.http.wire import Receive, Scope, body, check_json, decoded
+from glcb.service.http.wire import Receive, Scope, check_json, decode, read_body
 
 DECISION = "/v1/experiments/{name}/decisions"
 REWARD = "/v1/experiments/{name}/decisions/{id}/reward"
 PATHS = (DECISION, REWARD)
 
 
-def matched(method: str, path: str) -> tuple[str, str, str] | None:
-    """Return route, experiment and decision of a request for one of the hot routes.
+def match(method: str, path: str) -> tuple[str, str, str] | None:
+    """Return route, experiment and decision id if a request belongs to the fast path.
 
-    >>> matched("POST", "/v1/experiments/home/decisions")
+    >>> match("POST", "/v1/experiments/home/decisions")
     ('/v1/experiments/{name}/decisions', 'home', '')
-    >>> matched("POST", "/v1/experiments/home/decisions/17-00ab12cd/reward")
+    >>> match("POST", "/v1/experiments/home/decisions/17-00ab12cd/reward")
     ('/v1/experiments/{name}/decisions/{id}/reward', 'home', '17-00ab12cd')
-    >>> matched("GET", "/v1/experiments/home/decisions")
+    >>> match("GET", "/v1/experiments/home/decisions")
     """
     if method != "POST" or not path.startswith("/v1/experiments/"):
         return None
@@ -30,17 +30,16 @@ def matched(method: str, path: str) -> tuple[str, str, str] | None:
     return None
 
 
-async def answered(engine: Engine, name: str, decision: str, scope: Scope, receive: Receive) -> bytes:
-    """Return a decision, or what became of the reward of one, when it is on disk."""
+async def handle(engine: Engine, name: str, decision: str, scope: Scope, receive: Receive) -> bytes:
+    """Make a decision, or report the reward of one; return the response body once the event is on disk."""
     began = time.perf_counter()
     check_json(scope)
     settings = engine.settings
-    content = await body(scope, receive, settings.max_body, settings.request_seconds)
+    content = await read_body(scope, receive, settings.max_body_bytes, settings.request_seconds)
     if decision:
-        given = decoded(content, RewardRequest)
-        return await engine.happens(
-            name, "reward", RewardOf(id=decision, value=given.value, idempotency_key=given.idempotency_key)
-        )
-    answer = await engine.happens(name, "decide", decoded(content, DecisionRequest))
+        reward = decode(content, RewardRequest)
+        item = RewardItem(id=decision, value=reward.value, idempotency_key=reward.idempotency_key)
+        return await engine.apply(name, "reward", item)
+    response = await engine.apply(name, "decide", decode(content, DecisionRequest))
     engine.activity[name].latency.add(time.perf_counter() - began)
-    return answer
+    return response

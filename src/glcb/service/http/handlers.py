@@ -1,4 +1,4 @@
-"""All routes but the hot ones, and the one that is answered even at the start."""
+"""Handlers of all routes outside the fast path."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
@@ -8,47 +8,56 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route, Router
 
 from glcb._api import requests
-from glcb._api.requests import encode
-from glcb._api.responses import EXPERIMENT_NAME, Experiments, Explanation
-from glcb.service import export, stats, views
+from glcb._api.requests import EXPERIMENT_NAME, encode
+from glcb._api.responses import ExperimentList, Explanation, Status
+from glcb.service import export, responses, stats
+from glcb.service.background import run_in_thread
 from glcb.service.core import limits, models
 from glcb.service.core.engine import Engine
 from glcb.service.core.experiment import Experiment
-from glcb.service.core.live import Activity
-from glcb.service.errors import Problem
-from glcb.service.http import access, openapi, wire
-from glcb.service.http import fast_path as hot
-from glcb.service.http.operations import ALIVE, OPERATIONS, Operation
+from glcb.service.errors import ApiError
+from glcb.service.http import access, fast_path, openapi, wire
+from glcb.service.http.operations import LIVENESS, OPERATIONS, Operation
 from glcb.service.http.static import pages
-from glcb.service.storage.storage import Storage
-from glcb.service.work import in_thread
+from glcb.service.metrics import Activity
+from glcb.service.storage.database import Database
 
 T = TypeVar("T")
 
 
-class Cold:
-    """One method for each operation of the table, called by its name."""
+class Handlers:
+    """One method per operation, called by the operation's name.
 
-    def __init__(self, engine: Engine, storage: Storage, door: access.Door) -> None:
+    Parameters
+    ----------
+    engine
+        Applies changes and reads experiments.
+    storage
+        The database, for exports.
+    authenticator
+        Finds the API key of a request.
+    """
+
+    def __init__(self, engine: Engine, storage: Database, authenticator: access.Authenticator) -> None:
         self._engine = engine
         self._storage = storage
-        self._door = door
+        self._authenticator = authenticator
         self._document = encode(openapi.document())
-        routes = [self._route(one) for one in OPERATIONS if one.path not in (*hot.PATHS, ALIVE)]
+        routes = [self._route(one) for one in OPERATIONS if one.path not in (*fast_path.PATHS, LIVENESS)]
         self.app = Router([*routes, pages().route], redirect_slashes=False)
 
     def _route(self, operation: Operation) -> Route:
-        act: Callable[[Request], Awaitable[Response]] = getattr(self, operation.name)
+        handler: Callable[[Request], Awaitable[Response]] = getattr(self, operation.name)
 
         async def endpoint(request: Request) -> Response:
             request.scope["glcb.route"] = operation.path
-            key = await self._door.who(request.scope) if operation.role else None
+            key = await self._authenticator.authenticate(request.scope) if operation.role else None
             if key is not None and operation.role is not None:
-                access.check(key, operation.role, request.path_params.get("name"))
+                access.authorize(key, operation.role, request.path_params.get("name"))
                 request.scope["glcb.experiment"] = request.path_params.get("name")
             request.state.key = key
-            response = await act(request)
-            wire.secure(response.raw_headers)
+            response = await handler(request)
+            wire.add_security_headers(response.raw_headers)
             return response
 
         path = operation.path.replace("{arm}", "{arm:path}")
@@ -57,151 +66,155 @@ class Cold:
     async def _body(self, request: Request, kind: type[T]) -> T:
         wire.check_json(request.scope)
         settings = self._engine.settings
-        content = await wire.body(request.scope, request.receive, settings.max_body, settings.request_seconds)
-        return wire.decoded(content, kind)
+        content = await wire.read_body(
+            request.scope, request.receive, settings.max_body_bytes, settings.request_seconds
+        )
+        return wire.decode(content, kind)
 
-    async def _shown(self, name: str, status: int = 200) -> Response:
-        return _json(await self._engine.look(name, views.experiment), status)
+    async def _experiment(self, name: str, status: int = 200) -> Response:
+        return _json(await self._engine.read(name, responses.experiment_info), status)
 
     # ---- experiments ----------------------------------------------------------------------------
 
     async def create(self, request: Request) -> Response:
-        """Create an experiment, or find it as it should be."""
-        settings = await self._body(request, requests.Settings)
-        name = _named(request)
+        """Create an experiment, or return it if it exists with the same settings."""
+        settings = await self._body(request, requests.ExperimentSettings)
+        name = _name(request)
         if not EXPERIMENT_NAME.fullmatch(name):
-            raise Problem(
+            raise ApiError(
                 "invalid_request",
-                "the name of an experiment must be 1 to 64 of a to z, 0 to 9, _ and -, the first a letter or "
-                f"digit, got {name[:80]!r}",
+                "an experiment name must be 1 to 64 characters of a–z, 0–9, _ and -, starting with a letter "
+                f"or digit, got {name[:80]!r}",
             )
         view, new = await self._engine.create(name, settings)
         return _json(view, 201 if new else 200)
 
     async def list_all(self, request: Request) -> Response:
-        """List the experiments."""
-        return _json(Experiments(tuple(await self._engine.listed(request.state.key.sees))))
+        """List the experiments that the API key may access."""
+        return _json(ExperimentList(tuple(await self._engine.list_experiments(request.state.key.can_access))))
 
     async def show(self, request: Request) -> Response:
-        """Show an experiment."""
-        return await self._shown(_named(request))
+        """Return an experiment."""
+        return await self._experiment(_name(request))
 
     async def change(self, request: Request) -> Response:
         """Change the state or settings of an experiment."""
-        changes = await self._body(request, requests.Changes)
-        return _json(await self._engine.change(_named(request), changes))
+        changes = await self._body(request, requests.ExperimentChanges)
+        return _json(await self._engine.change(_name(request), changes))
 
     async def delete(self, request: Request) -> Response:
         """Delete an experiment."""
-        await self._engine.delete(_named(request))
+        await self._engine.delete(_name(request))
         return Response(status_code=204)
 
     async def add_arm(self, request: Request) -> Response:
         """Add an arm."""
-        await self._engine.happens(_named(request), "add_arm", await self._body(request, requests.NewArm))
-        return await self._shown(_named(request), 201)
+        await self._engine.apply(_name(request), "add_arm", await self._body(request, requests.NewArm))
+        return await self._experiment(_name(request), 201)
 
     async def remove_arm(self, request: Request) -> Response:
         """Remove an arm."""
         arm = requests.NewArm(name=request.path_params["arm"])
-        await self._engine.happens(_named(request), "remove_arm", arm)
-        return await self._shown(_named(request))
+        await self._engine.apply(_name(request), "remove_arm", arm)
+        return await self._experiment(_name(request))
 
     # ---- decisions and rewards ------------------------------------------------------------------
 
     async def decide_many(self, request: Request) -> Response:
-        """Decide many times."""
-        asked = (await self._body(request, requests.DecisionRequests)).decisions
-        limits.check_items(len(asked), self._engine.settings)
-        return await self._each(_named(request), "decide", asked)
+        """Make many decisions."""
+        decisions = (await self._body(request, requests.DecisionBatch)).decisions
+        limits.check_batch(len(decisions), self._engine.settings)
+        return await self._apply_batch(_name(request), "decide", decisions)
 
     async def reward_many(self, request: Request) -> Response:
-        """Take many rewards."""
-        given = (await self._body(request, requests.RewardRequests)).rewards
-        limits.check_items(len(given), self._engine.settings)
-        return await self._each(_named(request), "reward", given)
+        """Report many rewards."""
+        rewards = (await self._body(request, requests.RewardBatch)).rewards
+        limits.check_batch(len(rewards), self._engine.settings)
+        return await self._apply_batch(_name(request), "reward", rewards)
 
-    async def _each(self, name: str, kind: str, requests: Sequence[Any]) -> Response:
-        """Return what became of each of many things: refusals stand in place of answers."""
+    async def _apply_batch(self, name: str, kind: str, items: Sequence[Any]) -> Response:
+        """Return one result per item: a response or an error."""
         parts = []
-        for result in await self._engine.happen(name, kind, requests):
-            if isinstance(result, Problem):
-                self._engine.refused(name, result)
-                result = wire.refusal(result)
+        for result in await self._engine.apply_many(name, kind, items):
+            if isinstance(result, ApiError):
+                self._engine.count_error(name, result)
+                result = wire.error_body(result)
             parts.append(result)
         return Response(b'{"results":[' + b",".join(parts) + b"]}", media_type="application/json")
 
-    # ---- looking --------------------------------------------------------------------------------
+    # ---- information ----------------------------------------------------------------------------
 
     async def explain(self, request: Request) -> Response:
         """Explain a decision without making it."""
-        asked = await self._body(request, requests.ExplainRequest)
+        body = await self._body(request, requests.ExplanationRequest)
 
-        def explained(seen: Experiment) -> Explanation:
-            limits.check(seen, "explain", asked, self._engine.settings)
-            return views.explanation(seen, asked)
+        def explanation(experiment: Experiment) -> Explanation:
+            limits.check(experiment, "explain", body, self._engine.settings)
+            return responses.explanation(experiment, body)
 
-        return _json(await self._engine.look(_named(request), explained))
+        return _json(await self._engine.read(_name(request), explanation))
 
     async def stats(self, request: Request) -> Response:
-        """Show how an experiment fares."""
-        name = _named(request)
+        """Return the statistics of an experiment."""
+        name = _name(request)
         activity = self._engine.activity.get(name) or Activity()
-        return _json(await self._engine.look(name, lambda seen: stats.stats(seen, activity)))
+        return _json(await self._engine.read(name, lambda experiment: stats.stats(experiment, activity)))
 
     async def export(self, request: Request) -> Response:
         """Stream all decisions and rewards."""
-        form, after = export.checked(request.query_params)
-        number = self._engine.number(_named(request))
+        form, after = export.parse_query(request.query_params)
+        number = self._engine.experiment_id(_name(request))
         stream = export.stream(self._storage, number, form, after)
-        return StreamingResponse(stream, media_type=export.MEDIA[form])
+        return StreamingResponse(stream, media_type=export.MEDIA_TYPES[form])
 
     async def download(self, request: Request) -> Response:
-        """Download the bandit."""
-        copy = await self._engine.look(_named(request), lambda seen: seen.bandit.__getstate__())
-        content = await in_thread(models.as_file, copy)  # while others go on
+        """Return the bandit as a model file."""
+        snapshot = await self._engine.read(
+            _name(request), lambda experiment: experiment.bandit.__getstate__()
+        )
+        content = await run_in_thread(models.model_file, snapshot)  # without holding the experiment
         return Response(content, media_type="application/octet-stream")
 
     async def upload(self, request: Request) -> Response:
-        """Put another bandit in the place of the experiment's own."""
-        said = (wire.header(request.scope, b"content-type") or b"").partition(b";")[0].strip().lower()
-        if said != b"application/octet-stream":
-            raise Problem(
-                "unsupported_media_type", "a model is sent with Content-Type: application/octet-stream"
+        """Replace the bandit of an experiment."""
+        if wire.media_type(request.scope) != b"application/octet-stream":
+            raise ApiError(
+                "unsupported_media_type",
+                "the body must be a model file: send Content-Type: application/octet-stream",
             )
-        self._engine.number(_named(request))
+        self._engine.experiment_id(_name(request))  # refuse an unknown experiment before reading the body
         settings = self._engine.settings
-        content = await wire.body(
-            request.scope, request.receive, settings.max_model, 10 * settings.request_seconds
+        content = await wire.read_body(
+            request.scope, request.receive, settings.max_model_bytes, 10 * settings.request_seconds
         )
-        await self._engine.upload(_named(request), content)
-        return await self._shown(_named(request))
+        await self._engine.upload(_name(request), content)
+        return await self._experiment(_name(request))
 
     # ---- the service itself ---------------------------------------------------------------------
 
     async def ready(self, _request: Request) -> Response:
-        """Tell whether requests can be answered."""
-        trouble = self._engine.journal.trouble
+        """Readiness probe: fail while the database is unavailable."""
+        trouble = self._engine.journal.failure
         if trouble is not None:
-            raise Problem("storage_unavailable", trouble)
-        return _json(requests.Status("ready"))
+            raise ApiError("storage_unavailable", trouble)
+        return _json(Status("ready"))
 
     async def metrics(self, request: Request) -> Response:
-        """Show numbers for Prometheus."""
-        # A bandit that is busy lets those wait who want its counts.
-        content = await in_thread(self._engine.metrics.text, request.state.key.sees)
+        """Return metrics for Prometheus."""
+        # In a thread: reading the counts of a bandit waits for its lock.
+        content = await run_in_thread(self._engine.metrics.text, request.state.key.can_access)
         return Response(content, media_type="text/plain; version=0.0.4")
 
     async def openapi(self, _request: Request) -> Response:
-        """Show the document of the API."""
+        """Return the OpenAPI document."""
         return Response(self._document, media_type="application/json")
 
     async def home(self, _request: Request) -> Response:
-        """Show a page for people."""
+        """Return the dashboard."""
         return pages().home()
 
 
-def _named(request: Request) -> str:
+def _name(request: Request) -> str:
     name: str = request.path_params["name"]
     return name
 

@@ -1,35 +1,50 @@
-"""The OpenAPI document, made from the table of routes and the messages themselves."""
+"""The OpenAPI document and the HTTP reference, generated from the operations and their types."""
 
+import ast
+import inspect
 import re
+from dataclasses import fields
 from http import HTTPStatus
+from itertools import pairwise
 from typing import Any
 
 import msgspec
 
-from glcb._api.responses import EXPERIMENT_NAME, Refused
+from glcb._api import requests, responses
+from glcb._api.errors import ERROR_CODES
+from glcb._api.requests import EXPERIMENT_NAME, ExperimentChanges, ExperimentSettings
+from glcb._api.responses import ErrorResponse
 from glcb._version import __version__
-from glcb.service.errors import STATUS
-from glcb.service.http.access import which
+from glcb.bandit.config import BanditConfig
+from glcb.policies import registry
+from glcb.service.http.access import roles
 from glcb.service.http.operations import OPERATIONS, Operation
 
 _REF = "#/components/schemas/{name}"
-_ALWAYS = ("overloaded", "storage_unavailable", "starting", "stopping")
-_PARAMETERS = {
+_ROLE_CODES = ("unauthorized", "forbidden", "overloaded", "storage_unavailable", "starting", "stopping")
+"""Errors of every operation that requires a role."""
+_PATH_PARAMETERS = {
     "name": {"type": "string", "pattern": f"^{EXPERIMENT_NAME.pattern}$"},
     "id": {"type": "string", "minLength": 1},
     "arm": {"type": "string", "minLength": 1, "maxLength": 200},
 }
 
+Schema = dict[str, Any]
 
-def document() -> dict[str, Any]:
-    """Return the whole document."""
+
+def document() -> Schema:
+    """Return the OpenAPI document."""
     kinds = [
-        kind for operation in OPERATIONS for kind in (operation.body, operation.answer) if _is_struct(kind)
+        kind for operation in OPERATIONS for kind in (operation.body, operation.response) if _is_struct(kind)
     ]
-    kinds.append(Refused)
+    kinds += [*_item_kinds(), ErrorResponse]
     schemas, components = msgspec.json.schema_components(kinds, ref_template=_REF)
     references = dict(zip(kinds, schemas, strict=True))
-    paths: dict[str, dict[str, Any]] = {}
+    for name, schema in components.items():
+        _describe_attributes(schema, getattr(requests, name, None) or getattr(responses, name))
+    for settings in (ExperimentSettings, ExperimentChanges):
+        _describe_settings(components[settings.__name__])
+    paths: dict[str, Schema] = {}
     for operation in OPERATIONS:
         paths.setdefault(operation.path, {})[operation.method.lower()] = _operation(operation, references)
     return {
@@ -37,7 +52,7 @@ def document() -> dict[str, Any]:
         "info": {
             "title": "glcb",
             "version": __version__,
-            "description": "Contextual bandits that decide and learn on every reward.",
+            "description": "Contextual bandits that decide and learn from every reward.",
         },
         "paths": paths,
         "components": {
@@ -47,63 +62,99 @@ def document() -> dict[str, Any]:
     }
 
 
-def _operation(operation: Operation, references: dict[Any, dict[str, Any]]) -> dict[str, Any]:
-    told: dict[str, Any] = {
+# ---- descriptions -------------------------------------------------------------------------------
+
+
+def _describe_attributes(schema: Schema, kind: type[msgspec.Struct]) -> None:
+    """Describe the properties of a schema by the attribute docstrings of its class."""
+    (definition,) = ast.parse(inspect.getsource(kind)).body
+    assert isinstance(definition, ast.ClassDef)
+    names = {field.name: field.encode_name for field in msgspec.structs.fields(kind)}
+    for attribute, docstring in pairwise(definition.body):
+        if not isinstance(attribute, ast.AnnAssign) or not isinstance(docstring, ast.Expr):
+            continue
+        assert isinstance(attribute.target, ast.Name)
+        text = ast.literal_eval(docstring.value).replace("``", "`")
+        schema["properties"][names[attribute.target.id]].setdefault("description", text)
+
+
+def _describe_settings(schema: Schema) -> None:
+    """Add the descriptions and bounds of ``BanditConfig`` to the properties of a schema."""
+    for field in fields(BanditConfig):
+        if field.name not in schema["properties"]:
+            continue
+        own = schema["properties"][field.name]
+        own["description"] = field.metadata["doc"]
+        for value in own.get("anyOf", [own]):
+            if value.get("type") in ("integer", "number"):
+                for key in ("minimum", "maximum"):
+                    if field.metadata[key] is not None:
+                        value[key] = field.metadata[key]
+    if "arms" in schema["properties"]:
+        schema["properties"]["arms"]["description"] = "The names of the arms."
+        schema["properties"]["policy"]["examples"] = [
+            name for name in registry.names() if not registry.get(name).policy_class.requires
+        ]
+
+
+# ---- operations ---------------------------------------------------------------------------------
+
+
+def _operation(operation: Operation, references: dict[Any, Schema]) -> Schema:
+    described: Schema = {
         "operationId": operation.name,
         "summary": operation.summary,
         "parameters": [
-            {"name": name, "in": "path", "required": True, "schema": _PARAMETERS[name]}
+            {"name": name, "in": "path", "required": True, "schema": _PATH_PARAMETERS[name]}
             for name in re.findall(r"{(\w+)}", operation.path)
         ]
         + [{"name": name, "in": "query", "schema": schema} for name, schema in operation.query],
         "responses": _responses(operation, references),
     }
     if operation.role is not None:
-        told["security"] = [{"key": []}, {}]
-        told["description"] = f"Needs a key with the role {which(operation.role)}, once there are keys."
+        described["security"] = [{"key": []}, {}]
+        described["description"] = (
+            f"Requires an API key with the role {roles(operation.role)}, once keys exist."
+        )
     if operation.body is bytes:
-        told["requestBody"] = _content("application/octet-stream", {})
-        told["requestBody"]["required"] = True
+        described["requestBody"] = {**_content("application/octet-stream", {}), "required": True}
     elif operation.body is not None:
-        told["requestBody"] = {**_content("application/json", references[operation.body]), "required": True}
-    return told
+        content = _content("application/json", references[operation.body])
+        described["requestBody"] = {**content, "required": True}
+    return described
 
 
-def _responses(operation: Operation, references: dict[Any, dict[str, Any]]) -> dict[str, Any]:
-    good: dict[str, Any] = {"description": "Done."}
-    if isinstance(operation.answer, str):
-        good.update(_content(operation.answer, {}))
-    elif isinstance(operation.answer, list):
-        either = [references[kind] for kind in (*operation.answer, Refused)]
+def _responses(operation: Operation, references: dict[Any, Schema]) -> Schema:
+    success: Schema = {"description": "Success."}
+    if isinstance(operation.response, str):
+        success.update(_content(operation.response, {}))
+    elif isinstance(operation.response, list):
+        either = [references[kind] for kind in (*operation.response, ErrorResponse)]
         results = {"type": "array", "items": {"anyOf": either}}
-        whole = {"type": "object", "properties": {"results": results}, "required": ["results"]}
-        good.update(_content("application/json", whole))
-    elif operation.answer is dict:
-        good.update(_content("application/json", {"type": "object"}))
-    elif operation.answer is not None:
-        good.update(_content("application/json", references[operation.answer]))
-    answers = {str(operation.status): good}
+        batch = {"type": "object", "properties": {"results": results}, "required": ["results"]}
+        success.update(_content("application/json", batch))
+    elif operation.response is dict:
+        success.update(_content("application/json", {"type": "object"}))
+    elif operation.response is not None:
+        success.update(_content("application/json", references[operation.response]))
+    responses = {str(operation.status): success}
     if operation.name == "create":
-        answers["200"] = {**good, "description": "It was there already."}
+        responses["200"] = {**success, "description": "The experiment exists with the same settings."}
     if operation.name == "export":
-        good["content"]["application/vnd.apache.parquet"] = {}
-    refused: dict[int, list[str]] = {}
-    for code in _codes(operation):
-        refused.setdefault(STATUS[code], []).append(code)
-    if operation.name == "remove_arm":  # in a path, not in a body
-        refused[404].append("unknown_arm")
-    for status, codes in sorted(refused.items()):
-        answers[str(status)] = {
+        success["content"]["application/vnd.apache.parquet"] = {}
+    for status, codes in _codes_by_status(operation).items():
+        responses[str(status)] = {
             "description": f"{HTTPStatus(status).phrase}: {', '.join(codes)}.",
-            **_content("application/json", references[Refused]),
+            **_content("application/json", references[ErrorResponse]),
         }
-    return answers
+    return responses
 
 
-def _codes(operation: Operation) -> list[str]:
+def _codes_by_status(operation: Operation) -> dict[int, list[str]]:
+    """Return the error codes of an operation by HTTP status."""
     codes = list(operation.codes)
     if operation.role is not None:
-        codes += ["unauthorized", "forbidden", *_ALWAYS]
+        codes += _ROLE_CODES
     if operation.name == "ready":
         codes += ["storage_unavailable", "starting", "stopping"]
     if "{name}" in operation.path:
@@ -112,12 +163,128 @@ def _codes(operation: Operation) -> list[str]:
         codes += ["too_large", "unsupported_media_type", "request_timeout"]
     if _is_struct(operation.body):
         codes += ["invalid_json", "invalid_request"]
-    return list(dict.fromkeys(codes))
+    by_status: dict[int, list[str]] = {}
+    for code in dict.fromkeys(codes):
+        by_status.setdefault(ERROR_CODES[code].status, []).append(code)
+    if operation.name == "remove_arm":  # the arm is part of the path
+        by_status[404].append("unknown_arm")
+    return dict(sorted(by_status.items()))
 
 
-def _content(media: str, schema: dict[str, Any]) -> dict[str, Any]:
-    return {"content": {media: {"schema": schema} if schema else {}}}
+def _item_kinds() -> list[Any]:
+    return [kind for one in OPERATIONS if isinstance(one.response, list) for kind in one.response]
+
+
+def _content(media_type: str, schema: Schema) -> Schema:
+    return {"content": {media_type: {"schema": schema} if schema else {}}}
 
 
 def _is_struct(kind: Any) -> bool:
     return isinstance(kind, type) and issubclass(kind, msgspec.Struct)
+
+
+# ---- reference page -----------------------------------------------------------------------------
+
+
+def markdown_reference() -> str:
+    """Return the HTTP reference as Markdown: all routes, types and error codes.
+
+    Returns
+    -------
+    str
+        Sections with headings of the second level and below.
+    """
+    described = document()
+    parts = ["## Routes", *(_route_section(operation) for operation in OPERATIONS), "## Types"]
+    for name, schema in sorted(described["components"]["schemas"].items()):
+        summary = _first_sentence(schema.get("description", ""))
+        parts.append(f"### {name}\n\n{summary}\n\n{_fields_table(schema)}")
+    rows = [
+        f"| `{code}` | {entry.status} | `{entry.raises.__name__}` | {entry.meaning} |"
+        for code, entry in ERROR_CODES.items()
+    ]
+    parts.append(
+        "## Errors\n\nEvery error has a body of the type [ErrorResponse](#errorresponse). The Python client "
+        "raises the exception in the third column. Besides the errors listed for it, every route that "
+        f"requires a role can return {', '.join(f'`{code}`' for code in _ROLE_CODES)}.\n\n"
+        + "\n".join(["| code | status | exception | meaning |", "|---|---|---|---|", *rows])
+    )
+    return "\n\n".join(parts) + "\n"
+
+
+def _route_section(operation: Operation) -> str:
+    lines = [f"### `{operation.method} {operation.path}`", "", operation.summary, ""]
+    lines.append(f"- Role: {'none' if operation.role is None else roles(operation.role)}")
+    for name, schema in operation.query:
+        note = f" {schema['description']}" if "description" in schema else ""
+        lines.append(f"- Query parameter `{name}`: {_type(schema)}, default `{schema['default']}`.{note}")
+    if operation.body is not None:
+        lines.append(f"- Body: {_kind(operation.body)}")
+    lines.append(f"- Response: {operation.status} {_kind(operation.response)}".rstrip())
+    codes = {code: None for own in _codes_by_status(operation).values() for code in own}
+    specific = [f"`{code}`" for code in codes if operation.role is None or code not in _ROLE_CODES]
+    if specific:
+        lines.append(f"- Errors: {', '.join(specific)}")
+    return "\n".join(lines)
+
+
+def _kind(kind: Any) -> str:
+    if kind is None:
+        return ""
+    if kind is bytes:
+        return "a model file (`application/octet-stream`)"
+    if kind is dict:
+        return "a JSON object"
+    if isinstance(kind, str):
+        return f"`{kind}`"
+    if isinstance(kind, list):
+        return (
+            f'`{{"results": […]}}` with a {_link(kind[0].__name__)} or an {_link("ErrorResponse")} per item'
+        )
+    return _link(kind.__name__)
+
+
+def _link(name: str) -> str:
+    return f"[{name}](#{name.lower()})"
+
+
+def _first_sentence(docstring: str) -> str:
+    return " ".join(docstring.split("\n\n")[0].split()).replace("``", "`")
+
+
+def _fields_table(schema: Schema) -> str:
+    required = schema.get("required", [])
+    rows = []
+    for name, own in schema.get("properties", {}).items():
+        default = "required" if name in required else f"`{_json(own['default'])}`" if "default" in own else ""
+        cells = (f"`{name}`", _type(own), default, own.get("description", ""))
+        rows.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
+    return "\n".join(["| field | type | default | meaning |", "|---|---|---|---|", *rows]) if rows else ""
+
+
+def _bound(value: float) -> str:
+    return f"{value:,}" if isinstance(value, int) else f"{value:g}"
+
+
+def _json(value: Any) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+def _type(schema: Schema) -> str:
+    if "$ref" in schema:
+        return _link(schema["$ref"].rpartition("/")[2])
+    if "anyOf" in schema:
+        return " or ".join(dict.fromkeys(map(_type, schema["anyOf"])))
+    if "enum" in schema:
+        return " or ".join(f"`{_json(value)}`" for value in schema["enum"])
+    kind = schema.get("type", "any")
+    if kind == "array" and "prefixItems" in schema:
+        return f"[{', '.join(map(_type, schema['prefixItems']))}]"
+    if kind == "array" and isinstance(schema.get("items"), dict):
+        return f"list of {_type(schema['items'])}"
+    if kind == "object" and isinstance(schema.get("additionalProperties"), dict):
+        return f"object of {_type(schema['additionalProperties'])}"
+    low, high = schema.get("minimum"), schema.get("maximum")
+    if low is not None and high is not None:
+        return f"{kind} from {_bound(low)} to {_bound(high)}"
+    return str(kind)

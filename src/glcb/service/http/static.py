@@ -1,7 +1,7 @@
-"""The dashboard: one page and the files that it needs, read once and kept.
+"""The files of the dashboard, read once and served from memory.
 
-The page has no script or style of its own, and the files are found under a digest of them all: whoever has
-one of them never needs to ask for it again, and a new version of glcb brings new addresses.
+The page has no inline scripts or styles. Its files are served under a digest of their contents, so that
+browsers can cache them indefinitely and a new version of glcb has new URLs.
 """
 
 import functools
@@ -15,33 +15,33 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route, Router
 
-from glcb.service.errors import Problem
+from glcb.service.errors import ApiError
 from glcb.service.http import wire
 
 _CSP = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
     "frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
 )
-_FOR_EVER = "public, max-age=31536000, immutable"
+_IMMUTABLE = "public, max-age=31536000, immutable"
 _STATIC = re.compile("/static/[^/]+/.*")
 _SERVED = (".html", ".js", ".css", ".svg")
 
 
-def _files(folder: Traversable, before: str = "") -> dict[str, bytes]:
-    found = {}
+def _read_files(folder: Traversable, prefix: str = "") -> dict[str, bytes]:
+    files = {}
     for entry in sorted(folder.iterdir(), key=lambda entry: entry.name):
         if entry.is_dir():
-            found.update(_files(entry, f"{before}{entry.name}/"))
+            files.update(_read_files(entry, f"{prefix}{entry.name}/"))
         elif entry.name.endswith(_SERVED):
-            found[before + entry.name] = entry.read_bytes()
-    return found
+            files[prefix + entry.name] = entry.read_bytes()
+    return files
 
 
 class Pages:
     """The files of the dashboard."""
 
     def __init__(self) -> None:
-        self._files = _files(resources.files("glcb.service") / "dashboard")
+        self._files = _read_files(resources.files("glcb.service") / "dashboard")
         hashed = hashlib.sha256()
         for name, content in self._files.items():
             hashed.update(f"{name} {len(content)} ".encode() + content)
@@ -50,15 +50,15 @@ class Pages:
         self._page = page.replace(b'"static/', f'"static/{self.digest}/'.encode())
 
         self.app = Router([Route("/", self._home, methods=["GET"]), self.route], redirect_slashes=False)
-        """The page and its files alone, for as long as there is nothing else."""
+        """Serves only the page and its files, while the service starts or stops."""
 
     def home(self) -> Response:
         """Return the page."""
-        return _answer(self._page, "text/html", "no-store")
+        return _response(self._page, "text/html", "no-store")
 
     @property
     def route(self) -> Route:
-        """Where the files are."""
+        """The route of the files."""
         return Route("/static/{digest}/{file:path}", self._file, methods=["GET"])
 
     async def _home(self, _request: Request) -> Response:
@@ -69,23 +69,23 @@ class Pages:
         name = request.path_params["file"]
         content = self._files.get(name)
         if content is None or request.path_params["digest"] != self.digest:
-            raise Problem("not_found", "there is no such file: load the page again")
+            raise ApiError("not_found", "there is no such file: reload the page")
         kind = "text/javascript" if name.endswith(".js") else mimetypes.guess_type(name)[0]
         tag = f'"{self.digest}"'
-        known = request.headers.get("if-none-match") == tag
-        response = _answer(b"" if known else content, kind, _FOR_EVER, status=304 if known else 200)
+        cached = request.headers.get("if-none-match") == tag
+        response = _response(b"" if cached else content, kind, _IMMUTABLE, status=304 if cached else 200)
         response.headers["etag"] = tag
         return response
 
 
 @functools.cache
 def pages() -> Pages:
-    """Return the files, which are read once."""
+    """Return the files of the dashboard; they are read once."""
     return Pages()
 
 
 def is_page(method: str, path: str) -> bool:
-    """Return whether a request is one for the page or its files.
+    """Return whether a request is for the page or one of its files.
 
     >>> is_page("GET", "/"), is_page("GET", "/static/0123/main.js"), is_page("GET", "/readyz")
     (True, True, False)
@@ -93,8 +93,8 @@ def is_page(method: str, path: str) -> bool:
     return method in ("GET", "HEAD") and (path == "/" or bool(_STATIC.fullmatch(path)))
 
 
-def _answer(content: bytes, kind: str | None, caching: str, status: int = 200) -> Response:
-    headers = {"content-security-policy": _CSP, "cache-control": caching}
+def _response(content: bytes, kind: str | None, cache_control: str, status: int = 200) -> Response:
+    headers = {"content-security-policy": _CSP, "cache-control": cache_control}
     response = Response(content, status, headers, media_type=kind)
-    wire.secure(response.raw_headers)
+    wire.add_security_headers(response.raw_headers)
     return response

@@ -1,1 +1,1 @@
-"""The database: events, snapshots, keys and locks."""
+"""Persistence: the database, its tables, group commit, snapshots and locks."""

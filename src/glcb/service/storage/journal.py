@@ -1,8 +1,8 @@
-"""Group commit: events of all experiments go to disk in one transaction, as many as have come meanwhile.
+"""Group commit: events of all experiments go to disk together, in the order of their submission.
 
-Events are written in the order in which they came. If a commit fails, so do all events behind it: they were
-applied to a state that is not on disk. The generation tells states apart: one that was loaded in an earlier
-generation than the present one may contain what was lost, and must be loaded anew.
+If a commit fails, all events behind it fail too, because they were applied to a state that is not on disk.
+Each failure starts a new generation. An experiment loaded in an earlier generation may contain lost events
+and must be loaded again.
 """
 
 import asyncio
@@ -14,58 +14,73 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from glcb._errors import StorageError
-from glcb.service.storage.database import Row
-from glcb.service.storage.storage import Event, Storage
+from glcb.service.storage.connection import EventRow
+from glcb.service.storage.database import Database, Event
 
 log = logging.getLogger("glcb.service")
 
 _GATHER_SECONDS = 0.002
-"""Events wait so long for others: a commit of many takes hardly longer than one of few."""
+"""A commit waits this long for more events: committing many takes hardly longer than committing few."""
 _PROBE_SECONDS = 0.5
-"""While the database takes nothing, it is tried again and again after so many seconds."""
+"""Interval of the write probes while the database is unavailable."""
 
-Committed = Callable[[int, float], None]
-"""Is told the number of events of a commit, and the seconds that it took."""
+OnCommit = Callable[[int, float], None]
+"""Receives the number of events in a commit and its duration in seconds."""
 
 
 class _Entry(NamedTuple):
-    rows: Sequence[Row]
+    rows: Sequence[EventRow]
     done: asyncio.Future[None]
 
 
 class Journal:
-    """A thread that writes what the event loop gives it, and says there when it is on disk."""
+    """A thread that commits events and reports back to the event loop.
 
-    def __init__(self, storage: Storage, *, most: int, committed: Committed) -> None:
-        self._storage = storage
-        self._most = most
-        self._committed = committed
+    Parameters
+    ----------
+    database
+        Where events are written.
+    max_events
+        Maximum number of events per commit.
+    on_commit
+        Called in the journal's thread after each commit.
+    """
+
+    def __init__(self, database: Database, *, max_events: int, on_commit: OnCommit) -> None:
+        self._database = database
+        self._max_events = max_events
+        self._on_commit = on_commit
         self._loop = asyncio.get_running_loop()
         self._queue: deque[_Entry] = deque()
         self._writing = False
         self._stopping = False
         self._changed = threading.Condition()
         self.generation = 0
-        """Grows with every failure."""
-        self.trouble: str | None = None
-        """Why nothing can be written at present."""
+        """Number of failed commits."""
+        self.failure: str | None = None
+        """Why the database is unavailable, or None while it is available."""
         self.depth = 0
-        """Events that wait to be written."""
+        """Number of events waiting to be written."""
         self._thread = threading.Thread(target=self._run, name="glcb-journal", daemon=True)
         self._thread.start()
 
-    # ---- called by the event loop ---------------------------------------------------------------
+    # ---- called from the event loop -------------------------------------------------------------
 
-    def put(self, generation: int, experiment: int, events: Sequence[Event]) -> asyncio.Future[None]:
-        """Give events to write; return what is done when they, and all before them, are on disk.
+    def submit(self, generation: int, experiment: int, events: Sequence[Event]) -> asyncio.Future[None]:
+        """Queue events; return a future that is done when they and all earlier ones are on disk.
 
-        Without any events, this waits for those of others.
+        Without events, the future waits for the events of other callers.
+
+        Raises
+        ------
+        StorageError
+            A commit has failed since ``generation``.
         """
         done: asyncio.Future[None] = self._loop.create_future()
         rows = [(experiment, *event) for event in events]
         with self._changed:
             if generation != self.generation:
-                raise StorageError(self.trouble or "the database was not available for a moment: try again")
+                raise StorageError(self.failure or "the database was briefly unavailable: try again")
             if not rows and not self._queue and not self._writing:
                 done.set_result(None)
                 return done
@@ -75,44 +90,44 @@ class Journal:
         return done
 
     async def stop(self) -> None:
-        """Write what is there, then end."""
+        """Write the queued events, then end the thread."""
         with self._changed:
             self._stopping = True
             self._changed.notify()
         await asyncio.to_thread(self._thread.join)
 
-    def _settle(self, entries: Sequence[_Entry], trouble: str | None) -> None:
+    def _resolve(self, entries: Sequence[_Entry], failure: str | None) -> None:
         for entry in entries:
             if entry.done.cancelled():
                 continue
-            if trouble is None:
+            if failure is None:
                 entry.done.set_result(None)
             else:
-                entry.done.set_exception(StorageError(trouble))
-                entry.done.exception()  # whoever has gone away need not hear of it
+                entry.done.set_exception(StorageError(failure))
+                entry.done.exception()  # mark as retrieved: the caller may be gone
 
     # ---- the thread -----------------------------------------------------------------------------
 
     def _run(self) -> None:
-        while entries := self._next():
+        while entries := self._next_batch():
             rows = [row for entry in entries for row in entry.rows]
-            began = time.perf_counter()
+            started = time.perf_counter()
             try:
                 if rows:
-                    self._storage.append(rows)
-            except Exception as error:  # whatever it is: if this thread ended, everybody would wait for ever
-                log.error("events cannot be committed", extra={"events": len(rows), "why": str(error)})
+                    self._database.append(rows)
+            except Exception as error:  # any error: if this thread ended, all requests would hang
+                log.error("commit failed", extra={"events": len(rows), "reason": str(error)})
                 self._fail(entries, str(error))
                 continue
             with self._changed:
                 self._writing = False
                 self.depth -= len(rows)
             if rows:
-                self._committed(len(rows), time.perf_counter() - began)
-            self._loop.call_soon_threadsafe(self._settle, entries, None)
+                self._on_commit(len(rows), time.perf_counter() - started)
+            self._loop.call_soon_threadsafe(self._resolve, entries, None)
 
-    def _next(self) -> list[_Entry]:
-        """Wait for events; return those of one commit, nothing at the end."""
+    def _next_batch(self) -> list[_Entry]:
+        """Wait for events; return those of the next commit, or an empty list at the end."""
         with self._changed:
             while not self._queue:
                 if self._stopping:
@@ -122,31 +137,31 @@ class Journal:
             time.sleep(_GATHER_SECONDS)
         with self._changed:
             entries: list[_Entry] = []
-            room = self._most
-            while self._queue and (not entries or len(self._queue[0].rows) <= room):
+            capacity = self._max_events
+            while self._queue and (not entries or len(self._queue[0].rows) <= capacity):
                 entries.append(self._queue.popleft())
-                room -= len(entries[-1].rows)
+                capacity -= len(entries[-1].rows)
             self._writing = True
             return entries
 
-    def _fail(self, entries: list[_Entry], trouble: str) -> None:
-        """Fail everything that came, from now on too, until the database takes something again."""
+    def _fail(self, entries: list[_Entry], failure: str) -> None:
+        """Fail all queued events, and those submitted until the database accepts writes again."""
         with self._changed:
             self.generation += 1
-            self.trouble = trouble
+            self.failure = failure
             lost = [*entries, *self._queue]
             self._queue.clear()
             self._writing = False
             self.depth = 0
-        self._loop.call_soon_threadsafe(self._settle, lost, trouble)
+        self._loop.call_soon_threadsafe(self._resolve, lost, failure)
         while not self._stopping:
             with self._changed:
                 self._changed.wait(_PROBE_SECONDS)
             try:
-                self._storage.probe()
+                self._database.probe()
             except Exception as error:
-                self.trouble = str(error)
+                self.failure = str(error)
             else:
-                self.trouble = None
-                log.warning("events can be committed again")
+                self.failure = None
+                log.warning("the database accepts events again")
                 return

@@ -1,4 +1,4 @@
-"""One service for a database: two would not know of each other's events."""
+"""Locks that keep a second service off a database: each would miss the other's events."""
 
 import contextlib
 import time
@@ -9,43 +9,44 @@ from sqlalchemy import URL, Connection, Engine, text
 from sqlalchemy.exc import SQLAlchemyError
 
 from glcb._errors import StorageError
-from glcb._files import hold
+from glcb._files import lock_file
 
-_NUMBER = 0x676C6362
-"""What PostgreSQL knows our lock by."""
+_ADVISORY_KEY = 0x676C6362
+"""Key of the PostgreSQL advisory lock: "glcb" in ASCII."""
+_POLL_SECONDS = 0.1
 
 
 class Lock(Protocol):
-    """Something that only one service can hold."""
+    """A lock that at most one service holds."""
 
-    def take(self) -> bool:
-        """Return whether we hold it, now or still."""
+    def acquire(self) -> bool:
+        """Try to acquire the lock; return whether this service holds it. Can be called again while held."""
 
     def close(self) -> None:
-        """Let go of it."""
+        """Release the lock."""
 
 
-def wait(lock: Lock, seconds: float) -> None:
-    """Take a lock; raise StorageError if another service keeps it for that long."""
-    deadline = time.monotonic() + seconds
-    while not lock.take():
+def wait_for(lock: Lock, timeout: float) -> None:
+    """Acquire a lock; raise StorageError if another service still holds it after ``timeout`` seconds."""
+    deadline = time.monotonic() + timeout
+    while not lock.acquire():
         if time.monotonic() > deadline:
             raise StorageError("another service uses this database: stop it, or use another database")
-        time.sleep(0.1)
+        time.sleep(_POLL_SECONDS)
 
 
 class FileLock:
-    """A locked file beside the database; the system lets go of it when the process ends, however it ends."""
+    """A lock on a file beside the SQLite file. The system releases it when the process ends."""
 
     def __init__(self, url: URL) -> None:
         self._path = Path(f"{url.database}.lock")
         self._file: IO[str] | None = None
 
-    def take(self) -> bool:
-        """Return whether we hold it, now or still."""
+    def acquire(self) -> bool:
+        """Try to acquire the lock; return whether this service holds it."""
         try:
             self._file = self._file or self._path.open("w")
-            hold(self._file.fileno())
+            lock_file(self._file.fileno())
         except BlockingIOError:
             return False
         except OSError as error:
@@ -53,40 +54,41 @@ class FileLock:
         return True
 
     def close(self) -> None:
-        """Let go of it."""
+        """Release the lock."""
         if self._file is not None:
             self._file.close()
 
 
 class AdvisoryLock:
-    """A lock of PostgreSQL. It lasts as long as a connection, and is taken anew on another one.
+    """A PostgreSQL advisory lock. It lasts as long as its connection and is acquired again after a loss.
 
-    Even in between, two services cannot both write an event with the same number.
+    While it is lost, the primary key of the event table still keeps two services from both writing an event
+    with the same sequence number.
     """
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._connection: Connection | None = None
 
-    def take(self) -> bool:
-        """Return whether we hold it, now or still."""
+    def acquire(self) -> bool:
+        """Try to acquire the lock; return whether this service holds it."""
         with contextlib.suppress(SQLAlchemyError):
-            return self._ask()
-        self.close()  # the connection was lost, perhaps
+            return self._try()
+        self.close()  # the connection may be lost: try a new one
         try:
-            return self._ask()
+            return self._try()
         except SQLAlchemyError as error:
             raise StorageError("the database cannot be reached") from error
 
-    def _ask(self) -> bool:
+    def _try(self) -> bool:
         if self._connection is None:
             self._connection = self._engine.connect().execution_options(isolation_level="AUTOCOMMIT")
         return bool(
-            self._connection.execute(text("SELECT pg_try_advisory_lock(:n)"), {"n": _NUMBER}).scalar()
+            self._connection.execute(text("SELECT pg_try_advisory_lock(:n)"), {"n": _ADVISORY_KEY}).scalar()
         )
 
     def close(self) -> None:
-        """Let go of it."""
+        """Release the lock."""
         if self._connection is not None:
             with contextlib.suppress(SQLAlchemyError):
                 self._connection.invalidate()

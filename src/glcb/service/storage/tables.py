@@ -1,4 +1,4 @@
-"""The tables of the service, and how older ones are brought up to date."""
+"""The tables of the service and their format version."""
 
 from collections.abc import Callable, Sequence
 
@@ -18,9 +18,11 @@ from sqlalchemy import (
 )
 
 from glcb._errors import StorageError
+from glcb._version import __version__
 
 metadata = MetaData()
 
+# The name and columns of this table never change, so that every glcb can read the version of a database.
 about = Table(
     "glcb_about",
     metadata,
@@ -33,7 +35,7 @@ experiments = Table(
     metadata,
     Column("id", Integer, primary_key=True, autoincrement=True),
     Column("name", String(64), nullable=False, unique=True),
-    sqlite_autoincrement=True,  # what is left of a deleted experiment must never fall to a new one
+    sqlite_autoincrement=True,  # a new experiment must never inherit rows of a deleted one
 )
 
 events = Table(
@@ -69,7 +71,7 @@ parts = Table(
     Column("content", LargeBinary, nullable=False),
 )
 
-keys = Table(
+api_keys = Table(
     "glcb_keys",
     metadata,
     Column("name", String(64), primary_key=True),
@@ -79,35 +81,53 @@ keys = Table(
     Column("created", Float(53), nullable=False),
 )
 
+_OLDEST_VERSION = 2
+"""The oldest format (of tables, events and snapshots) that can be migrated to the current one."""
+_WRITERS = {1: "0.1"}
+"""The releases of glcb that wrote formats whose events can no longer be replayed."""
+
 Migration = Callable[[Connection], None]
 
-
-def _make_tables(connection: Connection) -> None:
-    metadata.create_all(connection)
-
-
-MIGRATIONS: Sequence[Migration] = (_make_tables,)
-"""What leads from each version of the tables to the next; the first makes them. Only added to."""
+MIGRATIONS: Sequence[Migration] = ()
+"""Each leads from one format to the next, starting with ``_OLDEST_VERSION``. Only append."""
 
 
 def migrate(connection: Connection, migrations: Sequence[Migration] = MIGRATIONS) -> None:
-    """Bring the tables up to date, within the transaction of ``connection``."""
-    version = _version(connection)
-    if version > len(migrations):
-        raise StorageError(
-            f"this database has version {version} of the tables, this glcb knows {len(migrations)}: "
-            "update glcb"
-        )
-    if version == len(migrations):
+    """Create missing tables or bring them up to date, in the transaction of ``connection``.
+
+    Raises
+    ------
+    StorageError
+        The database was written by a version of glcb that is too old or too new.
+    """
+    target = _OLDEST_VERSION + len(migrations)
+    version = _read_version(connection)
+    if version is None:
+        metadata.create_all(connection)
+        version = _OLDEST_VERSION
+    elif version == target:
         return
-    for step in migrations[version:]:
+    if version < _OLDEST_VERSION:
+        writer = _WRITERS.get(version, "an earlier version")
+        raise StorageError(
+            f"the database was written by glcb {writer} (format {version}), and glcb {__version__} reads "
+            f"format {target}: keep serving it with glcb {writer}, or start a new database with --data or "
+            "--database"
+        )
+    if version > target:
+        raise StorageError(
+            f"the database was written by a newer glcb (format {version}), and glcb {__version__} reads "
+            f"format {target}: update glcb"
+        )
+    for step in migrations[version - _OLDEST_VERSION :]:
         step(connection)
     connection.execute(about.delete().where(about.c.name == "version"))
-    connection.execute(about.insert().values(name="version", value=str(len(migrations))))
+    connection.execute(about.insert().values(name="version", value=str(target)))
 
 
-def _version(connection: Connection) -> int:
+def _read_version(connection: Connection) -> int | None:
+    """Return the version of an existing database, or None for an empty one."""
     if not inspect(connection).has_table(about.name):
-        return 0
-    found = connection.execute(select(about.c.value).where(about.c.name == "version")).scalar()
-    return 0 if found is None else int(found)
+        return None
+    stored = connection.execute(select(about.c.value).where(about.c.name == "version")).scalar()
+    return None if stored is None else int(stored)

@@ -1,8 +1,8 @@
-/** What to do with an experiment that has not decided anything yet. */
+/** Instructions for an experiment without decisions. */
 
 import { h } from "./dom.js";
 
-/** Return a panel that is there until the first decision. */
+/** Return a panel that is shown until the first decision. */
 export function firstSteps(name) {
   const url = new URL(`v1/experiments/${name}/decisions`, document.baseURI);
   const decide = `curl ${url} -H 'Content-Type: application/json' -d '{"context": {"country": "FR", "age": 31}}'`;
@@ -12,10 +12,10 @@ export function firstSteps(name) {
     "section",
     { class: "panel first-steps", "aria-labelledby": "start-title", hidden: true },
     h("h2", { id: "start-title" }, "Waiting for the first decision"),
-    h("p", {}, "Ask for a decision with whatever is known of a visitor. The answer has an arm and an id:"),
-    code("How to ask for a decision", decide),
-    h("p", {}, "Tell what it brought, under that id. From then on this page moves by itself:"),
-    code("How to send a reward", reward),
+    h("p", {}, "Request a decision with a context. The response has an arm and an id:"),
+    code("How to request a decision", decide),
+    h("p", {}, "Report the reward of that decision. This page updates by itself:"),
+    code("How to report a reward", reward),
   );
   return {
     element,

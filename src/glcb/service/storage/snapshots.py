@@ -1,0 +1,84 @@
+"""Save experiments as snapshots, and restore them from the newest snapshot and the events after it."""
+
+import logging
+import time
+
+import msgspec
+
+from glcb._api.requests import Creation, encode
+from glcb._api.responses import ExperimentInfo
+from glcb._errors import GlcbError, ModelFileError
+from glcb.service.config import ServiceSettings
+from glcb.service.core.experiment import CorruptLog, Experiment
+from glcb.service.core.models import ExperimentSnapshot
+from glcb.service.storage.database import Database, Event, SnapshotRow
+
+log = logging.getLogger("glcb.service")
+
+_DAY_SECONDS = 86_400
+
+
+def save(
+    database: Database,
+    experiment: int,
+    snapshot: ExperimentSnapshot,
+    info: ExperimentInfo,
+    settings: ServiceSettings,
+) -> None:
+    """Write a snapshot of an experiment, then prune older snapshots and events."""
+    row = SnapshotRow(snapshot.sequence, time.time(), snapshot.digest(), 0)
+    database.save_snapshot(experiment, row, snapshot.pack(), encode(info))
+    before = time.time() - settings.event_retention_days * _DAY_SECONDS
+    database.prune(experiment, settings.keep_snapshots, before)
+
+
+def restore(database: Database, experiment: int) -> tuple[Experiment, int]:
+    """Restore an experiment to its last event; return it and the sequence number of the snapshot used.
+
+    A damaged snapshot is skipped in favor of an earlier one, or of the first event.
+
+    Raises
+    ------
+    CorruptLog
+        The stored events do not lead to an experiment. This is permanent.
+    StorageError
+        The database cannot be read. This may be temporary.
+    """
+    for row in reversed(database.snapshots(experiment)):
+        try:
+            restored = load_snapshot(database, experiment, row)
+        except ModelFileError as error:
+            log.error("snapshot is damaged", extra={"sequence": row.sequence, "reason": str(error)})
+        else:
+            return _replay(restored, database, experiment), row.sequence
+    first = database.event(experiment, 1)
+    if first is None:
+        raise CorruptLog("its first event is missing, and it has no usable snapshot")
+    return _replay(from_first_event(first), database, experiment), 0
+
+
+def load_snapshot(database: Database, experiment: int, row: SnapshotRow) -> Experiment:
+    """Return an experiment as of a snapshot; raise ModelFileError if the snapshot is damaged."""
+    content = database.snapshot_content(experiment, row.sequence)
+    snapshot = ExperimentSnapshot.unpack(content, row.digest)
+    if snapshot.sequence != row.sequence:
+        raise ModelFileError(f"the snapshot of event {row.sequence} contains event {snapshot.sequence}")
+    return Experiment.restore(snapshot)
+
+
+def from_first_event(event: Event) -> Experiment:
+    """Return the experiment that an event created; raise CorruptLog if it did not create one."""
+    if event.kind != "create":
+        raise CorruptLog(f"its first event must be of kind 'create', got {event.kind!r}")
+    try:
+        creation = msgspec.json.decode(event.request, type=Creation)
+        experiment, _ = Experiment.create(creation, event.at)
+    except (msgspec.DecodeError, GlcbError) as error:
+        raise CorruptLog(f"its first event cannot be replayed: {error}") from error
+    return experiment
+
+
+def _replay(experiment: Experiment, database: Database, number: int) -> Experiment:
+    for event in database.events(number, experiment.state.sequence):
+        experiment.replay(event)
+    return experiment
