@@ -1,4 +1,4 @@
-"""A service for all tests of a module, and experiments of their own for each of them."""
+"""A service per module and an experiment per test."""
 
 from collections.abc import Iterator
 

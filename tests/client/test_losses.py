@@ -1,4 +1,4 @@
-"""Answers that get lost, and batches that break off."""
+"""Lost responses and interrupted batches."""
 
 import asyncio
 import json
@@ -11,9 +11,11 @@ from glcb import ServiceUnavailable
 from glcb.client import AsyncClient, Client, Decision
 from tests.client.conftest import ARMS
 
+pytestmark = pytest.mark.live
 
-class Losing(httpx.BaseTransport):
-    """Brings every request to the service, but loses answers: the first of each kind of request."""
+
+class LossyTransport(httpx.BaseTransport):
+    """Delivers every request, but loses the first response of each kind of request."""
 
     def __init__(self) -> None:
         self._inner = httpx.HTTPTransport()
@@ -33,9 +35,9 @@ class Losing(httpx.BaseTransport):
         self._inner.close()
 
 
-def test_a_lost_answer_is_asked_for_again_and_nothing_happens_twice(server: Server) -> None:
-    losing = Losing()
-    with Client(server.url, transport=losing) as client:
+def test_a_request_with_a_lost_response_is_retried_without_a_second_effect(server: Server) -> None:
+    transport = LossyTransport()
+    with Client(server.url, transport=transport) as client:
         experiment = client.create("losing", ARMS, policy="linucb")
         decision = experiment.decide({"x": 1})
         assert experiment.counts["decisions"] == 1
@@ -58,14 +60,16 @@ def test_a_lost_answer_is_asked_for_again_and_nothing_happens_twice(server: Serv
             "removed": 0,
             "pending": 0,
         }
-        with pytest.raises(ServiceUnavailable, match="look whether it was done"):
+        with pytest.raises(ServiceUnavailable, match="may have taken effect"):
             experiment.add_arm("late")
         assert "late" in experiment.arms
-    assert {"PUT losing", "POST decisions", "POST reward", "POST batch", "POST rewards"} <= set(losing.lost)
+    assert {"PUT losing", "POST decisions", "POST reward", "POST batch", "POST rewards"} <= set(
+        transport.lost
+    )
 
 
-def test_a_reward_whose_answer_was_lost_was_taken_also_with_a_key_of_the_caller(server: Server) -> None:
-    with Client(server.url, transport=Losing()) as client:
+def test_a_reward_with_a_lost_response_counts_as_accepted(server: Server) -> None:
+    with Client(server.url, transport=LossyTransport()) as client:
         experiment = client.create("losing-keys", ARMS, policy="linucb")
         one, two = experiment.decide({"x": 1}), experiment.decide({"x": 2})
         assert experiment.reward(one.id, 1, idempotency_key="click 1")
@@ -74,8 +78,8 @@ def test_a_reward_whose_answer_was_lost_was_taken_also_with_a_key_of_the_caller(
         assert experiment.reward_many([(two.id, 1, "click 2")]) == [False]
 
 
-def test_a_batch_that_breaks_off_tells_what_was_done(server: Server) -> None:
-    class Breaking(Losing):
+def test_an_interrupted_batch_returns_the_results_so_far(server: Server) -> None:
+    class FailingTransport(LossyTransport):
         def handle_request(self, request: httpx.Request) -> httpx.Response:
             if request.url.path.endswith("/batch"):
                 self.lost.append("batch")
@@ -83,7 +87,7 @@ def test_a_batch_that_breaks_off_tells_what_was_done(server: Server) -> None:
                     raise httpx.ConnectError("gone", request=request)
             return self._inner.handle_request(request)
 
-    with Client(server.url, transport=Breaking(), retry_for=0) as client:
+    with Client(server.url, transport=FailingTransport(), retry_for=0) as client:
         experiment = client.create("breaking", ARMS, policy="linucb")
         results = experiment.decide_many([{"x": 1}] * 1500)
         assert [type(one) for one in results] == [Decision] * 1000 + [ServiceUnavailable] * 500
@@ -91,20 +95,20 @@ def test_a_batch_that_breaks_off_tells_what_was_done(server: Server) -> None:
             experiment.decide_many([{"x": 1}])
 
 
-def test_the_awaiting_client_asks_again_with_the_same_key() -> None:
+def test_the_asynchronous_client_retries_with_the_same_key() -> None:
     keys: list[str] = []
 
     def answer(request: httpx.Request) -> httpx.Response:
         keys.append(json.loads(request.content)["idempotency_key"])
         if len(keys) < 3:
             raise httpx.ReadTimeout("too slow", request=request)
-        given = {"id": "1-0", "arm": "a", "propensity": 1, "probabilities": {"a": 1}, "holdout": False}
-        return httpx.Response(200, json={**given, "of a later version": 1})
+        decision = {"id": "1-0", "arm": "a", "propensity": 1, "probabilities": {"a": 1}, "holdout": False}
+        return httpx.Response(200, json={**decision, "field of a later version": 1})
 
-    async def story() -> Decision:
+    async def decide() -> Decision:
         async with AsyncClient("http://localhost", transport=httpx.MockTransport(answer)) as client:
             return await client.experiment("e").decide({})
 
-    assert asyncio.run(story()).arm == "a"
+    assert asyncio.run(decide()).arm == "a"
     assert len(keys) == 3
     assert len(set(keys)) == 1

@@ -1,4 +1,4 @@
-"""The service is killed while a program uses it, and comes back. The program does not notice."""
+"""The service is killed and restarted while a program uses it; import and installation of the client."""
 
 import socket
 import subprocess
@@ -6,10 +6,12 @@ import sys
 import threading
 from pathlib import Path
 
+import pytest
+
 from benchmarks.service.server import Server
 from glcb.client import Client
 
-TURNS = 120
+STEPS = 120
 
 
 def free_port() -> int:
@@ -19,7 +21,8 @@ def free_port() -> int:
         return port
 
 
-def test_a_killed_service_loses_nothing_and_doubles_nothing(tmp_path: Path) -> None:
+@pytest.mark.live
+def test_a_killed_service_loses_and_duplicates_nothing(tmp_path: Path) -> None:
     server = Server(("--data", str(tmp_path / "glcb.db")), "--port", str(free_port()))
     made: list[tuple[str, bool]] = []
     begun = threading.Event()
@@ -27,10 +30,10 @@ def test_a_killed_service_loses_nothing_and_doubles_nothing(tmp_path: Path) -> N
     def use() -> None:
         with Client(server.url, retry_for=120) as client:
             experiment = client.experiment("e")
-            for turn in range(TURNS):
-                decision = experiment.decide({"x": turn})
-                made.append((decision.id, experiment.reward(decision.id, turn % 2)))
-                if turn == 10:
+            for step in range(STEPS):
+                decision = experiment.decide({"x": step})
+                made.append((decision.id, experiment.reward(decision.id, step % 2)))
+                if step == 10:
                     begun.set()
 
     try:
@@ -40,16 +43,20 @@ def test_a_killed_service_loses_nothing_and_doubles_nothing(tmp_path: Path) -> N
         program.start()
         assert begun.wait(60)
         server.kill()
-        assert len(made) < TURNS
+        assert len(made) < STEPS
         server.start()
         program.join(120)
         assert not program.is_alive()
-        assert [taken for _, taken in made] == [True] * TURNS
+        assert [accepted for _, accepted in made] == [True] * STEPS
         events = server.client.events("e")
-        assert [event["id"] for event in events if event["event"] == "decision"] == [name for name, _ in made]
-        assert [event["id"] for event in events if event["event"] == "reward"] == [name for name, _ in made]
+        assert [event["id"] for event in events if event["event"] == "decision"] == [
+            decision_id for decision_id, _ in made
+        ]
+        assert [event["id"] for event in events if event["event"] == "reward"] == [
+            decision_id for decision_id, _ in made
+        ]
     finally:
-        server.forget()
+        server.close()
 
 
 def test_the_client_loads_neither_numpy_nor_numba() -> None:
@@ -60,7 +67,7 @@ def test_the_client_loads_neither_numpy_nor_numba() -> None:
     assert not loaded & {"numpy", "numba", "typer", "uvicorn", "starlette", "sqlalchemy"}
 
 
-def test_without_httpx_there_is_a_friendly_message() -> None:
+def test_a_missing_httpx_is_reported_with_the_command_that_installs_it() -> None:
     program = "import sys; sys.modules['httpx'] = None\nimport glcb.client"
     ran = subprocess.run([sys.executable, "-c", program], check=False, capture_output=True, text=True)
     assert "MissingExtra: the client needs httpx: pip install 'glcb[client]'" in ran.stderr

@@ -1,4 +1,4 @@
-"""The application asked directly, without a socket in between."""
+"""Requests to the application without a socket."""
 
 import asyncio
 import time
@@ -13,16 +13,16 @@ from glcb.service.auth import Keyring
 from glcb.service.config import ServiceSettings
 from glcb.service.core.engine import Engine
 from glcb.service.http import wire
-from glcb.service.http.access import Door
+from glcb.service.http.access import Authenticator
 from glcb.service.http.app import Application
-from glcb.service.http.handlers import Cold
+from glcb.service.http.handlers import Handlers
 from glcb.service.http.wire import Message
-from glcb.service.storage.storage import Storage
-from tests.service.made import storage as made
+from glcb.service.storage.database import Database
+from tests.service.builders import open_test_database as made
 
 E = "/v1/experiments/home"
 CREATION = {"arms": ["a", "b", "c"], "policy": "linucb"}
-SECURITY = {name.decode() for name, _ in wire.SECURITY}
+SECURITY_HEADERS = {name.decode() for name, _ in wire.SECURITY_HEADERS}
 
 
 class Answer(NamedTuple):
@@ -43,12 +43,14 @@ class Answer(NamedTuple):
         return str(self.data["error"]["message"])
 
 
-class House:
-    """An application and what is behind it."""
+class Service:
+    """An application with its engine and storage."""
 
-    def __init__(self, app: Application, engine: Engine, storage: Storage, door: Door) -> None:
+    def __init__(
+        self, app: Application, engine: Engine, storage: Database, authenticator: Authenticator
+    ) -> None:
         self.app = app
-        self.door = door
+        self.authenticator = authenticator
         self.engine = engine
         self.storage = storage
 
@@ -80,15 +82,15 @@ class House:
             "headers": headers,
             "root_path": "",
         }
-        waiting = [
+        messages = [
             {"type": "http.request", "body": piece, "more_body": number < len(pieces) - 1}
             for number, piece in enumerate(pieces)
         ]
         sent: list[Message] = []
 
         async def receive() -> Message:
-            if waiting:
-                return waiting.pop(0)
+            if messages:
+                return messages.pop(0)
             await asyncio.sleep(3600)
             raise AssertionError
 
@@ -96,8 +98,10 @@ class House:
             sent.append(message)
 
         await self.app(scope, receive, send)
-        told = {name.decode(): value.decode() for name, value in sent[0]["headers"]}
-        return Answer(sent[0]["status"], told, b"".join(message.get("body", b"") for message in sent[1:]))
+        headers_sent = {name.decode(): value.decode() for name, value in sent[0]["headers"]}
+        return Answer(
+            sent[0]["status"], headers_sent, b"".join(message.get("body", b"") for message in sent[1:])
+        )
 
 
 async def lifespan(*_: Any) -> None:
@@ -105,29 +109,29 @@ async def lifespan(*_: Any) -> None:
 
 
 @asynccontextmanager
-async def house(folder: Path, clock: Callable[[], float] = time.time, **changes: Any) -> Any:
+async def running_service(folder: Path, clock: Callable[[], float] = time.time, **changes: Any) -> Any:
     storage = made(folder)
     settings = ServiceSettings(**changes)
     engine = Engine(storage, settings, clock)
     await engine.start()
     app = Application(lifespan)
-    door = Door(Keyring(storage), settings.host)
-    app.begin(engine, door, Cold(engine, storage, door).app)
-    yield House(app, engine, storage, door)
+    authenticator = Authenticator(Keyring(storage), settings.host)
+    app.open(engine, authenticator, Handlers(engine, storage, authenticator).app)
+    yield Service(app, engine, storage, authenticator)
     await engine.stop()
 
 
-def in_house(folder: Path, play: Callable[[House], Awaitable[None]], **changes: Any) -> None:
-    """Let something happen in a house."""
+def with_service(folder: Path, scenario: Callable[[Service], Awaitable[None]], **changes: Any) -> None:
+    """Run a scenario with a service of its own; ``changes`` are service settings."""
 
     async def run() -> None:
-        async with house(folder, **changes) as own:
-            await play(own)
+        async with running_service(folder, **changes) as service:
+            await scenario(service)
 
     asyncio.run(run())
 
 
-async def created(house: House, **changes: Any) -> None:
-    """Make an experiment, the one at ``E``."""
-    answer = await house.ask("PUT", E, {**CREATION, **changes})
+async def create_experiment(service: Service, **changes: Any) -> None:
+    """Create the experiment at ``E``."""
+    answer = await service.ask("PUT", E, {**CREATION, **changes})
     assert answer.status == 201, answer.content

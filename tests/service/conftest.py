@@ -1,4 +1,4 @@
-"""Real servers and real databases for the tests of the service."""
+"""Fixtures that start servers and databases."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,7 +13,7 @@ Serve = Callable[..., Server]
 
 @pytest.fixture
 def serve(tmp_path: Path) -> Iterator[Serve]:
-    """Start servers that end with the test; without a store of their own they share one SQLite file."""
+    """Return a function that starts servers, which stop after the test and share a SQLite file by default."""
     started: list[Server] = []
 
     def start(*flags: str, store: tuple[str, ...] = (), **more: object) -> Server:
@@ -23,18 +23,18 @@ def serve(tmp_path: Path) -> Iterator[Serve]:
 
     yield start
     for server in started:
-        server.forget()
+        server.close()
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """Serve all tests of a module from one SQLite file."""
+    """A server for all tests of a module."""
     with serving(["--data", str(tmp_path_factory.mktemp("data") / "glcb.db")]) as running:
         yield running
 
 
 @pytest.fixture
 def cluster() -> Iterator[postgres.Cluster]:
-    """Run a PostgreSQL for one test, which may stop and start it."""
+    """A PostgreSQL cluster for one test, which may stop and start it."""
     with postgres.cluster() as running:
         yield running

@@ -1,4 +1,4 @@
-"""The application in the long run: what requests leave behind, and whom they keep waiting."""
+"""The application does not retain requests and does not block the event loop."""
 
 import asyncio
 import gc
@@ -12,25 +12,25 @@ import pytest
 from glcb._model_file import Snapshot
 from glcb.service.core import models
 from glcb.service.http.app import Application
-from tests.service.asgi import House, in_house, lifespan
+from tests.service.asgi import Service, lifespan, with_service
 
 E = "/v1/experiments/home"
 CREATION = {"arms": ["a", "b", "c"], "policy": "linucb"}
-REWARD_TIMEOUT = 10.0
-"""Seconds after which whoever would wait for ever gives up, so that the test fails."""
+TIMEOUT = 10.0
+"""Seconds after which a blocked thread gives up, so that the test fails."""
 
 
 class Scope(dict[str, Any]):
-    """A scope of which one can tell whether it is still there."""
+    """A scope that supports weak references."""
 
 
-def test_refusals_at_the_start_keep_nothing_of_the_requests() -> None:
+def test_requests_refused_during_startup_are_not_retained() -> None:
     async def send(_: object) -> None:
         return None
 
     async def refused(app: Application) -> weakref.ref[Scope]:
         scope = Scope(type="http", method="GET", path="/v1/experiments", headers=[])
-        await app(scope, send, send)  # type: ignore[arg-type]  # of which nothing is read
+        await app(scope, send, send)  # type: ignore[arg-type]  # never called
         return weakref.ref(scope)
 
     app = Application(lifespan)
@@ -39,61 +39,63 @@ def test_refusals_at_the_start_keep_nothing_of_the_requests() -> None:
     assert [scope() for scope in scopes] == [None] * 3
 
 
-def test_metrics_of_a_bandit_that_is_busy_keep_nobody_waiting(tmp_path: Path) -> None:
-    async def play(house: House) -> None:
-        await house.ask("PUT", E, CREATION)
-        bandit = house.engine.loaded["home"].experiment.bandit
+def test_metrics_of_a_busy_bandit_do_not_block_the_event_loop(tmp_path: Path) -> None:
+    async def scenario(service: Service) -> None:
+        await service.ask("PUT", E, CREATION)
+        bandit = service.engine.loaded["home"].experiment.bandit
         held, enough, others = threading.Event(), threading.Event(), []
 
         def busy() -> None:
             with bandit._lock:
                 held.set()
-                others.append(enough.wait(REWARD_TIMEOUT))
+                others.append(enough.wait(TIMEOUT))
 
         thread = threading.Thread(target=busy)
         thread.start()
         held.wait()
-        asking = asyncio.ensure_future(house.ask("GET", "/metrics"))
+        asking = asyncio.ensure_future(service.ask("GET", "/metrics"))
         await asyncio.sleep(0.1)
         enough.set()
         answer = await asking
         thread.join()
-        assert others == [True], "the event loop stood still"
-        assert b'glcb_waiting{experiment="home"} 0.0' in answer.content
+        assert others == [True], "the event loop was blocked"
+        assert b'glcb_pending_decisions{experiment="home"} 0.0' in answer.content
 
-    in_house(tmp_path, play)
+    with_service(tmp_path, scenario)
 
 
-def test_others_decide_while_a_model_is_made_into_a_file(
+def test_decisions_are_made_while_a_model_is_serialized(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def play(house: House) -> None:
-        await house.ask("PUT", E, CREATION)
-        begun, enough, as_file = threading.Event(), threading.Event(), models.as_file
+    async def scenario(service: Service) -> None:
+        await service.ask("PUT", E, CREATION)
+        begun, enough, as_file = threading.Event(), threading.Event(), models.model_file
 
-        def slowly(bandit: Snapshot) -> bytes:
+        def slow_as_file(bandit: Snapshot) -> bytes:
             begun.set()
-            assert enough.wait(REWARD_TIMEOUT), "nobody could decide meanwhile"
+            assert enough.wait(TIMEOUT), "no decision could be made meanwhile"
             return as_file(bandit)
 
-        monkeypatch.setattr(models, "as_file", slowly)
-        asking = asyncio.ensure_future(house.ask("GET", f"{E}/model"))
+        monkeypatch.setattr(models, "model_file", slow_as_file)
+        asking = asyncio.ensure_future(service.ask("GET", f"{E}/model"))
         await asyncio.to_thread(begun.wait)
-        decided = await house.ask("POST", f"{E}/decisions", {"context": {"age": 31}})
+        decided = await service.ask("POST", f"{E}/decisions", {"context": {"age": 31}})
         enough.set()
         answer = await asking
         monkeypatch.undo()
         assert (decided.status, answer.status) == (200, 200)
-        assert models.parsed(answer.content).counts["decisions"] == 0, "as it was when it was asked for"
+        assert models.parse_model(answer.content).counts["decisions"] == 0, (
+            "the model is that of the time of the request"
+        )
 
-    in_house(tmp_path, play)
+    with_service(tmp_path, scenario)
 
 
-def test_an_explanation_cannot_make_a_model_of_any_size(tmp_path: Path) -> None:
-    async def play(house: House) -> None:
-        await house.ask("PUT", E, CREATION)
-        refused = await house.ask("POST", f"{E}/explain", {"context": {"city": "Rome"}})
+def test_an_explanation_is_subject_to_the_limit_on_model_size(tmp_path: Path) -> None:
+    async def scenario(service: Service) -> None:
+        await service.ask("PUT", E, CREATION)
+        refused = await service.ask("POST", f"{E}/explanations", {"context": {"city": "Rome"}})
         assert (refused.status, refused.code) == (422, "too_many")
-        assert (await house.ask("POST", f"{E}/explain", {"context": {"a": 1}})).status == 200
+        assert (await service.ask("POST", f"{E}/explanations", {"context": {"a": 1}})).status == 200
 
-    in_house(tmp_path, play, max_cells=3 * 17**2)
+    with_service(tmp_path, scenario, max_cells=3 * 17**2)

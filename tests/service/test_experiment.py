@@ -1,4 +1,4 @@
-"""An experiment: the same events lead to the same state, and what is refused changes nothing."""
+"""Experiments: the same events lead to the same state, and a rejected request changes nothing."""
 
 import random
 from typing import Any
@@ -6,15 +6,22 @@ from typing import Any
 import msgspec
 import pytest
 
-from glcb._api.requests import Changes, NewArm, Settings
+from glcb._api.requests import ExperimentChanges, ExperimentSettings, NewArm
 from glcb._errors import GlcbError
 from glcb.bandit import Bandit
 from glcb.service.core import models
-from glcb.service.core.experiment import Damaged, Experiment
-from glcb.service.core.idempotency import Answered, Keys, Marks, Recall, digest
-from glcb.service.core.restore import begun
-from glcb.service.errors import Problem, as_problem
-from tests.service.made import Played
+from glcb.service.core.experiment import CorruptLog, Experiment
+from glcb.service.core.idempotency import (
+    HoldoutMarks,
+    IdempotencyKeys,
+    RepeatedAnswer,
+    StoredAnswer,
+    digest,
+)
+from glcb.service.core.models import ExperimentSnapshot
+from glcb.service.errors import ApiError, as_api_error
+from glcb.service.storage.snapshots import from_first_event
+from tests.service.builders import RecordedExperiment
 
 COMBINATIONS: list[dict[str, Any]] = [
     {"policy": "glcb"},
@@ -30,173 +37,174 @@ COMBINATIONS: list[dict[str, Any]] = [
 ]
 
 
-def a_life(played: Played, steps: int = 120) -> None:
-    """Let everything happen that can."""
-    rng, waiting = random.Random(7), []
+def run_through_all_events(recorded: RecordedExperiment, steps: int = 120) -> None:
+    """Apply every kind of event."""
+    rng, pending = random.Random(7), []
     for step in range(steps):
         context = {
             "age": rng.randint(18, 80),
             "country": rng.choice("ABCDE"),
             "odd": rng.choice([None, 1, "x", []]),
         }
-        waiting.append(played.decide(context, idempotency_key=f"key {step}" if step % 3 == 0 else None).id)
+        pending.append(recorded.decide(context, idempotency_key=f"key {step}" if step % 3 == 0 else None).id)
         if rng.random() < 0.7:
-            decision = waiting.pop(rng.randrange(len(waiting)))
+            decision = pending.pop(rng.randrange(len(pending)))
             for key in (None, "again", "again"):
                 try:
-                    played.reward(decision, rng.randint(0, 1), idempotency_key=key)
+                    recorded.reward(decision, rng.randint(0, 1), idempotency_key=key)
                 except GlcbError:
                     continue
         if step == 40:
-            played.happen("add_arm", NewArm(name="d", like="a"))
+            recorded.apply("add_arm", NewArm(name="d", like="a"))
         if step == 60:
-            played.happen("change", Changes(exploration=0.2, holdout=0.3))
+            recorded.apply("change", ExperimentChanges(exploration=0.2, holdout=0.3))
         if step == 80:
-            played.happen("remove_arm", NewArm(name="b"))
+            recorded.apply("remove_arm", NewArm(name="b"))
         if step == 90:
-            played.now += 100
-            played.happen("settle", b"")
+            recorded.now += 100
+            recorded.apply("settle", b"")
 
 
-def replayed(played: Played) -> Experiment:
-    experiment = begun(played.events[0])
-    for event in played.events[1:]:
+def replay(recorded: RecordedExperiment) -> Experiment:
+    experiment = from_first_event(recorded.events[0])
+    for event in recorded.events[1:]:
         experiment.replay(event)
     return experiment
 
 
 @pytest.mark.parametrize("changes", COMBINATIONS, ids=lambda changes: "-".join(map(str, changes)))
-def test_a_replay_is_the_same_bit_by_bit(changes: dict[str, Any]) -> None:
-    played = Played(**changes)
-    a_life(played)
-    again = replayed(played)
-    assert models.digest(again.freeze()) == models.digest(played.experiment.freeze())
-    assert [event.sequence for event in played.events] == list(range(1, len(played.events) + 1))
+def test_a_replay_restores_the_same_state_bit_for_bit(changes: dict[str, Any]) -> None:
+    recorded = RecordedExperiment(**changes)
+    run_through_all_events(recorded)
+    again = replay(recorded)
+    assert again.snapshot().digest() == recorded.experiment.snapshot().digest()
+    assert [event.sequence for event in recorded.events] == list(range(1, len(recorded.events) + 1))
 
 
 @pytest.mark.parametrize("changes", COMBINATIONS, ids=lambda changes: "-".join(map(str, changes)))
-def test_a_snapshot_goes_on_like_the_original(changes: dict[str, Any]) -> None:
-    played = Played(**changes)
-    a_life(played, 100)
-    frozen = played.experiment.freeze()
-    thawed = Experiment.thaw(models.unpacked(models.packed(frozen), models.digest(frozen)))
-    assert models.digest(thawed.freeze()) == models.digest(played.experiment.freeze())
-    before = len(played.events)
+def test_a_restored_snapshot_continues_like_the_original(changes: dict[str, Any]) -> None:
+    recorded = RecordedExperiment(**changes)
+    run_through_all_events(recorded, 100)
+    snapshot = recorded.experiment.snapshot()
+    restored = Experiment.restore(ExperimentSnapshot.unpack(snapshot.pack(), snapshot.digest()))
+    assert restored.snapshot().digest() == recorded.experiment.snapshot().digest()
+    before = len(recorded.events)
     for step in range(30):
-        decision = played.decide({"age": step, "country": "A"})
-        played.reward(decision.id, step % 2)
-    for event in played.events[before:]:
-        thawed.replay(event)
-    assert models.digest(thawed.freeze()) == models.digest(played.experiment.freeze())
+        decision = recorded.decide({"age": step, "country": "A"})
+        recorded.reward(decision.id, step % 2)
+    for event in recorded.events[before:]:
+        restored.replay(event)
+    assert restored.snapshot().digest() == recorded.experiment.snapshot().digest()
 
 
-def test_a_log_that_was_altered_is_noticed() -> None:
-    played = Played()
-    a_life(played, 20)
-    place = next(n for n, event in enumerate(played.events) if event.kind == "reward")
-    altered = played.events[place]
-    played.events[place] = altered._replace(request=altered.request.replace(b'"value":1', b'"value":0'))
-    played.events[place + 1 :] = [
+def test_an_altered_log_is_detected() -> None:
+    recorded = RecordedExperiment()
+    run_through_all_events(recorded, 20)
+    place = next(n for n, event in enumerate(recorded.events) if event.kind == "reward")
+    altered = recorded.events[place]
+    recorded.events[place] = altered._replace(request=altered.request.replace(b'"value":1', b'"value":0'))
+    recorded.events[place + 1 :] = [
         event._replace(outcome=event.outcome.replace(b'"propensity":0.', b'"propensity":1.'))
-        for event in played.events[place + 1 :]
+        for event in recorded.events[place + 1 :]
     ]
-    with pytest.raises(Damaged, match="comes out in another way"):
-        replayed(played)
+    with pytest.raises(CorruptLog, match="replayed differently"):
+        replay(recorded)
 
 
-REFUSED: list[tuple[str, str, dict[str, Any]]] = [
+REJECTED: list[tuple[str, str, dict[str, Any]]] = [
     ("invalid_context", "decide", {"context": [1, 2]}),
-    ("unknown_arm", "decide", {"context": {"age": 1}, "eligible": ["nobody"]}),
+    ("unknown_arm", "decide", {"context": {"age": 1}, "eligible": ["unknown"]}),
     ("idempotency_key_reused", "decide", {"context": {"age": 2}, "idempotency_key": "used"}),
     ("unknown_decision", "reward", {"decision": "99-00000000", "value": 1}),
-    ("invalid_reward", "reward", {"decision": "waiting", "value": 0.5}),
+    ("invalid_reward", "reward", {"decision": "pending", "value": 0.5}),
     ("duplicate_reward", "reward", {"decision": "rewarded", "value": 1}),
 ]
 
 
-@pytest.mark.parametrize(("code", "kind", "request_"), REFUSED, ids=[code for code, *_ in REFUSED])
-def test_what_is_refused_changes_nothing(code: str, kind: str, request_: dict[str, Any]) -> None:
-    played = Played()
+@pytest.mark.parametrize(("code", "kind", "request_"), REJECTED, ids=[code for code, *_ in REJECTED])
+def test_a_rejected_request_changes_nothing(code: str, kind: str, request_: dict[str, Any]) -> None:
+    recorded = RecordedExperiment()
     ids = {
-        "waiting": played.decide({"age": 1}, idempotency_key="used").id,
-        "rewarded": played.decide({"age": 3}).id,
+        "pending": recorded.decide({"age": 1}, idempotency_key="used").id,
+        "rewarded": recorded.decide({"age": 3}).id,
     }
-    played.reward(ids["rewarded"], 1)
-    before, events = models.digest(played.experiment.freeze()), len(played.events)
+    recorded.reward(ids["rewarded"], 1)
+    before, events = recorded.experiment.snapshot().digest(), len(recorded.events)
     if "decision" in request_:
         request_ = request_ | {"decision": ids.get(request_["decision"], request_["decision"])}
     with pytest.raises(GlcbError) as caught:
-        getattr(played, kind)(**request_)
-    assert as_problem(caught.value).code == code
-    assert models.digest(played.experiment.freeze()) == before
-    assert len(played.events) == events
+        getattr(recorded, kind)(**request_)
+    assert as_api_error(caught.value).code == code
+    assert recorded.experiment.snapshot().digest() == before
+    assert len(recorded.events) == events
 
 
-def test_the_same_key_gets_the_same_answer_and_writes_no_event() -> None:
-    played = Played()
-    first = played.decide({"age": 1}, idempotency_key="k")
-    events = len(played.events)
-    assert played.decide({"age": 1}, idempotency_key="k") == first
-    assert len(played.events) == events
-    played.reward(first.id, 1, idempotency_key="r")
-    assert b"repeated" in played.reward(first.id, 1, idempotency_key="r")
-    assert played.experiment.bandit.counts["rewarded"] == 1
+def test_a_repeated_idempotency_key_gets_the_same_answer_and_writes_no_event() -> None:
+    recorded = RecordedExperiment()
+    first = recorded.decide({"age": 1}, idempotency_key="k")
+    events = len(recorded.events)
+    assert recorded.decide({"age": 1}, idempotency_key="k") == first
+    assert len(recorded.events) == events
+    recorded.reward(first.id, 1, idempotency_key="r")
+    assert b"duplicate" in recorded.reward(first.id, 1, idempotency_key="r")
+    assert recorded.experiment.bandit.counts["rewarded"] == 1
 
 
-def test_keys_are_remembered_for_the_last_ten_thousand_and_as_long_as_a_decision_waits() -> None:
-    keys = Keys()
+def test_the_last_ten_thousand_keys_and_those_of_pending_decisions_are_kept() -> None:
+    stored_keys = IdempotencyKeys()
     for number in range(50_000):
-        keys.add(f"k{number}", Answered(digest(b"asked"), str(number), number), waits=lambda own: own == "7")
-        assert len(keys.answers) <= 20_002
-    assert keys.find("k7", b"asked") == Recall(7)
-    assert keys.find("k6", b"asked") is None
-    assert {f"k{number}" for number in range(40_000, 50_000)} <= keys.answers.keys()
+        answer = StoredAnswer(digest(b"request"), str(number), number)
+        stored_keys.add(f"k{number}", answer, is_pending=lambda decision: decision == "7")
+        assert len(stored_keys.answers) <= 20_002
+    assert stored_keys.find("k7", b"request") == RepeatedAnswer(7)
+    assert stored_keys.find("k6", b"request") is None
+    assert {f"k{number}" for number in range(40_000, 50_000)} <= stored_keys.answers.keys()
 
 
-def test_only_marks_of_decisions_that_wait_are_kept() -> None:
-    marks = Marks()
+def test_only_marks_of_pending_decisions_are_kept() -> None:
+    marks = HoldoutMarks()
     for number in range(50_000):
-        marks.add(str(number), waits=lambda own: int(own) % 1000 == 7)
+        marks.add(str(number), is_pending=lambda decision: int(decision) % 1000 == 7)
     assert len(marks.ids) <= 1000
-    assert marks.take("7")
-    assert not marks.take("7")
+    assert marks.pop("7")
+    assert not marks.pop("7")
 
 
-def test_states_refuse_what_they_should() -> None:
-    played = Played()
-    decision = played.decide({"age": 1})
-    played.happen("change", Changes(state="paused"))
-    with pytest.raises(Problem) as caught:
-        played.decide({"age": 1})
+def test_a_paused_experiment_rejects_decisions_and_an_archived_one_rewards_too() -> None:
+    recorded = RecordedExperiment()
+    decision = recorded.decide({"age": 1})
+    recorded.apply("change", ExperimentChanges(state="paused"))
+    with pytest.raises(ApiError) as caught:
+        recorded.decide({"age": 1})
     assert caught.value.code == "experiment_paused"
-    played.reward(decision.id, 1)
-    played.happen("change", Changes(state="archived"))
-    with pytest.raises(Problem) as caught:
-        played.reward(decision.id, 1)
+    recorded.reward(decision.id, 1)
+    recorded.apply("change", ExperimentChanges(state="archived"))
+    with pytest.raises(ApiError) as caught:
+        recorded.reward(decision.id, 1)
     assert caught.value.code == "experiment_archived"
 
 
-def test_time_never_goes_back() -> None:
-    played = Played(reward_timeout=10.0)
-    decision = played.decide({"age": 1})
-    latest = played.now
-    played.now -= 5000
-    played.decide({"age": 2})
-    assert played.events[-1].at == latest
-    played.now = latest + 9
-    played.reward(decision.id, 1)
+def test_event_times_never_decrease() -> None:
+    recorded = RecordedExperiment(reward_timeout=10.0)
+    decision = recorded.decide({"age": 1})
+    last = recorded.now
+    recorded.now -= 5000
+    recorded.decide({"age": 2})
+    assert recorded.events[-1].at == last
+    recorded.now = last + 9
+    recorded.reward(decision.id, 1)
 
 
-def test_the_holdout_is_drawn_evenly_and_marked() -> None:
-    played = Played(policy="ucb1", holdout=0.25, exploration=0.0)
+def test_the_holdout_is_uniform_and_counted_separately() -> None:
+    recorded = RecordedExperiment(policy="ucb1", holdout=0.25, exploration=0.0)
     held_out = 0
     for step in range(2000):
-        decision = played.decide({"age": step})
+        decision = recorded.decide({"age": step})
         held_out += decision.holdout
         if decision.holdout:
             assert set(decision.probabilities.values()) == {1 / 3}
-        played.reward(decision.id, decision.arm == "a")
-    tally = played.experiment.around.tally
+        recorded.reward(decision.id, decision.arm == "a")
+    tally = recorded.experiment.state.tally
     assert 430 < held_out < 570
     assert tally.holdout.n == held_out
     assert tally.bandit.n == 2000 - held_out
@@ -204,73 +212,73 @@ def test_the_holdout_is_drawn_evenly_and_marked() -> None:
     assert 0.25 < tally.holdout.total / tally.holdout.n < 0.42
 
 
-def test_a_model_takes_the_place_of_another(tmp_path: Any) -> None:
+def test_an_uploaded_model_replaces_the_bandit(tmp_path: Any) -> None:
     other = Bandit(["x", "y"], policy="linucb", rewards=(0.0, 10.0), reward_timeout=60.0)
-    waiting = other.decide({"size": 3})
+    pending = other.decide({"size": 3})
     other.save(tmp_path / "model.glcb")
-    played = Played()
-    played.reward(played.decide({"age": 1}).id, 1)
-    played.happen("upload", (tmp_path / "model.glcb").read_bytes())
-    around = played.experiment.around
-    assert around.settings.arms == ["x", "y"]
-    assert around.settings.rewards == (0.0, 10.0)
-    assert around.tally.bandit.n == 0
-    played.now = 0.0  # whatever time it was when the other one decided
-    played.experiment.around.latest = 0.0
-    played.reward(waiting.id, 7.5)
-    assert around.tally.bandit.n == 1
-    assert models.digest(replayed_after_upload(played).freeze()) == models.digest(played.experiment.freeze())
+    recorded = RecordedExperiment()
+    recorded.reward(recorded.decide({"age": 1}).id, 1)
+    recorded.apply("upload", (tmp_path / "model.glcb").read_bytes())
+    state = recorded.experiment.state
+    assert state.settings.arms == ["x", "y"]
+    assert state.settings.rewards == (0.0, 10.0)
+    assert state.tally.bandit.n == 0
+    recorded.now = 0.0  # before the decision of the uploaded model
+    recorded.experiment.state.last_event_at = 0.0
+    recorded.reward(pending.id, 7.5)
+    assert state.tally.bandit.n == 1
+    assert replay_after_upload(recorded).snapshot().digest() == recorded.experiment.snapshot().digest()
 
 
-def replayed_after_upload(played: Played) -> Experiment:
-    experiment = begun(played.events[0])
-    for event in played.events[1:]:
-        if event.kind == "reward" and event is played.events[-1]:
-            experiment.around.latest = 0.0
+def replay_after_upload(recorded: RecordedExperiment) -> Experiment:
+    experiment = from_first_event(recorded.events[0])
+    for event in recorded.events[1:]:
+        if event.kind == "reward" and event is recorded.events[-1]:
+            experiment.state.last_event_at = 0.0
         experiment.replay(event)
     return experiment
 
 
-def test_a_saved_experiment_survives_json_of_its_creation() -> None:
-    played = Played(rewards=(0.0, 2.0), schema={"age": "number"})
-    again = msgspec.json.decode(played.events[0].request, type=type(played.experiment.around.creation))
-    assert again == played.experiment.around.creation
+def test_a_creation_survives_json() -> None:
+    recorded = RecordedExperiment(rewards=(0.0, 2.0), schema={"age": "number"})
+    again = msgspec.json.decode(recorded.events[0].request, type=type(recorded.experiment.state.creation))
+    assert again == recorded.experiment.state.creation
 
 
-def test_every_setting_is_on_record_so_that_another_default_would_change_nothing() -> None:
-    played = Played()
-    names = set(Settings.__struct_fields__)
-    stored = msgspec.json.decode(played.events[0].request)
+def test_every_setting_is_stored_so_that_new_defaults_change_nothing() -> None:
+    recorded = RecordedExperiment()
+    names = set(ExperimentSettings.__struct_fields__)
+    stored = msgspec.json.decode(recorded.events[0].request)
     assert stored["settings"].keys() == names
-    around = msgspec.msgpack.decode(played.experiment.freeze().around)
-    assert around["settings"].keys() == around["creation"]["settings"].keys() == names
+    state = msgspec.msgpack.decode(recorded.experiment.snapshot().state)
+    assert state["settings"].keys() == state["creation"]["settings"].keys() == names
 
 
-def test_a_record_without_what_equals_the_defaults_can_be_read() -> None:
-    played = Played()
-    stored = msgspec.json.decode(played.events[0].request)
+def test_a_stored_creation_without_default_values_can_be_read() -> None:
+    recorded = RecordedExperiment()
+    stored = msgspec.json.decode(recorded.events[0].request)
     stored["settings"] = {"arms": ["a", "b", "c"], "policy": "linucb"}
-    short = played.events[0]._replace(request=msgspec.json.encode(stored))
-    assert begun(short).around == played.experiment.around
+    short = recorded.events[0]._replace(request=msgspec.json.encode(stored))
+    assert from_first_event(short).state == recorded.experiment.state
 
 
-def test_an_archived_experiment_cannot_be_changed_but_for_its_state() -> None:
-    played = Played()
-    a_life(played, 5)
-    model = models.as_file(played.experiment.bandit.__getstate__())
-    played.happen("change", Changes(state="archived"))
-    before = models.digest(played.experiment.freeze())
+def test_only_the_state_of_an_archived_experiment_can_change() -> None:
+    recorded = RecordedExperiment()
+    run_through_all_events(recorded, 5)
+    model = models.model_file(recorded.experiment.bandit.__getstate__())
+    recorded.apply("change", ExperimentChanges(state="archived"))
+    before = recorded.experiment.snapshot().digest()
     for kind, request in (
-        ("change", Changes(exploration=0.2)),
-        ("change", Changes(holdout=0.5)),
-        ("change", Changes(state="archived", exploration_mode="uniform")),
+        ("change", ExperimentChanges(exploration=0.2)),
+        ("change", ExperimentChanges(holdout=0.5)),
+        ("change", ExperimentChanges(state="archived", exploration_mode="uniform")),
         ("add_arm", NewArm(name="d")),
         ("upload", model),
     ):
-        with pytest.raises(Problem) as caught:
-            played.happen(kind, request)
+        with pytest.raises(ApiError) as caught:
+            recorded.apply(kind, request)
         assert caught.value.code == "experiment_archived"
-    assert models.digest(played.experiment.freeze()) == before
-    played.happen("change", Changes(state="running", exploration=0.2))
-    assert played.experiment.around.settings.exploration == 0.2
-    played.happen("upload", model)
+    assert recorded.experiment.snapshot().digest() == before
+    recorded.apply("change", ExperimentChanges(state="running", exploration=0.2))
+    assert recorded.experiment.state.settings.exploration == 0.2
+    recorded.apply("upload", model)

@@ -1,43 +1,51 @@
-"""The HTTP API, asked directly: every route, and who may ask it."""
+"""The routes of the HTTP API, and the roles that they require."""
 
 import io
+import re
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from glcb._api.errors import ERROR_CODES
 from glcb.bandit import Bandit
+from glcb.bandit.config import BanditConfig
 from glcb.service import auth as keys
 from glcb.service.http import openapi
 from glcb.service.http.operations import OPERATIONS
-from tests.service.asgi import CREATION, SECURITY, E, House, created, in_house
+from tests.service.asgi import CREATION, SECURITY_HEADERS, E, Service, create_experiment, with_service
 
 
-def test_a_life_of_an_experiment(tmp_path: Path) -> None:
-    async def play(house: House) -> None:
-        await created(house, holdout=0.0)
-        assert (await house.ask("PUT", E, CREATION | {"holdout": 0.0})).status == 200
-        assert (await house.ask("PUT", E, CREATION)).code == "experiment_exists"
-        decided = await house.ask("POST", f"{E}/decisions", {"context": {"age": 31}, "eligible": ["a", "b"]})
+def test_an_experiment_from_creation_to_rewards(tmp_path: Path) -> None:
+    async def scenario(service: Service) -> None:
+        await create_experiment(service, holdout=0.0)
+        assert (await service.ask("PUT", E, CREATION | {"holdout": 0.0})).status == 200
+        assert (await service.ask("PUT", E, CREATION)).code == "experiment_exists"
+        decided = await service.ask(
+            "POST", f"{E}/decisions", {"context": {"age": 31}, "eligible": ["a", "b"]}
+        )
         assert decided.status == 200
         assert decided.data["arm"] in ("a", "b")
         assert sum(decided.data["probabilities"].values()) == pytest.approx(1)
         assert decided.data["probabilities"]["c"] == 0
         path = f"{E}/decisions/{decided.data['id']}/reward"
-        assert (await house.ask("POST", path, {"value": 1, "idempotency_key": "k"})).data["status"] == "taken"
-        assert (await house.ask("POST", path, {"value": 1, "idempotency_key": "k"})).data[
+        assert (await service.ask("POST", path, {"value": 1, "idempotency_key": "k"})).data[
             "status"
-        ] == "repeated"
-        assert (await house.ask("POST", path, {"value": 1})).code == "duplicate_reward"
-        batch = await house.ask(
+        ] == "accepted"
+        assert (await service.ask("POST", path, {"value": 1, "idempotency_key": "k"})).data[
+            "status"
+        ] == "duplicate"
+        assert (await service.ask("POST", path, {"value": 1})).code == "duplicate_reward"
+        batch = await service.ask(
             "POST", f"{E}/decisions/batch", {"decisions": [{"context": {"age": n}} for n in range(20)]}
         )
         given = [{"id": one["id"], "value": 0} for one in batch.data["results"]] + [{"id": "1-0", "value": 1}]
         given[0]["value"] = True  # a click is a boolean
-        taken = await house.ask("POST", f"{E}/rewards", {"rewards": given})
-        assert [one.get("status") for one in taken.data["results"]] == ["taken"] * 20 + [None]
+        taken = await service.ask("POST", f"{E}/rewards", {"rewards": given})
+        assert [one.get("status") for one in taken.data["results"]] == ["accepted"] * 20 + [None]
         assert taken.data["results"][-1]["error"]["code"] == "unknown_decision"
-        shown = (await house.ask("GET", E)).data
+        shown = (await service.ask("GET", E)).data
         assert shown["counts"] == {
             "decisions": 21,
             "rewarded": 21,
@@ -48,94 +56,93 @@ def test_a_life_of_an_experiment(tmp_path: Path) -> None:
         }
         assert shown["sequence"] == 43
         assert sum(shown["reward_counts"].values()) == 21
-        assert [one["name"] for one in (await house.ask("GET", "/v1/experiments")).data["experiments"]] == [
+        assert [one["name"] for one in (await service.ask("GET", "/v1/experiments")).data["experiments"]] == [
             "home"
         ]
 
-    in_house(tmp_path, play)
+    with_service(tmp_path, scenario)
 
 
-def test_arms_come_and_go(tmp_path: Path) -> None:
-    async def play(house: House) -> None:
-        await created(house)
-        added = await house.ask("POST", f"{E}/arms", {"name": "x/y z", "like": "a"})
+def test_arms_are_added_and_removed(tmp_path: Path) -> None:
+    async def scenario(service: Service) -> None:
+        await create_experiment(service)
+        added = await service.ask("POST", f"{E}/arms", {"name": "x/y z", "like": "a"})
         assert added.status == 201
-        assert added.data["arms"] == ["a", "b", "c", "x/y z"]
-        assert (await house.ask("POST", f"{E}/arms", {"name": "a"})).code == "arm_exists"
-        unknown = await house.ask("POST", f"{E}/arms", {"name": "d", "like": "nobody"})
+        assert added.data["settings"]["arms"] == ["a", "b", "c", "x/y z"]
+        assert (await service.ask("POST", f"{E}/arms", {"name": "a"})).code == "arm_exists"
+        unknown = await service.ask("POST", f"{E}/arms", {"name": "d", "like": "missing"})
         assert (unknown.status, unknown.code) == (422, "unknown_arm")
-        assert (await house.ask("DELETE", f"{E}/arms/x/y z")).data["arms"] == ["a", "b", "c"]
-        gone = await house.ask("DELETE", f"{E}/arms/x/y z")
+        assert (await service.ask("DELETE", f"{E}/arms/x/y z")).data["settings"]["arms"] == ["a", "b", "c"]
+        gone = await service.ask("DELETE", f"{E}/arms/x/y z")
         assert (gone.status, gone.code) == (404, "unknown_arm")
         for arm in ("a", "b"):
-            await house.ask("DELETE", f"{E}/arms/{arm}")
-        assert (await house.ask("DELETE", f"{E}/arms/c")).code == "invalid_settings"
+            await service.ask("DELETE", f"{E}/arms/{arm}")
+        assert (await service.ask("DELETE", f"{E}/arms/c")).code == "invalid_settings"
 
-    in_house(tmp_path, play)
+    with_service(tmp_path, scenario)
 
 
-def test_states_and_deleting(tmp_path: Path) -> None:
-    async def play(house: House) -> None:
-        await created(house)
-        changed = await house.ask("PATCH", E, {"state": "paused", "exploration": 0.2, "holdout": 0.5})
-        assert (changed.data["state"], changed.data["exploration"], changed.data["holdout"]) == (
-            "paused",
-            0.2,
-            0.5,
-        )
-        assert (await house.ask("POST", f"{E}/decisions", {"context": {}})).code == "experiment_paused"
-        assert (await house.ask("PATCH", E, {"exploration": 7})).code == "invalid_settings"
-        assert (await house.ask("PATCH", E, {"state": "lost"})).code == "invalid_request"
-        assert (await house.ask("PATCH", E, {"state": "archived"})).data["state"] == "archived"
-        assert (await house.ask("GET", f"{E}/stats")).status == 200
-        assert (await house.ask("DELETE", E)).status == 204
-        assert (await house.ask("GET", E)).code == "unknown_experiment"
-        assert (await house.ask("DELETE", E)).code == "unknown_experiment"
+def test_an_experiment_is_paused_archived_and_deleted(tmp_path: Path) -> None:
+    async def scenario(service: Service) -> None:
+        await create_experiment(service)
+        changed = await service.ask("PATCH", E, {"state": "paused", "exploration": 0.2, "holdout": 0.5})
+        settings = changed.data["settings"]
+        assert (changed.data["state"], settings["exploration"], settings["holdout"]) == ("paused", 0.2, 0.5)
+        assert (await service.ask("POST", f"{E}/decisions", {"context": {}})).code == "experiment_paused"
+        assert (await service.ask("PATCH", E, {"exploration": 7})).code == "invalid_settings"
+        assert (await service.ask("PATCH", E, {"state": "unknown"})).code == "invalid_request"
+        assert (await service.ask("PATCH", E, {"state": "archived"})).data["state"] == "archived"
+        assert (await service.ask("GET", f"{E}/stats")).status == 200
+        assert (await service.ask("DELETE", E)).status == 204
+        assert (await service.ask("GET", E)).code == "unknown_experiment"
+        assert (await service.ask("DELETE", E)).code == "unknown_experiment"
 
-    in_house(tmp_path, play)
+    with_service(tmp_path, scenario)
 
 
 def test_an_explanation_changes_nothing(tmp_path: Path) -> None:
-    async def play(house: House) -> None:
-        await created(house, exploration=0.1)
+    async def scenario(service: Service) -> None:
+        await create_experiment(service, exploration=0.1)
         for n in range(30):
-            await house.ask("POST", f"{E}/decisions", {"context": {"age": n, "country": "FR"}})
-        before = (await house.ask("GET", E)).data
+            await service.ask("POST", f"{E}/decisions", {"context": {"age": n, "country": "FR"}})
+        before = (await service.ask("GET", E)).data
         asked = {"context": {"age": 3, "country": "FR"}, "eligible": ["a", "c"]}
-        told = (await house.ask("POST", f"{E}/explain", asked)).data
-        assert [arm["arm"] for arm in told["arms"]] == ["a", "b", "c"]
-        assert sum(arm["probability"] for arm in told["arms"]) == pytest.approx(1)
-        assert told["arms"][1]["probability"] == 0
-        assert {part["feature"] for part in told["arms"][0]["contributions"]} == {"age", "country"}
-        assert "country = FR" in told["text"]
-        assert (await house.ask("POST", f"{E}/explain", asked | {"eligible": ["x"]})).code == "unknown_arm"
-        assert (await house.ask("GET", E)).data == before
+        explanation = (await service.ask("POST", f"{E}/explanations", asked)).data
+        assert [arm["arm"] for arm in explanation["arms"]] == ["a", "b", "c"]
+        assert sum(arm["probability"] for arm in explanation["arms"]) == pytest.approx(1)
+        assert explanation["arms"][1]["probability"] == 0
+        assert {part["feature"] for part in explanation["arms"][0]["contributions"]} == {"age", "country"}
+        assert "country = FR" in explanation["text"]
+        assert (
+            await service.ask("POST", f"{E}/explanations", asked | {"eligible": ["x"]})
+        ).code == "unknown_arm"
+        assert (await service.ask("GET", E)).data == before
 
-    in_house(tmp_path, play)
+    with_service(tmp_path, scenario)
 
 
-def test_exports_hold_everything_and_can_go_on(tmp_path: Path) -> None:
+def test_an_export_is_complete_and_can_be_continued(tmp_path: Path) -> None:
     import pyarrow.parquet as pq
 
-    async def play(house: House) -> None:
-        await created(house)
+    async def scenario(service: Service) -> None:
+        await create_experiment(service)
         for n in range(12):
-            made = await house.ask(
+            made = await service.ask(
                 "POST", f"{E}/decisions", {"context": {"age": n}, "idempotency_key": f"k{n}"}
             )
             if n % 2:
-                await house.ask("POST", f"{E}/decisions/{made.data['id']}/reward", {"value": 1})
-        lines = (await house.ask("GET", f"{E}/export")).content.splitlines()
+                await service.ask("POST", f"{E}/decisions/{made.data['id']}/reward", {"value": 1})
+        lines = (await service.ask("GET", f"{E}/export")).content.splitlines()
         assert len(lines) == 18
-        later = (await house.ask("GET", f"{E}/export", query="after=15")).content.splitlines()
+        later = (await service.ask("GET", f"{E}/export", query="after=15")).content.splitlines()
         assert later == lines[14:]
-        content = (await house.ask("GET", f"{E}/export", query="format=parquet")).content
+        content = (await service.ask("GET", f"{E}/export", query="format=parquet")).content
         table = pq.read_table(io.BytesIO(content)).to_pylist()
         assert [row["event"] for row in table].count("decision") == 12
         assert table[0]["context"] == '{"age": 0}'
         for form in ("jsonl", "parquet"):
             path = tmp_path / f"export.{form}"
-            path.write_bytes((await house.ask("GET", f"{E}/export", query=f"format={form}")).content)
+            path.write_bytes((await service.ask("GET", f"{E}/export", query=f"format={form}")).content)
             bandit = Bandit(["a", "b", "c"], policy="linucb")
             bandit.learn_from(path)
             assert bandit.counts == {
@@ -147,18 +154,18 @@ def test_exports_hold_everything_and_can_go_on(tmp_path: Path) -> None:
                 "pending": 6,
             }
         for query in ("format=csv", "after=-1", "after=x", "before=3"):
-            assert (await house.ask("GET", f"{E}/export", query=query)).code == "invalid_request"
+            assert (await service.ask("GET", f"{E}/export", query=query)).code == "invalid_request"
 
-    in_house(tmp_path, play)
+    with_service(tmp_path, scenario)
 
 
-def test_a_model_goes_out_and_comes_in(tmp_path: Path) -> None:
-    async def play(house: House) -> None:
-        await created(house)
+def test_a_model_is_downloaded_and_uploaded(tmp_path: Path) -> None:
+    async def scenario(service: Service) -> None:
+        await create_experiment(service)
         for n in range(10):
-            made = await house.ask("POST", f"{E}/decisions", {"context": {"age": n}})
-            await house.ask("POST", f"{E}/decisions/{made.data['id']}/reward", {"value": 1})
-        model = (await house.ask("GET", f"{E}/model")).content
+            made = await service.ask("POST", f"{E}/decisions", {"context": {"age": n}})
+            await service.ask("POST", f"{E}/decisions/{made.data['id']}/reward", {"value": 1})
+        model = (await service.ask("GET", f"{E}/model")).content
         (tmp_path / "model.glcb").write_bytes(model)
         bandit = Bandit.load(tmp_path / "model.glcb")
         assert bandit.counts["rewarded"] == 10
@@ -166,27 +173,27 @@ def test_a_model_goes_out_and_comes_in(tmp_path: Path) -> None:
         bandit.save(tmp_path / "model.glcb")
         changed = (tmp_path / "model.glcb").read_bytes()
         octets = "application/octet-stream"
-        shown = await house.ask("PUT", f"{E}/model", changed, media=octets)
-        assert shown.data["arms"] == ["a", "b", "c", "new"]
+        shown = await service.ask("PUT", f"{E}/model", changed, media=octets)
+        assert shown.data["settings"]["arms"] == ["a", "b", "c", "new"]
         assert shown.data["counts"]["rewarded"] == 10
-        assert (await house.ask("PUT", f"{E}/model", changed[:-5], media=octets)).code == "invalid_model"
-        assert (await house.ask("PUT", f"{E}/model", b"", media=octets)).code == "invalid_model"
-        assert (await house.ask("PUT", f"{E}/model", changed)).code == "unsupported_media_type"
+        assert (await service.ask("PUT", f"{E}/model", changed[:-5], media=octets)).code == "invalid_model"
+        assert (await service.ask("PUT", f"{E}/model", b"", media=octets)).code == "invalid_model"
+        assert (await service.ask("PUT", f"{E}/model", changed)).code == "unsupported_media_type"
         Bandit(3).save(tmp_path / "numbers.glcb")
         numbers = (tmp_path / "numbers.glcb").read_bytes()
-        assert (await house.ask("PUT", f"{E}/model", numbers, media=octets)).code == "invalid_model"
-        assert (await house.ask("POST", f"{E}/decisions", {"context": {"age": 1}})).status == 200
+        assert (await service.ask("PUT", f"{E}/model", numbers, media=octets)).code == "invalid_model"
+        assert (await service.ask("POST", f"{E}/decisions", {"context": {"age": 1}})).status == 200
 
-    in_house(tmp_path, play)
+    with_service(tmp_path, scenario)
 
 
-def test_keys_open_what_they_should(tmp_path: Path) -> None:
-    async def play(house: House) -> None:
-        await created(house)
-        await house.ask("PUT", "/v1/experiments/other", CREATION)
-        made = {role: keys.add(house.storage, role, role) for role in ("decide", "read", "admin")}
-        made["bound"] = keys.add(house.storage, "bound", "admin", ["other"])
-        house.door.keyring.refresh()
+def test_each_role_permits_its_routes_only(tmp_path: Path) -> None:
+    async def scenario(service: Service) -> None:
+        await create_experiment(service)
+        await service.ask("PUT", "/v1/experiments/other", CREATION)
+        made = {role: keys.add_key(service.storage, role, role) for role in ("decide", "read", "admin")}
+        made["bound"] = keys.add_key(service.storage, "bound", "admin", ["other"])
+        service.authenticator.keyring.refresh()
         asked: list[tuple[str, str, Any, str]] = [
             ("POST", f"{E}/decisions", {"context": {}}, "decide"),
             ("POST", f"{E}/decisions/batch", {"decisions": []}, "decide"),
@@ -195,67 +202,97 @@ def test_keys_open_what_they_should(tmp_path: Path) -> None:
             ("GET", f"{E}/stats", None, "read"),
             ("GET", f"{E}/export", None, "read"),
             ("GET", "/metrics", None, "read"),
-            ("POST", f"{E}/explain", {"context": {}}, "read"),
+            ("POST", f"{E}/explanations", {"context": {}}, "read"),
             ("PATCH", E, {"exploration": 0.1}, "admin"),
             ("POST", f"{E}/arms", {"name": "z"}, "admin"),
         ]
         for method, path, body, role in asked:
             for wrong in (None, "glcb_wrong", made[role][:-1]):
-                refused = await house.ask(method, path, body, key=wrong)
+                refused = await service.ask(method, path, body, key=wrong)
                 assert (refused.status, refused.headers["www-authenticate"]) == (401, "Bearer")
             for own in ("decide", "read", "admin"):
-                answer = await house.ask(method, path, body, key=made[own])
+                answer = await service.ask(method, path, body, key=made[own])
                 allowed = own in (role, "admin")
                 assert (answer.status < 300) == allowed, (path, own)
                 assert allowed or answer.code == "forbidden"
                 assert (
                     allowed
-                    or f"the role {'admin' if role == 'admin' else f'{role} or admin'};" in answer.message
+                    or f"the role {'admin' if role == 'admin' else f'{role} or admin'}," in answer.message
                 )
-        foreign = await house.ask("GET", E, key=made["bound"])
-        missing = await house.ask("GET", "/v1/experiments/nobody", key=made["bound"])
+        foreign = await service.ask("GET", E, key=made["bound"])
+        missing = await service.ask("GET", "/v1/experiments/missing", key=made["bound"])
         assert foreign.status == missing.status == 404
-        assert foreign.content.replace(b"home", b"nobody") == missing.content
-        seen = await house.ask("GET", "/v1/experiments", key=made["bound"])
-        assert [one["name"] for one in seen.data["experiments"]] == ["other"]
-        assert "home" not in (await house.ask("GET", "/metrics", key=made["bound"])).content.decode()
-        assert (await house.ask("GET", "/openapi.json")).status == 200
+        assert foreign.content.replace(b"home", b"missing") == missing.content
+        visible = await service.ask("GET", "/v1/experiments", key=made["bound"])
+        assert [one["name"] for one in visible.data["experiments"]] == ["other"]
+        assert "home" not in (await service.ask("GET", "/metrics", key=made["bound"])).content.decode()
+        assert (await service.ask("GET", "/openapi.json")).status == 200
 
-    in_house(tmp_path, play)
+    with_service(tmp_path, scenario)
 
 
 def test_without_keys_only_this_machine_is_answered(tmp_path: Path) -> None:
-    async def play(house: House) -> None:
+    async def scenario(service: Service) -> None:
         for host in ("localhost:8000", "127.0.0.1:8000", "[::1]:8000"):
-            assert (await house.ask("GET", "/v1/experiments", host=host)).status == 200
-        assert (await house.ask("GET", "/v1/experiments", host="evil.example:8000")).code == "forbidden"
+            assert (await service.ask("GET", "/v1/experiments", host=host)).status == 200
+        assert (await service.ask("GET", "/v1/experiments", host="evil.example:8000")).code == "forbidden"
 
-    in_house(tmp_path, play)
+    with_service(tmp_path, scenario)
 
 
-def test_every_route_is_in_the_document_and_answers(tmp_path: Path) -> None:
+def test_every_route_is_documented_and_answers(tmp_path: Path) -> None:
     document = openapi.document()
-    told = {(method.upper(), path) for path, methods in document["paths"].items() for method in methods}
-    assert told == {(operation.method, operation.path) for operation in OPERATIONS}
+    documented = {(method.upper(), path) for path, methods in document["paths"].items() for method in methods}
+    assert documented == {(operation.method, operation.path) for operation in OPERATIONS}
 
-    async def play(house: House) -> None:
-        await created(house)
+    async def scenario(service: Service) -> None:
+        await create_experiment(service)
         for operation in OPERATIONS:
-            path = operation.path.format(name="home", id="1-00000000", arm="nobody")
+            path = operation.path.format(name="home", id="1-00000000", arm="missing")
             body: Any = {} if operation.body is not None else None
-            answer = await house.ask(operation.method, path, body)
-            assert answer.headers.keys() >= SECURITY
+            answer = await service.ask(operation.method, path, body)
+            assert answer.headers.keys() >= SECURITY_HEADERS
             assert answer.status not in (405, 500)
             assert (
                 str(answer.status) in document["paths"][operation.path][operation.method.lower()]["responses"]
             )
             if operation.name == "delete":
-                await created(house)
+                await create_experiment(service)
 
-    in_house(tmp_path, play)
+    with_service(tmp_path, scenario)
 
 
-def test_the_document_refers_to_nothing_that_is_missing() -> None:
+def test_the_document_describes_every_setting_as_the_bandit_does() -> None:
+    schemas = openapi.document()["components"]["schemas"]
+    settings = schemas["ExperimentSettings"]["properties"]
+    for field in fields(BanditConfig):
+        if not field.metadata["json"]:
+            assert field.name not in settings
+            continue
+        assert settings[field.name]["description"]
+        if field.name != "arms":
+            assert settings[field.name]["default"] == field.default
+            assert settings[field.name]["description"] == field.metadata["doc"]
+    assert settings.keys() == {field.name for field in fields(BanditConfig)} - {"clock"} | {"holdout"}
+    assert settings["exploration"]["maximum"] == 0.5
+    assert "linucb" in settings["policy"]["examples"]
+    mutable = {field.name for field in fields(BanditConfig) if field.metadata["mutable"]} - {"clock"}
+    assert schemas["ExperimentChanges"]["properties"].keys() == mutable | {"state", "holdout"}
+
+
+def test_the_reference_page_has_every_route_type_and_error_code() -> None:
+    page = openapi.markdown_reference()
+    for operation in OPERATIONS:
+        assert f"### `{operation.method} {operation.path}`" in page
+    for name in openapi.document()["components"]["schemas"]:
+        assert f"### {name}\n" in page
+    for code in ERROR_CODES:
+        assert f"| `{code}` |" in page
+    headings = {heading.lower() for heading in re.findall(r"^### (\w+)$", page, re.MULTILINE)}
+    assert set(re.findall(r"\(#(\w+)\)", page)) <= headings
+
+
+def test_every_reference_in_the_document_resolves() -> None:
     document = openapi.document()
     schemas = document["components"]["schemas"]
 
@@ -272,23 +309,26 @@ def test_the_document_refers_to_nothing_that_is_missing() -> None:
     assert len(names) == len(set(names))
 
 
-def test_the_log_tells_no_secrets(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    async def play(house: House) -> None:
-        await created(house)
+def test_logs_and_metrics_contain_no_secrets(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario(service: Service) -> None:
+        await create_experiment(service)
         for n in range(3):
-            made = await house.ask(
+            made = await service.ask(
                 "POST", f"{E}/decisions", {"context": {"city": "Samarkand"}, "idempotency_key": f"ring {n}"}
             )
-            await house.ask("POST", f"{E}/decisions/{made.data['id']}/reward", {"value": 0.987654})
-        secret, reader = keys.add(house.storage, "shop", "decide"), keys.add(house.storage, "m", "read")
-        house.door.keyring.refresh()
-        await house.ask("GET", E, key=secret)
-        await house.ask("POST", f"{E}/decisions", {"context": {"city": "Samarkand"}}, key="glcb_guessed")
-        numbers = await house.ask("GET", "/metrics", key=reader)
+            await service.ask("POST", f"{E}/decisions/{made.data['id']}/reward", {"value": 0.987654})
+        secret, reader = (
+            keys.add_key(service.storage, "shop", "decide"),
+            keys.add_key(service.storage, "m", "read"),
+        )
+        service.authenticator.keyring.refresh()
+        await service.ask("GET", E, key=secret)
+        await service.ask("POST", f"{E}/decisions", {"context": {"city": "Samarkand"}}, key="glcb_guessed")
+        numbers = await service.ask("GET", "/metrics", key=reader)
         assert numbers.status == 200
-        told = caplog.text + numbers.content.decode()
-        for unsaid in ("Samarkand", "ring", "0.987654", secret, "glcb_guessed", keys.digest(secret)):
-            assert unsaid not in told
+        output = caplog.text + numbers.content.decode()
+        for secret_text in ("Samarkand", "ring", "0.987654", secret, "glcb_guessed", keys.digest(secret)):
+            assert secret_text not in output
 
     caplog.set_level("DEBUG")
-    in_house(tmp_path, play)
+    with_service(tmp_path, scenario)

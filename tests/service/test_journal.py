@@ -1,4 +1,4 @@
-"""Group commit: in order, together, and nothing behind a failure."""
+"""Group commit: events are journal in order and together, and none behind a failed commit."""
 
 import asyncio
 import threading
@@ -9,17 +9,17 @@ import pytest
 
 from glcb._errors import StorageError
 from glcb.service.storage import journal as journal_module
-from glcb.service.storage.database import Row, sqlite_url
+from glcb.service.storage.connection import EventRow, sqlite_url
+from glcb.service.storage.database import Database, Event
 from glcb.service.storage.journal import Journal
-from glcb.service.storage.storage import Event, Storage
 
 
 def event(sequence: int) -> Event:
     return Event(sequence, 0.0, "decide", b"", b"")
 
 
-class Slow(Storage):
-    """Waits with each commit until told, and fails when told."""
+class ControlledDatabase(Database):
+    """Blocks commits while ``open`` is cleared, and rejects them while ``fails`` is set."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(sqlite_url(folder / "glcb.db"))
@@ -28,7 +28,7 @@ class Slow(Storage):
         self.fails = False
         self.commits: list[list[int]] = []
 
-    def append(self, rows: Sequence[Row]) -> None:
+    def append(self, rows: Sequence[EventRow]) -> None:
         self.open.wait(10)
         if self.fails:
             raise StorageError("the disk is full")
@@ -41,98 +41,98 @@ class Slow(Storage):
         super().probe()
 
 
-def journal(storage: Storage, most: int = 100) -> Journal:
-    return Journal(storage, most=most, committed=lambda events, seconds: None)
+def make_journal(database: Database, max_events: int = 100) -> Journal:
+    return Journal(database, max_events=max_events, on_commit=lambda events, seconds: None)
 
 
-def test_what_comes_during_a_commit_goes_together_in_the_next(tmp_path: Path) -> None:
+def test_events_submitted_during_a_commit_share_the_next_one(tmp_path: Path) -> None:
     async def run() -> None:
-        storage = Slow(tmp_path)
-        written = journal(storage, most=10)
-        storage.open.clear()
-        first = written.put(0, 1, [event(1)])
+        database = ControlledDatabase(tmp_path)
+        journal = make_journal(database, max_events=10)
+        database.open.clear()
+        first = journal.submit(0, 1, [event(1)])
         await asyncio.sleep(0.05)
-        others = [written.put(0, 1, [event(sequence)]) for sequence in range(2, 26)]
+        others = [journal.submit(0, 1, [event(sequence)]) for sequence in range(2, 26)]
         assert not first.done()
-        storage.open.set()
+        database.open.set()
         await asyncio.gather(first, *others)
-        assert storage.commits == [[1], list(range(2, 12)), list(range(12, 22)), list(range(22, 26))]
-        assert [one.sequence for one in storage.events(1, 0)] == list(range(1, 26))
-        assert written.depth == 0
-        await written.stop()
+        assert database.commits == [[1], list(range(2, 12)), list(range(12, 22)), list(range(22, 26))]
+        assert [one.sequence for one in database.events(1, 0)] == list(range(1, 26))
+        assert journal.depth == 0
+        await journal.stop()
 
     asyncio.run(run())
 
 
-def test_nobody_waits_if_nothing_is_under_way_and_everybody_if_something_is(tmp_path: Path) -> None:
+def test_a_barrier_waits_only_while_events_are_being_written(tmp_path: Path) -> None:
     async def run() -> None:
-        storage = Slow(tmp_path)
-        written = journal(storage)
-        assert written.put(0, 1, ()).done()
-        storage.open.clear()
-        first = written.put(0, 1, [event(1)])
-        barrier = written.put(0, 2, ())
+        database = ControlledDatabase(tmp_path)
+        journal = make_journal(database)
+        assert journal.submit(0, 1, ()).done()
+        database.open.clear()
+        first = journal.submit(0, 1, [event(1)])
+        barrier = journal.submit(0, 2, ())
         await asyncio.sleep(0.05)
         assert not barrier.done()
-        storage.open.set()
+        database.open.set()
         await barrier
         assert first.done()
-        await written.stop()
+        await journal.stop()
 
     asyncio.run(run())
 
 
-def test_what_is_behind_a_failure_fails_too_until_it_is_loaded_anew(
+def test_events_behind_a_failure_fail_until_the_experiment_is_loaded_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(journal_module, "_PROBE_SECONDS", 0.01)
 
     async def run() -> None:
-        storage = Slow(tmp_path)
-        written = journal(storage)
-        await written.put(0, 1, [event(1)])
-        storage.open.clear()
-        storage.fails = True
-        lost = [written.put(0, 1, [event(2)]), written.put(0, 1, [event(3)]), written.put(0, 2, ())]
-        storage.open.set()
-        found = await asyncio.gather(*lost, return_exceptions=True)
-        assert [str(error) for error in found] == ["the disk is full"] * 3
+        database = ControlledDatabase(tmp_path)
+        journal = make_journal(database)
+        await journal.submit(0, 1, [event(1)])
+        database.open.clear()
+        database.fails = True
+        lost = [journal.submit(0, 1, [event(2)]), journal.submit(0, 1, [event(3)]), journal.submit(0, 2, ())]
+        database.open.set()
+        errors = await asyncio.gather(*lost, return_exceptions=True)
+        assert [str(error) for error in errors] == ["the disk is full"] * 3
         with pytest.raises(StorageError):
-            written.put(0, 1, [event(4)])
-        assert written.generation == 1
+            journal.submit(0, 1, [event(4)])
+        assert journal.generation == 1
         await asyncio.sleep(0.05)
-        assert written.trouble == "the disk is still full"
-        storage.fails = False
-        while written.trouble is not None:
+        assert journal.failure == "the disk is still full"
+        database.fails = False
+        while journal.failure is not None:
             await asyncio.sleep(0.01)
         with pytest.raises(StorageError, match="try again"):
-            written.put(0, 1, [event(4)])  # whoever was loaded before must not go on
-        await written.put(1, 1, [event(2)])
-        assert [one.sequence for one in storage.events(1, 0)] == [1, 2]
-        await written.stop()
+            journal.submit(0, 1, [event(4)])  # loaded before the failure
+        await journal.submit(1, 1, [event(2)])
+        assert [one.sequence for one in database.events(1, 0)] == [1, 2]
+        await journal.stop()
 
     asyncio.run(run())
 
 
-def test_it_stops_even_if_nothing_can_be_written(tmp_path: Path) -> None:
+def test_it_stops_while_the_database_is_unavailable(tmp_path: Path) -> None:
     async def run() -> None:
-        storage = Slow(tmp_path)
-        storage.fails = True
-        written = journal(storage)
+        database = ControlledDatabase(tmp_path)
+        database.fails = True
+        journal = make_journal(database)
         with pytest.raises(StorageError):
-            await written.put(0, 1, [event(1)])
-        await asyncio.wait_for(written.stop(), 5)
+            await journal.submit(0, 1, [event(1)])
+        await asyncio.wait_for(journal.stop(), 5)
 
     asyncio.run(run())
 
 
-def test_what_was_given_is_written_before_it_stops(tmp_path: Path) -> None:
+def test_queued_events_are_written_before_it_stops(tmp_path: Path) -> None:
     async def run() -> None:
-        storage = Slow(tmp_path)
-        written = journal(storage)
-        given = [written.put(0, 1, [event(sequence)]) for sequence in range(1, 6)]
-        await written.stop()
-        await asyncio.gather(*given)
-        assert len(list(storage.events(1, 0))) == 5
+        database = ControlledDatabase(tmp_path)
+        journal = make_journal(database)
+        futures = [journal.submit(0, 1, [event(sequence)]) for sequence in range(1, 6)]
+        await journal.stop()
+        await asyncio.gather(*futures)
+        assert len(list(database.events(1, 0))) == 5
 
     asyncio.run(run())

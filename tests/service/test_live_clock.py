@@ -1,10 +1,14 @@
-"""The clock of the machine is set back and forth under a running service."""
+"""The system clock is set back and forth while the service runs."""
 
 import os
 from pathlib import Path
 
+import pytest
+
 from benchmarks.service.client import Client
 from tests.service.conftest import Serve
+
+pytestmark = pytest.mark.live
 
 PATH = "/v1/experiments/e"
 HOUR = 3600
@@ -13,17 +17,17 @@ import pathlib, time
 real, shift = time.time, pathlib.Path(__file__).with_name("shift")
 time.time = lambda: real() + float(shift.read_text())
 """
-"""Python imports this before anything else: the service's clock goes wrong by what a file says."""
+"""Python imports this first. It shifts the service's clock by the number of seconds in a file."""
 
 
-def _pair(client: Client) -> None:
+def _decide_and_reward(client: Client) -> None:
     decision = client.post(f"{PATH}/decisions", {"context": {"x": 1}})
     assert decision.status == 200, decision
     reward = client.post(f"{PATH}/decisions/{decision.data['id']}/reward", {"value": 1})
     assert reward.status == 200, reward
 
 
-def test_time_never_goes_backwards_in_the_log(serve: Serve, tmp_path: Path) -> None:
+def test_event_times_never_decrease(serve: Serve, tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text(_SITE)
     shift = tmp_path / "shift"
     shift.write_text("0")
@@ -31,19 +35,19 @@ def test_time_never_goes_backwards_in_the_log(serve: Serve, tmp_path: Path) -> N
     server = serve(environment={"PYTHONPATH": os.pathsep.join(paths)})
     made = server.client.put(PATH, {"arms": ["a", "b"], "policy": "linucb", "reward_timeout": HOUR})
     assert made.status == 201
-    _pair(server.client)
+    _decide_and_reward(server.client)
     shift.write_text(str(-3 * HOUR))
-    _pair(server.client)
+    _decide_and_reward(server.client)
     server.kill()
     server.start()
-    _pair(server.client)
+    _decide_and_reward(server.client)
     late = server.client.post(f"{PATH}/decisions", {"context": {"x": 2}}).data["id"]
     shift.write_text(str(2 * HOUR))
-    _pair(server.client)
+    _decide_and_reward(server.client)
     assert server.client.post(f"{PATH}/decisions/{late}/reward", {"value": 1}).code == "closed_decision"
     times = [event["time"] for event in server.client.events("e")]
     assert times == sorted(times)
     assert times[0] < times[-1]
     counts = server.client.get(PATH).data["counts"]
     assert counts == {"decisions": 5, "rewarded": 4, "timed_out": 1, "evicted": 0, "removed": 0, "pending": 0}
-    assert server.command("verify").returncode == 0
+    assert server.command("audit").returncode == 0

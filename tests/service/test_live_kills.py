@@ -1,4 +1,4 @@
-"""Killed under load: ``make soak`` does this hundreds of times."""
+"""Kills under load lose no acknowledged event. ``make soak`` does this hundreds of times."""
 
 import asyncio
 import threading
@@ -6,34 +6,36 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.kills import Campaign
+from benchmarks.crash_test import CrashTest
 from benchmarks.service import postgres
 from benchmarks.service.audit import audit
-from benchmarks.service.traffic import EXPERIMENT, Ledger, Traffic, ask_again
+from benchmarks.service.traffic import EXPERIMENT, Ledger, Traffic, retry_unanswered
 from tests.service.conftest import Serve
 
+pytestmark = pytest.mark.live
 
-def _kill(store: list[str], kills: int) -> None:
-    campaign = Campaign(store, seed=10_000)
+
+def _kill_repeatedly(store: list[str], kills: int) -> None:
+    campaign = CrashTest(store, seed=10_000)
     try:
         tally = campaign.run(kills)
     finally:
-        campaign.forget()
+        campaign.close()
     assert tally.kills == kills
     assert tally.decisions > 10 * kills
     assert tally.rewards > 5 * kills
 
 
-def test_nothing_acknowledged_is_lost_on_sqlite(tmp_path: Path) -> None:
-    _kill(["--data", str(tmp_path / "glcb.db")], 3)
+def test_no_acknowledged_event_is_lost_on_sqlite(tmp_path: Path) -> None:
+    _kill_repeatedly(["--data", str(tmp_path / "glcb.db")], 3)
 
 
 @pytest.mark.postgres
-def test_nothing_acknowledged_is_lost_on_postgresql(cluster: postgres.Cluster) -> None:
-    _kill(["--database", cluster.url], 2)
+def test_no_acknowledged_event_is_lost_on_postgresql(cluster: postgres.Cluster) -> None:
+    _kill_repeatedly(["--database", cluster.url], 2)
 
 
-def test_a_stop_under_load_drains(serve: Serve) -> None:
+def test_a_shutdown_under_load_completes_the_requests_in_flight(serve: Serve) -> None:
     server = serve()
     assert server.client.put("/v1/experiments/e", {**EXPERIMENT, "policy": "linucb"}).status == 201
     ledger, codes = Ledger(), []
@@ -41,9 +43,9 @@ def test_a_stop_under_load_drains(serve: Serve) -> None:
     stopper.start()
     asyncio.run(Traffic("e", ledger, seed=10_000).run(server.url, 8, 30))
     stopper.join()
-    assert codes == [0], server.said()
+    assert codes == [0], server.output()
     assert ledger.decisions
     assert set(ledger.refused) <= {503}
     server.start()
-    ask_again(server.client, ledger)
+    retry_unanswered(server.client, ledger)
     audit(ledger, server.client.events("e"))

@@ -1,4 +1,4 @@
-"""The files of the dashboard: complete, unaltered, kept for long, and asking nobody else."""
+"""The files of the dashboard: complete, unmodified, cacheable and self-contained."""
 
 import hashlib
 import re
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from starlette.requests import Request
 
-from glcb.service.errors import Problem
+from glcb.service.errors import ApiError
 from glcb.service.http.static import Pages
 
 FOLDER = Path(str(resources.files("glcb.service") / "dashboard"))
@@ -21,20 +21,22 @@ def _file(pages: Pages, name: str, digest: str | None = None, tag: str = "") -> 
     return Request({"type": "http", "headers": headers, "path_params": parameters})
 
 
-def test_what_others_wrote_is_unaltered() -> None:
+def test_third_party_files_are_unmodified() -> None:
     vendor = FOLDER / "vendor"
-    noted = dict(re.findall(r"^ +([0-9a-f]{64})  (\S+)$", (vendor / "README.md").read_text(), re.MULTILINE))
-    found = {
+    documented = dict(
+        re.findall(r"^ +([0-9a-f]{64})  (\S+)$", (vendor / "README.md").read_text(), re.MULTILINE)
+    )
+    actual = {
         hashlib.sha256(path.read_bytes()).hexdigest(): path.name
         for path in vendor.iterdir()
         if path.suffix in (".js", ".css")
     }
-    assert found == noted
-    assert len(found) == 2
+    assert actual == documented
+    assert len(actual) == 2
     assert "MIT" in (vendor / "uPlot.LICENSE").read_text()
 
 
-def test_nothing_is_inline_and_nothing_comes_from_elsewhere() -> None:
+def test_nothing_is_inline_or_loaded_from_other_hosts() -> None:
     page = (FOLDER / "index.html").read_text()
     assert not re.search(r"<script(?![^>]*\bsrc=)|<style|\bstyle=|\son\w+=", page)
     for path in OURS:
@@ -42,14 +44,14 @@ def test_nothing_is_inline_and_nothing_comes_from_elsewhere() -> None:
         assert addresses <= {"http://www.w3.org"}, path.name  # the namespace of SVG
 
 
-def test_all_modules_are_fetched_at_once() -> None:
-    """A browser that finds them one inside the other waits for each in turn."""
+def test_all_modules_are_preloaded() -> None:
+    """Without preloading, the browser discovers imports one after the other."""
     page = (FOLDER / "index.html").read_text()
     preloaded = re.findall(r'rel="modulepreload" href="static/(\S+)"', page)
     assert sorted([*preloaded, "main.js"]) == sorted(path.name for path in FOLDER.glob("*.js"))
 
 
-async def _all(pages: Pages) -> None:
+async def _check_all_files(pages: Pages) -> None:
     body = bytes(pages.home().body).decode()
     for name in re.findall(rf'"static/{pages.digest}/([^"]+)"', body):
         response = await pages.route.endpoint(_file(pages, name))
@@ -65,17 +67,17 @@ async def _all(pages: Pages) -> None:
         (pages.digest, "../__init__.py"),
         ("0" * 16, "main.js"),
     ):
-        with pytest.raises(Problem, match="no such file"):
+        with pytest.raises(ApiError, match="no such file"):
             await pages.route.endpoint(_file(pages, name, digest))
 
 
-def test_all_files_are_found_and_kept() -> None:
+def test_all_files_are_served_and_cacheable() -> None:
     import asyncio
 
-    asyncio.run(_all(Pages()))
+    asyncio.run(_check_all_files(Pages()))
 
 
-def test_the_page_itself_is_never_kept_and_lets_nothing_in() -> None:
+def test_the_page_is_not_cached_and_has_a_strict_content_security_policy() -> None:
     headers = Pages().home().headers
     assert headers["cache-control"] == "no-store"
     assert headers["x-frame-options"] == "DENY"

@@ -1,4 +1,4 @@
-"""Connections, with a real socket: who is answered before the whole request is there can go on."""
+"""Connections with a real socket: early responses, timeouts and header limits."""
 
 import asyncio
 import contextlib
@@ -11,8 +11,8 @@ from uvicorn.server import ServerState
 
 from glcb.service import auth as keys
 from glcb.service.http.app import Application
-from glcb.service.http.protocol import PatientProtocol
-from tests.service.asgi import House, house, lifespan
+from glcb.service.http.protocol import LimitedProtocol
+from tests.service.asgi import Service, lifespan, running_service
 
 BODY = b" " * 500_000
 PATH = "/v1/experiments/home/decisions"
@@ -22,17 +22,17 @@ Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 @contextlib.asynccontextmanager
 async def connected(app: Application) -> AsyncIterator[Streams]:
-    """Give a connection to an application."""
+    """Yield a connection to an application."""
     config = uvicorn.Config(
         app,
-        http=PatientProtocol,
+        http=LimitedProtocol,
         ws="none",
         log_config=None,
         timeout_keep_alive=600,
     )
     state = ServerState()
     loop = asyncio.get_running_loop()
-    listener = await loop.create_server(lambda: PatientProtocol(config, state, {}), "127.0.0.1", 0)
+    listener = await loop.create_server(lambda: LimitedProtocol(config, state, {}), "127.0.0.1", 0)
     reader, writer = await asyncio.open_connection(*listener.sockets[0].getsockname())
     try:
         yield reader, writer
@@ -42,7 +42,7 @@ async def connected(app: Application) -> AsyncIterator[Streams]:
 
 
 async def answer(reader: asyncio.StreamReader) -> int:
-    """Return the status of the next answer."""
+    """Return the status of the next response."""
     head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 20)
     length = next(line for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:"))
     await reader.readexactly(int(length.partition(b":")[2]))
@@ -50,12 +50,17 @@ async def answer(reader: asyncio.StreamReader) -> int:
 
 
 def head(method: str, path: str, length: int = 0) -> bytes:
-    said = "Content-Type: application/json\r\n"
-    return f"{method} {path} HTTP/1.1\r\nHost: localhost\r\n{said}Content-Length: {length}\r\n\r\n".encode()
+    lines = [
+        f"{method} {path} HTTP/1.1",
+        "Host: localhost",
+        "Content-Type: application/json",
+        f"Content-Length: {length}",
+    ]
+    return "\r\n".join([*lines, "", ""]).encode()
 
 
 async def refused_early(streams: Streams) -> list[int]:
-    """Send the body of a request after its answer, then another request; return both statuses."""
+    """Send most of a body after its response, then another request; return both statuses."""
     reader, writer = streams
     writer.write(head("POST", PATH, len(BODY)) + BODY[:1000])
     first = await answer(reader)
@@ -66,24 +71,24 @@ async def refused_early(streams: Streams) -> list[int]:
     return [first, await answer(reader)]
 
 
-def in_connection(folder: Path, play: Callable[[House, Streams], Awaitable[None]]) -> None:
+def in_connection(folder: Path, scenario: Callable[[Service, Streams], Awaitable[None]]) -> None:
     async def run() -> None:
-        async with house(folder) as own, connected(own.app) as streams:
-            await play(own, streams)
+        async with running_service(folder) as own, connected(own.app) as streams:
+            await scenario(own, streams)
 
     asyncio.run(run())
 
 
-def test_who_has_no_key_can_send_the_rest_and_ask_again(tmp_path: Path) -> None:
-    async def play(own: House, streams: Streams) -> None:
-        keys.add(own.storage, "shop", "decide")
-        own.door.keyring.refresh()
+def test_an_unauthorized_client_can_finish_its_request_and_reuse_the_connection(tmp_path: Path) -> None:
+    async def scenario(own: Service, streams: Streams) -> None:
+        keys.add_key(own.storage, "shop", "decide")
+        own.authenticator.keyring.refresh()
         assert await refused_early(streams) == [401, 200]
 
-    in_connection(tmp_path, play)
+    in_connection(tmp_path, scenario)
 
 
-def test_who_comes_too_soon_can_send_the_rest_and_ask_again() -> None:
+def test_a_client_refused_during_startup_can_reuse_the_connection() -> None:
     async def run() -> None:
         async with connected(Application(lifespan)) as streams:
             assert await refused_early(streams) == [503, 200]
@@ -91,8 +96,10 @@ def test_who_comes_too_soon_can_send_the_rest_and_ask_again() -> None:
     asyncio.run(run())
 
 
-def test_who_never_sends_the_rest_is_hung_up_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(PatientProtocol, "request_seconds", 0.1)
+def test_a_connection_is_closed_if_the_rest_of_the_body_never_arrives(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(LimitedProtocol, "request_seconds", 0.1)
 
     async def run() -> None:
         async with connected(Application(lifespan)) as (reader, writer):
@@ -103,7 +110,7 @@ def test_who_never_sends_the_rest_is_hung_up_on(monkeypatch: pytest.MonkeyPatch)
     asyncio.run(run())
 
 
-def test_headers_without_end_are_refused_also_after_another_request() -> None:
+def test_endless_headers_are_refused_even_on_a_reused_connection() -> None:
     async def run() -> None:
         async with connected(Application(lifespan)) as (reader, writer):
             writer.write(head("GET", "/healthz"))

@@ -1,4 +1,4 @@
-"""The HTTP API, asked directly: every shape of refusal, and limits."""
+"""Error responses and limits of the HTTP API."""
 
 import re
 from collections import Counter
@@ -7,10 +7,18 @@ from typing import Any
 
 import pytest
 
+from glcb._api.errors import ERROR_CODES
 from glcb.service import auth as keys
-from glcb.service.errors import STATUS
 from glcb.service.http.app import Application
-from tests.service.asgi import CREATION, SECURITY, E, House, created, in_house, lifespan
+from tests.service.asgi import (
+    CREATION,
+    SECURITY_HEADERS,
+    E,
+    Service,
+    create_experiment,
+    lifespan,
+    with_service,
+)
 
 REFUSED: list[tuple[str, str, str, Any, str]] = [
     ("POST", f"{E}/decisions", "invalid_json", b'{"context": ', ""),
@@ -38,89 +46,93 @@ REFUSED: list[tuple[str, str, str, Any, str]] = [
         "reward_timeout",
     ),
     ("PUT", "/v1/experiments/x", "invalid_request", {"arms": ["a"], "holdout": 2}, "holdout"),
-    ("GET", "/v1/experiments/nobody/stats", "unknown_experiment", None, "nobody"),
-    ("POST", "/v1/experiments/nobody/decisions", "unknown_experiment", {"context": {}}, "nobody"),
+    ("GET", "/v1/experiments/missing/stats", "unknown_experiment", None, "missing"),
+    ("POST", "/v1/experiments/missing/decisions", "unknown_experiment", {"context": {}}, "missing"),
     ("GET", "/v1/nothing", "not_found", None, "openapi"),
     ("PUT", f"{E}/decisions", "method_not_allowed", {}, "POST"),
     ("TRACE", E, "method_not_allowed", None, "PATCH"),
 ]
 
 
-def test_refusals_have_one_shape_and_change_nothing(tmp_path: Path) -> None:
-    async def play(house: House) -> None:
-        await created(house)
-        before = (await house.ask("GET", E)).data
-        for method, path, code, body, said in REFUSED:
-            answer = await house.ask(method, path, body)
-            assert (answer.code, answer.status) == (code, STATUS[code]), (path, body, answer.content[:300])
-            assert said in answer.data["error"]["message"]
-            assert answer.headers.keys() >= SECURITY
-        assert (await house.ask("GET", E)).data == before
-        assert (await house.ask("PUT", f"{E}/decisions", {})).headers["allow"] == "POST"
+def test_errors_have_one_shape_and_change_nothing(tmp_path: Path) -> None:
+    async def scenario(service: Service) -> None:
+        await create_experiment(service)
+        before = (await service.ask("GET", E)).data
+        for method, path, code, body, expected in REFUSED:
+            answer = await service.ask(method, path, body)
+            assert (answer.code, answer.status) == (code, ERROR_CODES[code].status), (
+                path,
+                body,
+                answer.content[:300],
+            )
+            assert expected in answer.data["error"]["message"]
+            assert answer.headers.keys() >= SECURITY_HEADERS
+        assert (await service.ask("GET", E)).data == before
+        assert (await service.ask("PUT", f"{E}/decisions", {})).headers["allow"] == "POST"
 
-    in_house(tmp_path, play)
+    with_service(tmp_path, scenario)
 
 
-def test_whatever_is_refused_of_an_experiment_is_counted_once(tmp_path: Path) -> None:
-    async def play(house: House) -> None:
-        await created(house)
+def test_each_refused_request_of_an_experiment_is_counted_once(tmp_path: Path) -> None:
+    async def scenario(service: Service) -> None:
+        await create_experiment(service)
         for method, path, _, body, _ in REFUSED:
-            await house.ask(method, path, body)
-        await house.ask("POST", f"{E}/decisions", {"context": {}}, media="text/plain")
+            await service.ask(method, path, body)
+        await service.ask("POST", f"{E}/decisions", {"context": {}}, media="text/plain")
         given = [{"id": "5-00000000", "value": 1}] * 2
-        assert (await house.ask("POST", f"{E}/rewards", {"rewards": given})).status == 200
+        assert (await service.ask("POST", f"{E}/rewards", {"rewards": given})).status == 200
         expected = Counter(code for _, path, code, _, _ in REFUSED if path.startswith(f"{E}/"))
         expected.update(["unsupported_media_type", "unknown_decision", "unknown_decision"])
         del expected["method_not_allowed"]
-        assert (await house.ask("GET", f"{E}/stats")).data["refused"] == expected
-        told = (await house.ask("GET", "/metrics")).content.decode()
-        assert 'glcb_refused_total{code="invalid_json",experiment="home"} 3.0' in told
-        assert house.engine.activity.keys() == {"home"}
-        keys.add(house.storage, "shop", "decide", ["other"])
-        house.door.keyring.refresh()
-        assert (await house.ask("POST", f"{E}/decisions", {})).code == "unauthorized"
-        assert house.engine.activity["home"].refused == expected
+        assert (await service.ask("GET", f"{E}/stats")).data["refused"] == expected
+        metrics = (await service.ask("GET", "/metrics")).content.decode()
+        assert 'glcb_errors_total{code="invalid_json",experiment="home"} 3.0' in metrics
+        assert service.engine.activity.keys() == {"home"}
+        keys.add_key(service.storage, "shop", "decide", ["other"])
+        service.authenticator.keyring.refresh()
+        assert (await service.ask("POST", f"{E}/decisions", {})).code == "unauthorized"
+        assert service.engine.activity["home"].errors == expected
 
-    in_house(tmp_path, play)
+    with_service(tmp_path, scenario)
 
 
-def test_only_json_is_read(tmp_path: Path) -> None:
-    async def play(house: House) -> None:
-        await created(house)
+def test_bodies_must_be_declared_as_json(tmp_path: Path) -> None:
+    async def scenario(service: Service) -> None:
+        await create_experiment(service)
         for media in (None, "text/plain", "application/x-www-form-urlencoded"):
-            answer = await house.ask("POST", f"{E}/decisions", {"context": {}}, media=media)
+            answer = await service.ask("POST", f"{E}/decisions", {"context": {}}, media=media)
             assert answer.code == "unsupported_media_type"
-        answer = await house.ask(
+        answer = await service.ask(
             "POST", f"{E}/decisions", {"context": {}}, media="Application/JSON; charset=utf-8"
         )
         assert answer.status == 200
 
-    in_house(tmp_path, play)
+    with_service(tmp_path, scenario)
 
 
-def test_half_a_request_is_given_up(tmp_path: Path) -> None:
-    async def play(house: House) -> None:
-        await created(house)
+def test_an_incomplete_request_times_out(tmp_path: Path) -> None:
+    async def scenario(service: Service) -> None:
+        await create_experiment(service)
         scope_pieces = [b'{"context": {"a', b""]
-        answer = await house.ask("POST", f"{E}/decisions", pieces=scope_pieces)
+        answer = await service.ask("POST", f"{E}/decisions", pieces=scope_pieces)
         assert answer.code == "invalid_json"
-        stuck = house.ask("POST", f"{E}/decisions", pieces=[])
+        stuck = service.ask("POST", f"{E}/decisions", pieces=[])
         assert (await stuck).code == "request_timeout"
 
-    in_house(tmp_path, play, request_seconds=0.05)
+    with_service(tmp_path, scenario, request_seconds=0.05)
 
 
-def test_at_the_start_there_is_the_page_and_nothing_else(tmp_path: Path) -> None:
-    async def play(house: House) -> None:
-        house.app = Application(lifespan)
-        page = await house.ask("GET", "/")
+def test_only_the_dashboard_is_served_during_startup(tmp_path: Path) -> None:
+    async def scenario(service: Service) -> None:
+        service.app = Application(lifespan)
+        page = await service.ask("GET", "/")
         assert page.status == 200
         names = re.findall(r'(?:src|href)="(static/[^"]+)"', page.content.decode())
         assert len(names) > 10
         for name in names:
-            assert (await house.ask("GET", f"/{name}")).status == 200
-        assert (await house.ask("GET", "/static/0123/nonesuch.js")).code == "not_found"
-        assert (await house.ask("GET", "/healthz")).status == 200
+            assert (await service.ask("GET", f"/{name}")).status == 200
+        assert (await service.ask("GET", "/static/0123/nonesuch.js")).code == "not_found"
+        assert (await service.ask("GET", "/healthz")).status == 200
         for method, path in (
             ("GET", "/readyz"),
             ("PUT", E),
@@ -128,15 +140,15 @@ def test_at_the_start_there_is_the_page_and_nothing_else(tmp_path: Path) -> None
             ("GET", "/static/"),
             ("POST", "/"),
         ):
-            refused = await house.ask(method, path, {})
+            refused = await service.ask(method, path, {})
             assert (refused.status, refused.code, refused.headers["retry-after"]) == (503, "starting", "1")
-            assert "compiles the kernels" in refused.message
+            assert "compiles kernels" in refused.message
 
-    in_house(tmp_path, play)
+    with_service(tmp_path, scenario)
 
 
 @pytest.mark.parametrize(
-    ("path", "body", "told"),
+    ("path", "body", "expected"),
     [
         (f"{E}/decisions", b'{"contxt": {}}', "the fields are context, eligible, idempotency_key"),
         (
@@ -155,60 +167,62 @@ def test_at_the_start_there_is_the_page_and_nothing_else(tmp_path: Path) -> None
             b'{"rewards": [{"id": "1", "val": 1}]}',
             "the fields are id, value, idempotency_key",
         ),
-        (f"{E}/decisions", b'{"context": {"age": NaN}}', "NaN is no JSON: send null"),
-        (f"{E}/decisions", b'{"context": [-Infinity]}', "Infinity is no JSON: send null"),
+        (f"{E}/decisions", b'{"context": {"age": NaN}}', "NaN is not valid JSON: send null"),
+        (f"{E}/decisions", b'{"context": [-Infinity]}', "Infinity is not valid JSON: send null"),
     ],
 )
-def test_refusals_say_what_to_send_instead(tmp_path: Path, path: str, body: bytes, told: str) -> None:
-    async def play(house: House) -> None:
-        await created(house)
-        assert told in (await house.ask("POST", path, body)).message
+def test_error_messages_say_what_to_send_instead(
+    tmp_path: Path, path: str, body: bytes, expected: str
+) -> None:
+    async def scenario(service: Service) -> None:
+        await create_experiment(service)
+        assert expected in (await service.ask("POST", path, body)).message
 
-    in_house(tmp_path, play)
+    with_service(tmp_path, scenario)
 
 
-def test_other_settings_are_named(tmp_path: Path) -> None:
-    async def play(house: House) -> None:
-        await created(house)
-        refused = await house.ask("PUT", E, {**CREATION, "arms": ["a"], "seed": 10_000})
+def test_differing_settings_are_named(tmp_path: Path) -> None:
+    async def scenario(service: Service) -> None:
+        await create_experiment(service)
+        refused = await service.ask("PUT", E, {**CREATION, "arms": ["a"], "seed": 10_000})
         assert (refused.code, refused.status) == ("experiment_exists", 409)
         assert "(arms, seed)" in refused.message
 
-    in_house(tmp_path, play)
+    with_service(tmp_path, scenario)
 
 
-def test_too_many_requests_at_once_are_refused(tmp_path: Path) -> None:
-    async def play(house: House) -> None:
-        await created(house)
-        house.engine.metrics.in_flight = 1000
-        refused = await house.ask("POST", f"{E}/decisions", {"context": {}})
+def test_requests_are_refused_when_the_service_is_overloaded_or_stopping(tmp_path: Path) -> None:
+    async def scenario(service: Service) -> None:
+        await create_experiment(service)
+        service.engine.metrics.in_flight = 1000
+        refused = await service.ask("POST", f"{E}/decisions", {"context": {}})
         assert (refused.status, refused.code, refused.headers["retry-after"]) == (503, "overloaded", "1")
-        assert (await house.ask("GET", "/healthz")).status == 200
-        assert (await house.ask("GET", "/readyz")).status == 200
-        house.engine.metrics.in_flight = 0
-        house.engine.journal.depth = 10**6
-        assert (await house.ask("POST", f"{E}/decisions", {"context": {}})).code == "overloaded"
-        house.engine.journal.depth = 0
-        assert (await house.ask("POST", f"{E}/decisions", {"context": {}})).status == 200
-        house.app.end()
-        stopping = await house.ask("POST", f"{E}/decisions", {"context": {}})
+        assert (await service.ask("GET", "/healthz")).status == 200
+        assert (await service.ask("GET", "/readyz")).status == 200
+        service.engine.metrics.in_flight = 0
+        service.engine.journal.depth = 10**6
+        assert (await service.ask("POST", f"{E}/decisions", {"context": {}})).code == "overloaded"
+        service.engine.journal.depth = 0
+        assert (await service.ask("POST", f"{E}/decisions", {"context": {}})).status == 200
+        service.app.close()
+        stopping = await service.ask("POST", f"{E}/decisions", {"context": {}})
         assert (stopping.status, stopping.code) == (503, "stopping")
-        assert (await house.ask("GET", "/readyz")).status == 503
-        assert (await house.ask("GET", "/healthz")).status == 200
+        assert (await service.ask("GET", "/readyz")).status == 503
+        assert (await service.ask("GET", "/healthz")).status == 200
 
-    in_house(tmp_path, play)
+    with_service(tmp_path, scenario)
 
 
-def test_an_error_of_ours_is_told_but_not_explained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def play(house: House) -> None:
-        await created(house)
+def test_an_internal_error_reveals_no_details(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario(service: Service) -> None:
+        await create_experiment(service)
 
-        def fails(*_: Any) -> None:
-            raise RuntimeError("a secret of the inside")
+        def fail(*_: Any) -> None:
+            raise RuntimeError("a secret")
 
-        monkeypatch.setattr("glcb.service.stats.stats", fails)
-        answer = await house.ask("GET", f"{E}/stats")
+        monkeypatch.setattr("glcb.service.stats.stats", fail)
+        answer = await service.ask("GET", f"{E}/stats")
         assert (answer.status, answer.code) == (500, "internal_error")
         assert "secret" not in answer.content.decode()
 
-    in_house(tmp_path, play)
+    with_service(tmp_path, scenario)

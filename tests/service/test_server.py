@@ -1,4 +1,4 @@
-"""The process around the application: what goes wrong at its end is told to whoever started it."""
+"""The server process: an error during shutdown reaches the caller."""
 
 import asyncio
 import socket
@@ -11,23 +11,23 @@ from glcb.service.auth import Keyring
 from glcb.service.config import ServiceSettings
 from glcb.service.core.engine import Engine
 from glcb.service.server import Service
-from glcb.service.storage.storage import Storage
-from tests.service.engines import Fragile
+from glcb.service.storage.database import Database
+from tests.service.engine_harness import FailingDatabase
 
 
-def test_a_stop_that_fails_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_during_shutdown_is_raised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def fails(_: Engine) -> None:
-        raise ValueError("nobody thought of this")
+        raise ValueError("unexpected")
 
-    async def stopped_at_once(_: Storage) -> None:
+    async def stop_immediately(_: Database) -> None:
         service._server.should_exit = True
         await asyncio.Event().wait()
 
     monkeypatch.setattr(Engine, "stop", fails)
     monkeypatch.setattr(sys, "setswitchinterval", lambda seconds: None)
-    storage = Fragile(tmp_path)
+    database = FailingDatabase(tmp_path)
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
-        service = Service(ServiceSettings(), storage, Keyring(storage), listener, stopped_at_once)
-        with pytest.raises(ValueError, match="nobody thought of this"):
+        service = Service(ServiceSettings(), database, Keyring(database), listener, stop_immediately)
+        with pytest.raises(ValueError, match="unexpected"):
             service.run()

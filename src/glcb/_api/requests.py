@@ -1,31 +1,59 @@
-"""What requests hold. Bodies are decoded straight into these; what does not fit is refused."""
+"""Request bodies of the HTTP API.
 
+The service decodes JSON directly into these types and refuses a body that does not match. The client, which
+must not load NumPy, encodes them.
+"""
+
+import re
 from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from glcb._api.responses import State
+EXPERIMENT_NAME = re.compile("[a-z0-9][a-z0-9_-]{0,63}")
+"""Matches a whole experiment name."""
 
-Arm = Annotated[str, Meta(min_length=1, max_length=200)]
+State = Literal["running", "paused", "archived"]
+"""The states an experiment can be set to."""
+
+ArmName = Annotated[str, Meta(min_length=1, max_length=200)]
 IdempotencyKey = Annotated[
-    str, Meta(min_length=1, max_length=200, description="Makes a repeated request harmless.")
+    str,
+    Meta(
+        min_length=1,
+        max_length=200,
+        description="Makes retries safe: a repeated request with the same key has no further effect.",
+    ),
 ]
 Share = Annotated[float, Meta(ge=0, le=1)]
 Context = Annotated[
     dict[str, Any] | list[Any],
-    Meta(description="Values by name, or by position: numbers, texts, booleans, null."),
+    Meta(description="Feature values by name or by position: numbers, strings, booleans or null."),
+]
+Eligible = Annotated[
+    list[ArmName], Meta(description="The arms to choose from; null for all arms of the experiment.")
+]
+Holdout = Annotated[
+    float,
+    Meta(
+        ge=0,
+        le=1,
+        description="Share of decisions that are made uniformly at random, as a control group for the lift.",
+    ),
 ]
 
 
-class Settings(Struct, kw_only=True, forbid_unknown_fields=True):
-    """What an experiment is made with: the arguments of ``glcb.Bandit``, and the share of the hold-out.
+class ExperimentSettings(Struct, kw_only=True, forbid_unknown_fields=True):
+    """The settings of an experiment: the arguments of ``glcb.Bandit``, and the size of the holdout.
 
-    Defaults are written down too: where a later version has others, what runs must not change.
+    ``glcb.bandit.config.BanditConfig`` documents each argument; the OpenAPI document takes descriptions and
+    bounds from it, and a test compares names, types and defaults. Settings are stored in full, defaults
+    included, so that a change of a default does not affect existing experiments.
     """
 
-    arms: Annotated[list[Arm], Meta(min_length=1)]
+    arms: Annotated[list[ArmName], Meta(min_length=1)]
     policy: str = "glcb"
+    policy_settings: dict[str, Any] | None = None
     rewards: Literal["binary"] | tuple[float, float] = "binary"
     exploration: float = 0.05
     exploration_mode: Literal["gap", "uniform"] = "gap"
@@ -34,11 +62,19 @@ class Settings(Struct, kw_only=True, forbid_unknown_fields=True):
     max_pending: int = 10_000
     reward_timeout: float | None = None
     default_reward: float | None = None
-    reward_aggregation: Literal["first", "last", "sum", "max"] = "first"
+    reward_aggregation: Literal["first", "last", "max", "sum"] = "first"
     half_life: int | None = None
     seed: int = 0
-    policy_settings: dict[str, Any] | None = None
-    holdout: Share = 0.05
+    holdout: Holdout = 0.05
+
+
+class ExperimentChanges(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Changes to an existing experiment; fields that are left out stay as they are."""
+
+    state: State | UnsetType = UNSET
+    exploration: float | UnsetType = UNSET
+    exploration_mode: Literal["gap", "uniform"] | UnsetType = UNSET
+    holdout: Holdout | UnsetType = UNSET
 
 
 class Creation(Struct, kw_only=True):
@@ -46,72 +82,57 @@ class Creation(Struct, kw_only=True):
 
     name: str
     salt: str
-    """Keeps others from knowing beforehand who will be part of the hold-out."""
-    settings: Settings
-
-
-class Changes(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What can change while an experiment runs."""
-
-    state: State | UnsetType = UNSET
-    exploration: float | UnsetType = UNSET
-    exploration_mode: Literal["gap", "uniform"] | UnsetType = UNSET
-    holdout: Share | UnsetType = UNSET
+    """Keeps the assignment to the holdout unpredictable."""
+    settings: ExperimentSettings
 
 
 class NewArm(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """An arm that joins the others, fresh or like one of them."""
+    """An arm to add."""
 
-    name: Arm
-    like: Arm | None = None
+    name: ArmName
+    like: Annotated[ArmName | None, Meta(description="An arm whose learned state the new arm copies.")] = None
 
 
 class DecisionRequest(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """A context that needs an arm."""
+    """A request for one decision."""
 
     context: Context
-    eligible: list[Arm] | None = None
+    eligible: Eligible | None = None
     idempotency_key: IdempotencyKey | None = None
 
 
-class DecisionRequests(Struct, kw_only=True, forbid_unknown_fields=True):
-    """Many contexts at once."""
+class DecisionBatch(Struct, kw_only=True, forbid_unknown_fields=True):
+    """A request for many decisions, made in order."""
 
     decisions: list[DecisionRequest]
 
 
-class ExplainRequest(Struct, kw_only=True, forbid_unknown_fields=True):
-    """A context whose decision is to be explained, not made."""
+class ExplanationRequest(Struct, kw_only=True, forbid_unknown_fields=True):
+    """A request to explain the decision for a context without making it."""
 
     context: Context
-    eligible: list[Arm] | None = None
+    eligible: Eligible | None = None
 
 
 class RewardRequest(Struct, kw_only=True, forbid_unknown_fields=True):
-    """What a decision brought."""
+    """The reward of one decision."""
 
     value: float | bool
     idempotency_key: IdempotencyKey | None = None
 
 
-class RewardOf(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What the decision with this id brought."""
+class RewardItem(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """The reward of the decision with this id."""
 
     id: Annotated[str, Meta(min_length=1, max_length=100)]
     value: float | bool
     idempotency_key: IdempotencyKey | None = None
 
 
-class RewardRequests(Struct, kw_only=True, forbid_unknown_fields=True):
-    """What many decisions brought."""
+class RewardBatch(Struct, kw_only=True, forbid_unknown_fields=True):
+    """The rewards of many decisions."""
 
-    rewards: list[RewardOf]
-
-
-class Status(Struct):
-    """Whether the service is alive, or ready."""
-
-    status: str
+    rewards: list[RewardItem]
 
 
 encode = msgspec.json.Encoder().encode

@@ -1,108 +1,116 @@
-"""What the service answers and its client reads: frozen objects that travel as JSON.
+"""Response bodies of the HTTP API, as immutable objects.
 
-The client passes over fields that a newer service adds.
+The client ignores fields that it does not know, so that a newer service can add some.
 """
 
-import re
 from datetime import datetime
 from typing import Any, Literal
 
 from msgspec import Struct
 
-EXPERIMENT_NAME = re.compile("[a-z0-9][a-z0-9_-]{0,63}")
-"""What an experiment can be called, from beginning to end."""
-
-State = Literal["running", "paused", "archived"]
-"""What an experiment can be told to be."""
+from glcb._api.requests import ExperimentSettings
+from glcb._api.requests import State as State
 
 
 class Decision(Struct, frozen=True, kw_only=True):
-    """An arm to play, and how likely each was."""
+    """A decision: the chosen arm and the probability of each arm."""
 
     id: str
-    """What the reward is to be sent to."""
+    """The id to send the reward to."""
     arm: str
+    """The chosen arm."""
     propensity: float
-    """The probability with which this arm was played."""
+    """The probability with which this arm was chosen."""
     probabilities: dict[str, float]
-    """The probability with which each arm would have been played."""
+    """The probability of each arm of the experiment."""
     holdout: bool
-    """Whether chance decided, for comparison, and not the bandit."""
+    """Whether the decision belongs to the holdout, which chooses uniformly at random."""
 
     @property
     def arms(self) -> tuple[str, ...]:
-        """All arms of the experiment at that moment."""
+        """All arms of the experiment at the time of the decision."""
         return tuple(self.probabilities)
 
 
 class Counts(Struct, frozen=True):
-    """Decisions: decisions = rewarded + timed_out + evicted + removed + pending."""
+    """Decisions by outcome: decisions = rewarded + timed_out + evicted + removed + pending."""
 
     decisions: int
+    """All decisions."""
     rewarded: int
+    """Decisions that received a reward."""
     timed_out: int
+    """Decisions whose ``reward_timeout`` passed without a reward."""
     evicted: int
+    """Decisions dropped because more than ``max_pending`` were pending."""
     removed: int
+    """Decisions whose arm was removed while they were pending."""
     pending: int
+    """Decisions that can still receive a reward."""
 
 
 class GroupMean(Struct, frozen=True):
-    """Rewards of the bandit's own decisions, or of the hold-out."""
+    """Number and mean of the rewards of one group."""
 
     n: int
+    """Number of rewards."""
     mean: float | None
+    """Mean reward; None without rewards."""
 
 
 class Lift(Struct, frozen=True, kw_only=True):
-    """What the bandit brings more than chance, with an interval that holds however often one looks."""
+    """Lift over random assignment: the mean reward of the bandit minus that of the holdout.
+
+    The confidence interval is valid at any time: looking at it repeatedly does not invalidate it.
+    """
 
     bandit: GroupMean
+    """Rewards of decisions made by the bandit."""
     holdout: GroupMean
+    """Rewards of decisions made uniformly at random."""
     difference: float | None
+    """The difference of the two means; None while either group has no rewards."""
     low: float | None
+    """Lower end of the confidence interval."""
     high: float | None
+    """Upper end of the confidence interval."""
     confidence: float
+    """Confidence level of the interval."""
 
 
 class Check(Struct, frozen=True):
-    """Something that should be so, whether it is, and what that means."""
+    """The result of a health check."""
 
     check: str
+    """Name of the check."""
     ok: bool | None
-    """None: it is too early to tell."""
+    """Whether it passes; None while there is not enough data."""
     text: str
+    """The result in a sentence."""
 
 
 class ExperimentInfo(Struct, frozen=True, kw_only=True):
-    """An experiment: how it was made and where it stands."""
+    """An experiment: its settings, state, counts and health."""
 
     name: str
     state: State | Literal["broken"]
-    """Broken: it cannot be loaded, its health tells why, and all else is as it was when it was last saved."""
-    created: datetime
-    arms: tuple[str, ...]
-    policy: str
-    rewards: Literal["binary"] | tuple[float, float]
-    exploration: float
-    exploration_mode: str
-    holdout: float
-    """The share of decisions that are left to chance, as a yardstick."""
-    schema: dict[str, Any] | None
-    spare_slots: int | None
-    max_pending: int
-    reward_timeout: float | None
-    default_reward: float | None
-    reward_aggregation: str
-    half_life: int | None
-    seed: int
-    policy_settings: dict[str, Any] | None
+    """``"broken"``: the experiment cannot be loaded; ``health`` says why. Other fields are as last saved."""
+    created_at: datetime
+    settings: ExperimentSettings
+    """The current settings, including arms added or removed since the experiment was created."""
     counts: Counts
     reward_counts: dict[str, int]
-    """Number of rewards learned so far, for each arm."""
+    """Number of rewards learned, by arm."""
     lift: Lift
     health: tuple[Check, ...]
     sequence: int
-    """Number of the last event."""
+    """Sequence number of the last event."""
+
+
+class ExperimentList(Struct, frozen=True):
+    """All experiments that the API key may access."""
+
+    experiments: tuple[ExperimentInfo, ...]
 
 
 class Contribution(Struct, frozen=True):
@@ -110,29 +118,29 @@ class Contribution(Struct, frozen=True):
 
     feature: str
     value: str
-    """What the feature was in this context, in words."""
+    """The value of the feature in this context, as text."""
     contribution: float
 
 
 class ArmExplanation(Struct, frozen=True, kw_only=True):
-    """Where the value of an arm comes from: base plus contributions."""
+    """The value of one arm: its base plus the contributions of the features."""
 
     arm: str
     value: float
-    """The reward that is expected."""
+    """The predicted reward."""
     base: float
-    """What it would be before any feature is looked at."""
+    """The predicted reward before any feature is considered."""
     bonus: float | None
-    """What is added for the sake of exploration; None stands for infinite: the arm is to be tried first."""
+    """The exploration bonus; None stands for infinity: the arm is tried first."""
     pseudocount: float
-    """How often the arm was tried on contexts like this one."""
+    """The effective number of earlier decisions for this arm in similar contexts."""
     probability: float
-    """With which it would be played."""
+    """The probability with which the arm would be chosen."""
     contributions: tuple[Contribution, ...]
 
 
 class Explanation(Struct, frozen=True):
-    """Why an arm would be played; print it to read it."""
+    """Why each arm would be chosen or not. ``print`` shows it as text."""
 
     arms: tuple[ArmExplanation, ...]
     text: str
@@ -142,21 +150,23 @@ class Explanation(Struct, frozen=True):
 
 
 class ArmStats(Struct, frozen=True, kw_only=True):
-    """How an arm fares."""
+    """Statistics of one arm."""
 
     arm: str
     decisions: int
+    """Decisions for this arm."""
     share: float
-    """Of all decisions."""
+    """Share of all decisions."""
     reward_mean: float | None
-    """Where it was played."""
+    """Mean observed reward of this arm."""
     predicted: float | None
-    """On all contexts of late."""
+    """Mean predicted reward over all recent contexts, whichever arm was chosen."""
     rewards: int
+    """Rewards learned."""
 
 
 class Block(Struct, frozen=True, kw_only=True, rename={"start": "from", "end": "to"}):
-    """A stretch of time."""
+    """Statistics of one time interval."""
 
     start: datetime
     end: datetime
@@ -167,11 +177,11 @@ class Block(Struct, frozen=True, kw_only=True, rename={"start": "from", "end": "
     holdout_n: int
     holdout_mean: float | None
     shares: dict[str, float]
-    """Of the most played arms."""
+    """Share of decisions, for the arms with the most decisions."""
 
 
 class FeatureStats(Struct, frozen=True, kw_only=True):
-    """What is known of a feature, and how often its value could not be used as it came."""
+    """A feature as learned from contexts, and how often its value could not be used as sent."""
 
     name: str
     kind: Literal["number", "category", "boolean"] | None
@@ -181,57 +191,62 @@ class FeatureStats(Struct, frozen=True, kw_only=True):
 
 
 class Latency(Struct, frozen=True):
-    """Microseconds from a request for a decision to its answer, since the service started."""
+    """Microseconds per decision request, measured since the service started."""
 
     p50: float | None
     p99: float | None
 
 
 class Stats(Struct, frozen=True, kw_only=True):
-    """How an experiment fares."""
+    """Statistics of an experiment."""
 
     counts: Counts
     match_rate: float | None
-    """The share of decisions that have got their reward so far."""
+    """Share of decisions that received a reward."""
     lift: Lift
     arms: tuple[ArmStats, ...]
     blocks: tuple[Block, ...]
+    """The history of the experiment, oldest first."""
     features: tuple[FeatureStats, ...]
     unmapped: int
-    """Values of features that have no place in the model."""
+    """Number of values of features for which the model has no slot."""
     refused: dict[str, int]
-    """Refusals since the service started, by their code."""
+    """Refused requests since the service started, by error code."""
     latency_us: Latency
     health: tuple[Check, ...]
 
 
-class Experiments(Struct, frozen=True):
-    """All experiments that the key may see."""
-
-    experiments: tuple[ExperimentInfo, ...]
-
-
-class Refusal(Struct, frozen=True):
-    """Why something was refused."""
-
-    code: str
-    message: str
-
-
-class Refused(Struct, frozen=True):
-    """The shape of every refusal."""
-
-    error: Refusal
-
-
-class Taken(Struct, frozen=True):
-    """A reward that was taken, or had been before."""
+class RewardAccepted(Struct, frozen=True):
+    """The result of reporting a reward."""
 
     id: str
-    status: Literal["taken", "repeated"]
+    """The id of the decision."""
+    status: Literal["accepted", "duplicate"]
+    """``"duplicate"``: a reward with the same idempotency key was accepted before."""
 
 
-class Results(Struct, frozen=True):
-    """What became of each item of a request, in its order: what was asked for, or a refusal."""
+class BatchResponse(Struct, frozen=True):
+    """The results of a batch in request order: a response or an error for each item."""
 
     results: list[dict[str, Any]]
+
+
+class Status(Struct, frozen=True):
+    """The state of the service."""
+
+    status: str
+
+
+class ErrorDetail(Struct, frozen=True):
+    """Why a request was refused."""
+
+    code: str
+    """A stable code; the HTTP reference lists all codes."""
+    message: str
+    """What was expected, what was received and what to do."""
+
+
+class ErrorResponse(Struct, frozen=True):
+    """The body of every error response."""
+
+    error: ErrorDetail

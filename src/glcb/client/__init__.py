@@ -1,17 +1,16 @@
-"""Ask a ``glcb serve`` for decisions, with the verbs and the errors of ``glcb.Bandit``.
+"""Client for the decision service (``glcb serve``), with the methods and errors of ``glcb.Bandit``.
 
-    from glcb.client import Client
+from glcb.client import Client
 
-    homepage = Client("http://localhost:8000").experiment("homepage")
-    decision = homepage.decide({"country": "FR", "age": 31})
-    homepage.reward(decision.id, 1)
-
-Verbs are described once (``verbs``), as talks that send nothing themselves (``talk``); two clients run them.
+homepage = Client("http://localhost:8000").experiment("homepage")
+decision = homepage.decide({"country": "FR", "age": 31})
+homepage.reward(decision.id, 1)
 """
 
 from glcb._errors import INSTALL_CLIENT, MissingExtra
 
 try:
+    from glcb._api.requests import ExperimentSettings
     from glcb._api.responses import Decision, ExperimentInfo, Explanation, Stats
     from glcb.client.async_ import AsyncClient, AsyncExperiment
     from glcb.client.sync import Client, Experiment
@@ -25,6 +24,7 @@ __all__ = [
     "Decision",
     "Experiment",
     "ExperimentInfo",
+    "ExperimentSettings",
     "Explanation",
     "Stats",
 ]

@@ -1,30 +1,65 @@
-"""The client that waits for its answers."""
+"""The blocking client."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from os import PathLike
 from types import TracebackType
-from typing import Concatenate, ParamSpec, Self, TypeVar, Unpack
+from typing import Any, Literal, Self, TypeVar
 
 import httpx
 from msgspec.structs import asdict
 
-from glcb._api.responses import ExperimentInfo
-from glcb.client import http
-from glcb.client.methods import named_after
-from glcb.client.talk import Answer, Lost, Pause, Request, Talk
-from glcb.client.verbs import ExperimentVerbs, ServiceVerbs, Settings
+from glcb._api.requests import ExperimentSettings
+from glcb._api.responses import (
+    Decision,
+    ExperimentInfo,
+    ExperimentList,
+    Explanation,
+    RewardAccepted,
+    Stats,
+)
+from glcb._errors import GlcbError
+from glcb.client import _requests
+from glcb.client._requests import Request, Response, Reward, parse
+from glcb.client._retries import Answer, Attempts, NoAnswer, RetryPolicy
 
-P = ParamSpec("P")
 T = TypeVar("T")
 
 
 class Client:
-    """A service, at its URL. Threads may share a client.
+    """A client of the decision service.
 
-    ``api_key`` is one that ``glcb keys add`` has made. Connecting, sending and waiting for an answer may take
-    ``timeout`` seconds each. When no answer comes, or it is "not now", the same is sent again, after longer
-    and longer pauses, until ``retry_for`` seconds are over. Each decision and each reward has a key of its
-    own, so that nothing happens twice.
+    A client can be shared by threads. Use it as a context manager, or call :meth:`close`, to close its
+    connections.
+
+    Parameters
+    ----------
+    url
+        Address of the service, such as ``"http://localhost:8000"``.
+    api_key
+        An API key made with ``glcb keys add``. A service on localhost without keys needs none.
+    timeout
+        Seconds to wait for each of connecting, sending and receiving.
+    retry_for
+        Seconds for which a request is retried when the service does not answer or is not ready; 0 for a
+        single attempt. Every decision and reward carries an idempotency key, so that a retry has no second
+        effect.
+    transport
+        An httpx transport, for tests and special network setups.
+
+    Raises
+    ------
+    InvalidSettings
+        If an argument is invalid.
+
+    Examples
+    --------
+    ::
+
+        with Client("http://localhost:8000") as client:
+            homepage = client.create("homepage", ["sports", "news"], reward_timeout=3600)
+            decision = homepage.decide({"country": "FR", "age": 31})
+            homepage.reward(decision.id, 1)
     """
 
     def __init__(
@@ -37,21 +72,124 @@ class Client:
         transport: httpx.BaseTransport | None = None,
     ) -> None:
         self.url = url
-        self._retries = http.retries(retry_for)
-        self._http = httpx.Client(**http.options(url, api_key, timeout), transport=transport)
+        self._retry_policy = RetryPolicy.checked(retry_for)
+        self._http = httpx.Client(**_requests.httpx_options(url, api_key, timeout), transport=transport)
 
-    def create(self, name: str, arms: Sequence[str], **settings: Unpack[Settings]) -> "Experiment":
-        """Create an experiment, or find it if it is there with the same settings."""
-        self._run(ServiceVerbs(self._retries).create(name, arms, settings))
+    def create(
+        self,
+        name: str,
+        arms: Sequence[str],
+        *,
+        policy: str = "glcb",
+        policy_settings: dict[str, Any] | None = None,
+        rewards: Literal["binary"] | tuple[float, float] = "binary",
+        exploration: float = 0.05,
+        exploration_mode: Literal["gap", "uniform"] = "gap",
+        schema: dict[str, Any] | None = None,
+        spare_slots: int | None = None,
+        max_pending: int = 10_000,
+        reward_timeout: float | None = None,
+        default_reward: float | None = None,
+        reward_aggregation: Literal["first", "last", "max", "sum"] = "first",
+        half_life: int | None = None,
+        seed: int = 0,
+        holdout: float = 0.05,
+    ) -> "Experiment":
+        """Create an experiment, or return it if it exists with the same settings.
+
+        The arguments other than ``name`` and ``holdout`` are those of ``glcb.Bandit``.
+
+        Parameters
+        ----------
+        name
+            Name of the experiment: 1 to 64 characters of a–z, 0–9, ``_`` and ``-``.
+        arms
+            Names of the arms.
+        policy
+            Name of the policy; ``glcb policies`` lists them.
+        policy_settings
+            Settings of the policy.
+        rewards
+            ``"binary"`` for rewards of 0 and 1, or the lowest and the highest reward.
+        exploration
+            Share of decisions spent on exploration.
+        exploration_mode
+            ``"gap"`` explores arms according to how close they are to the best, ``"uniform"`` all alike.
+        schema
+            Kinds, ranges and values of features that are known in advance.
+        spare_slots
+            Number of model inputs to keep free for features that appear later.
+        max_pending
+            Number of decisions that can wait for a reward; beyond it the oldest is evicted.
+        reward_timeout
+            Seconds for which a decision waits for its reward; None for no limit.
+        default_reward
+            Reward to learn when a decision times out; None to learn nothing.
+        reward_aggregation
+            How several rewards of a decision are combined; all but ``"first"`` need a ``reward_timeout``.
+        half_life
+            Number of decisions after which evidence counts half; None to never forget.
+        seed
+            Seed of all random choices.
+        holdout
+            Share of decisions that are made uniformly at random, as a control group for the lift.
+
+        Returns
+        -------
+        Experiment
+            The experiment.
+
+        Raises
+        ------
+        InvalidSettings
+            If a setting is invalid, or the experiment exists with other settings.
+        NotSupported
+            If the policy does not support one of the settings.
+        """
+        settings = ExperimentSettings(
+            arms=list(arms),
+            policy=policy,
+            policy_settings=policy_settings,
+            rewards=rewards,
+            exploration=exploration,
+            exploration_mode=exploration_mode,
+            schema=schema,
+            spare_slots=spare_slots,
+            max_pending=max_pending,
+            reward_timeout=reward_timeout,
+            default_reward=default_reward,
+            reward_aggregation=reward_aggregation,
+            half_life=half_life,
+            seed=seed,
+            holdout=holdout,
+        )
+        parse(self._send(_requests.create(name, settings)), ExperimentInfo)
         return self.experiment(name)
 
     def experiment(self, name: str) -> "Experiment":
-        """Return an experiment by its name; nothing is asked of the service yet."""
+        """Return a handle on an experiment, without a request to the service.
+
+        Parameters
+        ----------
+        name
+            Name of the experiment.
+
+        Returns
+        -------
+        Experiment
+            The experiment; its methods raise UnknownExperiment if it does not exist.
+        """
         return Experiment(self, name)
 
     def experiments(self) -> tuple[ExperimentInfo, ...]:
-        """Return how all experiments stand that the key may see."""
-        return self._run(ServiceVerbs(self._retries).experiments())
+        """Return all experiments that the API key may access.
+
+        Returns
+        -------
+        tuple of ExperimentInfo
+            The experiments, by name.
+        """
+        return parse(self._send(_requests.list_experiments()), ExperimentList).experiments
 
     def close(self) -> None:
         """Close all connections."""
@@ -68,85 +206,415 @@ class Client:
     def __repr__(self) -> str:
         return f"Client({self.url!r})"
 
-    def _run(self, talk: Talk[T]) -> T:
-        outcome: Answer | Lost | None = None
+    def _send(self, request: Request) -> Response:
+        """Send a request, and again as long as that is safe and useful."""
+        attempts = Attempts(request, self._retry_policy)
         while True:
-            try:
-                step = talk.send(outcome)
-            except StopIteration as end:
-                result: T = end.value
-                return result
-            outcome = self._do(step)
+            outcome = self._exchange(request)
+            pause = attempts.next_pause(outcome)
+            if pause is None:
+                assert isinstance(outcome, Answer)
+                return attempts.response(outcome)
+            time.sleep(pause)
 
-    def _do(self, step: Request | Pause) -> Answer | Lost | None:
-        if isinstance(step, Pause):
-            time.sleep(step.seconds)
-            return None
+    def _exchange(self, request: Request) -> Answer | NoAnswer:
+        """Send a request once."""
         try:
-            with self._http.stream(**http.arguments(step)) as response:
-                if step.into is None or not response.is_success:
-                    return http.answer(response, response.read())
-                with step.into.replaced() as file:
-                    for piece in response.iter_bytes():
-                        file.write(piece)
-                return http.answer(response, b"")
+            with self._http.stream(**request.httpx_arguments()) as response:
+                if request.download is None or not response.is_success:
+                    return Answer.of(response, response.read())
+                with request.download.open() as file:
+                    for chunk in response.iter_bytes():
+                        file.write(chunk)
+                return Answer.of(response, b"")
         except httpx.RequestError as error:
-            return http.lost(self.url, error)
-
-
-def _blocking(
-    verb: Callable[Concatenate[ExperimentVerbs, P], Talk[T]],
-) -> Callable[Concatenate["Experiment", P], T]:
-    """Return a method that carries out what ``verb`` describes."""
-
-    def method(self: "Experiment", /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return self._client._run(verb(self._verbs, *args, **kwargs))
-
-    return named_after(verb, method)
+            return NoAnswer.of(error, self.url)
 
 
 class Experiment:
-    """An experiment of a service, with the verbs of ``glcb.Bandit``."""
+    """An experiment of the service, with the methods of ``glcb.Bandit``.
+
+    Returned by :meth:`Client.create` and :meth:`Client.experiment`.
+    """
 
     def __init__(self, client: Client, name: str) -> None:
         self.name = name
         self._client = client
-        self._verbs = ExperimentVerbs(name, client._retries)
 
-    decide = _blocking(ExperimentVerbs.decide)
-    reward = _blocking(ExperimentVerbs.reward)
-    decide_many = _blocking(ExperimentVerbs.decide_many)
-    reward_many = _blocking(ExperimentVerbs.reward_many)
-    explain = _blocking(ExperimentVerbs.explain)
+    # ---- decisions and rewards ------------------------------------------------------------------
 
-    add_arm = _blocking(ExperimentVerbs.add_arm)
-    remove_arm = _blocking(ExperimentVerbs.remove_arm)
-    change = _blocking(ExperimentVerbs.change)
-    pause = _blocking(ExperimentVerbs.pause)
-    resume = _blocking(ExperimentVerbs.resume)
-    archive = _blocking(ExperimentVerbs.archive)
-    delete = _blocking(ExperimentVerbs.delete)
+    def decide(
+        self, context: Any, *, eligible: Iterable[str] | None = None, idempotency_key: str | None = None
+    ) -> Decision:
+        """Choose an arm for a context.
 
-    info = _blocking(ExperimentVerbs.info)
-    stats = _blocking(ExperimentVerbs.stats)
-    export = _blocking(ExperimentVerbs.export)
-    save_model = _blocking(ExperimentVerbs.save_model)
-    load_model = _blocking(ExperimentVerbs.load_model)
+        Parameters
+        ----------
+        context
+            A dict, a row of a data frame, or a list or array of values.
+        eligible
+            The arms to choose from; None for all.
+        idempotency_key
+            Calls with the same key return the same decision. Without one every call is a new decision, made
+            once even if the request has to be retried.
+
+        Returns
+        -------
+        Decision
+            The chosen arm, its propensity, and the id to send the reward to.
+
+        Raises
+        ------
+        InvalidContext
+            If the context cannot be used.
+        UnknownArm
+            If an eligible arm does not exist.
+        InvalidInput
+            If the idempotency key was used before with a different request.
+        NotRunning
+            If the experiment is paused or archived.
+        ServiceUnavailable
+            If the service did not answer.
+        """
+        return self._request(_requests.decide(self.name, context, eligible, idempotency_key), Decision)
+
+    def decide_many(
+        self, contexts: Any, *, eligible: Iterable[str] | None = None
+    ) -> list[Decision | GlcbError]:
+        """Choose an arm for each of many contexts.
+
+        Parameters
+        ----------
+        contexts
+            A list of contexts, or a pandas or Polars data frame with one context per row.
+        eligible
+            The arms to choose from; None for all.
+
+        Returns
+        -------
+        list of Decision or GlcbError
+            For each context, in order, the decision or the error with which it was refused.
+
+        Raises
+        ------
+        InvalidContext
+            If a context cannot be encoded; then no request is sent.
+        """
+        requests, count = _requests.decide_many(self.name, contexts, eligible)
+        return self._send_batches(requests, count, lambda response: _requests.parse_batch(response, Decision))
+
+    def reward(self, decision: str, value: float, *, idempotency_key: str | None = None) -> bool:
+        """Report the reward of a decision.
+
+        Parameters
+        ----------
+        decision
+            The id of the decision.
+        value
+            The reward.
+        idempotency_key
+            A reward with the same key as an earlier one of this decision is ignored. Without one every call
+            reports a new reward, once even if the request has to be retried.
+
+        Returns
+        -------
+        bool
+            Whether the reward was accepted; False for a duplicate. If a response was lost, so that it is
+            unclear which attempt reported the reward, the result is True.
+
+        Raises
+        ------
+        UnknownDecision
+            If the experiment has no such decision.
+        ClosedDecision
+            If the decision no longer accepts a reward.
+        DuplicateReward
+            If the decision already has its reward.
+        InvalidReward
+            If the reward is outside the declared range.
+        NotRunning
+            If the experiment is archived.
+        """
+        response = self._client._send(_requests.reward(self.name, decision, value, idempotency_key))
+        return _requests.was_accepted(parse(response, RewardAccepted), response)
+
+    def reward_many(self, rewards: Iterable[Reward]) -> list[bool | GlcbError]:
+        """Report the rewards of many decisions.
+
+        Parameters
+        ----------
+        rewards
+            Tuples ``(id, value)`` or ``(id, value, idempotency_key)``.
+
+        Returns
+        -------
+        list of bool or GlcbError
+            For each reward, in order, whether it was accepted, as in :meth:`reward`, or the error with which
+            it was refused.
+        """
+        requests, count = _requests.reward_many(self.name, rewards)
+        return self._send_batches(requests, count, _requests.parse_accepted)
+
+    def explain(self, context: Any, *, eligible: Iterable[str] | None = None) -> Explanation:
+        """Explain the decision for a context without making it.
+
+        Parameters
+        ----------
+        context
+            A context as in :meth:`decide`.
+        eligible
+            The arms to choose from; None for all.
+
+        Returns
+        -------
+        Explanation
+            Value, bonus, probability and feature contributions of each arm.
+
+        Raises
+        ------
+        InvalidContext
+            If the context cannot be used.
+        NotSupported
+            If the policy cannot explain its decisions.
+        """
+        return self._request(_requests.explain(self.name, context, eligible), Explanation)
+
+    # ---- arms and state -------------------------------------------------------------------------
+
+    def add_arm(self, name: str, *, like: str | None = None) -> ExperimentInfo:
+        """Add an arm.
+
+        Parameters
+        ----------
+        name
+            Name of the new arm.
+        like
+            An arm whose learned state the new arm copies; None for an untrained arm.
+
+        Returns
+        -------
+        ExperimentInfo
+            The experiment after the change.
+
+        Raises
+        ------
+        InvalidSettings
+            If the experiment already has an arm with this name.
+        UnknownArm
+            If ``like`` does not exist.
+        """
+        return self._request(_requests.add_arm(self.name, name, like), ExperimentInfo)
+
+    def remove_arm(self, name: str) -> ExperimentInfo:
+        """Remove an arm and what it has learned; its pending decisions are closed.
+
+        Parameters
+        ----------
+        name
+            Name of the arm.
+
+        Returns
+        -------
+        ExperimentInfo
+            The experiment after the change.
+
+        Raises
+        ------
+        UnknownArm
+            If the experiment has no such arm.
+        InvalidSettings
+            If it is the only arm.
+        """
+        return self._request(_requests.remove_arm(self.name, name), ExperimentInfo)
+
+    def change(
+        self,
+        *,
+        exploration: float | None = None,
+        exploration_mode: Literal["gap", "uniform"] | None = None,
+        holdout: float | None = None,
+    ) -> ExperimentInfo:
+        """Change settings of the experiment; None leaves a setting as it is.
+
+        Parameters
+        ----------
+        exploration
+            Share of decisions spent on exploration.
+        exploration_mode
+            ``"gap"`` or ``"uniform"``.
+        holdout
+            Share of decisions that are made uniformly at random.
+
+        Returns
+        -------
+        ExperimentInfo
+            The experiment after the change.
+
+        Raises
+        ------
+        InvalidSettings
+            If a setting is invalid.
+        NotRunning
+            If the experiment is archived.
+        """
+        request = _requests.change(
+            self.name, exploration=exploration, exploration_mode=exploration_mode, holdout=holdout
+        )
+        return self._request(request, ExperimentInfo)
+
+    def pause(self) -> ExperimentInfo:
+        """Refuse decisions until :meth:`resume`; rewards are still accepted.
+
+        Returns
+        -------
+        ExperimentInfo
+            The experiment after the change.
+        """
+        return self._request(_requests.change(self.name, state="paused"), ExperimentInfo)
+
+    def resume(self) -> ExperimentInfo:
+        """Accept decisions again.
+
+        Returns
+        -------
+        ExperimentInfo
+            The experiment after the change.
+        """
+        return self._request(_requests.change(self.name, state="running"), ExperimentInfo)
+
+    def archive(self) -> ExperimentInfo:
+        """Refuse decisions and rewards; everything can still be read.
+
+        Returns
+        -------
+        ExperimentInfo
+            The experiment after the change.
+        """
+        return self._request(_requests.change(self.name, state="archived"), ExperimentInfo)
+
+    def delete(self) -> None:
+        """Delete the experiment with its decisions, rewards and model."""
+        self._client._send(_requests.delete(self.name))
+
+    # ---- information ----------------------------------------------------------------------------
+
+    def info(self) -> ExperimentInfo:
+        """Return the settings, state, counts and health of the experiment.
+
+        Returns
+        -------
+        ExperimentInfo
+            The experiment.
+        """
+        return self._request(_requests.info(self.name), ExperimentInfo)
+
+    def stats(self) -> Stats:
+        """Return the statistics of the experiment.
+
+        Returns
+        -------
+        Stats
+            Lift, match rate, arms, history, features, refused requests, latency and health.
+        """
+        return self._request(_requests.stats(self.name), Stats)
 
     @property
     def arms(self) -> tuple[str, ...]:
-        """The arms as they are now."""
-        return self.info().arms
+        """The current arms. Sends a request."""
+        return tuple(self.info().settings.arms)
 
     @property
     def counts(self) -> dict[str, int]:
-        """Decisions issued so far, of these rewarded, expired (no reward will come) and waiting."""
+        """Number of decisions, in total and by outcome. Sends a request."""
         return asdict(self.info().counts)
 
     @property
     def reward_counts(self) -> dict[str, int]:
-        """Number of rewards learned so far, for each arm."""
+        """Number of rewards learned, by arm. Sends a request."""
         return self.info().reward_counts
+
+    # ---- files ----------------------------------------------------------------------------------
+
+    def export(
+        self,
+        path: str | PathLike[str],
+        *,
+        format: Literal["jsonl", "parquet"] = "jsonl",  # noqa: A002
+        after: int = 0,
+    ) -> None:
+        """Write decisions and rewards to a file that ``Bandit.learn_from`` can read.
+
+        Rewards are exported as they were reported. Default rewards, learned when a decision times out, are
+        not included.
+
+        Parameters
+        ----------
+        path
+            The file to write.
+        format
+            ``"jsonl"`` or ``"parquet"``.
+        after
+            Export only events with a larger sequence number.
+
+        Raises
+        ------
+        LogError
+            If the file cannot be written.
+        """
+        self._client._send(_requests.export(self.name, path, format, after))
+
+    def save_model(self, path: str | PathLike[str]) -> None:
+        """Save the bandit to a file that ``Bandit.load`` can read.
+
+        Parameters
+        ----------
+        path
+            The file to write.
+
+        Raises
+        ------
+        ModelFileError
+            If the file cannot be written.
+        """
+        self._client._send(_requests.save_model(self.name, path))
+
+    def load_model(self, path: str | PathLike[str]) -> ExperimentInfo:
+        """Replace the bandit of the experiment, with its arms and settings, by that of a file.
+
+        Parameters
+        ----------
+        path
+            A file written by :meth:`save_model` or ``Bandit.save``.
+
+        Returns
+        -------
+        ExperimentInfo
+            The experiment after the change.
+
+        Raises
+        ------
+        ModelFileError
+            If the file cannot be read or is not usable by the service.
+        """
+        return self._request(_requests.load_model(self.name, path), ExperimentInfo)
 
     def __repr__(self) -> str:
         return f"Experiment({self.name!r} of {self._client!r})"
+
+    def _request(self, request: Request, kind: type[T]) -> T:
+        return parse(self._client._send(request), kind)
+
+    def _send_batches(
+        self, requests: list[Request], count: int, parse_items: Callable[[Response], list[T | GlcbError]]
+    ) -> list[T | GlcbError]:
+        """Return one result per item; a failed request leaves its error for each item not yet processed."""
+        results: list[T | GlcbError] = []
+        for request in requests:
+            try:
+                response = self._client._send(request)
+            except GlcbError as error:
+                if not results:
+                    raise
+                return [*results, *[error] * (count - len(results))]
+            results.extend(parse_items(response))
+        return results

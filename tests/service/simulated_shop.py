@@ -1,4 +1,4 @@
-"""A made-up shop whose visitors like different things: an experiment on which something is seen."""
+"""A simulated shop: an experiment in which the best arm depends on the visitor."""
 
 import random
 from dataclasses import dataclass, field
@@ -11,14 +11,14 @@ ARMS = ["Summer sale", "Free shipping", "New arrivals", "Gift cards"]
 
 @dataclass
 class Shop:
-    """Visitors come to one experiment, and buy or not."""
+    """Simulated visitors of one experiment, who buy or not."""
 
     client: Client
     experiment: str
     rng: random.Random = field(default_factory=lambda: random.Random(10_000))
 
     def visitor(self) -> dict[str, Any]:
-        """Return somebody."""
+        """Draw the context of a visitor."""
         rng = self.rng
         return {
             "country": rng.choice(["FR", "DE", "IT", "ES", "UK"]),
@@ -28,26 +28,26 @@ class Shop:
         }
 
     def buys(self, visitor: dict[str, Any], arm: str) -> float:
-        """Return 1 if they buy, else 0."""
+        """Draw the reward: 1 for a purchase, else 0."""
         age = visitor["age"] or 40
-        chances = {
+        probabilities = {
             "Summer sale": 0.15 + 0.4 * (visitor["country"] in ("IT", "ES")),
             "Free shipping": 0.2 + 0.4 * (age < 35),
             "New arrivals": 0.1 + 0.5 * visitor["member"],
             "Gift cards": 0.1 + 0.4 * (age > 60),
         }
-        return float(self.rng.random() < chances.get(arm, 0.1))
+        return float(self.rng.random() < probabilities.get(arm, 0.1))
 
-    def visited(self, times: int, at_once: int = 20) -> None:
-        """Let visitors come, and nine of ten tell what they did."""
+    def simulate(self, visitors: int, batch: int = 20) -> None:
+        """Simulate visitors in batches; nine of ten send a reward."""
         path = f"/v1/experiments/{self.experiment}"
-        for _ in range(times // at_once):
-            visitors = [self.visitor() for _ in range(at_once)]
-            asked = {"decisions": [{"context": visitor} for visitor in visitors]}
-            found = self.client.post(f"{path}/decisions/batch", asked).data["results"]
+        for _ in range(visitors // batch):
+            contexts = [self.visitor() for _ in range(batch)]
+            request = {"decisions": [{"context": context} for context in contexts]}
+            decisions = self.client.post(f"{path}/decisions/batch", request).data["results"]
             rewards = [
-                {"id": decision["id"], "value": self.buys(visitor, decision["arm"])}
-                for visitor, decision in zip(visitors, found, strict=True)
+                {"id": decision["id"], "value": self.buys(context, decision["arm"])}
+                for context, decision in zip(contexts, decisions, strict=True)
                 if self.rng.random() < 0.9
             ]
             assert self.client.post(f"{path}/rewards", {"rewards": rewards}).status == 200

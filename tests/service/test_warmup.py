@@ -1,4 +1,4 @@
-"""What is compiled at the start can be given up at any time, and what goes wrong with it is told."""
+"""The warm-up can be cancelled at any time, reports its errors, and compiles everything."""
 
 import asyncio
 import subprocess
@@ -8,51 +8,51 @@ import time
 
 import pytest
 
-from glcb.service import warmup as warming
+from glcb.service import warmup
 
 
-def test_who_is_told_to_stop_does_not_wait_for_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    begun = threading.Event()
+def test_a_cancelled_warm_up_ends_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    started = threading.Event()
 
-    def for_long() -> None:
-        begun.set()
+    def compile_for_a_minute() -> None:
+        started.set()
         deadline = time.monotonic() + 60
         while time.monotonic() < deadline:
             pass
 
     async def run() -> None:
-        work = asyncio.ensure_future(warming.warm_up())
-        assert await asyncio.to_thread(begun.wait, 10)
+        work = asyncio.ensure_future(warmup.warm_up())
+        assert await asyncio.to_thread(started.wait, 10)
         work.cancel()
         await asyncio.wait([work])
         assert work.cancelled()
 
-    monkeypatch.setattr(warming, "_decide", for_long)
+    monkeypatch.setattr(warmup, "_exercise", compile_for_a_minute)
     began = time.monotonic()
     asyncio.run(run())
     assert time.monotonic() - began < 30
     assert not any(thread.name == "glcb-warm-up" for thread in threading.enumerate())
 
 
-def test_failures_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail() -> None:
         raise ValueError("no compiler")
 
-    monkeypatch.setattr(warming, "_decide", fail)
+    monkeypatch.setattr(warmup, "_exercise", fail)
     with pytest.raises(ValueError, match="no compiler"):
-        asyncio.run(warming.warm_up())
+        asyncio.run(warmup.warm_up())
 
 
-AFTERWARDS = """
+CHECK = """
 import gc
 from numba.core.dispatcher import Dispatcher
 from glcb.bandit import Bandit
-from glcb.service import warmup as warming
+from glcb.service import warmup
 
 def compiled():
     return {str(one): len(one.signatures) for one in gc.get_objects() if isinstance(one, Dispatcher)}
 
-warming._decide()
+warmup._exercise()
 before = compiled()
 assert sum(before.values()) > 5, before
 for rewards in ("binary", (0.0, 9.0)):
@@ -69,6 +69,6 @@ assert after == before, {name: count for name, count in after.items() if before.
 """
 
 
-def test_nobody_has_to_wait_for_a_compilation_afterwards() -> None:
-    ran = subprocess.run([sys.executable, "-c", AFTERWARDS], capture_output=True, text=True, check=False)
+def test_no_kernel_is_compiled_after_the_warm_up() -> None:
+    ran = subprocess.run([sys.executable, "-c", CHECK], capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr

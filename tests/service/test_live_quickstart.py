@@ -1,4 +1,4 @@
-"""From the install command to the first reward learned: the five commands as they stand in the README."""
+"""The quickstart commands of the README work, from installation to the first reward."""
 
 import json
 import os
@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.live
+
 README = Path(__file__).parents[2] / "README.md"
 
 
@@ -22,17 +24,17 @@ def _commands() -> list[str]:
 
 
 def test_the_readme_has_five_commands() -> None:
-    install, serving, *asking = _commands()
+    install, serve, *requests = _commands()
     assert install == "pip install '.[service]'"
-    assert serving == "glcb serve"
-    assert len(asking) == 3
-    assert all(command.startswith("curl --json ") for command in asking)
+    assert serve == "glcb serve"
+    assert len(requests) == 3
+    assert all(command.startswith("curl --json ") for command in requests)
 
 
 @pytest.mark.tools
-def test_the_commands_lead_to_the_first_reward_learned_in_two_minutes(tmp_path: Path) -> None:
-    """Minutes of the processor: those by the clock depend on who else uses this machine and the network."""
-    before = _processor_seconds()
+def test_the_commands_work_within_two_minutes_of_cpu_time(tmp_path: Path) -> None:
+    """CPU time, because wall-clock time depends on the load of the machine and the network."""
+    before = _cpu_seconds()
     subprocess.run([sys.executable, "-m", "venv", tmp_path / "venv"], check=True)
     home = tmp_path / "home"
     home.mkdir()
@@ -43,24 +45,24 @@ def test_the_commands_lead_to_the_first_reward_learned_in_two_minutes(tmp_path: 
         "HOME": str(home),
         "GLCB_SERVE_PORT": str(port),
     }
-    install, serving, *asking = (command.replace(":8000", f":{port}") for command in _commands())
+    install, serve, *requests = (command.replace(":8000", f":{port}") for command in _commands())
     _shell(f"{install} --quiet --disable-pip-version-check", environment, README.parent)
-    with subprocess.Popen(serving.split(), env=environment, cwd=home, stderr=subprocess.DEVNULL) as server:
+    with subprocess.Popen(serve.split(), env=environment, cwd=home, stderr=subprocess.DEVNULL) as server:
         try:
             _wait_until_ready(f"localhost:{port}", server)
-            create, decide, reward = (f"{command} --silent --show-error --fail" for command in asking)
+            create, decide, reward = (f"{command} --silent --show-error --fail" for command in requests)
             assert json.loads(_shell(create, environment, home))["state"] == "running"
             decision = json.loads(_shell(decide, environment, home))
             assert decision["arm"] in ("sports", "news", "games")
             given = _shell(reward.replace("/ID/", f"/{decision['id']}/"), environment, home)
-            assert json.loads(given)["status"] == "taken"
+            assert json.loads(given)["status"] == "accepted"
         finally:
             server.terminate()
     assert (home / "glcb.db").is_file()
-    assert _processor_seconds() - before < 120
+    assert _cpu_seconds() - before < 120
 
 
-def _processor_seconds() -> float:
+def _cpu_seconds() -> float:
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
@@ -72,7 +74,7 @@ def _free_port() -> int:
 
 def _wait_until_ready(address: str, server: "subprocess.Popen[bytes]") -> None:
     while subprocess.run(["curl", "--silent", "--fail", f"{address}/readyz"], capture_output=True).returncode:
-        assert server.poll() is None, "the server ended"
+        assert server.poll() is None, "the server exited"
         time.sleep(0.2)
 
 

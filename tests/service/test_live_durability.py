@@ -1,4 +1,4 @@
-"""The disk is asked to keep what is acknowledged, before the answer leaves. A kill cannot show this."""
+"""Events are synced to disk before the response is sent. A kill cannot show this, strace can."""
 
 import re
 import signal
@@ -17,58 +17,58 @@ _CALL = re.compile(r"^(?P<pid>\d+) +(?P<name>fsync|fdatasync)\(\d+<(?P<path>[^>]
 _RESUMED = re.compile(r"^(?P<pid>\d+) +<\.\.\. (fsync|fdatasync) resumed>.*= 0$")
 PAIRS = 5
 
-pytestmark = pytest.mark.tools
+pytestmark = [pytest.mark.live, pytest.mark.tools]
 
 
 def _syncs(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Return what happened in order: ("asked", ""), ("synced", path) when it was done, ("answered", "")."""
-    begun: dict[str, str] = {}
+    """Yield ("request", ""), ("synced", path) and ("response", "") in the order of completion."""
+    started: dict[str, str] = {}
     for line in lines:
         if '"POST ' in line:
-            yield "asked", ""
+            yield "request", ""
         elif '"HTTP/1.1 200' in line:
-            yield "answered", ""
+            yield "response", ""
         elif call := _CALL.match(line):
             if call["end"].endswith("= 0"):
                 yield "synced", call["path"]
-            begun[call["pid"]] = call["path"]
+            started[call["pid"]] = call["path"]
         elif resumed := _RESUMED.match(line):
-            yield "synced", begun[resumed["pid"]]
+            yield "synced", started[resumed["pid"]]
 
 
 def _use(client: Client) -> None:
-    """Make an experiment, then decide and reward one after the other."""
+    """Create an experiment, then send decisions and rewards alternately."""
     assert client.put("/v1/experiments/e", {"arms": ["a", "b"], "policy": "linucb"}).status == 201
-    for turn in range(PAIRS):
-        decision = client.post("/v1/experiments/e/decisions", {"context": {"x": turn}})
+    for step in range(PAIRS):
+        decision = client.post("/v1/experiments/e/decisions", {"context": {"x": step}})
         assert decision.status == 200
         reward = client.post(f"/v1/experiments/e/decisions/{decision.data['id']}/reward", {"value": 1})
         assert reward.status == 200
 
 
-def test_sqlite_has_synced_before_every_answer(serve: Serve, tmp_path: Path) -> None:
+def test_sqlite_syncs_before_every_response(serve: Serve, tmp_path: Path) -> None:
     trace = tmp_path / "trace"
-    # -D: the server stays our child, and strace goes when it goes.
+    # -D: the server stays our child process, and strace exits with it.
     calls = "trace=fsync,fdatasync,read,readv,recvfrom,recvmsg,write,writev,sendto,sendmsg"
     strace = f"strace -D -f -qq -y -s 24 -e {calls} -e signal=none -o {trace}".split()
-    server = serve(before=strace)
+    server = serve(wrapper=strace)
     _use(server.client)
     assert server.stop() in (0, -signal.SIGTERM)
-    answers, synced, asked = [], False, False
+    responses, synced, requested = [], False, False
     for what, path in _syncs(trace.read_text(errors="replace").splitlines()):
-        if what == "asked":
-            synced, asked = False, True
+        if what == "request":
+            synced, requested = False, True
         elif what == "synced" and path.endswith("glcb.db-wal"):
             synced = True
-        elif what == "answered" and asked:
-            answers.append(synced)
-            asked = False
-    assert answers == [True] * (2 * PAIRS)
+        elif what == "response" and requested:
+            responses.append(synced)
+            requested = False
+    assert responses == [True] * (2 * PAIRS)
 
 
 @pytest.mark.postgres
 @pytest.mark.parametrize("configured", ["on", "off"])
-def test_postgresql_syncs_every_commit_whatever_its_configuration_says(
+def test_postgresql_syncs_every_commit_regardless_of_its_configuration(
     serve: Serve, tmp_path: Path, configured: str
 ) -> None:
     trace = tmp_path / "trace"

@@ -1,4 +1,4 @@
-"""Clients that misbehave: a clear answer or a clean close, and full service for the others."""
+"""Misbehaving clients get a clear error or a closed connection; other clients are not affected."""
 
 import asyncio
 import json
@@ -15,33 +15,35 @@ from benchmarks.service.server import Server, serving
 from benchmarks.service.wire import connect, post
 from tests.service.conftest import Serve
 
+pytestmark = pytest.mark.live
+
 PATH = "/v1/experiments/e"
-REWARD_TIMEOUT = 2
-"""Seconds after which these servers hang up on a slow or silent client."""
-IMPATIENT = ("--set", f"request_seconds={REWARD_TIMEOUT}", "--set", f"idle_seconds={REWARD_TIMEOUT}")
+CLIENT_TIMEOUT = 2
+"""Seconds after which these servers close the connection of a slow or silent client."""
+SHORT_TIMEOUTS = ("--set", f"request_seconds={CLIENT_TIMEOUT}", "--set", f"idle_seconds={CLIENT_TIMEOUT}")
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with serving(["--data", str(tmp_path_factory.mktemp("data") / "glcb.db")], *IMPATIENT) as running:
+    with serving(["--data", str(tmp_path_factory.mktemp("data") / "glcb.db")], *SHORT_TIMEOUTS) as running:
         assert running.client.put(PATH, {"arms": ["a", "b"], "policy": "linucb"}).status == 201
         yield running
 
 
-def _dial(server: Server) -> socket.socket:
+def _connect(server: Server) -> socket.socket:
     where = urlsplit(server.url)
     return socket.create_connection((where.hostname or "", where.port or 0), timeout=30)
 
 
-def _all(line: socket.socket) -> bytes:
-    """Return all that the server says before it hangs up."""
-    said = b""
+def _read_all(line: socket.socket) -> bytes:
+    """Return everything the server sends before it closes the connection."""
+    received = b""
     while part := line.recv(65_536):
-        said += part
-    return said
+        received += part
+    return received
 
 
-def _serves(server: Server) -> None:
+def _assert_serving(server: Server) -> None:
     decision = server.client.post(f"{PATH}/decisions", {"context": {"x": 1}})
     assert decision.status == 200, decision
     reward = server.client.post(f"{PATH}/decisions/{decision.data['id']}/reward", {"value": 1})
@@ -52,7 +54,7 @@ HEAD = f"POST {PATH}/decisions HTTP/1.1\r\nHost: localhost\r\nContent-Type: appl
 
 
 @pytest.mark.parametrize(
-    "half",
+    "partial",
     [
         "",
         "POST /v1/exp",
@@ -61,30 +63,30 @@ HEAD = f"POST {PATH}/decisions HTTP/1.1\r\nHost: localhost\r\nContent-Type: appl
         f'{HEAD}Content-Length: 100\r\n\r\n{{"context": ',
         f'{HEAD}Transfer-Encoding: chunked\r\n\r\n5\r\n{{"con',
     ],
-    ids=["nothing", "half a line", "half a head", "no body", "half a body", "half a chunk"],
+    ids=["nothing", "partial line", "partial header", "no body", "partial body", "partial chunk"],
 )
-def test_half_a_request_is_hung_up_on(server: Server, half: str) -> None:
-    issued = server.client.get(PATH).data["counts"]["decisions"]
-    with _dial(server) as line:
+def test_an_incomplete_request_is_closed(server: Server, partial: str) -> None:
+    decisions = server.client.get(PATH).data["counts"]["decisions"]
+    with _connect(server) as line:
         start = time.monotonic()
-        line.sendall(half.encode())
-        said = _all(line)
-        assert time.monotonic() - start < 3 * REWARD_TIMEOUT + 2
-        assert said == b"" or said.startswith((b"HTTP/1.1 400", b"HTTP/1.1 408"))
-    _serves(server)
-    assert server.client.get(PATH).data["counts"]["decisions"] == issued + 1
+        line.sendall(partial.encode())
+        received = _read_all(line)
+        assert time.monotonic() - start < 3 * CLIENT_TIMEOUT + 2
+        assert received == b"" or received.startswith((b"HTTP/1.1 400", b"HTTP/1.1 408"))
+    _assert_serving(server)
+    assert server.client.get(PATH).data["counts"]["decisions"] == decisions + 1
 
 
-def test_a_request_that_trickles_in_is_hung_up_on(server: Server) -> None:
-    with _dial(server) as line:
+def test_a_request_that_trickles_in_is_closed(server: Server) -> None:
+    with _connect(server) as line:
         start = time.monotonic()
         line.sendall(f"{HEAD}Content-Length: 100000\r\n\r\n".encode())
         with suppress(ConnectionError):
-            while time.monotonic() - start < 10 * REWARD_TIMEOUT:
+            while time.monotonic() - start < 10 * CLIENT_TIMEOUT:
                 line.sendall(b" ")
                 time.sleep(0.1)
-        assert time.monotonic() - start < 3 * REWARD_TIMEOUT + 2
-    _serves(server)
+        assert time.monotonic() - start < 3 * CLIENT_TIMEOUT + 2
+    _assert_serving(server)
 
 
 @pytest.mark.parametrize(
@@ -94,17 +96,17 @@ def test_a_request_that_trickles_in_is_hung_up_on(server: Server) -> None:
         ("POST", f"{PATH}/decisions/batch"),
         ("POST", f"{PATH}/decisions/0-00000000/reward"),
         ("POST", f"{PATH}/rewards"),
-        ("POST", f"{PATH}/explain"),
+        ("POST", f"{PATH}/explanations"),
         ("POST", f"{PATH}/arms"),
         ("PUT", "/v1/experiments/f"),
         ("PATCH", PATH),
     ],
 )
 @pytest.mark.parametrize("chunked", [False, True], ids=["announced", "chunked"])
-def test_ten_megabytes_are_refused(server: Server, method: str, path: str, chunked: bool) -> None:
+def test_a_body_of_ten_megabytes_is_rejected(server: Server, method: str, path: str, chunked: bool) -> None:
     start = f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
     pieces = [b'{"context": {"x": "'] + [b"x" * 65_536] * 160 + [b'"}}']
-    with _dial(server) as line:
+    with _connect(server) as line:
         if chunked:
             line.sendall(f"{start}Transfer-Encoding: chunked\r\n\r\n".encode())
             for piece in pieces:
@@ -114,21 +116,21 @@ def test_ten_megabytes_are_refused(server: Server, method: str, path: str, chunk
             line.sendall(f"{start}Content-Length: {sum(map(len, pieces))}\r\n\r\n".encode())
             for piece in pieces:
                 line.sendall(piece)
-        said = _all(line)
-    assert said.startswith(b"HTTP/1.1 413"), said
-    assert json.loads(said.partition(b"\r\n\r\n")[2])["error"]["code"] == "too_large"
-    _serves(server)
+        received = _read_all(line)
+    assert received.startswith(b"HTTP/1.1 413"), received
+    assert json.loads(received.partition(b"\r\n\r\n")[2])["error"]["code"] == "too_large"
+    _assert_serving(server)
 
 
-def test_who_asks_first_is_told_before_sending_too_much(server: Server) -> None:
-    with _dial(server) as line:
+def test_expect_100_continue_is_answered_before_the_body_is_sent(server: Server) -> None:
+    with _connect(server) as line:
         line.sendall(f"{HEAD}Expect: 100-continue\r\nContent-Length: {10 * 2**20}\r\n\r\n".encode())
-        assert _all(line).startswith(b"HTTP/1.1 413")
-    _serves(server)
+        assert _read_all(line).startswith(b"HTTP/1.1 413")
+    _assert_serving(server)
 
 
 @pytest.mark.parametrize(
-    "noise",
+    "data",
     [
         b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(200),
         b"GET / HTTP/9.9\r\n\r\n",
@@ -144,80 +146,80 @@ def test_who_asks_first_is_told_before_sending_too_much(server: Server) -> None:
         "version",
         "long path",
         "long head",
-        "minus",
+        "negative length",
         "two lengths",
         "length and chunks",
         "huge chunk",
     ],
 )
-def test_noise_is_answered_with_4xx_or_hung_up_on(server: Server, noise: bytes) -> None:
-    with _dial(server) as line:
+def test_invalid_http_gets_a_4xx_status_or_a_closed_connection(server: Server, data: bytes) -> None:
+    with _connect(server) as line:
         try:
-            line.sendall(noise)
-            said = line.recv(65_536)
+            line.sendall(data)
+            received = line.recv(65_536)
         except OSError:
-            said = b""
-        assert said == b"" or said.startswith(b"HTTP/1.1 4"), said
-    _serves(server)
+            received = b""
+        assert received == b"" or received.startswith(b"HTTP/1.1 4"), received
+    _assert_serving(server)
 
 
-def test_thousands_of_connections_left_open_do_not_stop_service(server: Server) -> None:
+def test_thousands_of_idle_connections_do_not_block_the_service(server: Server) -> None:
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     count = min(5000, soft - 200)
     lines: list[socket.socket] = []
     try:
         for _ in range(count):
-            lines.append(_dial(server))
-        _serves(server)
-        _hung_up_on(lines)
+            lines.append(_connect(server))
+        _assert_serving(server)
+        _assert_closed(lines)
     finally:
         for line in lines:
             line.close()
-    _serves(server)
+    _assert_serving(server)
 
 
-def _hung_up_on(lines: list[socket.socket]) -> None:
-    """Wait until the server has closed all of them."""
-    deadline = time.monotonic() + 5 * REWARD_TIMEOUT + 10
+def _assert_closed(lines: list[socket.socket]) -> None:
+    """Wait until the server has closed all connections."""
+    deadline = time.monotonic() + 5 * CLIENT_TIMEOUT + 10
     for line in lines:
         line.settimeout(max(0.1, deadline - time.monotonic()))
         with suppress(ConnectionResetError):
             assert line.recv(1) == b""
 
 
-def test_more_connections_than_the_server_may_open(serve: Serve) -> None:
-    server = serve(*IMPATIENT, before=["sh", "-c", 'ulimit -n 128; exec "$@"', "sh"])
+def test_more_connections_than_file_descriptors(serve: Serve) -> None:
+    server = serve(*SHORT_TIMEOUTS, before=["sh", "-c", 'ulimit -n 128; exec "$@"', "sh"])
     assert server.client.put(PATH, {"arms": ["a", "b"], "policy": "linucb"}).status == 201
-    lines = [_dial(server) for _ in range(600)]
+    lines = [_connect(server) for _ in range(600)]
     try:
         time.sleep(1)
-        # Those who wait come in as soon as the silent ones are hung up on.
-        _serves(server)
+        # Waiting connections are accepted as soon as idle ones are closed.
+        _assert_serving(server)
     finally:
         for line in lines:
             line.close()
-    _serves(server)
-    assert server.ended() is None
-    assert len(server.said()) < 1_000_000, "it complains without end"
+    _assert_serving(server)
+    assert server.exit_code() is None
+    assert len(server.output()) < 1_000_000, "the log is flooded"
 
 
-def test_more_requests_than_it_can_deal_with_are_refused_at_once(serve: Serve) -> None:
-    server = serve("--set", "max_requests=2")
+def test_requests_beyond_the_concurrency_limit_are_rejected_at_once(serve: Serve) -> None:
+    server = serve("--set", "max_concurrent_requests=2")
     assert server.client.put(PATH, {"arms": ["a", "b"], "policy": "linucb"}).status == 201
-    _serves(server)
+    _assert_serving(server)
     body = b'{"context": {"x": 1}}'
 
-    async def all_at_once() -> list[tuple[int, bytes]]:
+    async def send_all() -> list[tuple[int, bytes]]:
         wires = [await connect(server.url) for _ in range(50)]
         answers = await asyncio.gather(*(wire.ask(post(f"{PATH}/decisions", body)) for wire in wires))
         for wire in wires:
             wire.close()
         return answers
 
-    answers = asyncio.run(all_at_once())
+    answers = asyncio.run(send_all())
     assert {status for status, _ in answers} == {200, 503}
     codes = {json.loads(content)["error"]["code"] for status, content in answers if status == 503}
     assert codes == {"overloaded"}
-    _serves(server)
-    issued = server.client.get(PATH).data["counts"]["decisions"]
-    assert issued == 2 + [status for status, _ in answers].count(200)
+    _assert_serving(server)
+    decisions = server.client.get(PATH).data["counts"]["decisions"]
+    assert decisions == 2 + [status for status, _ in answers].count(200)

@@ -1,4 +1,4 @@
-"""Engines on the database of a folder, for tests that need no HTTP."""
+"""Run an engine on the database of a folder, for tests that need no HTTP."""
 
 import asyncio
 import time
@@ -8,26 +8,25 @@ from typing import Any
 
 import msgspec
 
-from glcb._api.requests import DecisionRequest, RewardOf
+from glcb._api.requests import DecisionRequest, RewardItem
 from glcb._api.responses import Decision
 from glcb._errors import StorageError
 from glcb.service.audit import verify
 from glcb.service.config import ServiceSettings
-from glcb.service.core import models
 from glcb.service.core.engine import Engine
 from glcb.service.core.experiment import Experiment
-from glcb.service.storage.database import Row, sqlite_url
-from glcb.service.storage.storage import Storage
+from glcb.service.storage.connection import EventRow, sqlite_url
+from glcb.service.storage.database import Database
 
 
-class Fragile(Storage):
-    """A database that fails when told."""
+class FailingDatabase(Database):
+    """A database that rejects events while ``fails`` is set."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(sqlite_url(folder / "glcb.db"))
         self.fails = False
 
-    def append(self, rows: Sequence[Row]) -> None:
+    def append(self, rows: Sequence[EventRow]) -> None:
         if self.fails:
             raise StorageError("the disk is full")
         super().append(rows)
@@ -39,16 +38,19 @@ class Fragile(Storage):
 
 
 def with_engine(
-    folder: Path, play: Callable[[Engine, Fragile], Awaitable[None]], stop: bool = True, **changes: Any
+    folder: Path,
+    scenario: Callable[[Engine, FailingDatabase], Awaitable[None]],
+    stop: bool = True,
+    **changes: Any,
 ) -> None:
-    """Run something beside an engine on the database of a folder; without a stop, as if it were killed."""
+    """Run a scenario with an engine on the database of a folder; ``stop=False`` simulates a kill."""
 
     async def run() -> None:
-        storage = Fragile(folder)
+        database = FailingDatabase(folder)
         clock = changes.pop("clock", time.time)
-        engine = Engine(storage, ServiceSettings(**changes), clock)
+        engine = Engine(database, ServiceSettings(**changes), clock)
         await engine.start()
-        await play(engine, storage)
+        await scenario(engine, database)
         if stop:
             await engine.stop()
         else:
@@ -58,31 +60,32 @@ def with_engine(
 
 
 async def decide(engine: Engine, context: Any, name: str = "home", **more: Any) -> Decision:
-    answer = await engine.happens(name, "decide", DecisionRequest(context=context, **more))
+    answer = await engine.apply(name, "decide", DecisionRequest(context=context, **more))
     return msgspec.json.decode(answer, type=Decision)
 
 
 async def reward(engine: Engine, decision: str, value: float, name: str = "home", **more: Any) -> None:
-    await engine.happens(name, "reward", RewardOf(id=decision, value=value, **more))
+    await engine.apply(name, "reward", RewardItem(id=decision, value=value, **more))
 
 
-async def some_pairs(engine: Engine, count: int, name: str = "home") -> None:
+async def decide_and_reward(engine: Engine, count: int, name: str = "home") -> None:
     for number in range(count):
         decision = await decide(engine, {"age": number % 7, "country": "AB"[number % 2]}, name)
         await reward(engine, decision.id, float(number % 3 == 0), name)
 
 
-async def idle(engine: Engine) -> None:
-    """Wait until no snapshot is being taken."""
-    while any(live.saving for live in engine.loaded.values()):
+async def wait_for_snapshots(engine: Engine) -> None:
+    """Wait until no snapshot is being written."""
+    while any(loaded.is_saving for loaded in engine.loaded.values()):
         await asyncio.sleep(0.001)
 
 
 def digest(experiment: Experiment) -> str:
-    return models.digest(experiment.freeze())
+    return experiment.snapshot().digest()
 
 
-def agreed(storage: Storage) -> list[str]:
-    findings = list(verify(storage))
+def verified(database: Database) -> list[str]:
+    """Assert that a replay agrees with the database; return the report."""
+    findings = list(verify(database))
     assert all(finding.ok for finding in findings), findings
     return [finding.line for finding in findings]

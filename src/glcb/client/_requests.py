@@ -1,0 +1,324 @@
+"""Requests to the service and their responses, without sending anything. Both clients use these functions."""
+
+import contextlib
+import math
+import re
+import secrets
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import IO, Any, TypeVar
+from urllib.parse import quote
+
+import httpx
+import msgspec
+
+from glcb._api.errors import exception_of
+from glcb._api.requests import EXPERIMENT_NAME, ExperimentSettings
+from glcb._api.responses import BatchResponse, ErrorResponse, RewardAccepted
+from glcb._errors import (
+    GlcbError,
+    InvalidContext,
+    InvalidInput,
+    InvalidReward,
+    InvalidSettings,
+    LogError,
+    ModelFileError,
+    ServiceError,
+    UnknownDecision,
+)
+from glcb._files import atomic_write
+from glcb._version import __version__
+from glcb.client._contexts import context_to_json, iterate_contexts
+
+T = TypeVar("T")
+
+Reward = tuple[str, float] | tuple[str, float, str]
+"""The id of a decision, its reward, and optionally an idempotency key."""
+
+_JSON = "application/json"
+_DECISION_ID = re.compile(r"[\w-]{1,100}", re.ASCII)
+
+# A batch is split into requests that stay below the default limits of the service.
+_MAX_ITEMS = 1000
+_MAX_BYTES = 900_000
+
+
+@dataclass(frozen=True)
+class Download:
+    """A file to write the response body to."""
+
+    path: Path
+    error: type[GlcbError]
+    """The exception to raise if the file cannot be written."""
+
+    @contextlib.contextmanager
+    def open(self) -> Iterator[IO[bytes]]:
+        """Open a temporary file that replaces the target if the download succeeds."""
+        try:
+            with atomic_write(self.path) as file:
+                yield file
+        except OSError as error:
+            raise self.error(f"cannot write {self.path}: {error.strerror or error}") from error
+
+
+@dataclass(frozen=True)
+class Request:
+    """An HTTP request."""
+
+    method: str
+    path: str
+    content: bytes | None = None
+    media_type: str = _JSON
+    download: Download | None = None
+    """Where to write the body of a successful response."""
+    idempotent: bool = True
+    """Whether the request can be sent again after it may have reached the service."""
+
+    def httpx_arguments(self) -> dict[str, Any]:
+        """Return the arguments of ``httpx.Client.stream``."""
+        headers = {} if self.content is None else {"Content-Type": self.media_type}
+        return {"method": self.method, "url": self.path, "content": self.content, "headers": headers}
+
+
+@dataclass(frozen=True)
+class Response:
+    """The body of a successful response."""
+
+    content: bytes
+    after_uncertain_attempt: bool = False
+    """Whether an earlier attempt may have reached the service as well."""
+
+
+def httpx_options(url: str, api_key: str | None, timeout: float) -> dict[str, Any]:
+    """Return the arguments of ``httpx.Client``."""
+    try:
+        base = httpx.URL(url)
+    except (httpx.InvalidURL, TypeError) as error:
+        raise InvalidSettings(f"url must be like http://localhost:8000, got {url!r}: {error}") from None
+    if base.scheme not in ("http", "https") or not base.host:
+        raise InvalidSettings(f"url must be like http://localhost:8000, got {url!r}")
+    if base.path.rstrip("/").endswith("/v1"):
+        raise InvalidSettings(f"url must not include /v1, which the client adds, got {url!r}")
+    if not timeout > 0:
+        raise InvalidSettings(f"timeout must be a positive number of seconds, got {timeout!r}")
+    headers = {"User-Agent": f"glcb/{__version__}"}
+    if api_key is not None:
+        if not (api_key.isascii() and api_key.isprintable() and api_key.strip()):
+            raise InvalidSettings("api_key must be a key printed by `glcb keys add`")
+        headers["Authorization"] = f"Bearer {api_key.strip()}"
+    return {"base_url": base, "timeout": timeout, "headers": headers}
+
+
+# ---- requests -----------------------------------------------------------------------------------
+
+
+def list_experiments() -> Request:
+    """List all experiments."""
+    return Request("GET", "v1/experiments")
+
+
+def create(name: str, settings: ExperimentSettings) -> Request:
+    """Create an experiment."""
+    return Request("PUT", _path(name), _encode(settings))
+
+
+def info(name: str) -> Request:
+    """Get an experiment."""
+    return Request("GET", _path(name))
+
+
+def change(name: str, **changes: Any) -> Request:
+    """Change the state or settings of an experiment; None leaves a setting as it is."""
+    body = {field: value for field, value in changes.items() if value is not None}
+    return Request("PATCH", _path(name), _encode(body))
+
+
+def delete(name: str) -> Request:
+    """Delete an experiment."""
+    return Request("DELETE", _path(name), idempotent=False)
+
+
+def decide(name: str, context: Any, eligible: Iterable[str] | None, idempotency_key: str | None) -> Request:
+    """Make a decision. Without a key of the caller, a random one makes retries safe."""
+    body = {**_decision_body(context, eligible), "idempotency_key": _key(idempotency_key)}
+    return Request("POST", _path(name, "decisions"), _encode(body))
+
+
+def decide_many(name: str, contexts: Any, eligible: Iterable[str] | None) -> tuple[list[Request], int]:
+    """Make many decisions; return the requests and the number of contexts."""
+    arms = None if eligible is None else list(eligible)
+    items = [
+        {**_decision_body(context, arms), "idempotency_key": _key()} for context in iterate_contexts(contexts)
+    ]
+    return _batches(_path(name, "decisions/batch"), "decisions", items), len(items)
+
+
+def reward(name: str, decision_id: str, value: float, idempotency_key: str | None) -> Request:
+    """Report a reward. Without a key of the caller, a random one makes retries safe."""
+    if not _DECISION_ID.fullmatch(_checked_id(decision_id)):
+        raise UnknownDecision(f"{decision_id!r} is not the id of a decision of this experiment")
+    body = {"value": _checked_reward(value), "idempotency_key": _key(idempotency_key)}
+    return Request("POST", _path(name, f"decisions/{decision_id}/reward"), _encode(body))
+
+
+def reward_many(name: str, rewards: Iterable[Reward]) -> tuple[list[Request], int]:
+    """Report many rewards; return the requests and the number of rewards."""
+    items = [
+        {
+            "id": _checked_id(item[0]),
+            "value": _checked_reward(item[1]),
+            "idempotency_key": _key(*item[2:]),
+        }
+        for item in rewards
+    ]
+    return _batches(_path(name, "rewards"), "rewards", items), len(items)
+
+
+def explain(name: str, context: Any, eligible: Iterable[str] | None) -> Request:
+    """Explain a decision without making it."""
+    return Request("POST", _path(name, "explanations"), _encode(_decision_body(context, eligible)))
+
+
+def add_arm(name: str, arm: str, like: str | None) -> Request:
+    """Add an arm."""
+    return Request("POST", _path(name, "arms"), _encode({"name": arm, "like": like}), idempotent=False)
+
+
+def remove_arm(name: str, arm: str) -> Request:
+    """Remove an arm."""
+    segment = quote(arm, safe="").replace(".", "%2E")  # the segments "." and ".." would change the path
+    return Request("DELETE", _path(name, f"arms/{segment}"), idempotent=False)
+
+
+def stats(name: str) -> Request:
+    """Get the statistics of an experiment."""
+    return Request("GET", _path(name, "stats"))
+
+
+def export(name: str, path: str | PathLike[str], format: str, after: int) -> Request:  # noqa: A002
+    """Download decisions and rewards to a file."""
+    query = f"format={quote(format, safe='')}&after={int(after)}"
+    return Request("GET", _path(name, f"export?{query}"), download=Download(Path(path), LogError))
+
+
+def save_model(name: str, path: str | PathLike[str]) -> Request:
+    """Download the bandit to a file."""
+    return Request("GET", _path(name, "model"), download=Download(Path(path), ModelFileError))
+
+
+def load_model(name: str, path: str | PathLike[str]) -> Request:
+    """Upload the bandit of a file."""
+    try:
+        content = Path(path).read_bytes()
+    except OSError as error:
+        raise ModelFileError(f"cannot read {path}: {error.strerror or error}") from error
+    return Request("PUT", _path(name, "model"), content, "application/octet-stream")
+
+
+# ---- responses ----------------------------------------------------------------------------------
+
+
+def parse(response: Response, kind: type[T]) -> T:
+    """Decode the body of a response."""
+    try:
+        return msgspec.json.decode(response.content, type=kind)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise _unreadable(error) from error
+
+
+def parse_batch(response: Response, kind: type[T]) -> list[T | GlcbError]:
+    """Decode the results of a batch; an item that was refused is returned as its exception."""
+    try:
+        return [_item(item, kind) for item in parse(response, BatchResponse).results]
+    except msgspec.ValidationError as error:
+        raise _unreadable(error) from error
+
+
+def was_accepted(accepted: RewardAccepted, response: Response) -> bool:
+    """Return whether this call reported the reward: a duplicate may be one of its own earlier attempts."""
+    return accepted.status == "accepted" or response.after_uncertain_attempt
+
+
+def parse_accepted(response: Response) -> list[bool | GlcbError]:
+    """Decode the results of a batch of rewards."""
+    return [
+        item if isinstance(item, GlcbError) else was_accepted(item, response)
+        for item in parse_batch(response, RewardAccepted)
+    ]
+
+
+def _item(content: dict[str, Any], kind: type[T]) -> T | GlcbError:
+    if "error" in content:
+        error = msgspec.convert(content, ErrorResponse).error
+        return exception_of(error.code, error.message)
+    return msgspec.convert(content, kind)
+
+
+def _unreadable(error: Exception) -> ServiceError:
+    return ServiceError(f"cannot read the response; use a client of the same version as the service: {error}")
+
+
+# ---- parts of requests --------------------------------------------------------------------------
+
+
+def _path(name: str, rest: str = "") -> str:
+    if not EXPERIMENT_NAME.fullmatch(name):
+        raise InvalidSettings(
+            "an experiment name must be 1 to 64 characters of a–z, 0–9, _ and -, starting with a letter or "
+            f"digit, got {name!r}"
+        )
+    return f"v1/experiments/{name}/{rest}" if rest else f"v1/experiments/{name}"
+
+
+def _decision_body(context: Any, eligible: Iterable[str] | None) -> dict[str, Any]:
+    body: dict[str, Any] = {"context": context_to_json(context)}
+    if eligible is not None:
+        body["eligible"] = list(eligible)
+    return body
+
+
+def _key(idempotency_key: str | None = None) -> str:
+    return secrets.token_hex(16) if idempotency_key is None else idempotency_key
+
+
+def _checked_id(decision_id: object) -> str:
+    if not isinstance(decision_id, str):
+        raise UnknownDecision(
+            f"the id of a decision must be a string, got {type(decision_id).__name__}; for a decision d, "
+            "pass d.id"
+        )
+    return decision_id
+
+
+def _checked_reward(value: Any) -> float:
+    try:
+        number = math.nan if isinstance(value, str | bytes | bytearray) else float(value)
+    except (TypeError, ValueError, OverflowError):
+        number = math.nan
+    if not math.isfinite(number):
+        raise InvalidReward(f"a reward must be a finite number, got {value!r}")
+    return number
+
+
+def _encode(body: Any) -> bytes:
+    try:
+        return msgspec.json.encode(body)
+    except UnicodeEncodeError as error:
+        raise InvalidContext(f"strings must be valid Unicode, got {error.object!r}") from error
+    except TypeError as error:
+        raise InvalidInput(f"values must be representable as JSON: {error}") from error
+
+
+def _batches(path: str, field: str, items: list[dict[str, Any]]) -> list[Request]:
+    """Split items into requests of limited size."""
+    batches: list[list[bytes]] = []
+    size = 0
+    for item in map(_encode, items):
+        if not batches or len(batches[-1]) == _MAX_ITEMS or size + len(item) > _MAX_BYTES:
+            batches.append([])
+            size = 0
+        batches[-1].append(item)
+        size += len(item) + 1
+    return [Request("POST", path, b'{"%s":[%s]}' % (field.encode(), b",".join(batch))) for batch in batches]

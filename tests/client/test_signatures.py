@@ -1,0 +1,82 @@
+"""Signatures and arguments of both clients, without a service."""
+
+import inspect
+import math
+from collections.abc import Callable
+from dataclasses import fields
+
+import httpx
+import pytest
+
+import glcb
+from glcb import InvalidSettings, NotRunning, ServiceUnavailable, Unauthorized, UnknownExperiment
+from glcb.bandit.config import BanditConfig
+from glcb.client import AsyncClient, AsyncExperiment, Client, Decision, Experiment, ExperimentSettings
+
+
+def test_both_clients_have_the_same_methods() -> None:
+    methods = {name for name in vars(Experiment) if not name.startswith("_")}
+    assert methods == {name for name in vars(AsyncExperiment) if not name.startswith("_")}
+    for name in methods - {"arms", "counts", "reward_counts"}:
+        blocking, asynchronous = getattr(Experiment, name), getattr(AsyncExperiment, name)
+        assert inspect.signature(blocking) == inspect.signature(asynchronous)
+        assert inspect.iscoroutinefunction(asynchronous)
+        assert not inspect.iscoroutinefunction(blocking)
+        assert blocking.__doc__ == asynchronous.__doc__
+    assert inspect.signature(Experiment.decide).return_annotation is Decision
+
+
+def test_create_has_the_arguments_and_defaults_of_a_bandit() -> None:
+    expected = {field.name: field.default for field in fields(BanditConfig) if field.metadata["json"]}
+    for client in (Client, AsyncClient):
+        parameters = inspect.signature(client.create).parameters
+        settings = [name for name in parameters if name not in ("self", "name", "holdout")]
+        assert settings == list(expected)
+        for name in settings:
+            if name != "arms":
+                assert parameters[name].default == expected[name]
+        assert parameters["holdout"].default == ExperimentSettings(arms=[]).holdout
+    assert ExperimentSettings.__struct_fields__ == (*expected, "holdout")
+    defaults = ExperimentSettings(arms=[])
+    assert all(getattr(defaults, name) == value for name, value in expected.items() if name != "arms")
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda: Client("localhost:8000"),
+        lambda: Client("ftp://localhost"),
+        lambda: Client("http://localhost", retry_for=-1),
+        lambda: Client("http://localhost", retry_for=math.inf),
+        lambda: Client("http://localhost", retry_for="long"),  # type: ignore[arg-type]
+        lambda: Client("http://localhost:8000/v1/"),
+        lambda: Client("http://localhost", timeout=0),
+        lambda: Client("http://localhost", api_key="line\nbreak"),
+        lambda: AsyncClient("http://"),
+    ],
+)
+def test_invalid_arguments_are_refused(wrong: Callable[[], object]) -> None:
+    with pytest.raises(InvalidSettings):
+        wrong()
+
+
+def test_an_unreachable_service_raises_service_unavailable() -> None:
+    with Client("http://127.0.0.1:9", retry_for=0.2) as client, pytest.raises(ServiceUnavailable, match=":9"):
+        client.experiments()
+
+
+def test_the_service_can_be_mounted_below_a_path() -> None:
+    asked: list[str] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        asked.append(str(request.url))
+        return httpx.Response(200, json={"experiments": []})
+
+    with Client("https://example.org/bandits/", transport=httpx.MockTransport(answer)) as client:
+        assert client.experiments() == ()
+    assert asked == ["https://example.org/bandits/v1/experiments"]
+
+
+def test_client_errors_are_service_errors() -> None:
+    for kind in (NotRunning, ServiceUnavailable, Unauthorized, UnknownExperiment):
+        assert issubclass(kind, glcb.ServiceError)

@@ -1,0 +1,45 @@
+"""Experiments and databases for tests that need no server."""
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from glcb._api.requests import Creation, DecisionRequest, ExperimentSettings, RewardItem
+from glcb._api.responses import Decision
+from glcb.service.core.experiment import Experiment
+from glcb.service.core.idempotency import RepeatedAnswer
+from glcb.service.storage.connection import sqlite_url
+from glcb.service.storage.database import Database, Event
+
+
+def open_test_database(folder: Path) -> Database:
+    return Database(sqlite_url(folder / "glcb.db"))
+
+
+def settings(**changes: Any) -> ExperimentSettings:
+    return ExperimentSettings(**{"arms": ["a", "b", "c"], "policy": "linucb", **changes})
+
+
+class RecordedExperiment:
+    """An experiment together with all its events."""
+
+    def __init__(self, **changes: Any) -> None:
+        self.now = 1_000_000.0
+        creation = Creation(name="home", salt="always the same", settings=settings(**changes))
+        self.experiment, first = Experiment.create(creation, self.now)
+        self.events: list[Event] = [first]
+
+    def apply(self, kind: str, request: Any) -> bytes:
+        self.now += 1
+        event, answer = self.experiment.apply(kind, request, self.now)
+        if event is not None:
+            self.events.append(event)
+        return self.events[answer.sequence - 1].outcome if isinstance(answer, RepeatedAnswer) else answer
+
+    def decide(self, context: Any, **more: Any) -> Decision:
+        answer = self.apply("decide", DecisionRequest(context=context, **more))
+        return msgspec.json.decode(answer, type=Decision)
+
+    def reward(self, decision: str, value: float, **more: Any) -> bytes:
+        return self.apply("reward", RewardItem(id=decision, value=value, **more))

@@ -1,0 +1,75 @@
+"""API keys: shown once, stored as a digest, with roles and experiments."""
+
+from pathlib import Path
+
+import pytest
+
+from glcb._errors import InvalidSettings
+from glcb.service import auth as keys
+from glcb.service.auth import Keyring
+from tests.service.builders import open_test_database
+
+
+def test_a_key_is_stored_as_a_digest_only(tmp_path: Path) -> None:
+    database = open_test_database(tmp_path)
+    secret = keys.add_key(database, "shop", "decide", ["home", "cart", "home"])
+    (key,) = keys.list_keys(database)
+    assert (key.name, key.role, key.experiments) == ("shop", "decide", ("cart", "home"))
+    assert len(secret) > 40
+    database.close()
+    content = b"".join(path.read_bytes() for path in tmp_path.iterdir())
+    assert secret.encode() not in content
+    assert key.digest.encode() in content
+
+
+def test_every_key_has_a_different_secret(tmp_path: Path) -> None:
+    database = open_test_database(tmp_path)
+    assert len({keys.add_key(database, f"k{number}", "read") for number in range(20)}) == 20
+
+
+def test_a_keyring_finds_current_keys_only(tmp_path: Path) -> None:
+    database = open_test_database(tmp_path)
+    ring = Keyring(database)
+    assert ring.keys == []
+    secret = keys.add_key(database, "shop", "admin")
+    assert ring.find(secret) is None
+    ring.refresh()
+    found = ring.find(secret)
+    assert found is not None
+    assert found.name == "shop"
+    for wrong in ("", secret[:-1], secret + "x", found.digest, secret.upper()):
+        assert ring.find(wrong) is None
+    keys.remove_key(database, "shop")
+    ring.refresh()
+    assert ring.find(secret) is None
+
+
+@pytest.mark.parametrize(
+    ("role", "permitted"),
+    [("decide", {"decide"}), ("read", {"read"}), ("admin", {"decide", "read", "admin"})],
+)
+def test_a_key_has_its_own_role_and_admin_has_all(tmp_path: Path, role: str, roles: set[str]) -> None:
+    database = open_test_database(tmp_path)
+    keys.add_key(database, "k", role)
+    (key,) = keys.list_keys(database)
+    assert {one for one in ("decide", "read", "admin") if key.has_role(one)} == roles
+
+
+@pytest.mark.parametrize(
+    ("name", "role"),
+    [("", "read"), ("a b", "read"), ("x" * 65, "read"), ("ok", "owner"), ("'; DROP", "read")],
+)
+def test_an_invalid_name_or_role_is_rejected(tmp_path: Path, name: str, role: str) -> None:
+    database = open_test_database(tmp_path)
+    with pytest.raises(InvalidSettings):
+        keys.add_key(database, name, role)
+    assert keys.list_keys(database) == []
+
+
+def test_names_are_unique(tmp_path: Path) -> None:
+    database = open_test_database(tmp_path)
+    keys.add_key(database, "shop", "read")
+    with pytest.raises(InvalidSettings, match="already"):
+        keys.add_key(database, "shop", "admin")
+    with pytest.raises(InvalidSettings, match="no key"):
+        keys.remove_key(database, "other")

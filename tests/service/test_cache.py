@@ -1,0 +1,348 @@
+"""Loading, saving and unloading experiments, with and without usable snapshots."""
+
+import asyncio
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from glcb._api.requests import ExperimentChanges
+from glcb._errors import StorageError
+from glcb.service.audit import verify
+from glcb.service.core.engine import Engine
+from glcb.service.core.experiment import Experiment
+from glcb.service.core.models import ExperimentSnapshot
+from glcb.service.errors import ApiError
+from glcb.service.responses import experiment_info
+from glcb.service.storage import snapshots
+from glcb.service.storage.database import Database, SnapshotRow
+from tests.service.builders import settings
+from tests.service.engine_harness import (
+    FailingDatabase,
+    decide,
+    decide_and_reward,
+    digest,
+    reward,
+    verified,
+    wait_for_snapshots,
+    with_engine,
+)
+
+
+def test_a_shutdown_leaves_a_snapshot_and_nothing_to_replay(tmp_path: Path) -> None:
+    async def before(engine: Engine, _: Database) -> None:
+        await engine.create("home", settings())
+        await decide_and_reward(engine, 10)
+
+    async def after(engine: Engine, database: Database) -> None:
+        assert engine.loaded == {}, "without events to replay, nothing is loaded"
+        (row,) = database.experiments()
+        assert row.last_sequence == row.snapshot_sequence == 21
+        (info,) = await engine.list_experiments(lambda name: True)
+        assert info.counts.decisions == 10
+        assert engine.loaded == {}, "listing does not load"
+
+    with_engine(tmp_path, before)
+    with_engine(tmp_path, after)
+
+
+def test_snapshots_are_taken_periodically_and_pruned(tmp_path: Path) -> None:
+    async def scenario(engine: Engine, database: FailingDatabase) -> None:
+        await engine.create("home", settings())
+        for _ in range(12):
+            await decide_and_reward(engine, 10)
+            await wait_for_snapshots(engine)
+        number = engine.experiment_id("home")
+        taken = [row.sequence for row in database.snapshots(number)]
+        assert len(taken) == 2
+        assert taken[-1] > 200
+        (line,) = verified(database)
+        assert "2 snapshots agree" in line
+
+    with_engine(tmp_path, scenario, snapshot_events=30, keep_snapshots=2)
+
+
+DAMAGES = {
+    "zeros": lambda content: bytes(len(content)),
+    "an unknown status": lambda content: _replaced(content, b"\xa7running", b"\xa7pausing"),
+    "an undecodable status": lambda content: _replaced(content, b"\xa7running", b"\xc1running"),
+}
+
+
+def _replaced(content: bytes, old: bytes, new: bytes) -> bytes:
+    """Replace the last occurrence of ``old``, which belongs to the state of the experiment."""
+    before, match, after = content.rpartition(old)
+    assert match
+    return before + new + after
+
+
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
+def test_a_damaged_snapshot_is_replaced_by_replaying_the_events(
+    tmp_path: Path, damage: Callable[[bytes], bytes]
+) -> None:
+    digests: list[str] = []
+
+    async def before(engine: Engine, _: FailingDatabase) -> None:
+        await engine.create("home", settings())
+        await decide_and_reward(engine, 10)
+        digests.append(await engine.read("home", digest))
+
+    async def after(engine: Engine, database: FailingDatabase) -> None:
+        assert not next(iter(verify(database))).ok
+        assert await engine.read("home", digest) == digests[0]
+
+    with_engine(tmp_path, before)
+    database = FailingDatabase(tmp_path)
+    (row,) = database.snapshots(1)
+    damaged = damage(database.snapshot_content(1, row.sequence))
+    with database.write() as connection:
+        connection.exec_driver_sql("UPDATE glcb_snapshot_parts SET content = ?", (damaged,))
+    with_engine(tmp_path, after)
+
+
+def test_idle_and_surplus_experiments_are_unloaded_and_loaded_again_on_demand(tmp_path: Path) -> None:
+    async def scenario(engine: Engine, database: FailingDatabase) -> None:
+        for name in ("a", "b", "c"):
+            await engine.create(name, settings(reward_timeout=1e9))
+            await decide_and_reward(engine, 5, name)
+        await engine.tick()
+        assert list(engine.loaded) == ["b", "c"]
+        pending = await decide(engine, {"age": 3, "country": "A"}, "a")
+        await engine.tick()
+        assert list(engine.loaded) == ["c", "a"]
+        for loaded in engine.loaded.values():
+            loaded.last_used -= 1000
+        await engine.tick()
+        assert engine.loaded == {}
+        await reward(engine, pending.id, 1, "a")
+        verified(database)
+
+    with_engine(tmp_path, scenario, max_loaded_experiments=2)
+
+
+def test_an_archived_experiment_is_unloaded_but_readable(tmp_path: Path) -> None:
+    async def scenario(engine: Engine, _: FailingDatabase) -> None:
+        await engine.create("home", settings(reward_timeout=1e9))
+        await decide_and_reward(engine, 3)
+        info = await engine.change("home", ExperimentChanges(state="archived"))
+        assert info.state == "archived"
+        assert engine.loaded == {}
+        with pytest.raises(ApiError) as caught:
+            await decide(engine, {"age": 1})
+        assert caught.value.code == "experiment_archived"
+        assert (await engine.read("home", experiment_info)).counts.decisions == 3
+        await engine.change("home", ExperimentChanges(state="running"))
+        await decide_and_reward(engine, 1)
+
+    with_engine(tmp_path, scenario)
+
+
+def test_a_failed_snapshot_is_retried_after_the_next_interval(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario(engine: Engine, database: FailingDatabase) -> None:
+        attempts: list[int] = []
+
+        def fails(_number: int, row: SnapshotRow, *_: bytes) -> None:
+            attempts.append(row.sequence)
+            raise StorageError("the disk is full")
+
+        await engine.create("home", settings())
+        monkeypatch.setattr(database, "save_snapshot", fails)
+        for _ in range(50):
+            await decide_and_reward(engine, 1)
+            await wait_for_snapshots(engine)
+        assert len(attempts) == 5
+        monkeypatch.undo()
+        await decide_and_reward(engine, 10)
+        await wait_for_snapshots(engine)
+        assert len(database.snapshots(1)) == 1
+
+    with_engine(tmp_path, scenario, snapshot_events=20)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE glcb_events SET outcome = x'7b7d' WHERE experiment = 1 AND sequence = 4",
+        "UPDATE glcb_events SET request = x'00' WHERE experiment = 1 AND sequence = 4",
+        "UPDATE glcb_events SET request = x'00' WHERE experiment = 1 AND sequence = 1",
+        "UPDATE glcb_events SET request = cast(replace(request, 'linucb', 'no-policy') AS BLOB) "
+        "WHERE experiment = 1 AND sequence = 1",
+        "DELETE FROM glcb_events WHERE experiment = 1 AND sequence = 1",
+    ],
+    ids=["altered outcome", "damaged request", "damaged creation", "altered creation", "missing creation"],
+)
+def test_an_experiment_that_cannot_be_loaded_is_listed_as_broken_and_can_be_deleted(
+    tmp_path: Path, statement: str
+) -> None:
+    async def before(engine: Engine, _: FailingDatabase) -> None:
+        for name in ("home", "other"):
+            await engine.create(name, settings())
+            await decide_and_reward(engine, 5, name)
+
+    async def after(engine: Engine, database: FailingDatabase) -> None:
+        errors = []
+        for _ in range(2):
+            with pytest.raises(ApiError) as caught:
+                await decide(engine, {"age": 1})
+            errors.append(caught.value)
+        assert {(error.code, error.status) for error in errors} == {("experiment_broken", 500)}
+        assert errors[0] is not errors[1], "a shared error would accumulate tracebacks"
+        listed = {info.name: info for info in await engine.list_experiments(lambda name: True)}
+        assert (listed["home"].state, listed["other"].state) == ("broken", "running")
+        (check,) = listed["home"].health
+        assert check.ok is False
+        assert "cannot be loaded" in check.text
+        await decide_and_reward(engine, 2, "other")
+        assert not next(iter(verify(database))).ok
+        await engine.delete("home")
+        await engine.create("home", settings())
+        await decide_and_reward(engine, 2)
+
+    with_engine(tmp_path, before, stop=False)
+    database = FailingDatabase(tmp_path)
+    with database.write() as connection:
+        connection.exec_driver_sql(statement)
+    with_engine(tmp_path, after)
+
+
+def test_a_broken_experiment_is_listed_with_the_numbers_of_its_last_snapshot(tmp_path: Path) -> None:
+    async def before(engine: Engine, _: FailingDatabase) -> None:
+        await engine.create("home", settings())
+        await decide_and_reward(engine, 5)
+
+    async def between(engine: Engine, _: FailingDatabase) -> None:
+        await decide_and_reward(engine, 3)
+
+    async def after(engine: Engine, _: FailingDatabase) -> None:
+        (info,) = await engine.list_experiments(lambda name: True)
+        assert (info.state, info.settings.arms, info.counts.decisions) == ("broken", ["a", "b", "c"], 5)
+
+    with_engine(tmp_path, before)
+    with_engine(tmp_path, between, stop=False)
+    database = FailingDatabase(tmp_path)
+    with database.write() as connection:
+        connection.exec_driver_sql("UPDATE glcb_events SET outcome = x'7b7d' WHERE sequence = 14")
+    with_engine(tmp_path, after)
+
+
+RESTORE = snapshots.restore
+
+
+def test_an_experiment_that_cannot_be_loaded_does_not_affect_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def before(engine: Engine, _: FailingDatabase) -> None:
+        for name in ("home", "other", "third"):
+            await engine.create(name, settings())
+
+    def failing(database: Database, number: int) -> tuple[Experiment, int]:
+        if number == 1:
+            raise ValueError("unexpected")
+        if number == 2:
+            raise StorageError("the disk cannot be read at the moment")
+        return RESTORE(database, number)
+
+    async def after(engine: Engine, _: FailingDatabase) -> None:
+        await decide_and_reward(engine, 2, "third")
+        with pytest.raises(ApiError, match="ValueError: unexpected"):
+            await decide(engine, {"age": 1})
+        with pytest.raises(StorageError, match="at the moment"):
+            await decide(engine, {"age": 1}, "other")
+        monkeypatch.undo()
+        await decide_and_reward(engine, 2, "other")
+
+    with_engine(tmp_path, before, stop=False)
+    monkeypatch.setattr(snapshots, "restore", failing)
+    with_engine(tmp_path, after)
+
+
+SNAPSHOT = Experiment.snapshot
+
+
+def fail_for_home(experiment: Experiment) -> ExperimentSnapshot:
+    if experiment.state.creation.name == "home":
+        raise ValueError("unexpected")
+    return SNAPSHOT(experiment)
+
+
+def test_an_experiment_that_cannot_be_saved_does_not_affect_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def before(engine: Engine, _: FailingDatabase) -> None:
+        for name in ("home", "other"):
+            await engine.create(name, settings())
+            await decide_and_reward(engine, 2, name)
+
+    async def after(engine: Engine, _: FailingDatabase) -> None:
+        with pytest.raises(ApiError, match="ValueError: unexpected"):
+            await decide(engine, {"age": 1})
+        listed = {info.name: info.state for info in await engine.list_experiments(lambda name: True)}
+        assert listed == {"home": "broken", "other": "running"}
+        await decide_and_reward(engine, 2, "other")
+
+    with_engine(tmp_path, before, stop=False)
+    monkeypatch.setattr(Experiment, "snapshot", fail_for_home)
+    with_engine(tmp_path, after)
+
+
+def test_a_shutdown_saves_the_others_if_one_cannot_be_saved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario(engine: Engine, database: FailingDatabase) -> None:
+        for name in ("home", "other"):
+            await engine.create(name, settings())
+            await decide_and_reward(engine, 2, name)
+        monkeypatch.setattr(Experiment, "snapshot", fail_for_home)
+        await engine.stop()
+        assert (len(database.snapshots(1)), len(database.snapshots(2))) == (0, 1)
+
+    with_engine(tmp_path, scenario, stop=False)
+
+
+def test_an_unreadable_summary_is_rebuilt(tmp_path: Path) -> None:
+    async def before(engine: Engine, _: FailingDatabase) -> None:
+        await engine.create("home", settings())
+
+    async def after(engine: Engine, _: FailingDatabase) -> None:
+        (info,) = await engine.list_experiments(lambda name: True)
+        assert (info.name, info.state) == ("home", "running")
+
+    with_engine(tmp_path, before)
+    database = FailingDatabase(tmp_path)
+    with database.write() as connection:
+        connection.exec_driver_sql("UPDATE glcb_snapshots SET summary = x'7b7d'")
+    with_engine(tmp_path, after)
+
+
+def test_a_deleted_experiment_does_not_come_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A request that waits for an unload loads the experiment again, before or after the deletion."""
+
+    async def scenario(engine: Engine, database: FailingDatabase) -> None:
+        await engine.create("home", settings())
+        await decide_and_reward(engine, 3)
+        proceed, save = threading.Event(), database.save_snapshot
+
+        def slow_save(*arguments: Any) -> None:
+            proceed.wait()
+            save(*arguments)
+
+        monkeypatch.setattr(database, "save_snapshot", slow_save)
+        unloading = asyncio.ensure_future(engine.cache.unload(engine.loaded["home"]))
+        await asyncio.sleep(0)
+        asking = asyncio.ensure_future(decide(engine, {"age": 1}))
+        await asyncio.sleep(0)
+        deleting = asyncio.ensure_future(engine.delete("home"))
+        await asyncio.sleep(0)
+        proceed.set()
+        await asyncio.gather(unloading, asking, deleting, return_exceptions=True)
+        assert deleting.exception() is None
+        assert engine.loaded == {}
+        with pytest.raises(ApiError) as caught:
+            await decide(engine, {"age": 1})
+        assert caught.value.code == "unknown_experiment"
+
+    with_engine(tmp_path, scenario)

@@ -1,0 +1,226 @@
+"""The database: transactions, events, snapshots, pruning, format versions and locks."""
+
+import contextlib
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import Connection, text
+
+from benchmarks.service import postgres
+from glcb._errors import InvalidSettings, StorageError
+from glcb.service.storage import database as database_module
+from glcb.service.storage import tables
+from glcb.service.storage.connection import EventRow, connect, parse_url, sqlite_url
+from glcb.service.storage.database import Database, Event, SnapshotRow
+from tests.service.builders import open_test_database
+
+
+def event(sequence: int, at: float = 0.0) -> Event:
+    return Event(sequence, at, "decide", b"request", b"outcome")
+
+
+def rows(experiment: int, *sequences: int, at: float = 0.0) -> list[EventRow]:
+    return [(experiment, *event(sequence, at)) for sequence in sequences]
+
+
+def test_events_are_read_in_order_and_bit_for_bit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(database_module, "_READ_EVENTS", 3)
+    database = open_test_database(tmp_path)
+    number = database.create("home", Event(1, 0.1 + 0.2, "create", bytes(range(256)), b""))
+    database.append(rows(number, *range(2, 12)))
+    database.append(rows(number + 1, 1, 2))
+    stored = list(database.events(number, 0))
+    assert stored[0] == Event(1, 0.1 + 0.2, "create", bytes(range(256)), b"")
+    assert [one.sequence for one in stored] == list(range(1, 12))
+    assert [one.sequence for one in database.events(number, 4, 9)] == [5, 6, 7, 8, 9]
+
+
+def test_a_transaction_is_all_or_nothing(tmp_path: Path) -> None:
+    database = open_test_database(tmp_path)
+    database.append(rows(1, 1, 2))
+    with pytest.raises(StorageError, match="cannot be written to"):
+        database.append(rows(1, 3, 2))
+    assert [one.sequence for one in database.events(1, 0)] == [1, 2]
+
+
+def test_a_commit_is_on_disk_when_it_returns(tmp_path: Path) -> None:
+    database = open_test_database(tmp_path)
+    with database.read() as connection:
+        assert connection.execute(text("PRAGMA synchronous")).scalar() == 2
+        assert connection.execute(text("PRAGMA journal_mode")).scalar() == "wal"
+
+
+def test_errors_do_not_contain_the_written_data(tmp_path: Path) -> None:
+    database = open_test_database(tmp_path)
+    database.append(rows(1, 1))
+    with pytest.raises(StorageError) as caught:
+        database.append(rows(1, 1))
+    assert "request" not in str(caught.value)
+    assert "request" not in str(caught.value.__cause__)
+
+
+def test_experiments_are_listed_with_their_last_event_and_snapshot(tmp_path: Path) -> None:
+    database = open_test_database(tmp_path)
+    first, second = database.create("b", event(1)), database.create("a", event(1))
+    database.append(rows(first, 2, 3))
+    database.save_snapshot(first, SnapshotRow(2, 0.0, "digest", 0), b"content", b"summary")
+    assert [tuple(row) for row in database.experiments()] == [
+        (second, "a", 1, 0, b""),
+        (first, "b", 3, 2, b"summary"),
+    ]
+
+
+def test_a_snapshot_exists_only_if_it_is_complete(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(database_module, "PART_BYTES", 10)
+    database = open_test_database(tmp_path)
+    content = bytes(range(35))
+    written = 0
+    write = database.write
+
+    def failing() -> Any:
+        nonlocal written
+        written += 1
+        if written == 4:
+            raise StorageError("the disk is full")
+        return write()
+
+    monkeypatch.setattr(database, "write", failing)
+    with pytest.raises(StorageError):
+        database.save_snapshot(1, SnapshotRow(7, 0.0, "digest", 0), content, b"")
+    assert database.snapshots(1) == []
+    assert database.snapshot_content(1, 7) == b"", "an incomplete snapshot wastes disk space"
+    monkeypatch.undo()
+    monkeypatch.setattr(database_module, "PART_BYTES", 10)
+    database.save_snapshot(1, SnapshotRow(7, 0.0, "digest", 0), content, b"")
+    assert database.snapshots(1) == [SnapshotRow(7, 0.0, "digest", 4)]
+    assert database.snapshot_content(1, 7) == content
+
+
+def test_pruning_keeps_recent_events_and_those_that_a_snapshot_needs(tmp_path: Path) -> None:
+    database = open_test_database(tmp_path)
+    number = database.create("home", event(1, at=0.0))
+    database.append(rows(number, *range(2, 101), at=0.0))
+    database.append(rows(number, *range(101, 201), at=1000.0))
+    for sequence in (20, 40, 60, 150):
+        database.save_snapshot(number, SnapshotRow(sequence, 0.0, "digest", 0), b"x", b"")
+    database.prune(number, 2, before=500.0)
+    assert [row.sequence for row in database.snapshots(number)] == [60, 150]
+    assert next(database.events(number, 0)).sequence == 61
+    database.prune(number, 1, before=500.0)
+    assert next(database.events(number, 0)).sequence == 101, "recent events are kept"
+    assert database.snapshot_content(number, 60) == b""
+
+
+def test_a_deleted_experiment_leaves_no_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(database_module, "_DELETE_EVENTS", 3)
+    database = open_test_database(tmp_path)
+    number = database.create("home", event(1))
+    database.append(rows(number, *range(2, 12)))
+    database.save_snapshot(number, SnapshotRow(5, 0.0, "digest", 0), b"x", b"")
+    database.delete(number)
+    assert database.experiments() == []
+    again = database.create("home", event(1))
+    assert again != number
+    database.sweep()
+    assert list(database.events(number, 0)) == []
+    assert database.snapshots(number) == []
+    assert [row.id for row in database.experiments()] == [again]
+
+
+def add_a_column(connection: Connection) -> None:
+    connection.execute(text("ALTER TABLE glcb_keys ADD COLUMN remark TEXT"))
+
+
+def test_an_older_format_is_migrated(tmp_path: Path) -> None:
+    database = open_test_database(tmp_path)
+    database.create("home", event(1))
+    newer = (*tables.MIGRATIONS, add_a_column)
+    with database.write() as connection:
+        tables.migrate(connection, newer)
+    with database.write() as connection:
+        tables.migrate(connection, newer)  # a second time changes nothing
+        connection.execute(text("SELECT remark FROM glcb_keys"))
+    assert [row.name for row in database.experiments()] == ["home"]
+    with pytest.raises(StorageError, match="update glcb"):
+        open_test_database(tmp_path)
+
+
+def test_a_migration_that_fails_changes_nothing(tmp_path: Path) -> None:
+    database = open_test_database(tmp_path)
+
+    def fail(connection: Connection) -> None:
+        add_a_column(connection)
+        raise StorageError("broken migration")
+
+    with pytest.raises(StorageError, match="broken"), database.write() as connection:
+        tables.migrate(connection, (*tables.MIGRATIONS, fail))
+    with database.write() as connection:
+        tables.migrate(connection, (*tables.MIGRATIONS, add_a_column))
+
+
+def write_version(folder: Path, version: str) -> None:
+    """Create a database that only has a format version, as every version of glcb writes it."""
+    with contextlib.closing(sqlite3.connect(folder / "glcb.db")) as connection, connection:
+        connection.execute("CREATE TABLE glcb_about (name VARCHAR(64) PRIMARY KEY, value TEXT NOT NULL)")
+        connection.execute("INSERT INTO glcb_about VALUES ('version', ?)", (version,))
+
+
+def test_a_database_of_the_previous_format_is_rejected_unchanged(tmp_path: Path) -> None:
+    write_version(tmp_path, "1")
+    with pytest.raises(StorageError, match=r"written by glcb 0\.1 \(format 1\).*start a new database"):
+        open_test_database(tmp_path)
+    with contextlib.closing(sqlite3.connect(tmp_path / "glcb.db")) as connection:
+        assert connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall() == [
+            ("glcb_about",)
+        ]
+        assert connection.execute("SELECT value FROM glcb_about").fetchall() == [("1",)]
+
+
+def test_a_database_of_a_newer_format_is_rejected(tmp_path: Path) -> None:
+    write_version(tmp_path, "99")
+    with pytest.raises(StorageError, match=r"newer glcb \(format 99\).*update glcb"):
+        open_test_database(tmp_path)
+
+
+@pytest.mark.live
+@pytest.mark.postgres
+def test_a_postgresql_database_of_the_previous_format_is_rejected(cluster: postgres.Cluster) -> None:
+    engine = connect(parse_url(cluster.url))
+    with engine.begin() as connection:
+        connection.execute(text("CREATE TABLE glcb_about (name TEXT PRIMARY KEY, value TEXT NOT NULL)"))
+        connection.execute(text("INSERT INTO glcb_about VALUES ('version', '1')"))
+    engine.dispose()
+    with pytest.raises(StorageError, match=r"written by glcb 0\.1 \(format 1\)"):
+        Database(cluster.url)
+
+
+def test_two_services_cannot_share_a_database(tmp_path: Path) -> None:
+    first, second = open_test_database(tmp_path), open_test_database(tmp_path)
+    with first.exclusive(0):
+        with pytest.raises(StorageError, match="another service"), second.exclusive(0):
+            pass
+        second.append(rows(1, 1))  # other commands, such as `glcb keys add`, can write
+    with second.exclusive(0):
+        pass
+
+
+@pytest.mark.parametrize("url", ["mysql://localhost/x", "nonsense", "postgresql+pg8000://localhost/x"])
+def test_an_unsupported_database_url_is_rejected(url: str) -> None:
+    with pytest.raises((InvalidSettings, ImportError)):
+        Database(url)
+
+
+def test_a_file_that_is_not_a_database_is_rejected(tmp_path: Path) -> None:
+    (tmp_path / "glcb.db").write_bytes(b"not a database" * 100)
+    with pytest.raises(StorageError, match="not a database"):
+        open_test_database(tmp_path)
+
+
+def test_the_file_is_an_ordinary_sqlite_database(tmp_path: Path) -> None:
+    open_test_database(tmp_path).create("home", event(1))
+    with sqlite3.connect(tmp_path / "glcb.db") as connection:
+        assert connection.execute("SELECT name FROM glcb_experiments").fetchall() == [("home",)]
+    connection.close()
+    assert sqlite_url("x.db").database == "x.db"
