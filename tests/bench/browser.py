@@ -1,4 +1,4 @@
-"""Finding and starting the browser of this machine."""
+"""Start the installed Chromium."""
 
 import shutil
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
 _NAMES = ("chromium", "chromium-browser", "google-chrome")
-# Root may not use the sandbox, and nothing here should talk to anybody.
+# The sandbox does not work as root; the other flags disable network traffic.
 _FLAGS = (
     "--no-sandbox",
     "--disable-gpu",
@@ -22,13 +22,13 @@ _FLAGS = (
 
 
 def chromium() -> str | None:
-    """Return the path of a Chromium, if there is one."""
+    """Return the path of Chromium, or None."""
     return next(filter(None, map(shutil.which, _NAMES)), None)
 
 
 @contextmanager
 def browser() -> "Iterator[Browser]":
-    """Start Chromium without a window, with a profile of its own."""
+    """Start headless Chromium with a temporary profile."""
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:

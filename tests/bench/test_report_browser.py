@@ -1,4 +1,4 @@
-"""The report in a real browser: wide and narrow, light and dark."""
+"""The report in a browser: wide and narrow, light and dark."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,12 +9,12 @@ import pytest
 from glcb.bench import paper
 from glcb.bench.report import write
 from tests.bench.browser import browser
-from tests.bench.made_up import folder, record
+from tests.bench.records import folder, record
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.live]
 
 
 @pytest.fixture(scope="module")
@@ -25,9 +25,9 @@ def chrome() -> "Iterator[Browser]":
 
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Write the widest report there is: everything of the paper and something beyond."""
+    """Write a wide report: all results of the paper and two more tasks."""
     records = [
-        record(policy, task, seed, cell.mean + seed, optimum=6000, played=paper.steps(task))
+        record(policy, task, seed, cell.mean + seed, optimum=6000, steps_run=paper.steps(task))
         for policy, row in paper.REWARDS.items()
         for task, cell in row.items()
         for seed in range(2)
@@ -44,7 +44,7 @@ def color(page: "Page", element: str, what: str) -> tuple[int, ...]:
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 390])
-def test_it_opens_without_complaint_and_fits(
+def test_the_page_opens_without_errors_and_fits(
     chrome: "Browser", report: Path, tmp_path: Path, width: int, scheme: str
 ) -> None:
     context = chrome.new_context(
@@ -53,17 +53,17 @@ def test_it_opens_without_complaint_and_fits(
     )
     try:
         page = context.new_page()
-        complaints: list[str] = []
+        errors: list[str] = []
         requests: list[str] = []
-        page.on("console", lambda message: complaints.append(message.text))
-        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("console", lambda message: errors.append(message.text))
+        page.on("pageerror", lambda error: errors.append(str(error)))
         page.on("request", lambda request: requests.append(request.url))
         page.goto(report.as_uri())
         for section in page.query_selector_all("header, section"):
             name = section.get_attribute("id") or "header"
             section.screenshot(path=tmp_path / f"{name}-{width}-{scheme}.png")
-        assert complaints == []
-        assert requests == [report.as_uri()], "the page is all there is"
+        assert errors == []
+        assert requests == [report.as_uri()], "the page loads nothing else"
 
         assert page.evaluate("document.documentElement.scrollWidth") <= width
         for table in page.query_selector_all("#ranks table, #rewards table, #differences table"):
@@ -73,11 +73,11 @@ def test_it_opens_without_complaint_and_fits(
         )
         assert max(boxes) > 0 or width > 1000, "on a phone wide tables scroll inside their box"
 
-        pictures = page.evaluate(
+        figures = page.evaluate(
             "[...document.querySelectorAll('svg')].map(s => [s.clientWidth, s.clientHeight])"
         )
-        assert len(pictures) == 27
-        assert all(300 < wide <= width and high > 150 for wide, high in pictures)
+        assert len(figures) == 36
+        assert all(300 < wide <= width and high > 40 for wide, high in figures)
         letters = page.evaluate(
             "Math.min(...[...document.querySelectorAll('svg text')]"
             ".map(t => parseFloat(getComputedStyle(t).fontSize) * t.getScreenCTM().a))"
@@ -91,7 +91,9 @@ def test_it_opens_without_complaint_and_fits(
         context.close()
 
 
-def test_it_prints_on_white_with_whole_tables(chrome: "Browser", report: Path, tmp_path: Path) -> None:
+def test_the_page_prints_on_white_with_complete_tables(
+    chrome: "Browser", report: Path, tmp_path: Path
+) -> None:
     context = chrome.new_context(color_scheme="dark")
     try:
         page = context.new_page()

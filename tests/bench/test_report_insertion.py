@@ -1,4 +1,4 @@
-"""The numbers in the README are those of the results."""
+"""Insertion of result tables into documents."""
 
 import shutil
 from collections.abc import Callable
@@ -13,14 +13,15 @@ PROJECT = Path(__file__).parents[2]
 REFERENCE = PROJECT / "results" / "reference"
 
 
-def test_the_readme_shows_the_reference_experiment(tmp_path: Path) -> None:
-    copy = tmp_path / "README.md"
-    shutil.copy(PROJECT / "README.md", copy)
+def test_the_results_page_shows_the_reference_results(tmp_path: Path) -> None:
+    page = PROJECT / "docs" / "results.md"
+    copy = tmp_path / "results.md"
+    shutil.copy(page, copy)
     insert(REFERENCE, copy)
-    assert copy.read_text() == (PROJECT / "README.md").read_text(), "run `make tables`"
+    assert copy.read_text() == page.read_text(), "run `make tables`"
 
 
-def test_what_stands_around_the_tables_stays(tmp_path: Path) -> None:
+def test_text_around_the_tables_is_kept(tmp_path: Path) -> None:
     document = tmp_path / "paper.md"
     document.write_text("above\n<!-- results: begin -->\nstale numbers\n<!-- results: end -->\nbelow\n")
     insert(REFERENCE, document)
@@ -31,7 +32,7 @@ def test_what_stands_around_the_tables_stays(tmp_path: Path) -> None:
     assert "| policy |" in text
 
 
-def test_a_document_without_marks_is_left_alone(tmp_path: Path) -> None:
+def test_a_document_without_marks_is_not_changed(tmp_path: Path) -> None:
     document = tmp_path / "notes.md"
     document.write_text("no marks here")
     with pytest.raises(ResultsError, match="results: begin"):
@@ -39,7 +40,7 @@ def test_a_document_without_marks_is_left_alone(tmp_path: Path) -> None:
     assert document.read_text() == "no marks here"
 
 
-def test_what_stands_around_keeps_its_ends_of_lines(tmp_path: Path) -> None:
+def test_line_endings_around_the_tables_are_kept(tmp_path: Path) -> None:
     document = tmp_path / "paper.md"
     document.write_bytes(b"above\r\n<!-- results: begin -->\n<!-- results: end -->\r\nbelow\r\n")
     insert(REFERENCE, document)
@@ -47,7 +48,7 @@ def test_what_stands_around_keeps_its_ends_of_lines(tmp_path: Path) -> None:
     assert document.read_bytes().endswith(b"\r\nbelow\r\n")
 
 
-def test_a_document_that_cannot_be_read_is_an_error_of_ours(tmp_path: Path) -> None:
+def test_an_unreadable_document_is_a_results_error(tmp_path: Path) -> None:
     (tmp_path / "latin.md").write_bytes(b"caf\xe9")
     for name in ("missing.md", "latin.md", ""):
         with pytest.raises(ResultsError, match="cannot read"):
@@ -55,9 +56,7 @@ def test_a_document_that_cannot_be_read_is_an_error_of_ours(tmp_path: Path) -> N
     assert [path.name for path in tmp_path.iterdir()] == ["latin.md"]
 
 
-def test_a_document_that_cannot_be_written_stays_as_it_was(
-    tmp_path: Path, fill_disk: Callable[[], None]
-) -> None:
+def test_a_failed_write_leaves_the_old_document(tmp_path: Path, fill_disk: Callable[[], None]) -> None:
     document = tmp_path / "paper.md"
     document.write_text("<!-- results: begin -->\n<!-- results: end -->\n")
 

@@ -1,13 +1,19 @@
-"""The file of results: nothing lost, nothing twice, nothing torn."""
+"""Results folders: durability, repair, formats and migration."""
 
+import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from glcb import ResultsError
+from glcb.bench.migrate import migrate
+from glcb.bench.plan import BenchmarkPlan
 from glcb.bench.results import FAILURES, FILE, Results, writing
 from glcb.bench.run import Failure, Record, Run, execute
+
+REFERENCE = Path(__file__).parents[2] / "results" / "reference"
 
 
 @pytest.fixture(scope="module")
@@ -17,7 +23,7 @@ def record() -> Record:
     return record
 
 
-def test_a_record_is_compact_and_comes_back_as_it_was(record: Record, tmp_path: Path) -> None:
+def test_a_record_is_compact_and_read_back_unchanged(record: Record, tmp_path: Path) -> None:
     other = replace(record, seed=1, environment="elsewhere")
     with writing(tmp_path) as results:
         results.append(record)
@@ -27,7 +33,7 @@ def test_a_record_is_compact_and_comes_back_as_it_was(record: Record, tmp_path: 
     assert longest < 900
 
 
-def test_a_run_is_its_records_key(record: Record) -> None:
+def test_a_record_has_the_key_of_its_run(record: Record) -> None:
     assert record.key == Run("wheel", "uniform", 0, 40).key
     keys = {
         Run("wheel", "uniform", 0, 40).key,
@@ -40,13 +46,13 @@ def test_a_run_is_its_records_key(record: Record) -> None:
     assert len(keys) == 6
 
 
-def test_every_torn_end_is_cut_off_and_nothing_else(record: Record, tmp_path: Path) -> None:
+def test_only_an_incomplete_last_line_is_removed(record: Record, tmp_path: Path) -> None:
     with writing(tmp_path) as results:
         results.append(record)
         results.append(replace(record, seed=1))
     whole = (tmp_path / FILE).read_bytes()
-    first_two = whole[: whole.rindex(b"\n", 0, -1) + 1]
-    for length in range(len(first_two), len(whole)):
+    first_record = whole[: whole.rindex(b"\n", 0, -1) + 1]
+    for length in range(len(first_record), len(whole)):
         (tmp_path / FILE).write_bytes(whole[:length])
         assert Results(tmp_path).records == [record]
         with writing(tmp_path) as results:
@@ -54,19 +60,71 @@ def test_every_torn_end_is_cut_off_and_nothing_else(record: Record, tmp_path: Pa
         assert (tmp_path / FILE).read_bytes() == whole
 
 
-def test_a_damaged_line_is_an_error_that_names_it(record: Record, tmp_path: Path) -> None:
+def test_a_damaged_line_is_an_error_with_its_number(record: Record, tmp_path: Path) -> None:
     with writing(tmp_path) as results:
         results.append(record)
     path = tmp_path / FILE
     for damage in (b"{]\n", b"[1]\n", b'{"task":"wheel"}\n', b"\xff\n"):
         whole = path.read_bytes()
         path.write_bytes(whole + damage + whole.splitlines(keepends=True)[-1])
-        with pytest.raises(ResultsError, match="line 3"):
+        with pytest.raises(ResultsError, match="line 4"):
             Results(tmp_path)
         path.write_bytes(whole)
 
 
-def test_only_one_process_writes(tmp_path: Path) -> None:
+def as_format_1(folder: Path) -> bytes:
+    """Rewrite a results folder in the format of glcb 0.1 and return what the file held before."""
+    path = folder / FILE
+    current = path.read_bytes()
+    lines = [json.loads(line) for line in current.splitlines()][1:]
+    names = {"steps_run": "played", "best_rewards": "best"}
+    old = [{names.get(name, name): value for name, value in line.items()} for line in lines]
+    path.write_text("".join(json.dumps(line, separators=(",", ":")) + "\n" for line in old))
+    return current
+
+
+def test_a_folder_of_the_previous_format_is_refused_and_can_be_migrated(
+    record: Record, tmp_path: Path
+) -> None:
+    with writing(tmp_path) as results:
+        results.append(record)
+        results.append(replace(record, seed=1))
+    current = as_format_1(tmp_path)
+    message = r"has format 1, written by glcb 0\.1; .*`python -m glcb\.bench\.migrate"
+    with pytest.raises(ResultsError, match=message):
+        Results(tmp_path)
+    with pytest.raises(ResultsError, match=message), writing(tmp_path):
+        pass
+    assert migrate(tmp_path) == 2
+    assert (tmp_path / FILE).read_bytes() == current
+    with pytest.raises(ResultsError, match="only format 1 can be converted"):
+        migrate(tmp_path)
+
+
+def test_migration_renames_settings(record: Record, tmp_path: Path) -> None:
+    with writing(tmp_path) as results:
+        results.append(replace(record, settings={"step": "plain", "memory": 4000, "ridge": 1.0}))
+    as_format_1(tmp_path)
+    migrate(tmp_path)
+    (migrated,) = Results(tmp_path).records
+    assert migrated.settings == {"optimizer": "gradient", "half_life": 4000, "ridge": 1.0}
+
+
+def test_a_folder_of_a_newer_format_is_refused(tmp_path: Path) -> None:
+    (tmp_path / FILE).write_text('{"format":99}\n')
+    with pytest.raises(ResultsError, match=r"has format 99; .* Update glcb"):
+        Results(tmp_path)
+
+
+def test_the_reference_results_are_recognized_as_finished(tmp_path: Path) -> None:
+    shutil.copytree(REFERENCE, tmp_path / "copy")
+    finished = Results(tmp_path / "copy").keys()
+    assert len(finished) == 3120
+    runs = BenchmarkPlan(("wheel", "jester"), ("glcb", "glcb-paper", "linfullpost"), 50, 5000).runs()
+    assert {run.key for run in runs} <= finished
+
+
+def test_only_one_process_can_write(tmp_path: Path) -> None:
     with (
         writing(tmp_path),
         pytest.raises(ResultsError, match="another process"),
@@ -77,7 +135,7 @@ def test_only_one_process_writes(tmp_path: Path) -> None:
         pass
 
 
-def test_a_full_disk_is_an_error_and_leaves_whole_lines(
+def test_a_full_disk_is_an_error_and_leaves_complete_lines(
     record: Record, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with writing(tmp_path) as results:
@@ -102,7 +160,7 @@ def test_a_folder_that_cannot_be_is_an_error(tmp_path: Path) -> None:
         pass
 
 
-def test_failures_are_kept_apart(tmp_path: Path) -> None:
+def test_failures_are_stored_separately(tmp_path: Path) -> None:
     failure = execute(Run("wheel", "epsilon-greedy", 0, 40, {"epsilon": 7}))
     assert isinstance(failure, Failure)
     assert "epsilon must be" in failure.error
@@ -112,10 +170,10 @@ def test_failures_are_kept_apart(tmp_path: Path) -> None:
     assert "epsilon must be" in (tmp_path / FAILURES).read_text()
 
 
-def test_blocks_add_up(record: Record) -> None:
+def test_blocks_add_up_to_the_total(record: Record) -> None:
     assert len(record.rewards) == 20
     assert sum(record.rewards) == pytest.approx(record.total, abs=0.2)
-    assert sum(record.best) == pytest.approx(record.optimum, abs=0.2)
+    assert sum(record.best_rewards) == pytest.approx(record.optimum, abs=0.2)
     short = execute(Run("wheel", "uniform", 0, 7))
     assert isinstance(short, Record)
     assert len(short.rewards) == 7

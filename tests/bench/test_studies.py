@@ -1,4 +1,4 @@
-"""Studies in a tiny form, from end to end."""
+"""Short versions of the studies, end to end."""
 
 import sys
 from collections.abc import Iterator, Sequence
@@ -12,24 +12,24 @@ from typer.testing import CliRunner
 from glcb import GlcbError, InvalidSettings
 from glcb.bench import studies
 from glcb.bench.run import Failure, Run
-from glcb.bench.studies import ablation, records
+from glcb.bench.studies import ablation, base
 from glcb.bench.studies.ablation import Ablation
 from glcb.bench.studies.convergence import Convergence
 from glcb.bench.studies.depth import Depth
 from glcb.bench.studies.gating import Gating
 from glcb.cli import app
 
-Heard = list[tuple[int, int]]
+Reported = list[tuple[int, int]]
 
 
-def workplace(folder: Path, heard: Heard) -> studies.Workplace:
-    return studies.Workplace(folder, 1, lambda done, total: heard.append((done, total)))
+def study_context(folder: Path, reported: Reported) -> studies.StudyContext:
+    return studies.StudyContext(folder, 1, lambda done, total: reported.append((done, total)))
 
 
-def shown(findings: studies.Findings) -> str:
+def shown(study_result: studies.StudyResult) -> str:
     console = Console(width=200)
     with console.capture() as capture:
-        for table in findings.tables:
+        for table in study_result.tables:
             console.print(table)
     return capture.get()
 
@@ -39,7 +39,7 @@ def no_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GLCB_DATA_DIR", str(tmp_path / "empty"))
 
 
-def test_every_study_is_known_by_its_name() -> None:
+def test_studies_are_registered_by_name() -> None:
     assert {"ablation", "convergence", "depth", "gating"} <= set(studies.names())
     for name in studies.names():
         kind = studies.get(name)
@@ -51,100 +51,103 @@ def test_every_study_is_known_by_its_name() -> None:
         Gating(seeds=0)
 
 
-def test_convergence_in_small(tmp_path: Path) -> None:
-    heard: Heard = []
-    findings = Convergence(seeds=2, steps=300).carry_out(workplace(tmp_path / "runs", heard))
-    assert heard[-1][0] == heard[-1][1] == 2 * 300 * 9
-    text = shown(findings)
-    for expected in ("Distance", "slower decay", "2 seeds", "t = 300", "100–10–1 units"):
-        assert expected in text + "".join(findings.remarks), expected
-    findings.draw(tmp_path / "picture.png")
-    assert (tmp_path / "picture.png").read_bytes().startswith(b"\x89PNG")
+def test_the_convergence_study_runs(tmp_path: Path) -> None:
+    reported: Reported = []
+    study_result = Convergence(seeds=2, steps=300).run(study_context(tmp_path / "runs", reported))
+    assert reported[-1][0] == reported[-1][1] == 2 * 300 * 9
+    text = shown(study_result)
+    for expected in ("Error of the values", "slower decay", "2 seeds", "t = 300", "100–10–1 units"):
+        assert expected in text + "".join(study_result.remarks), expected
+    study_result.draw(tmp_path / "figure.png")
+    assert (tmp_path / "figure.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_gating_in_small(tmp_path: Path) -> None:
-    heard: Heard = []
-    findings = Gating(seeds=2, resolution=8).carry_out(workplace(tmp_path / "runs", heard))
-    assert heard[-1] == (8, 8)
-    assert "2 seeds" in shown(findings)
-    findings.draw(tmp_path / "picture.png")
-    assert (tmp_path / "picture.png").read_bytes().startswith(b"\x89PNG")
+def test_the_gating_study_runs(tmp_path: Path) -> None:
+    reported: Reported = []
+    study_result = Gating(seeds=2, resolution=8).run(study_context(tmp_path / "runs", reported))
+    assert reported[-1] == (8, 8)
+    assert "2 seeds" in shown(study_result)
+    study_result.draw(tmp_path / "figure.png")
+    assert (tmp_path / "figure.png").read_bytes().startswith(b"\x89PNG")
 
 
 @pytest.mark.usefixtures("no_data")
-def test_depth_in_small_without_data_and_then_again(tmp_path: Path) -> None:
-    heard: Heard = []
-    study, place = Depth(seeds=2, steps=40), workplace(tmp_path / "runs", heard)
-    findings = study.carry_out(place)
-    assert heard[0] == (0, 20)
-    assert heard[-1] == (20, 20)
-    text = shown(findings)
+@pytest.mark.live
+def test_the_depth_study_runs_without_data_and_resumes(tmp_path: Path) -> None:
+    reported: Reported = []
+    study, context = Depth(seeds=2, steps=40), study_context(tmp_path / "runs", reported)
+    study_result = study.run(context)
+    assert reported[0] == (0, 20)
+    assert reported[-1] == (20, 20)
+    text = shown(study_result)
     assert "wheel" in text
     assert "linear" in text
     assert "financial" not in text
-    assert "financial, jester, financial-binary" in findings.remarks[-1]
-    findings.draw(tmp_path / "picture.png")
-    assert (tmp_path / "picture.png").read_bytes().startswith(b"\x89PNG")
+    assert "financial, jester, financial-binary" in study_result.remarks[-1]
+    study_result.draw(tmp_path / "figure.png")
+    assert (tmp_path / "figure.png").read_bytes().startswith(b"\x89PNG")
 
     recorded = (tmp_path / "runs" / "runs.jsonl").read_bytes()
-    heard.clear()
-    assert shown(study.carry_out(place)) == text
-    assert heard == [(20, 20)], "finished runs are not run again"
+    reported.clear()
+    assert shown(study.run(context)) == text
+    assert reported == [(20, 20)], "finished runs are not run again"
     assert (tmp_path / "runs" / "runs.jsonl").read_bytes() == recorded
 
 
 @pytest.mark.usefixtures("no_data")
-def test_ablation_in_small(tmp_path: Path) -> None:
-    heard: Heard = []
-    findings = Ablation(seeds=2, steps=30).carry_out(workplace(tmp_path / "runs", heard))
+@pytest.mark.live
+def test_the_ablation_study_runs(tmp_path: Path) -> None:
+    reported: Reported = []
+    study_result = Ablation(seeds=2, steps=30).run(study_context(tmp_path / "runs", reported))
     runs = 2 * 3 * len(ablation.VARIANTS)  # the wheel and the two linear tasks need no data
-    assert heard[-1] == (runs, runs)
-    text = shown(findings)
-    for expected in ("plain steps", "paper's settings", "sparse-linear", "2 seeds"):
+    assert reported[-1] == (runs, runs)
+    text = shown(study_result)
+    for expected in ("gradient steps", "paper settings", "sparse-linear", "2 seeds"):
         assert expected in text
-    assert "covertype" in findings.remarks[-1]
-    findings.draw(tmp_path / "picture.png")
-    assert (tmp_path / "picture.png").read_bytes().startswith(b"\x89PNG")
+    assert "covertype" in study_result.remarks[-1]
+    study_result.draw(tmp_path / "figure.png")
+    assert (tmp_path / "figure.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_a_variant_measures_its_bonus_in_the_range_of_the_task() -> None:
+def test_a_variant_scales_its_bonus_by_the_reward_range() -> None:
     in_reward = next(v for v in ablation.VARIANTS if v.changes.get("bonus_unit") == "reward")
     assert in_reward.settings("binary")["bonus_scale"] == pytest.approx(0.03)
     assert in_reward.settings((-35.0, 5.0))["bonus_scale"] == pytest.approx(1.2)
-    start = next(v for v in ablation.VARIANTS if "start" in v.changes)
+    start = next(v for v in ablation.VARIANTS if "initialization" in v.changes)
     assert start.settings("binary") == {}
-    assert start.settings((0.0, 1.0)) == {"start": "inputs"}
+    assert start.settings((0.0, 1.0)) == {"initialization": "inputs"}
 
 
 @pytest.mark.data
-def test_depth_in_small_with_data(tmp_path: Path) -> None:
-    heard: Heard = []
-    findings = Depth(seeds=1, steps=30).carry_out(workplace(tmp_path / "runs", heard))
+@pytest.mark.live
+def test_the_depth_study_runs_with_data(tmp_path: Path) -> None:
+    reported: Reported = []
+    study_result = Depth(seeds=1, steps=30).run(study_context(tmp_path / "runs", reported))
     # Four tasks at five depths; four policies on two versions of financial, of which one run is the same; and
     # one variant.
-    assert heard[-1] == (28, 28)
-    text = shown(findings)
+    assert reported[-1] == (28, 28)
+    text = shown(study_result)
     for expected in ("jester", "financial-binary", "linfullpost", "rank"):
         assert expected in text
-    findings.draw(tmp_path / "picture.png")
-    assert (tmp_path / "picture.png").read_bytes().startswith(b"\x89PNG")
+    study_result.draw(tmp_path / "figure.png")
+    assert (tmp_path / "figure.png").read_bytes().startswith(b"\x89PNG")
 
 
 @pytest.mark.usefixtures("no_data")
-def test_a_failed_run_ends_the_study_with_its_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_run_fails_the_study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     class Broken:
         def __init__(self, jobs: int) -> None: ...
 
         def run(self, runs: Sequence[Run]) -> Iterator[Failure]:
             for run in runs:
-                yield Failure(**asdict(run), error="OSError: no room")
+                yield Failure(**asdict(run), error="OSError: disk full")
 
-    monkeypatch.setattr(records, "LocalEngine", Broken)
-    with pytest.raises(GlcbError, match=r"10 of 10 runs failed, such as wheel, .* no room"):
-        Depth(seeds=1, steps=10).carry_out(workplace(tmp_path, []))
+    monkeypatch.setattr(base, "LocalExecutor", Broken)
+    with pytest.raises(GlcbError, match=r"10 of 10 runs failed, such as wheel, .* disk full"):
+        Depth(seeds=1, steps=10).run(study_context(tmp_path, []))
 
 
-def test_the_command_line_prints_a_table_and_names_the_picture(tmp_path: Path) -> None:
+def test_the_study_command_prints_a_table_and_the_path_of_the_figure(tmp_path: Path) -> None:
     arguments = ["study", "gating", "--quick", "--seeds", "1", "--out", str(tmp_path / "new")]
     result = CliRunner().invoke(app, arguments)
     assert result.exit_code == 0, result.output
@@ -153,14 +156,14 @@ def test_the_command_line_prints_a_table_and_names_the_picture(tmp_path: Path) -
     assert (tmp_path / "new" / "gating.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_the_command_line_lists_the_studies() -> None:
+def test_the_study_command_lists_all_studies() -> None:
     result = CliRunner().invoke(app, ["study"])
     assert result.exit_code == 0
     for name in studies.names():
         assert name in result.output
 
 
-def test_a_study_does_without_matplotlib(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_study_works_without_matplotlib(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in [name for name in sys.modules if name.split(".")[0] == "matplotlib"]:
         monkeypatch.delitem(sys.modules, module)
     monkeypatch.setitem(sys.modules, "matplotlib", None)

@@ -1,4 +1,4 @@
-"""Asking another process."""
+"""Stream digests computed in another process."""
 
 import os
 import subprocess
@@ -14,7 +14,7 @@ for name in sys.argv[1:]:
 
 
 def digests(names: list[str], salt: str) -> list[str]:
-    """Return a hash of one stream of each task, made in a process of its own."""
+    """Return the hash of one stream per task, computed in a new process."""
     ran = subprocess.run(
         [sys.executable, "-c", _CODE, *names],
         check=True,

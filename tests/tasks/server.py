@@ -1,4 +1,4 @@
-"""A real web server on loopback, which can be told to misbehave."""
+"""A web server on the loopback interface that can be made to misbehave."""
 
 import re
 import threading
@@ -10,25 +10,25 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 @dataclass
 class Site:
-    """What the server has, how it misbehaves, and what it was asked."""
+    """Files of the server, how it misbehaves, and the requests it received."""
 
     files: dict[str, bytes] = field(default_factory=dict)
     cut_after: int | None = None
-    """Close the connection after so many bytes of a file."""
+    """Close the connection after this many bytes of a file."""
     claimed_length: int | None = None
-    """Announce so many bytes."""
+    """Value of the Content-Length header."""
     status: int | None = None
     """Answer everything with this status."""
     url: str = ""
-    asked: list[tuple[str, str | None]] = field(default_factory=list)
-    """Name and range of every request."""
+    requests: list[tuple[str, str | None]] = field(default_factory=list)
+    """File name and Range header of every request."""
     sent: int = 0
-    """Bytes of files that were sent."""
+    """Number of bytes sent."""
 
 
 @contextmanager
 def serving(files: dict[str, bytes]) -> Iterator[Site]:
-    """Serve ``files`` until the end of the block."""
+    """Serve ``files`` within the block."""
     site = Site(dict(files))
 
     class Handler(BaseHTTPRequestHandler):
@@ -36,7 +36,7 @@ def serving(files: dict[str, bytes]) -> Iterator[Site]:
             _answer(self, site)
 
         def log_message(self, *_: object) -> None:
-            """Say nothing."""
+            """Disable logging."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
@@ -53,7 +53,7 @@ def serving(files: dict[str, bytes]) -> Iterator[Site]:
 def _answer(handler: BaseHTTPRequestHandler, site: Site) -> None:
     name = handler.path.rpartition("/")[2]
     wanted = handler.headers["Range"]
-    site.asked.append((name, wanted))
+    site.requests.append((name, wanted))
     content = site.files.get(name)
     if site.status is not None or content is None:
         handler.send_error(site.status or 404)

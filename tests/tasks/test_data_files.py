@@ -1,4 +1,4 @@
-"""Every data file is what its source says, read from the file itself."""
+"""The data files and the tasks made from them."""
 
 import pickle
 import shutil
@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 
 from glcb import tasks
+from glcb.tasks.classification import LabeledFileTask
 from glcb.tasks.data.cache import cache_directory
-from glcb.tasks.data.directory import opened_text
+from glcb.tasks.data.directory import open_text
 from glcb.tasks.data.verify import verify
-from glcb.tasks.file_task import FileTask, LabeledFileTask, file_tasks
+from glcb.tasks.file_task import FileTask, file_tasks
 from tests.tasks.processes import digests
 
 pytestmark = pytest.mark.data
@@ -50,8 +51,9 @@ def task_called(name: str) -> FileTask:
     return task
 
 
-# The first of all tests here: what it parses is kept for the others.
-def test_covertype_stays_small_in_memory() -> None:
+# The first test of this file: the other tests use what it parsed.
+@pytest.mark.live
+def test_parsing_covertype_needs_less_than_400_megabytes() -> None:
     if not Path("/proc/self/status").exists():
         pytest.skip("looks into /proc")
     task_called("covertype")
@@ -67,14 +69,14 @@ def test_covertype_stays_small_in_memory() -> None:
 
 
 @pytest.mark.parametrize("name", SHAPES)
-def test_rows_features_and_arms(name: str) -> None:
+def test_rows_features_and_arms_are_as_documented(name: str) -> None:
     task = task_called(name)
     found = task.find()
     assert found is not None
     rows, features, arms = SHAPES[name]
     if found[0].name == "USCensus1990.data.txt":
         rows, features = 2_458_285, 389
-    assert task.facts(task._stored).rows == rows
+    assert task.facts(task._parsed).rows == rows
     stream = tasks.get(name).stream(0)
     assert stream.steps == min(5000, rows) or name == "mushroom"
     assert stream.contexts.shape[1] == tasks.get(name).features == features
@@ -84,7 +86,7 @@ def test_rows_features_and_arms(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", CLASSES)
-def test_class_counts(name: str) -> None:
+def test_class_counts_are_as_documented(name: str) -> None:
     task = task_called(name)
     assert isinstance(task, LabeledFileTask)
     if name == "census" and task.source.name.startswith("USCensus1990.data"):
@@ -93,7 +95,7 @@ def test_class_counts(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", SHAPES)
-def test_the_file_is_genuine(name: str) -> None:
+def test_the_file_is_verified(name: str) -> None:
     task = task_called(name)
     found = task.find()
     assert found is not None
@@ -113,13 +115,13 @@ def test_adult_has_four_incomes_and_fourteen_occupations() -> None:
 
 
 @pytest.mark.parametrize("name", ["covertype", "statlog"])
-def test_an_arm_is_its_label_less_one(name: str) -> None:
+def test_arms_are_named_after_their_labels(name: str) -> None:
     task = task_called(name)
     assert isinstance(task, LabeledFileTask)
     assert task.arms == (1, 2, 3, 4, 5, 6, 7)
 
 
-def test_covertype_is_what_a_plain_reader_finds() -> None:
+def test_covertype_matches_the_lines_of_the_file() -> None:
     task = task_called("covertype")
     assert isinstance(task, LabeledFileTask)
     rows = np.array([0, 1, 300_000, 581_011])
@@ -131,7 +133,7 @@ def test_covertype_is_what_a_plain_reader_finds() -> None:
         assert label == expected[-1] - 1
 
 
-def test_census_is_one_hot_of_every_answer() -> None:
+def test_census_is_the_one_hot_encoding_of_every_answer() -> None:
     task = task_called("census")
     assert isinstance(task, LabeledFileTask)
     features, classes = task.data.contexts_and_classes(np.array([0]))
@@ -144,11 +146,11 @@ def test_census_is_one_hot_of_every_answer() -> None:
 
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:
-    with opened_text(path) as text:
+    with open_text(path) as text:
         yield from enumerate(line.strip() for line in text)
 
 
-def test_a_copy_for_another_process_is_small_and_works() -> None:
+def test_a_pickled_task_is_small_and_works() -> None:
     task = task_called("statlog")
     stream = task.stream(0, 50)
     packed = pickle.dumps(task)
@@ -156,7 +158,7 @@ def test_a_copy_for_another_process_is_small_and_works() -> None:
     assert pickle.loads(packed).stream(0, 50).contexts.tobytes() == stream.contexts.tobytes()
 
 
-def test_financial_best_is_one_and_worst_is_zero() -> None:
+def test_the_best_portfolio_pays_one_and_the_worst_zero() -> None:
     task_called("financial")
     streams = [tasks.get("financial").stream(seed) for seed in range(20)]
     for stream in streams:
@@ -167,7 +169,7 @@ def test_financial_best_is_one_and_worst_is_zero() -> None:
     assert not np.array_equal(streams[0].rewards, streams[1].rewards)
 
 
-def test_jester_uniform_and_optimum_are_as_published() -> None:
+def test_jester_uniform_and_optimum_rewards_are_as_published() -> None:
     task_called("jester")
     streams = [tasks.get("jester").stream(seed) for seed in range(40)]
     # Which eight jokes are the arms moves the sum of one seed by some 100; over all jokes it is 2876.
@@ -176,7 +178,7 @@ def test_jester_uniform_and_optimum_are_as_published() -> None:
     assert all(s.rewards.min() >= 0 and s.rewards.max() <= 1 for s in streams)
 
 
-def test_mushroom_pays_by_its_kind() -> None:
+def test_the_reward_of_a_mushroom_depends_on_its_kind() -> None:
     task = task_called("mushroom")
     assert isinstance(task, LabeledFileTask)
     stream = task.stream(0, 20_000)
@@ -189,7 +191,7 @@ def test_mushroom_pays_by_its_kind() -> None:
     assert (eaten[odourless] == 5).all(), "mushrooms that smell of almond are edible"
 
 
-def test_two_processes_give_the_same_bytes() -> None:
+def test_two_processes_produce_identical_streams() -> None:
     there = [task.name for task in file_tasks() if task.find()]
     once, again = digests(there, salt="1"), digests(there, salt="2")
     assert once == again
@@ -197,7 +199,7 @@ def test_two_processes_give_the_same_bytes() -> None:
 
 
 @pytest.mark.parametrize("name", SHAPES)
-def test_a_second_use_does_not_parse_again(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_second_use_reads_the_cache(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     task = task_called(name)
     first = tasks.get(name).stream(1, 5000)
     monkeypatch.setattr(type(task), "read", lambda path: pytest.fail(f"{path} is parsed again"))

@@ -1,3 +1,5 @@
+"""Tasks by name."""
+
 import gzip
 import lzma
 from pathlib import Path
@@ -8,20 +10,20 @@ from glcb import DataError, InvalidSettings, tasks
 from glcb.tasks.file_task import FileTask, file_tasks
 
 
-def test_the_papers_seven_tasks_and_three_more() -> None:
+def test_all_tasks_of_the_paper_are_registered() -> None:
     paper = {"adult", "census", "covertype", "financial", "jester", "statlog", "wheel"}
     assert paper | {"mushroom", "linear", "sparse-linear"} <= set(tasks.names())
     assert tasks.names() == sorted(tasks.names())
     assert all(tasks.get(name).name == name for name in tasks.names())
 
 
-def test_an_unknown_name_is_answered_with_the_known_ones() -> None:
+def test_an_unknown_task_lists_the_available_ones() -> None:
     with pytest.raises(InvalidSettings, match=r"no task 'whele'; the tasks are adult, .* wheel"):
         tasks.get("whele")
 
 
 @pytest.mark.parametrize("task", file_tasks(), ids=lambda task: task.name)
-def test_missing_data_names_the_command_that_brings_it(
+def test_missing_data_names_the_fetch_command(
     task: FileTask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GLCB_DATA_DIR", str(tmp_path))
@@ -30,9 +32,7 @@ def test_missing_data_names_the_command_that_brings_it(
         fresh.stream(0, 10)
 
 
-def test_missing_data_is_no_hindrance_to_making_a_task(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_task_can_be_created_without_its_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GLCB_DATA_DIR", str(tmp_path))
     task = tasks.get("adult")
     assert task.rewards == "binary"
@@ -40,7 +40,7 @@ def test_missing_data_is_no_hindrance_to_making_a_task(
         _ = task.arms
 
 
-def test_a_task_without_files_has_nothing_to_fetch() -> None:
+def test_a_synthetic_task_has_nothing_to_fetch() -> None:
     with pytest.raises(InvalidSettings, match="'wheel' needs no data"):
         file_tasks("adult", "wheel")
 

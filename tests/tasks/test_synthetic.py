@@ -1,3 +1,5 @@
+"""The linear tasks and the wheel."""
+
 import numpy as np
 import pytest
 
@@ -5,11 +7,11 @@ from glcb import InvalidSettings, tasks
 from glcb.tasks import Wheel
 from tests.tasks.processes import digests
 
-MADE_UP = ["linear", "sparse-linear", "wheel"]
+SYNTHETIC = ["linear", "sparse-linear", "wheel"]
 
 
-@pytest.mark.parametrize("name", MADE_UP)
-def test_a_stream_is_what_its_task_says(name: str) -> None:
+@pytest.mark.parametrize("name", SYNTHETIC)
+def test_a_stream_has_the_shape_and_range_of_its_task(name: str) -> None:
     task = tasks.get(name)
     stream = task.stream(3, 2000)
     assert task.name == name
@@ -22,14 +24,14 @@ def test_a_stream_is_what_its_task_says(name: str) -> None:
     assert (stream.rewards.min(), stream.rewards.max()) == task.rewards
 
 
-def test_two_processes_give_the_same_bytes() -> None:
-    once, again = digests(MADE_UP, salt="1"), digests(MADE_UP, salt="2")
+def test_two_processes_produce_identical_streams() -> None:
+    once, again = digests(SYNTHETIC, salt="1"), digests(SYNTHETIC, salt="2")
     assert once == again
-    assert len(set(once)) == len(MADE_UP)
+    assert len(set(once)) == len(SYNTHETIC)
 
 
-@pytest.mark.parametrize("name", MADE_UP)
-def test_seeds_differ(name: str) -> None:
+@pytest.mark.parametrize("name", SYNTHETIC)
+def test_different_seeds_give_different_streams(name: str) -> None:
     one, other = tasks.get(name).stream(0, 50), tasks.get(name).stream(1, 50)
     assert not np.array_equal(one.contexts, other.contexts)
     assert not np.array_equal(one.rewards, other.rewards)
@@ -48,7 +50,7 @@ def test_rewards_are_linear_in_the_context_up_to_the_noise(name: str) -> None:
     assert (explained > 0.9).all()
 
 
-def test_sparse_arms_pay_for_three_features_each() -> None:
+def test_sparse_arms_depend_on_three_features_each() -> None:
     stream = tasks.get("sparse-linear").stream(5, 5000)
     inputs = np.column_stack([stream.contexts.astype(float), np.ones(stream.steps)])
     weights, *_ = np.linalg.lstsq(inputs, stream.rewards, rcond=None)
@@ -57,23 +59,23 @@ def test_sparse_arms_pay_for_three_features_each() -> None:
 
 @pytest.mark.parametrize("steps", [0, -1, 2.5, True])
 def test_steps_must_be_a_whole_number_of_at_least_one(steps: int) -> None:
-    with pytest.raises(InvalidSettings, match="steps must be a whole number from 1"):
+    with pytest.raises(InvalidSettings, match="steps must be an integer from 1"):
         tasks.get("wheel").stream(0, steps)
 
 
 @pytest.mark.parametrize("seed", [-1, 0.5, "0"])
 def test_seed_must_be_a_whole_number(seed: int) -> None:
-    with pytest.raises(InvalidSettings, match="seed must be a whole number from 0"):
+    with pytest.raises(InvalidSettings, match="seed must be an integer from 0"):
         tasks.get("wheel").stream(seed, 10)
 
 
 @pytest.mark.parametrize("delta", [0, 1, -0.5, float("nan")])
-def test_the_rim_must_lie_within_the_wheel(delta: float) -> None:
+def test_delta_must_be_between_0_and_1(delta: float) -> None:
     with pytest.raises(InvalidSettings, match="delta must be"):
         Wheel(delta)
 
 
-def test_the_sketch_of_the_wheel_shows_every_arm_where_it_pays() -> None:
+def test_the_sketch_of_the_wheel_shows_the_best_arms() -> None:
     lines = Wheel().sketch().splitlines()
     first, last = lines[0].strip(), lines[-1].strip()
     assert first.startswith("2")
@@ -83,9 +85,9 @@ def test_the_sketch_of_the_wheel_shows_every_arm_where_it_pays() -> None:
     assert "·" in lines[len(lines) // 2]
 
 
-def test_a_task_draws_nothing_that_a_policy_of_the_same_seed_draws() -> None:
-    policys = np.random.default_rng(11).random(1000)
+def test_a_task_and_a_policy_with_the_same_seed_are_independent() -> None:
+    policy_numbers = np.random.default_rng(11).random(1000)
     stream = Wheel().stream(11, 1000)
     angles = np.arctan2(*(stream.contexts.astype(float) * 2 - 1).T[::-1]) % (2 * np.pi) / (2 * np.pi)
     for shift in range(-5, 6):
-        assert abs(np.corrcoef(angles, np.roll(policys, shift))[0, 1]) < 0.15
+        assert abs(np.corrcoef(angles, np.roll(policy_numbers, shift))[0, 1]) < 0.15

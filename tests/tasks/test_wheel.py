@@ -1,16 +1,18 @@
+"""The wheel bandit."""
+
 import numpy as np
 
 from glcb.tasks import Wheel
 
 
-def test_optimum_and_uniform_are_as_published() -> None:
+def test_optimum_and_uniform_rewards_are_as_published() -> None:
     streams = [Wheel().stream(seed) for seed in range(40)]
     assert abs(np.mean([s.optimum for s in streams]) / 5245 - 1) < 0.02
     assert abs(np.mean([s.rewards.mean(axis=1).sum() for s in streams]) / 1216 - 1) < 0.02
     assert abs(np.mean([s.rewards[:, 4].sum() for s in streams]) / 406 - 1) < 0.02
 
 
-def test_the_rim_pays_the_arm_of_its_quadrant() -> None:
+def test_at_the_rim_the_arm_of_the_quadrant_pays() -> None:
     stream = Wheel().stream(0)
     x = stream.contexts.astype(float) * 2 - 1
     assert stream.contexts.min() >= 0
@@ -26,7 +28,7 @@ def test_the_rim_pays_the_arm_of_its_quadrant() -> None:
     assert stream.rewards.max() == 10
 
 
-def test_the_same_seed_gives_the_same_frozen_bytes() -> None:
+def test_the_same_seed_gives_identical_read_only_arrays() -> None:
     one, two = Wheel().stream(3, 100), Wheel().stream(3, 100)
     assert one.contexts.tobytes() == two.contexts.tobytes()
     assert one.rewards.tobytes() == two.rewards.tobytes()

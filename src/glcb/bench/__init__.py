@@ -1,5 +1,10 @@
-"""Playing tasks with policies, and telling how it went."""
+"""Benchmarks: run policies on tasks, record the results and report on them.
 
-from glcb.bench.simulation import Played, simulate
+:func:`simulate` runs one policy on one stream. The command ``glcb bench`` executes a
+:class:`~glcb.bench.plan.BenchmarkPlan`, ``glcb report`` writes a report on its results, and ``glcb study``
+answers one question about the algorithm.
+"""
 
-__all__ = ["Played", "simulate"]
+from glcb.bench.simulation import Trajectory, simulate
+
+__all__ = ["Trajectory", "simulate"]

@@ -1,4 +1,4 @@
-"""The course of runs over time, from the blocks that their records keep."""
+"""Curves over the steps of a run, from the blocks that records keep."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from glcb.bench.statistics import mean_and_error_along
 
 @dataclass(frozen=True, eq=False)
 class Curve:
-    """A mean over seeds along the steps, and its standard error (0 for a single seed)."""
+    """Mean over seeds along the steps, and its standard error (0 for a single seed)."""
 
     steps: Float64
     mean: Float64
@@ -20,41 +20,41 @@ class Curve:
 
 
 def cumulative_reward(records: Iterable[Record]) -> Curve:
-    """Return the reward collected so far."""
+    """Return the cumulative reward."""
     return _cumulative(records, lambda record: np.array(record.rewards))
 
 
 def regret(records: Iterable[Record]) -> Curve:
-    """Return what the best arm of every step would have collected beyond that."""
-    return _cumulative(records, lambda record: np.subtract(record.best, record.rewards))
+    """Return the cumulative difference between the reward of the best arm and the received reward."""
+    return _cumulative(records, lambda record: np.subtract(record.best_rewards, record.rewards))
 
 
 def decision_time(records: Iterable[Record]) -> Curve:
-    """Return the time of a decision in µs around each step: the median over seeds, without an error."""
-    own = list(records)
-    ends = block_ends(own[0])
+    """Return the duration of a decision in µs: the median over seeds, without an error."""
+    runs = list(records)
+    ends = block_ends(runs[0])
     middles = (ends[:-1] + ends[1:]) / 2
-    median = np.median([_at(middles, record, record.decide_us) for record in own], axis=0)
+    median = np.median([_interpolated(middles, record, record.decide_us) for record in runs], axis=0)
     return Curve(middles, median, np.zeros_like(median))
 
 
 def block_ends(record: Record) -> Float64:
-    """Return where the blocks of a record end, in steps, and before them the 0 where the first begins."""
+    """Return the steps at which the blocks of a record end, preceded by 0."""
     blocks = len(record.rewards)
-    sizes = np.full(blocks, record.played // blocks)
-    sizes[: record.played % blocks] += 1
+    sizes = np.full(blocks, record.steps_run // blocks)
+    sizes[: record.steps_run % blocks] += 1
     return np.concatenate([[0.0], np.cumsum(sizes)])
 
 
-def _cumulative(records: Iterable[Record], course: Callable[[Record], Float64]) -> Curve:
-    own = list(records)
-    steps = block_ends(own[0])
-    # Records of another number of blocks are read between their ends.
-    sums = [np.concatenate([[0.0], np.cumsum(course(record))]) for record in own]
-    curves = [np.interp(steps, block_ends(r), s) for r, s in zip(own, sums, strict=True)]
+def _cumulative(records: Iterable[Record], per_block: Callable[[Record], Float64]) -> Curve:
+    runs = list(records)
+    steps = block_ends(runs[0])
+    # Records with another number of blocks are interpolated between the ends of their blocks.
+    sums = [np.concatenate([[0.0], np.cumsum(per_block(record))]) for record in runs]
+    curves = [np.interp(steps, block_ends(record), own) for record, own in zip(runs, sums, strict=True)]
     return Curve(steps, *mean_and_error_along(curves))
 
 
-def _at(steps: Float64, record: Record, values: list[float]) -> Float64:
+def _interpolated(steps: Float64, record: Record, values: list[float]) -> Float64:
     ends = block_ends(record)
     return np.interp(steps, (ends[:-1] + ends[1:]) / 2, values)

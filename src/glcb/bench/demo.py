@@ -1,76 +1,111 @@
-"""The contest behind ``glcb demo``: GLCB and the yardsticks on the wheel."""
+"""The comparison behind ``glcb demo``: GLCB and simple baselines on three tasks that need no data files."""
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from rich.table import Table
 
+from glcb._types import Float64
+from glcb.bench.comparison import conclusion, leaders
+from glcb.bench.curves import block_ends
 from glcb.bench.figures import band, figure
-from glcb.bench.simulation import Played, simulate
+from glcb.bench.plan import BenchmarkPlan
+from glcb.bench.report import appearance
+from glcb.bench.run import Record, Run
 from glcb.bench.statistics import mean_and_error
-from glcb.policies import GLCB, UCB1, EpsilonGreedy, LinTS, LinUCB, Policy, Uniform
-from glcb.tasks import Wheel
-
-_TASK = Wheel()
 
 
-@dataclass(frozen=True, eq=False)
-class Game:
-    """One policy, one seed."""
+class DemoTask(NamedTuple):
+    """A task of the demo."""
 
-    player: str
-    optimum: float
-    played: Played
-
-
-def players() -> tuple[type[Policy], ...]:
-    """Return the policies that take part."""
-    return (GLCB, LinUCB, LinTS, UCB1, EpsilonGreedy, Uniform)
+    name: str
+    purpose: str
+    """What the task tests."""
 
 
-def play_wheel(player: type[Policy], seed: int, steps: int) -> Game:
-    """Let a new ``player`` play the wheel of ``seed``."""
-    stream = _TASK.stream(seed, steps)
-    policy = player(_TASK.arms, _TASK.features, rewards=_TASK.rewards, seed=seed)
-    return Game(player.__name__, stream.optimum, simulate(policy, stream))
+TASKS = (
+    DemoTask("smooth", "non-linear: the best arm changes along curved boundaries"),
+    DemoTask("linear", "linear: the assumption of LinUCB and LinTS holds exactly"),
+    DemoTask("wheel", "exploration: large rewards are confined to a few contexts"),
+)
+NOTE = (
+    "The best possible reward is that of an oracle that knows every reward in advance; where rewards are "
+    "random (smooth), no policy can reach 100 %."
+)
+POLICIES = ("glcb", "linucb", "lints", "epsilon-greedy", "ucb1", "uniform")
 
 
-def table(games: list[Game]) -> Table:
-    """Return who got how much, how close to the best possible, and how fast."""
-    result = Table()
-    for heading in ("policy", "reward", "share of optimum", "µs per decision", "seeds"):
-        result.add_column(heading, justify="left" if heading == "policy" else "right")
-    for player, own in _by_player(games).items():
-        mean, error = mean_and_error([game.played.total for game in own])
-        share = np.mean([game.played.total / game.optimum for game in own])
-        speed = 1e6 * np.median(np.concatenate([game.played.decide_seconds for game in own]))
-        result.add_row(
-            player,
-            f"{mean:,.0f}" + (f" ± {error:,.0f}" if error is not None else ""),
-            f"{share:.1%}",
-            f"{speed:.0f}",
-            str(len(own)),
-        )
+def runs(seeds: int, steps: int) -> list[Run]:
+    """Return all runs of the demo."""
+    return BenchmarkPlan(tuple(task.name for task in TASKS), POLICIES, seeds, steps).runs()
+
+
+def table(records: Iterable[Record]) -> Table:
+    """Return the share of the best possible reward and the time per decision of every policy."""
+    own = list(records)
+    result = Table(title="Share of the best possible reward: mean ± s.e.")
+    result.add_column("policy")
+    for task in TASKS:
+        result.add_column(task.name, justify="right")
+    result.add_column("µs per decision", justify="right")
+    for policy in POLICIES:
+        cells = []
+        for task in TASKS:
+            shares = [record.total / record.optimum for record in _select(own, task.name, policy)]
+            mean, error = mean_and_error(shares)
+            cells.append(f"{100 * mean:.1f}" + (f" ± {100 * error:.1f} %" if error is not None else " %"))
+        times = [time for record in own if record.policy == policy for time in record.decide_us]
+        result.add_row(appearance.title(policy), *cells, f"{np.median(times):.0f}")
     return result
 
 
-def picture(games: list[Game], path: Path) -> None:
-    """Draw the cumulative reward of every policy over time, mean and standard error, into ``path``."""
-    with figure(path, width=7, height=4.5) as (axes,):
-        for player, own in _by_player(games).items():
-            curves = np.cumsum([game.played.rewards for game in own], axis=1)
-            band(axes, np.arange(1, curves.shape[1] + 1), curves, label=player)
-        seeds = len(games) // len(_by_player(games))
-        axes.set(
-            xlabel="step", ylabel="cumulative reward", title=f"Wheel bandit, mean ± s.e. of {seeds} seeds"
+def summary(records: Iterable[Record]) -> str:
+    """Return one sentence that says which policy leads on which task."""
+    own = list(records)
+    return conclusion(
+        leaders(
+            {
+                task.name: {
+                    appearance.title(policy): {
+                        record.seed: record.total for record in _select(own, task.name, policy)
+                    }
+                    for policy in POLICIES
+                }
+                for task in TASKS
+            }
         )
-        axes.legend(frameon=False)
+    )
 
 
-def _by_player(games: list[Game]) -> dict[str, list[Game]]:
-    """Group by player, in the order in which they took part."""
-    grouped: dict[str, list[Game]] = {}
-    for game in games:
-        grouped.setdefault(game.player, []).append(game)
-    return grouped
+def draw(records: Iterable[Record], path: Path) -> None:
+    """Draw the share of the best possible reward over time, one panel per task, into ``path``."""
+    own = list(records)
+    with figure(path, width=12, height=4.2, columns=len(TASKS)) as axes:
+        for ax, task in zip(axes, TASKS, strict=True):
+            for policy in POLICIES:
+                selected = _select(own, task.name, policy)
+                style = appearance.stroke(policy) or appearance.Stroke("#868e96")
+                band(
+                    ax,
+                    block_ends(selected[0])[1:],
+                    [_cumulative_share(record) for record in selected],
+                    label=appearance.title(policy),
+                    color=style.color,
+                    linestyle=style.dashes,
+                    linewidth=style.width,
+                )
+            ax.set(title=f"{task.name}: {task.purpose.partition(':')[0]}", xlabel="step", ylim=(0, None))
+        axes[0].set_ylabel("share of the best possible reward so far, %")
+        axes[0].legend(frameon=False, loc="lower right", ncols=2)
+
+
+def _select(records: Sequence[Record], task: str, policy: str) -> list[Record]:
+    selected = [record for record in records if (record.task, record.policy) == (task, policy)]
+    return sorted(selected, key=lambda record: record.seed)
+
+
+def _cumulative_share(record: Record) -> Float64:
+    shares: Float64 = 100 * np.cumsum(record.rewards) / np.cumsum(record.best_rewards)
+    return shares

@@ -1,11 +1,11 @@
-"""Where runs are carried out. Today that is this machine; another engine needs only ``run``."""
+"""Executors of benchmark runs. The only one so far uses local processes; another needs only ``run``."""
 
 import multiprocessing
 import os
 import signal
 import threading
 from collections import deque
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
@@ -13,53 +13,88 @@ from dataclasses import asdict
 from multiprocessing import connection
 from typing import Protocol
 
+from glcb._errors import InvalidSettings
 from glcb.bench.run import Failure, Record, Run, execute
 
-# Every process computes with one thread: runs are parallel, not what is inside them.
+# One thread per process: runs are executed in parallel, the computation within a run is not.
 _ONE_THREAD = {
     "OMP_NUM_THREADS": "1",
     "OPENBLAS_NUM_THREADS": "1",
     "MKL_NUM_THREADS": "1",
     "NUMBA_NUM_THREADS": "1",
-    "NPROC": "1",  # XLA sizes its pool of threads by this
+    "NPROC": "1",  # XLA sizes its thread pool by this
     "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false",
     "JAX_PLATFORMS": "cpu",
 }
 
 
-class Engine(Protocol):
-    """Carries out runs."""
+class Executor(Protocol):
+    """Executes runs."""
 
     def run(self, runs: Sequence[Run]) -> Iterator[Record | Failure]:
-        """Yield what came of each run, in the order in which they finish."""
+        """Yield the outcome of each run in order of completion."""
 
 
-class LocalEngine:
-    """Spawned processes on this machine."""
+class LocalExecutor:
+    """Executes runs in spawned processes on this machine.
+
+    Parameters
+    ----------
+    jobs : int
+        Number of processes.
+    """
 
     def __init__(self, jobs: int) -> None:
         self.jobs = jobs
 
     def run(self, runs: Sequence[Run]) -> Iterator[Record | Failure]:
-        """Yield what came of each run, in the order in which they finish."""
+        """Yield the outcome of each run in order of completion."""
         waiting = deque(runs)
         while waiting:
-            # A process that dies takes the runs of its neighbors with it. Those try again, each on its
-            # own: the one that dies again is to blame.
+            # A process that dies breaks the pool and the runs of the other processes are lost. Each lost run
+            # is executed again alone; the one that dies again is the cause.
             for run in (yield from _drain(waiting, self.jobs)):
                 if (yield from _drain(deque([run]), 1)):
-                    yield Failure(**asdict(run), error="the process that carried it out died: out of memory?")
+                    yield Failure(**asdict(run), error="its process died; it may have run out of memory")
+
+
+EXECUTORS: Mapping[str, Callable[[int], Executor]] = {"local": LocalExecutor}
+"""Executors by name; each is created with the number of parallel runs."""
+
+
+def make_executor(name: str, jobs: int | None = None) -> Executor:
+    """Return the executor called ``name``.
+
+    Parameters
+    ----------
+    name : str
+        One of ``EXECUTORS``.
+    jobs : int, optional
+        Number of parallel runs. Default: the number of cores.
+
+    Returns
+    -------
+    Executor
+
+    Raises
+    ------
+    InvalidSettings
+        If there is no such executor.
+    """
+    if name not in EXECUTORS:
+        raise InvalidSettings(f"there is no executor {name!r}; the executors are {', '.join(EXECUTORS)}")
+    return EXECUTORS[name](jobs or os.cpu_count() or 1)
 
 
 def _drain(waiting: deque[Run], jobs: int) -> Generator[Record | Failure, None, list[Run]]:
-    """Carry out what is waiting, until all is done or a process dies; return what was lost with it."""
+    """Execute the waiting runs until all are done or a process dies; return the runs that were lost."""
     pending: dict[Future[Record | Failure], Run] = {}
-    with _one_thread_each(), _pool(jobs) as pool:
+    with _single_threaded(), _pool(jobs) as pool:
         while waiting or pending:
-            # Only as many as there are processes: an interrupted pool has nothing else to throw away.
+            # Submit only as many runs as there are processes, so that an interrupt has nothing to cancel.
             try:
                 while waiting and len(pending) < jobs:
-                    with _deaf_to_interrupts():
+                    with _interrupts_blocked():
                         pending[pool.submit(execute, waiting[0])] = waiting[0]
                     waiting.popleft()
                 finished = wait(pending, return_when=FIRST_COMPLETED).done
@@ -75,18 +110,18 @@ def _drain(waiting: deque[Run], jobs: int) -> Generator[Record | Failure, None, 
 @contextmanager
 def _pool(jobs: int) -> Iterator[ProcessPoolExecutor]:
     spawn = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(jobs, mp_context=spawn, initializer=_depend_on_parent)
+    pool = ProcessPoolExecutor(jobs, mp_context=spawn, initializer=_exit_with_parent)
     try:
         yield pool
     finally:
-        # Whoever interrupts does not want to wait for runs that may take minutes.
+        # After an interrupt, do not wait for runs that may take minutes.
         for process in list((pool._processes or {}).values()):
             process.terminate()
         pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _depend_on_parent() -> None:
-    """End when the process that started us ends, however that comes about."""
+def _exit_with_parent() -> None:
+    """Exit when the parent process ends, even if it is killed."""
     parent = multiprocessing.parent_process()
     assert parent is not None
 
@@ -98,10 +133,10 @@ def _depend_on_parent() -> None:
 
 
 @contextmanager
-def _deaf_to_interrupts() -> Iterator[None]:
-    """Let processes that are started here be born deaf to Ctrl-C: it is for the one that started them.
+def _interrupts_blocked() -> Iterator[None]:
+    """Block SIGINT, so that processes started here inherit the mask and Ctrl-C reaches only the parent.
 
-    Blocked and not ignored: what comes meanwhile is heard afterwards.
+    The signal is blocked, not ignored: one that arrives in the block is delivered afterwards.
     """
     if not hasattr(signal, "pthread_sigmask"):
         yield
@@ -114,7 +149,7 @@ def _deaf_to_interrupts() -> Iterator[None]:
 
 
 @contextmanager
-def _one_thread_each() -> Iterator[None]:
+def _single_threaded() -> Iterator[None]:
     before = {name: os.environ.get(name) for name in _ONE_THREAD}
     os.environ.update(_ONE_THREAD)
     try:

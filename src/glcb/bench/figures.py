@@ -1,4 +1,4 @@
-"""Pictures of experiments: as files, and as elements of a page."""
+"""Figures of benchmark results, as files and as SVG elements."""
 
 import io
 import re
@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any
 from numpy.typing import ArrayLike
 
 from glcb._errors import INSTALL_REPORT, MissingExtra
-from glcb._figures import check_picture, figure
+from glcb._figures import check_figure_path, figure
 from glcb._types import Float64
 from glcb.bench.statistics import mean_and_error_along
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["band", "check_picture", "figure", "vector"]
+__all__ = ["band", "check_figure_path", "figure", "vector"]
 
-# Stands for "the color of the text around"; nobody would choose it for anything else.
+# Placeholder that is replaced by the text color of the page.
 _INK = "#010203"
 
 _VECTOR_STYLE: Any = {
@@ -28,13 +28,13 @@ _VECTOR_STYLE: Any = {
     "axes.linewidth": 0.6,
     "xtick.major.width": 0.6,
     "ytick.major.width": 0.6,
-    "text.parse_math": False,  # a name with dollar signs is a name
-    "svg.fonttype": "none",  # text stays text: small, searchable, in the font of the page
+    "text.parse_math": False,  # dollar signs in a name are literal
+    "svg.fonttype": "none",  # text remains text: small, searchable, in the font of the page
 }
 
 
 def band(ax: "Axes", steps: ArrayLike, curves: Sequence[Float64] | Float64, **style: Any) -> None:
-    """Draw the mean of ``curves`` as a line in this style, and its standard error as a band around it."""
+    """Draw the mean of ``curves`` as a line with this style, with a band of one standard error."""
     mean, error = mean_and_error_along(curves)
     (line,) = ax.plot(steps, mean, **style)
     ax.fill_between(steps, mean - error, mean + error, color=line.get_color(), alpha=0.2, linewidth=0)
@@ -48,16 +48,16 @@ def vector(
     height: float,
     margins: tuple[float, float, float, float],
 ) -> str:
-    """Return what ``draw`` draws, as an SVG element that takes color and font of text from its surroundings.
+    """Return an SVG element with what ``draw`` draws. Text takes its color and font from the page.
 
-    Pictures on one page need different names. Sizes are in points; margins are left, right, bottom, top.
+    Figures on one page need distinct names. Sizes are in points; margins are left, right, bottom, top.
     """
     try:
         from matplotlib import rc_context
         from matplotlib.backends.backend_svg import FigureCanvasSVG
         from matplotlib.figure import Figure
     except ImportError as error:
-        raise MissingExtra(f"pictures need matplotlib: {INSTALL_REPORT}") from error
+        raise MissingExtra(f"figures need matplotlib: {INSTALL_REPORT}") from error
 
     left, right, bottom, top = margins
     text = io.StringIO()
@@ -75,7 +75,7 @@ def vector(
 
 
 def _embeddable(svg: str) -> str:
-    """Return the bare element, without what its surroundings give and without names that pictures share."""
+    """Return the bare element, without fonts, which the page sets, and without ids that figures share."""
     element = svg[svg.index("<svg") :].replace(_INK, "currentColor")
     element = re.sub(r"font-family: [^;\"]*;?", "", element)
     return re.sub(r' id="[^"]*_[0-9]+"', "", element)

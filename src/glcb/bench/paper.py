@@ -1,8 +1,8 @@
-"""The results of the paper, as the authors print them: their ranks follow from these rewards.
+"""Published results of the paper. The published ranks follow from these rewards.
 
 Source: E. Sezener, M. Hutter, D. Budden, J. Wang, J. Veness, "Online Learning in Contextual Bandits using
-Gated Linear Networks", NeurIPS 2020: table of cumulative rewards in the appendix. They are means over 500
-seeds; ± is the standard error of the mean.
+Gated Linear Networks", NeurIPS 2020: table of cumulative rewards in the appendix. The values
+are means over 500 seeds with their standard errors.
 """
 
 from typing import NamedTuple
@@ -16,11 +16,11 @@ SOURCE = (
 )
 SEEDS = 500
 FINANCIAL_STEPS = 3713
-"""All rows that this task has; the other tasks are played for the full number of steps."""
+"""Number of rows of the financial data; the other tasks have the full number of steps."""
 
 
 class Published(NamedTuple):
-    """One cell of the authors' table of cumulative rewards."""
+    """One cell of the paper's table of cumulative rewards."""
 
     mean: float
     error: float
@@ -48,5 +48,5 @@ REWARDS: dict[str, dict[str, Published]] = {
 
 
 def steps(task: str) -> int:
-    """Return for how many steps the authors played ``task``."""
+    """Return the number of steps of ``task`` in the paper."""
     return FINANCIAL_STEPS if task == "financial" else STEPS

@@ -1,4 +1,4 @@
-"""An experiment: every policy on every task with every seed. What is finished already is not run again."""
+"""Benchmark plans: every policy on every task with every seed. Finished runs are not executed again."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from glcb import _validation
 from glcb._errors import InvalidSettings
-from glcb.bench.executors import Engine
+from glcb.bench.executors import Executor
 from glcb.bench.results import writing
 from glcb.bench.run import Failure, Record, Run
 from glcb.policies import registry
@@ -31,8 +31,25 @@ PAPER_POLICIES = (
 
 
 @dataclass(frozen=True)
-class Experiment:
-    """Tasks × policies × seeds 0, 1, 2, …"""
+class BenchmarkPlan:
+    """Tasks × policies × seeds.
+
+    Parameters
+    ----------
+    tasks : tuple of str
+        Names of the tasks.
+    policies : tuple of str
+        Names of the policies.
+    seeds : int
+        Number of seeds; the seeds are 0, 1, 2, ….
+    steps : int
+        Steps of each run.
+
+    Raises
+    ------
+    InvalidSettings
+        If a name is unknown or repeated, or a number is out of range.
+    """
 
     tasks: tuple[str, ...]
     policies: tuple[str, ...]
@@ -40,19 +57,19 @@ class Experiment:
     steps: int
 
     def __post_init__(self) -> None:
-        for what, names in (("task", self.tasks), ("policy", self.policies)):
-            twice = [name for name, count in Counter(names).items() if count > 1]
-            if twice:
-                raise InvalidSettings(f"every {what} plays once, {twice[0]!r} is named more than once")
+        for kind, names in (("task", self.tasks), ("policy", self.policies)):
+            repeated = [name for name, count in Counter(names).items() if count > 1]
+            if repeated:
+                raise InvalidSettings(f"the {kind} {repeated[0]!r} is listed more than once")
         for task in self.tasks:
             get(task)
         for policy in self.policies:
             registry.get(policy)
-        _validation.whole_number("seeds", self.seeds, 1, 10_000)
-        _validation.whole_number("steps", self.steps, 1, 10**9)
+        _validation.integer("seeds", self.seeds, 1, 10_000)
+        _validation.integer("steps", self.steps, 1, 10**9)
 
     def runs(self) -> list[Run]:
-        """Return all runs, seed by seed, so that whatever is finished early is balanced."""
+        """Return all runs, ordered by seed, so that partial results are balanced."""
         return [
             Run(task, policy, seed, self.steps)
             for seed in range(self.seeds)
@@ -62,50 +79,63 @@ class Experiment:
 
 
 PRESETS = {
-    "paper": Experiment(PAPER_TASKS, PAPER_POLICIES, seeds=20, steps=5000),
-    "quick": Experiment(
+    "paper": BenchmarkPlan(PAPER_TASKS, PAPER_POLICIES, seeds=20, steps=5000),
+    "quick": BenchmarkPlan(
         ("wheel", "linear", "sparse-linear"), ("glcb", "linfullpost", "linucb", "lints", "uniform"), 10, 5000
     ),
 }
-"""Ready-made experiments: the paper's own, and a first impression that needs no data."""
+"""Ready-made plans: the paper's experiment, and a short one that needs no data files."""
 
 
-def without_missing_packages(experiment: Experiment) -> tuple[Experiment, list[str]]:
-    """Return the experiment without the policies whose packages are not installed, and the names of those."""
-    absent = [
+def without_missing_packages(plan: BenchmarkPlan) -> tuple[BenchmarkPlan, list[str]]:
+    """Return the plan without the policies whose packages are not installed, and the removed names."""
+    missing = [
         name
-        for name in experiment.policies
-        if any(find_spec(package) is None for package in registry.get(name).make.requires)
+        for name in plan.policies
+        if any(find_spec(package) is None for package in registry.get(name).policy_class.requires)
     ]
-    present = tuple(name for name in experiment.policies if name not in absent)
-    return replace(experiment, policies=present), absent
+    present = tuple(name for name in plan.policies if name not in missing)
+    return replace(plan, policies=present), missing
 
 
-def without_data(tasks: Sequence[str]) -> list[str]:
-    """Return which of the tasks lack their data."""
-    found = ((name, get(name)) for name in tasks)
-    return [name for name, task in found if isinstance(task, FileTask) and task.find() is None]
+def without_missing_data(plan: BenchmarkPlan) -> tuple[BenchmarkPlan, list[str]]:
+    """Return the plan without the tasks whose data file is missing, and the removed names."""
+    missing = tasks_without_data(plan.tasks)
+    present = tuple(task for task in plan.tasks if task not in missing)
+    return replace(plan, tasks=present), missing
 
 
-def without_missing_data(experiment: Experiment) -> tuple[Experiment, list[str]]:
-    """Return the experiment without the tasks whose data is not here, and the names of those."""
-    absent = without_data(experiment.tasks)
-    present = tuple(task for task in experiment.tasks if task not in absent)
-    return replace(experiment, tasks=present), absent
+def tasks_without_data(tasks: Sequence[str]) -> list[str]:
+    """Return the names of those ``tasks`` whose data file is missing."""
+    pairs = ((name, get(name)) for name in tasks)
+    return [name for name, task in pairs if isinstance(task, FileTask) and task.find() is None]
 
 
-def carry_out(
-    runs: Sequence[Run], folder: Path, engine: Engine
+def run_missing(
+    runs: Sequence[Run], folder: Path, executor: Executor
 ) -> Iterator[tuple[int, int, Record | Failure | None]]:
-    """Carry out the runs that ``folder`` has no record of; record each as soon as it is finished.
+    """Execute the runs that ``folder`` has no record of and record each one when it finishes.
 
-    Yields how many are done, how many there are, and what came of the latest (nothing at the start).
+    Parameters
+    ----------
+    runs : sequence of Run
+        All runs of the plan.
+    folder : Path
+        Results folder; created if necessary.
+    executor : Executor
+        Executes the runs.
+
+    Yields
+    ------
+    (int, int, Record or Failure or None)
+        Number of finished runs, number of all runs, and the latest outcome. The first item reports the runs
+        that were finished before and has no outcome.
     """
     with writing(folder) as results:
         finished = results.keys()
-        todo = [run for run in runs if run.key not in finished]
-        before = len(runs) - len(todo)
+        pending = [run for run in runs if run.key not in finished]
+        before = len(runs) - len(pending)
         yield before, len(runs), None
-        for done, outcome in enumerate(engine.run(todo), start=before + 1):
+        for done, outcome in enumerate(executor.run(pending), start=before + 1):
             results.append(outcome)
             yield done, len(runs), outcome

@@ -1,4 +1,4 @@
-"""Ranks from scores, as the paper counts them."""
+"""Ranks from scores, computed as in the paper."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,44 +7,44 @@ from typing import Generic, TypeVar
 import numpy as np
 
 Task = TypeVar("Task")
-Player = TypeVar("Player")
+Contestant = TypeVar("Contestant")
 
 
 @dataclass(frozen=True)
-class Standing(Generic[Task, Player]):
-    """How one player stands among the others."""
+class Standing(Generic[Task, Contestant]):
+    """Ranks of one contestant."""
 
-    player: Player
+    contestant: Contestant
     ranks: dict[Task, int]
-    """Rank on each task that it has played."""
+    """Rank on each task for which there is a score."""
     complete: bool
-    """Whether it has played every task; only then can its mean be compared."""
+    """Whether there is a score for every task; only then is the mean rank comparable."""
 
     @property
     def mean(self) -> float:
-        """Mean of the ranks."""
+        """Mean rank."""
         return float(np.mean(list(self.ranks.values())))
 
 
-def ranks(scores: Mapping[Player, float]) -> dict[Player, int]:
-    """Return 1 for the highest score. Equal scores share the better rank, and the next one is left out.
+def ranks(scores: Mapping[Contestant, float]) -> dict[Contestant, int]:
+    """Return 1 for the highest score. Equal scores share the better rank and the next rank is skipped.
 
     >>> ranks({"a": 3.0, "b": 7.0, "c": 3.0, "d": 1.0})
     {'a': 2, 'b': 1, 'c': 2, 'd': 4}
     """
-    return {player: 1 + sum(other > score for other in scores.values()) for player, score in scores.items()}
+    return {name: 1 + sum(other > score for other in scores.values()) for name, score in scores.items()}
 
 
-def standings(scores: Mapping[Task, Mapping[Player, float]]) -> list[Standing[Task, Player]]:
-    """Rank the players on every task; best mean rank first, those who have not played all tasks last.
+def standings(scores: Mapping[Task, Mapping[Contestant, float]]) -> list[Standing[Task, Contestant]]:
+    """Rank the contestants on every task. The best mean rank comes first, incomplete standings last.
 
-    On each task only those who have played it are ranked.
+    On each task only the contestants with a score are ranked.
     """
-    by_task = {task: ranks(own) for task, own in scores.items()}
-    players = dict.fromkeys(player for own in scores.values() for player in own)
-    found = [
-        Standing(player, own, complete=len(own) == len(by_task))
-        for player in players
-        if (own := {task: ranked[player] for task, ranked in by_task.items() if player in ranked})
+    by_task = {task: ranks(task_scores) for task, task_scores in scores.items()}
+    contestants = dict.fromkeys(name for task_scores in scores.values() for name in task_scores)
+    result = [
+        Standing(name, own, complete=len(own) == len(by_task))
+        for name in contestants
+        if (own := {task: ranked[name] for task, ranked in by_task.items() if name in ranked})
     ]
-    return sorted(found, key=lambda standing: (not standing.complete, standing.mean))
+    return sorted(result, key=lambda standing: (not standing.complete, standing.mean))

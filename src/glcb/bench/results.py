@@ -1,39 +1,54 @@
-"""The file that finished runs are appended to, one line of JSON each.
+"""Results folders: one file of records, one line of JSON per finished run.
 
-A line is written at once and synced before the next run is reported, so a crash loses at most what was not
-finished. If it tears the last line, the next one to open the file for writing cuts that line off. Only one
-process writes to a folder at a time.
+The first line names the format. A record is written and synced before the next run is reported, so a crash
+loses only unfinished runs. If a crash leaves an incomplete last line, the next writer removes it. One process
+at a time may write to a folder.
 
-Long texts that many records share (what they ran on) are written once, in a line of their own, and referred
-to by a number.
+Long texts that many records share (the environment) are written once, in a line of their own, and referred to
+by number.
 """
 
 import errno
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, fields
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from glcb._errors import ResultsError
-from glcb._files import hold
-from glcb.bench.run import Failure, Record
+import numpy as np
 
+from glcb._errors import ResultsError
+from glcb._files import lock_file
+from glcb.bench.run import Failure, Record
+from glcb.bench.statistics import mean_and_error
+
+FORMAT = 2
+"""Version of the file format. Format 1, written by glcb 0.1, has no format line."""
 FILE = "runs.jsonl"
 FAILURES = "failures.jsonl"
 
 
 class Results:
-    """All records in a folder."""
+    """All records in a folder.
+
+    Parameters
+    ----------
+    folder : Path
+        The folder. It may be empty or absent.
+
+    Raises
+    ------
+    ResultsError
+        If the file is damaged or has another format.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.records: list[Record] = []
         self._environments: list[str] = []
-        self._whole = 0
-        """How many bytes of the file are whole lines."""
+        self._complete_bytes = 0  # length of the file without an incomplete last line
         self._load()
 
     def keys(self) -> set[str]:
@@ -41,21 +56,24 @@ class Results:
         return {record.key for record in self.records}
 
     def repair(self) -> None:
-        """Cut off a line that was torn when its writer died."""
+        """Remove an incomplete last line, left by a writer that was killed."""
         path = self.folder / FILE
         if path.exists():
-            os.truncate(path, self._whole)
+            os.truncate(path, self._complete_bytes)
 
     def append(self, outcome: Record | Failure) -> None:
-        """Add one outcome, durably."""
+        """Write one outcome durably."""
         if isinstance(outcome, Failure):
             _append(self.folder / FAILURES, asdict(outcome))
             return
+        path = self.folder / FILE
+        if not path.exists() or not path.stat().st_size:
+            _append(path, {"format": FORMAT})
         if outcome.environment not in self._environments:
             self._environments.append(outcome.environment)
-            _append(self.folder / FILE, {"environment": outcome.environment})
+            _append(path, {"environment": outcome.environment})
         number = self._environments.index(outcome.environment)
-        _append(self.folder / FILE, asdict(outcome) | {"environment": number})
+        _append(path, asdict(outcome) | {"environment": number})
         self.records.append(outcome)
 
     def _load(self) -> None:
@@ -64,26 +82,49 @@ class Results:
             return
         for number, line in enumerate(path.read_bytes().splitlines(keepends=True), start=1):
             if not line.endswith(b"\n"):
-                return  # the torn end of a write that was interrupted
+                return  # incomplete: its writer was killed
             try:
-                self._take(json.loads(line))
-            except (ValueError, TypeError, KeyError, IndexError) as error:
+                content = json.loads(line)
+                if number == 1:
+                    _check_format(content, path)
+                else:
+                    self._add(content)
+            except (ValueError, TypeError, KeyError, IndexError, AttributeError) as error:
                 raise ResultsError(
                     f"line {number} of {path} is damaged ({error}): remove that line"
                 ) from error
-            self._whole += len(line)
+            self._complete_bytes += len(line)
 
-    def _take(self, line: dict[str, Any]) -> None:
+    def _add(self, line: dict[str, Any]) -> None:
         if set(line) == {"environment"}:
             self._environments.append(line["environment"])
             return
-        known = {name: line[name] for name in (field.name for field in fields(Record))}
-        self.records.append(Record(**known | {"environment": self._environments[line["environment"]]}))
+        values = {name: line[name] for name in (field.name for field in fields(Record))}
+        self.records.append(Record(**values | {"environment": self._environments[line["environment"]]}))
+
+
+def _check_format(first_line: dict[str, Any], path: Path) -> None:
+    version = first_line.get("format", 1)
+    if version == 1:
+        raise ResultsError(
+            f"{path} has format 1, written by glcb 0.1; this version reads format {FORMAT}. Convert it with "
+            f"`python -m glcb.bench.migrate {path.parent}`"
+        )
+    if version != FORMAT:
+        raise ResultsError(
+            f"{path} has format {version}; this version of glcb reads format {FORMAT}. Update glcb to read it"
+        )
 
 
 @contextmanager
 def writing(folder: Path) -> Iterator[Results]:
-    """Hold ``folder`` for writing; a second writer gets an error."""
+    """Open ``folder`` for writing. Only one process at a time can do so.
+
+    Raises
+    ------
+    ResultsError
+        If another process is writing, or the folder is not writable.
+    """
     try:
         folder.mkdir(parents=True, exist_ok=True)
         opened = (folder / ".lock").open("w")
@@ -91,10 +132,10 @@ def writing(folder: Path) -> Iterator[Results]:
         raise ResultsError(f"cannot write to the folder {folder}: {error.strerror}") from error
     with opened as lock:
         try:
-            hold(lock.fileno())
+            lock_file(lock.fileno())
         except OSError:
             raise ResultsError(
-                f"another process is writing to {folder}: wait for it, or choose another folder"
+                f"another process is writing to {folder}: wait until it ends, or use another folder"
             ) from None
         results = Results(folder)
         results.repair()
@@ -102,7 +143,7 @@ def writing(folder: Path) -> Iterator[Results]:
 
 
 def _append(path: Path, content: dict[str, Any]) -> None:
-    """Add one line, all of it or nothing."""
+    """Append one line, completely or not at all."""
     line = (json.dumps(content, separators=(",", ":")) + "\n").encode()
     before = path.stat().st_size if path.exists() else 0
     try:
@@ -114,3 +155,44 @@ def _append(path: Path, content: dict[str, Any]) -> None:
         if path.exists():
             os.truncate(path, before)
         raise ResultsError(f"cannot write {path}: {error.strerror}") from error
+
+
+@dataclass(frozen=True)
+class SummaryRow:
+    """Result of one policy on one task, over all seeds."""
+
+    task: str
+    policy: str
+    seeds: int
+    steps: int
+    mean: float
+    """Mean total reward."""
+    sem: float | None
+    """Standard error of the mean; None for a single seed."""
+    optimum: float
+    """Mean total reward of the best arms."""
+    decide_us: float
+    learn_us: float
+
+
+def summarize(records: Iterable[Record]) -> list[SummaryRow]:
+    """Return one row per task and policy, in order of first appearance."""
+    groups: dict[tuple[str, str], list[Record]] = {}
+    for record in records:
+        groups.setdefault((record.task, record.policy), []).append(record)
+    return [_summary_row(task, policy, group) for (task, policy), group in groups.items()]
+
+
+def _summary_row(task: str, policy: str, records: list[Record]) -> SummaryRow:
+    mean, error = mean_and_error([record.total for record in records])
+    return SummaryRow(
+        task=task,
+        policy=policy,
+        seeds=len(records),
+        steps=records[0].steps_run,
+        mean=mean,
+        sem=error,
+        optimum=float(np.mean([record.optimum for record in records])),
+        decide_us=float(np.median([record.decide_us for record in records])),
+        learn_us=float(np.median([record.learn_us for record in records])),
+    )

@@ -1,4 +1,4 @@
-"""A run: one policy, one task, one seed. It is described by plain data and leaves plain data behind."""
+"""A benchmark run: one policy on one task with one seed. Runs and their records are plain data."""
 
 import json
 import os
@@ -16,59 +16,63 @@ from glcb.policies import registry
 from glcb.tasks import get
 
 BLOCKS = 20
-"""A record keeps the course of a run as this many numbers."""
+"""A record summarizes the steps of a run in this many blocks."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """What to run. Two runs with the same key give the same rewards."""
+    """Specification of a run. Two runs with the same key give the same rewards."""
 
     task: str
     policy: str
     seed: int
     steps: int
     settings: dict[str, Any] = field(default_factory=dict)
-    """Settings of the policy that differ from its own."""
+    """Settings that differ from the policy's defaults."""
 
     @property
     def key(self) -> str:
-        """Tells runs apart; the version makes runs of a policy that has changed since different ones."""
-        described = [self.task, self.policy, self.seed, self.steps, self.settings]
-        return json.dumps([*described, registry.get(self.policy).version], sort_keys=True)
+        """Identifies the run. It includes the policy's version, so a changed policy runs again."""
+        parts = [self.task, self.policy, self.seed, self.steps, self.settings]
+        return json.dumps([*parts, registry.get(self.policy).version], sort_keys=True)
 
 
 @dataclass(frozen=True)
 class Record:
-    """What came of a run. Lists have one number per block of steps."""
+    """Result of a finished run. Lists have one value per block of steps."""
 
     task: str
     policy: str
     seed: int
     steps: int
+    """Requested number of steps."""
     settings: dict[str, Any]
     version: int
     """Version of the policy's algorithm."""
-    played: int
-    """Steps that the task had for us; fewer than asked for if its data is short."""
+    steps_run: int
+    """Number of steps of the stream; smaller than ``steps`` if the data has fewer rows."""
     total: float
+    """Sum of the rewards."""
     optimum: float
+    """Sum of the rewards of the best arm of every step."""
     rewards: list[float]
-    """Reward in each block."""
-    best: list[float]
-    """Reward of the best arm of every step in each block."""
+    """Sum of the rewards in each block."""
+    best_rewards: list[float]
+    """Sum of the rewards of the best arms in each block."""
     decide_us: list[float]
-    """Median time of a decision in each block."""
+    """Median duration of a decision in each block, in microseconds."""
     learn_us: list[float]
-    """Median time of an update in each block."""
+    """Median duration of an update in each block, in microseconds."""
     seconds: float
+    """Duration of the run, including loading and compiling."""
     environment: str
-    """Versions of what it ran on."""
+    """Versions of Python and the packages, and the machine."""
 
     @property
     def key(self) -> str:
-        """The key of the run that left this record."""
-        described = [self.task, self.policy, self.seed, self.steps, self.settings, self.version]
-        return json.dumps(described, sort_keys=True)
+        """Key of the run that produced this record."""
+        parts = [self.task, self.policy, self.seed, self.steps, self.settings, self.version]
+        return json.dumps(parts, sort_keys=True)
 
 
 @dataclass(frozen=True)
@@ -84,39 +88,39 @@ class Failure:
 
 
 def execute(run: Run) -> Record | Failure:
-    """Carry out ``run``; an error becomes a failure, so that other runs go on."""
+    """Execute ``run``. An exception is returned as a Failure, so that other runs continue."""
     start = time.perf_counter()
-    described: dict[str, Any] = asdict(run)
+    specification: dict[str, Any] = asdict(run)
     try:
         task = get(run.task)
         stream = task.stream(run.seed, run.steps)
         entry = registry.get(run.policy)
-        policy = entry.make(task.arms, task.features, rewards=task.rewards, seed=run.seed, **run.settings)
-        played = simulate(policy, stream)
+        policy = entry.create(task.arms, task.features, rewards=task.rewards, seed=run.seed, **run.settings)
+        trajectory = simulate(policy, stream)
     except Exception as error:
-        return Failure(**described, error=f"{type(error).__name__}: {error}")
+        return Failure(**specification, error=f"{type(error).__name__}: {error}")
     best = stream.rewards.max(axis=1)
     return Record(
-        **described,
+        **specification,
         version=entry.version,
-        played=stream.steps,
-        total=round(played.total, 3),
+        steps_run=stream.steps,
+        total=round(trajectory.total, 3),
         optimum=round(float(best.sum()), 3),
-        rewards=_in_blocks(played.rewards, np.sum, 2),
-        best=_in_blocks(best, np.sum, 2),
-        decide_us=_in_blocks(1e6 * played.decide_seconds, np.median, 0),
-        learn_us=_in_blocks(1e6 * played.learn_seconds, np.median, 0),
+        rewards=_in_blocks(trajectory.rewards, np.sum, 2),
+        best_rewards=_in_blocks(best, np.sum, 2),
+        decide_us=_in_blocks(1e6 * trajectory.decide_seconds, np.median, 0),
+        learn_us=_in_blocks(1e6 * trajectory.learn_seconds, np.median, 0),
         seconds=round(time.perf_counter() - start, 2),
         environment=environment(),
     )
 
 
-def _in_blocks(course: Float64, summary: Any, digits: int) -> list[float]:
-    return [round(float(summary(block)), digits) for block in np.array_split(course, BLOCKS) if block.size]
+def _in_blocks(values: Float64, summary: Any, digits: int) -> list[float]:
+    return [round(float(summary(block)), digits) for block in np.array_split(values, BLOCKS) if block.size]
 
 
 def environment() -> str:
-    """Return what results may depend on, in one line."""
+    """Return in one line the versions and the machine that results may depend on."""
     parts = [f"python {platform.python_version()}", f"{platform.machine()} × {os.cpu_count()}"]
     for package in ("glcb", "numpy", "numba", "jax", "optax"):
         try:

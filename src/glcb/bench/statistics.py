@@ -1,4 +1,4 @@
-"""The few statistics that every table uses."""
+"""Means, standard errors and paired bootstrap intervals."""
 
 import math
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from glcb._types import Float64
 
 
 def mean_and_error(totals: Sequence[float]) -> tuple[float, float | None]:
-    """Return the mean and its standard error; one number alone has none.
+    """Return the mean and its standard error, which is None for a single number.
 
     >>> mean_and_error([1.0, 2.0, 3.0])
     (2.0, 0.5773502691896258)
@@ -20,25 +20,25 @@ def mean_and_error(totals: Sequence[float]) -> tuple[float, float | None]:
 
 
 def mean_and_error_along(curves: Sequence[Float64] | Float64) -> tuple[Float64, Float64]:
-    """Return the mean of the curves at every point, and its standard error: 0 for one curve alone.
+    """Return the pointwise mean of curves and its standard error, which is 0 for a single curve.
 
     >>> mean_and_error_along(np.array([[1.0, 2.0], [3.0, 2.0]]))
     (array([2., 2.]), array([1., 0.]))
     """
-    given = np.asarray(curves, np.float64)
-    mean: Float64 = given.mean(axis=0)
-    if len(given) == 1:
+    values = np.asarray(curves, np.float64)
+    mean: Float64 = values.mean(axis=0)
+    if len(values) == 1:
         return mean, np.zeros_like(mean)
-    return mean, given.std(axis=0, ddof=1) / math.sqrt(len(given))
+    return mean, values.std(axis=0, ddof=1) / math.sqrt(len(values))
 
 
-def differences(own: Sequence[float], others: Sequence[float]) -> list[float]:
-    """Return how much larger each number is than the other of the same seed.
+def paired_differences(values: Sequence[float], baseline: Sequence[float]) -> list[float]:
+    """Return the difference of each value from the baseline value of the same seed.
 
-    >>> differences([3.0, 4.0], [1.0, 5.0])
+    >>> paired_differences([3.0, 4.0], [1.0, 5.0])
     [2.0, -1.0]
     """
-    return [one - other for one, other in zip(own, others, strict=True)]
+    return [value - other for value, other in zip(values, baseline, strict=True)]
 
 
 LEVEL = 0.95
@@ -47,7 +47,7 @@ _BOOTSTRAP_SEED = 0
 
 
 class Interval(NamedTuple):
-    """A bootstrap interval."""
+    """A bootstrap confidence interval."""
 
     low: float
     high: float
@@ -59,18 +59,18 @@ class Interval(NamedTuple):
 
 
 def paired_bootstrap(differences: Sequence[float]) -> Interval | None:
-    """Return the percentile interval of the mean of paired differences; one pair alone has none.
+    """Return the percentile interval of the mean of paired differences, or None for a single pair.
 
-    Pairs are drawn with replacement. The level, the number of resamples and the seed are fixed: the same
-    differences give the same interval.
+    Pairs are drawn with replacement. The level, the number of resamples and the seed are fixed, so the same
+    differences always give the same interval.
 
     >>> paired_bootstrap([2.0, 2.0, 2.0])
     Interval(low=2.0, high=2.0)
     """
-    given = np.asarray(differences, np.float64)
-    if given.size < 2:
+    values = np.asarray(differences, np.float64)
+    if values.size < 2:
         return None
     rng = np.random.default_rng(_BOOTSTRAP_SEED)
-    means = given[rng.integers(given.size, size=(RESAMPLES, given.size))].mean(axis=1)
+    means = values[rng.integers(values.size, size=(RESAMPLES, values.size))].mean(axis=1)
     low, high = np.quantile(means, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     return Interval(float(low), float(high))

@@ -1,4 +1,4 @@
-"""``glcb demo``: the wheel bandit, played by GLCB and the yardsticks."""
+"""``glcb demo``: GLCB and simple baselines on three synthetic tasks."""
 
 from pathlib import Path
 from typing import Annotated
@@ -7,32 +7,43 @@ import typer
 
 
 def demo(
-    seeds: Annotated[int, typer.Option(min=1, help="Runs of each policy.")] = 5,
+    seeds: Annotated[int, typer.Option(min=1, help="Runs of each policy on each task.")] = 5,
     steps: Annotated[int, typer.Option(min=1, help="Steps of each run.")] = 5000,
-    out: Annotated[Path, typer.Option(help="Where to save the picture.")] = Path("glcb-demo.png"),
+    out: Annotated[Path, typer.Option(help="Figure to write: .png, .svg or .pdf.")] = Path("glcb-demo.png"),
 ) -> None:
-    """Play the wheel bandit with GLCB and simpler policies, side by side."""
+    """Compare GLCB with simple baselines on three tasks; needs no data files."""
     from rich.console import Console
-    from rich.progress import track
+    from rich.progress import Progress
 
-    from glcb._errors import MissingExtra
-    from glcb.bench import demo as contest
-    from glcb.bench.figures import check_picture
+    from glcb._errors import GlcbError, MissingExtra
+    from glcb.bench import demo as comparison
+    from glcb.bench.executors import make_executor
+    from glcb.bench.figures import check_figure_path
+    from glcb.bench.run import Failure, Record
 
-    check_picture(out)
-    console = Console()
-    console.print(f"The wheel bandit: {steps:,} steps, {seeds} seeds, the same rewards for every policy.")
-    players = contest.players()
-    games = [(player, seed) for player in players for seed in range(seeds)]
-    played = [
-        contest.play_wheel(player, seed, steps)
-        for player, seed in track(games, "Playing", console=console, transient=True)
-    ]
-    console.print(contest.table(played))
-    console.print("On the wheel a linear policy is hard to beat; `glcb bench` plays more tasks.")
+    check_figure_path(out)
+    console = Console(highlight=False)
+    for task in comparison.TASKS:
+        console.print(f"{task.name:<7} {task.purpose}", markup=False)
+    console.print(
+        f"{steps:,} steps, {seeds} {'seed' if seeds == 1 else 'seeds'}; all policies see the same rewards."
+    )
+    runs = comparison.runs(seeds, steps)
+    records: list[Record] = []
+    with Progress(console=Console(stderr=True), transient=True) as progress:
+        bar = progress.add_task("runs", total=len(runs))
+        for outcome in make_executor("local").run(runs):
+            if isinstance(outcome, Failure):
+                raise GlcbError(f"{outcome.policy} failed on {outcome.task}: {outcome.error}")
+            records.append(outcome)
+            progress.advance(bar)
+    console.print(comparison.table(records))
+    console.print(comparison.NOTE, markup=False)
+    console.print(comparison.summary(records), style="bold", markup=False)
     try:
-        contest.picture(played, out)
+        comparison.draw(records, out)
     except MissingExtra as missing:
-        console.print(f"No picture: {missing}", markup=False)
+        console.print(f"No figure: {missing}", markup=False)
     else:
-        console.print(f"Reward over time: {out}")
+        console.print(f"Figure: {out}", markup=False)
+    console.print("More tasks and policies: glcb bench, then glcb report glcb-bench", markup=False)

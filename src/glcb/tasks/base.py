@@ -1,4 +1,4 @@
-"""The one protocol of all tasks, and what a task hands out."""
+"""The task protocol, the stream that a task produces, and helpers shared by tasks."""
 
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
@@ -8,17 +8,25 @@ import numpy as np
 from glcb._types import Arm, Float32, Float64, Int64, Rewards
 
 STEPS = 5000
-"""Length of a run in the paper."""
+"""Number of steps of a run in the paper."""
 
 
 @dataclass(frozen=True, eq=False)
 class Stream:
-    """The contexts of one run and the reward that every arm would bring, the same for every policy."""
+    """The contexts of one run and the reward of every arm at every step.
+
+    All policies that run with the same seed see the same stream. The arrays are read-only.
+
+    Parameters
+    ----------
+    contexts : ndarray of float32, shape (steps, features)
+        One context per step, scaled to [0, 1].
+    rewards : ndarray of float64, shape (steps, arms)
+        The reward that each arm would pay at each step.
+    """
 
     contexts: Float32
-    """One row per step, within [0, 1]."""
     rewards: Float64
-    """One row per step, one column per arm."""
 
     def __post_init__(self) -> None:
         self.contexts.setflags(write=False)
@@ -31,16 +39,16 @@ class Stream:
 
     @property
     def optimum(self) -> float:
-        """Sum of the rewards of the best arm of every step."""
+        """Total reward of choosing the best arm at every step."""
         return float(self.rewards.max(axis=1).sum())
 
 
 class Task(Protocol):
-    """A bandit problem: what a policy must know to play it, and streams to play on."""
+    """A bandit problem: arms, features, the kind of reward, and a stream per seed."""
 
     @property
     def name(self) -> str:
-        """Short name, as the command line and the results use it."""
+        """Short name, used on the command line and in results."""
 
     @property
     def arms(self) -> tuple[Arm, ...]:
@@ -48,22 +56,22 @@ class Task(Protocol):
 
     @property
     def features(self) -> int:
-        """Length of a context."""
+        """Number of features of a context."""
 
     @property
     def rewards(self) -> Rewards:
-        """The kind of reward, as a policy takes it."""
+        """Kind of reward: ``"binary"`` or a range ``(low, high)``."""
 
     def stream(self, seed: int, steps: int = STEPS) -> Stream:
-        """Return the stream of ``seed``: the same bytes every time."""
+        """Return the stream of ``seed``; the same seed always gives the same bytes."""
 
 
 @runtime_checkable
 class Sketched(Protocol):
-    """A task that a small picture explains better than words."""
+    """A task that can be drawn in text."""
 
     def sketch(self) -> str:
-        """Return the picture, in lines of text."""
+        """Return a drawing made of lines of text."""
 
 
 def min_max(columns: np.ndarray) -> Float32:
@@ -80,18 +88,37 @@ def min_max(columns: np.ndarray) -> Float32:
     return np.ascontiguousarray(scaled, np.float32)
 
 
-def begin(seed: int, steps: int, generators: int) -> list[np.random.Generator]:
-    """Check what a stream is asked for; return independent generators for the parts of it.
+def stream_generators(seed: int, steps: int, count: int) -> list[np.random.Generator]:
+    """Validate the arguments of :meth:`Task.stream` and return independent random generators.
 
-    None of them draws what ``default_rng(seed)`` draws: a policy of the same seed may use that one.
+    The generators are spawned from ``default_rng(seed)``, so none of them repeats the numbers that a policy
+    with the same seed draws.
+
+    Parameters
+    ----------
+    seed : int
+        Seed of the stream, at least 0.
+    steps : int
+        Number of steps, at least 1.
+    count : int
+        Number of generators: one per independent part of the stream.
+
+    Returns
+    -------
+    list of numpy.random.Generator
+
+    Raises
+    ------
+    InvalidSettings
+        If ``seed`` or ``steps`` is not a whole number in range.
     """
     from glcb import _validation  # imports Numba, which listing tasks does not need
 
-    _validation.whole_number("steps", steps, 1, 2**31 - 1)
-    _validation.whole_number("seed", seed, 0, 2**63 - 1)
-    return np.random.default_rng(seed).spawn(generators)
+    _validation.integer("steps", steps, 1, 2**31 - 1)
+    _validation.integer("seed", seed, 0, 2**63 - 1)
+    return np.random.default_rng(seed).spawn(count)
 
 
 def draw_rows(rows: int, steps: int, rng: np.random.Generator) -> Int64:
-    """Return the numbers of ``steps`` different rows in random order, or of all if there are fewer."""
+    """Return ``steps`` distinct row numbers in random order, or all of them if there are fewer rows."""
     return rng.choice(rows, min(steps, rows), replace=False)

@@ -7,18 +7,18 @@ import numpy as np
 
 from glcb._errors import DataError
 from glcb._types import Float64, Rewards
-from glcb.tasks.base import STEPS, Stream, begin, draw_rows, min_max
-from glcb.tasks.data.cache import Stored
-from glcb.tasks.data.directory import DataFile, Facts, opened
+from glcb.tasks.base import STEPS, Stream, draw_rows, min_max, stream_generators
+from glcb.tasks.data.cache import ParsedData
+from glcb.tasks.data.directory import DataFile, Facts, open_binary
 from glcb.tasks.file_task import FileTask
 from glcb.tasks.registry import register
 
 
 @register
 class Jester(FileTask):
-    """Ratings of 40 jokes by 19,181 people; 32 are the context, the other eight the rewards.
+    """Ratings of 40 jokes by 19,181 people; 32 ratings are the context, the other eight the rewards.
 
-    Which jokes are which is new for every seed. A rating from −10 to 10 becomes a reward from 0 to 1.
+    Which jokes are arms differs between seeds. A rating from −10 to 10 becomes a reward from 0 to 1.
     """
 
     name = "jester"
@@ -36,28 +36,28 @@ class Jester(FileTask):
     )
 
     @classmethod
-    def read(cls, path: Path) -> Stored:
-        """Parse ``path``: an array of NumPy's, one row per person."""
-        with opened(path) as content:
+    def read(cls, path: Path) -> ParsedData:
+        """Parse ``path``: a NumPy array with one row per person."""
+        with open_binary(path) as content:
             array = io.BytesIO(content.read())
         try:
             ratings = np.lib.format.read_array(array, allow_pickle=False)
         except ValueError as error:
-            raise DataError(f"{path} is not an array saved by NumPy: {error}") from error
+            raise DataError(f"{path} is not a NumPy array file: {error}") from error
         if ratings.ndim != 2 or ratings.dtype.kind not in "fi" or not (np.abs(ratings) <= 10).all():
-            raise DataError(f"{path} does not hold ratings from −10 to 10 in rows and columns")
-        return Stored({"ratings": np.ascontiguousarray(ratings, np.float64)}, {})
+            raise DataError(f"{path} must hold a table of ratings from −10 to 10")
+        return ParsedData({"ratings": np.ascontiguousarray(ratings, np.float64)}, {})
 
     @classmethod
-    def facts(cls, stored: Stored) -> Facts:
-        """Return what the file is recognized by."""
-        people, jokes = stored.arrays["ratings"].shape
+    def facts(cls, parsed: ParsedData) -> Facts:
+        """Return the facts that identify the file."""
+        people, jokes = parsed.arrays["ratings"].shape
         return Facts(people, jokes - len(cls.arms), len(cls.arms))
 
     def stream(self, seed: int, steps: int = STEPS) -> Stream:
         """Return the stream of ``seed``."""
-        row_rng, joke_rng = begin(seed, steps, 2)
-        people = self._stored.arrays["ratings"]
+        row_rng, joke_rng = stream_generators(seed, steps, 2)
+        people = self._parsed.arrays["ratings"]
         jokes = joke_rng.permutation(people.shape[1])
         ratings: Float64 = people[draw_rows(len(people), steps, row_rng)][:, jokes]
         contexts, rewards = ratings[:, : self.features], ratings[:, self.features :]

@@ -1,4 +1,4 @@
-"""The tasks by their names."""
+"""Tasks by name."""
 
 from collections.abc import Callable
 from typing import TypeVar
@@ -12,16 +12,44 @@ Registered = TypeVar("Registered", bound=Callable[[], Task])
 
 
 def register(task: Registered) -> Registered:
-    """Make the class ``task`` known by its name."""
+    """Class decorator that registers a task under its ``name``.
+
+    Parameters
+    ----------
+    task : type
+        A class that follows the :class:`~glcb.tasks.Task` protocol and takes no required arguments.
+
+    Returns
+    -------
+    type
+        The same class.
+    """
     _tasks.add(task.name, task)  # type: ignore[attr-defined]
     return task
 
 
 def names() -> list[str]:
-    """Return the names of all tasks."""
+    """Return the names of all tasks, sorted."""
     return _tasks.names()
 
 
 def get(name: str) -> Task:
-    """Return the task called ``name``. Its data is not needed before its arms or a stream are asked for."""
+    """Return the task called ``name``.
+
+    A task loads its data file when its arms, its features or a stream are first used, not here.
+
+    Parameters
+    ----------
+    name : str
+        One of :func:`names`.
+
+    Returns
+    -------
+    Task
+
+    Raises
+    ------
+    InvalidSettings
+        If there is no such task.
+    """
     return _tasks.get(name)()

@@ -1,16 +1,16 @@
-"""The wheel bandit (Riquelme, Tucker, Snoek 2018): a large reward hides at the rim of a disk."""
+"""The wheel bandit (Riquelme, Tucker, Snoek 2018): a large reward at the rim of a disk."""
 
 import numpy as np
 
 from glcb._errors import InvalidSettings
 from glcb._types import Float64, Rewards
-from glcb.tasks.base import STEPS, Stream, begin, min_max
+from glcb.tasks.base import STEPS, Stream, min_max, stream_generators
 from glcb.tasks.registry import register
 
 
 @register
 class Wheel:
-    """Contexts are uniform in the unit disk. Arms 0 to 3 pay little, arm 4 a little more.
+    """Contexts are uniform in the unit disk. Arms 0 to 3 pay a little, arm 4 slightly more.
 
     Outside the radius ``delta`` the arm of the quadrant pays fifty times as much: (+, +) is arm 0, (+, −)
     arm 1, (−, +) arm 2, (−, −) arm 3. The whole table of rewards is then scaled to [0, 10].
@@ -28,7 +28,7 @@ class Wheel:
 
     def stream(self, seed: int, steps: int = STEPS) -> Stream:
         """Return the stream of ``seed``."""
-        (rng,) = begin(seed, steps, 1)
+        (rng,) = stream_generators(seed, steps, 1)
         angle = rng.uniform(0, 2 * np.pi, steps)
         radius = np.sqrt(rng.uniform(0, 1, steps))
         points = np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=1)
@@ -40,7 +40,7 @@ class Wheel:
         return Stream(min_max((points + 1) / 2), 10 * (table - low) / (high - low))
 
     def sketch(self) -> str:
-        """Draw the best arm of each place in the disk."""
+        """Draw the best arm at each point of the disk."""
         heights = np.linspace(0.99, -0.99, 23)
         return "\n".join(
             "".join(map(self._mark, np.linspace(-0.99, 0.99, 47), [y] * 47)).rstrip() for y in heights

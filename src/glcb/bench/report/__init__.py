@@ -1,9 +1,9 @@
-"""A folder of results, made readable: one HTML page, and the same as Markdown."""
+"""Reports on results folders, as one HTML page and as Markdown."""
 
 from pathlib import Path
 
 from glcb._errors import ResultsError
-from glcb._files import replacing
+from glcb._files import atomic_write
 from glcb.bench.report import html, markdown
 from glcb.bench.report.build import build
 from glcb.bench.report.insertion import insert
@@ -12,9 +12,30 @@ __all__ = ["insert", "write"]
 
 
 def write(folder: Path, out: Path | None = None, reference: str | None = None) -> list[Path]:
-    """Write the report on ``folder`` to ``out``; return the files to open.
+    """Write ``report.html`` and ``report.md``.
 
-    Nothing is written before all of it is made, and every file is written whole or stays as it was.
+    Everything is rendered before anything is written, and each file is replaced atomically.
+
+    Parameters
+    ----------
+    folder : Path
+        Results folder, made by ``glcb bench``.
+    out : Path, optional
+        Destination. Default: ``folder``.
+    reference : str, optional
+        Policy for paired differences. Default: the policy with the best mean rank.
+
+    Returns
+    -------
+    list of Path
+        The HTML and the Markdown report.
+
+    Raises
+    ------
+    ResultsError
+        If there are no results, or the report cannot be written.
+    InvalidSettings
+        If there are no runs of ``reference``.
     """
     document = build(folder, reference)
     target = folder if out is None else out
@@ -22,7 +43,7 @@ def write(folder: Path, out: Path | None = None, reference: str | None = None) -
     try:
         for name, text in files.items():
             (target / name).parent.mkdir(parents=True, exist_ok=True)
-            with replacing(target / name) as file:
+            with atomic_write(target / name) as file:
                 file.write(text.encode())
     except OSError as error:
         raise ResultsError(f"cannot write the report to {target}: {error.strerror or error}") from error

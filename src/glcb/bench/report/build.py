@@ -1,66 +1,66 @@
-"""From a folder of results to a report."""
+"""From a results folder to a report."""
 
 from pathlib import Path
 
 from glcb._errors import ResultsError
 from glcb.bench.report.document import Document, Fact
-from glcb.bench.report.numbers import span
-from glcb.bench.report.sections import conditions, differences, ranks, rewards, times
-from glcb.bench.report.sections import curves as courses
+from glcb.bench.report.formatting import count_range
+from glcb.bench.report.sections import comparison, curves, overview, setup
 from glcb.bench.report.selection import Selection, select
 from glcb.bench.results import FILE, Results
 
-_LEAD = (
-    "In each step of a task a policy sees a context, chooses one of several arms, and receives the reward of "
-    "that arm alone. The more reward it collects, the better. A run is one policy on one task with one seed; "
-    "the same seed means the same contexts and rewards for every policy."
+_INTRODUCTION = (
+    "At each step of a task a policy observes a context, chooses one of several arms and receives the reward "
+    "of that arm only. A run is one policy on one task with one seed. With the same seed, all policies see "
+    "the same contexts and rewards."
 )
 
 
 def read(folder: Path) -> Selection:
-    """Return the runs in ``folder``."""
+    """Return the records in ``folder``."""
     if not folder.is_dir():
-        raise ResultsError(f"there is no folder {folder}: `glcb bench --out {folder}` makes one")
+        raise ResultsError(f"there is no folder {folder}; create one with `glcb bench --out {folder}`")
     records = Results(folder).records
     if not records:
-        raise ResultsError(f"{folder / FILE} has no finished runs: `glcb bench --out {folder}` makes some")
+        raise ResultsError(f"{folder / FILE} has no finished runs; add some with `glcb bench --out {folder}`")
     return select(records)
 
 
 def build(folder: Path, reference: str | None = None) -> Document:
-    """Return the report on ``folder``; all are compared with the policy ``reference``, or with the best."""
+    """Return the report on ``folder``; differences are relative to ``reference``, or to the best policy."""
     selection = read(folder)
-    order = ranks.order(selection)
-    compared = differences.find(order, reference) if reference else order[0]
+    order = comparison.order(selection)
+    compared_with = comparison.find_entry(order, reference) if reference else order[0]
     return Document(
-        title="Contextual bandits compared",
-        lead=_LEAD,
+        title="Contextual bandit benchmark",
+        conclusion=overview.summary(selection),
+        introduction=_INTRODUCTION,
         facts=_facts(selection),
         sections=(
-            ranks.section(selection),
-            rewards.section(selection, order),
-            courses.section(selection),
-            times.section(selection, order),
-            differences.section(selection, order, compared),
-            conditions.section(selection, order, conditions.failures(folder, selection)),
+            overview.section(selection),
+            comparison.rank_section(selection),
+            comparison.reward_section(selection, order),
+            curves.reward_section(selection),
+            curves.time_section(selection, order),
+            comparison.difference_section(selection, order, compared_with),
+            setup.section(selection, order, setup.failures(folder, selection)),
         ),
     )
 
 
 def _facts(selection: Selection) -> tuple[Fact, ...]:
-    on_papers, on_others = ranks.overall(selection)
-    overall = on_papers or on_others
+    on_paper_tasks, on_other_tasks = comparison.overall_standings(selection)
+    overall = on_paper_tasks or on_other_tasks
     runs = [len(records) for records in selection.cells.values()]
     best = [own for own in overall if own.complete and own.mean == overall[0].mean]
     facts = [
         Fact(f"{sum(runs):,}", "runs"),
         Fact(f"{len({column.task for column in selection.columns})}", "tasks"),
-        Fact(f"{len(selection.players)}", "policies"),
-        Fact(span(runs), "seeds for each task and policy"),
+        Fact(f"{len(selection.entries)}", "policies"),
+        Fact(count_range(runs), "seeds per task and policy"),
     ]
-    if best and len(overall) > 1:
-        titles = " and ".join(own.player.title for own in best)
-        tasks = len(best[0].ranks)
-        where = f"{tasks} {'task' if tasks == 1 else 'tasks'}{' of the paper' if on_papers else ''}"
-        facts.append(Fact(f"{best[0].mean:.2f}", f"best mean rank on {where}: {titles}"))
+    if best and len(overall) > 1 and len(best[0].ranks) > 1:
+        titles = " and ".join(own.contestant.title for own in best)
+        scope = f"{len(best[0].ranks)} tasks{' of the paper' if on_paper_tasks else ''}"
+        facts.append(Fact(f"{best[0].mean:.2f}", f"best mean rank on {scope}: {titles}"))
     return tuple(facts)

@@ -1,24 +1,24 @@
-"""What a report consists of, whatever it is written as."""
+"""The document model of a report, independent of HTML and Markdown."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One cell of a table; what is missing is a cell without text."""
+    """One cell of a table. A missing value is a cell without text."""
 
     text: str = ""
     notes: tuple[str, ...] = ()
-    """Said below, in small print, a line each."""
+    """Lines of small print below the text."""
     best: bool = False
-    """Stands out from the others."""
-    doubtful: bool = False
-    """Stands back: says less than it seems to."""
+    """Highlighted as the best value."""
+    uncertain: bool = False
+    """Shown in italics: not distinguishable from the reference, or a single run."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """One line of a table."""
+    """One row of a table."""
 
     heading: Cell
     cells: tuple[Cell, ...]
@@ -26,7 +26,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Group:
-    """Lines that belong together; a title of "" is not shown."""
+    """Rows that belong together; an empty title is not shown."""
 
     title: str
     rows: tuple[Row, ...]
@@ -34,32 +34,32 @@ class Group:
 
 @dataclass(frozen=True)
 class Table:
-    """A table with a line of explanation."""
+    """A table with a caption."""
 
     caption: str
     columns: tuple[str, ...]
-    """Headings, the one above the headings of the lines first."""
+    """Column headings, including the one above the row headings."""
     groups: tuple[Group, ...]
-    words: bool = False
-    """Whether the cells are words rather than numbers."""
+    textual: bool = False
+    """Whether the cells hold text rather than numbers."""
 
 
 @dataclass(frozen=True)
-class Picture:
-    """A drawing, and what it shows."""
+class Figure:
+    """A drawing with its title."""
 
     name: str
-    """Different for every picture, and fit for the name of a file."""
+    """Unique in the document and usable as a file name."""
     title: str
     svg: str
 
 
 @dataclass(frozen=True)
 class Gallery:
-    """Pictures side by side, where there is room."""
+    """Figures side by side, as far as the width of the page allows."""
 
     title: str
-    pictures: tuple[Picture, ...]
+    figures: tuple[Figure, ...]
 
 
 @dataclass(frozen=True)
@@ -75,17 +75,17 @@ Block = str | Table | Gallery | Listing
 
 @dataclass(frozen=True)
 class Section:
-    """A chapter."""
+    """A section of the report."""
 
     name: str
-    """Short, for links."""
+    """Short name, for links."""
     title: str
     blocks: tuple[Block, ...]
 
 
 @dataclass(frozen=True)
 class Fact:
-    """A number that a reader wants first, and what it counts."""
+    """A key number and its label."""
 
     value: str
     label: str
@@ -93,9 +93,12 @@ class Fact:
 
 @dataclass(frozen=True)
 class Document:
-    """The whole report."""
+    """A complete report."""
 
     title: str
-    lead: str
+    conclusion: str
+    """One sentence, or "" if there is nothing to compare."""
+    introduction: str
     facts: tuple[Fact, ...]
     sections: tuple[Section, ...]
+    """The first one is shown at the top, before the introduction."""

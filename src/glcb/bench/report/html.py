@@ -1,4 +1,4 @@
-"""The report as one HTML page: no network, no script, pictures inside."""
+"""Rendering of a report as one self-contained HTML page without scripts."""
 
 import re
 from html import escape
@@ -9,10 +9,10 @@ from glcb.bench.report.document import (
     Block,
     Cell,
     Document,
+    Figure,
     Gallery,
     Group,
     Listing,
-    Picture,
     Row,
     Section,
     Table,
@@ -21,18 +21,20 @@ from glcb.bench.report.document import (
 
 def render(document: Document) -> str:
     """Return the page."""
+    overview, *sections = document.sections
+    conclusion = f'<p class="conclusion">{escape(document.conclusion)}</p>' if document.conclusion else ""
     facts = "".join(
         f"<div><dd>{escape(fact.value)}</dd><dt>{escape(fact.label)}</dt></div>" for fact in document.facts
     )
-    links = "".join(
-        f'<a href="#{escape(section.name)}">{escape(section.title)}</a>' for section in document.sections
-    )
+    links = "".join(f'<a href="#{escape(section.name)}">{escape(section.title)}</a>' for section in sections)
     return Template(_resource("page.html")).substitute(
         title=escape(document.title),
-        lead=escape(document.lead),
+        conclusion=conclusion,
+        overview=_section(overview),
+        introduction=escape(document.introduction),
         facts=facts,
         links=links,
-        sections="\n".join(map(_section, document.sections)),
+        sections="\n".join(map(_section, sections)),
         style=_resource("style.css"),
     )
 
@@ -54,7 +56,7 @@ def _block(block: Block) -> str:
             return _table(block)
         case Gallery():
             title = f"<h3>{escape(block.title)}</h3>" if block.title else ""
-            return f'{title}<div class="gallery">{"".join(map(_picture, block.pictures))}</div>'
+            return f'{title}<div class="gallery">{"".join(map(_figure, block.figures))}</div>'
         case Listing():
             return "<ul>" + "".join(f"<li>{escape(item)}</li>" for item in block.items) + "</ul>"
 
@@ -62,8 +64,8 @@ def _block(block: Block) -> str:
 def _table(table: Table) -> str:
     headings = "".join(f'<th scope="col">{escape(heading)}</th>' for heading in table.columns)
     groups = "".join(_group(group, len(table.columns)) for group in table.groups)
-    kind = "words" if table.words else "numbers"
-    # The box scrolls, not the page; a keyboard must be able to reach it.
+    kind = "text" if table.textual else "numbers"
+    # The box scrolls instead of the page and can be focused with the keyboard.
     return (
         f'<p class="caption">{escape(table.caption)}</p>'
         f'<div class="box" tabindex="0" role="region" aria-label="{escape(table.caption)}">'
@@ -78,23 +80,23 @@ def _group(group: Group, width: int) -> str:
 
 
 def _row(row: Row) -> str:
-    return f'<tr><th scope="row">{_inside(row.heading)}</th>{"".join(map(_cell, row.cells))}</tr>'
+    return f'<tr><th scope="row">{_cell_content(row.heading)}</th>{"".join(map(_cell, row.cells))}</tr>'
 
 
 def _cell(cell: Cell) -> str:
     if not cell.text:
         return '<td class="missing">–</td>'
-    kind = ' class="best"' if cell.best else ' class="doubtful"' if cell.doubtful else ""
-    return f"<td{kind}>{_inside(cell)}</td>"
+    kind = ' class="best"' if cell.best else ' class="uncertain"' if cell.uncertain else ""
+    return f"<td{kind}>{_cell_content(cell)}</td>"
 
 
-def _inside(cell: Cell) -> str:
+def _cell_content(cell: Cell) -> str:
     text = f"<strong>{escape(cell.text)}</strong>" if cell.best else escape(cell.text)
     return text + "".join(f"<small>{escape(note)}</small>" for note in cell.notes)
 
 
-def _picture(picture: Picture) -> str:
-    # Without a size of its own the picture takes the width that there is.
-    svg = re.sub(r'(<svg[^>]*?) width="[^"]*" height="[^"]*"', r'\1 role="img"', picture.svg, count=1)
-    svg = svg.replace("<svg", f'<svg aria-label="{escape(picture.title)}"', 1)
+def _figure(figure: Figure) -> str:
+    # Without a fixed size the figure takes the available width.
+    svg = re.sub(r'(<svg[^>]*?) width="[^"]*" height="[^"]*"', r'\1 role="img"', figure.svg, count=1)
+    svg = svg.replace("<svg", f'<svg aria-label="{escape(figure.title)}"', 1)
     return f"<figure>{svg}</figure>"

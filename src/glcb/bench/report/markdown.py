@@ -1,30 +1,34 @@
-"""The report as Markdown; the pictures are files beside it."""
+"""Rendering of a report as Markdown, with its figures as SVG files."""
 
 import re
 
-from glcb.bench.report.document import Block, Cell, Document, Gallery, Listing, Picture, Section, Table
+from glcb.bench.report.document import Block, Cell, Document, Figure, Gallery, Listing, Section, Table
 
-FOLDER = "report-pictures"
+FOLDER = "report-figures"
 
-# What surrounds a picture in a page, it has to bring along as a file.
+# A figure in a file has no page to take its font and color from.
 _STYLE = (
     "<style>svg{font-family:sans-serif;color:#222}@media(prefers-color-scheme:dark){svg{color:#ddd}}</style>"
 )
 
 
 def render(document: Document) -> dict[str, str]:
-    """Return the names of all files and what goes into them."""
-    parts = [f"# {_escape(document.title)}", _escape(document.lead)]
+    """Return the contents of all files by name."""
+    overview, *sections = document.sections
+    parts = [f"# {_escape(document.title)}"]
+    if document.conclusion:
+        parts.append(f"**{_escape(document.conclusion)}**")
+    parts += [_section(overview), _escape(document.introduction)]
     parts.append("\n".join(f"- **{_escape(fact.value)}** {_escape(fact.label)}" for fact in document.facts))
-    parts += [_section(section) for section in document.sections]
-    pictures = {
-        f"{FOLDER}/{picture.name}.svg": re.sub(r"(<svg[^>]*>)", rf"\1{_STYLE}", picture.svg, count=1)
+    parts += [_section(section) for section in sections]
+    figures = {
+        f"{FOLDER}/{figure.name}.svg": re.sub(r"(<svg[^>]*>)", rf"\1{_STYLE}", figure.svg, count=1)
         for section in document.sections
         for block in section.blocks
         if isinstance(block, Gallery)
-        for picture in block.pictures
+        for figure in block.figures
     }
-    return {"report.md": "\n\n".join(parts) + "\n", **pictures}
+    return {"report.md": "\n\n".join(parts) + "\n", **figures}
 
 
 def _section(section: Section) -> str:
@@ -39,14 +43,14 @@ def _block(block: Block) -> str:
             return table(block)
         case Gallery():
             title = [f"### {_escape(block.title)}"] if block.title else []
-            return "\n\n".join([*title, "\n".join(map(_picture, block.pictures))])
+            return "\n\n".join([*title, "\n".join(map(_figure, block.figures))])
         case Listing():
             return "\n".join(f"- {_escape(item)}" for item in block.items)
 
 
 def table(content: Table) -> str:
-    """Return a table, with its caption above."""
-    align = ":--" if content.words else "--:"
+    """Return a table with its caption above it."""
+    align = ":--" if content.textual else "--:"
     lines = [
         "| " + " | ".join(map(_escape, content.columns)) + " |",
         "|:--|" + f"{align}|" * (len(content.columns) - 1),
@@ -60,16 +64,16 @@ def table(content: Table) -> str:
 
 def _cell(cell: Cell) -> str:
     text = _escape(cell.text) or "–"
-    shown = f"**{text}**" if cell.best else f"*{text}*" if cell.doubtful else text
+    shown = f"**{text}**" if cell.best else f"*{text}*" if cell.uncertain else text
     return "<br>".join([shown, *map(_escape, cell.notes)])
 
 
-def _picture(picture: Picture) -> str:
-    return f"![{_escape(picture.title)}]({FOLDER}/{picture.name}.svg)"
+def _figure(figure: Figure) -> str:
+    return f"![{_escape(figure.title)}]({FOLDER}/{figure.name}.svg)"
 
 
 def _escape(text: str) -> str:
-    """Return text that Markdown shows as it is.
+    """Escape Markdown and HTML syntax.
 
     >>> _escape("a|b *c* <d>")
     'a\\\\|b \\\\*c\\\\* &lt;d>'

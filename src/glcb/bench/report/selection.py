@@ -1,4 +1,4 @@
-"""Which runs stand in which cell: one column per task and length, one row per policy and settings."""
+"""Selection of records for a report: one column per task and length, one entry per policy and settings."""
 
 import json
 import math
@@ -12,8 +12,8 @@ import numpy as np
 from glcb._errors import ResultsError
 from glcb.bench import paper
 from glcb.bench.plan import PAPER_TASKS
-from glcb.bench.report import names
-from glcb.bench.report.numbers import digits
+from glcb.bench.report import appearance
+from glcb.bench.report.formatting import digits
 from glcb.bench.results import FILE
 from glcb.bench.run import Record
 from glcb.bench.statistics import mean_and_error
@@ -21,39 +21,39 @@ from glcb.bench.statistics import mean_and_error
 
 @dataclass(frozen=True)
 class Column:
-    """A task, played for so many steps."""
+    """A task with a number of steps."""
 
     task: str
     steps: int
 
     @property
     def in_paper(self) -> bool:
-        """Whether the authors played the same."""
+        """Whether the paper reports results for the same task and length."""
         return self.task in PAPER_TASKS and self.steps == paper.steps(self.task)
 
 
 @dataclass(frozen=True)
-class Player:
+class Entry:
     """A policy with its settings."""
 
     policy: str
     settings: str = ""
-    """Those that differ from the policy's own, in words."""
+    """Settings that differ from the defaults, formatted."""
 
     @property
     def in_paper(self) -> bool:
-        """Whether the authors played it."""
+        """Whether the paper reports results for the policy."""
         return self.policy in paper.REWARDS and not self.settings
 
     @property
     def title(self) -> str:
-        """What a reader sees."""
-        return self._with_settings(names.title(self.policy))
+        """Display name."""
+        return self._with_settings(appearance.title(self.policy))
 
     @property
     def label(self) -> str:
-        """The same for pictures."""
-        return self._with_settings(names.label(self.policy))
+        """Display name in figures."""
+        return self._with_settings(appearance.label(self.policy))
 
     def _with_settings(self, name: str) -> str:
         return f"{name} ({self.settings})" if self.settings else name
@@ -61,45 +61,43 @@ class Player:
 
 @dataclass(frozen=True, eq=False)
 class Selection:
-    """All runs that are compared with each other."""
+    """All records that are compared with each other."""
 
     columns: tuple[Column, ...]
-    players: tuple[Player, ...]
-    cells: dict[tuple[Column, Player], list[Record]]
-    """The runs in order of their seeds. Where nobody has played, there is no entry."""
-    left_out: tuple[str, ...]
-    """What is in the folder but not here, in words."""
+    entries: tuple[Entry, ...]
+    cells: dict[tuple[Column, Entry], list[Record]]
+    """Records ordered by seed. A combination without records has no item."""
+    excluded: tuple[str, ...]
+    """Descriptions of records in the folder that are not part of the selection."""
 
     def title(self, column: Column) -> str:
-        """Return the name of the task, with its length if the task occurs in several."""
+        """Return the name of the task, with its length if the task occurs with several lengths."""
         alone = sum(column.task == other.task for other in self.columns) == 1
         return column.task if alone else f"{column.task}, {column.steps:,} steps"
 
-    def first(self, player: Player) -> Record:
-        """Return one record of a player: policy, settings and version are the same in all."""
-        return next(records[0] for (_, own), records in self.cells.items() if own == player)
+    def first(self, entry: Entry) -> Record:
+        """Return one record of an entry; policy, settings and version are the same in all of them."""
+        return next(records[0] for (_, own), records in self.cells.items() if own == entry)
 
-    def score(self, column: Column, player: Player) -> tuple[float, float | None] | None:
-        """Return mean and standard error of the cumulative reward, or None where there are no runs."""
-        records = self.cells.get((column, player))
+    def score(self, column: Column, entry: Entry) -> tuple[float, float | None] | None:
+        """Return mean and standard error of the total reward, or None without records."""
+        records = self.cells.get((column, entry))
         return mean_and_error([record.total for record in records]) if records else None
 
-    def scores(
-        self, columns: Iterable[Column], players: Sequence[Player]
-    ) -> dict[Column, dict[Player, float]]:
-        """Return the mean cumulative reward of those who have played, for columns where anybody has."""
+    def scores(self, columns: Iterable[Column], entries: Sequence[Entry]) -> dict[Column, dict[Entry, float]]:
+        """Return the mean total rewards; columns and entries without records are omitted."""
         means = {
-            column: {player: score[0] for player in players if (score := self.score(column, player))}
+            column: {entry: score[0] for entry in entries if (score := self.score(column, entry))}
             for column in columns
         }
         return {column: own for column, own in means.items() if own}
 
     def places(self, column: Column) -> int:
-        """Return the digits behind the point of all rewards in a column."""
-        return digits(max(map(abs, self.scores([column], self.players)[column].values())))
+        """Return the number of decimal places of the rewards in a column."""
+        return digits(max(map(abs, self.scores([column], self.entries)[column].values())))
 
     def optimum(self, column: Column) -> float:
-        """Return what the best arm of every step would have brought, mean over all seeds played."""
+        """Return the mean total reward of the best arms, over all seeds."""
         by_seed = {
             record.seed: record.optimum
             for (own, _), records in self.cells.items()
@@ -110,61 +108,61 @@ class Selection:
 
 
 def select(records: Iterable[Record]) -> Selection:
-    """Sort records into cells. Of a policy that has changed only the newest version is kept."""
+    """Group records by column and entry. Only the newest version of a policy is kept."""
     checked = [_checked(record) for record in records]
-    newest: dict[Player, int] = {}
+    newest: dict[Entry, int] = {}
     for record in checked:
-        player = _player(record)
-        newest[player] = max(record.version, newest.get(player, record.version))
-    found: dict[tuple[Column, Player], dict[int, Record]] = {}
-    old: Counter[Player] = Counter()
+        entry = _entry(record)
+        newest[entry] = max(record.version, newest.get(entry, record.version))
+    grouped: dict[tuple[Column, Entry], dict[int, Record]] = {}
+    outdated: Counter[Entry] = Counter()
     for record in checked:
-        player = _player(record)
-        if record.version < newest[player]:
-            old[player] += 1
+        entry = _entry(record)
+        if record.version < newest[entry]:
+            outdated[entry] += 1
         else:
-            own = found.setdefault((Column(record.task, record.played), player), {})
+            own = grouped.setdefault((Column(record.task, record.steps_run), entry), {})
             own.setdefault(record.seed, record)
     return Selection(
-        columns=_ordered(dict.fromkeys(column for column, _ in found)),
-        players=tuple(dict.fromkeys(player for _, player in found)),
-        cells={key: [own[seed] for seed in sorted(own)] for key, own in found.items()},
-        left_out=tuple(
-            f"{count} {'runs' if count > 1 else 'run'} of an older version of {player.title}"
-            for player, count in old.items()
+        columns=_ordered(dict.fromkeys(column for column, _ in grouped)),
+        entries=tuple(dict.fromkeys(entry for _, entry in grouped)),
+        cells={key: [own[seed] for seed in sorted(own)] for key, own in grouped.items()},
+        excluded=tuple(
+            f"{count} {'runs' if count > 1 else 'run'} of an older version of {entry.title}"
+            for entry, count in outdated.items()
         ),
     )
 
 
-def _player(record: Record) -> Player:
+def _entry(record: Record) -> Entry:
     changes = (f"{name} = {json.dumps(value)}" for name, value in sorted(record.settings.items()))
-    return Player(record.policy, ", ".join(changes))
+    return Entry(record.policy, ", ".join(changes))
 
 
 def _ordered(columns: Iterable[Column]) -> tuple[Column, ...]:
-    """Sort: the paper's tasks in its order, then others as they came; longer runs first."""
-    given = list(columns)
-    order = list(dict.fromkeys([*PAPER_TASKS, *(column.task for column in given)]))
-    return tuple(sorted(given, key=lambda column: (order.index(column.task), -column.steps)))
+    """Sort columns: the paper's tasks in its order, then others by first appearance; longer runs first."""
+    unsorted = list(columns)
+    order = list(dict.fromkeys([*PAPER_TASKS, *(column.task for column in unsorted)]))
+    return tuple(sorted(unsorted, key=lambda column: (order.index(column.task), -column.steps)))
 
 
 def _checked(record: Record) -> Record:
-    """Return the record if its numbers are numbers; whoever edits a file by hand may have broken one."""
-    given: dict[str, Any] = vars(record)
-    courses = [given[name] for name in ("rewards", "best", "decide_us", "learn_us")]
+    """Return the record if its values are valid; a file edited by hand may not be."""
+    values: dict[str, Any] = vars(record)
+    lists = [values[name] for name in ("rewards", "best_rewards", "decide_us", "learn_us")]
     if (
-        all(isinstance(given[name], str) for name in ("task", "policy", "environment"))
-        and isinstance(given["settings"], dict)
-        and all(type(given[name]) is int for name in ("seed", "steps", "version", "played"))
-        and all(_is_number(given[name]) for name in ("total", "optimum", "seconds"))
-        and all(isinstance(course, list) and len(course) == len(courses[0]) for course in courses)
-        and all(_is_number(number) for course in courses for number in course)
-        and 1 <= len(courses[0]) <= given["played"]
+        all(isinstance(values[name], str) for name in ("task", "policy", "environment"))
+        and isinstance(values["settings"], dict)
+        and all(type(values[name]) is int for name in ("seed", "steps", "version", "steps_run"))
+        and all(_is_number(values[name]) for name in ("total", "optimum", "seconds"))
+        and all(isinstance(own, list) and len(own) == len(lists[0]) for own in lists)
+        and all(_is_number(number) for own in lists for number in own)
+        and 1 <= len(lists[0]) <= values["steps_run"]
     ):
         return record
     raise ResultsError(
         f"the record of {record.task}, {record.policy}, seed {record.seed} is damaged: expected finite "
-        f"numbers and as many blocks in every list; remove its line from {FILE} and run it again"
+        f"numbers and lists of equal length; remove its line from {FILE} and run it again"
     )
 
 

@@ -1,6 +1,6 @@
-"""Studies: one question about the algorithm per file, each answered by a picture and a small table."""
+"""Studies: each answers one question about the algorithm with a figure and small tables."""
 
-from glcb.bench.studies.base import Findings, Study, Workplace
+from glcb.bench.studies.base import Study, StudyContext, StudyResult
 from glcb.bench.studies.registry import get, names
 
-__all__ = ["Findings", "Study", "Workplace", "get", "names"]
+__all__ = ["Study", "StudyContext", "StudyResult", "get", "names"]

@@ -1,4 +1,4 @@
-"""What each part of the default brings: the default with one part taken away, on every task."""
+"""Ablation: the default settings of GLCB with one part removed, on every task."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,29 +12,35 @@ from glcb._types import Rewards, reward_range
 from glcb.bench.figures import figure
 from glcb.bench.plan import PAPER_TASKS
 from glcb.bench.run import Record
-from glcb.bench.statistics import differences, mean_and_error
-from glcb.bench.studies.base import Findings, Workplace, spread
-from glcb.bench.studies.playing import PlayingStudy, playable
-from glcb.bench.studies.records import records_of, totals
+from glcb.bench.statistics import mean_and_error, paired_differences
+from glcb.bench.studies.base import (
+    StudyContext,
+    StudyResult,
+    TaskStudy,
+    available_tasks,
+    format_mean,
+    run_records,
+    totals,
+)
 from glcb.bench.studies.registry import register
 from glcb.policies.glcb.settings import PAPER_BINARY
 from glcb.tasks import get
 
 TASKS = (*PAPER_TASKS, "mushroom", "linear", "sparse-linear")
-BOUNDED_ONLY = ("start", "leaf_values", "switching_rate")
-"""Settings that differ from the paper's for bounded rewards alone."""
+BOUNDED_ONLY = ("initialization", "leaf_values", "switching_rate")
+"""Settings that differ from the paper's only for bounded rewards."""
 
 
 @dataclass(frozen=True)
 class Variant:
-    """A policy with some settings changed."""
+    """A policy with changed settings."""
 
     title: str
     changes: dict[str, Any] = field(default_factory=dict)
     policy: str = "glcb"
 
     def settings(self, rewards: Rewards) -> dict[str, Any]:
-        """Return the changes for a task with such rewards; C in units of reward goes with their range."""
+        """Return the changes for a kind of reward; a bonus in units of reward is scaled by the range."""
         low, high = reward_range(rewards)
         changes = {
             name: value
@@ -49,10 +55,10 @@ class Variant:
 DEFAULT = Variant("default")
 VARIANTS = (
     DEFAULT,
-    Variant("paper's settings", policy="glcb-paper"),
-    Variant("plain steps everywhere", {"step": "plain"}),
-    Variant("one rate: 0.1", {"rate_factors": (0.1,)}),
-    Variant("one rate: 1", {"rate_factors": (1.0,)}),
+    Variant("paper settings", policy="glcb-paper"),
+    Variant("gradient steps everywhere", {"optimizer": "gradient"}),
+    Variant("single rate: 0.1", {"rate_factors": (0.1,)}),
+    Variant("single rate: 1", {"rate_factors": (1.0,)}),
     Variant("small ridge only", {"ridges": (0.01,)}),
     Variant("large ridge only", {"ridges": (10.0,)}),
     Variant("4 hyperplanes", {"hyperplanes": 4}),
@@ -61,56 +67,56 @@ VARIANTS = (
     Variant("fast switching", {"switching_rate": PAPER_BINARY.switching_rate}),
     Variant("no damping", {"damping": 0.0}),
     Variant("bonus of 0.03 × range", {"bonus_unit": "reward"}),
-    Variant("cells start from the inputs", {"start": "inputs"}),
-    Variant("bins stand for their midpoints", {"leaf_values": "midpoint"}),
+    Variant("weights initialized from the inputs", {"initialization": "inputs"}),
+    Variant("bin values are midpoints", {"leaf_values": "midpoint"}),
 )
 
-Played = Mapping[tuple[str, str], list[Record]]
+Records = Mapping[tuple[str, str], list[Record]]
 """Records of all seeds, by task and title of the variant."""
 
 
 @register
 @dataclass(frozen=True, kw_only=True)
-class Ablation(PlayingStudy):
-    """Play every variant on every task whose data is here."""
+class Ablation(TaskStudy):
+    """Run every variant on every task whose data is available."""
 
     name: ClassVar[str] = "ablation"
-    question: ClassVar[str] = "What does each part of the default bring?"
+    question: ClassVar[str] = "What does each part of the default settings contribute?"
 
     seeds: int = 10
 
     @classmethod
     def quick(cls) -> Self:
-        """Return a form of some hundred steps."""
+        """Return a version with a few hundred steps."""
         return cls(seeds=2, steps=300)
 
-    def carry_out(self, place: Workplace) -> Findings:
-        """Carry out the runs that have no record yet, and compare."""
-        here = playable(TASKS)
+    def run(self, context: StudyContext) -> StudyResult:
+        """Execute the runs that have no record yet, and compare."""
+        available = available_tasks(TASKS)
         runs = {
-            (task, variant.title): self.runs(task, variant.policy, variant.settings(get(task).rewards))
-            for task in here.tasks
+            (task, variant.title): self.task_runs(task, variant.policy, variant.settings(get(task).rewards))
+            for task in available.names
             for variant in VARIANTS
         }
-        records = records_of(runs.values(), place)
-        played = {at: [records[run.key] for run in group] for at, group in runs.items()}
+        by_key = run_records(runs.values(), context)
+        records = {cell: [by_key[run.key] for run in group] for cell, group in runs.items()}
         remarks = [
-            "Where a change concerns bounded rewards alone, tasks with rewards of 0 and 1 show the default.",
-            _remark(played),
-            *here.remarks,
+            "Where a change only affects bounded rewards, tasks with binary rewards show the default.",
+            _remark(records),
+            *available.remarks,
         ]
-        return Findings(
-            [_reward_table(played), _difference_table(played)], remarks, lambda path: _draw(path, played)
+        return StudyResult(
+            [_reward_table(records), _difference_table(records)], remarks, lambda path: _draw(path, records)
         )
 
 
-def gains(played: Played, task: str, title: str) -> list[float]:
-    """Return how much more than the default a variant got, with the same seeds."""
-    return differences(totals(played[task, title]), totals(played[task, DEFAULT.title]))
+def gains(records: Records, task: str, title: str) -> list[float]:
+    """Return the differences of a variant from the default, seed by seed."""
+    return paired_differences(totals(records[task, title]), totals(records[task, DEFAULT.title]))
 
 
-def _tasks(played: Played) -> list[str]:
-    return list(dict.fromkeys(task for task, _ in played))
+def _tasks(records: Records) -> list[str]:
+    return list(dict.fromkeys(task for task, _ in records))
 
 
 def _table(title: str, tasks: Sequence[str]) -> Table:
@@ -121,48 +127,48 @@ def _table(title: str, tasks: Sequence[str]) -> Table:
     return table
 
 
-def _reward_table(played: Played) -> Table:
-    seeds = len(next(iter(played.values())))
-    table = _table(f"Reward: mean ± s.e. of {seeds} seeds", _tasks(played))
+def _reward_table(records: Records) -> Table:
+    seeds = len(next(iter(records.values())))
+    table = _table(f"Reward: mean ± s.e. of {seeds} seeds", _tasks(records))
     for variant in VARIANTS:
-        cells = (spread(totals(played[task, variant.title]), ",.0f") for task in _tasks(played))
+        cells = (format_mean(totals(records[task, variant.title]), ",.0f") for task in _tasks(records))
         table.add_row(variant.title, *cells)
     return table
 
 
-def _difference_table(played: Played) -> Table:
-    seeds = len(next(iter(played.values())))
-    title = f"Difference to the default with the same seeds: mean ± s.e. of {seeds} seeds"
-    table = _table(title, _tasks(played))
+def _difference_table(records: Records) -> Table:
+    seeds = len(next(iter(records.values())))
+    title = f"Paired difference from the default: mean ± s.e. of {seeds} seeds"
+    table = _table(title, _tasks(records))
     for variant in VARIANTS[1:]:
-        cells = (spread(gains(played, task, variant.title), "+,.0f") for task in _tasks(played))
+        cells = (format_mean(gains(records, task, variant.title), "+,.0f") for task in _tasks(records))
         table.add_row(variant.title, *cells)
     return table
 
 
-def _remark(played: Played) -> str:
-    """Say which variants beat the default beyond twice the standard error, and where."""
+def _remark(records: Records) -> str:
+    """Name the variants that beat the default by more than two standard errors."""
     better = []
-    for task in _tasks(played):
+    for task in _tasks(records):
         for variant in VARIANTS[1:]:
-            mean, error = mean_and_error(gains(played, task, variant.title))
+            mean, error = mean_and_error(gains(records, task, variant.title))
             if error is not None and mean > 2 * error > 0:
                 better.append(f"{variant.title} on {task}")
-    tried = len(_tasks(played)) * (len(VARIANTS) - 1)
+    comparisons = len(_tasks(records)) * (len(VARIANTS) - 1)
     return (
         f"Better than the default by more than two standard errors: {', '.join(better) or 'none'}. "
-        f"Of {tried} comparisons, a few would be so by chance."
+        f"With {comparisons} comparisons, a few false positives are expected."
     )
 
 
-def _draw(path: Path, played: Played) -> None:
-    tasks, variants = _tasks(played), VARIANTS[1:]
-    shares = np.array([[_share(played, task, variant.title) for task in tasks] for variant in variants])
+def _draw(path: Path, records: Records) -> None:
+    tasks, variants = _tasks(records), VARIANTS[1:]
+    shares = np.array([[_share(records, task, variant.title) for task in tasks] for variant in variants])
     with figure(path, width=3 + 0.9 * len(tasks), height=1.5 + 0.35 * len(variants)) as (ax,):
         ax.imshow(shares, cmap="RdBu", vmin=-20, vmax=20, aspect="auto")
         ax.set_xticks(range(len(tasks)), tasks, rotation=30, ha="right")
         ax.set_yticks(range(len(variants)), [variant.title for variant in variants])
-        ax.set_title("Reward compared with the default, %")
+        ax.set_title("Reward relative to the default, %")
         ax.grid(visible=False)
         for row, column in np.ndindex(*shares.shape):
             share = shares[row, column]
@@ -170,6 +176,6 @@ def _draw(path: Path, played: Played) -> None:
             ax.text(column, row, f"{share:+.1f}", ha="center", va="center", fontsize=8, color=color)
 
 
-def _share(played: Played, task: str, title: str) -> float:
-    usual = float(np.mean(totals(played[task, DEFAULT.title])))
-    return 100 * float(np.mean(gains(played, task, title))) / max(abs(usual), 1e-9)
+def _share(records: Records, task: str, title: str) -> float:
+    default = float(np.mean(totals(records[task, DEFAULT.title])))
+    return 100 * float(np.mean(gains(records, task, title))) / max(abs(default), 1e-9)

@@ -1,7 +1,7 @@
-"""Rewards that come late, and rewards that never come.
+"""The cost of delayed and lost rewards.
 
-Contexts are passed on as the task scales them and the policy's rule decides alone, so that the way of the
-rewards is all that differs. What a decision brought counts in any case; the bandit hears of it later, or not.
+Contexts are passed as the task scales them and there is no exploration, so the report of rewards is the only
+difference. Every reward counts toward the total; the bandit receives it late or never.
 """
 
 from dataclasses import dataclass
@@ -9,80 +9,86 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from glcb.bench.studies.bandits import POLICY, bandit_for, through_bandit
-from glcb.bench.studies.base import Findings, Workplace
-from glcb.bench.studies.pairs import Pair, drawing_of, table_of
-from glcb.bench.studies.playing import PlayingStudy, playable, plays
+from glcb.bench.studies.bandit_comparison import (
+    POLICY,
+    Pair,
+    make_bandit,
+    pair_figure,
+    pair_table,
+    run_bandit,
+)
+from glcb.bench.studies.base import StudyContext, StudyResult, TaskStudy, available_tasks
 from glcb.bench.studies.registry import register
 from glcb.tasks import get
 
 TASKS = ("statlog", "covertype")
 
 
-class Way(NamedTuple):
-    """How rewards find their way back."""
+class Condition(NamedTuple):
+    """How rewards are reported."""
 
     name: str
     delay: int = 0
-    """So many decisions are made before a reward comes."""
-    lost: float = 0.0
-    """The probability that it never comes."""
+    """Number of decisions before a reward is reported."""
+    loss_rate: float = 0.0
+    """Probability that a reward is never reported."""
 
     def losses(self, seed: int, steps: int) -> list[bool]:
-        """Return for each step whether its reward gets lost, the same for every bandit."""
+        """Return for each step whether its reward is lost, the same for every bandit."""
         drawn = np.random.default_rng((seed, 1)).random(steps)
-        return [bool(lost) for lost in drawn < self.lost]
+        return [bool(lost) for lost in drawn < self.loss_rate]
 
 
-AT_ONCE = Way("at once")
-WAYS = (
-    Way("10 late", delay=10),
-    Way("100 late", delay=100),
-    Way("1000 late", delay=1000),
-    Way("30 % lost", lost=0.3),
+IMMEDIATE = Condition("immediate")
+CONDITIONS = (
+    Condition("delay 10", delay=10),
+    Condition("delay 100", delay=100),
+    Condition("delay 1000", delay=1000),
+    Condition("30 % lost", loss_rate=0.3),
 )
 
 
 @register
 @dataclass(frozen=True, kw_only=True)
-class Delay(PlayingStudy):
-    """Play tasks with rewards at once, late, and lost."""
+class Delay(TaskStudy):
+    """Run tasks with immediate, delayed and lost rewards."""
 
     name: ClassVar[str] = "delay"
-    question: ClassVar[str] = "What does it cost if rewards come late, or not at all?"
+    question: ClassVar[str] = "What does it cost if rewards are delayed or lost?"
 
-    def carry_out(self, place: Workplace) -> Findings:
-        """Play every task with every seed in every way."""
-        here = playable(TASKS)
-        pairs = {(task, way): Pair(task, way.name, [], []) for task in here.tasks for way in WAYS}
-        for seed, name in plays(place, self.seeds, here.tasks):
+    def run(self, context: StudyContext) -> StudyResult:
+        """Run every task with every seed in every condition."""
+        available = available_tasks(TASKS)
+        pairs = {
+            (task, condition): Pair(task, condition.name, [], [])
+            for task in available.names
+            for condition in CONDITIONS
+        }
+        for seed, name in self.for_each_seed(context, available.names):
             task = get(name)
             stream = task.stream(seed, self.steps)
-            before, *after = (
-                through_bandit(
-                    bandit_for(task, seed),
+            baseline, *changed = (
+                run_bandit(
+                    make_bandit(task, seed),
                     stream.contexts,
                     stream.rewards,
-                    delay=way.delay,
-                    lost=way.losses(seed, stream.steps),
+                    delay=condition.delay,
+                    lost=condition.losses(seed, stream.steps),
                 )
-                for way in (AT_ONCE, *WAYS)
+                for condition in (IMMEDIATE, *CONDITIONS)
             )
-            for way, total in zip(WAYS, after, strict=True):
-                pairs[name, way].before.append(before)
-                pairs[name, way].after.append(total)
+            for condition, total in zip(CONDITIONS, changed, strict=True):
+                pairs[name, condition].baseline.append(baseline)
+                pairs[name, condition].changed.append(total)
         remarks = [
-            f"{POLICY} decides {self.steps:,} times. A late reward comes after so many more decisions: until "
-            "the first one comes, nothing is known. Those still to come at the end are never learned. All "
-            "rewards count, the lost ones too."
+            f"{POLICY} makes {self.steps:,} decisions. A delayed reward is reported after the given number "
+            "of further decisions; rewards that are still pending at the end are never learned. The total "
+            "includes all rewards, also lost ones."
         ]
-        found = list(pairs.values())
-        return Findings(
-            [
-                table_of(
-                    found, "Reward if rewards come late or get lost", "rewards", AT_ONCE.name, "late or lost"
-                )
-            ],
-            [*remarks, *here.remarks],
-            drawing_of(found, "Rewards late or lost", "reward, % of that with rewards at once"),
+        results = list(pairs.values())
+        title = "Reward with delayed or lost rewards"
+        return StudyResult(
+            [pair_table(results, title, "condition", IMMEDIATE.name, "delayed or lost")],
+            [*remarks, *available.remarks],
+            pair_figure(results, "Delayed or lost rewards", "reward, % of that with immediate rewards"),
         )

@@ -1,7 +1,7 @@
-"""Two claims that the paper makes in passing.
+"""Two claims of the paper.
 
-A tree deeper than 3 brings no gain. And GLCB compares better with others on the financial task if rewards
-are made 0 or 1: the best arm pays 1, all others 0.
+A tree deeper than 3 does not improve the reward. And GLCB compares better with other policies on the
+financial task with binary rewards, where the best arm pays 1 and all others 0.
 """
 
 from collections.abc import Iterable, Mapping
@@ -15,10 +15,17 @@ from rich.table import Table
 from glcb.bench.figures import figure
 from glcb.bench.ranks import ranks
 from glcb.bench.run import Record
-from glcb.bench.statistics import differences, mean_and_error, paired_bootstrap
-from glcb.bench.studies.base import Findings, Workplace, gain, spread
-from glcb.bench.studies.playing import PlayingStudy, playable
-from glcb.bench.studies.records import records_of, totals
+from glcb.bench.statistics import mean_and_error, paired_bootstrap, paired_differences
+from glcb.bench.studies.base import (
+    StudyContext,
+    StudyResult,
+    TaskStudy,
+    available_tasks,
+    format_difference,
+    format_mean,
+    run_records,
+    totals,
+)
 from glcb.bench.studies.registry import register
 from glcb.policies.glcb.settings import PAPER_BINARY, PAPER_BOUNDED
 
@@ -30,9 +37,9 @@ PAPER_DEPTH = PAPER_BOUNDED.tree_depth
 DEPTH_TASKS = ("wheel", "linear", "financial", "jester")
 GLCB = "glcb-paper"
 POLICIES = (GLCB, "linucb", "lints", "linfullpost")
-GRADED, BINARY = VERSIONS = ("financial", "financial-binary")
+BOUNDED, BINARY = VERSIONS = ("financial", "financial-binary")
 SLOWER_DECAY = {"learning_rate_decay": PAPER_BOUNDED.learning_rate_decay}
-"""The paper lets the learning rate decay this slowly where rewards are graded."""
+"""The paper's learning rate decay for bounded rewards."""
 
 ByDepth = Mapping[tuple[str, int], list[Record]]
 """Records of all seeds, by task and depth."""
@@ -42,49 +49,49 @@ ByPolicy = Mapping[tuple[str, str], list[Record]]
 
 @register
 @dataclass(frozen=True, kw_only=True)
-class Depth(PlayingStudy):
-    """Play with trees of several depths, and the financial task in both versions."""
+class Depth(TaskStudy):
+    """Vary the depth of the tree, and run the financial task in both versions."""
 
     name: ClassVar[str] = "depth"
     question: ClassVar[str] = "Does a deeper tree help, and do binary rewards suit GLCB better?"
 
-    def carry_out(self, place: Workplace) -> Findings:
-        """Carry out the runs that have no record yet, and compare."""
+    def run(self, context: StudyContext) -> StudyResult:
+        """Execute the runs that have no record yet, and compare."""
         tasks = tuple(dict.fromkeys(DEPTH_TASKS + VERSIONS))
-        here = playable(tasks)
+        available = available_tasks(tasks)
         depths = {
-            (task, depth): self.runs(task, GLCB, {} if depth == PAPER_DEPTH else {"tree_depth": depth})
+            (task, depth): self.task_runs(task, GLCB, {} if depth == PAPER_DEPTH else {"tree_depth": depth})
             for task in DEPTH_TASKS
             for depth in DEPTHS
-            if task in here.tasks
+            if task in available.names
         }
         policies = {
-            (task, policy): self.runs(task, policy, {})
+            (task, policy): self.task_runs(task, policy, {})
             for task in VERSIONS
             for policy in POLICIES
-            if task in here.tasks
+            if task in available.names
         }
-        slower = self.runs(BINARY, GLCB, SLOWER_DECAY) if policies else []
-        records = records_of([*depths.values(), *policies.values(), slower], place)
-        by_depth = {at: [records[run.key] for run in runs] for at, runs in depths.items()}
-        by_policy = {at: [records[run.key] for run in runs] for at, runs in policies.items()}
+        slower = self.task_runs(BINARY, GLCB, SLOWER_DECAY) if policies else []
+        records = run_records([*depths.values(), *policies.values(), slower], context)
+        by_depth = {cell: [records[run.key] for run in runs] for cell, runs in depths.items()}
+        by_policy = {cell: [records[run.key] for run in runs] for cell, runs in policies.items()}
         remarks = [_remark_on_depth(by_depth)]
         if by_policy:
             remarks += _remarks_on_policies(by_policy, [records[run.key] for run in slower])
-        return Findings(
+        return StudyResult(
             [
                 _depth_table(by_depth),
                 _gain_table(by_depth),
                 *([_policy_table(by_policy)] if by_policy else []),
             ],
-            [*remarks, *here.remarks],
+            [*remarks, *available.remarks],
             lambda path: _draw(path, by_depth, by_policy),
         )
 
 
 def gains(by_depth: ByDepth, task: str, depth: int) -> list[float]:
-    """Return what ``depth`` brought beyond the paper's depth, with the same seeds."""
-    return differences(totals(by_depth[task, depth]), totals(by_depth[task, PAPER_DEPTH]))
+    """Return the differences between ``depth`` and the paper's depth, seed by seed."""
+    return paired_differences(totals(by_depth[task, depth]), totals(by_depth[task, PAPER_DEPTH]))
 
 
 def _tasks(records: Iterable[tuple[str, object]]) -> list[str]:
@@ -98,24 +105,24 @@ def _depth_table(by_depth: ByDepth) -> Table:
     for depth in DEPTHS:
         table.add_column(f"depth {depth}", justify="right")
     for task in _tasks(by_depth):
-        table.add_row(task, *(spread(totals(by_depth[task, depth]), ",.0f") for depth in DEPTHS))
+        table.add_row(task, *(format_mean(totals(by_depth[task, depth]), ",.0f") for depth in DEPTHS))
     return table
 
 
 def _gain_table(by_depth: ByDepth) -> Table:
     deeper = [depth for depth in DEPTHS if depth > PAPER_DEPTH]
-    table = Table(title=f"Gain over depth {PAPER_DEPTH} with the same seeds: mean and 95 % interval")
+    table = Table(title=f"Paired difference from depth {PAPER_DEPTH}: mean and 95 % interval")
     table.add_column("task")
     for depth in deeper:
         table.add_column(f"depth {depth}", justify="right")
     for task in _tasks(by_depth):
-        table.add_row(task, *(gain(gains(by_depth, task, depth)) for depth in deeper))
+        table.add_row(task, *(format_difference(gains(by_depth, task, depth)) for depth in deeper))
     return table
 
 
 def _policy_table(by_policy: ByPolicy) -> Table:
     seeds = len(next(iter(by_policy.values())))
-    table = Table(title=f"Financial, as it is and with binary rewards: mean ± s.e. of {seeds} seeds")
+    table = Table(title=f"Financial with bounded and with binary rewards: mean ± s.e. of {seeds} seeds")
     table.add_column("policy")
     for task in VERSIONS:
         table.add_column(task, justify="right")
@@ -124,13 +131,13 @@ def _policy_table(by_policy: ByPolicy) -> Table:
     for policy in POLICIES:
         cells: list[str] = []
         for task in VERSIONS:
-            cells += [spread(totals(by_policy[task, policy]), ",.0f"), str(ranked[task][policy])]
+            cells += [format_mean(totals(by_policy[task, policy]), ",.0f"), str(ranked[task][policy])]
         table.add_row(policy, *cells)
     return table
 
 
 def policy_ranks(by_policy: ByPolicy, task: str) -> dict[str, int]:
-    """Return the rank of each policy on ``task`` by its mean reward."""
+    """Return the rank of each policy on ``task`` by mean reward."""
     return ranks({policy: float(np.mean(totals(by_policy[task, policy]))) for policy in POLICIES})
 
 
@@ -141,23 +148,24 @@ def _remark_on_depth(by_depth: ByDepth) -> str:
         for task, depth in deeper
         if (interval := paired_bootstrap(gains(by_depth, task, depth))) and interval.low > 0
     ]
-    usual = {task: np.mean(totals(by_depth[task, PAPER_DEPTH])) for task in _tasks(by_depth)}
-    largest = max(np.mean(gains(by_depth, task, depth)) / usual[task] for task, depth in deeper)
+    paper_depth = {task: np.mean(totals(by_depth[task, PAPER_DEPTH])) for task in _tasks(by_depth)}
+    largest = max(np.mean(gains(by_depth, task, depth)) / paper_depth[task] for task, depth in deeper)
     return (
-        f"Of {len(deeper)} intervals beyond depth {PAPER_DEPTH}, above 0 are: {', '.join(above) or 'none'}. "
+        f"Of {len(deeper)} intervals for depths above {PAPER_DEPTH}, these are above 0: "
+        f"{', '.join(above) or 'none'}. "
         f"The largest mean gain is {largest:+.1%} of the reward."
     )
 
 
 def _remarks_on_policies(by_policy: ByPolicy, slower: list[Record]) -> list[str]:
-    graded, binary = (policy_ranks(by_policy, task)[GLCB] for task in VERSIONS)
+    bounded, binary = (policy_ranks(by_policy, task)[GLCB] for task in VERSIONS)
     with_slower = policy_ranks({**by_policy, (BINARY, GLCB): slower}, BINARY)[GLCB]
     return [
-        f"Among {len(POLICIES)} policies, {GLCB} ranks {graded} on {GRADED} and {binary} on {BINARY}. The "
-        f"paper compared it with nine others; `glcb bench --tasks {GRADED},{BINARY}` can do so too.",
-        "With a learning rate that decays as slowly as the paper's does for graded rewards "
-        f"({PAPER_BOUNDED.learning_rate_decay:g} instead of {PAPER_BINARY.learning_rate_decay:g}), it gets "
-        f"{spread(totals(slower), ',.0f')} on {BINARY} and ranks {with_slower}.",
+        f"Among {len(POLICIES)} policies, {GLCB} ranks {bounded} on {BOUNDED} and {binary} on {BINARY}. The "
+        f"paper compares it with nine others; run `glcb bench --tasks {BOUNDED},{BINARY}` for more.",
+        "With the slower learning rate decay that the paper uses for bounded rewards "
+        f"({PAPER_BOUNDED.learning_rate_decay:g} instead of {PAPER_BINARY.learning_rate_decay:g}), its "
+        f"reward on {BINARY} is {format_mean(totals(slower), ',.0f')} and its rank {with_slower}.",
     ]
 
 
@@ -172,12 +180,12 @@ def _draw(path: Path, by_depth: ByDepth, by_policy: ByPolicy) -> None:
 def _draw_depths(ax: "Axes", by_depth: ByDepth) -> None:
     tasks = _tasks(by_depth)
     for number, task in enumerate(tasks):
-        usual = float(np.mean(totals(by_depth[task, PAPER_DEPTH])))
+        reference = float(np.mean(totals(by_depth[task, PAPER_DEPTH])))
         points = [mean_and_error(gains(by_depth, task, depth)) for depth in DEPTHS]
         ax.errorbar(
             np.array(DEPTHS) + 0.06 * (number - (len(tasks) - 1) / 2),
-            [100 * mean / usual for mean, _ in points],
-            [100 * (error or 0.0) / usual for _, error in points],
+            [100 * mean / reference for mean, _ in points],
+            [100 * (error or 0.0) / reference for _, error in points],
             marker="o",
             capsize=3,
             label=task,
@@ -187,7 +195,7 @@ def _draw_depths(ax: "Axes", by_depth: ByDepth) -> None:
     ax.set(
         title=f"Depth of the tree, mean ± s.e. of {seeds} seeds",
         xlabel="depth",
-        ylabel=f"gain over depth {PAPER_DEPTH}, % of its reward",
+        ylabel=f"difference from depth {PAPER_DEPTH}, %",
         xticks=DEPTHS,
     )
     ax.legend(frameon=False)
@@ -208,7 +216,7 @@ def _draw_policies(ax: "Axes", by_policy: ByPolicy) -> None:
             capsize=3,
             label=policy,
         )
-    ax.set(title="Graded and binary rewards", ylabel="reward, % of the best possible")
+    ax.set(title="Bounded and binary rewards", ylabel="reward, % of the best possible")
     ax.set_xticks(range(len(VERSIONS)), VERSIONS)
     ax.set_ylim(0, 118)
     ax.legend(frameon=False, ncols=len(POLICIES), loc="upper center")

@@ -1,4 +1,4 @@
-"""What a memory that fades brings when the world changes, and what it costs when it does not."""
+"""The benefit of forgetting (half_life) when a task changes, and its cost when it does not."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,11 +12,16 @@ from glcb._types import Float64
 from glcb.bench.figures import band, figure
 from glcb.bench.run import Record
 from glcb.bench.simulation import simulate
-from glcb.bench.statistics import differences
-from glcb.bench.studies.base import Findings, Workplace, spread
-from glcb.bench.studies.playing import PlayingStudy, playable, plays
-from glcb.bench.studies.records import records_of, totals
-from glcb.bench.studies.recovery import WINDOW, Course, in_windows, steps_until_back
+from glcb.bench.statistics import paired_differences
+from glcb.bench.studies.base import (
+    StudyContext,
+    StudyResult,
+    TaskStudy,
+    available_tasks,
+    format_mean,
+    run_records,
+    totals,
+)
 from glcb.bench.studies.registry import register
 from glcb.policies import registry
 from glcb.tasks import get
@@ -24,154 +29,226 @@ from glcb.tasks.base import Task
 from glcb.tasks.smooth import Smooth
 
 CHANGING = ("smooth-switch", "smooth-drift", "smooth-newcomer", "statlog-switch")
-"""All of them change halfway."""
-STILL = ("smooth", "statlog", "covertype")
+"""Tasks that change halfway."""
+STATIONARY = ("smooth", "statlog", "covertype")
+
+WINDOW = 200
+"""Rewards are averaged over this many steps."""
+RECOVERED = 0.9
+"""Rewards have recovered when they reach this share of their level before the change."""
+_LEVEL = 0.1
+"""The level before the change is measured over this share of all steps."""
 
 
 @dataclass(frozen=True)
 class Variant:
-    """A policy, and after how many plays all its evidence counts half."""
+    """A policy with a half-life, in decisions."""
 
     policy: str
     half_life: int | None
 
     @property
     def title(self) -> str:
-        """How tables and pictures call it."""
-        return f"{self.policy}, {'for ever' if self.half_life is None else f'{self.half_life:,}'}"
+        """Display name."""
+        return f"{self.policy}, {'none' if self.half_life is None else f'{self.half_life:,}'}"
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What differs from the policy's own settings."""
+        """Settings that differ from the policy's defaults."""
         return {} if self.half_life is None else {"half_life": self.half_life}
+
+
+@dataclass(frozen=True, eq=False)
+class ChangeCurve:
+    """Rewards step by step on a task that changes halfway."""
+
+    received: Float64
+    best: Float64
+    """Reward of the best arm at every step."""
+
+    @property
+    def change(self) -> int:
+        """The first step after the change."""
+        return self.received.size // 2
+
+    @property
+    def before(self) -> Float64:
+        """Rewards of the last steps before the change."""
+        return self.received[self._level]
+
+    @property
+    def after(self) -> Float64:
+        """Rewards from the change to the end."""
+        return self.received[self.change :]
+
+    @property
+    def share_before(self) -> float:
+        """Rewards of the last steps before the change, as a share of the best possible."""
+        return float(self.received[self._level].sum() / self.best[self._level].sum())
+
+    @property
+    def _level(self) -> slice:
+        return slice(self.change - max(1, round(_LEVEL * self.received.size)), self.change)
+
+
+def recovery_steps(curve: ChangeCurve) -> int | None:
+    """Return the number of steps after the change until the rewards have recovered, or None.
+
+    Rewards have recovered at the end of the first window of ``WINDOW`` steps, all after the change, in which
+    the share of the best possible reward is at least 90 % of that before the change.
+
+    >>> ones = np.ones(2000)
+    >>> recovery_steps(ChangeCurve(np.repeat([1.0, 0.0, 1.0], [1000, 300, 700]), ones))
+    480
+    >>> recovery_steps(ChangeCurve(np.repeat([1.0, 0.5], 1000), ones)) is None
+    True
+    """
+    received, best = (_window_sums(part[curve.change :]) for part in (curve.received, curve.best))
+    recovered = np.flatnonzero(received >= RECOVERED * curve.share_before * best - 1e-9)
+    return int(recovered[0]) + WINDOW if recovered.size else None
+
+
+def windowed_shares(curve: ChangeCurve) -> Float64:
+    """Return the share of the best possible reward in each full window of ``WINDOW`` steps."""
+    whole = curve.received.size // WINDOW * WINDOW
+    received, best = (part[:whole].reshape(-1, WINDOW).sum(axis=1) for part in (curve.received, curve.best))
+    shares: Float64 = received / best
+    return shares
+
+
+def _window_sums(values: Float64) -> Float64:
+    return np.convolve(values, np.ones(min(WINDOW, values.size)), "valid")
 
 
 GLCBS = (Variant("glcb", None), Variant("glcb", 1000), Variant("glcb", 4000))
 VARIANTS = (*GLCBS, Variant("linucb", None), Variant("linucb", 4000))
 
-Courses = Mapping[tuple[str, Variant], Sequence[Course]]
-"""The course of every seed, by task and variant."""
-Still = Mapping[tuple[str, Variant], Sequence[Record]]
+Curves = Mapping[tuple[str, Variant], Sequence[ChangeCurve]]
+"""One curve per seed, by task and variant."""
+Stationary = Mapping[tuple[str, Variant], Sequence[Record]]
 
 
 @register
 @dataclass(frozen=True, kw_only=True)
-class Drift(PlayingStudy):
-    """Play tasks that change halfway, and tasks that do not, with memories of several lengths.
+class Drift(TaskStudy):
+    """Run tasks that change halfway and tasks that do not, with several half-lives.
 
-    By default halfway is no multiple of any memory, so that none is lucky enough to fade at that moment.
+    By default the change does not fall on a multiple of any half-life, so none is halved at that moment.
     """
 
     name: ClassVar[str] = "drift"
-    question: ClassVar[str] = "Does a fading memory help when the world changes, and what does it cost?"
+    question: ClassVar[str] = "Does forgetting help when the task changes, and what does it cost otherwise?"
 
     seeds: int = 10
     steps: int = 21_000
 
     @classmethod
     def quick(cls) -> Self:
-        """Return a form of some thousand steps."""
+        """Return a version with a few thousand steps."""
         return cls(seeds=1, steps=9000)
 
-    def carry_out(self, place: Workplace) -> Findings:
-        """Carry out the runs on tasks that stay as they are, then play those that change."""
-        here = playable((*STILL, *CHANGING))
+    def run(self, context: StudyContext) -> StudyResult:
+        """Execute the runs on stationary tasks, then simulate the tasks that change."""
+        available = available_tasks((*STATIONARY, *CHANGING))
         runs = {
-            (task, variant): self.runs(task, variant.policy, variant.settings)
-            for task in here.tasks
-            if task in STILL
+            (task, variant): self.task_runs(task, variant.policy, variant.settings)
+            for task in available.names
+            if task in STATIONARY
             for variant in GLCBS
         }
-        records = records_of(runs.values(), place)
-        still = {at: [records[run.key] for run in group] for at, group in runs.items()}
-        courses = self._play([task for task in here.tasks if task in CHANGING], place)
+        records = run_records(runs.values(), context)
+        stationary = {cell: [records[run.key] for run in group] for cell, group in runs.items()}
+        curves = self._simulate([task for task in available.names if task in CHANGING], context)
         remarks = [
-            f"Back is where the mean of {WINDOW} steps reaches 90 % of what it was before the change, as a "
-            "share of the best possible: the median of the seeds that come back.",
-            "Where expected rewards are known (smooth), rewards are the expected ones of the arms played.",
-            *here.remarks,
+            f"Recovered: the share of the best possible reward over {WINDOW} steps reaches {RECOVERED:.0%} "
+            "of that before the change. The number of steps is the median over the seeds that recover.",
+            "On the smooth tasks, rewards are the expected rewards of the chosen arms.",
+            *available.remarks,
         ]
-        return Findings(
-            [_change_table(courses), _cost_table(still)], remarks, lambda path: _draw(path, courses)
+        return StudyResult(
+            [_change_table(curves), _cost_table(stationary)], remarks, lambda path: _draw(path, curves)
         )
 
-    def _play(self, tasks: Sequence[str], place: Workplace) -> Courses:
-        courses: dict[tuple[str, Variant], list[Course]] = {
+    def _simulate(self, tasks: Sequence[str], context: StudyContext) -> Curves:
+        curves: dict[tuple[str, Variant], list[ChangeCurve]] = {
             (task, variant): [] for task in tasks for variant in VARIANTS
         }
-        for seed, (task, variant) in plays(place, self.seeds, courses):
-            courses[task, variant].append(follow(get(task), variant, seed, self.steps))
-        return courses
+        for seed, (task, variant) in self.for_each_seed(context, curves):
+            curves[task, variant].append(change_curve(get(task), variant, seed, self.steps))
+        return curves
 
 
-def follow(task: Task, variant: Variant, seed: int, steps: int) -> Course:
-    """Let a policy play a task; return what it earned at every step, and what the best arm would have."""
+def change_curve(task: Task, variant: Variant, seed: int, steps: int) -> ChangeCurve:
+    """Run a policy on a task and return its rewards and those of the best arm at every step."""
     stream = task.stream(seed, steps)
-    make = registry.get(variant.policy).make
+    make = registry.get(variant.policy).policy_class
     policy = make(task.arms, task.features, rewards=task.rewards, seed=seed, **variant.settings)
     arms = simulate(policy, stream).arms
-    table: Float64 = task.course(stream.contexts) if isinstance(task, Smooth) else stream.rewards
-    return Course(table[np.arange(stream.steps), arms], table.max(axis=1))
+    table: Float64 = task.expected_over_time(stream.contexts) if isinstance(task, Smooth) else stream.rewards
+    return ChangeCurve(table[np.arange(stream.steps), arms], table.max(axis=1))
 
 
-def _change_table(courses: Courses) -> Table:
-    seeds = len(next(iter(courses.values())))
+def _change_table(curves: Curves) -> Table:
+    seeds = len(next(iter(curves.values())))
     table = Table(title=f"Reward per step on tasks that change halfway: mean ± s.e. of {seeds} seeds")
     table.add_column("task")
-    table.add_column("policy, memory")
-    for head in ("before", "after", "steps until back", "seeds back"):
+    table.add_column("policy, half-life")
+    for head in ("before", "after", "steps to recover", "seeds recovered"):
         table.add_column(head, justify="right")
-    for (task, variant), own in courses.items():
-        back = [steps_until_back(course) for course in own]
-        returned = [steps for steps in back if steps is not None]
+    for (task, variant), own in curves.items():
+        recovery = [recovery_steps(curve) for curve in own]
+        recovered = [steps for steps in recovery if steps is not None]
         table.add_row(
             task,
             variant.title,
-            spread([course.before.mean() for course in own]),
-            spread([course.after.mean() for course in own]),
-            _typical(returned),
-            f"{len(returned)} of {seeds}",
+            format_mean([curve.before.mean() for curve in own]),
+            format_mean([curve.after.mean() for curve in own]),
+            _median(recovered),
+            f"{len(recovered)} of {seeds}",
             end_section=variant == VARIANTS[-1],
         )
     return table
 
 
-def _typical(steps: Sequence[int]) -> str:
+def _median(steps: Sequence[int]) -> str:
     if not steps:
         return "–"
     median = float(np.median(steps))
     return f"{median:,.0f}" if median > WINDOW else f"≤ {WINDOW}"
 
 
-def _cost_table(still: Still) -> Table:
-    tasks = list(dict.fromkeys(task for task, _ in still))
-    seeds = len(next(iter(still.values())))
-    table = Table(title=f"Reward on tasks that stay as they are: mean ± s.e. of {seeds} seeds")
-    table.add_column("policy, memory")
+def _cost_table(stationary: Stationary) -> Table:
+    tasks = list(dict.fromkeys(task for task, _ in stationary))
+    seeds = len(next(iter(stationary.values())))
+    table = Table(title=f"Reward on stationary tasks: mean ± s.e. of {seeds} seeds")
+    table.add_column("policy, half-life")
     for task in tasks:
         table.add_column(task, justify="right")
-        table.add_column("to for ever", justify="right")
+        table.add_column("difference from none", justify="right")
     for variant in GLCBS:
         cells = []
         for task in tasks:
-            own = totals(still[task, variant])
-            gained = differences(own, totals(still[task, GLCBS[0]]))
-            cells += [spread(own, ",.0f"), "" if variant.half_life is None else spread(gained, "+,.0f")]
+            own = totals(stationary[task, variant])
+            change = paired_differences(own, totals(stationary[task, GLCBS[0]]))
+            cells += [
+                format_mean(own, ",.0f"),
+                "" if variant.half_life is None else format_mean(change, "+,.0f"),
+            ]
         table.add_row(variant.title, *cells)
     return table
 
 
-def _draw(path: Path, courses: Courses) -> None:
-    tasks = list(dict.fromkeys(task for task, _ in courses))
+def _draw(path: Path, curves: Curves) -> None:
+    tasks = list(dict.fromkeys(task for task, _ in curves))
     with figure(
         path, width=12, height=3.6 * -(-len(tasks) // 2), columns=2, rows=-(-len(tasks) // 2)
     ) as axes:
         for ax, task in zip(axes, tasks, strict=False):
             for number, variant in enumerate(VARIANTS):
-                curves = np.array([in_windows(course) for course in courses[task, variant]])
-                steps = WINDOW * (np.arange(curves.shape[1]) + 0.5)
+                shares = np.array([windowed_shares(curve) for curve in curves[task, variant]])
+                steps = WINDOW * (np.arange(shares.shape[1]) + 0.5)
                 style = "--" if variant.policy == "linucb" else "-"
-                band(ax, steps, curves, ls=style, color=f"C{number}", linewidth=1.2, label=variant.title)
-            ax.axvline(courses[task, VARIANTS[0]][0].change, color="0.5", linewidth=0.8)
-            ax.set(title=task, xlabel="step", ylabel=f"reward, share of the best, per {WINDOW} steps")
+                band(ax, steps, shares, ls=style, color=f"C{number}", linewidth=1.2, label=variant.title)
+            ax.axvline(curves[task, VARIANTS[0]][0].change, color="0.5", linewidth=0.8)
+            ax.set(title=task, xlabel="step", ylabel=f"share of the best possible reward, per {WINDOW} steps")
         axes[0].legend(frameon=False, fontsize=8)

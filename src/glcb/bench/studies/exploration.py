@@ -1,17 +1,22 @@
-"""What it costs to play other arms than the rule says, so that every arm has a known probability.
+"""The cost of exploration, which gives every arm a known positive probability.
 
-The tasks are those of the paper. Contexts are passed on as the task scales them, so that exploration is all
-that differs.
+The tasks are those of the paper. Contexts are passed as the task scales them, so exploration is the only
+difference.
 """
 
 from dataclasses import dataclass
 from typing import ClassVar
 
 from glcb.bench.plan import PAPER_TASKS
-from glcb.bench.studies.bandits import POLICY, bandit_for, through_bandit
-from glcb.bench.studies.base import Findings, Workplace
-from glcb.bench.studies.pairs import Pair, drawing_of, table_of
-from glcb.bench.studies.playing import PlayingStudy, playable, plays
+from glcb.bench.studies.bandit_comparison import (
+    POLICY,
+    Pair,
+    make_bandit,
+    pair_figure,
+    pair_table,
+    run_bandit,
+)
+from glcb.bench.studies.base import StudyContext, StudyResult, TaskStudy, available_tasks
 from glcb.bench.studies.registry import register
 from glcb.explore.probabilities import ExplorationMode
 from glcb.tasks import get
@@ -22,45 +27,35 @@ EXPLORATION_MODES: tuple[ExplorationMode, ...] = ("gap", "uniform")
 
 @register
 @dataclass(frozen=True, kw_only=True)
-class Exploration(PlayingStudy):
-    """Play the paper's tasks without and with exploration."""
+class Exploration(TaskStudy):
+    """Run the paper's tasks with and without exploration."""
 
     name: ClassVar[str] = "exploration"
-    question: ClassVar[str] = "What does it cost to give every arm a probability?"
+    question: ClassVar[str] = "What does it cost to give every arm a positive probability?"
 
-    def carry_out(self, place: Workplace) -> Findings:
-        """Play every task with every seed: by the rule alone, and with both ways to explore."""
-        here = playable(PAPER_TASKS)
+    def run(self, context: StudyContext) -> StudyResult:
+        """Run every task with every seed: without exploration and in both exploration modes."""
+        available = available_tasks(PAPER_TASKS)
         pairs = {
-            (task, exploration_mode): Pair(task, exploration_mode, [], [])
-            for task in here.tasks
-            for exploration_mode in EXPLORATION_MODES
+            (task, mode): Pair(task, mode, [], []) for task in available.names for mode in EXPLORATION_MODES
         }
-        for seed, name in plays(place, self.seeds, here.tasks):
+        for seed, name in self.for_each_seed(context, available.names):
             task = get(name)
             stream = task.stream(seed, self.steps)
-            before = through_bandit(bandit_for(task, seed), stream.contexts, stream.rewards)
-            for exploration_mode in EXPLORATION_MODES:
-                exploring = bandit_for(task, seed, SHARE, exploration_mode)
-                pairs[name, exploration_mode].before.append(before)
-                pairs[name, exploration_mode].after.append(
-                    through_bandit(exploring, stream.contexts, stream.rewards)
-                )
+            baseline = run_bandit(make_bandit(task, seed), stream.contexts, stream.rewards)
+            for mode in EXPLORATION_MODES:
+                exploring = make_bandit(task, seed, SHARE, mode)
+                pairs[name, mode].baseline.append(baseline)
+                pairs[name, mode].changed.append(run_bandit(exploring, stream.contexts, stream.rewards))
         remarks = [
-            f"With probability {SHARE:g} another arm is played than the rule of {POLICY} says: by gap, "
-            "rather one whose score is close to the best, or uniformly. No arm is ever left out."
+            f"With probability {SHARE:g} the bandit explores instead of following {POLICY}: in mode gap it "
+            "prefers arms with a score close to the best, in mode uniform all arms are equally likely. Every "
+            "arm has a positive probability."
         ]
-        found = list(pairs.values())
-        return Findings(
-            [
-                table_of(
-                    found,
-                    "Reward without and with exploration",
-                    "exploration_mode",
-                    "exploration 0",
-                    f"{SHARE:g}",
-                )
-            ],
-            [*remarks, *here.remarks],
-            drawing_of(found, f"Exploration {SHARE:g}", "reward, % of that without exploration"),
+        results = list(pairs.values())
+        title = "Reward with and without exploration"
+        return StudyResult(
+            [pair_table(results, title, "exploration_mode", "exploration 0", f"{SHARE:g}")],
+            [*remarks, *available.remarks],
+            pair_figure(results, f"Exploration {SHARE:g}", "reward, % of that without exploration"),
         )

@@ -1,7 +1,7 @@
-"""The paper's Figure 1: what training on one point does to the predictions everywhere else.
+"""The paper's Figure 1: the effect of training on one point on the predictions elsewhere.
 
-A point shares the weights of a unit with all points on the same sides of the unit's hyperplanes. So training
-changes predictions most nearby, and less where fewer half-spaces are shared.
+A point shares the weights of a unit with all points on the same sides of the unit's hyperplanes. Training
+therefore changes nearby predictions most, and others less the fewer half-spaces they share.
 """
 
 from collections.abc import Sequence
@@ -14,9 +14,8 @@ from rich.table import Table
 
 from glcb._types import Float32, Float64
 from glcb.bench.figures import figure
-from glcb.bench.studies.base import Findings, Study, Workplace, spread
+from glcb.bench.studies.base import Study, StudyContext, StudyResult, format_mean, unit_grid
 from glcb.bench.studies.registry import register
-from glcb.bench.studies.square import grid
 from glcb.gln import Bank, Gates
 from glcb.policies.glcb.settings import PAPER_BINARY
 
@@ -26,38 +25,38 @@ if TYPE_CHECKING:
 HYPERPLANES = (1, 2, 4, 8)
 UPDATES = (1, 10)
 POINT = np.array([0.7, 0.62], np.float32)
-"""The point that is trained on; its target is 1."""
+"""The training point; its target is 1."""
 _NEAR, _FAR = 0.9, 0.5
-"""Share of the half-spaces that a point has in common with the trained one."""
+"""Thresholds of the share of half-spaces in common with the training point."""
 
 
 @dataclass(frozen=True, eq=False)
 class Imprint:
-    """What training on the point did to a network; maps have one number per point of the grid."""
+    """Effect of the training on a network; maps have one value per grid point."""
 
     gates: Gates
     shared: Float64
-    """Share of all half-spaces that a point has in common with the trained one."""
+    """Share of all half-spaces in common with the training point."""
     changes: tuple[Float64, ...]
     """Change of the prediction after each of ``UPDATES``."""
 
     @property
-    def likeness(self) -> float:
-        """Correlation of how much changed with how many half-spaces are shared, after the last update."""
+    def correlation(self) -> float:
+        """Correlation of the change with the share of half-spaces, after the last update."""
         return float(np.corrcoef(self.shared.ravel(), np.abs(self.changes[-1]).ravel())[0, 1])
 
     def change(self, low: float, high: float) -> float:
-        """Return how much changed on average where that share lies between ``low`` and ``high``."""
-        there = (self.shared >= low) & (self.shared <= high)
-        return float(np.abs(self.changes[-1][there]).mean()) if there.any() else 0.0
+        """Return the mean absolute change where the share lies between ``low`` and ``high``."""
+        inside = (self.shared >= low) & (self.shared <= high)
+        return float(np.abs(self.changes[-1][inside]).mean()) if inside.any() else 0.0
 
 
 def imprint(hyperplanes: int, seed: int, resolution: int) -> Imprint:
-    """Train a new network on the point and see what changed on a grid of the unit square."""
+    """Train a new network on the point and measure the changes on a grid of the unit square."""
     paper = PAPER_BINARY
     gates = Gates(2, [hyperplanes] * sum(paper.layers), paper.bias_scale, np.random.default_rng(seed))
-    bank = Bank(2, 1, paper.layers, gates.most_signatures, clip=paper.clip, bias=paper.bias)
-    points = grid(resolution)
+    bank = Bank(2, 1, paper.layers, gates.max_signatures, clip=paper.clip, bias=paper.bias)
+    points = unit_grid(resolution)
     before = _predictions(bank, gates, points)
     changes = []
     for update in range(max(UPDATES)):
@@ -76,10 +75,8 @@ def imprint(hyperplanes: int, seed: int, resolution: int) -> Imprint:
 
 
 def shared_half_spaces(gates: Gates, points: Float32) -> Float64:
-    """Return the share of all half-spaces that each point has in common with the trained one."""
-
-    everyone = np.vstack([points, POINT])
-    sides = everyone @ gates.normals.T > gates.thresholds
+    """Return the share of all half-spaces that each point has in common with the training point."""
+    sides = np.vstack([points, POINT]) @ gates.normals.T > gates.thresholds
     shares: Float64 = (sides[:-1] == sides[-1]).mean(axis=1)
     return shares
 
@@ -94,32 +91,32 @@ class Gating(Study):
     """Train networks with 1, 2, 4 and 8 hyperplanes per unit on one point."""
 
     name: ClassVar[str] = "gating"
-    question: ClassVar[str] = "How does training on one point change predictions across the half-spaces?"
+    question: ClassVar[str] = "How does training on one point change predictions elsewhere?"
 
     seeds: int = 10
     resolution: int = 100
-    """Points along each side of the square at which predictions are looked at."""
+    """Grid points per side of the square."""
 
     @classmethod
     def quick(cls) -> Self:
-        """Return a form with a coarse grid."""
+        """Return a version with a coarse grid."""
         return cls(seeds=3, resolution=40)
 
-    def carry_out(self, place: Workplace) -> Findings:
-        """Train once for each number of hyperplanes and each seed."""
+    def run(self, context: StudyContext) -> StudyResult:
+        """Train one network for each number of hyperplanes and each seed."""
         total = len(HYPERPLANES) * self.seeds
-        found: list[list[Imprint]] = []
+        imprints: list[list[Imprint]] = []
         for hyperplanes in HYPERPLANES:
-            found.append([])
+            imprints.append([])
             for seed in range(self.seeds):
-                found[-1].append(imprint(hyperplanes, seed, self.resolution))
-                place.progress(sum(map(len, found)), total)
-        return Findings([_table(found)], _remarks(found), lambda path: _draw(path, found))
+                imprints[-1].append(imprint(hyperplanes, seed, self.resolution))
+                context.progress(sum(map(len, imprints)), total)
+        return StudyResult([_table(imprints)], _remarks(imprints), lambda path: _draw(path, imprints))
 
 
-def _table(found: list[list[Imprint]]) -> Table:
+def _table(imprints: list[list[Imprint]]) -> Table:
     table = Table(
-        title=f"Change of the prediction after {UPDATES[-1]} updates: mean ± s.e. of {len(found[0])} seeds"
+        title=f"Change of the prediction after {UPDATES[-1]} updates: mean ± s.e. of {len(imprints[0])} seeds"
     )
     for heading in (
         "hyperplanes",
@@ -129,27 +126,27 @@ def _table(found: list[list[Imprint]]) -> Table:
         "correlation",
     ):
         table.add_column(heading, justify="right")
-    for hyperplanes, own in zip(HYPERPLANES, found, strict=True):
+    for hyperplanes, own in zip(HYPERPLANES, imprints, strict=True):
         bands = ((_NEAR, 1.0), (_FAR, _NEAR), (0.0, _FAR))
-        cells = [spread([one.change(low, high) for one in own], ".3f") for low, high in bands]
-        table.add_row(str(hyperplanes), *cells, spread([one.likeness for one in own], ".2f"))
+        cells = [format_mean([one.change(low, high) for one in own], ".3f") for low, high in bands]
+        table.add_row(str(hyperplanes), *cells, format_mean([one.correlation for one in own], ".2f"))
     return table
 
 
-def _remarks(found: list[list[Imprint]]) -> list[str]:
-    few, many = (float(np.mean([one.change(0.0, _FAR) for one in found[at]])) for at in (0, -1))
-    falls = float(np.mean([(one.changes[-1] < 0).mean() for one in found[0]]))
+def _remarks(imprints: list[list[Imprint]]) -> list[str]:
+    few, many = (float(np.mean([one.change(0.0, _FAR) for one in imprints[at]])) for at in (0, -1))
+    falls = float(np.mean([(one.changes[-1] < 0).mean() for one in imprints[0]]))
     return [
-        "Correlation is that of how much a prediction changed with the share of half-spaces in common.",
+        "Correlation: between the change of a prediction and the share of half-spaces in common.",
         f"Where less than {_FAR:.0%} of the half-spaces are shared, predictions change by {few:.4f} with "
         f"{HYPERPLANES[0]} hyperplane per unit and by {many:.4f} with {HYPERPLANES[-1]}.",
-        f"With {HYPERPLANES[0]} hyperplane, predictions fall on {falls:.0%} of the square, though the target "
-        "was 1: where weights are shared, inputs of the opposite sign turn the change around.",
+        f"With {HYPERPLANES[0]} hyperplane, predictions decrease on {falls:.0%} of the square although the "
+        "target was 1: where weights are shared, inputs of the opposite sign reverse the change.",
     ]
 
 
-def _draw(path: Path, found: list[list[Imprint]]) -> None:
-    first = [own[0] for own in found]
+def _draw(path: Path, imprints: list[list[Imprint]]) -> None:
+    first = [own[0] for own in imprints]
     columns, rows = len(first), 1 + len(UPDATES)
     with figure(path, width=3.3 * columns, height=3.1 * rows, columns=columns, rows=rows) as axes:
         for row, updates in enumerate(UPDATES):
@@ -169,7 +166,7 @@ def _draw_row(
     label: str,
     limits: tuple[float, float],
 ) -> None:
-    """Draw one map per imprint, with the point and the hyperplanes of the first unit, and one color bar."""
+    """Draw one map per imprint, with the point, the hyperplanes of the first unit and one color bar."""
     colors = "RdBu_r" if limits[0] < 0 else "viridis"
     for ax, one, content in zip(axes, imprints, maps, strict=True):
         image = ax.imshow(
@@ -177,7 +174,7 @@ def _draw_row(
         )
         own = slice(int(one.gates.hyperplanes[0]))
         for normal, threshold in zip(one.gates.normals[own], one.gates.thresholds[own], strict=True):
-            x, y = threshold * normal  # the point of the line that is closest to the origin
+            x, y = threshold * normal  # the point of the line closest to the origin
             second = (x - normal[1], y + normal[0])
             ax.axline((x, y), second, color="black", linewidth=0.8, linestyle="--")
         ax.plot(*POINT, marker="x", color="black", markersize=8, markeredgewidth=2)

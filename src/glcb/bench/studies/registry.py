@@ -1,4 +1,4 @@
-"""The studies by their names."""
+"""Studies by name."""
 
 from typing import TypeVar
 
@@ -11,16 +11,22 @@ Registered = TypeVar("Registered", bound=type[Study])
 
 
 def register(study: Registered) -> Registered:
-    """Make the class ``study`` known by its name."""
+    """Class decorator that registers a study under its ``name``."""
     _studies.add(study.name, study)
     return study
 
 
 def names() -> list[str]:
-    """Return the names of all studies."""
+    """Return the names of all studies, sorted."""
     return _studies.names()
 
 
 def get(name: str) -> type[Study]:
-    """Return the study called ``name``."""
+    """Return the study called ``name``.
+
+    Raises
+    ------
+    InvalidSettings
+        If there is no such study.
+    """
     return _studies.get(name)

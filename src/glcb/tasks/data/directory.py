@@ -1,4 +1,4 @@
-"""The data directory: which files belong there, where they are, and how they are opened."""
+"""The data directory: the files it holds, where they are, and how to open them."""
 
 import gzip
 import io
@@ -15,21 +15,21 @@ from platformdirs import user_data_path
 
 from glcb._errors import DataError
 
-ENDINGS = ("", ".xz", ".gz")
-"""A file may lie there plain or compressed."""
+EXTENSIONS = ("", ".xz", ".gz")
+"""A file may be plain or compressed."""
 _BUFFER = 1 << 20
 
 
 @dataclass(frozen=True)
 class Facts:
-    """What a task makes of a data file, by which a genuine one is told from a wrong one."""
+    """Dimensions that identify a data file."""
 
     rows: int
-    """Rows that the task uses."""
+    """Number of rows that the task uses."""
     features: int
     arms: int
     counts: tuple[int, ...] | None = None
-    """Rows of each class; None where there are no classes or nobody counted."""
+    """Number of rows of each class; None without classes or if the counts are not on record."""
 
     def __str__(self) -> str:
         counts = f", classes {' / '.join(map(str, self.counts))}" if self.counts else ""
@@ -38,44 +38,44 @@ class Facts:
 
 @dataclass(frozen=True)
 class DataFile:
-    """A file that a task is made from."""
+    """A data file of a task."""
 
     name: str
-    """Its name in the data directory, without the ending of a compressed file."""
+    """Name in the data directory, without the extension of a compressed file."""
     facts: Facts
     license: str
     origin: str
-    """Where it comes from."""
+    """URL of the source."""
     size: int | None = None
-    """Bytes, uncompressed."""
+    """Size in bytes, uncompressed."""
     sha256: str | None = None
-    """Of the uncompressed original, where it is known."""
+    """Hash of the uncompressed original, if it is on record."""
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Every name under which the file is accepted."""
-        return tuple(self.name + ending for ending in ENDINGS)
+        """All accepted file names."""
+        return tuple(self.name + extension for extension in EXTENSIONS)
 
     def find(self) -> Path | None:
-        """Return where the file is, or None."""
+        """Return the path of the file, or None if it does not exist."""
         candidates = (data_directory() / name for name in self.names)
         return next((path for path in candidates if path.is_file()), None)
 
 
 def data_directory() -> Path:
-    """Return ``GLCB_DATA_DIR``, or the user's data folder if that is not set."""
-    named = os.environ.get("GLCB_DATA_DIR")
-    return Path(named) if named else user_data_path("glcb", appauthor=False)
+    """Return ``GLCB_DATA_DIR``, or the user's data folder if it is not set."""
+    configured = os.environ.get("GLCB_DATA_DIR")
+    return Path(configured) if configured else user_data_path("glcb", appauthor=False)
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[BinaryIO]:
-    """Open ``path`` for reading, uncompressed; what it is compressed with is seen from its first bytes.
+def open_binary(path: Path) -> Iterator[BinaryIO]:
+    """Open ``path`` for reading and decompress it; the compression is detected from the first bytes.
 
-    Whatever is wrong with the file while it is read becomes a DataError.
+    Errors while the file is read are raised as DataError.
     """
     try:
-        with path.open("rb") as raw, _uncompressed(raw) as content:
+        with path.open("rb") as raw, _decompressed(raw) as content:
             yield content
     except (lzma.LZMAError, zlib.error, EOFError, gzip.BadGzipFile) as error:
         raise DataError(f"{path} is damaged ({error}): remove it and fetch it again") from error
@@ -84,16 +84,16 @@ def opened(path: Path) -> Iterator[BinaryIO]:
 
 
 @contextmanager
-def opened_text(path: Path) -> Iterator[io.TextIOWrapper]:
-    """Open ``path`` for reading text, uncompressed."""
+def open_text(path: Path) -> Iterator[io.TextIOWrapper]:
+    """Open ``path`` for reading UTF-8 text and decompress it."""
     try:
-        with opened(path) as content, io.TextIOWrapper(content, "utf-8-sig", newline="") as text:
+        with open_binary(path) as content, io.TextIOWrapper(content, "utf-8-sig", newline="") as text:
             yield text
     except UnicodeDecodeError as error:
         raise DataError(f"{path} is not UTF-8 text ({error}): convert it first") from error
 
 
-def _uncompressed(raw: io.BufferedReader) -> BinaryIO:
+def _decompressed(raw: io.BufferedReader) -> BinaryIO:
     start = raw.peek(6)
     if start.startswith(b"\xfd7zXZ\x00"):
         return io.BufferedReader(lzma.open(raw), _BUFFER)

@@ -1,8 +1,8 @@
-"""Downloading data files. Nothing else in glcb ever does that.
+"""Download of data files. No other module of glcb uses the network for data.
 
-What has arrived is kept beside the destination, with a note of where it came from: an interrupted
-download goes on where it stopped, unless the server has another file by then. Only a complete and
-genuine file gets its name.
+A partial download is kept next to its destination, with a note of its URL and version. An interrupted
+download resumes where it stopped, unless the server's file has changed. Only a complete and verified file
+gets its final name.
 """
 
 import http.client
@@ -22,20 +22,44 @@ from glcb.tasks.data.verify import verify
 from glcb.tasks.file_task import FileTask
 
 BUCKET = "https://storage.googleapis.com/bandits_datasets/"
-"""Where the authors of Deep Bayesian Bandits keep the files."""
+"""Bucket of the authors of Deep Bayesian Bandits."""
 
 _TIMEOUT = 30.0
 _BLOCK = 1 << 16
-_NOT_THERE = (403, 404, 410)  # the bucket says "forbidden" of what it does not have
+_ABSENT = (403, 404, 410)  # the bucket answers "forbidden" for a file that does not exist
 
 Progress = Callable[[str, int, int | None], None]
-"""Told again and again: the file's name, the bytes that are there, and how many there will be if known."""
+"""Progress callback: file name, bytes received so far, and the total if the server reports it."""
 
 
 def fetch(
     task: FileTask, *, base_url: str = BUCKET, progress: Progress = lambda *_: None, timeout: float = _TIMEOUT
 ) -> Path:
-    """Download the file of ``task``, check it and return where it is. A mirror may have it compressed."""
+    """Download the file of ``task``, verify it and return its path.
+
+    Parameters
+    ----------
+    task : FileTask
+        The task whose file is missing.
+    base_url : str
+        Folder on the server. A mirror may hold compressed files.
+    progress : callable
+        Called with the file name, the bytes received so far and the total or None.
+    timeout : float
+        Seconds without data after which the download fails.
+
+    Returns
+    -------
+    Path
+        The verified file in the data directory.
+
+    Raises
+    ------
+    DataError
+        If the server does not have the file, the file is wrong, or the network or the disk fails.
+    InvalidSettings
+        If ``base_url`` is not an HTTP URL.
+    """
     if not base_url.startswith(("https://", "http://")):
         raise InvalidSettings(f"base_url must start with https:// or http://, got {base_url!r}")
     folder = data_directory()
@@ -49,17 +73,17 @@ def fetch(
                 try:
                     verify(task, file, download.part)
                 except DataError as error:
-                    download.forget()
-                    raise DataError(f"{url} is not the right file, it was removed: {error}") from error
+                    download.discard()
+                    raise DataError(f"{url} is not the expected file and was removed: {error}") from error
                 download.part.replace(folder / name)
-                download.forget()
+                download.discard()
                 return folder / name
     names = " or ".join(file.name for file in task.files)
-    raise DataError(f"{base_url} has no file {names}: name a mirror that has it with --base-url")
+    raise DataError(f"{base_url} has no file {names}: pass a mirror that has it with --base-url")
 
 
 class _Download:
-    """One file on its way."""
+    """The download of one file."""
 
     def __init__(self, url: str, part: Path, progress: Progress, timeout: float) -> None:
         self.url = url
@@ -69,33 +93,33 @@ class _Download:
         self._timeout = timeout
 
     def run(self) -> bool:
-        """Bring the rest of the file; return False if the server does not have it."""
-        have, version = self._begun()
+        """Download the rest of the file; return False if the server does not have it."""
+        have, version = self._resume_point()
         try:
-            with self._ask(have, version) as response:
+            with self._request(have, version) as response:
                 self._receive(response, have)
         except urllib.error.HTTPError as error:
             error.close()
-            if error.code in _NOT_THERE:
+            if error.code in _ABSENT:
                 return False
             if error.code == http.client.REQUESTED_RANGE_NOT_SATISFIABLE and have:
-                self.forget()
+                self.discard()
                 return self.run()
             raise DataError(f"{self.url}: the server answered {error.code} {error.reason}") from error
         except (OSError, http.client.HTTPException) as error:
             raise DataError(
                 f"{self.url}: {getattr(error, 'reason', error)}; check the connection and run the command "
-                "again, it goes on where it stopped"
+                "again to resume the download"
             ) from error
         return True
 
-    def forget(self) -> None:
-        """Remove what has arrived."""
+    def discard(self) -> None:
+        """Remove the partial download."""
         self.part.unlink(missing_ok=True)
         self._note.unlink(missing_ok=True)
 
-    def _begun(self) -> tuple[int, str]:
-        """Return how much has arrived earlier, and the server's name for the version it belongs to."""
+    def _resume_point(self) -> tuple[int, str]:
+        """Return the number of bytes received earlier and the version of the file they belong to."""
         try:
             note = json.loads(self._note.read_text())
             url, version = note["url"], note["version"]
@@ -104,7 +128,7 @@ class _Download:
             return 0, ""
         return (have, version) if url == self.url and version and isinstance(version, str) else (0, "")
 
-    def _ask(self, have: int, version: str) -> http.client.HTTPResponse:
+    def _request(self, have: int, version: str) -> http.client.HTTPResponse:
         headers = {"User-Agent": f"glcb/{__version__}"}
         if have:
             headers |= {"Range": f"bytes={have}-", "If-Range": version}
@@ -117,7 +141,7 @@ class _Download:
         length = response.headers["Content-Length"]
         total = have + int(length) if length else None
         with _disk(self.part):
-            self._check_room(total, have)
+            self._check_free_space(total, have)
             version = response.headers["ETag"] or response.headers["Last-Modified"] or ""
             self._note.write_text(json.dumps({"url": self.url, "version": version}))
         with self._appending(have) as write:
@@ -130,7 +154,7 @@ class _Download:
 
     @contextmanager
     def _appending(self, have: int) -> Iterator[Callable[[bytes], None]]:
-        """Give a function that appends to what is there; its errors are those of the disk."""
+        """Yield a function that appends to the partial file and raises disk errors as DataError."""
 
         def write(block: bytes) -> None:
             with _disk(self.part):
@@ -141,22 +165,22 @@ class _Download:
         with file:
             yield write
 
-    def _check_room(self, total: int | None, have: int) -> None:
+    def _check_free_space(self, total: int | None, have: int) -> None:
         free = shutil.disk_usage(self.part.parent).free
         if total is not None and total - have > free:
             raise DataError(
                 f"{self.part.stem} needs {total - have:,} more bytes, but only {free:,} are free in "
-                f"{self.part.parent}: make room, or set GLCB_DATA_DIR to another folder"
+                f"{self.part.parent}: free some space, or set GLCB_DATA_DIR to another folder"
             )
 
 
 @contextmanager
 def _disk(path: Path) -> Iterator[None]:
-    """Say of errors within that they are those of the disk, not of the network."""
+    """Raise OS errors of the block as disk errors, so that they are not taken for network errors."""
     try:
         yield
     except OSError as error:
         raise DataError(
-            f"cannot write {path}: {error.strerror or error}; make room, or set GLCB_DATA_DIR to another "
+            f"cannot write {path}: {error.strerror or error}; free space, or set GLCB_DATA_DIR to another "
             "folder, and run the command again"
         ) from error

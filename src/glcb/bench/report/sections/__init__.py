@@ -1,1 +1,1 @@
-"""The chapters of the report, one per file."""
+"""Sections of the report."""

@@ -1,51 +1,91 @@
-"""How runs went along: reward and regret over the steps."""
+"""Curves over the steps of a run: reward, regret, and the duration of a decision."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
-from glcb.bench.curves import Curve, cumulative_reward, regret
-from glcb.bench.report.document import Block, Gallery, Picture, Section
-from glcb.bench.report.figures import ERRORS, Line, draw, strokes
-from glcb.bench.report.numbers import span
-from glcb.bench.report.selection import Column, Selection
+import numpy as np
+
+from glcb.bench.curves import Curve, cumulative_reward, decision_time, regret
+from glcb.bench.report.document import Block, Cell, Figure, Gallery, Group, Row, Section, Table
+from glcb.bench.report.figures import ERRORS, Line, draw_lines, strokes
+from glcb.bench.report.formatting import count_range, number
+from glcb.bench.report.selection import Column, Entry, Selection
 from glcb.bench.run import Record
 
+CurveOf = Callable[[Iterable[Record]], Curve]
 
-def section(selection: Selection) -> Section:
-    """Draw two pictures for every task."""
-    explained = (
-        "Left, or above: the reward collected so far; higher is better. Right, or below: the regret, which "
-        "is what the best arm of every step would have brought beyond that; lower is better, and a line that "
-        "flattens has learned. Lines are means over seeds; bands reach "
-        f"{ERRORS} standard errors to either side, about 95 % confidence if there are 20 seeds or more."
+
+def reward_section(selection: Selection) -> Section:
+    """Draw the cumulative reward and the regret on every task."""
+    explanation = (
+        "The first figure of each pair shows the cumulative reward; higher is better. The second shows the "
+        "regret, the difference between the reward of the best arm at every step and the received reward; "
+        "lower is better, and a flat curve means that the policy has learned. Lines are means over seeds; "
+        f"bands show ±{ERRORS} standard errors, about 95 % confidence with 20 seeds or more."
     )
-    galleries: list[Block] = [_gallery(selection, number) for number in range(len(selection.columns))]
-    return Section("curves", "Reward and regret over time", (explained, *galleries))
+    galleries: list[Block] = [_gallery(selection, index) for index in range(len(selection.columns))]
+    return Section("curves", "Reward and regret over time", (explanation, *galleries))
 
 
-def _gallery(selection: Selection, number: int) -> Gallery:
-    column = selection.columns[number]
-    seeds = [len(records) for (own, _), records in selection.cells.items() if own == column]
+def time_section(selection: Selection, order: Sequence[Entry]) -> Section:
+    """Draw the duration of a decision over the run and list the numbers."""
+    blocks: list[Block] = [
+        "Duration of one decision in microseconds, on a logarithmic scale. A flat curve means constant cost; "
+        "a rising one means that decisions get slower with every step. Values are medians over the steps of "
+        "each twentieth of a run and over seeds, on the machines listed at the end.",
+        Gallery("", tuple(_time_figure(selection, index) for index in range(len(selection.columns)))),
+        Table(
+            "Median µs per decision in the first and in the last twentieth of a run. Small print: median µs "
+            "per update (periodic work, such as training a network, does not show in a median), and seconds "
+            "for a whole run including loading and compiling.",
+            ("policy", *(selection.title(column) for column in selection.columns)),
+            (Group("", tuple(_time_row(selection, entry) for entry in order)),),
+        ),
+    ]
+    return Section("times", "Time per decision", tuple(blocks))
+
+
+def _gallery(selection: Selection, index: int) -> Gallery:
+    column = selection.columns[index]
+    seeds = [len(records) for (other, _), records in selection.cells.items() if other == column]
     return Gallery(
-        f"{column.task}: {column.steps:,} steps, {span(seeds, 'seed')}",
+        f"{column.task}: {column.steps:,} steps, {count_range(seeds, 'seed')}",
         (
-            _picture(selection, column, f"reward-{number + 1}", "Cumulative reward", cumulative_reward),
-            _picture(selection, column, f"regret-{number + 1}", "Regret", regret),
+            _figure(selection, column, f"reward-{index + 1}", "Cumulative reward", cumulative_reward),
+            _figure(selection, column, f"regret-{index + 1}", "Regret", regret),
         ),
     )
 
 
-def _picture(
-    selection: Selection, column: Column, name: str, what: str, course: Callable[[Iterable[Record]], Curve]
-) -> Picture:
-    lines = lines_of(selection, column, course)
-    return draw(name, f"{what} on {column.task}", lines, until=column.steps)
+def _figure(selection: Selection, column: Column, name: str, quantity: str, curve_of: CurveOf) -> Figure:
+    lines = _lines(selection, column, curve_of)
+    return draw_lines(name, f"{quantity} on {column.task}", lines, steps=column.steps)
 
 
-def lines_of(selection: Selection, column: Column, course: Callable[[Iterable[Record]], Curve]) -> list[Line]:
-    """Return the lines of all who have played, as their pictures need them."""
-    style = strokes(selection)
+def _time_figure(selection: Selection, index: int) -> Figure:
+    column = selection.columns[index]
+    lines = _lines(selection, column, decision_time)
+    title = f"µs per decision on {selection.title(column)}"
+    return draw_lines(f"time-{index + 1}", title, lines, steps=column.steps, logarithmic=True)
+
+
+def _lines(selection: Selection, column: Column, curve_of: CurveOf) -> list[Line]:
+    styles = strokes(selection)
     return [
-        Line(player.label, style[player], course(records))
-        for player in selection.players
-        if (records := selection.cells.get((column, player)))
+        Line(entry.label, styles[entry], curve_of(records))
+        for entry in selection.entries
+        if (records := selection.cells.get((column, entry)))
     ]
+
+
+def _time_row(selection: Selection, entry: Entry) -> Row:
+    cells = (_time_cell(selection.cells.get((column, entry))) for column in selection.columns)
+    return Row(Cell(entry.title), tuple(cells))
+
+
+def _time_cell(records: list[Record] | None) -> Cell:
+    if not records:
+        return Cell()
+    first, last = (float(np.median([record.decide_us[end] for record in records])) for end in (0, -1))
+    update = float(np.median([time for record in records for time in record.learn_us]))
+    seconds = float(np.median([record.seconds for record in records]))
+    return Cell(f"{number(first)} → {number(last)}", (f"{number(update)} µs; {number(seconds, 1)} s",))

@@ -1,10 +1,10 @@
-"""How policies are called and drawn, the same in every table and picture."""
+"""Display names and line styles of policies, the same in every table and figure."""
 
 from typing import NamedTuple
 
 _TITLES = {
     "glcb": "GLCB",
-    "glcb-paper": "GLCB, the paper's settings",
+    "glcb-paper": "GLCB, paper settings",
     "bootrms": "BootRMS",
     "dropout": "Dropout",
     "linfullpost": "LinFullPost",
@@ -21,12 +21,12 @@ _TITLES = {
     "uniform": "Uniform",
 }
 
-# Beside the lines of a picture there is little room.
-_LABELS = {"glcb-paper": "GLCB, paper settings", "constsgd": "constSGD (reconstr.)"}
+# Shorter names for figures, where space is limited.
+_LABELS = {"constsgd": "constSGD (reconstr.)"}
 
 
 class Stroke(NamedTuple):
-    """How a line is drawn; the colors can be told apart on white and on black."""
+    """Line style; the colors are distinguishable on white and on black."""
 
     color: str
     dashes: str = "-"
@@ -58,7 +58,7 @@ _OTHERS = tuple(
 
 
 def title(policy: str) -> str:
-    """Return how ``policy`` is called; one that is not listed keeps its own name.
+    """Return the display name of ``policy``; an unlisted policy keeps its own name.
 
     >>> title("bootrms"), title("my-policy")
     ('BootRMS', 'my-policy')
@@ -67,15 +67,15 @@ def title(policy: str) -> str:
 
 
 def label(policy: str) -> str:
-    """Return how ``policy`` is called in pictures."""
+    """Return the display name of ``policy`` in figures."""
     return _LABELS.get(policy, title(policy))
 
 
 def stroke(policy: str) -> Stroke | None:
-    """Return how the line of ``policy`` is drawn, if it is listed."""
+    """Return the line style of ``policy``, or None if it is not listed."""
     return _STROKES.get(policy)
 
 
 def other_stroke(number: int) -> Stroke:
-    """Return how the line of the ``number``-th of those is drawn that are not listed."""
+    """Return the line style of the ``number``-th unlisted policy."""
     return _OTHERS[number % len(_OTHERS)]

@@ -1,4 +1,4 @@
-"""The runner: parallel, interruptible at any moment, honest about what failed."""
+"""Execution of benchmark plans: parallel, resumable, with failures recorded."""
 
 import json
 import multiprocessing
@@ -14,11 +14,11 @@ from typing import NamedTuple
 
 import pytest
 
-from glcb.bench.executors import LocalEngine
+from glcb.bench.executors import LocalExecutor
 from glcb.bench.plan import (
     PRESETS,
-    Experiment,
-    carry_out,
+    BenchmarkPlan,
+    run_missing,
     without_missing_data,
     without_missing_packages,
 )
@@ -36,17 +36,17 @@ def bench(folder: Path, *more: str) -> subprocess.Popen[str]:
 
 
 def outcomes(folder: Path) -> dict[str, tuple[float, list[float]]]:
-    """Return what does not depend on the clock."""
+    """Return the parts of the records that do not depend on timing."""
     return {record.key: (record.total, record.rewards) for record in Results(folder).records}
 
 
 def wait_for_a_record(folder: Path) -> None:
-    """Wait until there is one more than now."""
+    """Wait for one more record."""
 
     def lines() -> int:
-        return (folder / FILE).read_text().count("\n") if (folder / FILE).exists() else 1
+        return (folder / FILE).read_text().count("\n") if (folder / FILE).exists() else 0
 
-    before = lines()
+    before = max(lines(), 2)  # the first two lines are the format and the environment
     for _ in range(6000):
         if lines() > before:
             return
@@ -58,8 +58,8 @@ def children(pid: int) -> list[int]:
     return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
-def wait_for_the_end_of(processes: list[int]) -> None:
-    """Processes whose parent was killed must not linger."""
+def wait_for_exit(processes: list[int]) -> None:
+    """Wait until the workers of a killed process have exited."""
     for _ in range(200):
         if not any(Path(f"/proc/{pid}").exists() for pid in processes):
             return
@@ -67,42 +67,46 @@ def wait_for_the_end_of(processes: list[int]) -> None:
     pytest.fail("the workers outlived the process that started them")
 
 
-class Calm(NamedTuple):
-    """What came of an experiment that nobody disturbed."""
+class Uninterrupted(NamedTuple):
+    """Results of a benchmark that was not interrupted."""
 
     folder: Path
     output: str
 
 
 @pytest.fixture(scope="module")
-def calm(tmp_path_factory: pytest.TempPathFactory) -> Calm:
-    folder = tmp_path_factory.mktemp("calm")
+def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> Uninterrupted:
+    folder = tmp_path_factory.mktemp("uninterrupted")
     with bench(folder, "--json") as process:
         output, _ = process.communicate(timeout=120)
         assert process.returncode == 0
-    return Calm(folder, output)
+    return Uninterrupted(folder, output)
 
 
-@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="looks into /proc")
-def test_killed_and_started_again_gives_what_an_undisturbed_run_gives(tmp_path: Path, calm: Calm) -> None:
-    for _ in range(2):  # twice, at different moments
+@pytest.mark.live
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="needs /proc")
+def test_a_killed_benchmark_resumes_with_the_same_results(
+    tmp_path: Path, uninterrupted: Uninterrupted
+) -> None:
+    for _ in range(2):  # twice, at different times
         with bench(tmp_path / "killed") as process:
             wait_for_a_record(tmp_path / "killed")
             workers = children(process.pid)
             assert len(workers) >= 2
             os.kill(process.pid, signal.SIGKILL)
-        wait_for_the_end_of(workers)
+        wait_for_exit(workers)
     before = len(Results(tmp_path / "killed").records)
     assert 0 < before < 32
     with bench(tmp_path / "killed") as process:
         assert process.wait(120) == 0
     records = Results(tmp_path / "killed").records
     assert max(Counter(record.key for record in records).values()) == 1
-    assert outcomes(tmp_path / "killed") == outcomes(calm.folder)
+    assert outcomes(tmp_path / "killed") == outcomes(uninterrupted.folder)
     assert len(records) == 32
 
 
-def test_interrupted_politely_it_stops_at_once(tmp_path: Path) -> None:
+@pytest.mark.live
+def test_an_interrupt_stops_the_benchmark_immediately(tmp_path: Path) -> None:
     with bench(tmp_path, "--seeds", "50") as process:
         wait_for_a_record(tmp_path)
         os.killpg(process.pid, signal.SIGINT)
@@ -112,8 +116,9 @@ def test_interrupted_politely_it_stops_at_once(tmp_path: Path) -> None:
     assert 0 < len(Results(tmp_path).records) < 200
 
 
-def test_json_is_all_there_is_on_standard_output(calm: Calm) -> None:
-    rows = json.loads(calm.output)
+@pytest.mark.live
+def test_standard_output_contains_only_json(uninterrupted: Uninterrupted) -> None:
+    rows = json.loads(uninterrupted.output)
     assert [(row["task"], row["policy"], row["seeds"], row["steps"]) for row in rows] == [
         (task, policy, 8, 3000) for task in ("wheel", "linear") for policy in ("uniform", "linucb")
     ]
@@ -125,22 +130,25 @@ def test_json_is_all_there_is_on_standard_output(calm: Calm) -> None:
         "mean",
         "sem",
         "optimum",
-        "us_decide",
-        "us_learn",
+        "decide_us",
+        "learn_us",
     }
     assert all(0 < row["mean"] < row["optimum"] and row["sem"] > 0 for row in rows)
 
 
-def test_a_run_that_fails_is_recorded_and_the_rest_goes_on(tmp_path: Path) -> None:
+@pytest.mark.live
+def test_a_failed_run_is_recorded_and_the_others_continue(tmp_path: Path) -> None:
     runs = [
         Run("wheel", "uniform", 0, 50),
         Run("wheel", "epsilon-greedy", 0, 50, {"epsilon": 7}),
         Run("wheel", "uniform", 1, 50),
     ]
-    came = [outcome for *_, outcome in carry_out(runs, tmp_path, LocalEngine(2)) if outcome is not None]
-    assert [type(outcome) for outcome in came].count(Failure) == 1
+    results = [
+        outcome for *_, outcome in run_missing(runs, tmp_path, LocalExecutor(2)) if outcome is not None
+    ]
+    assert [type(outcome) for outcome in results].count(Failure) == 1
     assert len(Results(tmp_path).records) == 2
-    again = list(carry_out(runs, tmp_path, LocalEngine(1)))
+    again = list(run_missing(runs, tmp_path, LocalExecutor(1)))
     assert again[0][:2] == (2, 3)
     assert isinstance(again[-1][2], Failure)
 
@@ -151,29 +159,31 @@ def _die(run: Run) -> Record | Failure:
     return execute(run)
 
 
-def test_a_process_that_dies_takes_only_its_own_run_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.live
+def test_a_killed_process_fails_only_its_own_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("glcb.bench.executors.execute", _die)
-    came = list(LocalEngine(2).run([Run("wheel", "uniform", seed, 50) for seed in range(6)]))
-    assert sorted(outcome.seed for outcome in came) == list(range(6))
-    (failure,) = (outcome for outcome in came if isinstance(outcome, Failure))
+    results = list(LocalExecutor(2).run([Run("wheel", "uniform", seed, 50) for seed in range(6)]))
+    assert sorted(outcome.seed for outcome in results) == list(range(6))
+    (failure,) = (outcome for outcome in results if isinstance(outcome, Failure))
     assert failure.seed == 3
     assert "died" in failure.error
 
 
-def test_a_process_that_dies_between_two_runs_is_replaced() -> None:
-    engine = LocalEngine(2)
-    came = []
-    for outcome in engine.run([Run("wheel", "uniform", seed, 50) for seed in range(8)]):
-        came.append(outcome)
-        if len(came) == 2:
+@pytest.mark.live
+def test_a_process_killed_between_runs_is_replaced() -> None:
+    executor = LocalExecutor(2)
+    results = []
+    for outcome in executor.run([Run("wheel", "uniform", seed, 50) for seed in range(8)]):
+        results.append(outcome)
+        if len(results) == 2:
             for worker in multiprocessing.active_children():
                 os.kill(worker.pid or 0, signal.SIGKILL)
                 connection.wait([worker.sentinel])
-    assert sorted(outcome.seed for outcome in came) == list(range(8))
-    assert all(isinstance(outcome, Record) for outcome in came)
+    assert sorted(outcome.seed for outcome in results) == list(range(8))
+    assert all(isinstance(outcome, Record) for outcome in results)
 
 
-def test_presets_name_what_exists_and_leave_out_what_has_no_data(
+def test_presets_are_valid_and_can_skip_tasks_without_data(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GLCB_DATA_DIR", str(tmp_path))
@@ -184,7 +194,7 @@ def test_presets_name_what_exists_and_leave_out_what_has_no_data(
     assert len(PRESETS["paper"].policies) == 10
 
 
-def test_policies_whose_packages_are_missing_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_policies_with_missing_packages_are_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("glcb.bench.plan.find_spec", lambda package: None)
     present, absent = without_missing_packages(PRESETS["paper"])
     assert present.policies == ("glcb-paper", "linfullpost")
@@ -201,7 +211,7 @@ def test_policies_whose_packages_are_missing_are_left_out(monkeypatch: pytest.Mo
         {"steps": 0},
     ],
 )
-def test_nonsense_is_refused(wrong: dict[str, object]) -> None:
+def test_an_invalid_plan_is_refused(wrong: dict[str, object]) -> None:
     arguments = {"tasks": ("wheel",), "policies": ("uniform",), "seeds": 1, "steps": 1} | wrong
     with pytest.raises(ValueError, match=r"no task|no policy|seeds|steps|more than once"):
-        Experiment(**arguments)  # type: ignore[arg-type]
+        BenchmarkPlan(**arguments)  # type: ignore[arg-type]

@@ -1,11 +1,11 @@
-"""What the studies calculate, and the tasks that they look at."""
+"""Calculations of the studies and the tasks they use."""
 
 import numpy as np
 import pytest
 
 from glcb.bench import simulate
 from glcb.bench.run import Record
-from glcb.bench.studies import course, depth, gating
+from glcb.bench.studies import depth, gating, learning_curve
 from glcb.bench.studies.convergence import verdict
 from glcb.gln import Gates
 from glcb.policies.glcb.paper import GLCBPaper
@@ -15,7 +15,7 @@ from glcb.tasks.smooth import Smooth
 # ---- tasks ------------------------------------------------------------------------------------------
 
 
-def test_the_smooth_task_pays_as_often_as_it_says() -> None:
+def test_the_rewards_of_the_smooth_task_match_their_expectation() -> None:
     task = Smooth()
     stream = task.stream(seed=4, steps=40_000)
     expected = task.expected(stream.contexts)
@@ -31,7 +31,7 @@ def test_the_smooth_task_pays_as_often_as_it_says() -> None:
     assert best.min() > 0.2, "every arm is the best somewhere"
 
 
-def test_the_smooth_task_gives_the_same_bytes() -> None:
+def test_the_smooth_task_is_deterministic() -> None:
     one, two = Smooth().stream(3, 50), Smooth().stream(3, 50)
     assert one.contexts.tobytes() == two.contexts.tobytes()
     assert one.rewards.tobytes() == two.rewards.tobytes()
@@ -39,7 +39,7 @@ def test_the_smooth_task_gives_the_same_bytes() -> None:
 
 
 @pytest.mark.data
-def test_binary_financial_pays_the_best_portfolio_only() -> None:
+def test_in_binary_financial_only_the_best_portfolio_pays() -> None:
     graded, binary = get("financial").stream(5, 200), get("financial-binary").stream(5, 200)
     assert get("financial-binary").rewards == "binary"
     np.testing.assert_array_equal(graded.contexts, binary.contexts)
@@ -47,49 +47,49 @@ def test_binary_financial_pays_the_best_portfolio_only() -> None:
     assert (binary.rewards.sum(axis=1) == 1).all()
 
 
-# ---- courses ----------------------------------------------------------------------------------------
+# ---- learning curves ---------------------------------------------------------------------------------
 
 
-def test_watching_a_bandit_changes_nothing() -> None:
+def test_measuring_a_policy_does_not_change_it() -> None:
     task, steps = Smooth(), 250
-    watched = course.bandit_course(GLCBPaper(3, 2, seed=6), task, 6, steps, lambda _: None)
+    followed = learning_curve.follow_policy(GLCBPaper(3, 2, seed=6), task, 6, steps, lambda _: None)
     stream = task.stream(6, steps)
     arms = simulate(GLCBPaper(3, 2, seed=6), stream).arms
-    lost = course.regret_of(task.expected(stream.contexts), arms)
-    assert watched.regret[-1] == pytest.approx(lost.mean())
-    np.testing.assert_array_equal(watched.plays.sum(axis=(0, 1)), np.bincount(arms, minlength=3))
+    lost = learning_curve.regret_of(task.expected(stream.contexts), arms)
+    assert followed.regret[-1] == pytest.approx(lost.mean())
+    np.testing.assert_array_equal(followed.decisions.sum(axis=(0, 1)), np.bincount(arms, minlength=3))
 
 
-def test_a_taught_bandit_learns_all_arms_equally_often() -> None:
+def test_round_robin_trains_all_arms_equally_often() -> None:
     bandit = GLCBPaper(3, 2)
-    heard: list[int] = []
-    taught = course.taught_course(bandit, Smooth(), 0, 240, heard.append)
+    reported: list[int] = []
+    trained = learning_curve.follow_round_robin(bandit, Smooth(), 0, 240, reported.append)
     assert bandit.reward_counts == {0: 80, 1: 80, 2: 80}
-    assert taught.marks.tolist() == [100, 155, 240]
-    assert heard == [100, 55, 85]
-    assert taught.pseudocounts[-1] > taught.pseudocounts[0] > 0
+    assert trained.checkpoints.tolist() == [100, 155, 240]
+    assert reported == [100, 55, 85]
+    assert trained.pseudocounts[-1] > trained.pseudocounts[0] > 0
 
 
-def test_the_first_look_sees_an_untrained_bandit() -> None:
+def test_an_untrained_policy_is_measured_correctly() -> None:
     bandit, task = GLCBPaper(3, 2), Smooth()
     side = (np.arange(20) + 0.5) / 20
     grid = [(x, y) for x in side for y in side]
     values = np.array([bandit.decide(x).values for x in grid])
-    error, pseudocount = course.look(bandit, task)
+    error, pseudocount = learning_curve.measure(bandit, task)
     assert error == pytest.approx(np.abs(values - task.expected(np.array(grid))).mean(), abs=1e-6)
     assert pseudocount == 0
 
 
-def test_sub_optimal_plays_are_counted_between_marks() -> None:
+def test_shares_are_computed_between_checkpoints() -> None:
     hits = np.array([1, 1, 1, 0, 1, 0, 0, 0], bool)
-    np.testing.assert_allclose(course.shares_between(hits, np.array([2, 4, 8])), [1.0, 0.5, 0.25])
+    np.testing.assert_allclose(learning_curve.shares_between(hits, np.array([2, 4, 8])), [1.0, 0.5, 0.25])
 
 
-def test_plays_are_counted_by_quarter_and_region() -> None:
+def test_decisions_are_counted_by_quarter_and_region() -> None:
     corner, other = [0.0, 0.0], [1.0, 0.3]
     contexts = np.array([corner, corner, other, corner, other, other, other, corner], np.float32)
     arms = np.array([0, 1, 1, 1, 0, 0, 1, 0])
-    plays = course.plays_by_quarter(contexts, arms, 2)
+    plays = learning_curve.decisions_by_quarter(contexts, arms, 2)
     assert plays.shape == (4, 16, 2)
     assert plays.sum() == 8
     assert plays[0, 0].tolist() == [1, 1]
@@ -97,27 +97,27 @@ def test_plays_are_counted_by_quarter_and_region() -> None:
     assert plays[1, 13].tolist() == [0, 1]
     assert plays[2, 13].tolist() == [2, 0]
     nothing = np.zeros(1)
-    one = course.Course(np.ones(1, np.int64), nothing, nothing, nothing, nothing, plays)
-    np.testing.assert_allclose(one.tried, np.array([2, 2, 1, 2]) / 32)
+    one = learning_curve.LearningCurve(np.ones(1, np.int64), nothing, nothing, nothing, nothing, plays)
+    np.testing.assert_allclose(one.coverage, np.array([2, 2, 1, 2]) / 32)
 
 
-def test_a_verdict_names_the_settings_that_it_holds_with() -> None:
+def test_a_verdict_names_the_variants_for_which_it_holds() -> None:
     assert verdict("So", [True, True, True]) == "So: yes."
-    assert verdict("So", [True, False, False]) == "So: with paper's settings only."
+    assert verdict("So", [True, False, False]) == "So: only with paper settings."
     assert verdict("So", [False, False, False]) == "So: no."
 
 
 # ---- gating -----------------------------------------------------------------------------------------
 
 
-def test_half_spaces_in_common() -> None:
+def test_shared_half_spaces_are_counted() -> None:
     gates = Gates(2, [2, 2, 2], 0.0, np.random.default_rng(0))
     mirrored = (1 - gating.POINT).astype(np.float32)
     shares = gating.shared_half_spaces(gates, np.stack([gating.POINT, mirrored]))
     np.testing.assert_array_equal(shares, [1.0, 0.0])
 
 
-def test_training_changes_most_at_the_point_and_nothing_where_no_weights_are_shared() -> None:
+def test_training_changes_predictions_near_the_point_most() -> None:
     few, many = gating.imprint(1, 0, 20), gating.imprint(8, 0, 20)
     at = tuple((gating.POINT[::-1] * 20).astype(int))
     for one in (few, many):
@@ -141,11 +141,11 @@ def record(task: str, policy: str, seed: int, total: float) -> Record:
         steps=10,
         settings={},
         version=1,
-        played=10,
+        steps_run=10,
         total=total,
         optimum=10.0,
         rewards=empty,
-        best=empty,
+        best_rewards=empty,
         decide_us=empty,
         learn_us=empty,
         seconds=0.0,
@@ -162,7 +162,7 @@ def test_gains_are_paired_by_seed() -> None:
     assert depth.gains(by_depth, "wheel", 3) == [0.0, 0.0]
 
 
-def test_policies_are_ranked_by_their_mean() -> None:
+def test_policies_are_ranked_by_mean_reward() -> None:
     totals = {"glcb-paper": (4.0, 8.0), "linucb": (7.0, 7.0), "lints": (1.0, 1.0), "linfullpost": (1.0, 2.0)}
     by_policy = {
         ("financial", policy): [record("financial", policy, seed, total) for seed, total in enumerate(own)]

@@ -1,4 +1,4 @@
-"""Genuine files are accepted in every form, wrong ones are not; real files over a real server."""
+"""Verification of data files."""
 
 import gzip
 import io
@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 
 from glcb import DataError
-from glcb.tasks.data.directory import opened
+from glcb.tasks.classification import LabeledFileTask
+from glcb.tasks.data.directory import open_binary
 from glcb.tasks.data.fetch import fetch
 from glcb.tasks.data.verify import verify
-from glcb.tasks.file_task import FileTask, LabeledFileTask, file_tasks
+from glcb.tasks.file_task import FileTask, file_tasks
 from tests.tasks.server import serving
 
 pytestmark = pytest.mark.data
@@ -29,7 +30,7 @@ def original(name: str) -> tuple[FileTask, bytes]:
     found = task.find()
     if found is None:
         pytest.skip(f"the file of {name} is not there")
-    with opened(found[1]) as content:
+    with open_binary(found[1]) as content:
         return task, content.read()
 
 
@@ -39,20 +40,20 @@ def check(task: FileTask, content: bytes, tmp_path: Path) -> str:
     return verify(task, task.files[0], path)
 
 
-def test_line_ends_and_packing_make_no_difference(tmp_path: Path) -> None:
+def test_line_endings_and_compression_do_not_matter(tmp_path: Path) -> None:
     task, content = original("statlog")
     dos = content.replace(b"\n", b"\r\n")
     for form in (content, content.rstrip(), dos, gzip.compress(dos), lzma.compress(content)):
         assert check(task, form, tmp_path) == "SHA-256"
 
 
-def test_one_changed_digit_is_found_where_the_original_is_known(tmp_path: Path) -> None:
+def test_a_changed_digit_is_detected_by_the_hash(tmp_path: Path) -> None:
     task, content = original("statlog")
-    with pytest.raises(DataError, match=r"not the original shuttle\.trn: its SHA-256 differs"):
+    with pytest.raises(DataError, match=r"not the original shuttle\.trn: its SHA-256 hash differs"):
         check(task, content.replace(b"50 21 77", b"50 21 78", 1), tmp_path)
 
 
-def test_order_and_layout_of_other_files_are_free(tmp_path: Path) -> None:
+def test_order_and_layout_of_files_without_a_hash_do_not_matter(tmp_path: Path) -> None:
     task, content = original("jester")
     ratings = np.load(io.BytesIO(content))
     rng = np.random.default_rng(10_000)
@@ -69,7 +70,7 @@ def test_order_and_layout_of_other_files_are_free(tmp_path: Path) -> None:
     assert check(task, backwards, tmp_path) == "rows, columns, classes"
 
 
-def test_adult_as_the_original_writes_it(tmp_path: Path) -> None:
+def test_the_original_layout_of_adult_is_accepted(tmp_path: Path) -> None:
     task, content = original("adult")
     lines = content.splitlines()
     raw = b"\n".join([*lines[:32_561], b"", b"|1x3 Cross validator", *lines[32_561:], b"", b""])
@@ -79,13 +80,13 @@ def test_adult_as_the_original_writes_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["adult", "mushroom", "financial", "jester"])
-def test_a_file_that_lacks_its_end_is_refused(name: str, tmp_path: Path) -> None:
+def test_a_truncated_file_is_refused(name: str, tmp_path: Path) -> None:
     task, content = original(name)
     with pytest.raises(DataError):
         check(task, content[: len(content) * 2 // 3], tmp_path)
 
 
-def test_all_real_files_travel_over_http(
+def test_all_real_files_can_be_downloaded(
     source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     files = {path.name: path.read_bytes() for path in source.iterdir() if path.suffix in (".xz", ".gz")}

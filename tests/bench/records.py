@@ -1,4 +1,4 @@
-"""Records that nobody ran, for tests of what is made of records."""
+"""Synthetic records for tests."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -15,33 +15,33 @@ def record(
     total: float = 100.0,
     *,
     optimum: float = 200.0,
-    played: int = 5000,
+    steps_run: int = 5000,
     blocks: int = 20,
     **changes: Any,
 ) -> Record:
-    """Return a record whose rewards came evenly, changed as asked for."""
-    made: dict[str, Any] = {
+    """Return a record with evenly distributed rewards and the given changes."""
+    values: dict[str, Any] = {
         "task": task,
         "policy": policy,
         "seed": seed,
         "steps": 5000,
         "settings": {},
         "version": 1,
-        "played": played,
+        "steps_run": steps_run,
         "total": total,
         "optimum": optimum,
         "rewards": [total / blocks] * blocks,
-        "best": [optimum / blocks] * blocks,
+        "best_rewards": [optimum / blocks] * blocks,
         "decide_us": [50.0 + block for block in range(blocks)],
         "learn_us": [20.0] * blocks,
         "seconds": 1.5,
         "environment": "python 3.x, a machine",
     }
-    return Record(**made | changes)
+    return Record(**values | changes)
 
 
 def folder(path: Path, records: Iterable[Record]) -> Path:
-    """Write the records to ``path`` as the runner does; return it."""
+    """Write the records to ``path`` and return it."""
     with writing(path) as results:
         for one in records:
             results.append(one)

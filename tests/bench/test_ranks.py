@@ -1,4 +1,4 @@
-"""Ranks, and the paper's own tables as the known case."""
+"""Ranks, checked against the published tables."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ from glcb.bench.plan import PAPER_POLICIES, PAPER_TASKS
 from glcb.bench.ranks import ranks, standings
 
 # adult, census, covertype, statlog, financial, jester, wheel; and the mean
-PRINTED: dict[str, tuple[tuple[int, ...], float]] = {
+PUBLISHED: dict[str, tuple[tuple[int, ...], float]] = {
     "glcb-paper": ((1, 1, 5, 1, 2, 4, 2), 2.29),
     "bootrms": ((2, 2, 1, 3, 4, 1, 8), 3.00),
     "dropout": ((3, 3, 4, 6, 6, 2, 5), 4.14),
@@ -23,33 +23,33 @@ PRINTED: dict[str, tuple[tuple[int, ...], float]] = {
 """The table of ranks in the main text of the paper."""
 
 
-def test_equal_scores_share_the_better_rank_and_the_next_is_left_out() -> None:
+def test_equal_scores_share_the_better_rank_and_skip_the_next() -> None:
     assert ranks({"a": 5.0, "b": 7.0, "c": 5.0, "d": 4.0}) == {"b": 1, "a": 2, "c": 2, "d": 4}
 
 
-def test_the_papers_ranks_follow_from_its_rewards() -> None:
+def test_the_published_ranks_follow_from_the_published_rewards() -> None:
     scores = {
         task: {policy: rewards[task].mean for policy, rewards in paper.REWARDS.items()}
         for task in PAPER_TASKS
     }
     found = standings(scores)
     for own in found:
-        ranks, mean = PRINTED[own.player]
+        ranks, mean = PUBLISHED[own.contestant]
         assert tuple(own.ranks[task] for task in PAPER_TASKS) == ranks
         assert own.mean == pytest.approx(mean, abs=0.005)
-    assert [own.player for own in found] == list(PAPER_POLICIES)
+    assert [own.contestant for own in found] == list(PAPER_POLICIES)
 
 
-def test_the_paper_names_the_policies_and_tasks_that_we_run() -> None:
-    assert set(paper.REWARDS) == set(PRINTED) == set(PAPER_POLICIES)
+def test_the_paper_preset_matches_the_published_tables() -> None:
+    assert set(paper.REWARDS) == set(PUBLISHED) == set(PAPER_POLICIES)
     assert all(tuple(row) == PAPER_TASKS for row in paper.REWARDS.values())
     assert paper.steps("financial") == 3713
     assert paper.steps("wheel") == 5000
 
 
-def test_who_misses_a_task_is_not_ranked_there_and_comes_after_complete_ones() -> None:
+def test_an_incomplete_contestant_is_ranked_after_complete_ones() -> None:
     found = standings({"x": {"a": 9.0, "b": 1.0}, "y": {"b": 5.0, "c": 6.0}, "z": {"b": 2.0}})
-    assert [own.player for own in found] == ["b", "a", "c"]
+    assert [own.contestant for own in found] == ["b", "a", "c"]
     assert [own.complete for own in found] == [True, False, False]
     assert found[0].ranks == {"x": 2, "y": 2, "z": 1}
     assert found[1].ranks == {"x": 1}

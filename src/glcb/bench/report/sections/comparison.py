@@ -1,0 +1,265 @@
+"""Comparison of policies: ranks, cumulative rewards and paired differences, next to the paper's numbers."""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from glcb._errors import InvalidSettings
+from glcb.bench import paper
+from glcb.bench.ranks import Standing, standings
+from glcb.bench.report.document import Block, Cell, Group, Row, Section, Table
+from glcb.bench.report.formatting import count, count_range, mean_and_error, number
+from glcb.bench.report.selection import Column, Entry, Selection
+from glcb.bench.statistics import LEVEL, RESAMPLES, paired_bootstrap
+
+Standings = list[Standing[Column, Entry]]
+
+_PAPER_POLICIES = len(paper.REWARDS)
+
+
+# ---- ranks ----
+
+
+def rank_section(selection: Selection) -> Section:
+    """Rank the paper's policies among themselves, then all policies.
+
+    Without at least two policies of the paper there is a single table of all policies and tasks.
+    """
+    tables: list[tuple[Standings, Table]] = []
+    paper_only = _paper_standings(selection)
+    if paper_only:
+        tables.append((paper_only, _paper_rank_table(selection, paper_only)))
+    on_paper_tasks, on_other_tasks = overall_standings(selection)
+    if not paper_only:
+        tables.append((on_other_tasks, _rank_table(selection, on_other_tasks, {}, "The best is bold.")))
+    elif len(on_paper_tasks) > len(paper_only):
+        caption = "All policies, on the tasks of the paper. The best is bold."
+        tables.append((on_paper_tasks, _rank_table(selection, on_paper_tasks, {}, caption)))
+    if paper_only and on_other_tasks:
+        caption = "All policies, on tasks not in the paper. The best is bold."
+        tables.append((on_other_tasks, _rank_table(selection, on_other_tasks, {}, caption)))
+    blocks: list[Block] = [
+        "Policies are ranked on each task by their mean cumulative reward: 1 is best, equal means share the "
+        "better rank. A rank does not show the size of a difference or its uncertainty.",
+        *(table for _, table in tables),
+    ]
+    if not all(standing.complete for ranked, _ in tables for standing in ranked):
+        blocks.append(
+            "A dash means that there are no runs. The policy is not ranked on that task, and the mean of its "
+            "other ranks (number of tasks in parentheses) is not comparable with complete rows."
+        )
+    return Section("ranks", "Ranks", tuple(blocks))
+
+
+def overall_standings(selection: Selection) -> tuple[Standings, Standings]:
+    """Rank all entries on the tasks of the paper and on the other tasks.
+
+    If fewer than two policies of the paper were run, all tasks count as other tasks.
+    """
+    if not _paper_standings(selection):
+        return [], standings(selection.scores(selection.columns, selection.entries))
+    return (
+        _standings(selection, selection.entries, in_paper=True),
+        _standings(selection, selection.entries, in_paper=False),
+    )
+
+
+def order(selection: Selection) -> list[Entry]:
+    """Return all entries, the best mean rank on the tasks of the paper first."""
+    on_paper_tasks, on_other_tasks = overall_standings(selection)
+    return list(dict.fromkeys(standing.contestant for standing in [*on_paper_tasks, *on_other_tasks]))
+
+
+def _paper_standings(selection: Selection) -> Standings:
+    """Rank the policies of the paper on its tasks; empty if there are fewer than two."""
+    ranked = _standings(selection, [entry for entry in selection.entries if entry.in_paper], in_paper=True)
+    return ranked if len(ranked) > 1 else []
+
+
+def _standings(selection: Selection, entries: Sequence[Entry], *, in_paper: bool) -> Standings:
+    columns = (column for column in selection.columns if column.in_paper == in_paper)
+    return standings(selection.scores(columns, entries))
+
+
+def _paper_rank_table(selection: Selection, ours: Standings) -> Table:
+    """The paper's table of ranks; its ranks are computed among the policies that were run here."""
+    published: dict[Column, dict[Entry, float]] = {}
+    for standing in ours:
+        for column in standing.ranks:
+            reward = paper.REWARDS[standing.contestant.policy][column.task]
+            published.setdefault(column, {})[standing.contestant] = reward.mean
+    all_here = len(ours) == _PAPER_POLICIES
+    if all_here and all(standing.complete for standing in ours):
+        basis = "as published"
+    else:
+        basis = "computed from its published rewards among the policies that were run here"
+    subject = "The ten policies of the paper" if all_here else f"{len(ours)} of the paper's ten policies"
+    return _rank_table(
+        selection,
+        ours,
+        {standing.contestant: standing for standing in standings(published)},
+        f"{subject}. Small print: rank in the paper, {basis}. The best is bold.",
+    )
+
+
+def _rank_table(
+    selection: Selection, ours: Standings, published: dict[Entry, Standing[Column, Entry]], caption: str
+) -> Table:
+    columns = [column for column in selection.columns if any(column in own.ranks for own in ours)]
+    best_mean = min((own.mean for own in ours if own.complete), default=0.0)
+    rows = []
+    for own in ours:
+        other = published.get(own.contestant)
+        cells = [
+            Cell(str(rank), (str(other.ranks[column]),) if other else (), best=rank == 1)
+            if (rank := own.ranks.get(column))
+            else Cell()
+            for column in columns
+        ]
+        mean = f"{own.mean:.2f}" + ("" if own.complete else f" ({len(own.ranks)} of {len(columns)})")
+        notes = (f"{other.mean:.2f}",) if other else ()
+        cells.append(Cell(mean, notes, best=own.complete and own.mean == best_mean))
+        rows.append(Row(Cell(own.contestant.title), tuple(cells)))
+    headings = ("policy", *(selection.title(column) for column in columns), "mean rank")
+    return Table(caption, headings, (Group("", tuple(rows)),))
+
+
+# ---- cumulative rewards ----
+
+_PAPER_NOTE = (
+    f" Small print: the paper's number ({paper.SEEDS} seeds) and the relative difference of ours, where the "
+    "paper reports the same task with the same number of steps."
+)
+
+
+def reward_section(selection: Selection, order: Sequence[Entry]) -> Section:
+    """List the cumulative reward of every policy on every task."""
+    groups = [
+        _reward_group(selection, [entry for entry in order if entry.in_paper], "In the paper"),
+        _reward_group(selection, [entry for entry in order if not entry.in_paper], "Not in the paper"),
+    ]
+    optimum = Row(
+        Cell("Best possible", ("the best arm at every step",)),
+        tuple(
+            Cell(number(selection.optimum(column), selection.places(column))) for column in selection.columns
+        ),
+    )
+    comparable = any(column.in_paper and entry.in_paper for column, entry in selection.cells)
+    blocks: list[Block] = [
+        "Sum of the rewards of one run: mean over seeds ± standard error.",
+        Table(
+            "The highest mean of each task is bold." + (_PAPER_NOTE if comparable else ""),
+            ("policy", *(selection.title(column) for column in selection.columns)),
+            (*(group for group in groups if group.rows), Group("", (optimum,))),
+        ),
+    ]
+    return Section("rewards", "Cumulative rewards", tuple(blocks))
+
+
+def _reward_group(selection: Selection, entries: Sequence[Entry], title: str) -> Group:
+    rows = []
+    for entry in entries:
+        seeds = [len(records) for (_, other), records in selection.cells.items() if other == entry]
+        cells = tuple(_reward_cell(selection, column, entry) for column in selection.columns)
+        rows.append(Row(Cell(entry.title, (count_range(seeds, "seed"),)), cells))
+    return Group(title, tuple(rows))
+
+
+def _reward_cell(selection: Selection, column: Column, entry: Entry) -> Cell:
+    score = selection.score(column, entry)
+    if score is None:
+        return Cell()
+    means = selection.scores([column], selection.entries)[column]
+    notes: tuple[str, ...] = ()
+    if column.in_paper and entry.in_paper:
+        published = paper.REWARDS[entry.policy][column.task]
+        change = number(100 * (score[0] / published.mean - 1), 1, sign=True)
+        notes = (mean_and_error(*published, places=0), f"{change} %")
+    # A single run has no error estimate, so it is never marked as the best.
+    single = len(selection.cells[column, entry]) == 1
+    return Cell(
+        mean_and_error(*score, places=selection.places(column)),
+        (*notes, "1 seed only") if single else notes,
+        best=score[0] == max(means.values()) and not single,
+        uncertain=single,
+    )
+
+
+# ---- paired differences ----
+
+
+def difference_section(selection: Selection, order: Sequence[Entry], reference: Entry) -> Section:
+    """Compare every policy with the reference, seed by seed."""
+    others = [entry for entry in order if entry != reference]
+    blocks: list[Block] = [
+        "With the same seed, every policy sees the same contexts and rewards. Differences between two "
+        "policies are therefore computed seed by seed, which cancels most of the noise.",
+    ]
+    if others:
+        blocks.append(
+            Table(
+                f"Cumulative reward minus that of {reference.title}: mean over the seeds that both have. In "
+                f"brackets: {100 * LEVEL:g} % bootstrap interval of the mean (percentiles of {RESAMPLES:,} "
+                "resamples, fixed seed); with fewer than ten seeds it is too narrow. Italics: the interval "
+                "includes 0, so the two policies are not distinguishable.",
+                ("policy", *(selection.title(column) for column in selection.columns)),
+                (Group("", tuple(_difference_row(selection, entry, reference) for entry in others)),),
+            )
+        )
+    mismatched = sum(
+        paired(selection, column, entry, reference)[1]
+        for column in selection.columns
+        for entry in selection.entries
+    )
+    if mismatched:
+        blocks.append(
+            f"Excluded: {count(mismatched, 'pair')} of runs with the same seed but different best possible "
+            "rewards. They ran on different data or versions."
+        )
+    return Section("differences", f"Paired differences from {reference.title}", tuple(blocks))
+
+
+def find_entry(entries: Sequence[Entry], policy: str) -> Entry:
+    """Return the entry of ``policy``, preferably with default settings."""
+    candidates = sorted(
+        (entry for entry in entries if entry.policy == policy), key=lambda entry: bool(entry.settings)
+    )
+    if not candidates:
+        available = ", ".join(dict.fromkeys(entry.policy for entry in entries))
+        raise InvalidSettings(f"there are no runs of {policy!r}; there are runs of {available}")
+    return candidates[0]
+
+
+def paired(selection: Selection, column: Column, entry: Entry, reference: Entry) -> tuple[list[float], int]:
+    """Return the differences on common seeds, and the number of pairs that ran on different rewards."""
+    by_seed = {record.seed: record for record in selection.cells.get((column, reference), ())}
+    differences, mismatched = [], 0
+    for record in selection.cells.get((column, entry), ()):
+        other = by_seed.get(record.seed)
+        if other is None:
+            continue
+        if math.isclose(record.optimum, other.optimum, rel_tol=1e-6, abs_tol=1e-3):
+            differences.append(record.total - other.total)
+        else:
+            mismatched += 1
+    return differences, mismatched
+
+
+def _difference_row(selection: Selection, entry: Entry, reference: Entry) -> Row:
+    cells = (
+        _difference_cell(paired(selection, column, entry, reference)[0], selection.places(column))
+        for column in selection.columns
+    )
+    return Row(Cell(entry.title), tuple(cells))
+
+
+def _difference_cell(differences: list[float], places: int) -> Cell:
+    if not differences:
+        return Cell()
+    mean, interval = float(np.mean(differences)), paired_bootstrap(differences)
+    text, seeds = number(mean, places, sign=True), count(len(differences), "seed")
+    if interval is None:
+        return Cell(text, (seeds,), uncertain=True)
+    low, high = (number(end, places, sign=True) for end in interval)
+    return Cell(text, (f"[{low}, {high}]", seeds), uncertain=not interval.excludes_zero)
