@@ -1,50 +1,79 @@
-# `make help` lists the commands. Each sets up .venv by itself.
+# `make help` lists the targets. Each one creates .venv and installs its dependencies on first use.
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-# What the demo needs is installed in seconds; what the tests need (JAX, a browser's driver, …) takes longer.
+# The demo needs few packages; the tests need many (JAX, a browser driver, …). Each set is installed on demand.
 DEMO := $(VENV)/.demo-ready
 DEV := $(VENV)/.dev-ready
-RIVALS := $(VENV)/.rivals-ready
+PEERS := $(VENV)/.peers-ready
 SERVICE := $(VENV)/.service-ready
 DOCS := $(VENV)/.docs-ready
 
-.PHONY: help demo serve-demo docs test lint speed load pictures soak tables clean
+PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+PYTEST := $(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile
+BENCHMARK := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m
+
+.PHONY: help demo serve-demo docs test test-all lint speed load soak figures tables clean
 
 help:
-	@echo "make demo   set up, then play the wheel bandit and draw the result"
-	@echo "make serve-demo  set up, then serve three experiments with made-up visitors on http://127.0.0.1:8000"
-	@echo "make docs   set up, then build the documentation into site/"
-	@echo "make test   set up, then check style and types and run the tests"
-	@echo "make lint   style and types only"
-	@echo "make speed  times, their growth and memory, beside other bandits: some minutes on an otherwise idle machine"
-	@echo "make load   decisions and rewards a second of glcb serve, on SQLite and PostgreSQL: some minutes"
-	@echo "make soak   a bandit through a million operations in disorder, the service killed 200 times on each"
-	@echo "            database and led through a million decisions: nothing is lost, memory is flat; some hours"
-	@echo "make pictures  take the screenshots of docs/images again (needs Chromium)"
-	@echo "make tables put the numbers of results/ into the README"
-	@echo "make clean  remove everything that was made"
+	@echo "make demo        compare policies on three small tasks and draw the results"
+	@echo "make serve-demo  serve three experiments with simulated visitors on http://127.0.0.1:8000"
+	@echo "make docs        build the documentation into site/"
+	@echo "make test        check style and types, run the fast tests (5 minutes on two cores)"
+	@echo "make test-all    the same, plus tests with servers, browsers and databases (12 minutes); CI runs this"
+	@echo "make lint        check style and types only"
+	@echo "make speed       measure time and memory, compared with other libraries (minutes, on an idle machine)"
+	@echo "make load        measure throughput and latency of glcb serve on SQLite and PostgreSQL (minutes)"
+	@echo "make soak        long-running tests: a million operations, hundreds of crashes, outages, fuzzing (hours)"
+	@echo "make figures     take the dashboard screenshots in docs/images (needs Chromium)"
+	@echo "make tables      update the tables in docs/results.md from results/"
+	@echo "make clean       remove all generated files"
 
 $(BIN)/python:
-	@echo "==> making $(VENV) with $$($(PYTHON) --version)"
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "glcb needs Python 3.11 or newer: make PYTHON=python3.12 …")'
+	@echo "==> creating $(VENV) with $$($(PYTHON) --version)"
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "glcb requires Python 3.11 or later: make PYTHON=python3.12 …")'
 	@$(PYTHON) -m venv $(VENV)
 
 $(DEMO): pyproject.toml | $(BIN)/python
 	@echo "==> installing glcb (about a minute)"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[report]'
+	@$(PIP_INSTALL) --editable '.[report]'
 	@touch $@
 
 $(DEV): pyproject.toml | $(BIN)/python
-	@echo "==> installing glcb and everything that its tests need (some minutes)"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@echo "==> installing glcb and all test dependencies (a few minutes)"
+	@$(PIP_INSTALL) --editable '.[dev]'
+	@touch $@
+
+# A library without a prebuilt wheel for this platform must not prevent the measurement of glcb.
+$(PEERS): pyproject.toml $(DEMO)
+	@echo "==> installing the libraries that glcb is compared with"
+	@$(PIP_INSTALL) --only-binary :all: --editable '.[report,peers]' \
+		|| echo "==> some of them cannot be installed here and are skipped"
+	@touch $@
+
+$(DOCS): pyproject.toml | $(BIN)/python
+	@echo "==> installing the documentation dependencies"
+	@$(PIP_INSTALL) --editable '.[service,docs]'
+	@touch $@
+
+$(SERVICE): pyproject.toml $(DEMO)
+	@echo "==> installing the dependencies of glcb serve"
+	@$(PIP_INSTALL) --editable '.[report,service]'
 	@touch $@
 
 demo: $(DEMO)
-	@echo "==> glcb demo (the first run compiles the kernels, which takes some seconds)"
+	@echo "==> glcb demo (the first run compiles the kernels, which takes a few seconds)"
 	@$(BIN)/glcb demo
 	@echo "==> next: source $(BIN)/activate, then glcb --help"
+
+serve-demo: $(SERVICE)
+	@echo "==> glcb serve --demo: three experiments with simulated visitors; press Ctrl-C to stop"
+	@$(BIN)/glcb serve --demo
+
+docs: $(DOCS)
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo "==> site/index.html"
 
 lint: $(DEV)
 	@echo "==> style"
@@ -55,53 +84,32 @@ lint: $(DEV)
 
 test: lint
 	@echo "==> tests"
-	@$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile
+	@$(PYTEST) -m "not live"
 
-# A rival that has no ready-made package for this machine must not keep glcb from being measured.
-$(RIVALS): pyproject.toml $(DEMO)
-	@echo "==> installing the bandits that glcb is compared with"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --only-binary :all: --editable '.[report,rivals]' \
-		|| echo "==> not all of them can be installed here: those that are missing are left out"
-	@touch $@
+test-all: lint
+	@echo "==> tests, including servers, browsers and databases"
+	@$(PYTEST)
 
-speed: $(RIVALS)
-	@OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.speed
-
-$(DOCS): pyproject.toml | $(BIN)/python
-	@echo "==> installing what the documentation needs"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[client,docs]'
-	@touch $@
-
-docs: $(DOCS)
-	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
-	@echo "==> site/index.html"
-
-$(SERVICE): pyproject.toml $(DEMO)
-	@echo "==> installing what glcb serve needs"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[report,service]'
-	@touch $@
-
-serve-demo: $(SERVICE)
-	@echo "==> glcb serve --demo: three experiments with made-up visitors; Ctrl-C ends it"
-	@$(BIN)/glcb serve --demo
+speed: $(PEERS)
+	@$(BENCHMARK) benchmarks.speed
 
 load: $(SERVICE)
-	@OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.load
+	@$(BENCHMARK) benchmarks.load
 
 soak: $(DEV)
-	@OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.soak
-	@OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.kills
-	@OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.outage
-	@OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.fuzz
-	@OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.endurance
-	@OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.watched
+	@$(BENCHMARK) benchmarks.soak
+	@$(BENCHMARK) benchmarks.crash_test
+	@$(BENCHMARK) benchmarks.outage
+	@$(BENCHMARK) benchmarks.fuzz
+	@$(BENCHMARK) benchmarks.endurance
+	@$(BENCHMARK) benchmarks.dashboard_load
 
-pictures: $(DEV)
-	@GLCB_PICTURES=docs/images $(BIN)/python -m pytest -q tests/service/test_dashboard.py -k explained
+figures: $(DEV)
+	@GLCB_FIGURES=docs/images $(BIN)/python -m pytest -q tests/service/test_dashboard.py -k explained
 
 tables: $(DEV)
-	@$(BIN)/glcb report results/reference --into README.md
+	@$(BIN)/glcb report results/reference --into docs/results.md
 
 clean:
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis benchmarks/out site glcb-demo.png glcb-bench glcb-study
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis benchmarks/out site glcb-demo* glcb-bench glcb-study
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,1 +1,4 @@
-"""How fast the bandits are, how that grows, and how near it comes to what memory allows."""
+"""Benchmarks and long-running tests: speed, memory, service throughput and crash safety.
+
+``make speed``, ``make load`` and ``make soak`` run them; the numbers are written to ``benchmarks/out``.
+"""

@@ -1,4 +1,4 @@
-"""GLCB as the benchmark meets it: with every cell visited, so that no decision is spared any memory."""
+"""GLCB policies prepared for timing: every cell is allocated, so no decision skips a memory access."""
 
 import time
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from benchmarks.clock import Seconds, Step
+from benchmarks.timing import Seconds, Step
 from glcb._types import Float64, Rewards
 from glcb.policies import registry
 from glcb.policies.glcb.policy import GLCB
@@ -25,11 +25,11 @@ class Shape:
 
     @property
     def rewards(self) -> Rewards:
-        """The kind of reward, as a policy takes it."""
+        """The ``rewards`` argument of a policy."""
         return "binary" if self.kind == "binary" else (0.0, 1.0)
 
     def reward(self, rng: np.random.Generator) -> float:
-        """Return any possible reward."""
+        """Draw a valid reward."""
         return float(rng.integers(2)) if self.kind == "binary" else float(rng.random())
 
     def __str__(self) -> str:
@@ -37,19 +37,20 @@ class Shape:
 
 
 def full_bandit(policy: str, shape: Shape, rng: np.random.Generator, **settings: Any) -> GLCB:
-    """Return a bandit that has learned in every cell.
+    """Return a policy that has learned in every cell.
 
-    Random contexts would need very long to meet every signature, and some no context has. So while it learns
-    its first steps, one for each signature of the unit that has most, it is made to see what it does not.
+    Random contexts would take very long to reach every signature, and some signatures belong to no context.
+    Each of the first steps therefore overwrites the signature between the decision and the update, once per
+    signature of the unit that has the most.
     """
-    bandit = registry.get(policy).make(shape.arms, shape.features, rewards=shape.rewards, **settings)
+    bandit = registry.get(policy).create(shape.arms, shape.features, rewards=shape.rewards, **settings)
     if not isinstance(bandit, GLCB):
-        raise TypeError(f"{policy} has no cells to fill: it is no GLCB")
+        raise TypeError(f"{policy} is not a GLCB policy and has no cells to fill")
     signatures = 1 << bandit._gates.hyperplanes
     for step in range(signatures.max()):
         x = rng.random(shape.features)
         bandit.decide(x)
-        bandit._sight.signature[:] = step % signatures
+        bandit._context_cache.signature[:] = step % signatures
         bandit.learn(x, step % shape.arms, shape.reward(rng))
     for step in range(_SETTLING_STEPS):
         bandit.learn(rng.random(shape.features), step % shape.arms, shape.reward(rng))
@@ -57,7 +58,7 @@ def full_bandit(policy: str, shape: Shape, rng: np.random.Generator, **settings:
 
 
 def public_step(bandit: GLCB, shape: Shape, rng: np.random.Generator) -> Step:
-    """Return a step that decides and learns as any user would."""
+    """Return a step that decides and learns through the public methods."""
 
     def step(x: Float64) -> Seconds:
         reward = shape.reward(rng)
@@ -71,7 +72,7 @@ def public_step(bandit: GLCB, shape: Shape, rng: np.random.Generator) -> Step:
 
 
 def kernel_step(bandit: GLCB) -> Step:
-    """Return a step that does of a decision only the compiled part, and makes the arrays for its results."""
+    """Return a step that runs only the compiled part of a decision and allocates its outputs."""
 
     def step(x: Float64) -> Seconds:
         context = x.astype(np.float32)

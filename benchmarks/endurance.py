@@ -1,6 +1,6 @@
-"""``glcb serve`` in the long run: its memory over a million decisions, and how long a restart takes.
+"""Memory of ``glcb serve`` over a million decisions, and the time of a restart; part of ``make soak``.
 
-Part of ``make soak``. Decisions and rewards come by the thousand; all is on disk before it is answered.
+Decisions and rewards are sent in batches of a thousand. Everything is on disk before it is acknowledged.
 """
 
 import argparse
@@ -20,35 +20,35 @@ ARMS = ("a", "b", "c")
 FEATURES = 20
 BATCH = 1000
 NEVER = 10**9
-SLOWEST_BATCH = 600.0
-"""Seconds: where others use the machine too, a thousand decisions may have to wait."""
-LONGEST_RESTART = 7200.0
-"""Seconds: a replay of everything takes about as long as the decisions took."""
-LARGEST_GROWTH = 0.1
+BATCH_TIMEOUT = 600.0
+"""Seconds; generous, because the machine may be busy."""
+RESTART_TIMEOUT = 7200.0
+"""Seconds; a replay of all events takes about as long as the decisions took."""
+MAX_GROWTH = 0.1
 """Of memory, from the first fifth of the decisions to the last."""
 
 
 @dataclass
-class Course:
-    """Memory on the way."""
+class MemoryCurve:
+    """Memory as a function of decisions."""
 
     decisions: list[int]
     bytes_held: list[int]
 
     @property
     def growth(self) -> float:
-        """Return by how much more is held in the end than after the first fifth."""
+        """Return the relative growth from the first fifth to the end."""
         return self.bytes_held[-1] / self.bytes_held[len(self.bytes_held) // 5] - 1
 
 
 def create(client: Client, policy: str) -> None:
-    """Make the experiment."""
+    """Create the experiment."""
     made = client.put(PATH, {"arms": list(ARMS), "policy": policy, "seed": 10_000})
     assert made.status == 201, made
 
 
 def batch(client: Client, rng: random.Random, size: int = BATCH) -> None:
-    """Decide so many times, then reward all of it."""
+    """Make ``size`` decisions, then reward all of them."""
     contexts = [{f"f{i:02}": rng.random() for i in range(FEATURES)} for _ in range(size)]
     decided = _results(
         client, "/decisions/batch", {"decisions": [{"context": context} for context in contexts]}
@@ -69,80 +69,85 @@ def _results(client: Client, path: str, body: dict[str, Any]) -> list[dict[str, 
     return results
 
 
-def live(server: Server, decisions: int, marks: int = 100) -> Course:
-    """Lead a running server through so many decisions, and write down its memory now and then."""
-    course, rng, done = Course([], []), random.Random(10_000), 0
-    client = replace(server.client, seconds=SLOWEST_BATCH)
+def drive(server: Server, decisions: int, marks: int = 100) -> MemoryCurve:
+    """Send ``decisions`` decisions to a running server; record its memory at ``marks`` points."""
+    curve, rng, done = MemoryCurve([], []), random.Random(10_000), 0
+    client = replace(server.client, timeout=BATCH_TIMEOUT)
     for mark in range(1, marks + 1):
         while done < decisions * mark // marks:
             size = min(BATCH, decisions * mark // marks - done)
             batch(client, rng, size)
             done += size
-        course.decisions.append(done)
-        course.bytes_held.append(resident_bytes(server.pid))
-    return course
+        curve.decisions.append(done)
+        curve.bytes_held.append(resident_bytes(server.pid))
+    return curve
 
 
 def restart_seconds(server: Server) -> float:
-    """Start the server; return the time until its first decision is answered."""
+    """Start the server; return the seconds until its first decision."""
     start = time.perf_counter()
-    server.start(seconds=LONGEST_RESTART)
+    server.start(seconds=RESTART_TIMEOUT)
     batch(server.client, random.Random(1), 1)
     return time.perf_counter() - start
 
 
 def memory(folder: Path, decisions: int, policy: str) -> dict[str, Any]:
-    """Return the course of memory on a fresh server."""
+    """Measure the memory of a new server."""
     server = Server(["--data", str(folder / "memory.db")])
     try:
         server.start()
         create(server.client, policy)
         start = time.perf_counter()
-        course = live(server, decisions)
+        curve = drive(server, decisions)
         seconds = time.perf_counter() - start
     finally:
-        server.forget()
+        server.close()
     print(
-        f"{decisions:,} decisions and as many rewards in {seconds:,.0f} s: memory "
-        f"{course.bytes_held[len(course.bytes_held) // 5] / 2**20:,.0f} MB after a fifth, "
-        f"{course.bytes_held[-1] / 2**20:,.0f} MB in the end ({course.growth:+.1%}), "
-        f"{max(course.bytes_held) / 2**20:,.0f} MB at most",
+        f"{decisions:,} decisions and rewards in {seconds:,.0f} s: memory "
+        f"{curve.bytes_held[len(curve.bytes_held) // 5] / 2**20:,.0f} MB after the first fifth, "
+        f"{curve.bytes_held[-1] / 2**20:,.0f} MB at the end ({curve.growth:+.1%}), "
+        f"{max(curve.bytes_held) / 2**20:,.0f} MB peak",
         flush=True,
     )
     return {
-        "decisions": course.decisions,
-        "bytes": course.bytes_held,
+        "decisions": curve.decisions,
+        "bytes": curve.bytes_held,
         "seconds": seconds,
-        "growth": course.growth,
+        "growth": curve.growth,
     }
 
 
 def restarts(folder: Path, events: int, policy: str) -> dict[str, Any]:
-    """Return the time to restart with so many events, with a snapshot of the end and with none at all."""
+    """Measure the time of a restart after ``events`` events, with a final snapshot and without any."""
     store = ["--data", str(folder / "restarts.db")]
     bare = Server(store, "--set", f"snapshot_events={NEVER}")
     try:
         bare.start()
         create(bare.client, policy)
-        live(bare, events // 2, marks=1)
+        drive(bare, events // 2, marks=1)
         bare.kill()
         without = restart_seconds(bare)
         bare.stop()
         with_snapshot = restart_seconds(bare)
         bare.kill()
     finally:
-        bare.forget()
-    held = sum(path.stat().st_size for path in folder.glob("restarts.db*"))
+        bare.close()
+    stored = sum(path.stat().st_size for path in folder.glob("restarts.db*"))
     print(
-        f"restart with {events:,} events ({held / 2**20:,.0f} MB on disk), until the first decision is "
-        f"answered: {with_snapshot:.1f} s from a snapshot of the end, {without:,.1f} s without any",
+        f"restart to first decision, {events:,} events ({stored / 2**20:,.0f} MB on disk): "
+        f"{with_snapshot:.1f} s from a final snapshot, {without:,.1f} s without snapshots",
         flush=True,
     )
-    return {"events": events, "bytes": held, "with_snapshot_s": with_snapshot, "without_s": without}
+    return {
+        "events": events,
+        "bytes": stored,
+        "with_snapshot_s": with_snapshot,
+        "without_snapshot_s": without,
+    }
 
 
 def main() -> None:
-    """Measure, print, and keep what came of it."""
+    """Measure, print and write endurance.json."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--decisions", type=int, default=1_000_000)
     parser.add_argument("--events", type=int, default=1_000_000)
@@ -150,13 +155,13 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "out")
     chosen = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="glcb-endurance-") as folder:
-        found = {
+        results = {
             "restarts": restarts(Path(folder), chosen.events, chosen.policy),
             "memory": memory(Path(folder), chosen.decisions, chosen.policy),
         }
     chosen.out.mkdir(parents=True, exist_ok=True)
-    (chosen.out / "endurance.json").write_text(json.dumps(found, indent=1) + "\n")
-    assert found["memory"]["growth"] <= LARGEST_GROWTH, "memory grows"
+    (chosen.out / "endurance.json").write_text(json.dumps(results, indent=1) + "\n")
+    assert results["memory"]["growth"] <= MAX_GROWTH, "memory grew by more than 10%"
 
 
 if __name__ == "__main__":

@@ -1,24 +1,24 @@
-"""The floor: the time that it takes to read once what a decision must read, at random places in memory."""
+"""The memory floor: the time to read, once and at random addresses, the bytes that a decision must read."""
 
 import time
 from dataclasses import dataclass
 
 import numpy as np
 
-from benchmarks.clock import Seconds, Step
+from benchmarks.timing import Seconds, Step
 from glcb._numba.compile import kernel
 from glcb._types import Float64, Int64
 from glcb.policies.glcb.policy import GLCB
 
 _LINE = 64
-"""Bytes of a cache line."""
-_LEAST = 1 << 19
-"""Bytes to read in one call, at least, so that the call itself does not count."""
+"""Bytes per cache line."""
+_MIN_BYTES = 1 << 19
+"""Minimum number of bytes read per call, so that the overhead of the call is negligible."""
 
 
 @dataclass(frozen=True)
-class Reading:
-    """What a decision must read, in bytes; padding, counts and the mixture not included."""
+class Footprint:
+    """Bytes that a decision must read, without padding, visit counts and mixture weights."""
 
     weights: int
     """Weights of the active cells."""
@@ -27,29 +27,29 @@ class Reading:
     cell: int
     """Mean size of a cell."""
     bank: int
-    """All cells together, from which the active ones are drawn."""
+    """All cells together, from which the active ones are selected."""
 
     @property
     def total(self) -> int:
-        """All that one decision must read."""
+        """Bytes read by one decision."""
         return self.weights + self.hyperplanes
 
 
-def reading(bandit: GLCB) -> Reading:
-    """Return what a decision of ``bandit`` must read, from the sizes of its own arrays."""
+def footprint(bandit: GLCB) -> Footprint:
+    """Return the footprint of a decision, computed from the sizes of the policy's own arrays."""
     gates, bank = bandit._gates, bandit._bank
     weights = sum(bank.weights(unit, 0).nbytes for unit in range(bank.units))
-    return Reading(
+    return Footprint(
         weights=weights,
         hyperplanes=gates.normals.nbytes + gates.thresholds.nbytes,
         cell=weights // bank.units,
-        bank=bank.state()["weights"].nbytes,
+        bank=bank.snapshot()["weights"].nbytes,
     )
 
 
 @kernel
 def _read(memory: Int64, picked: Int64) -> int:
-    """Add up all numbers in the blocks picked: integers, because their sums vectorize in any order."""
+    """Sum the selected blocks; integer sums vectorize because their order does not matter."""
     total = 0
     for place in picked:
         block = memory[place]
@@ -58,14 +58,14 @@ def _read(memory: Int64, picked: Int64) -> int:
     return total
 
 
-def floor_step(needed: Reading, rng: np.random.Generator) -> Step:
-    """Return a step that reads random blocks, each as large as a cell, from a buffer as large as the bank.
+def floor_step(needed: Footprint, rng: np.random.Generator) -> Step:
+    """Return a step that reads random cell-sized blocks from a buffer as large as the bank.
 
-    They are as many as have the size of what a decision must read, or some times that if it is little.
+    One step reads the footprint of one decision, or a multiple of it if the footprint is small.
     """
     block = max(round(needed.cell / _LINE), 1) * _LINE
     memory = rng.integers(1 << 62, size=(max(needed.bank // block, 1), block // 8))
-    count = max(round(max(needed.total, _LEAST) / block), 1)
+    count = max(round(max(needed.total, _MIN_BYTES) / block), 1)
     decisions = count * block / needed.total
 
     def step(_: Float64) -> Seconds:

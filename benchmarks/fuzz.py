@@ -1,4 +1,4 @@
-"""Requests made from the OpenAPI document of ``glcb serve``, good and bad: part of ``make soak``."""
+"""Fuzz ``glcb serve`` with requests generated from its OpenAPI document: part of ``make soak``."""
 
 import argparse
 import re
@@ -19,17 +19,17 @@ CHECKS = (
 
 
 def fuzz(server: Server, folder: Path, *, examples: int, seed: int) -> str:
-    """Send so many requests of every kind to every route; return what schemathesis says.
+    """Run schemathesis with ``examples`` requests per operation; return its output.
 
-    Raises when an answer is not as documented, or is one of a server that failed.
+    Raises AssertionError if a response is undocumented or a server error.
     """
-    said = _run(server, folder, "--max-examples", str(examples), "--seed", str(seed))
-    # Again with the name of an experiment that is there and stays, so that more than a 404 comes of it.
-    made = server.client.put("/v1/experiments/fuzzed", {"arms": ["a", "b"], "policy": "linucb"})
-    assert made.status == 201, made
+    output = _run(server, folder, "--max-examples", str(examples), "--seed", str(seed))
+    # Once more with the name of an existing experiment, because a random name only yields 404.
+    created = server.client.put("/v1/experiments/fuzzed", {"arms": ["a", "b"], "policy": "linucb"})
+    assert created.status == 201, created
     (folder / "schemathesis.toml").write_text('[parameters]\n"path.name" = "fuzzed"\n')
     kept = ("--exclude-method", "DELETE", "--exclude-method", "PATCH")
-    return said + _run(server, folder, *kept, "--max-examples", str(examples), "--seed", str(seed))
+    return output + _run(server, folder, *kept, "--max-examples", str(examples), "--seed", str(seed))
 
 
 def _run(server: Server, folder: Path, *options: str) -> str:
@@ -45,13 +45,13 @@ def _run(server: Server, folder: Path, *options: str) -> str:
         check=False,
     )
     assert ran.returncode == 0, ran.stdout[-20_000:] + ran.stderr
-    assert server.ended() is None, server.said()
-    assert "Traceback" not in server.said(), server.said()
+    assert server.exit_code() is None, server.output()
+    assert "Traceback" not in server.output(), server.output()
     return ran.stdout
 
 
 def main() -> None:
-    """Fuzz, and print the summary."""
+    """Fuzz and print the summary."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--examples", type=int, default=200)
     parser.add_argument("--seed", type=int, default=10_000)
@@ -60,8 +60,8 @@ def main() -> None:
         tempfile.TemporaryDirectory(prefix="glcb-fuzz-") as folder,
         serving(["--data", f"{folder}/glcb.db"]) as server,
     ):
-        said = fuzz(server, Path(folder), examples=chosen.examples, seed=chosen.seed)
-    print("\n".join(re.findall(r"^.*(?:generated|No issues).*$", said, re.MULTILINE)))
+        output = fuzz(server, Path(folder), examples=chosen.examples, seed=chosen.seed)
+    print("\n".join(re.findall(r"^.*(?:generated|No issues).*$", output, re.MULTILINE)))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""How many decisions and rewards a second ``glcb serve`` takes and keeps: ``make load``.
+"""Throughput and latency of ``glcb serve``: ``make load``.
 
-Client and server share this machine. Every connection asks for a decision, sends its reward when the answer
-is there, and goes on at once with the next visitor. Everything is on disk before it is answered.
+Client and server share this machine. Every connection requests a decision, sends its reward as soon as the
+response arrives, and continues with the next context. Everything is on disk before it is acknowledged.
 """
 
 import argparse
@@ -26,16 +26,16 @@ from benchmarks.service.wire import Wire, connect, post
 
 ARMS = ("a", "b", "c")
 FEATURES = 20
-VISITORS = 2000
-"""So many different contexts, made before the clock runs."""
+REQUESTS = 2000
+"""Number of different contexts, prepared before the measurement."""
 WARM_UP = 3.0
-"""Seconds that are not counted."""
+"""Seconds before the measurement starts."""
 PATH = "/v1/experiments/load"
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What is run."""
+    """Settings of a load test."""
 
     seconds: float = 60.0
     connections: int = 16
@@ -44,7 +44,7 @@ class Plan:
 
 @dataclass
 class Times:
-    """How long the answers took, in seconds."""
+    """Response times in seconds."""
 
     decisions: list[float] = field(default_factory=list)
     rewards: list[float] = field(default_factory=list)
@@ -52,7 +52,7 @@ class Times:
 
 @dataclass(frozen=True)
 class Result:
-    """What came of one run; times in ms but for those of the model, which are in µs."""
+    """The result of one run; times are in ms, those of the model in µs."""
 
     store: str
     seconds: float
@@ -68,63 +68,63 @@ class Result:
     events_per_commit: float
     commit_ms: float
     sync_ms: float
-    """One ``fdatasync`` of 4 KB on this disk, median, measured alone: the floor of a commit."""
-    others: float
-    """Load average of the machine before the run: with more than a few tenths, it was not ours alone."""
+    """Median of one ``fdatasync`` of 4 KB on this disk, measured alone: the lower bound of a commit."""
+    load_average: float
+    """Load average of the machine before the run; above a few tenths, the machine was not idle."""
     server_ms_per_pair: float
-    """Time on the CPU, which others on the machine hardly change."""
+    """CPU time, which other processes on the machine hardly affect."""
     generator_cores: float
     server_cores: float
     database_cores: float
 
 
-class Visitors:
-    """Requests that were made beforehand, and what each arm would pay."""
+class Requests:
+    """Prepared requests, and the reward of each arm."""
 
     def __init__(self, seed: int) -> None:
         rng = random.Random(seed)
         self.decisions: list[bytes] = []
-        self.pays: list[dict[bytes, bool]] = []
-        for _ in range(VISITORS):
+        self.rewards: list[dict[bytes, bool]] = []
+        for _ in range(REQUESTS):
             context = {f"f{i:02}": round(rng.random(), 6) for i in range(FEATURES)}
             best = max(range(len(ARMS)), key=lambda arm: context[f"f{arm:02}"])
             self.decisions.append(post(f"{PATH}/decisions", json.dumps({"context": context}).encode()))
-            self.pays.append(
+            self.rewards.append(
                 {arm.encode(): rng.random() < (0.8 if i == best else 0.2) for i, arm in enumerate(ARMS)}
             )
 
 
-async def _keep_asking(wire: Wire, visitors: Visitors, first: int, times: Times) -> None:
-    good, bad = b'{"value":1}', b'{"value":0}'
-    turn, clock = first, time.perf_counter
+async def _send_pairs(wire: Wire, requests: Requests, first: int, times: Times) -> None:
+    one, zero = b'{"value":1}', b'{"value":0}'
+    index, clock = first, time.perf_counter
     while True:
-        turn = (turn + 1) % VISITORS
+        index = (index + 1) % REQUESTS
         start = clock()
-        status, body = await wire.ask(visitors.decisions[turn])
+        status, body = await wire.ask(requests.decisions[index])
         middle = clock()
         assert status == 200, body
         decision = json.loads(body)
-        paid = good if visitors.pays[turn][decision["arm"].encode()] else bad
+        reward = one if requests.rewards[index][decision["arm"].encode()] else zero
         sent = clock()
-        status, body = await wire.ask(post(f"{PATH}/decisions/{decision['id']}/reward", paid))
+        status, body = await wire.ask(post(f"{PATH}/decisions/{decision['id']}/reward", reward))
         times.rewards.append(clock() - sent)
         times.decisions.append(middle - start)
         assert status == 200, body
 
 
 async def _generate(server: Server, plan: Plan, database: int | None) -> tuple[Times, dict[str, float]]:
-    """Put load on the server; return the times and who used how many cores meanwhile."""
-    visitors, times = Visitors(10_000), Times()
+    """Put load on the server; return the response times and the cores used by each process."""
+    requests, times = Requests(10_000), Times()
     wires = await asyncio.gather(*(connect(server.url) for _ in range(plan.connections)))
-    spread = VISITORS // plan.connections
+    spread = REQUESTS // plan.connections
     tasks = [
-        asyncio.create_task(_keep_asking(wire, visitors, i * spread, times)) for i, wire in enumerate(wires)
+        asyncio.create_task(_send_pairs(wire, requests, i * spread, times)) for i, wire in enumerate(wires)
     ]
-    await _any_failure(tasks, WARM_UP)
+    await _run_for(tasks, WARM_UP)
     times.decisions.clear()
     times.rewards.clear()
     before, start = _cpu(server, database), time.perf_counter()
-    await _any_failure(tasks, plan.seconds)
+    await _run_for(tasks, plan.seconds)
     seconds, after = time.perf_counter() - start, _cpu(server, database)
     for task in tasks:
         task.cancel()
@@ -135,7 +135,7 @@ async def _generate(server: Server, plan: Plan, database: int | None) -> tuple[T
     return times, {**shares, "seconds": seconds}
 
 
-async def _any_failure(tasks: Sequence["asyncio.Task[None]"], seconds: float) -> None:
+async def _run_for(tasks: Sequence["asyncio.Task[None]"], seconds: float) -> None:
     done, _ = await asyncio.wait(tasks, timeout=seconds, return_when=asyncio.FIRST_EXCEPTION)
     for task in done:
         task.result()
@@ -151,7 +151,7 @@ def _cpu(server: Server, database: int | None) -> dict[str, float]:
 
 
 def sync_seconds(folder: Path, rounds: int = 200) -> float:
-    """Return the median time to append 4 KB to a file and have the disk keep it."""
+    """Return the median time to append 4 KB to a file and sync it to disk."""
     taken = []
     with tempfile.TemporaryFile(dir=folder) as file:
         for _ in range(rounds):
@@ -163,10 +163,10 @@ def sync_seconds(folder: Path, rounds: int = 200) -> float:
 
 
 def measure(store: str, server: Server, plan: Plan, database: int | None, sync: float) -> Result:
-    """Put one running server under load."""
-    made = server.client.put(PATH, {"arms": list(ARMS), "policy": plan.policy, "seed": 10_000})
-    assert made.status == 201, made
-    before, others = metrics.read(server.client), os.getloadavg()[0]
+    """Measure one running server under load."""
+    created = server.client.put(PATH, {"arms": list(ARMS), "policy": plan.policy, "seed": 10_000})
+    assert created.status == 201, created
+    before, load_average = metrics.read(server.client), os.getloadavg()[0]
     times, used = asyncio.run(_generate(server, plan, database))
     spent = metrics.difference(before, metrics.read(server.client))
     pairs = len(times.rewards)
@@ -185,7 +185,7 @@ def measure(store: str, server: Server, plan: Plan, database: int | None, sync: 
         events_per_commit=metrics.mean(spent, metrics.COMMIT_EVENTS),
         commit_ms=1e3 * metrics.mean(spent, metrics.COMMIT),
         sync_ms=1e3 * sync,
-        others=others,
+        load_average=load_average,
         server_ms_per_pair=1e3 * used["server"] * used["seconds"] / pairs,
         generator_cores=used["generator"],
         server_cores=used["server"],
@@ -211,20 +211,20 @@ def _on_postgres(plan: Plan) -> Result:
 
 
 def run(plan: Plan, console: Console, out: Path) -> list[Result]:
-    """Measure on SQLite, and on PostgreSQL where there is one; print and keep what came of it."""
+    """Measure on SQLite and, if installed, on PostgreSQL; print a table and write load.json."""
     results = [_on_sqlite(plan)]
     if postgres.binaries():
         results.append(_on_postgres(plan))
     else:
-        console.print("PostgreSQL is not here: only SQLite is measured")
-    console.print(shown(results))
+        console.print("PostgreSQL is not installed: only SQLite is measured")
+    console.print(load_table(results))
     out.mkdir(parents=True, exist_ok=True)
     (out / "load.json").write_text(json.dumps([asdict(result) for result in results], indent=1) + "\n")
     return results
 
 
-def shown(results: Sequence[Result]) -> Table:
-    """Return the results for the screen."""
+def load_table(results: Sequence[Result]) -> Table:
+    """Return a table of the results for the terminal."""
     first = results[0]
     table = Table(
         title=f"{first.connections} connections, {len(ARMS)} arms, {FEATURES} features, "
@@ -244,15 +244,15 @@ def shown(results: Sequence[Result]) -> Table:
 
 def _texts(result: Result) -> dict[str, str]:
     return {
-        "decision + reward pairs a second": f"{result.pairs_per_s:,.0f}",
+        "decision + reward pairs per second": f"{result.pairs_per_s:,.0f}",
         "decision, p50 and p99": f"{result.decision_p50_ms:.1f} and {result.decision_p99_ms:.1f} ms",
         "reward, p50 and p99": f"{result.reward_p50_ms:.1f} and {result.reward_p99_ms:.1f} ms",
-        "inside the model: decide, learn": f"{result.model_decide_us:.0f}, {result.model_learn_us:.0f} µs",
-        "events in a commit": f"{result.events_per_commit:.1f}",
-        "a commit": f"{result.commit_ms:.2f} ms",
-        "one fdatasync of this disk": f"{result.sync_ms:.2f} ms",
-        "load average before": f"{result.others:.1f}",
-        "CPU of the server for a pair": f"{result.server_ms_per_pair:.2f} ms",
+        "model: decide, learn": f"{result.model_decide_us:.0f}, {result.model_learn_us:.0f} µs",
+        "events per commit": f"{result.events_per_commit:.1f}",
+        "commit": f"{result.commit_ms:.2f} ms",
+        "fdatasync": f"{result.sync_ms:.2f} ms",
+        "load average before the run": f"{result.load_average:.1f}",
+        "server CPU per pair": f"{result.server_ms_per_pair:.2f} ms",
         "cores used by the generator": f"{result.generator_cores:.2f}",
         "cores used by the server": f"{result.server_cores:.2f}",
         "cores used by the database": f"{result.database_cores:.2f}",

@@ -1,4 +1,4 @@
-"""The database goes away under load and comes back: part of ``make soak``."""
+"""Database outage: stop PostgreSQL under load and start it again; part of ``make soak``."""
 
 import argparse
 import asyncio
@@ -8,80 +8,80 @@ from dataclasses import dataclass
 from benchmarks.service import postgres
 from benchmarks.service.audit import audit, replay
 from benchmarks.service.server import Server, serving
-from benchmarks.service.traffic import EXPERIMENT, Ledger, Traffic, ask_again
+from benchmarks.service.traffic import EXPERIMENT, Ledger, Traffic, retry_unanswered
 
-VISITORS = 8
+CONNECTIONS = 8
 CALM = 2.0
-"""Seconds of ordinary traffic before it goes."""
-SOON = 30.0
-"""Seconds within which the service must be back once the database is."""
+"""Seconds of normal traffic before and after the outage."""
+RECOVERY_LIMIT = 30.0
+"""Seconds within which the service must recover once the database is available."""
 
 
 @dataclass(frozen=True)
 class Outage:
-    """What the visitors saw."""
+    """The outage as observed by clients."""
 
     decisions: int
     rewards: int
     refused: int
     slowest: float
-    """Seconds that the slowest answer took."""
-    back: float
-    """Seconds from the return of the database to the next decision that was acknowledged."""
+    """Seconds of the slowest response."""
+    recovery: float
+    """Seconds from the start of the database to the next acknowledged decision."""
 
 
 def outage(server: Server, cluster: postgres.Cluster, seconds: float, mode: str = "immediate") -> Outage:
-    """Take the database away for so long while visitors come; raise when anything acknowledged is lost."""
+    """Stop the database for ``seconds`` under load; raise if anything acknowledged is lost."""
     assert server.client.put("/v1/experiments/outage", {**EXPERIMENT, "policy": "linucb"}).status == 201
     ledger = Ledger()
     traffic = Traffic("outage", ledger, seed=10_000)
-    back = asyncio.run(_course(server, cluster, traffic, seconds, mode))
+    recovery = asyncio.run(_run(server, cluster, traffic, seconds, mode))
     assert set(ledger.refused) == {503}, ledger.refused
     refused = ledger.refused[503]
-    ask_again(server.client, ledger)
+    retry_unanswered(server.client, ledger)
     audit(ledger, server.client.events("outage"))
     replay(server.store)
-    return Outage(len(ledger.decisions), len(ledger.rewards), refused, traffic.slowest, back)
+    return Outage(len(ledger.decisions), len(ledger.rewards), refused, traffic.slowest, recovery)
 
 
-async def _course(
+async def _run(
     server: Server, cluster: postgres.Cluster, traffic: Traffic, seconds: float, mode: str
 ) -> float:
-    visits = asyncio.create_task(traffic.run(server.url, VISITORS, CALM + seconds + SOON + 30))
+    requests = asyncio.create_task(traffic.run(server.url, CONNECTIONS, CALM + seconds + RECOVERY_LIMIT + 30))
     await asyncio.sleep(CALM)
     await asyncio.to_thread(cluster.stop, mode)
     await asyncio.sleep(seconds)
-    known = len(traffic.ledger.decisions)
+    before = len(traffic.ledger.decisions)
     await asyncio.to_thread(cluster.start)
     start = time.monotonic()
-    while len(traffic.ledger.decisions) == known:
-        assert time.monotonic() - start < SOON, "the service does not come back"
+    while len(traffic.ledger.decisions) == before:
+        assert time.monotonic() - start < RECOVERY_LIMIT, "the service did not recover"
         await asyncio.sleep(0.01)
-    back = time.monotonic() - start
+    recovery = time.monotonic() - start
     await asyncio.sleep(CALM)
-    visits.cancel()
-    (end,) = await asyncio.gather(visits, return_exceptions=True)
+    requests.cancel()
+    (end,) = await asyncio.gather(requests, return_exceptions=True)
     if isinstance(end, Exception):
         raise end
-    return back
+    return recovery
 
 
 def main() -> None:
-    """Take the database away, and say what came of it."""
+    """Run the outage with both shutdown modes and print a summary."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=30.0)
     chosen = parser.parse_args()
     if not postgres.binaries():
-        print("PostgreSQL is not here: left out")
+        print("PostgreSQL is not installed: skipped")
         return
     for mode in ("fast", "immediate"):
         with postgres.cluster() as cluster, serving(["--database", cluster.url]) as server:
-            found = outage(server, cluster, chosen.seconds, mode)
+            result = outage(server, cluster, chosen.seconds, mode)
         print(
-            f"PostgreSQL stopped ({mode}) for {chosen.seconds:.0f} s under load: {found.refused:,} requests "
-            f"refused, the slowest answer took {found.slowest:.2f} s, deciding again {found.back:.2f} s "
-            f"after its return; {found.decisions:,} decisions and {found.rewards:,} rewards acknowledged, "
-            "all there",
+            f"PostgreSQL stopped ({mode}) for {chosen.seconds:.0f} s under load: {result.refused:,} requests "
+            f"refused, slowest response {result.slowest:.2f} s, recovered {result.recovery:.2f} s after the "
+            f"restart; {result.decisions:,} decisions and {result.rewards:,} rewards acknowledged, "
+            "all present",
             flush=True,
         )
 

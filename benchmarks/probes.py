@@ -1,6 +1,6 @@
-"""What runs in a fresh process, one probe per process: ``python -m benchmarks.probes NAME ARGUMENT…``.
+"""Measurements that run in a fresh process, one per process: ``python -m benchmarks.probes NAME ARGUMENT…``.
 
-Each prints one line of JSON. Nothing is imported up here that a probe could be blamed for.
+Each prints one line of JSON. Module-level imports are minimal, because they would count as part of the probe.
 """
 
 import gc
@@ -14,13 +14,13 @@ STATUS = Path("/proc/self/status")
 
 
 def resident_mb() -> float:
-    """Return how much of this process is in memory."""
+    """Return the resident memory of this process."""
     gc.collect()
     line = next(line for line in STATUS.read_text().splitlines() if line.startswith("VmRSS"))
     return int(line.split()[1]) / 1024
 
 
-def start() -> dict[str, float]:
+def startup() -> dict[str, float]:
     """Return the seconds from ``import glcb`` to the first decision and to the first update."""
     begun = time.perf_counter()
     import glcb
@@ -32,27 +32,27 @@ def start() -> dict[str, float]:
     return {"first_decision": decided - begun, "first_update": time.perf_counter() - begun}
 
 
-def fresh(policy: str) -> dict[str, float]:
-    """Return the megabytes at each stage up to the first update of a bandit of shape (389, 9)."""
-    import glcb  # noqa: F401 - what it costs by itself
+def stages(policy: str) -> dict[str, float]:
+    """Return the resident megabytes after each stage up to the first update, for shape (389, 9)."""
+    import glcb  # noqa: F401 - measured on its own
 
-    stages = {"import glcb": resident_mb()}
+    measured = {"import glcb": resident_mb()}
     from glcb.policies import registry
 
-    stages["policies loaded"] = resident_mb()
+    measured["policies loaded"] = resident_mb()
     _load_kernels(policy)
-    stages["kernels loaded"] = resident_mb()
-    bandit = registry.get(policy).make(9, 389)
-    stages["bandit made"] = resident_mb()
+    measured["kernels loaded"] = resident_mb()
+    bandit = registry.get(policy).create(9, 389)
+    measured["policy created"] = resident_mb()
     arm = bandit.decide([0.5] * 389).arm
-    stages["decided once"] = resident_mb()
+    measured["first decision"] = resident_mb()
     bandit.learn([0.5] * 389, arm, 1)
-    stages["learned once"] = resident_mb()
-    return stages
+    measured["first update"] = resident_mb()
+    return measured
 
 
 def growth(policy: str, features: str, arms: str, *marks: str) -> list[tuple[int, float, int]]:
-    """Return steps, megabytes of the bandit and visited cells, before the first step and at each mark."""
+    """Return steps, megabytes of the policy and allocated cells, before the first step and at each mark."""
     import numpy as np
 
     from glcb.policies import registry
@@ -61,7 +61,7 @@ def growth(policy: str, features: str, arms: str, *marks: str) -> list[tuple[int
     rng = np.random.default_rng(0)
     _load_kernels(policy)
     before = resident_mb()
-    bandit = registry.get(policy).make(int(arms), int(features))
+    bandit = registry.get(policy).create(int(arms), int(features))
     assert isinstance(bandit, GLCB)
     points = []
     for mark in (0, *map(int, marks)):
@@ -73,7 +73,7 @@ def growth(policy: str, features: str, arms: str, *marks: str) -> list[tuple[int
 
 
 def census(policy: str) -> dict[str, float]:
-    """Return the megabytes and the visited cells of a bandit after 5000 steps of census."""
+    """Return the megabytes and allocated cells of a policy after 5000 steps of census."""
     from glcb import tasks
     from glcb.bench import simulate
     from glcb.policies import registry
@@ -83,23 +83,23 @@ def census(policy: str) -> dict[str, float]:
     stream = task.stream(seed=10_000)
     _load_kernels(policy)
     before = resident_mb()
-    bandit = registry.get(policy).make(task.arms, task.features, rewards=task.rewards)
+    bandit = registry.get(policy).create(task.arms, task.features, rewards=task.rewards)
     assert isinstance(bandit, GLCB)
     simulate(bandit, stream)
     return {"steps": bandit.updates, "mb": resident_mb() - before, "cells": bandit._bank.cells}
 
 
 def _load_kernels(policy: str) -> None:
-    """Let a small bandit bring in all compiled code, which is not the memory of the one that follows."""
+    """Load all compiled code with a small policy, so that it is not attributed to the measured one."""
     from glcb.policies import registry
 
-    small = registry.get(policy).make(2, 2)
+    small = registry.get(policy).create(2, 2)
     small.learn([0.5, 0.5], small.decide([0.5, 0.5]).arm, 1)
 
 
 PROBES: dict[str, Callable[..., object]] = {
-    "start": start,
-    "fresh": fresh,
+    "startup": startup,
+    "stages": stages,
     "growth": growth,
     "census": census,
 }

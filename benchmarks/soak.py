@@ -1,8 +1,8 @@
-"""A bandit under a long and disorderly life: ``make soak``.
+"""Soak test of a bandit: ``make soak``.
 
-Visitors with odd contexts, rewards late, twice, wrong or never, arms that come and go, saves and loads in
-between. A ledger beside it knows what must be true: nothing is lost, nothing is poisoned, memory is flat.
-Then as many operations from several threads at once.
+Malformed contexts; rewards that are late, duplicated, invalid or missing; arms added and removed; saves and
+loads in between. A ledger records what must be true: no decision is lost, no number is NaN, memory is flat.
+The same number of operations then runs on several threads.
 """
 
 import argparse
@@ -17,55 +17,55 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.crowd import Crowd
-from benchmarks.visitors import visitor
+from benchmarks.odd_contexts import random_context
+from benchmarks.threads import ThreadSoak
 from glcb import Bandit, BanditDecision, GlcbError
 
 ODD_CONTEXTS: tuple[Any, ...] = (None, 5, "text", [1, 2], {1.5: 1}, {"age": 1, 7: 1, "7": 1})
 ODD_REWARDS: tuple[Any, ...] = (None, math.nan, 2, -1, "1", [1], 10**400)
 MAX_PENDING = 1000
 CHECKS = 50
-"""The whole state is looked at this many times."""
-LARGEST_GROWTH = 0.1
-"""Of the peak of memory, from the first fifth of a soak to its end."""
+"""Number of checks of the whole state."""
+MAX_GROWTH = 0.1
+"""Of peak memory, from the first fifth of the run to its end."""
 
 
 @dataclass
 class Ledger:
-    """What must be true."""
+    """The expected state of the bandit."""
 
-    issued: int = 0
+    decisions: int = 0
     rewarded: int = 0
     refused: int = 0
     saves: int = 0
-    changes: int = 0
-    waiting: dict[str, BanditDecision] = field(default_factory=dict)
+    arm_changes: int = 0
+    pending: dict[str, BanditDecision] = field(default_factory=dict)
     settled: list[str] = field(default_factory=list)
 
 
 class Soak:
-    """One bandit, its ledger and the dice."""
+    """One bandit, its ledger and a random sequence of operations."""
 
     def __init__(self, policy: str, seed: int) -> None:
         self.bandit = Bandit(4, policy=policy, max_pending=MAX_PENDING, seed=seed)
         self.ledger = Ledger()
         self._rng = np.random.default_rng(seed)
-        self._arms = 4
-        self._deeds: list[tuple[float, Callable[[], None]]] = [
+        self._next_arm = 4
+        self._operations: list[tuple[float, Callable[[], None]]] = [
             (0.5, self.decide),
             (0.96, self.reward),
-            (0.98, self.decide_nonsense),
-            (0.9995, self.reward_nonsense),
+            (0.98, self.decide_invalid),
+            (0.9995, self.reward_invalid),
             (1.0, self.change_arms),
         ]
 
     def run(self, operations: int) -> float:
-        """Do so many things; return by how much the peak of memory grew after the first fifth."""
+        """Run random operations; return the relative growth of peak memory after the first fifth."""
         early = 0
         with tempfile.TemporaryDirectory() as folder:
             for operation in range(operations):
-                dice = self._rng.random()
-                next(deed for share, deed in self._deeds if dice < share)()
+                draw = self._rng.random()
+                next(run for share, run in self._operations if draw < share)()
                 if operation == operations // 5:
                     early = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
                 if operation % max(1, operations // CHECKS) == 0:
@@ -75,67 +75,67 @@ class Soak:
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / early - 1
 
     def decide(self) -> None:
-        """Decide, some of the time among some of the arms only."""
+        """Decide, for one in five decisions among a subset of the arms."""
         arms = self.bandit.arms
         eligible = arms[: 1 + int(self._rng.integers(len(arms)))] if self._rng.random() < 0.2 else None
-        decision = self.bandit.decide(visitor(self._rng), eligible=eligible)
+        decision = self.bandit.decide(random_context(self._rng), eligible=eligible)
         assert decision.arm in (eligible or arms)
         assert 0 < decision.propensity <= 1
         assert math.isclose(decision.arm_probabilities.sum(), 1)
         ledger = self.ledger
-        ledger.issued += 1
-        assert decision.id not in ledger.waiting
-        ledger.waiting[decision.id] = decision
-        if len(ledger.waiting) > MAX_PENDING:
-            self._settle(next(iter(ledger.waiting)))
+        ledger.decisions += 1
+        assert decision.id not in ledger.pending
+        ledger.pending[decision.id] = decision
+        if len(ledger.pending) > MAX_PENDING:
+            self._settle(next(iter(ledger.pending)))
 
     def reward(self) -> None:
-        """Reward one that waits, or one of the latest; a good arm pays more often."""
+        """Reward the newest or the oldest pending decision; good arms have a higher reward probability."""
         ledger = self.ledger
-        if not ledger.waiting:
+        if not ledger.pending:
             return
-        name = next(reversed(ledger.waiting)) if self._rng.random() < 0.9 else next(iter(ledger.waiting))
-        good = int(ledger.waiting[name].arm) % 3 == 0
+        name = next(reversed(ledger.pending)) if self._rng.random() < 0.9 else next(iter(ledger.pending))
+        good = int(ledger.pending[name].arm) % 3 == 0
         self.bandit.reward(name, int(self._rng.random() < (0.7 if good else 0.2)))
         ledger.rewarded += 1
         self._settle(name)
 
-    def decide_nonsense(self) -> None:
-        """Nothing may come of a context that is none, or of arms that do not exist."""
+    def decide_invalid(self) -> None:
+        """Invalid contexts and unknown arms must be refused without side effects."""
         if self._rng.random() < 0.5:
             context = ODD_CONTEXTS[self._rng.integers(len(ODD_CONTEXTS))]
             self._refused(lambda: self.bandit.decide(context))
         else:
-            self._refused(lambda: self.bandit.decide(visitor(self._rng), eligible=["nobody"]))
+            self._refused(lambda: self.bandit.decide(random_context(self._rng), eligible=["unknown"]))
 
-    def reward_nonsense(self) -> None:
-        """Nothing may come of a second reward, an unknown id or a reward that cannot be."""
+    def reward_invalid(self) -> None:
+        """Duplicate rewards, unknown ids and invalid values must be refused without side effects."""
         ledger = self.ledger
         if ledger.settled:
             self._refused(lambda: self.bandit.reward(ledger.settled[-1], 1))
         self._refused(lambda: self.bandit.reward(f"{self._rng.integers(10**6)}-0", 1))
-        if ledger.waiting:
+        if ledger.pending:
             value = ODD_REWARDS[self._rng.integers(len(ODD_REWARDS))]
-            self._refused(lambda: self.bandit.reward(next(iter(ledger.waiting)), value))
+            self._refused(lambda: self.bandit.reward(next(iter(ledger.pending)), value))
 
     def change_arms(self) -> None:
-        """Add an arm, fresh or as a copy, or remove one."""
+        """Add a new or a copied arm, or remove one."""
         arms = self.bandit.arms
-        if self.bandit._policy is None or not self.bandit._policy.arms_can_change:
+        if self.bandit._core.policy is None or not self.bandit._core.policy.arms_can_change:
             return
-        self.ledger.changes += 1
+        self.ledger.arm_changes += 1
         if len(arms) < 3 or (len(arms) < 8 and self._rng.random() < 0.5):
             like = arms[self._rng.integers(len(arms))] if self._rng.random() < 0.5 else None
-            self.bandit.add_arm(self._arms, like=like)
-            self._arms += 1
+            self.bandit.add_arm(self._next_arm, like=like)
+            self._next_arm += 1
             return
-        gone = arms[self._rng.integers(len(arms))]
-        self.bandit.remove_arm(gone)
-        for name in [name for name, decision in self.ledger.waiting.items() if decision.arm == gone]:
+        removed = arms[self._rng.integers(len(arms))]
+        self.bandit.remove_arm(removed)
+        for name in [name for name, decision in self.ledger.pending.items() if decision.arm == removed]:
             self._settle(name)
 
     def save_and_load(self, path: Path) -> None:
-        """Go on with what was read from the file."""
+        """Save the bandit and continue with the loaded copy."""
         self.bandit.save(path)
         before = path.read_bytes()
         self.bandit = Bandit.load(path)
@@ -144,30 +144,30 @@ class Soak:
         self.ledger.saves += 1
 
     def check(self) -> None:
-        """Look at everything."""
+        """Compare the bandit with the ledger and look for NaN."""
         ledger, counts = self.ledger, self.bandit.counts
-        assert counts["decisions"] == ledger.issued
+        assert counts["decisions"] == ledger.decisions
         assert counts["rewarded"] == ledger.rewarded
-        assert counts["pending"] == len(ledger.waiting)
+        assert counts["pending"] == len(ledger.pending)
         assert 2 * counts["decisions"] == sum(counts.values())
         for name, array in self.bandit.__getstate__().arrays.items():
             assert np.isfinite(array).all(), name
 
-    def _refused(self, deed: Callable[[], object]) -> None:
+    def _refused(self, operation: Callable[[], object]) -> None:
         try:
-            deed()
+            operation()
         except GlcbError:
             self.ledger.refused += 1
         else:
-            raise AssertionError("nonsense was accepted")
+            raise AssertionError("invalid input was accepted")
 
     def _settle(self, name: str) -> None:
-        del self.ledger.waiting[name]
+        del self.ledger.pending[name]
         self.ledger.settled = [*self.ledger.settled[-9:], name]
 
 
 def main() -> None:
-    """Soak, and say what came of it."""
+    """Run the soak tests and print a summary."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--operations", type=int, default=1_000_000)
     parser.add_argument("--policy", default="glcb")
@@ -179,19 +179,20 @@ def main() -> None:
     ledger = soak.ledger
     print(
         f"{chosen.operations:,} operations with {chosen.policy} in {time.perf_counter() - start:,.0f} s: "
-        f"{ledger.issued:,} decisions, {ledger.rewarded:,} rewards, {ledger.refused:,} refusals, "
-        f"{ledger.changes:,} changes of arms, {ledger.saves:,} saves and loads; nothing lost, no NaN, "
-        f"peak of memory {growth:+.1%} after the first fifth"
+        f"{ledger.decisions:,} decisions, {ledger.rewarded:,} rewards, {ledger.refused:,} refusals, "
+        f"{ledger.arm_changes:,} arm changes, {ledger.saves:,} saves and loads; nothing lost, no NaN, "
+        f"peak memory {growth:+.1%} after the first fifth"
     )
-    assert growth <= LARGEST_GROWTH, "memory grows"
+    assert growth <= MAX_GROWTH, "memory grows"
     start = time.perf_counter()
-    told = Crowd(chosen.policy, chosen.threads, chosen.seed).run(chosen.operations)
+    results = ThreadSoak(chosen.policy, chosen.threads, chosen.seed).run(chosen.operations)
     print(
         f"{chosen.operations:,} operations from {chosen.threads} threads in "
-        f"{time.perf_counter() - start:,.0f} s: {told['issued']:,} decisions, {told['rewarded']:,} rewards, "
-        f"{told['twice']:,} that came twice, {told['repeated']:,} with a known key, {told['expired']:,} of "
-        f"expired and {told['forgotten']:,} of forgotten decisions, {told['nonsense']:,} impossible ones; "
-        "the counts of all add up, no NaN"
+        f"{time.perf_counter() - start:,.0f} s: {results['decisions']:,} decisions, "
+        f"{results['rewarded']:,} rewards; refused: {results['duplicate']:,} duplicates, "
+        f"{results['closed']:,} for closed and {results['unknown']:,} for unknown decisions, "
+        f"{results['invalid']:,} invalid; {results['repeated']:,} repeated with the same idempotency key; "
+        "all counts agree, no NaN"
     )
 
 

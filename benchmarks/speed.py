@@ -1,6 +1,6 @@
-"""Everything about speed in one run: ``make speed``, on an otherwise idle machine.
+"""All speed and memory measurements: ``make speed``, on an otherwise idle machine.
 
-Prints tables and leaves the numbers in benchmarks/out. Parts can be named to run only those, as in
+Prints tables and writes the numbers to benchmarks/out. Name parts to run only those, as in
 ``python -m benchmarks.speed table``.
 """
 
@@ -16,122 +16,120 @@ import numba
 import numpy as np
 from rich.console import Console
 
-from benchmarks import fresh, growth, laws, picture, promises, rivals, table
+from benchmarks import fresh_process, peers, scaling, table
 from benchmarks.bandits import Shape
-from benchmarks.clock import Effort
-from benchmarks.promises import Promise
+from benchmarks.targets import Target, table_targets, targets_table
+from benchmarks.timing import Effort
 from glcb import InvalidSettings
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What is measured, how long, and where the numbers go."""
+    """What to measure, for how long, and where to write the numbers."""
 
     out: Path = Path(__file__).parent / "out"
     shapes: tuple[Shape, ...] = table.SHAPES
     table_effort: Effort = field(default_factory=Effort)
-    ranges: growth.Range = field(default_factory=growth.Range)
-    growth_effort: Effort = field(default_factory=lambda: Effort(rounds=20))
+    ranges: scaling.Range = field(default_factory=scaling.Range)
+    scaling_effort: Effort = field(default_factory=lambda: Effort(rounds=20))
     memory_marks: tuple[int, ...] = (1, 10, 100, 1_000, 10_000, 100_000)
 
 
-def run_table(plan: Plan, console: Console) -> Iterator[Promise]:
-    """Measure everyone on every shape."""
+def run_table(plan: Plan, console: Console) -> Iterator[Target]:
+    """Time GLCB and its peers on every shape."""
     rows: list[table.Row] = []
     for shape in plan.shapes:
         measured = table.measure(shape, plan.table_effort)
-        console.print(table.shown(shape, measured))
+        console.print(table.speed_table(shape, measured))
         rows += measured
-    if rivals.missing():
-        console.print(f"Not installed and left out: {', '.join(rivals.missing())} (pip install '.[rivals]')")
+    if peers.missing():
+        console.print(f"skipped, not installed: {', '.join(peers.missing())} (pip install '.[peers]')")
     _write(plan.out / "speed.json", rows)
-    yield from promises.of_table(rows)
+    yield from table_targets(rows)
 
 
-def run_growth(plan: Plan, console: Console) -> Iterator[Promise]:
-    """Measure all curves and draw them."""
+def run_scaling(plan: Plan, console: Console) -> Iterator[Target]:
+    """Measure, fit and draw the scaling curves."""
     memory = {
-        policy: fresh.growth_mb(policy, plan.ranges.main, plan.memory_marks)
+        policy: fresh_process.growth_mb(policy, plan.ranges.main, plan.memory_marks)
         for policy in table.BANDITS
-        if fresh.can_tell_memory()
+        if fresh_process.can_measure_memory()
     }
-    points: list[growth.Point] = []
-    for curve in growth.measure(plan.ranges, plan.growth_effort):
-        console.print(f"measured against {curve[0]['axis']}")
+    points: list[scaling.Point] = []
+    for curve in scaling.measure(plan.ranges, plan.scaling_effort):
+        console.print(f"measured over {curve[0]['axis']}")
         points += curve
-    console.print(laws.shown(points))
-    _write(plan.out / "growth.json", {"points": points, "memory": memory})
-    picture.draw(plan.out / "growth.png", points, memory)
-    yield from growth.promises(points)
+    console.print(scaling.scaling_table(points))
+    _write(plan.out / "scaling.json", {"points": points, "memory": memory})
+    scaling.draw(plan.out / "scaling.png", points, memory)
+    yield from scaling.targets(points)
 
 
-def run_memory(plan: Plan, console: Console) -> Iterator[Promise]:
-    """Measure what a fresh bandit and what 5000 steps of census make resident."""
-    if not fresh.can_tell_memory():
-        console.print("Memory is left out: only Linux tells how much of a process is resident.")
+def run_memory(plan: Plan, console: Console) -> Iterator[Target]:
+    """Measure the resident memory of a new policy and after 5000 steps of census."""
+    if not fresh_process.can_measure_memory():
+        console.print("memory skipped: resident memory can only be measured on Linux")
         return
     measured = {}
     for policy in table.BANDITS:
-        stages, census = fresh.fresh_mb(policy), fresh.census_mb(policy)
-        measured[policy] = {"fresh": stages, "census": census}
+        stages, census = fresh_process.stage_mb(policy), fresh_process.census_mb(policy)
+        measured[policy] = {"stages": stages, "census": census}
         console.print(
-            f"Resident, {policy}: " + ", ".join(f"{name} {mb:.0f} MB" for name, mb in stages.items())
+            f"resident memory, {policy}: " + ", ".join(f"{name} {mb:.0f} MB" for name, mb in stages.items())
         )
         if census is None:
-            console.print("Census is left out: its data is not here (glcb data list).")
+            console.print("census skipped: its data is missing (glcb data list)")
         else:
             console.print(
                 f"{census['mb']:.0f} MB after {census['steps']:,} steps of census, {census['cells']:,} cells"
             )
-        yield from fresh.memory_promises(policy, stages)
+        yield from fresh_process.memory_targets(policy, stages)
     _write(plan.out / "memory.json", measured)
 
 
-def run_start(plan: Plan, console: Console) -> Iterator[Promise]:
-    """Measure how long the first decision takes."""
-    seconds = fresh.start_seconds()
+def run_startup(plan: Plan, console: Console) -> Iterator[Target]:
+    """Measure the time to the first decision."""
+    seconds = fresh_process.startup_seconds()
     for name, times in seconds.items():
         console.print(
-            f"From import glcb, {name}: first decision after {times['first_decision']:.2f} s, "
+            f"from import glcb, {name}: first decision after {times['first_decision']:.2f} s, "
             f"first update after {times['first_update']:.2f} s"
         )
-    _write(plan.out / "start.json", seconds)
-    yield from fresh.start_promises(seconds)
+    _write(plan.out / "startup.json", seconds)
+    yield from fresh_process.startup_targets(seconds)
 
 
-PARTS: dict[str, Callable[[Plan, Console], Iterator[Promise]]] = {
+PARTS: dict[str, Callable[[Plan, Console], Iterator[Target]]] = {
     "table": run_table,
-    "growth": run_growth,
+    "scaling": run_scaling,
     "memory": run_memory,
-    "start": run_start,
+    "startup": run_startup,
 }
 
 
-def run(names: Iterable[str], plan: Plan, console: Console) -> list[Promise]:
-    """Run the parts named; return what was promised about them."""
+def run(names: Iterable[str], plan: Plan, console: Console) -> list[Target]:
+    """Run the named parts, or all; return their targets."""
     wanted = list(names) or list(PARTS)
     if unknown := set(wanted) - set(PARTS):
-        raise InvalidSettings(
-            f"no part is called {', '.join(sorted(unknown))}; the parts are {', '.join(PARTS)}"
-        )
+        raise InvalidSettings(f"unknown part {', '.join(sorted(unknown))}; the parts are {', '.join(PARTS)}")
     plan.out.mkdir(exist_ok=True)
     console.print(conditions())
-    found = [promise for name in wanted for promise in PARTS[name](plan, console)]
-    console.print(promises.shown(found))
-    return found
+    targets = [target for name in wanted for target in PARTS[name](plan, console)]
+    console.print(targets_table(targets))
+    return targets
 
 
 def conditions() -> str:
-    """Return what the times depend on."""
+    """Return a description of the machine and the library versions."""
     load = os.getloadavg()[0]
     lines = [
         f"{_cpu()}, {os.cpu_count()} cores; Python {platform.python_version()}, NumPy {np.__version__}, "
         f"Numba {numba.__version__}; load {load:.1f}"
     ]
     if load > 0.5:
-        lines.append("The machine is not idle: compare within this run, and do not quote its µs.")
+        lines.append("The machine is not idle: only ratios within this run are meaningful.")
     if os.environ.get("OMP_NUM_THREADS") != "1":
-        lines.append("OMP_NUM_THREADS is not 1: NumPy may use more cores than glcb does.")
+        lines.append("OMP_NUM_THREADS is not 1: NumPy may use more cores than glcb.")
     return "\n".join(lines)
 
 
@@ -149,7 +147,7 @@ def _write(path: Path, measured: object) -> None:
 
 
 def main() -> None:
-    """Run the parts that the command line names, or all."""
+    """Run the parts named on the command line, or all."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("parts", nargs="*", help=f"{', '.join(PARTS)} (default: all)")
     try:

@@ -1,4 +1,4 @@
-"""The table: a decision and an update of everyone, on every shape, beside the floor."""
+"""The speed table: decide and learn times of GLCB and its peers on every shape, with the memory floor."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -7,10 +7,10 @@ from typing import TypedDict
 import numpy as np
 from rich.table import Table
 
-from benchmarks import rivals
+from benchmarks import peers
 from benchmarks.bandits import Kind, Shape, full_bandit, kernel_step, public_step
-from benchmarks.clock import Effort, Step, Times, side_by_side
-from benchmarks.floor import Reading, floor_step, reading
+from benchmarks.floor import Footprint, floor_step, footprint
+from benchmarks.timing import Effort, Step, Times, side_by_side
 from glcb._types import Float64
 
 SHAPES = (
@@ -20,12 +20,12 @@ SHAPES = (
     Shape("binary", 389, 9),
     Shape("tree", 32, 8),
 )
-"""Those of statlog, covertype, adult, census and jester."""
+"""The shapes of statlog, covertype, adult, census and jester."""
 BANDITS = ("glcb", "glcb-paper")
 
 
 class Row(TypedDict):
-    """One policy on one shape; times are medians in µs, what does not apply is None."""
+    """One policy on one shape; times are medians in µs. Fields that do not apply are None."""
 
     kind: Kind
     features: int
@@ -47,19 +47,19 @@ class Row(TypedDict):
 
 
 def measure(shape: Shape, effort: Effort, seed: int = 0) -> list[Row]:
-    """Return the rows of one shape, all of them measured side by side."""
+    """Return the rows of one shape, all measured side by side."""
     rng = np.random.default_rng(seed)
     steps: dict[tuple[str, str], Step] = {}
-    needs: dict[str, Reading] = {}
+    needs: dict[str, Footprint] = {}
     for policy in BANDITS:
         bandit = full_bandit(policy, shape, rng)
-        needs[policy] = reading(bandit)
+        needs[policy] = footprint(bandit)
         steps[policy, "public"] = public_step(bandit, shape, rng)
         steps[policy, "kernel"] = kernel_step(bandit)
         steps[policy, "floor"] = floor_step(needs[policy], rng)
-    contenders = rivals.installed()
-    for rival in contenders:
-        steps[rival.name, "public"] = partial(_rival_step, rival(shape.arms, shape.features), shape, rng)
+    others = peers.installed()
+    for peer in others:
+        steps[peer.name, "public"] = partial(_peer_step, peer(shape.arms, shape.features), shape, rng)
     times = side_by_side(steps, dict.fromkeys(steps, shape.features), effort, rng)
     rows = [
         _bandit_row(
@@ -72,11 +72,11 @@ def measure(shape: Shape, effort: Effort, seed: int = 0) -> list[Row]:
         )
         for policy in BANDITS
     ]
-    return rows + [_row(shape, rival.name, times[rival.name, "public"]) for rival in contenders]
+    return rows + [_row(shape, peer.name, times[peer.name, "public"]) for peer in others]
 
 
-def _rival_step(rival: rivals.Rival, shape: Shape, rng: np.random.Generator, x: Float64) -> dict[str, float]:
-    return dict(rival.step(x, shape.reward(rng)))
+def _peer_step(peer: peers.Peer, shape: Shape, rng: np.random.Generator, x: Float64) -> dict[str, float]:
+    return dict(peer.step(x, shape.reward(rng)))
 
 
 def _row(shape: Shape, policy: str, public: dict[str, Times]) -> Row:
@@ -102,7 +102,7 @@ def _row(shape: Shape, policy: str, public: dict[str, Times]) -> Row:
 
 
 def _bandit_row(
-    shape: Shape, policy: str, public: dict[str, Times], kernel: float, floor: float, needed: Reading
+    shape: Shape, policy: str, public: dict[str, Times], kernel: float, floor: float, needed: Footprint
 ) -> Row:
     row = _row(shape, policy, public)
     return {
@@ -118,14 +118,14 @@ def _bandit_row(
 
 
 def both_us(row: Row) -> float:
-    """Return the time of a decision and the update that follows."""
+    """Return the time of a decision and its update."""
     return row["decide_us"] + row["learn_us"]
 
 
-def shown(shape: Shape, rows: Sequence[Row]) -> Table:
-    """Return the rows of one shape for the screen."""
-    yardstick = next(both_us(row) for row in rows if row["policy"] == rivals.NumpyLinUCB.name)
-    table = Table(title=f"{shape}: µs, median (99th percentile)", title_justify="left")
+def speed_table(shape: Shape, rows: Sequence[Row]) -> Table:
+    """Return a table of the rows of one shape for the terminal."""
+    baseline = next(both_us(row) for row in rows if row["policy"] == peers.NumpyLinUCB.name)
+    table = Table(title=f"{shape}: µs, median (p99)", title_justify="left")
     table.add_column("policy", no_wrap=True)
     for heading in ("decide", "learn", "both", "÷ NumPy", "kernel", "floor", "decide ÷ floor", "GB/s"):
         table.add_column(heading, justify="right")
@@ -135,7 +135,7 @@ def shown(shape: Shape, rows: Sequence[Row]) -> Table:
             f"{row['decide_us']:,.1f} ({row['decide_p99_us']:,.0f})",
             f"{row['learn_us']:,.1f} ({row['learn_p99_us']:,.0f})",
             f"{both_us(row):,.1f}",
-            f"{both_us(row) / yardstick:.2f}",
+            f"{both_us(row) / baseline:.2f}",
             _or_dash(row["kernel_us"], "{:,.1f}"),
             _or_dash(row["floor_us"], "{:,.1f}"),
             _or_dash(row["ratio"], "{:.2f}"),
@@ -144,5 +144,5 @@ def shown(shape: Shape, rows: Sequence[Row]) -> Table:
     return table
 
 
-def _or_dash(value: float | None, form: str) -> str:
-    return "–" if value is None else form.format(value)
+def _or_dash(value: float | None, template: str) -> str:
+    return "–" if value is None else template.format(value)

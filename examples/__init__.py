@@ -1,1 +1,1 @@
-"""Examples, to be run and read."""
+"""Runnable examples."""

@@ -1,10 +1,10 @@
-"""A shop shows one of four banners to each of its visitors, and learns which one whom to show.
+"""An online shop shows one of four banners to each visitor and learns which banner suits whom.
 
     python examples/visitors.py
 
-The visitors are made up, so it is known what each of them would have clicked on. A click is reported some
-minutes later, and one in five reports gets lost. Who does not click says nothing: after an hour without a
-report the bandit takes it for no click.
+The visitors are simulated, so the click probability of every banner is available for comparison. Clicks are
+reported with a delay of some minutes, and one report in five is lost. Visitors who do not click send nothing:
+after an hour without a report, the bandit learns the default reward of 0.
 """
 
 import argparse
@@ -29,84 +29,85 @@ DEVICES = ("phone", "laptop", "tablet")
 
 SECONDS_BETWEEN_VISITORS = 20.0
 SECONDS_TO_A_REPORT = 900.0
-"""Of a click, on average."""
+"""Mean delay of the report of a click."""
 REWARD_TIMEOUT = 3600.0
 LOST = 0.2
-"""The share of clicks that nobody ever hears of."""
+"""Share of clicks that are never reported."""
 
 BLOCK = 100
-"""Visitors in a row that are drawn together for the interval, as neighbors are alike."""
-OURS, OTHERS = "tab:blue", "tab:orange"
+"""Consecutive visitors resampled together by the bootstrap, because they are correlated."""
+BANDIT_COLOR, RANDOM_COLOR = "tab:blue", "tab:orange"
 
 
 def visitor(rng: np.random.Generator, now: float) -> dict[str, Any]:
-    """Make up somebody who comes now."""
+    """Draw the context of a visitor who arrives at time ``now``."""
     return {
         "country": COUNTRIES[rng.choice(4, p=[0.4, 0.3, 0.2, 0.1])],
         "device": DEVICES[rng.choice(3, p=[0.6, 0.3, 0.1])],
         "age": int(rng.integers(18, 80)),
         "hour": round(now / 3600 % 24, 2),
-        "been here before": bool(rng.random() < 0.4),
+        "returning": bool(rng.random() < 0.4),
         "basket": round(float(rng.lognormal(3, 0.8)), 2) if rng.random() < 0.8 else None,
     }
 
 
-def tastes(who: dict[str, Any]) -> list[float]:
-    """Return the probability that this visitor clicks, banner by banner."""
-    young, evening = who["age"] < 35, who["hour"] >= 18
-    full = (who["basket"] or 0) > 30
+def click_probabilities(context: dict[str, Any]) -> list[float]:
+    """Return the probability that this visitor clicks, for each banner."""
+    young, evening = context["age"] < 35, context["hour"] >= 18
+    full = (context["basket"] or 0) > 30
     logits = (
-        -2.6 + 1.6 * young + 0.8 * (who["country"] == "PL"),
-        -2.4 + 1.7 * full - 0.5 * (who["device"] == "phone"),
-        -2.8 + 1.5 * who["been here before"] + 1.0 * (who["country"] == "FR"),
-        -3.0 + 1.2 * evening + 1.2 * (who["age"] > 60),
+        -2.6 + 1.6 * young + 0.8 * (context["country"] == "PL"),
+        -2.4 + 1.7 * full - 0.5 * (context["device"] == "phone"),
+        -2.8 + 1.5 * context["returning"] + 1.0 * (context["country"] == "FR"),
+        -3.0 + 1.2 * evening + 1.2 * (context["age"] > 60),
     )
     return [1 / (1 + math.exp(-logit)) for logit in logits]
 
 
 @dataclass
 class World:
-    """Visitors, one after the other, and reports of their clicks, which take their time."""
+    """The simulated clock, and the reports of clicks that have not arrived yet."""
 
     now: float = 0.0
-    """Seconds since it began."""
+    """Seconds since the start."""
     reports: list[tuple[float, str, float]] = field(default_factory=list)
-    """Clicks that are still to be reported: when, of which decision, and after how long."""
+    """Future reports: arrival time, decision id and delay."""
 
     def time(self) -> float:
-        """Return the time: this is the bandit's clock."""
+        """Return the time; the clock of the bandit."""
         return self.now
 
     def due(self) -> list[tuple[float, str, float]]:
-        """Return the reports that have come by now, first come first."""
-        come = sorted(report for report in self.reports if report[0] <= self.now)
+        """Remove and return the reports that have arrived, in order of arrival."""
+        arrived = sorted(report for report in self.reports if report[0] <= self.now)
         self.reports = [report for report in self.reports if report[0] > self.now]
-        return come
+        return arrived
 
 
 @dataclass(frozen=True)
 class Season:
-    """What came of all visitors."""
+    """The results for all visitors."""
 
     clicks: np.ndarray
-    """Of the banners that the bandit showed."""
+    """Clicks on the banners chosen by the bandit."""
     uniform: np.ndarray
-    """Of banners that were drawn at random, shown to the same visitors."""
-    chances: np.ndarray
-    """The true probability of a click, on each banner."""
+    """Clicks on uniformly random banners, for the same visitors."""
+    probabilities: np.ndarray
+    """True click probability of each banner."""
     shown: np.ndarray
-    """Which banner the bandit showed."""
+    """Index of the banner chosen by the bandit."""
     delays: list[float]
-    """Of the reports that came in time, in seconds."""
+    """Delays of the reports that arrived in time, in seconds."""
     lost: int
     too_late: int
 
 
-def play(bandit: Bandit, world: World, visitors: int, seed: int) -> Season:
-    """Let visitors come, and reports of clicks in between."""
+def simulate(bandit: Bandit, world: World, visitors: int, seed: int) -> Season:
+    """Simulate visitors and the reports of their clicks."""
     rng = np.random.default_rng(seed)
     number = {arm: index for index, arm in enumerate(bandit.arms)}
-    clicks, uniform, chances = np.zeros(visitors), np.zeros(visitors), np.zeros((visitors, len(number)))
+    clicks, uniform = np.zeros(visitors), np.zeros(visitors)
+    probabilities = np.zeros((visitors, len(number)))
     shown = np.zeros(visitors, np.int64)
     delays: list[float] = []
     lost = too_late = 0
@@ -118,10 +119,10 @@ def play(bandit: Bandit, world: World, visitors: int, seed: int) -> Season:
                 delays.append(delay)
             except ClosedDecision:
                 too_late += 1
-        who = visitor(rng, world.now)
-        chances[step] = tastes(who)
-        would_click = rng.random(len(number)) < chances[step]
-        decision = bandit.decide(who)
+        context = visitor(rng, world.now)
+        probabilities[step] = click_probabilities(context)
+        would_click = rng.random(len(number)) < probabilities[step]
+        decision = bandit.decide(context)
         shown[step] = number[decision.arm]
         clicks[step] = would_click[shown[step]]
         uniform[step] = would_click[rng.integers(len(number))]
@@ -131,21 +132,21 @@ def play(bandit: Bandit, world: World, visitors: int, seed: int) -> Season:
                 lost += 1
             else:
                 world.reports.append((world.now + delay, decision.id, delay))
-    return Season(clicks, uniform, chances, shown, delays, lost, too_late)
+    return Season(clicks, uniform, probabilities, shown, delays, lost, too_late)
 
 
 def lift(season: Season) -> tuple[float, float, float]:
-    """Return by how much the bandit's clicks exceed those at random, and a 95 % interval (bootstrap)."""
+    """Return the lift in clicks over random banners, with a 95% bootstrap interval."""
     blocks = np.arange(len(season.clicks)) // BLOCK
-    ours, others = np.bincount(blocks, season.clicks), np.bincount(blocks, season.uniform)
-    drawn = np.random.default_rng(0).integers(len(ours), size=(2000, len(ours)))
-    lifts = ours[drawn].sum(axis=1) / np.maximum(others[drawn].sum(axis=1), 1) - 1
+    bandit, random = np.bincount(blocks, season.clicks), np.bincount(blocks, season.uniform)
+    drawn = np.random.default_rng(0).integers(len(bandit), size=(2000, len(bandit)))
+    lifts = bandit[drawn].sum(axis=1) / np.maximum(random[drawn].sum(axis=1), 1) - 1
     low, high = np.quantile(lifts, [0.025, 0.975])
-    return float(ours.sum() / max(others.sum(), 1) - 1), float(low), float(high)
+    return float(bandit.sum() / max(random.sum(), 1) - 1), float(low), float(high)
 
 
 def draw(season: Season, why: "Explanation", headline: str, path: Path) -> None:
-    """Draw the whole story into one picture."""
+    """Draw clicks, choices, delays and an explanation into one figure."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -165,9 +166,9 @@ def draw(season: Season, why: "Explanation", headline: str, path: Path) -> None:
 
 def _draw_clicks(panel: "Axes", season: Season) -> None:
     lines = (
-        ("best banner for each", season.chances.max(axis=1), "0.55"),
-        ("bandit", season.clicks, OURS),
-        ("at random", season.uniform, OTHERS),
+        ("best banner", season.probabilities.max(axis=1), "0.55"),
+        ("bandit", season.clicks, BANDIT_COLOR),
+        ("random banner", season.uniform, RANDOM_COLOR),
     )
     window = max(1, min(2000, len(season.clicks) // 5))
     steps = np.arange(window, len(season.clicks) + 1)
@@ -183,9 +184,9 @@ def _draw_clicks(panel: "Axes", season: Season) -> None:
 
 
 def _draw_choices(panel: "Axes", season: Season) -> None:
-    """Draw whom which banner was shown in the last quarter: the diagonal is right."""
+    """Draw the chosen against the best banner in the last quarter; the diagonal is correct."""
     last = slice(-max(1, len(season.shown) // 4), None)
-    best, shown = season.chances.argmax(axis=1)[last], season.shown[last]
+    best, shown = season.probabilities.argmax(axis=1)[last], season.shown[last]
     table = np.zeros((len(BANNERS), len(BANNERS)))
     np.add.at(table, (best, shown), 1)
     shares = 100 * table / np.maximum(table.sum(axis=1, keepdims=True), 1)
@@ -195,8 +196,8 @@ def _draw_choices(panel: "Axes", season: Season) -> None:
         panel.annotate(f"{share:.0f}", (column, row), ha="center", va="center", color=color)
     panel.set_xticks(range(len(BANNERS)), [name.replace(" ", "\n") for name in BANNERS])
     panel.set_yticks(range(len(BANNERS)), BANNERS)
-    panel.set_title("Who was shown what in the last quarter, %", loc="left")
-    panel.set(xlabel="shown", ylabel="best for the visitor")
+    panel.set_title("Chosen banners in the last quarter, %", loc="left")
+    panel.set(xlabel="chosen banner", ylabel="best banner")
     panel.tick_params(length=0)
     panel.spines[:].set_visible(False)
 
@@ -204,26 +205,29 @@ def _draw_choices(panel: "Axes", season: Season) -> None:
 def _draw_reports(panel: "Axes", season: Season) -> None:
     minutes = np.array(season.delays) / 60
     panel.hist(
-        minutes, bins=np.arange(0, REWARD_TIMEOUT / 60 + 2.5, 2.5).tolist(), color=OURS, edgecolor="white"
+        minutes,
+        bins=np.arange(0, REWARD_TIMEOUT / 60 + 2.5, 2.5).tolist(),
+        color=BANDIT_COLOR,
+        edgecolor="white",
     )
     panel.axvline(REWARD_TIMEOUT / 60, color="black", linewidth=0.8)
     clicks = int(season.clicks.sum())
     panel.annotate(
-        f"{clicks:,} clicks\n{len(minutes):,} reported within the hour\n{season.lost:,} lost, "
+        f"{clicks:,} clicks\n{len(minutes):,} reported within an hour\n{season.lost:,} lost, "
         f"{season.too_late:,} too late",
         (0.35, 0.95), xycoords="axes fraction", ha="left", va="top", linespacing=1.6,
     )  # fmt: skip
-    panel.set_title("When clicks were reported", loc="left")
+    panel.set_title("Delay of reports", loc="left")
     panel.set(xlabel="minutes after the decision", ylabel="reports")
     panel.grid(alpha=0.3)
 
 
 def _draw_reasons(panel: "Axes", why: "Explanation") -> None:
     best = why.arms[int(why.scores.argmax())]
-    given = dict(zip(why.features, why.given, strict=True))
+    values_of = dict(zip(why.features, why.feature_values, strict=True))
     parts = why.contributions_of(best)
     values = [100 * value for value in parts.values()]
-    colors = [OURS if value >= 0 else OTHERS for value in values]
+    colors = [BANDIT_COLOR if value >= 0 else RANDOM_COLOR for value in values]
     panel.barh(range(len(values)), values, color=colors)
     panel.axvline(0, color="black", linewidth=0.8)
     for place, value in enumerate(values):
@@ -233,7 +237,7 @@ def _draw_reasons(panel: "Axes", why: "Explanation") -> None:
         )  # fmt: skip
     panel.margins(x=0.2)
     panel.invert_yaxis()
-    panel.set_yticks(range(len(values)), [f"{name} = {given[name]}" for name in parts])
+    panel.set_yticks(range(len(values)), [f"{name} = {values_of[name]}" for name in parts])
     index = why.arms.index(best)
     base, value = 100 * why.bases[index], 100 * why.values[index]
     panel.set_title(f"Why “{best}”? From {base:.1f} to {value:.1f} clicks", loc="left")
@@ -241,9 +245,9 @@ def _draw_reasons(panel: "Axes", why: "Explanation") -> None:
 
 
 def main(visitors: int, out: Path, seed: int) -> None:
-    """Play, tell and draw."""
+    """Simulate, print the results and draw the figure."""
     if importlib.util.find_spec("matplotlib") is None:
-        raise MissingExtra("the picture needs matplotlib: pip install '.[report]'")
+        raise MissingExtra("the figure needs matplotlib: pip install '.[report]'")
     world = World()
     bandit = Bandit(
         BANNERS,
@@ -253,22 +257,22 @@ def main(visitors: int, out: Path, seed: int) -> None:
         clock=world.time,
         seed=seed,
     )
-    season = play(bandit, world, visitors, seed)
+    season = simulate(bandit, world, visitors, seed)
     gain, low, high = lift(season)
-    headline = f"{gain:+.0%} clicks over banners at random (95 %: {low:+.0%} to {high:+.0%})"
+    headline = f"{gain:+.0%} clicks compared with random banners (95%: {low:+.0%} to {high:+.0%})"
     print(f"{visitors:,} visitors in {world.now / 86_400:.1f} days: {headline}")
     print(
-        f"  bandit {season.clicks.mean():.1%}, at random {season.uniform.mean():.1%}, "
-        f"best banner for each {season.chances.max(axis=1).mean():.1%}"
+        f"  bandit {season.clicks.mean():.1%}, random {season.uniform.mean():.1%}, "
+        f"best banner {season.probabilities.max(axis=1).mean():.1%}"
     )
     print("  " + ", ".join(f"{count:,} {name}" for name, count in bandit.counts.items()))
-    somebody = {
-        "country": "FR", "device": "laptop", "age": 27, "hour": 20.5, "been here before": True, "basket": 12.0
+    context = {
+        "country": "FR", "device": "laptop", "age": 27, "hour": 20.5, "returning": True, "basket": 12.0
     }  # fmt: skip
-    why = bandit.explain(somebody)
-    print(f"\nWhy this banner, for {somebody}?\n{why.sentence(why.arms[int(why.scores.argmax())])}")
+    why = bandit.explain(context)
+    print(f"\nWhy this banner for {context}?\n{why.sentence(why.arms[int(why.scores.argmax())])}")
     draw(season, why, f"{visitors:,} visitors: {headline}", out)
-    print(f"\nPicture: {out}")
+    print(f"\nfigure: {out}")
 
 
 if __name__ == "__main__":

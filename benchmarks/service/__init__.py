@@ -1,1 +1,1 @@
-"""A real ``glcb serve``, real databases and real traffic: what the load, the kills and the tests share."""
+"""Test harness for the service: real servers, databases and traffic, shared by benchmarks and tests."""

@@ -1,4 +1,4 @@
-"""Comparing what was promised with what is there, and that with what a replay comes to."""
+"""Checks that the event log contains everything acknowledged and replays to the same state."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -8,14 +8,14 @@ from typing import Any
 
 from benchmarks.service.traffic import Ledger
 from glcb.service.audit import verify
-from glcb.service.storage.database import sqlite_url
-from glcb.service.storage.storage import Storage
+from glcb.service.storage.connection import sqlite_url
+from glcb.service.storage.database import Database
 
 
 def audit(ledger: Ledger, events: Sequence[dict[str, Any]]) -> None:
-    """Raise unless all that was acknowledged is among the events, once and as promised.
+    """Raise unless every acknowledged decision and reward is in the event log, once and unchanged.
 
-    Beyond it there may be decisions whose answer never came: no more of them than there were such requests.
+    Unacknowledged decisions may be in the log too, at most one for each request without an answer.
     """
     numbers = [event["sequence"] for event in events]
     assert all(a < b for a, b in pairwise(numbers)), "events are out of order"
@@ -23,34 +23,34 @@ def audit(ledger: Ledger, events: Sequence[dict[str, Any]]) -> None:
     rewards = [event for event in events if event["event"] == "reward"]
     _once("decision", [event["id"] for event in decisions])
     _once("reward", [event["id"] for event in rewards])
-    found = {event["id"]: (event["arm"], event["propensity"]) for event in decisions}
-    _same("decision", ledger.decisions, found)
+    logged = {event["id"]: (event["arm"], event["propensity"]) for event in decisions}
+    _same("decision", ledger.decisions, logged)
     values = {event["id"]: event["reward"] for event in rewards}
     _same("reward", ledger.rewards, values)
-    unasked = len(found) - len(ledger.decisions)
-    assert unasked <= sum("value" not in question.body for question in ledger.doubtful), (
-        f"{unasked} decisions that nobody can have asked for"
+    unacknowledged = len(logged) - len(ledger.decisions)
+    assert unacknowledged <= sum("value" not in request.body for request in ledger.unanswered), (
+        f"{unacknowledged} unacknowledged decisions, more than unanswered requests"
     )
-    in_doubt = {question.path.split("/")[-2] for question in ledger.doubtful if "value" in question.body}
-    strange = set(values) - set(ledger.rewards) - in_doubt
-    assert not strange, f"rewards that nobody sent: {sorted(strange)[:5]}"
+    unanswered = {request.path.split("/")[-2] for request in ledger.unanswered if "value" in request.body}
+    unexpected = set(values) - set(ledger.rewards) - unanswered
+    assert not unexpected, f"rewards that were never sent: {sorted(unexpected)[:5]}"
 
 
-def _once(what: str, names: Sequence[str]) -> None:
-    twice = [name for name, count in Counter(names).items() if count > 1]
-    assert not twice, f"{len(twice)} times a {what} twice: {twice[:5]}"
+def _once(kind: str, names: Sequence[str]) -> None:
+    duplicates = [name for name, count in Counter(names).items() if count > 1]
+    assert not duplicates, f"{len(duplicates)} {kind}s are logged more than once: {duplicates[:5]}"
 
 
-def _same(what: str, promised: dict[str, Any], found: dict[str, Any]) -> None:
-    lost = [name for name in promised if name not in found]
-    assert not lost, f"{len(lost)} of {len(promised)} acknowledged {what}s are lost: {lost[:5]}"
-    changed = [(name, promised[name], found[name]) for name in promised if promised[name] != found[name]]
-    assert not changed, f"{len(changed)} {what}s differ from what was acknowledged: {changed[:5]}"
+def _same(kind: str, acknowledged: dict[str, Any], logged: dict[str, Any]) -> None:
+    lost = [name for name in acknowledged if name not in logged]
+    assert not lost, f"{len(lost)} of {len(acknowledged)} acknowledged {kind}s are lost: {lost[:5]}"
+    changed = [(name, value, logged[name]) for name, value in acknowledged.items() if value != logged[name]]
+    assert not changed, f"{len(changed)} {kind}s differ from the acknowledged ones: {changed[:5]}"
 
 
 def replay(store: Sequence[str]) -> None:
-    """Raise unless all events, applied again in this process, lead to what is on record (``glcb verify``)."""
-    flag, place = store
-    with closing(Storage(sqlite_url(place) if flag == "--data" else place)) as storage:
+    """Raise unless a replay of all events in this process agrees with the database (``glcb audit``)."""
+    flag, location = store
+    with closing(Database(sqlite_url(location) if flag == "--data" else location)) as storage:
         different = [finding.line for finding in verify(storage) if not finding.ok]
     assert not different, different

@@ -1,4 +1,4 @@
-"""The plainest client: one connection per request, so that nothing outlives a killed server."""
+"""A minimal HTTP client: one connection per request, so that no connection outlives a killed server."""
 
 import http.client
 import json
@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 @dataclass(frozen=True)
 class Answer:
-    """What came back."""
+    """A response."""
 
     status: int
     headers: Mapping[str, str]
@@ -18,22 +18,22 @@ class Answer:
 
     @property
     def data(self) -> Any:
-        """Return the body, read as JSON."""
+        """The body, parsed as JSON."""
         return json.loads(self.content)
 
     @property
     def code(self) -> str:
-        """Return the code of an error."""
+        """The error code."""
         return str(self.data["error"]["code"])
 
 
 @dataclass(frozen=True)
 class Client:
-    """Asks one server, with one key or none."""
+    """Sends requests to one server, with an API key if there is one."""
 
     url: str
-    key: str | None = None
-    seconds: float = 30.0
+    api_key: str | None = None
+    timeout: float = 30.0
 
     def ask(
         self,
@@ -44,31 +44,32 @@ class Client:
         content: bytes | Iterator[bytes] | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> Answer:
-        """Send ``body`` as JSON, or ``content`` as it is, and return the answer."""
-        sent = {"Authorization": f"Bearer {self.key}"} if self.key else {}
+        """Send ``body`` as JSON, or ``content`` unchanged, and return the response."""
+        all_headers = {"Authorization": f"Bearer {self.api_key}"} if self.api_key else {}
         if body is not None:
             content = json.dumps(body).encode()
         if content is not None:
-            sent["Content-Type"] = "application/json"
-        where = urlsplit(self.url)
-        connection = http.client.HTTPConnection(where.hostname or "", where.port, timeout=self.seconds)
+            all_headers["Content-Type"] = "application/json"
+        url = urlsplit(self.url)
+        connection = http.client.HTTPConnection(url.hostname or "", url.port, timeout=self.timeout)
         try:
-            connection.request(method, path, content, {**sent, **(headers or {})})
-            got = connection.getresponse()
-            return Answer(got.status, {name.lower(): value for name, value in got.getheaders()}, got.read())
+            connection.request(method, path, content, {**all_headers, **(headers or {})})
+            response = connection.getresponse()
+            names = {name.lower(): value for name, value in response.getheaders()}
+            return Answer(response.status, names, response.read())
         finally:
             connection.close()
 
     def get(self, path: str) -> Answer:
-        """Ask for ``path``."""
+        """Send a GET request."""
         return self.ask("GET", path)
 
     def post(self, path: str, body: Any) -> Answer:
-        """Send ``body`` to ``path``."""
+        """Send a POST request."""
         return self.ask("POST", path, body)
 
     def put(self, path: str, body: Any) -> Answer:
-        """Put ``body`` at ``path``."""
+        """Send a PUT request."""
         return self.ask("PUT", path, body)
 
     def events(self, experiment: str, after: int = 0) -> list[dict[str, Any]]:

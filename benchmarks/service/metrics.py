@@ -1,17 +1,17 @@
-"""Reading the service's own measurements."""
+"""Read the Prometheus metrics of the service."""
 
 import math
 
 from benchmarks.service.client import Client
 
-DECIDE = 'glcb_model_seconds{operation="decide"}'
-LEARN = 'glcb_model_seconds{operation="learn"}'
-COMMIT = "glcb_commit_seconds"
+DECIDE = 'glcb_model_duration_seconds{operation="decide"}'
+LEARN = 'glcb_model_duration_seconds{operation="learn"}'
+COMMIT = "glcb_commit_duration_seconds"
 COMMIT_EVENTS = "glcb_commit_events"
 
 
 def read(client: Client) -> dict[str, float]:
-    """Return every sample by its name and labels."""
+    """Return the samples by name and labels."""
     answer = client.get("/metrics")
     assert answer.status == 200, answer
     lines = (line for line in answer.content.decode().splitlines() if line and not line.startswith("#"))
@@ -19,12 +19,12 @@ def read(client: Client) -> dict[str, float]:
 
 
 def difference(before: dict[str, float], after: dict[str, float]) -> dict[str, float]:
-    """Return by how much every sample grew."""
+    """Return the increase of each sample."""
     return {name: value - before.get(name, 0.0) for name, value in after.items()}
 
 
 def mean(samples: dict[str, float], name: str) -> float:
-    """Return the mean of a histogram or summary; NaN when nothing was observed."""
+    """Return the mean of a histogram or summary; NaN without observations."""
     bare, brace, labels = name.partition("{")
     count = samples.get(f"{bare}_count{brace}{labels}", 0.0)
     return samples[f"{bare}_sum{brace}{labels}"] / count if count else math.nan

@@ -1,4 +1,4 @@
-"""A PostgreSQL of our own in a temporary folder, run by somebody who is not root."""
+"""A temporary PostgreSQL cluster in its own folder, run by an unprivileged user."""
 
 import os
 import pwd
@@ -11,35 +11,35 @@ from pathlib import Path
 
 _DEBIAN = Path("/usr/lib/postgresql")
 _USERS = ("postgres", "nobody")
-"""Who runs it when we are root, whom PostgreSQL refuses."""
+"""Users that may run the cluster when the caller is root, because PostgreSQL refuses to run as root."""
 
 
 def binaries() -> Path | None:
-    """Return the folder with ``initdb`` and ``pg_ctl``, if there is one: on the path, or Debian's newest."""
-    if found := shutil.which("initdb"):
-        return Path(found).resolve().parent
+    """Return the folder of ``initdb`` and ``pg_ctl`` (on the path, or Debian's newest), or None."""
+    if initdb := shutil.which("initdb"):
+        return Path(initdb).resolve().parent
     versions = sorted(_DEBIAN.glob("*/bin/initdb"), key=lambda path: float(path.parts[-3]))
     return versions[-1].parent if versions else None
 
 
 class Cluster:
-    """One database cluster, reached through a socket in its own folder."""
+    """A database cluster with a Unix socket in its own folder."""
 
     def __init__(self, folder: Path, user: str | None) -> None:
-        found = binaries()
-        assert found is not None, "PostgreSQL is not here"
-        self._bin = found
+        folder_of_binaries = binaries()
+        assert folder_of_binaries is not None, "PostgreSQL is not installed"
+        self._bin = folder_of_binaries
         self._folder = folder
         self._user = user
 
     @property
     def url(self) -> str:
-        """Return the address for ``glcb serve --database``."""
+        """The URL for ``glcb serve --database``."""
         return f"postgresql://{self._name}@/postgres?host={self._folder}"
 
     @property
     def pid(self) -> int:
-        """Return the number of its first process."""
+        """The id of the main process."""
         return int((self._folder / "data" / "postmaster.pid").read_text().split()[0])
 
     @property
@@ -47,26 +47,26 @@ class Cluster:
         return self._user or pwd.getpwuid(os.geteuid()).pw_name
 
     def create(self, *settings: str) -> None:
-        """Make it, with lines of its configuration file beyond the defaults."""
+        """Create the cluster, with extra lines for its configuration file."""
         self._run("initdb", "--no-sync", "--auth=trust", "--encoding=UTF8", "-D", str(self._folder / "data"))
         configuration = self._folder / "data" / "postgresql.conf"
-        ours = ("listen_addresses = ''", f"unix_socket_directories = '{self._folder}'", *settings)
-        configuration.write_text(configuration.read_text() + "\n".join(ours) + "\n")
+        lines = ("listen_addresses = ''", f"unix_socket_directories = '{self._folder}'", *settings)
+        configuration.write_text(configuration.read_text() + "\n".join(lines) + "\n")
 
     def start(self) -> None:
-        """Start it, and wait until it takes connections."""
+        """Start the cluster and wait until it accepts connections."""
         self._control("start", "-l", str(self._folder / "log"))
 
     def stop(self, mode: str = "fast") -> None:
-        """Stop it: ``fast`` breaks all connections off, ``immediate`` is a crash."""
+        """Stop the cluster; ``fast`` closes all connections, ``immediate`` simulates a crash."""
         self._control("stop", "-m", mode)
 
-    def runs(self) -> bool:
-        """Tell whether it runs."""
+    def is_running(self) -> bool:
+        """Return whether the cluster runs."""
         return (self._folder / "data" / "postmaster.pid").exists()
 
     def ask(self, statement: str) -> str:
-        """Return what ``psql`` says to one statement."""
+        """Run one statement with ``psql`` and return its output."""
         return self._run("psql", "-h", str(self._folder), "-d", "postgres", "-At", "-c", statement).strip()
 
     def _control(self, *arguments: str) -> None:
@@ -80,7 +80,7 @@ class Cluster:
             group=pwd.getpwnam(self._user).pw_gid if self._user else None,
             extra_groups=[] if self._user else None,
             stdin=subprocess.DEVNULL,
-            # The database goes on holding what pg_ctl was given: a pipe would never end.
+            # The server inherits pg_ctl's output: reading a pipe would never end.
             stdout=subprocess.DEVNULL if program == "pg_ctl" else subprocess.PIPE,
             text=True,
             check=True,
@@ -90,21 +90,21 @@ class Cluster:
 
 @contextmanager
 def cluster(*settings: str) -> Iterator[Cluster]:
-    """Run a fresh cluster until the end of the block."""
+    """Run a new cluster for the duration of the block."""
     user = None
     if os.geteuid() == 0:
-        known = {entry.pw_name for entry in pwd.getpwall()}
-        user = next(name for name in _USERS if name in known)
-    # Not below the folder of pytest, which only its owner may enter.
+        existing = {entry.pw_name for entry in pwd.getpwall()}
+        user = next(name for name in _USERS if name in existing)
+    # Not in pytest's temporary folder, which only its owner may enter.
     with tempfile.TemporaryDirectory(prefix="glcb-pg-") as name:
         folder = Path(name)
         if user:
             os.chown(folder, pwd.getpwnam(user).pw_uid, pwd.getpwnam(user).pw_gid)
-        ours = Cluster(folder, user)
-        ours.create(*settings)
-        ours.start()
+        running = Cluster(folder, user)
+        running.create(*settings)
+        running.start()
         try:
-            yield ours
+            yield running
         finally:
-            if ours.runs():
-                ours.stop("immediate")
+            if running.is_running():
+                running.stop("immediate")

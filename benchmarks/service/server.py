@@ -1,4 +1,4 @@
-"""Starting, stopping and killing a real ``glcb serve``."""
+"""Start, stop and kill a real ``glcb serve`` process."""
 
 import os
 import re
@@ -13,27 +13,27 @@ from pathlib import Path
 
 from benchmarks.service.client import Client
 
-REWARD_TIMEOUT = 120.0
-"""Seconds within which a server must be ready; the first one ever compiles the kernels."""
+START_TIMEOUT = 120.0
+"""Seconds within which a server must be ready; the first start compiles the kernels."""
 _SERVING = re.compile(rb"serving on (http://[\w.:\[\]-]+)")
 
 
 class Server:
-    """One ``glcb serve`` process over one place of data, started as often as one likes."""
+    """A ``glcb serve`` process on one database; it can be restarted."""
 
     def __init__(
         self,
         store: Sequence[str],
         *flags: str,
         environment: Mapping[str, str] | None = None,
-        before: Sequence[str] = (),
+        wrapper: Sequence[str] = (),
         folder: Path | None = None,
     ) -> None:
-        """Prepare; ``store`` is the flag that names the data, ``before`` a command to run it under."""
+        """Configure a server; ``store`` selects the database, ``wrapper`` is a command prefix."""
         self.store = tuple(store)
         self.flags = flags
         self.url = ""
-        self._before = tuple(before)
+        self._wrapper = tuple(wrapper)
         self._environment = {**os.environ, **(environment or {})}
         self._folder = folder
         self._process: subprocess.Popen[bytes] | None = None
@@ -42,19 +42,19 @@ class Server:
 
     @property
     def pid(self) -> int:
-        """Return the number of the process."""
+        """The process id."""
         assert self._process is not None, "the server was not started"
         return self._process.pid
 
     @property
     def client(self) -> Client:
-        """Return a client without a key."""
+        """A client without an API key."""
         return Client(self.url)
 
-    def start(self, *, wait: bool = True, seconds: float = REWARD_TIMEOUT) -> "Server":
-        """Start on a free port, and wait until it serves, at most so long."""
+    def start(self, *, wait: bool = True, seconds: float = START_TIMEOUT) -> "Server":
+        """Start on a free port; with ``wait``, return once it serves or fail after ``seconds``."""
         command = [
-            *self._before,
+            *self._wrapper,
             sys.executable,
             "-m",
             "glcb",
@@ -74,28 +74,28 @@ class Server:
 
     def _wait(self, seconds: float) -> None:
         deadline = time.monotonic() + seconds
-        while not (found := _SERVING.search(self.log.read_bytes())):
-            if self.ended() is not None:
-                raise RuntimeError(f"the server ended with {self.ended()}:\n{self.said()}")
+        while not (match := _SERVING.search(self.log.read_bytes())):
+            if self.exit_code() is not None:
+                raise RuntimeError(f"the server exited with code {self.exit_code()}:\n{self.output()}")
             if time.monotonic() > deadline:
                 self.kill()
-                raise RuntimeError(f"the server was not ready after {seconds:.0f} s:\n{self.said()}")
+                raise RuntimeError(f"the server was not ready after {seconds:.0f} s:\n{self.output()}")
             time.sleep(0.01)
-        self.url = found[1].decode()
+        self.url = match[1].decode()
 
-    def ended(self) -> int | None:
-        """Return the exit code, or nothing while it runs."""
+    def exit_code(self) -> int | None:
+        """Return the exit code, or None while the process runs."""
         assert self._process is not None, "the server was not started"
         return self._process.poll()
 
     def kill(self) -> None:
-        """End it at once, in the middle of whatever it does."""
+        """Kill the process (SIGKILL)."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
 
     def stop(self, seconds: float = 30.0) -> int:
-        """Ask it to end, and return its exit code."""
+        """Stop the process gracefully (SIGTERM) and return its exit code."""
         assert self._process is not None, "the server was not started"
         self._process.send_signal(signal.SIGTERM)
         try:
@@ -103,12 +103,12 @@ class Server:
         finally:
             self.kill()
 
-    def said(self) -> str:
-        """Return what it wrote so far."""
+    def output(self) -> str:
+        """Return the output so far."""
         return self.log.read_text(errors="replace")
 
     def command(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """Run another ``glcb`` command on the same data, such as ``verify``."""
+        """Run another ``glcb`` command on the same database, such as ``audit``."""
         return subprocess.run(
             [sys.executable, "-m", "glcb", *arguments, *self.store],
             capture_output=True,
@@ -117,8 +117,8 @@ class Server:
             env=self._environment,
         )
 
-    def forget(self) -> None:
-        """Kill it and remove its log."""
+    def close(self) -> None:
+        """Kill the process and remove its log file."""
         self.kill()
         self.log.unlink(missing_ok=True)
 
@@ -127,16 +127,16 @@ class Server:
 def serving(
     store: Sequence[str], *flags: str, environment: Mapping[str, str] | None = None
 ) -> Iterator[Server]:
-    """Serve until the end of the block."""
+    """Run a server for the duration of the block."""
     server = Server(store, *flags, environment=environment)
     try:
         yield server.start()
     finally:
-        server.forget()
+        server.close()
 
 
 def cpu_seconds(pid: int) -> float:
-    """Return the time on the CPU of a process and those that it started, as far as they live (Linux)."""
+    """Return the CPU time of a process and its running descendants (Linux)."""
     total, parents = 0.0, {pid}
     for folder in sorted(Path("/proc").glob("[0-9]*"), key=lambda folder: int(folder.name)):
         try:
@@ -150,5 +150,5 @@ def cpu_seconds(pid: int) -> float:
 
 
 def resident_bytes(pid: int) -> int:
-    """Return how much memory a process holds (Linux)."""
+    """Return the resident memory of a process (Linux)."""
     return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")

@@ -1,4 +1,4 @@
-"""Visitors who ask, reward, and write down what they were promised."""
+"""Concurrent traffic for one experiment, with a ledger of everything the service acknowledged."""
 
 import asyncio
 import json
@@ -12,77 +12,77 @@ from benchmarks.service.client import Client
 from benchmarks.service.wire import Wire, connect, post
 
 ARMS = ("sports", "news", "games")
-NONSENSE = 0.05
-"""So many of the visitors ask for nonsense first."""
+INVALID = 0.05
+"""Share of the rounds that start with an invalid request."""
 EXPERIMENT: dict[str, Any] = {"arms": list(ARMS), "seed": 10_000, "max_pending": 2000}
 
 
 @dataclass(frozen=True)
-class Question:
-    """A request whose answer matters."""
+class SentRequest:
+    """A request that the ledger tracks."""
 
     path: str
     body: dict[str, Any]
 
     @property
-    def request(self) -> bytes:
-        """Return its bytes."""
+    def content(self) -> bytes:
+        """The request in bytes."""
         return post(self.path, json.dumps(self.body).encode())
 
 
 @dataclass
 class Ledger:
-    """What the service acknowledged, and what it may or may not have done."""
+    """Everything the service acknowledged, and the requests whose result is unknown."""
 
     decisions: dict[str, tuple[str, float]] = field(default_factory=dict)
-    """Arm and propensity of every decision that was answered, by id."""
+    """Arm and propensity of every acknowledged decision, by id."""
     rewards: dict[str, float] = field(default_factory=dict)
-    """Every reward that was answered, by the id of its decision."""
+    """Every acknowledged reward, by decision id."""
     keys: dict[str, str] = field(default_factory=dict)
-    """The id that every idempotency key of a decision led to."""
-    doubtful: list[Question] = field(default_factory=list)
-    """Requests whose answer never came."""
+    """Decision id by idempotency key."""
+    unanswered: list[SentRequest] = field(default_factory=list)
+    """Requests without a response."""
     refused: dict[int, int] = field(default_factory=dict)
-    """How often which other status came."""
+    """Number of responses by any other status."""
 
-    def take(self, question: Question, status: int, content: bytes) -> str | None:
-        """Write down an answer; return the id of a decision or a reward that was acknowledged."""
+    def record(self, request: SentRequest, status: int, content: bytes) -> str | None:
+        """Record a response; return the decision id if it acknowledges a decision or a reward."""
         if status != 200:
             self.refused[status] = self.refused.get(status, 0) + 1
-            # When the storage fails, nobody knows whether its last words were kept.
+            # After a storage failure, the last events may or may not be on disk.
             if status == 503:
-                self.doubtful.append(question)
+                self.unanswered.append(request)
             return None
         answer = json.loads(content)
         name = str(answer["id"])
-        if "value" in question.body:
-            assert answer["status"] in ("taken", "repeated"), answer
-            self.rewards[name] = question.body["value"]
+        if "value" in request.body:
+            assert answer["status"] in ("accepted", "duplicate"), answer
+            self.rewards[name] = request.body["value"]
             return name
-        promise = (answer["arm"], answer["propensity"])
-        key = question.body.get("idempotency_key")
-        assert self.decisions.get(name, promise) == promise, "one id, two decisions"
-        assert key is not None or name not in self.decisions, "one id, two visitors"
+        acknowledged = (answer["arm"], answer["propensity"])
+        key = request.body.get("idempotency_key")
+        assert self.decisions.get(name, acknowledged) == acknowledged, "one id, two decisions"
+        assert key is not None or name not in self.decisions, "one id, two requests"
         assert key is None or self.keys.get(key, name) == name, "one key, two decisions"
-        self.decisions[name] = promise
+        self.decisions[name] = acknowledged
         if key is not None:
             self.keys[key] = name
         return name
 
 
 class Traffic:
-    """Visitors of one experiment, until told to end or until the server is gone."""
+    """Concurrent clients of one experiment, until canceled or until the server is gone."""
 
     def __init__(self, experiment: str, ledger: Ledger, seed: int) -> None:
         self.path = f"/v1/experiments/{experiment}"
         self.ledger = ledger
         self.slowest = 0.0
-        """Seconds that the slowest answer took."""
+        """Seconds of the slowest response."""
         self._rng = random.Random(seed)
 
-    async def run(self, url: str, visitors: int, seconds: float) -> None:
-        """Let so many visitors at once come for so long."""
-        tasks = [asyncio.create_task(self._visit(url)) for _ in range(visitors)]
+    async def run(self, url: str, connections: int, seconds: float) -> None:
+        """Send requests over ``connections`` connections for ``seconds``."""
+        tasks = [asyncio.create_task(self._send_requests(url)) for _ in range(connections)]
         try:
             await asyncio.wait(tasks, timeout=seconds, return_when=asyncio.FIRST_EXCEPTION)
         finally:
@@ -93,15 +93,15 @@ class Traffic:
             if isinstance(end, Exception):
                 raise end
 
-    async def _visit(self, url: str) -> None:
+    async def _send_requests(self, url: str) -> None:
         try:
             wire = await connect(url)
         except OSError:
             return
         try:
             while True:
-                if self._rng.random() < NONSENSE:
-                    await self._refused(wire)
+                if self._rng.random() < INVALID:
+                    await self._send_invalid(wire)
                 name = await self._ask(wire, self._decision())
                 if name is not None and self._rng.random() < 0.9:
                     await self._ask(wire, self._reward(name))
@@ -110,42 +110,42 @@ class Traffic:
         finally:
             wire.close()
 
-    async def _ask(self, wire: Wire, question: Question) -> str | None:
+    async def _ask(self, wire: Wire, request: SentRequest) -> str | None:
         start = time.monotonic()
         try:
-            status, content = await wire.ask(question.request)
+            status, content = await wire.ask(request.content)
         except (ConnectionError, asyncio.CancelledError):
-            self.ledger.doubtful.append(question)
+            self.ledger.unanswered.append(request)
             raise
         self.slowest = max(self.slowest, time.monotonic() - start)
         if status == 503:
             await asyncio.sleep(0.05)
-        return self.ledger.take(question, status, content)
+        return self.ledger.record(request, status, content)
 
-    async def _refused(self, wire: Wire) -> None:
-        """Ask for something that cannot be: it must be refused, and leave no trace."""
+    async def _send_invalid(self, wire: Wire) -> None:
+        """Send an invalid request, which must be refused without side effects."""
         body = self._rng.choice(
-            ({"context": 5}, {"context": {}, "eligible": ["nobody"]}, {"context": {}, "x": 1})
+            ({"context": 5}, {"context": {}, "eligible": ["unknown"]}, {"context": {}, "x": 1})
         )
         paths = (f"{self.path}/decisions", f"{self.path}/decisions/999999999-0/reward")
         status, content = await wire.ask(post(self._rng.choice(paths), json.dumps(body).encode()))
         assert status in (404, 422, 503), (status, content)
 
-    def _decision(self) -> Question:
-        body: dict[str, Any] = {"context": visitor(self._rng)}
+    def _decision(self) -> SentRequest:
+        body: dict[str, Any] = {"context": random_context(self._rng)}
         if self._rng.random() < 0.5:
             body["idempotency_key"] = str(uuid.UUID(int=self._rng.getrandbits(128)))
-        return Question(f"{self.path}/decisions", body)
+        return SentRequest(f"{self.path}/decisions", body)
 
-    def _reward(self, name: str) -> Question:
+    def _reward(self, name: str) -> SentRequest:
         body: dict[str, Any] = {"value": self._rng.randrange(2)}
         if self._rng.random() < 0.5:
             body["idempotency_key"] = f"order of {name}"
-        return Question(f"{self.path}/decisions/{name}/reward", body)
+        return SentRequest(f"{self.path}/decisions/{name}/reward", body)
 
 
-def visitor(rng: random.Random) -> dict[str, Any]:
-    """Draw a context of a visitor."""
+def random_context(rng: random.Random) -> dict[str, Any]:
+    """Draw a context."""
     return {
         "country": rng.choice(("FR", "DE", "IT", "ES")),
         "age": rng.randint(18, 90),
@@ -154,21 +154,21 @@ def visitor(rng: random.Random) -> dict[str, Any]:
     }
 
 
-def ask_again(client: Client, ledger: Ledger) -> None:
-    """Send every doubtful request that has a key once more, and write the answers down.
+def retry_unanswered(client: Client, ledger: Ledger) -> None:
+    """Retry every unanswered request that has an idempotency key, and record the responses.
 
-    Without a key it might happen twice, and a reward may come too late by now, or so late that its decision
-    is forgotten: those stay in doubt.
+    Requests without a key are not retried, because they could take effect twice. A reward whose decision has
+    been closed or is unknown by now stays unanswered.
     """
     remaining = []
-    for question in ledger.doubtful:
-        if "idempotency_key" not in question.body:
-            remaining.append(question)
+    for request in ledger.unanswered:
+        if "idempotency_key" not in request.body:
+            remaining.append(request)
             continue
-        answer = client.post(question.path, question.body)
+        answer = client.post(request.path, request.body)
         if answer.status in (404, 410):
-            remaining.append(question)
+            remaining.append(request)
             continue
-        assert answer.status == 200, (question, answer)
-        ledger.take(question, answer.status, answer.content)
-    ledger.doubtful = remaining
+        assert answer.status == 200, (request, answer)
+        ledger.record(request, answer.status, answer.content)
+    ledger.unanswered = remaining

@@ -1,4 +1,4 @@
-"""A lean HTTP connection that is kept alive: a request out, its answer back."""
+"""A lean persistent HTTP connection, for load tests."""
 
 import asyncio
 from urllib.parse import urlsplit
@@ -8,26 +8,26 @@ _LENGTH = b"content-length:"
 
 
 class Wire(asyncio.Protocol):
-    """One connection, one request at a time."""
+    """One connection with one request at a time."""
 
     def __init__(self) -> None:
         self._transport: asyncio.Transport | None = None
         self._buffer = bytearray()
-        self._waiting: asyncio.Future[tuple[int, bytes]] | None = None
+        self._pending: asyncio.Future[tuple[int, bytes]] | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Remember the way out."""
+        """Store the transport."""
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
 
     def connection_lost(self, reason: Exception | None) -> None:
-        """Tell whoever waits that no answer will come."""
+        """Fail the pending request."""
         self._transport = None
-        if self._waiting is not None and not self._waiting.done():
-            self._waiting.set_exception(ConnectionError("the server closed the connection"))
+        if self._pending is not None and not self._pending.done():
+            self._pending.set_exception(ConnectionError("the server closed the connection"))
 
     def data_received(self, data: bytes) -> None:
-        """Hand the answer over once it is whole."""
+        """Complete the pending request once the response is complete."""
         buffer = self._buffer
         buffer += data
         head = buffer.find(_END)
@@ -40,27 +40,27 @@ class Wire(asyncio.Protocol):
             return
         status, body = int(buffer[9:12]), bytes(buffer[head + len(_END) : end])
         del buffer[:end]
-        if self._waiting is not None and not self._waiting.done():
-            self._waiting.set_result((status, body))
+        if self._pending is not None and not self._pending.done():
+            self._pending.set_result((status, body))
 
     async def ask(self, request: bytes) -> tuple[int, bytes]:
-        """Send a whole request; return status and body, or raise ``ConnectionError``."""
+        """Send a request; return status and body, or raise ``ConnectionError``."""
         if self._transport is None:
             raise ConnectionError("the connection is closed")
-        self._waiting = asyncio.get_running_loop().create_future()
+        self._pending = asyncio.get_running_loop().create_future()
         self._transport.write(request)
-        return await self._waiting
+        return await self._pending
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
         if self._transport is not None:
             self._transport.abort()
 
 
 async def connect(url: str) -> Wire:
     """Open a connection to the server at ``url``."""
-    where = urlsplit(url)
-    host, port = where.hostname or "", where.port or 0
+    address = urlsplit(url)
+    host, port = address.hostname or "", address.port or 0
     _, wire = await asyncio.get_running_loop().create_connection(Wire, host, port)
     return wire
 

@@ -17,8 +17,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def mushrooms() -> bytes:
-    """Make a file that has the rows, features and classes of the real one, and nothing else of it."""
-    levels = [6] * 6 + [5] * 16 + [1]  # 22 columns are used: 117 different values
+    """Return a synthetic file with the same rows, features and classes as the real one."""
+    levels = [6] * 6 + [5] * 16 + [1]  # 22 columns with 117 distinct values
     levels = levels[:22]
     levels[-1] += 117 - sum(levels)
     lines = []
@@ -28,34 +28,34 @@ def mushrooms() -> bytes:
     return "\n".join(lines).encode()
 
 
-def test_list_says_what_is_there_and_what_is_missing(folder: Path) -> None:
+def test_list_shows_which_files_are_present_and_which_are_missing(folder: Path) -> None:
     (folder / "mushroom.data").write_bytes(mushrooms())
     result = CliRunner().invoke(app, ["data", "list"])
     assert result.exit_code == 0, result.output
     shown, sources = result.output.split("sources\n")
     rows = {line.split()[0]: line for line in shown.splitlines() if line.strip()}
     assert {"adult", "census", "covertype", "financial", "jester", "mushroom", "statlog"} <= rows.keys()
-    assert "yes" in rows["mushroom"]
+    assert "present" in rows["mushroom"]
     assert "missing" in rows["adult"]
     assert "CC BY 4.0" in rows["adult"]
     assert "https://archive.ics.uci.edu/dataset/2/adult\n" in sources
     assert "75.17 MB" in rows["covertype"]
 
 
-def test_fetch_brings_what_is_missing_and_verify_approves(folder: Path) -> None:
+def test_fetch_downloads_a_missing_file_and_verify_accepts_it(folder: Path) -> None:
     with serving({"mushroom.data": mushrooms()}) as site:
         fetched = CliRunner().invoke(app, ["data", "fetch", "mushroom", "--base-url", site.url])
         assert fetched.exit_code == 0, fetched.output
         assert str(folder / "mushroom.data") in fetched.output
         again = CliRunner().invoke(app, ["data", "fetch", "mushroom", "--base-url", site.url])
-        assert "is there already" in again.output
-        assert len(site.asked) == 1
+        assert "is already present" in again.output
+        assert len(site.requests) == 1
     verified = CliRunner().invoke(app, ["data", "verify", "mushroom"])
     assert verified.exit_code == 0, verified.output
-    assert "mushroom.data is genuine (rows, columns, classes)" in verified.output
+    assert "mushroom.data is valid (rows, columns, classes)" in verified.output
 
 
-def test_fetch_goes_on_after_a_file_that_is_not_there(folder: Path) -> None:
+def test_fetch_continues_after_a_failed_download(folder: Path) -> None:
     with serving({"mushroom.data": mushrooms()}) as site:
         result = CliRunner().invoke(app, ["data", "fetch", "adult", "mushroom", "--base-url", site.url])
     assert isinstance(result.exception, DataError)
@@ -63,7 +63,7 @@ def test_fetch_goes_on_after_a_file_that_is_not_there(folder: Path) -> None:
     assert (folder / "mushroom.data").exists()
 
 
-def test_verify_names_wrong_and_missing_files(folder: Path) -> None:
+def test_verify_names_invalid_and_missing_files(folder: Path) -> None:
     (folder / "mushroom.data").write_bytes(mushrooms().rpartition(b"\n")[0])
     result = CliRunner().invoke(app, ["data", "verify"])
     assert "adult: missing, run `glcb data fetch adult`" in result.output
@@ -71,14 +71,14 @@ def test_verify_names_wrong_and_missing_files(folder: Path) -> None:
     assert "expected 8,124 rows, 117 features, 2 arms" in str(result.exception)
 
 
-def test_verify_fails_where_nothing_is_there_to_verify(folder: Path) -> None:
-    assert "none of the files is here" in str(CliRunner().invoke(app, ["data", "verify"]).exception)
+def test_verify_fails_without_files(folder: Path) -> None:
+    assert "no data files to verify" in str(CliRunner().invoke(app, ["data", "verify"]).exception)
     (folder / "mushroom.data").write_bytes(mushrooms())
     assert CliRunner().invoke(app, ["data", "verify"]).exit_code == 0
-    assert "adult: its file is missing" in str(CliRunner().invoke(app, ["data", "verify", "adult"]).exception)
+    assert "adult: file is missing" in str(CliRunner().invoke(app, ["data", "verify", "adult"]).exception)
 
 
-def test_unknown_tasks_and_tasks_without_data() -> None:
+def test_unknown_tasks_and_tasks_without_data_are_refused() -> None:
     for name, message in (("nothing", "no task 'nothing'"), ("wheel", "needs no data")):
         for command in ("fetch", "verify"):
             result = CliRunner().invoke(app, ["data", command, name])

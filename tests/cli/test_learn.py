@@ -1,4 +1,4 @@
-"""``glcb learn``: from a log to a model."""
+"""``glcb learn``: train a bandit on a log."""
 
 import json
 import os
@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 
 from glcb import Bandit, InvalidSettings, LogError, ModelFileError
 from glcb.cli import app
-from tests.bandit.anybody import ARMS, FAST, everything, played
-from tests.bandit.test_log_learning import as_csv, as_jsonl, flat_rows
+from tests.bandit.helpers import ARMS, FAST, full_state, run
+from tests.bandit.test_log_replay import as_csv, as_jsonl, flat_rows
 
 
 def learned(*arguments: object) -> str:
@@ -24,27 +24,27 @@ def learned(*arguments: object) -> str:
     return result.output
 
 
-def test_from_a_csv_file_to_a_model(tmp_path: Path) -> None:
+def test_a_csv_file_becomes_a_model(tmp_path: Path) -> None:
     log = as_csv(tmp_path / "log.csv", flat_rows(60))
     output = learned(log, "--out", tmp_path / "model", "--policy", "linucb", "--seed", 5)
     assert "60 rows: 60 decisions and 60 rewards learned, 0 rows refused" in output
     assert f"Bandit.load('{tmp_path / 'model'}')" in output.replace("\n", "")
     twin = Bandit(sorted(ARMS), policy="linucb", seed=5)
     twin.learn_from(log)
-    assert everything(Bandit.load(tmp_path / "model")) == everything(twin)
+    assert full_state(Bandit.load(tmp_path / "model")) == full_state(twin)
 
 
-def test_our_own_log_gives_the_same_model(tmp_path: Path) -> None:
+def test_the_log_of_a_bandit_gives_the_same_model(tmp_path: Path) -> None:
     bandit = Bandit(sorted(ARMS), **FAST)
     bandit.log_to(tmp_path / "log.jsonl")
-    played(bandit, 80)
+    run(bandit, 80)
     learned(tmp_path / "log.jsonl", "--out", tmp_path / "model", "--policy", "linucb")
     model = Bandit.load(tmp_path / "model")
-    assert everything(model)[0] == everything(bandit)[0]
+    assert full_state(model)[0] == full_state(bandit)[0]
     assert model.counts == bandit.counts
 
 
-def test_it_goes_on_with_a_model(tmp_path: Path) -> None:
+def test_training_continues_from_a_model(tmp_path: Path) -> None:
     first, second = (as_csv(tmp_path / f"{i}.csv", flat_rows(30, 10_000 + i)) for i in range(2))
     model = tmp_path / "model"
     learned(first, "--out", model, "--policy", "linucb", "--arms", ",".join(ARMS))
@@ -52,8 +52,10 @@ def test_it_goes_on_with_a_model(tmp_path: Path) -> None:
     twin = Bandit(ARMS, policy="linucb")
     twin.learn_from(first)
     twin.learn_from(second)
-    assert everything(Bandit.load(model)) == everything(twin)
-    with pytest.raises(InvalidSettings, match=r"policy, seed cannot change: .*model has its own"):
+    assert full_state(Bandit.load(model)) == full_state(twin)
+    with pytest.raises(
+        InvalidSettings, match=r"--policy, --seed cannot be combined with --from: .*model has"
+    ):
         learned(second, "--out", model, "--from", model, "--policy", "glcb", "--seed", 1)
     with pytest.raises(ModelFileError, match="cannot read"):
         learned(second, "--out", model, "--from", tmp_path / "nothing")
@@ -73,45 +75,66 @@ def test_columns_rewards_and_arms_can_be_named(tmp_path: Path) -> None:
     ]
     log = as_jsonl(tmp_path / "log.data", rows)
     names = ("--context-column", "f", "--arm-column", "action", "--reward-column", "gain")
-    more = ("--propensity-column", "p", "--ignore", "who, nothing", "--format", "jsonl", "--policy", "ucb1")
-    output = learned(log, "--out", tmp_path / "model", *names, *more, "--arms", "0,1", "--rewards", "0,10")
+    more = (
+        "--propensity-column",
+        "p",
+        "--ignore-columns",
+        "who, nothing",
+        "--format",
+        "jsonl",
+        "--policy",
+        "ucb1",
+    )
+    output = learned(
+        log,
+        "--out",
+        tmp_path / "model",
+        *names,
+        *more,
+        "--policy",
+        "ucb1",
+        "--arms",
+        "0,1",
+        "--rewards",
+        "0,10",
+    )
     assert "14 decisions and 14 rewards learned, 6 rows refused" in output
-    assert "unknown arm, such as row 3: there is no arm 2; the arms are 0, 1" in output
+    assert "unknown arm, for example row 3: there is no arm 2; the arms are 0, 1" in output
     model = Bandit.load(tmp_path / "model")
     assert model.arms == (0, 1)
     assert model.get_params()["rewards"] == [0.0, 10.0]
 
 
-def test_what_cannot_be_is_said_before_anything_is_saved(tmp_path: Path) -> None:
+def test_invalid_arguments_are_refused_before_anything_is_saved(tmp_path: Path) -> None:
     log = as_csv(tmp_path / "log.csv", flat_rows(5))
     out = tmp_path / "model"
-    with pytest.raises(InvalidSettings, match="there is no folder"):
+    with pytest.raises(InvalidSettings, match=r"the folder .* does not exist"):
         learned(log, "--out", tmp_path / "nowhere" / "model")
-    with pytest.raises(InvalidSettings, match="rewards are `binary` or two numbers"):
+    with pytest.raises(InvalidSettings, match="--rewards must be `binary` or a range"):
         learned(log, "--out", out, "--rewards", "many")
     with pytest.raises(InvalidSettings, match="no policy 'magic'"):
         learned(log, "--out", out, "--policy", "magic")
-    with pytest.raises(LogError, match="nothing could be learned"):
+    with pytest.raises(LogError, match="has no usable rows"):
         learned(log, "--out", out, "--arms", "a,b", "--policy", "ucb1")
     with pytest.raises(LogError, match="cannot read"):
         learned(tmp_path / "nothing.csv", "--out", out)
     assert not out.exists()
 
 
-def test_an_interrupt_says_what_was_learned_and_leaves_the_model_as_it_was(tmp_path: Path) -> None:
+def test_an_interrupt_reports_progress_and_keeps_the_old_model(tmp_path: Path) -> None:
     log, out = tmp_path / "log.csv", tmp_path / "model"
     os.mkfifo(log)
-    out.write_text("the old one")
+    out.write_text("the old model")
     program = [sys.executable, "-m", "glcb", "learn", str(log), "--out", str(out), "--arms", ",".join(ARMS)]
     process = subprocess.Popen([*program, "--policy", "ucb1"], stderr=subprocess.PIPE, text=True)
     rows = as_csv(tmp_path / "rows.csv", flat_rows(10_000)).read_bytes()
-    with log.open("wb") as pipe:  # once this is written, most of it was learned; and more could still come
+    with log.open("wb") as pipe:  # by the time this is written, most of it has been learned
         pipe.write(rows)
         pipe.flush()
         process.send_signal(signal.SIGINT)
-        _, told = process.communicate(timeout=60)
+        _, output = process.communicate(timeout=60)
     assert process.returncode == 130
-    stopped = re.search(r"stopped after ([\d,]+) rewards or some more; nothing was saved", told)
-    assert stopped is not None, told
+    stopped = re.search(r"stopped after at least ([\d,]+) rewards; nothing was saved", output)
+    assert stopped is not None, output
     assert 1000 <= int(stopped[1].replace(",", "")) <= 10_000
-    assert out.read_text() == "the old one"
+    assert out.read_text() == "the old model"

@@ -18,18 +18,18 @@ def _wide(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("no_data")
-def test_the_table_has_every_task_with_or_without_data() -> None:
+def test_every_task_is_listed_with_or_without_data() -> None:
     result = CliRunner().invoke(app, ["tasks"])
     assert result.exit_code == 0, result.output
     rows = {line.split()[1]: line for line in result.output.splitlines() if line.startswith("│")}
     assert set(tasks.names()) <= rows.keys()
     assert rows["adult"].split("│")[2].strip() == "45,222"
     assert "missing" in rows["adult"]
-    assert "made up" in rows["wheel"]
+    assert "synthetic" in rows["wheel"]
     assert "0 … 10" in rows["wheel"]
 
 
-def test_the_wheel_is_drawn() -> None:
+def test_the_wheel_is_shown_with_a_sketch() -> None:
     result = CliRunner().invoke(app, ["tasks", "show", "wheel"])
     assert result.exit_code == 0, result.output
     assert tasks.Wheel().sketch() in result.output
@@ -37,15 +37,15 @@ def test_the_wheel_is_drawn() -> None:
 
 
 @pytest.mark.usefixtures("no_data")
-def test_a_task_without_its_data_says_how_to_get_it() -> None:
+def test_a_task_with_missing_data_shows_how_to_download_it() -> None:
     result = CliRunner().invoke(app, ["tasks", "show", "census"])
     assert result.exit_code == 0, result.output
-    assert "missing: glcb data fetch census" in result.output
+    assert "missing: run `glcb data fetch census`" in result.output
     assert "2,458,285" in result.output
 
 
 @pytest.mark.data
-def test_census_says_which_file_it_used_and_shows_the_classes() -> None:
+def test_census_shows_its_file_and_classes() -> None:
     result = CliRunner().invoke(app, ["tasks", "show", "census"])
     assert result.exit_code == 0, result.output
     assert "USCensus1990." in result.output
@@ -53,6 +53,6 @@ def test_census_says_which_file_it_used_and_shows_the_classes() -> None:
     assert "40.80%" in result.output or "features  389" in result.output
 
 
-def test_an_unknown_task_is_an_error_of_ours() -> None:
+def test_an_unknown_task_is_refused() -> None:
     result = CliRunner().invoke(app, ["tasks", "show", "whele"])
     assert isinstance(result.exception, InvalidSettings)

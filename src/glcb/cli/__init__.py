@@ -1,4 +1,7 @@
-"""The command line: parses, calls, prints. What it calls is imported only when it is called."""
+"""The command line interface: one module per command, which parses, calls and prints.
+
+Commands import their dependencies when they run, so that ``glcb --help`` starts quickly.
+"""
 
 import sys
 from typing import Annotated
@@ -9,7 +12,7 @@ from rich.text import Text
 
 from glcb._errors import GlcbError
 from glcb._version import __version__
-from glcb.cli import bench, data, demo, keys, learn, policies, report, serve, study, tasks, verify
+from glcb.cli import audit, bench, data, demo, keys, learn, policies, report, serve, study, tasks
 
 app = typer.Typer(
     help="Contextual bandits that learn online.",
@@ -18,20 +21,20 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command()(demo.demo)
+app.command()(learn.learn)
 app.command()(policies.policies)
+app.add_typer(tasks.app, name="tasks")
+app.add_typer(data.app, name="data")
 app.command()(bench.bench)
 app.command()(report.report)
 app.command()(study.study)
-app.command()(learn.learn)
 app.command()(serve.serve)
-app.command()(verify.verify)
 app.add_typer(keys.app, name="keys")
-app.add_typer(data.app, name="data")
-app.add_typer(tasks.app, name="tasks")
+app.command()(audit.audit)
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
+def _print_version(requested: bool) -> None:
+    if requested:
         typer.echo(f"glcb {__version__}")
         raise typer.Exit
 
@@ -39,13 +42,14 @@ def _print_version(wanted: bool) -> None:
 @app.callback()
 def _options(
     version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version.")
+        bool,
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit."),
     ] = False,
 ) -> None: ...
 
 
 def main() -> None:
-    """Run the command line; errors of ours are one line, not a traceback."""
+    """Run the command line interface; print errors of glcb as one line, without a traceback."""
     try:
         app()
     except GlcbError as error:

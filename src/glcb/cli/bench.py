@@ -1,118 +1,146 @@
-"""``glcb bench``: play tasks with policies and record how it went."""
+"""``glcb bench``: run policies on tasks and store the results."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from glcb.cli._names import names
+from glcb.cli._options import split
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rich.console import Console
 
-    from glcb.bench.executors import Engine
-    from glcb.bench.plan import Experiment
+    from glcb.bench.executors import Executor
+    from glcb.bench.plan import BenchmarkPlan
+    from glcb.bench.results import SummaryRow
     from glcb.bench.run import Failure, Run
-    from glcb.bench.summary import Row
+
+EXECUTORS = ("local",)
 
 
 def bench(
-    tasks: Annotated[str, typer.Option(help="Names, separated by commas; see `glcb tasks`.")] = "",
-    policies: Annotated[str, typer.Option(help="Names, separated by commas; see `glcb policies`.")] = "",
-    seeds: Annotated[int | None, typer.Option(help="Seeds 0, 1, 2, … up to this many.")] = None,
-    steps: Annotated[int | None, typer.Option(help="Steps of each run.")] = None,
     preset: Annotated[
-        str, typer.Option(help="A ready-made experiment: `paper` or `quick`. Other options change it.")
+        str,
+        typer.Option(metavar="PLAN", help="Benchmark plan: `quick` or `paper`. Other options override it."),
     ] = "quick",
-    out: Annotated[Path, typer.Option(help="Folder of the results.")] = Path("glcb-bench"),
-    jobs: Annotated[int | None, typer.Option(min=1, help="Processes. Default: one per core.")] = None,
+    tasks: Annotated[
+        str,
+        typer.Option(
+            metavar="NAMES", help="Tasks, separated by commas; see `glcb tasks`.", show_default=False
+        ),
+    ] = "",
+    policies: Annotated[
+        str,
+        typer.Option(
+            metavar="NAMES", help="Policies, separated by commas; see `glcb policies`.", show_default=False
+        ),
+    ] = "",
+    seeds: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N", help="Runs of each policy on each task, with seeds 0, 1, 2, …", show_default=False
+        ),
+    ] = None,
+    steps: Annotated[
+        int | None, typer.Option(metavar="N", help="Decisions per run.", show_default=False)
+    ] = None,
+    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Folder for the results.")] = Path("glcb-bench"),
+    executor: Annotated[
+        str, typer.Option(metavar="NAME", help="Where to run: `local` uses processes on this machine.")
+    ] = "local",
+    jobs: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="N", help="Number of processes.", show_default="one per core"),
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
 ) -> None:
-    """Play tasks with policies; what is finished already is not run again.
+    """Run policies on tasks, store the results and print a summary.
 
-    Interrupted at any moment, the same command goes on where it stopped.
+    Runs whose results are already in the folder are skipped: repeat an interrupted command to resume it.
     """
     import os
 
     from rich.console import Console
 
-    from glcb.bench.executors import LocalEngine
-    from glcb.bench.results import Results
-    from glcb.bench.summary import summarize
+    from glcb._errors import InvalidSettings
+    from glcb.bench.executors import LocalExecutor
+    from glcb.bench.results import Results, summarize
 
     console = Console(stderr=True)
-    experiment = _experiment(preset, tasks, policies, seeds, steps, console)
-    runs = experiment.runs()
-    failures = _carry_out(runs, out, LocalEngine(jobs or os.cpu_count() or 1), console)
+    if executor not in EXECUTORS:
+        raise InvalidSettings(f"unknown executor {executor!r}; the executors are {', '.join(EXECUTORS)}")
+    plan = _plan(preset, tasks, policies, seeds, steps, console)
+    runs = plan.runs()
+    failures = _execute(runs, out, LocalExecutor(jobs or os.cpu_count() or 1), console)
     records = {record.key: record for record in Results(out).records}
     rows = summarize(records[run.key] for run in runs if run.key in records)
-    _show(rows, json)
+    _print_summary(rows, json)
     for failure in failures:
         console.print(
             f"failed: {failure.task}, {failure.policy}, seed {failure.seed}: {failure.error}", markup=False
         )
-    console.print(f"results: {out}; `glcb report {out}` makes a report", soft_wrap=True)
+    console.print(f"results: {out}; run `glcb report {out}` to write a report", soft_wrap=True)
     if failures:
         raise typer.Exit(1)
 
 
-def _experiment(
+def _plan(
     preset: str, tasks: str, policies: str, seeds: int | None, steps: int | None, console: "Console"
-) -> "Experiment":
-    """Return the preset, changed by what was named; tasks of a preset whose data is not here are left out."""
+) -> "BenchmarkPlan":
+    """Return the preset with the given changes; skip tasks of the preset whose data is missing."""
     from dataclasses import replace
 
     from glcb._errors import INSTALL_BASELINES, InvalidSettings, MissingExtra
     from glcb.bench.plan import PRESETS, without_missing_data, without_missing_packages
 
     if preset not in PRESETS:
-        raise InvalidSettings(f"there is no preset {preset!r}; the presets are {', '.join(PRESETS)}")
+        raise InvalidSettings(f"unknown preset {preset!r}; the presets are {', '.join(PRESETS)}")
     base = PRESETS[preset]
-    experiment = replace(
+    plan = replace(
         base,
-        tasks=names(tasks) or base.tasks,
-        policies=names(policies) or base.policies,
+        tasks=split(tasks) or base.tasks,
+        policies=split(policies) or base.policies,
         seeds=base.seeds if seeds is None else seeds,
         steps=base.steps if steps is None else steps,
     )
     if not tasks:
-        experiment, absent = without_missing_data(experiment)
-        if absent:
-            console.print(f"left out, their data is not here (`glcb data list`): {', '.join(absent)}")
-    present, absent = without_missing_packages(experiment)
-    if absent and policies:
-        raise MissingExtra(f"{', '.join(absent)} need JAX and optax: {INSTALL_BASELINES}")
-    if absent:
-        console.print(f"left out, they need JAX ({INSTALL_BASELINES}): {', '.join(absent)}", markup=False)
-    return present
+        plan, missing = without_missing_data(plan)
+        if missing:
+            console.print(f"skipped, data is missing (see `glcb data list`): {', '.join(missing)}")
+    available, missing = without_missing_packages(plan)
+    if missing and policies:
+        raise MissingExtra(f"{', '.join(missing)} need JAX and optax: {INSTALL_BASELINES}")
+    if missing:
+        console.print(f"skipped, JAX is missing ({INSTALL_BASELINES}): {', '.join(missing)}", markup=False)
+    return available
 
 
-def _carry_out(runs: "Sequence[Run]", out: Path, engine: "Engine", console: "Console") -> "list[Failure]":
-    """Carry out what is missing, with a progress bar; return what failed."""
+def _execute(runs: "Sequence[Run]", out: Path, executor: "Executor", console: "Console") -> "list[Failure]":
+    """Execute the missing runs with a progress bar; return the failures."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-    from glcb.bench.plan import carry_out
+    from glcb.bench.plan import run_missing
     from glcb.bench.run import Failure
 
     failures = []
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    # Runs differ in length by a factor of hundreds: only a long memory gives a fair estimate.
+    # Run times differ by a factor of hundreds: only a long averaging period gives a useful estimate.
     with Progress(*columns, console=console, speed_estimate_period=7200) as progress:
         bar = progress.add_task("runs", total=None)
         try:
-            for done, total, outcome in carry_out(runs, out, engine):
+            for done, total, outcome in run_missing(runs, out, executor):
                 progress.update(bar, completed=done, total=total)
                 if isinstance(outcome, Failure):
                     failures.append(outcome)
         except KeyboardInterrupt:
-            progress.console.print(f"stopped; what is finished is in {out}, the same command goes on")
+            progress.console.print(f"stopped; finished runs are in {out}; repeat the command to resume")
             raise
     return failures
 
 
-def _show(rows: "list[Row]", json: bool) -> None:
+def _print_summary(rows: "list[SummaryRow]", json: bool) -> None:
     if json:
         from dataclasses import asdict
         from json import dumps
@@ -123,7 +151,7 @@ def _show(rows: "list[Row]", json: bool) -> None:
     from rich.table import Table
 
     table = Table("task", "policy", box=None, padding=(0, 2, 0, 0))
-    for heading in ("reward", "of best", "µs decide", "µs learn", "seeds"):
+    for heading in ("reward", "of optimum", "decide µs", "learn µs", "seeds"):
         table.add_column(heading, justify="right", no_wrap=True)
     for row in rows:
         table.add_row(
@@ -131,8 +159,8 @@ def _show(rows: "list[Row]", json: bool) -> None:
             row.policy,
             f"{row.mean:,.0f}" + (f" ± {row.sem:,.0f}" if row.sem is not None else ""),
             f"{row.mean / row.optimum:.1%}" if row.optimum else "",
-            f"{row.us_decide:.0f}",
-            f"{row.us_learn:.0f}",
+            f"{row.decide_us:.0f}",
+            f"{row.learn_us:.0f}",
             str(row.seeds),
         )
     Console().print(table)

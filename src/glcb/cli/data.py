@@ -1,17 +1,19 @@
-"""``glcb data``: the files that tasks are made from."""
+"""``glcb data``: data files of the tasks."""
 
 from typing import Annotated
 
 import typer
 
-app = typer.Typer(help="List, fetch and verify the data files.", no_args_is_help=True)
+app = typer.Typer(help="List, download and verify the data files of tasks.", no_args_is_help=True)
 
-Tasks = Annotated[list[str] | None, typer.Argument(metavar="[TASK]...", help="Tasks; all if none is named.")]
+Tasks = Annotated[
+    list[str] | None, typer.Argument(metavar="TASK", help="Names of tasks.", show_default="all")
+]
 
 
 @app.command("list")
 def list_files() -> None:
-    """Show which data files are there and which are missing."""
+    """List the data files: status, size, license and source."""
     from rich.console import Console
     from rich.table import Table
 
@@ -19,18 +21,18 @@ def list_files() -> None:
     from glcb.tasks.file_task import file_tasks
 
     console = Console()
-    table = Table("task", title=f"in {data_directory()}", box=None, padding=(0, 2, 0, 0))
-    for heading in ("file", "there", "size", "license"):
+    table = Table("task", title=f"folder: {data_directory()}", box=None, padding=(0, 2, 0, 0))
+    for heading in ("file", "status", "size", "license"):
         table.add_column(heading, no_wrap=heading != "license")
     sources = []
     for task in file_tasks():
-        found = task.find()
-        file = found[0] if found else task.files[0]
-        size = found[1].stat().st_size if found else file.size
+        located = task.find()
+        file = located[0] if located else task.files[0]
+        size = located[1].stat().st_size if located else file.size
         table.add_row(
             task.name,
-            found[1].name if found else file.name,
-            "yes" if found else "missing",
+            located[1].name if located else file.name,
+            "present" if located else "missing",
             "–" if size is None else f"{size / 1e6:,.2f} MB",
             file.license,
         )
@@ -42,9 +44,12 @@ def list_files() -> None:
 @app.command()
 def fetch(
     tasks: Tasks = None,
-    base_url: Annotated[str | None, typer.Option(help="A mirror instead of the authors' bucket.")] = None,
+    base_url: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help="Mirror to download from.", show_default="the authors' bucket"),
+    ] = None,
 ) -> None:
-    """Download the files that are missing. A download that was interrupted goes on where it stopped."""
+    """Download missing files. An interrupted download is resumed."""
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
@@ -63,9 +68,8 @@ def fetch(
             bar.update(line, description=name, completed=have, total=total)
 
         for task in file_tasks(*tasks or ()):
-            found = task.find()
-            if found:
-                console.print(f"{task.name}: {found[1]} is there already", soft_wrap=True)
+            if located := task.find():
+                console.print(f"{task.name}: {located[1]} is already present", soft_wrap=True)
                 continue
             try:
                 path = fetch_file(task, base_url=base_url or BUCKET, progress=show)
@@ -79,7 +83,7 @@ def fetch(
 
 @app.command()
 def verify(tasks: Tasks = None) -> None:
-    """Check that the files that are there are the right ones, and those of the tasks named are there."""
+    """Verify the contents of the data files. Files of explicitly named tasks must be present."""
     from rich.console import Console
 
     from glcb._errors import DataError
@@ -87,22 +91,22 @@ def verify(tasks: Tasks = None) -> None:
     from glcb.tasks.file_task import file_tasks
 
     console = Console()
-    wrong, genuine = [], 0
+    errors, verified = [], 0
     for task in file_tasks(*tasks or ()):
-        found = task.find()
-        if found is None:
+        located = task.find()
+        if located is None:
             console.print(f"{task.name}: missing, run `glcb data fetch {task.name}`")
             if tasks:
-                wrong.append(f"{task.name}: its file is missing")
+                errors.append(f"{task.name}: file is missing")
             continue
         try:
-            compared = verify_file(task, *found)
+            compared = verify_file(task, *located)
         except DataError as error:
-            wrong.append(f"{task.name}: {error}")
+            errors.append(f"{task.name}: {error}")
         else:
-            console.print(f"{task.name}: {found[1].name} is genuine ({compared})")
-            genuine += 1
-    if wrong:
-        raise DataError("\n".join(wrong))
-    if not genuine:
-        raise DataError("none of the files is here: nothing could be checked")
+            console.print(f"{task.name}: {located[1].name} is valid ({compared})")
+            verified += 1
+    if errors:
+        raise DataError("\n".join(errors))
+    if not verified:
+        raise DataError("no data files to verify; run `glcb data fetch`")

@@ -1,64 +1,82 @@
-"""``glcb keys``: who may use the service."""
+"""``glcb keys``: API keys of the service."""
 
 from typing import Annotated
 
 import typer
 
-from glcb.cli.serve import Config, Data, Database
+from glcb.cli._options import (
+    ConfigOption,
+    DatabaseOption,
+    DataOption,
+    existing_database,
+    requires_service,
+    service_settings,
+    split,
+)
 
-app = typer.Typer(help="Make, list and remove the keys of the service.", no_args_is_help=True)
+app = typer.Typer(help="Create, list and remove API keys of the service.", no_args_is_help=True)
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the API key.", show_default=False)]
 
 
 @app.command()
 def add(
-    name: Annotated[str, typer.Argument(help="What the key is called.")],
-    role: Annotated[str, typer.Option(help="decide (and reward), read or admin.")],
-    experiment: Annotated[
-        list[str] | None, typer.Option(help="Only for this experiment; can be repeated.", show_default=False)
-    ] = None,
-    data: Data = None,
-    database: Database = None,
-    config: Config = None,
+    name: Name,
+    role: Annotated[
+        str,
+        typer.Option(
+            metavar="ROLE",
+            help="decide (decisions and rewards), read (statistics) or admin (everything).",
+            show_default=False,
+        ),
+    ],
+    experiments: Annotated[
+        str,
+        typer.Option(
+            metavar="NAMES",
+            help="Experiments that the API key is limited to, separated by commas.",
+            show_default="all",
+        ),
+    ] = "",
+    data: DataOption = None,
+    database: DatabaseOption = None,
+    config: ConfigOption = None,
 ) -> None:
-    """Make a key. It is shown once, and kept as a digest only; a file of data that is not there is made."""
-    from glcb.cli._service import service, settings
+    """Create an API key and print it.
 
-    with service():
-        from glcb.service import auth as keys
-        from glcb.service.storage import opening
+    The key is shown only once; the database stores its digest. The database is created if it does not exist.
+    """
+    with requires_service():
+        from glcb.service import auth
+        from glcb.service.storage import connection
+        from glcb.service.storage import database as databases
 
-    given = settings(data, database, config)
-    keys.check(name, role)
-    new = opening.is_missing(given)
-    typer.echo(keys.add(opening.open_storage(given), name, role, experiment or ()))
-    typer.echo(f"for the {'new ' if new else ''}database {opening.place(given)}", err=True)
+    settings = service_settings(data, database, config)
+    auth.check_key(name, role)
+    new = connection.database_is_missing(settings)
+    typer.echo(auth.add_key(databases.open_database(settings), name, role, split(experiments)))
+    kind = "new database" if new else "database"
+    typer.echo(f"created for the {kind} {connection.database_location(settings)}", err=True)
 
 
 @app.command("list")
-def list_keys(data: Data = None, database: Database = None, config: Config = None) -> None:
-    """List names and roles of all keys."""
-    from glcb.cli._service import storage
+def list_keys(data: DataOption = None, database: DatabaseOption = None, config: ConfigOption = None) -> None:
+    """List the API keys: name, role, creation time and experiments."""
+    opened = existing_database(data, database, config)
+    from glcb.service import auth
+    from glcb.service.responses import timestamp
 
-    opened = storage(data, database, config)
-    from glcb.service import auth as keys
-    from glcb.service.views import timestamp
-
-    for key in keys.listed(opened):
-        bound = "all experiments" if key.experiments is None else ", ".join(key.experiments)
-        typer.echo(f"{key.name}  {key.role}  {timestamp(key.created)}  {bound}")
+    for key in auth.list_keys(opened):
+        experiments = "all experiments" if key.experiments is None else ", ".join(key.experiments)
+        typer.echo(f"{key.name}  {key.role}  {timestamp(key.created)}  {experiments}")
 
 
 @app.command()
 def remove(
-    name: Annotated[str, typer.Argument(help="What the key is called.")],
-    data: Data = None,
-    database: Database = None,
-    config: Config = None,
+    name: Name, data: DataOption = None, database: DatabaseOption = None, config: ConfigOption = None
 ) -> None:
-    """Remove a key: whoever has it is refused within a second or two."""
-    from glcb.cli._service import storage
+    """Remove an API key. A running service refuses it within two seconds."""
+    opened = existing_database(data, database, config)
+    from glcb.service import auth
 
-    opened = storage(data, database, config)
-    from glcb.service import auth as keys
-
-    keys.remove(opened, name)
+    auth.remove_key(opened, name)

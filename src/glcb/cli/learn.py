@@ -1,132 +1,165 @@
-"""``glcb learn``: a bandit that has learned from a log."""
+"""``glcb learn``: train a bandit on a log."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from glcb.cli._names import names
+from glcb.cli._options import split
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from glcb._types import Arm, Rewards
     from glcb.bandit import Bandit, LogReport
-    from glcb.bandit.logs import Layout
+    from glcb.bandit.logs import LogColumns
 
 
 def learn(
-    log: Annotated[Path, typer.Argument(help="JSON lines, a CSV or a Parquet file.")],
-    out: Annotated[Path, typer.Option(help="Where to save the model.")],
+    log: Annotated[
+        Path, typer.Argument(metavar="LOG", help="JSON lines, CSV or Parquet file.", show_default=False)
+    ],
+    out: Annotated[Path, typer.Option(metavar="FILE", help="File for the model.", show_default=False)],
     start: Annotated[
         Path | None,
-        typer.Option("--from", metavar="MODEL", help="Go on with this model, not with a new one."),
+        typer.Option(
+            "--from",
+            metavar="MODEL",
+            help="Continue training this model instead of a new one.",
+            show_default=False,
+        ),
     ] = None,
-    arms: Annotated[str, typer.Option(help="Names, separated by commas. Default: those in the log.")] = "",
-    policy: Annotated[str | None, typer.Option(help="See `glcb policies`. Default: glcb.")] = None,
+    arms: Annotated[
+        str,
+        typer.Option(metavar="NAMES", help="Arms, separated by commas.", show_default="all in the log"),
+    ] = "",
+    policy: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Policy; see `glcb policies`.", show_default="glcb")
+    ] = None,
     rewards: Annotated[
         str | None,
-        typer.Option(help="`binary`, or the lowest and the highest, as in `0,10`. Default: binary."),
+        typer.Option(
+            metavar="RANGE",
+            help="`binary`, or the lowest and highest reward, as in `0,10`.",
+            show_default="binary",
+        ),
     ] = None,
-    seed: Annotated[int | None, typer.Option(help="Of the model's random numbers. Default: 0.")] = None,
+    seed: Annotated[int | None, typer.Option(metavar="N", help="Random seed.", show_default="0")] = None,
     format_: Annotated[
-        str | None, typer.Option("--format", help="jsonl, csv or parquet. Default: by the ending.")
+        str | None,
+        typer.Option(
+            "--format",
+            metavar="FORMAT",
+            help="jsonl, csv or parquet.",
+            show_default="from the file name",
+        ),
     ] = None,
     context_column: Annotated[
-        str, typer.Option(help="Holds JSON objects; else others are features.")
+        str,
+        typer.Option(
+            metavar="COLUMN", help="Column with contexts as JSON. Without it, other columns are features."
+        ),
     ] = "context",
-    arm_column: Annotated[str, typer.Option(help="Holds the arm that was played.")] = "arm",
-    reward_column: Annotated[str, typer.Option(help="Holds what came of it.")] = "reward",
-    propensity_column: Annotated[str, typer.Option(help="Holds its probability, if known.")] = "propensity",
-    ignore: Annotated[str, typer.Option(help="Columns that are no features, separated by commas.")] = "",
+    arm_column: Annotated[str, typer.Option(metavar="COLUMN", help="Column with the chosen arm.")] = "arm",
+    reward_column: Annotated[str, typer.Option(metavar="COLUMN", help="Column with the reward.")] = "reward",
+    propensity_column: Annotated[
+        str, typer.Option(metavar="COLUMN", help="Column with the propensity of the chosen arm; optional.")
+    ] = "propensity",
+    ignore_columns: Annotated[
+        str,
+        typer.Option(
+            metavar="COLUMNS", help="Columns that are not features, separated by commas.", show_default=False
+        ),
+    ] = "",
 ) -> None:
-    """Learn from a log of decisions and rewards, and save the model.
+    """Train a bandit on a log of decisions and rewards, and save the model.
 
-    The log is one that `bandit.log_to` wrote, or has a row for each decision with its context, arm and
-    reward. The model is written at the end, all of it or nothing: `Bandit.load` reads it.
+    The log was written by `Bandit.log_to`, or has one row per decision with context, arm and reward. The
+    model file is written at the end, atomically; `Bandit.load` reads it.
     """
     from rich.console import Console
 
     from glcb._errors import InvalidSettings, LogError
     from glcb.bandit import Bandit
-    from glcb.bandit.logs import Layout
+    from glcb.bandit.logs import LogColumns
 
     console = Console(stderr=True, highlight=False)
     if not out.absolute().parent.is_dir():
-        raise InvalidSettings(f"there is no folder {out.parent} to save {out.name} in")
-    layout = Layout(context_column, arm_column, reward_column, propensity_column, names(ignore))
-    asked = {"arms": arms or None, "policy": policy, "rewards": rewards, "seed": seed}
-    given = {name: value for name, value in asked.items() if value is not None}
-    if start is not None and given:
-        raise InvalidSettings(f"{', '.join(given)} cannot change: {start} has its own; leave them out")
-    bandit = Bandit.load(start) if start is not None else _untrained(log, format_, layout, given)
-    report = _follow(bandit, log, format_, layout, console)
+        raise InvalidSettings(f"the folder {out.parent} does not exist")
+    layout = LogColumns(context_column, arm_column, reward_column, propensity_column, split(ignore_columns))
+    flags = {"arms": arms or None, "policy": policy, "rewards": rewards, "seed": seed}
+    chosen = {name: value for name, value in flags.items() if value is not None}
+    if start is not None and chosen:
+        options = ", ".join(f"--{name}" for name in chosen)
+        raise InvalidSettings(f"{options} cannot be combined with --from: {start} has its own")
+    bandit = Bandit.load(start) if start is not None else _new_bandit(log, format_, layout, chosen)
+    report = _learn(bandit, log, format_, layout, console)
     console.print(str(report), markup=False, soft_wrap=True)
     if not report.decisions and not report.learned:
-        raise LogError(f"nothing could be learned from {log}, and nothing was saved")
+        raise LogError(f"{log} has no usable rows; nothing was saved")
     bandit.save(out)
-    console.print(f"model: {out}; Bandit.load({str(out)!r}) goes on with it", markup=False, soft_wrap=True)
+    console.print(f"model: {out}; load it with Bandit.load({str(out)!r})", markup=False, soft_wrap=True)
 
 
-def _untrained(log: Path, form: str | None, layout: "Layout", given: dict[str, str | int]) -> "Bandit":
-    """Return a bandit as it was asked for; arms that nobody named are those that occur in the log."""
+def _new_bandit(log: Path, form: str | None, layout: "LogColumns", chosen: dict[str, str | int]) -> "Bandit":
+    """Return a new bandit with the chosen arguments; without --arms, with the arms in the log."""
     from glcb.bandit import Bandit
     from glcb.bandit.logs import arms_in
 
-    named = _arms(str(given["arms"])) if "arms" in given else arms_in(log, form, layout)
+    arms = _parse_arms(str(chosen["arms"])) if "arms" in chosen else arms_in(log, form, layout)
     return Bandit(
-        named,
-        policy=str(given.get("policy", "glcb")),
-        rewards=_rewards(str(given.get("rewards", "binary"))),
-        seed=int(given.get("seed", 0)),
+        arms,
+        policy=str(chosen.get("policy", "glcb")),
+        rewards=_parse_rewards(str(chosen.get("rewards", "binary"))),
+        seed=int(chosen.get("seed", 0)),
     )
 
 
-def _follow(
-    bandit: "Bandit", log: Path, form: str | None, layout: "Layout", console: "Console"
+def _learn(
+    bandit: "Bandit", log: Path, form: str | None, layout: "LogColumns", console: "Console"
 ) -> "LogReport":
     """Learn from the log, with a progress bar."""
     from rich.progress import Progress
 
     with Progress(console=console, transient=True) as progress:
         bar = progress.add_task("learning", total=1.0)
-        known: list[LogReport] = []
+        latest: list[LogReport] = []
 
         def show(report: "LogReport") -> None:
-            known[:] = [report]
+            latest[:] = [report]
             progress.update(bar, completed=report.share)
 
         try:
             return bandit.learn_from(
                 log,
                 format=form,
-                context=layout.context,
-                arm=layout.arm,
-                reward=layout.reward,
-                propensity=layout.propensity,
-                ignore=layout.ignore,
+                context_column=layout.context,
+                arm_column=layout.arm,
+                reward_column=layout.reward,
+                propensity_column=layout.propensity,
+                ignore_columns=layout.ignore,
                 progress=show,
             )
         except KeyboardInterrupt:
-            learned = known[0].learned if known else 0
-            progress.console.print(f"stopped after {learned:,} rewards or some more; nothing was saved")
+            learned = latest[0].learned if latest else 0
+            progress.console.print(f"stopped after at least {learned:,} rewards; nothing was saved")
             raise
 
 
-def _arms(given: str) -> "tuple[Arm, ...]":
+def _parse_arms(text: str) -> "tuple[Arm, ...]":
     from glcb._text import is_integer
 
-    named = names(given)
-    return tuple(map(int, named)) if all(map(is_integer, named)) else named
+    names = split(text)
+    return tuple(map(int, names)) if all(map(is_integer, names)) else names
 
 
-def _rewards(given: str) -> "Rewards":
+def _parse_rewards(text: str) -> "Rewards":
     from glcb._errors import InvalidSettings
 
-    if given == "binary":
+    if text == "binary":
         return "binary"
     try:
-        low, high = map(float, given.split(","))
+        low, high = map(float, text.split(","))
     except ValueError:
-        raise InvalidSettings(f"rewards are `binary` or two numbers such as `0,10`, got {given!r}") from None
+        raise InvalidSettings(f"--rewards must be `binary` or a range such as `0,10`, got {text!r}") from None
     return low, high

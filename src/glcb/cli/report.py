@@ -1,4 +1,4 @@
-"""``glcb report``: a folder of results, made readable."""
+"""``glcb report``: write a report of benchmark results."""
 
 from pathlib import Path
 from typing import Annotated
@@ -7,18 +7,36 @@ import typer
 
 
 def report(
-    folder: Annotated[Path, typer.Argument(help="Folder of the results, as `glcb bench --out` made it.")],
-    out: Annotated[Path | None, typer.Option(help="Where to write. Default: the same folder.")] = None,
+    folder: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FOLDER", help="Folder with results, written by `glcb bench --out`.", show_default=False
+        ),
+    ],
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER", help="Folder for the report.", show_default="the folder of the results"
+        ),
+    ] = None,
     reference: Annotated[
         str | None,
-        typer.Option(help="The policy that others are compared with. Default: the one that ranks best."),
+        typer.Option(
+            metavar="POLICY",
+            help="Policy that the others are compared with.",
+            show_default="the best by rank",
+        ),
     ] = None,
     into: Annotated[
         Path | None,
-        typer.Option(help="Write no report, only bring the tables of this Markdown file up to date."),
+        typer.Option(
+            metavar="FILE",
+            help="Instead of writing a report, update the tables in this Markdown file.",
+            show_default=False,
+        ),
     ] = None,
 ) -> None:
-    """Write report.html and report.md: tables and pictures of a folder of results."""
+    """Write report.html and report.md, with tables and figures of the results."""
     from glcb.bench.report import insert, write
 
     if into is not None:

@@ -1,46 +1,51 @@
-"""``glcb serve``: decisions over HTTP."""
+"""``glcb serve``: run the decision service."""
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-Data = Annotated[str | None, typer.Option(help="File of the data. Default: glcb.db.", show_default=False)]
-Database = Annotated[
-    str | None, typer.Option(help="URL of a PostgreSQL database, instead of a file.", show_default=False)
-]
-Config = Annotated[Path | None, typer.Option(help="TOML file of settings.", show_default=False)]
+from glcb.cli._options import ConfigOption, DatabaseOption, DataOption, requires_service
 
 
 def serve(
-    host: Annotated[str | None, typer.Option(help="Default: 127.0.0.1.", show_default=False)] = None,
-    port: Annotated[int | None, typer.Option(help="Default: 8000; 0 picks one.", show_default=False)] = None,
-    data: Data = None,
-    database: Database = None,
-    config: Config = None,
-    setting: Annotated[
+    host: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="Address to listen on.", show_default="127.0.0.1")
+    ] = None,
+    port: Annotated[
+        int | None,
+        typer.Option(metavar="PORT", help="Port to listen on; 0 selects a free one.", show_default="8000"),
+    ] = None,
+    data: DataOption = None,
+    database: DatabaseOption = None,
+    config: ConfigOption = None,
+    settings: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="Any other setting.", show_default=False),
+        typer.Option(
+            "--set",
+            metavar="NAME=VALUE",
+            help="Change any other setting; can be repeated.",
+            show_default=False,
+        ),
     ] = None,
     demo: Annotated[
-        bool, typer.Option("--demo", help="Three experiments with made-up visitors, in a temporary folder.")
+        bool,
+        typer.Option("--demo", help="Serve three simulated experiments from a temporary folder."),
     ] = False,
 ) -> None:
-    """Serve decisions over HTTP; what was answered is on disk.
+    """Serve decisions over HTTP. Everything acknowledged is on disk.
 
-    Every setting can also be given in the environment, as GLCB_SERVE_NAME, or in a TOML file.
+    Every setting can also be set by the environment variable GLCB_SERVE_NAME or in the TOML file. Flags take
+    precedence over the environment, and the environment over the file.
     """
-    from glcb.cli._service import service
-
-    with service():
+    with requires_service():
         from glcb.service.config import load
         from glcb.service.server import serve as run
 
     flags = {"host": host, "port": port, "data": data, "database": database}
-    settings = load(flags, config, pairs=setting or [])
+    loaded = load(flags, config, pairs=settings or [])
     if demo:
         from glcb.service.demo import serve_demo
 
-        serve_demo(settings)
+        serve_demo(loaded)
     else:
-        run(settings)
+        run(loaded)

@@ -1,4 +1,4 @@
-"""``glcb study``: a question about the algorithm, answered by a picture and a small table."""
+"""``glcb study``: answer a question about the algorithm with a figure and a table."""
 
 from pathlib import Path
 from typing import Annotated
@@ -8,14 +8,25 @@ import typer
 
 def study(
     name: Annotated[
-        str | None, typer.Argument(help="Which study. Left out: list them.", show_default=False)
+        str | None,
+        typer.Argument(
+            metavar="STUDY", help="Study to run. Without a name, list the studies.", show_default=False
+        ),
     ] = None,
-    seeds: Annotated[int | None, typer.Option(min=1, help="Repetitions, if not its own number.")] = None,
-    out: Annotated[Path, typer.Option(help="Folder for the picture and the records.")] = Path("glcb-study"),
-    quick: Annotated[bool, typer.Option("--quick", help="Much shorter, for a first impression.")] = False,
-    jobs: Annotated[int | None, typer.Option(min=1, help="Processes. Default: one per core.")] = None,
+    seeds: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="N", help="Number of repetitions.", show_default="depends on the study"),
+    ] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Run a much shorter version.")] = False,
+    out: Annotated[
+        Path, typer.Option(metavar="FOLDER", help="Folder for the figure and the results.")
+    ] = Path("glcb-study"),
+    jobs: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="N", help="Number of processes.", show_default="one per core"),
+    ] = None,
 ) -> None:
-    """Look into one question about the algorithm, or about what `Bandit` costs and brings."""
+    """Run a study of the algorithm or of `Bandit`: a question, a figure and a table."""
     import os
     from dataclasses import replace
 
@@ -27,8 +38,8 @@ def study(
 
     console = Console(highlight=False)
     if name is None:
-        for known in studies.names():
-            console.print(f"{known:<12} {studies.get(known).question}", markup=False)
+        for each in studies.names():
+            console.print(f"{each:<12} {studies.get(each).question}", markup=False)
         return
     kind = studies.get(name)
     chosen = kind.quick() if quick else kind()
@@ -37,7 +48,7 @@ def study(
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InvalidSettings(f"cannot make the folder {out}: {error.strerror}") from error
+        raise InvalidSettings(f"cannot create the folder {out}: {error.strerror}") from error
     console.print(chosen.question, markup=False)
     with Progress(console=Console(stderr=True), transient=True) as progress:
         bar = progress.add_task(name, total=None)
@@ -45,15 +56,15 @@ def study(
         def show(done: int, total: int) -> None:
             progress.update(bar, completed=done, total=total)
 
-        findings = chosen.carry_out(studies.Workplace(out / name, jobs or os.cpu_count() or 1, show))
+        findings = chosen.run(studies.StudyContext(out / name, jobs or os.cpu_count() or 1, show))
     for table in findings.tables:
         console.print(table)
     for remark in findings.remarks:
         console.print(f"– {remark}", markup=False)
-    picture = out / f"{name}.png"
+    figure = out / f"{name}.png"
     try:
-        findings.draw(picture)
+        findings.draw(figure)
     except MissingExtra as missing:
-        console.print(f"No picture: {missing}", markup=False)
+        console.print(f"no figure: {missing}", markup=False)
     else:
-        console.print(f"Picture: {picture}", markup=False)
+        console.print(f"figure: {figure}", markup=False)

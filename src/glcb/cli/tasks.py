@@ -1,4 +1,4 @@
-"""``glcb tasks``: what there is to play."""
+"""``glcb tasks``: list and describe the tasks."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,7 +12,7 @@ app = typer.Typer(help="List the tasks, or describe one.", invoke_without_comman
 
 @app.callback()
 def table(context: typer.Context) -> None:
-    """List all tasks."""
+    """List the tasks, or describe one with `glcb tasks show`."""
     if context.invoked_subcommand is not None:
         return
     from rich.console import Console
@@ -24,22 +24,24 @@ def table(context: typer.Context) -> None:
     result = Table("task", "rows", "features", "arms", "rewards", "data")
     for name in tasks.names():
         task = tasks.get(name)
-        # What is known of a file says it without parsing the file, and without its being there.
+        # The declared facts of a file need no parsing, and are available without the file.
         if isinstance(task, FileTask):
             file, path = task.find() or (task.files[0], None)
             numbers = f"{file.facts.rows:,}", str(file.facts.features), str(file.facts.arms)
-            there = "missing" if path is None else "yes"
+            data = "missing" if path is None else "present"
         else:
-            numbers, there = ("any", str(task.features), str(len(task.arms))), "made up"
-        result.add_row(name, *numbers, _range(task.rewards), there)
+            numbers, data = ("any", str(task.features), str(len(task.arms))), "synthetic"
+        result.add_row(name, *numbers, _range(task.rewards), data)
     console = Console()
     console.print(result)
-    console.print("glcb tasks show TASK describes one of them.")
+    console.print("Run `glcb tasks show TASK` to describe one of them.")
 
 
 @app.command()
-def show(name: Annotated[str, typer.Argument(help="The task.")]) -> None:
-    """Describe one task, with a picture of it where that helps."""
+def show(
+    name: Annotated[str, typer.Argument(metavar="TASK", help="Name of the task.", show_default=False)],
+) -> None:
+    """Describe one task: size, arms, rewards, source, and a sketch where available."""
     from rich.console import Console
 
     from glcb import tasks
@@ -50,13 +52,13 @@ def show(name: Annotated[str, typer.Argument(help="The task.")]) -> None:
     task = tasks.get(name)
     console.print(f"{task.name}\n\n" + "\n\n".join(_paragraphs(task)) + "\n")
     if isinstance(task, FileTask):
-        found = task.find()
-        file = found[0] if found else task.files[0]
-        where = task.source if found else f"{file.name} is missing: glcb data fetch {name}"
-        console.print(f"file      {where}")
+        located = task.find()
+        file = located[0] if located else task.files[0]
+        source = task.source if located else f"{file.name} is missing: run `glcb data fetch {name}`"
+        console.print(f"file      {source}")
         console.print(f"rows      {file.facts.rows:,}")
         console.print(f"license   {file.license}\norigin    {file.origin}")
-        if not found:
+        if not located:
             return
     console.print(f"features  {task.features}")
     console.print(f"arms      {', '.join(map(str, task.arms))}")
@@ -70,7 +72,7 @@ def _range(rewards: "Rewards") -> str:
 
 
 def _paragraphs(task: object) -> list[str]:
-    """Return the task's own description, free to be wrapped anew."""
+    """Return the paragraphs of the task's docstring, without line breaks."""
     import inspect
 
     text = (inspect.getdoc(task) or "").replace("``", "")

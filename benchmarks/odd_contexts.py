@@ -1,4 +1,4 @@
-"""Visitors with odd contexts, for bandits that have to stand something."""
+"""Random contexts, some of them malformed, for soak tests."""
 
 import math
 from typing import Any
@@ -20,8 +20,8 @@ ODD_VALUES: tuple[Any, ...] = (
 )
 
 
-def visitor(rng: np.random.Generator) -> dict[str, Any]:
-    """Draw a context; one in ten has something odd."""
+def random_context(rng: np.random.Generator) -> dict[str, Any]:
+    """Draw a context; one in ten has an odd value."""
     context: dict[str, Any] = {
         "age": int(rng.integers(18, 90)),
         "spent": float(rng.lognormal(3, 1)),

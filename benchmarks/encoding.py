@@ -1,7 +1,7 @@
-"""What a raw context costs beyond an array: microseconds per step of ``Bandit`` and of its policy alone.
+"""The cost of encoding: microseconds per step of ``Bandit`` compared with its policy alone.
 
-Times are those of the processor, so that other work on the machine matters little: the median of many
-rounds. Run it with ``python -m benchmarks.contexts``.
+Times are CPU times, the median of many rounds, so that other work on the machine matters little. Run it with
+``python -m benchmarks.encoding``.
 """
 
 import time
@@ -18,17 +18,17 @@ FEATURES, ARMS, CONTEXTS, ROUNDS = 94, 14, 200, 15
 POLICY = "glcb"
 
 Parts = dict[str, tuple[Callable[[Any], Any], Sequence[Any]]]
-"""What is timed, by its name, and what it is called with."""
+"""Timed functions by name, each with its inputs."""
 
 
 def main() -> None:
     """Measure and print."""
     rng = np.random.default_rng(0)
     table = rng.random((CONTEXTS, FEATURES))
-    policy = registry.get(POLICY).make(ARMS, FEATURES)
+    policy = registry.get(POLICY).create(ARMS, FEATURES)
     for x in table:
         policy.learn(x, int(rng.integers(ARMS)), int(rng.integers(2)))
-    print(f"{POLICY}, {ARMS} arms: µs of processor time per call, median of {ROUNDS} rounds")
+    print(f"{POLICY}, {ARMS} arms: µs of CPU time per call, median of {ROUNDS} rounds")
     array: Parts = {f"array of {FEATURES} numbers: policy.decide": (policy.decide, list(table))}
     names = [f"feature {i}" for i in range(FEATURES)]
     dicts = [dict(zip(names, row, strict=True)) for row in table.tolist()]
@@ -36,31 +36,31 @@ def main() -> None:
     show(parts("dict of 6 numbers and 8 categories", [person(rng) for _ in range(CONTEXTS)], rng))
 
 
-def parts(what: str, contexts: Sequence[Any], rng: np.random.Generator) -> Parts:
-    """Return a decision on such contexts, and what it consists of."""
+def parts(description: str, contexts: Sequence[Any], rng: np.random.Generator) -> Parts:
+    """Return ``Bandit.decide`` on these contexts, and each of its parts."""
     bandit = Bandit(ARMS, policy=POLICY)
     for context in contexts:
         bandit.reward(bandit.decide(context).id, int(rng.integers(2)))
-    encoder, policy = bandit._encoder, bandit._policy
+    encoder, policy = bandit._core.encoder, bandit._core.policy
     assert encoder is not None
     assert policy is not None
-    readings = [encoder.read(context) for context in contexts]
+    readings = [encoder.encode(context) for context in contexts]
     encoded = [reading.x for reading in readings]
     estimates = [policy.estimate(x) for x in encoded]
     return {
-        f"{what}, {encoder.width} slots: Bandit.decide": (bandit.decide, contexts),
-        "    encoder.read": (encoder.read, contexts),
+        f"{description}, {encoder.width} slots: Bandit.decide": (bandit.decide, contexts),
+        "    encoder.encode": (encoder.encode, contexts),
         "    policy.estimate": (policy.estimate, encoded),
         "    probabilities and draw": (
             lambda e: draw(probabilities(e.values + e.bonuses, None, 0.05, "gap"), rng),
             estimates,
         ),
-        "    encoder.accept": (encoder.accept, readings),
+        "    encoder.commit": (encoder.commit, readings),
     }
 
 
 def show(parts: Parts) -> None:
-    """Time the parts in turns, so that whatever else the machine does hits all of them alike."""
+    """Time the parts in interleaved rounds and print the medians."""
     rounds: dict[str, list[float]] = {name: [] for name in parts}
     for _ in range(ROUNDS):
         for name, (call, inputs) in parts.items():
@@ -73,7 +73,7 @@ def show(parts: Parts) -> None:
 
 
 def person(rng: np.random.Generator) -> dict[str, Any]:
-    """Draw a context like those of the task adult: six numbers and eight categories."""
+    """Draw a context like those of the adult task: six numbers and eight categories."""
     sizes = {
         "work": 7,
         "education": 16,

@@ -1,4 +1,4 @@
-"""Timing side by side: everyone in turn, in short bursts, so that a busy moment hits all alike."""
+"""Interleaved timing: candidates take turns in short bursts, so that interference affects all alike."""
 
 import time
 from collections.abc import Callable, Hashable, Mapping
@@ -10,9 +10,9 @@ import numpy as np
 from glcb._types import Float64
 
 Seconds = Mapping[str, float]
-"""How long each kind of call took."""
+"""Duration of each kind of call."""
 Step = Callable[[Float64], Seconds]
-"""Does, once, what is measured, in the context given."""
+"""Runs the measured calls once, on one context."""
 Name = TypeVar("Name", bound=Hashable)
 
 
@@ -30,19 +30,19 @@ class Effort:
     """How long to measure."""
 
     rounds: int = 40
-    """How often everyone has a turn."""
+    """Number of bursts of each candidate."""
     burst: float = 0.02
-    """Seconds of each turn."""
+    """Seconds per burst."""
 
 
 def side_by_side(
     steps: Mapping[Name, Step], features: Mapping[Name, int], effort: Effort, rng: np.random.Generator
 ) -> dict[Name, dict[str, Times]]:
-    """Return the times of everyone; contexts are uniform on the cube and never come back."""
+    """Time all candidates; contexts are uniform on the unit cube and never repeat."""
     taken: dict[Name, dict[str, list[float]]] = {name: {} for name in steps}
     for _ in range(effort.rounds):
         for name, step in steps.items():
-            step(rng.random(features[name]))  # brings code and branch history back after the others' turns
+            step(rng.random(features[name]))  # warms up caches and branch predictors
             end = time.perf_counter() + effort.burst
             while True:
                 for kind, seconds in step(rng.random(features[name])).items():

@@ -1,7 +1,7 @@
-"""How well policies do on data sets that played no part in the choice of any setting.
+"""Rewards on data sets that were not used to choose any setting.
 
-Run it with ``python -m benchmarks.unseen``. The data comes with scikit-learn and river, which the extra
-``rivals`` installs. Every policy meets the same streams; rows are played once, up to 5000 of them.
+Run it with ``python -m benchmarks.unseen_tasks``. The data comes with scikit-learn and River, which the extra
+``peers`` installs. All policies see the same streams of at most 5000 rows, each row once.
 """
 
 import sys
@@ -22,7 +22,7 @@ POLICIES = ("glcb", *PAPER_POLICIES, "linucb", "lints")
 
 
 def digits() -> ClassificationTask:
-    """Hand-written digits, 8 × 8 pixels (scikit-learn, from UCI)."""
+    """Handwritten digits, 8 × 8 pixels (scikit-learn, from UCI)."""
     from sklearn.datasets import load_digits
 
     data = load_digits()
@@ -30,17 +30,17 @@ def digits() -> ClassificationTask:
 
 
 def segments() -> ClassificationTask:
-    """What a patch of an outdoor picture shows (river, from UCI image segmentation)."""
+    """Surface types in patches of outdoor images (River, from UCI Image Segmentation)."""
     return _from_river("ImageSegments", "segments")
 
 
 def bananas() -> ClassificationTask:
-    """Two classes that no line can part (river, from OpenML)."""
+    """Two classes that are not linearly separable (River, from OpenML)."""
     return _from_river("Bananas", "bananas")
 
 
-def _from_river(known_as: str, name: str) -> ClassificationTask:
-    rows: Any = getattr(import_module("river.datasets"), known_as)()
+def _from_river(dataset: str, name: str) -> ClassificationTask:
+    rows: Any = getattr(import_module("river.datasets"), dataset)()
     pairs = list(rows)
     contexts = [list(context.values()) for context, _ in pairs]
     return ClassificationTask.from_arrays(contexts, [str(label) for _, label in pairs], name=name)
@@ -50,7 +50,7 @@ TASKS: tuple[Callable[[], ClassificationTask], ...] = (digits, segments, bananas
 
 
 def main(policies: Sequence[str]) -> None:
-    """Play and print, a line per task and policy."""
+    """Simulate and print one line per task and policy."""
     print("| task | policy | reward |\n|:--|:--|--:|")
     for make in TASKS:
         task = make()
@@ -59,7 +59,7 @@ def main(policies: Sequence[str]) -> None:
         for name in policies:
             totals = []
             for seed, stream in enumerate(streams):
-                policy = registry.get(name).make(task.arms, task.features, rewards="binary", seed=seed)
+                policy = registry.get(name).create(task.arms, task.features, rewards="binary", seed=seed)
                 totals.append(simulate(policy, stream).total)
             mean, error = mean_and_error(totals)
             print(f"| {task.name}, {optimum:,.0f} steps | {name} | {mean:,.0f} ± {error:,.0f} |", flush=True)

@@ -1,8 +1,8 @@
-"""Killing ``glcb serve`` at random moments under load: part of ``make soak``.
+"""Crash test: kill ``glcb serve`` at random moments under load; part of ``make soak``.
 
-After every kill the service is started again on what is left. Everything that it acknowledged must be there,
-once, as it was acknowledged; what was in doubt is asked again; and a replay of the whole log must come to the
-same state, bit for bit (``glcb verify``).
+After every kill the service is restarted on the same data. Everything that it acknowledged must be present
+exactly once and unchanged; requests without an answer are retried; and a replay of the whole event log must
+produce the same state, bit for bit (``glcb audit``).
 """
 
 import argparse
@@ -20,13 +20,13 @@ from typing import Any
 from benchmarks.service import postgres
 from benchmarks.service.audit import audit, replay
 from benchmarks.service.server import Server
-from benchmarks.service.traffic import EXPERIMENT, Ledger, Traffic, ask_again
+from benchmarks.service.traffic import EXPERIMENT, Ledger, Traffic, retry_unanswered
 
-VISITORS = 8
-LONGEST_LIFE = 1.5
-"""Seconds under load before the kill, at most."""
+CONNECTIONS = 8
+MAX_UPTIME = 1.5
+"""Maximum number of seconds under load before the kill."""
 KILLED_AT_START = 0.2
-"""This share of the kills falls into the start that follows a kill, while the state is being restored."""
+"""Probability that a restart is killed too, while the state is being restored."""
 KINDS: tuple[dict[str, Any], ...] = (
     {},
     {"policy": "linucb", "reward_timeout": 1.0, "default_reward": 0.0},
@@ -38,27 +38,27 @@ KINDS: tuple[dict[str, Any], ...] = (
         "max_pending": 100,
     },
 )
-"""Experiments of several kinds take turns: plain, with rewards that come too late, with sums of rewards."""
+"""Experiments of several kinds, in turn: default, with a reward timeout, with summed rewards."""
 KILLS_PER_EXPERIMENT = 10
-"""Then a fresh experiment takes over, so that a replay of the whole log stays short."""
+"""A new experiment starts after this number of kills, so that the replayed log stays short."""
 SNAPSHOTS = ("--set", "snapshot_events=500")
-"""Often enough that kills fall into the writing of a snapshot too."""
+"""Frequent snapshots, so that some kills interrupt the writing of one."""
 
 
 @dataclass
 class Tally:
-    """What a campaign of kills went through."""
+    """The counts of a crash test."""
 
     kills: int = 0
     kills_at_start: int = 0
     decisions: int = 0
     rewards: int = 0
-    doubtful: int = 0
+    unanswered: int = 0
     restarts: list[float] = field(default_factory=list)
 
 
-class Campaign:
-    """One server over one store, killed again and again."""
+class CrashTest:
+    """One server on one database, killed again and again."""
 
     def __init__(self, store: Sequence[str], seed: int) -> None:
         self.server = Server(store, *SNAPSHOTS)
@@ -66,7 +66,7 @@ class Campaign:
         self._rng = random.Random(seed)
 
     def run(self, kills: int) -> Tally:
-        """Kill so many times; raise when anything is lost."""
+        """Kill the server ``kills`` times; raise if anything acknowledged is lost."""
         self.server.start()
         while self.tally.kills < kills:
             self._one_experiment(min(KILLS_PER_EXPERIMENT, kills - self.tally.kills))
@@ -74,9 +74,9 @@ class Campaign:
         self.server.stop()
         return self.tally
 
-    def forget(self) -> None:
-        """Remove what is left."""
-        self.server.forget()
+    def close(self) -> None:
+        """Kill the server and remove its log file."""
+        self.server.close()
 
     def _one_experiment(self, kills: int) -> None:
         name = f"after-{self.tally.kills}-kills"
@@ -87,40 +87,41 @@ class Campaign:
         ledger, goal = Ledger(), self.tally.kills + kills
         while self.tally.kills < goal:
             self._kill_under_load(name, ledger)
-            self._start_again(goal)
-            self._look(name, ledger)
+            self._restart(goal)
+            self._check(name, ledger)
         self.tally.decisions += len(ledger.decisions)
         self.tally.rewards += len(ledger.rewards)
         assert self.server.client.ask("DELETE", path).status == 204
 
     def _kill_under_load(self, name: str, ledger: Ledger) -> None:
-        life, known = self._rng.uniform(0.0, LONGEST_LIFE), len(ledger.doubtful)
-        assassin = threading.Timer(life, self.server.kill)
-        assassin.start()
+        uptime, unanswered = self._rng.uniform(0.0, MAX_UPTIME), len(ledger.unanswered)
+        killer = threading.Timer(uptime, self.server.kill)
+        killer.start()
         traffic = Traffic(name, ledger, self._rng.getrandbits(32))
-        asyncio.run(traffic.run(self.server.url, VISITORS, LONGEST_LIFE + 10))
-        assassin.join()
+        asyncio.run(traffic.run(self.server.url, CONNECTIONS, MAX_UPTIME + 10))
+        killer.join()
         self.tally.kills += 1
-        self.tally.doubtful += len(ledger.doubtful) - known
+        self.tally.unanswered += len(ledger.unanswered) - unanswered
 
-    def _start_again(self, goal: int) -> None:
+    def _restart(self, goal: int) -> None:
         while self.tally.kills < goal and self._rng.random() < KILLED_AT_START:
             self.server.start(wait=False)
-            time.sleep(self._rng.uniform(0.0, LONGEST_LIFE))
+            time.sleep(self._rng.uniform(0.0, MAX_UPTIME))
             self.server.kill()
             self.tally.kills += 1
             self.tally.kills_at_start += 1
-        begun = time.perf_counter()
+        start = time.perf_counter()
         self.server.start()
-        self.tally.restarts.append(time.perf_counter() - begun)
+        self.tally.restarts.append(time.perf_counter() - start)
 
-    def _look(self, name: str, ledger: Ledger) -> None:
-        ask_again(self.server.client, ledger)
+    def _check(self, name: str, ledger: Ledger) -> None:
+        retry_unanswered(self.server.client, ledger)
         events = self.server.client.events(name)
         audit(ledger, events)
         view = self.server.client.get(f"/v1/experiments/{name}").data
-        if view["reward_timeout"] is None:  # then nothing but the creation and these can have happened
-            assert [event["sequence"] for event in events] == list(range(2, view["sequence"] + 1)), "a gap"
+        if view["reward_timeout"] is None:  # otherwise timeouts are events too
+            numbers = [event["sequence"] for event in events]
+            assert numbers == list(range(2, view["sequence"] + 1)), "gap in the event log"
         counts = view["counts"]
         assert 2 * counts["decisions"] == sum(counts.values()), counts
         replay(self.server.store)
@@ -128,18 +129,18 @@ class Campaign:
 
 @contextmanager
 def stores(names: Sequence[str]) -> Iterator[dict[str, list[str]]]:
-    """Prepare a place for the data of each kind, by name."""
-    with tempfile.TemporaryDirectory(prefix="glcb-kills-") as folder:
-        found = {"sqlite": ["--data", f"{folder}/glcb.db"]}
+    """Prepare a database of each kind; yield the flags that select it, by name."""
+    with tempfile.TemporaryDirectory(prefix="glcb-crash-test-") as folder:
+        flags = {"sqlite": ["--data", f"{folder}/glcb.db"]}
         if "postgres" not in names:
-            yield found
+            yield flags
             return
         with postgres.cluster() as cluster:
-            yield {**found, "postgres": ["--database", cluster.url]}
+            yield {**flags, "postgres": ["--database", cluster.url]}
 
 
 def main() -> None:
-    """Kill, and say what came of it."""
+    """Run the crash test on each database and print a summary."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--stores", nargs="+", choices=("sqlite", "postgres"), default=["sqlite", "postgres"])
@@ -147,19 +148,19 @@ def main() -> None:
     chosen = parser.parse_args()
     names = [name for name in chosen.stores if name != "postgres" or postgres.binaries()]
     if len(names) < len(chosen.stores):
-        print("PostgreSQL is not here: left out")
-    with stores(names) as found:
+        print("PostgreSQL is not installed: skipped")
+    with stores(names) as flags:
         for name in names:
-            campaign, start = Campaign(found[name], chosen.seed), time.perf_counter()
+            test, start = CrashTest(flags[name], chosen.seed), time.perf_counter()
             try:
-                tally = campaign.run(chosen.kills)
+                tally = test.run(chosen.kills)
             finally:
-                campaign.forget()
+                test.close()
             print(
-                f"{name}: {tally.kills} kills ({tally.kills_at_start} of them while starting) in "
+                f"{name}: {tally.kills} kills ({tally.kills_at_start} of them during startup) in "
                 f"{time.perf_counter() - start:,.0f} s; {tally.decisions:,} decisions and {tally.rewards:,} "
-                f"rewards acknowledged, all there, none twice; {tally.doubtful:,} requests in doubt; every "
-                f"replay agrees; restart {max(tally.restarts):.1f} s at most",
+                f"rewards acknowledged, all present exactly once; {tally.unanswered:,} requests unanswered; "
+                f"all replays agree; slowest restart {max(tally.restarts):.1f} s",
                 flush=True,
             )
 

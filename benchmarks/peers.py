@@ -1,4 +1,4 @@
-"""Other contextual bandits, each used as its own documentation advises for learning step by step."""
+"""Other contextual bandit libraries, each used as its documentation recommends for online learning."""
 
 import time
 from abc import ABC, abstractmethod
@@ -7,19 +7,19 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from benchmarks.clock import Seconds
+from benchmarks.timing import Seconds
 from glcb._types import Float64
 
 ALPHA = 0.25
-"""Width of the confidence bounds of every LinUCB; it costs nothing, but all should do the same."""
+"""Width of the confidence bounds, the same for every LinUCB; it does not affect the times."""
 
 
-class Rival(ABC):
-    """Someone else's bandit: it chooses among arms 0, 1, 2, … and learns from rewards within [0, 1]."""
+class Peer(ABC):
+    """A bandit of another library, with arms 0, 1, 2, … and rewards within [0, 1]."""
 
     name: ClassVar[str]
     package: ClassVar[str]
-    """What must be installed."""
+    """The package that must be installed."""
 
     @abstractmethod
     def __init__(self, arms: int, features: int) -> None: ...
@@ -30,7 +30,7 @@ class Rival(ABC):
 
     @abstractmethod
     def learn(self, x: Float64, arm: int, reward: float) -> None:
-        """Learn from the reward of ``arm``, which was chosen just before in the same context."""
+        """Learn from the reward of ``arm``, chosen by the preceding ``decide`` in the same context."""
 
     def step(self, x: Float64, reward: float) -> Seconds:
         """Decide and learn once."""
@@ -41,11 +41,11 @@ class Rival(ABC):
         return {"decide": decided - start, "learn": time.perf_counter() - decided}
 
 
-class NumpyLinUCB(Rival):
-    """LinUCB with one model per arm: all arms in one product, learning in O(d²) by a rank-one update.
+class NumpyLinUCB(Peer):
+    """LinUCB with one model per arm: one matrix product for all arms, rank-one updates in O(d²).
 
-    Nothing is checked, nothing is allocated that is as large as a matrix. The inverses are float64, because
-    a running inverse in float32 drifts away.
+    It validates nothing and allocates no matrices. The inverses are float64, because a running inverse in
+    float32 drifts.
     """
 
     name = "numpy-linucb"
@@ -60,7 +60,7 @@ class NumpyLinUCB(Rival):
         self._update = np.empty((width, width))
 
     def scores(self, x: Float64) -> Float64:
-        """Return value plus bonus of each arm."""
+        """Return the value plus the bonus of each arm."""
         z = self._z
         z[:-1] = x
         gains = (self._rows @ z).reshape(self.weights.shape)
@@ -68,11 +68,11 @@ class NumpyLinUCB(Rival):
         return bounds
 
     def decide(self, x: Float64) -> int:
-        """Choose the arm with the largest score."""
+        """Choose the arm with the highest score."""
         return int(self.scores(x).argmax())
 
     def learn(self, x: Float64, arm: int, reward: float) -> None:
-        """Take in z zᵀ by the formula of Sherman and Morrison."""
+        """Add z zᵀ with the Sherman–Morrison formula."""
         z = self._z
         z[:-1] = x
         inverse, weights = self.inverses[arm], self.weights[arm]
@@ -83,8 +83,8 @@ class NumpyLinUCB(Rival):
         weights += step * (reward - weights @ z)
 
 
-class VowpalWabbit(Rival):
-    """Vowpal Wabbit's SquareCB, asked in its text format, as its own tutorials do."""
+class VowpalWabbit(Peer):
+    """Vowpal Wabbit's SquareCB with examples in its text format, as in its tutorials."""
 
     name = "vw-squarecb"
     package = "vowpalwabbit"
@@ -92,7 +92,7 @@ class VowpalWabbit(Rival):
     def __init__(self, arms: int, features: int) -> None:
         from vowpalwabbit import Workspace
 
-        # Without -q all arms would share one set of weights and differ by a constant only.
+        # Without -q, all arms share one set of weights and differ only by a constant.
         self._vw = Workspace("--cb_explore_adf --squarecb -q sa --quiet --random_seed 1")
         self._context = "shared |s" + " :%.6g" * features
         self._arms = [f"|a {arm}" for arm in range(arms)]
@@ -100,16 +100,16 @@ class VowpalWabbit(Rival):
         self._probability = 1.0
 
     def decide(self, x: Float64) -> int:
-        """Draw an arm from the distribution that is predicted."""
+        """Draw an arm from the predicted distribution."""
         return self._draw(self._vw.predict([self._shared(x), *self._arms]))
 
     def learn(self, x: Float64, arm: int, reward: float) -> None:
-        """Learn the cost, with the probability that the arm had."""
+        """Learn from the cost and the probability of the chosen arm."""
         self._vw.learn([self._shared(x), *self._labeled(arm, reward)])
 
     def _draw(self, probabilities: list[float]) -> int:
-        cumulated = np.cumsum(probabilities)
-        arm = min(int(np.searchsorted(cumulated, self._rng.random() * cumulated[-1])), len(self._arms) - 1)
+        cumulative = np.cumsum(probabilities)
+        arm = min(int(np.searchsorted(cumulative, self._rng.random() * cumulative[-1])), len(self._arms) - 1)
         self._probability = probabilities[arm]
         return arm
 
@@ -123,12 +123,12 @@ class VowpalWabbit(Rival):
 
 
 class ParsedVowpalWabbit(VowpalWabbit):
-    """The same without writing and reading its text, which is done before the clock starts."""
+    """The same, but with formatting and parsing of the text format excluded from the times."""
 
     name = "vw-squarecb-parsed"
 
     def step(self, x: Float64, reward: float) -> Seconds:
-        """Decide and learn once, from contexts in Vowpal Wabbit's own form."""
+        """Decide and learn once, from examples that are already parsed."""
         shared = self._shared(x)
         question = self._vw.parse([shared, *self._arms])
         start = time.perf_counter()
@@ -143,8 +143,8 @@ class ParsedVowpalWabbit(VowpalWabbit):
         return {"decide": decided, "learn": learned}
 
 
-class MABWiserLinUCB(Rival):
-    """MABWiser's LinUCB, which inverts the matrix of an arm at every reward."""
+class MABWiserLinUCB(Peer):
+    """MABWiser's LinUCB, which inverts the matrix of an arm on every reward."""
 
     name = "mabwiser-linucb"
     package = "mabwiser"
@@ -156,15 +156,15 @@ class MABWiserLinUCB(Rival):
         self._mab.fit(np.arange(arms), np.zeros(arms), np.zeros((arms, features)))
 
     def decide(self, x: Float64) -> int:
-        """Choose the arm with the largest bound."""
+        """Choose the arm with the highest confidence bound."""
         return int(self._mab.predict(x[None]))
 
     def learn(self, x: Float64, arm: int, reward: float) -> None:
-        """Fit once more."""
+        """Update the model of ``arm``."""
         self._mab.partial_fit([arm], [reward], x[None])
 
 
-class RiverLinUCB(Rival):
+class RiverLinUCB(Peer):
     """River's LinUCB, whose contexts are dictionaries."""
 
     name = "river-linucb"
@@ -179,7 +179,7 @@ class RiverLinUCB(Rival):
             self.learn(np.zeros(features), arm, 0.0)
 
     def decide(self, x: Float64) -> int:
-        """Choose the arm with the largest bound."""
+        """Choose the arm with the highest confidence bound."""
         return int(self._policy.pull(self._arms, context=dict(enumerate(x.tolist()))))
 
     def learn(self, x: Float64, arm: int, reward: float) -> None:
@@ -187,14 +187,14 @@ class RiverLinUCB(Rival):
         self._policy.update(arm, dict(enumerate(x.tolist())), reward)
 
 
-_ALL: tuple[type[Rival], ...] = (NumpyLinUCB, VowpalWabbit, ParsedVowpalWabbit, MABWiserLinUCB, RiverLinUCB)
+_ALL: tuple[type[Peer], ...] = (NumpyLinUCB, VowpalWabbit, ParsedVowpalWabbit, MABWiserLinUCB, RiverLinUCB)
 
 
-def installed() -> list[type[Rival]]:
-    """Return the rivals whose packages are here."""
-    return [rival for rival in _ALL if find_spec(rival.package)]
+def installed() -> list[type[Peer]]:
+    """Return the peers whose packages are installed."""
+    return [peer for peer in _ALL if find_spec(peer.package)]
 
 
 def missing() -> list[str]:
-    """Return the names of the rivals whose packages are not here."""
-    return [rival.name for rival in _ALL if not find_spec(rival.package)]
+    """Return the names of the peers whose packages are not installed."""
+    return [peer.name for peer in _ALL if not find_spec(peer.package)]

@@ -1,0 +1,21 @@
+"""``glcb audit``: check the event log of the service."""
+
+import typer
+
+from glcb.cli._options import ConfigOption, DatabaseOption, DataOption, existing_database
+
+
+def audit(data: DataOption = None, database: DatabaseOption = None, config: ConfigOption = None) -> None:
+    """Replay the event log and compare it with every snapshot.
+
+    Exits with status 1 if a recorded result or a snapshot differs. The service may be running.
+    """
+    opened = existing_database(data, database, config)
+    from glcb.service.audit import verify
+
+    agrees = True
+    for finding in verify(opened):
+        typer.echo(finding.line)
+        agrees = agrees and finding.ok
+    if not agrees:
+        raise typer.Exit(1)

@@ -1,0 +1,258 @@
+"""Which package may import which, as described in docs/architecture.md."""
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+ROOT = Path(__file__).parent.parent / "src" / "glcb"
+
+BASIC = {"_arrays", "_errors", "_types", "_validation"}
+"""Private modules without any knowledge of bandits."""
+
+ALLOWED: dict[str, set[str]] = {
+    # Private modules, from the bottom up.
+    "_types": set(),
+    "_version": set(),
+    "_text": set(),
+    "_errors": set(),
+    "_arrays": {"_types"},
+    "_numba": {"_types"},
+    "_files": {"_errors"},
+    "_registry": {"_errors"},
+    "_validation": {"_errors", "_numba", "_text", "_types"},
+    "_forgetting": {"_numba", "_types", "_validation"},
+    "_figures": {"_errors", "_files"},
+    "_model_file": {"_arrays", "_errors", "_files", "_version"},
+    "_api": {"_errors", "_types", "bandit.config"},
+    # The algorithm: networks know nothing of arms or rewards, policies nothing of files, tasks or HTTP.
+    "gln": {*BASIC, "_forgetting", "_numba"},
+    "values": {*BASIC, "_forgetting", "_numba"},
+    "explore": {*BASIC, "_forgetting", "_numba"},
+    "explain": {*BASIC, "_figures"},
+    "policies": {
+        *BASIC,
+        *("_forgetting", "_model_file", "_numba", "_registry"),
+        *("explain", "explore", "gln", "values"),
+    },
+    "bandit": {
+        *BASIC,
+        *("_files", "_forgetting", "_model_file", "_numba", "_text", "_version"),
+        *("explain", "explore", "policies"),
+    },
+    # Benchmarks.
+    "tasks": {*BASIC, "_files", "_registry", "_text", "_version"},
+    "bench": {
+        *BASIC,
+        *("_figures", "_files", "_registry", "_text", "_version"),
+        *("bandit", "explore", "gln", "policies", "tasks"),
+    },
+    # The service and its client. The demo of the service sends its traffic through the client.
+    "client": {*BASIC, "_api", "_files", "_version", "bandit.config", "bandit.encoding"},
+    "service": {
+        *BASIC,
+        *("_api", "_files", "_model_file", "_text", "_version"),
+        *("bandit", "client", "explore", "policies"),
+    },
+    # The command line may use everything and is used by nothing.
+    "cli": {
+        *BASIC,
+        *("_figures", "_files", "_registry", "_text", "_version"),
+        *("bandit", "bench", "policies", "service", "tasks"),
+    },
+    "__main__": {"cli"},
+    "__init__": {"_errors", "_version", "bandit", "explain", "policies"},
+}
+"""What each package or top-level module may import; ``package.module`` allows only that part of a package."""
+
+ONLY_FOR_TYPES: dict[str, set[str]] = {"_errors": {"bandit.logs"}}
+"""Further imports that are allowed under ``if TYPE_CHECKING``."""
+
+LAYERS: dict[str, set[str]] = {
+    "bandit.encoding": {"bandit.bandit", "bandit.logs", "policies"},
+    "service.core": {"service.http", "service.server"},
+    "service.storage": {"service.http", "service.server"},
+}
+"""Modules that parts of a package must not import."""
+
+THIRD_PARTY: dict[str, set[str]] = {
+    "anyio": {"client"},
+    "httpx": {"client", "service"},
+    "jax": {"policies"},
+    "matplotlib": {"_figures", "bench"},
+    "msgspec": {"_api", "client", "service"},
+    "optax": {"policies"},
+    "prometheus_client": {"service"},
+    "rich": {"bench", "cli"},
+    "sqlalchemy": {"service"},
+    "starlette": {"service"},
+    "typer": {"cli"},
+    "uvicorn": {"service"},
+}
+"""The packages that use each optional or specialized dependency."""
+
+
+class Import(NamedTuple):
+    """One imported module or name."""
+
+    module: str
+    """The importing module, without ``glcb.``."""
+    name: str
+    """The full name of the imported module, or of the name imported from it."""
+    line: int
+    for_types: bool
+    """Whether it stands under ``if TYPE_CHECKING``."""
+
+    def __str__(self) -> str:
+        return f"glcb.{self.module}, line {self.line}: {self.name}"
+
+
+@cache
+def modules() -> dict[str, ast.Module]:
+    """Parse all modules of glcb, by name without ``glcb.``; a package has the name of its folder."""
+    trees = {}
+    for path in sorted(ROOT.rglob("*.py")):
+        parts = path.relative_to(ROOT).with_suffix("").parts
+        name = ".".join(parts[:-1] if parts[-1] == "__init__" and len(parts) > 1 else parts)
+        trees[name] = ast.parse(path.read_text(encoding="utf-8"), str(path))
+    return trees
+
+
+def imports(module: str, tree: ast.Module) -> Iterator[Import]:
+    """Yield all imports of a module, including those inside of functions."""
+    for_types = {
+        id(node)
+        for block in ast.walk(tree)
+        if isinstance(block, ast.If) and ast.unparse(block.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING")
+        for child in block.body
+        for node in ast.walk(child)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"glcb.{module}, line {node.lineno}: imports are absolute"
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+        else:
+            continue
+        for name in names:
+            yield Import(module, name, node.lineno, id(node) in for_types)
+
+
+@cache
+def all_imports() -> tuple[Import, ...]:
+    """Return the imports of all modules."""
+    return tuple(one for module, tree in modules().items() for one in imports(module, tree))
+
+
+def unit(module: str) -> str:
+    """Return the package or top-level module that a module belongs to."""
+    return module.partition(".")[0]
+
+
+def within(name: str, places: set[str]) -> bool:
+    """Return whether a name without ``glcb.`` is one of the places or inside of one."""
+    return any(name == place or name.startswith(f"{place}.") for place in places)
+
+
+def internal(one: Import) -> str | None:
+    """Return the imported name without ``glcb.``, or None if it is not part of glcb."""
+    package, _, rest = one.name.partition(".")
+    if package != "glcb":
+        return None
+    return rest if unit(rest) in ALLOWED else "__init__"
+
+
+def test_the_table_lists_every_package() -> None:
+    assert {unit(module) for module in modules()} == set(ALLOWED)
+
+
+def test_packages_import_only_what_the_table_allows() -> None:
+    broken = []
+    for one in all_imports():
+        name, importer = internal(one), unit(one.module)
+        if name is None or unit(name) == importer:
+            continue
+        allowed = ALLOWED[importer] | (ONLY_FOR_TYPES.get(importer, set()) if one.for_types else set())
+        if not within(name, allowed):
+            broken.append(str(one))
+    assert not broken, "\n".join(broken)
+
+
+def test_the_table_allows_no_import_cycles() -> None:
+    graph = {package: {unit(name) for name in allowed} - {package} for package, allowed in ALLOWED.items()}
+    while leaves := [package for package, needed in graph.items() if not needed & graph.keys()]:
+        for package in leaves:
+            del graph[package]
+    assert not graph, f"cycle among {', '.join(graph)}"
+
+
+def test_layers_inside_of_packages_are_respected() -> None:
+    broken = [
+        str(one)
+        for one in all_imports()
+        for layer, forbidden in LAYERS.items()
+        if within(one.module, {layer}) and within(internal(one) or "", forbidden)
+    ]
+    assert not broken, "\n".join(broken)
+
+
+@pytest.mark.parametrize("dependency", THIRD_PARTY)
+def test_a_dependency_is_imported_only_where_the_table_allows(dependency: str) -> None:
+    importers = {unit(one.module) for one in all_imports() if one.name.partition(".")[0] == dependency}
+    assert importers == THIRD_PARTY[dependency]
+
+
+def test_no_private_name_is_imported_from_another_package() -> None:
+    broken = []
+    for one in all_imports():
+        name = internal(one)
+        if name is None or unit(name) == unit(one.module):
+            continue
+        _, *inner = name.split(".")
+        if any(part.startswith("_") and not part.startswith("__") for part in inner):
+            broken.append(str(one))
+    assert not broken, "\n".join(broken)
+
+
+def test_no_object_uses_the_random_generator_of_another() -> None:
+    broken = [
+        f"glcb.{module}, line {node.lineno}: {ast.unparse(node)}"
+        for module, tree in modules().items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute)
+        and node.attr == "_rng"
+        and not (isinstance(node.value, ast.Name) and node.value.id in ("self", "cls"))
+    ]
+    assert not broken, "\n".join(broken)
+
+
+def test_every_package_and_module_has_a_docstring() -> None:
+    for path in ROOT.rglob("*"):
+        if path.is_dir() and any(path.glob("*.py")):
+            assert (path / "__init__.py").is_file(), f"{path} has no __init__.py"
+    missing = [
+        module
+        for module, tree in modules().items()
+        if ast.get_docstring(tree) is None and module != "_version"
+    ]
+    assert not missing, f"without a docstring: {', '.join(missing)}"
+
+
+@pytest.mark.parametrize(
+    ("module", "absent"),
+    [
+        ("glcb", ("numba", "jax", "httpx", "typer", "sqlalchemy")),
+        ("glcb.client", ("numba", "numpy", "jax", "sqlalchemy", "starlette")),
+        ("glcb.cli", ("numba", "jax", "matplotlib", "sqlalchemy", "starlette")),
+    ],
+)
+def test_an_import_does_not_load_what_it_may_not_need(module: str, absent: tuple[str, ...]) -> None:
+    program = f"import sys, {module}; print(*sorted(sys.modules.keys() & set({absent!r})))"
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert ran.stdout.split() == []
