@@ -1,10 +1,12 @@
-"""Every Python example in the README and in the documentation runs as it stands there."""
+"""Every Python example in the README and the documentation runs, and prints the output shown below it."""
 
+import json
 import re
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -12,24 +14,57 @@ from benchmarks.service.server import Server, serving
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-SERVICE = "http://localhost:8000"
-"""Where the examples expect the service."""
+SERVICE_URL = "http://localhost:8000"
+"""The address of the service in the examples."""
 
 RUN = """
-import pathlib, sys
-together = {}
-for example in sys.argv[2:]:
-    names = together if sys.argv[1] == "together" else {}
+import contextlib, io, json, pathlib, sys
+shared, outputs = {}, []
+for file in sys.argv[2:]:
+    names = shared if sys.argv[1] == "shared" else {}
     names["__name__"] = "__main__"
-    exec(compile(pathlib.Path(example).read_text(encoding="utf-8"), example, "exec"), names)
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        exec(compile(pathlib.Path(file).read_text(encoding="utf-8"), file, "exec"), names)
+    outputs.append(printed.getvalue())
+print(json.dumps(outputs))
 """
 
 
-def examples(page: Path) -> list[str]:
-    """Return the examples of a page; in front of each as many empty lines that errors name the right line."""
+class Example(NamedTuple):
+    code: str
+    """Preceded by empty lines, so that errors name the line of the page."""
+    output: str | None
+    """The indented block right after the code, if there is one."""
+
+
+def examples(page: Path) -> list[Example]:
     text = page.read_text(encoding="utf-8")
-    found = re.finditer(r"^```python\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
-    return ["\n" * text[: one.start(1)].count("\n") + one[1] for one in found]
+    pattern = re.compile(
+        r"^```python\n(.*?)^```\n(?:\n((?:    [^\n]+\n|\n(?=    ))+))?", re.DOTALL | re.MULTILINE
+    )
+    return [
+        Example(
+            "\n" * text[: match.start(1)].count("\n") + match[1],
+            re.sub("^    ", "", match[2], flags=re.MULTILINE).strip("\n") + "\n" if match[2] else None,
+        )
+        for match in pattern.finditer(text)
+    ]
+
+
+def run(page: Path, folder: Path, url: str = SERVICE_URL) -> subprocess.CompletedProcess[str]:
+    """Run the examples of a page in one process. Those of the README share no variables; others do."""
+    files = []
+    for number, example in enumerate(examples(page)):
+        file = folder / f"{page.stem}-{number}.py"
+        file.write_text(example.code.replace(SERVICE_URL, url), encoding="utf-8")
+        files.append(str(file))
+    scope = "separate" if page.name == "README.md" else "shared"
+    command = [sys.executable, "-W", "error", "-c", RUN, scope, *files]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+
+
+def name(page: Path) -> str:
+    return str(page.relative_to(ROOT)) if page.is_relative_to(ROOT) else page.name
 
 
 @pytest.fixture(scope="module")
@@ -38,32 +73,45 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         yield running
 
 
-def name(page: Path) -> str:
-    return str(page.relative_to(ROOT))
+def check(page: Path, folder: Path, url: str = SERVICE_URL) -> None:
+    finished = run(page, folder, url)
+    assert finished.returncode == 0, f"{name(page)}\n{finished.stdout}\n{finished.stderr}"
+    printed = json.loads(finished.stdout.splitlines()[-1])
+    for example, output in zip(examples(page), printed, strict=True):
+        assert example.output in (None, output), f"{name(page)} shows another output than\n{output}"
 
 
-def run(page: Path, folder: Path, url: str = SERVICE) -> subprocess.CompletedProcess[str]:
-    """Run the examples of a page in one process: those of the README alone, others one after the other."""
-    files = []
-    for number, example in enumerate(examples(page)):
-        file = folder / f"{page.stem}-{number}.py"
-        file.write_text(example.replace(SERVICE, url), encoding="utf-8")
-        files.append(str(file))
-    how = "alone" if page.name == "README.md" else "together"
-    command = [sys.executable, "-W", "error", "-c", RUN, how, *files]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+def uses_service(page: Path) -> bool:
+    return any(SERVICE_URL in example.code for example in examples(page))
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if examples(page)], ids=name)
-def test_examples_run(page: Path, tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    needs_service = SERVICE in page.read_text(encoding="utf-8")
-    ran = run(page, tmp_path, request.getfixturevalue("server").url if needs_service else SERVICE)
-    assert ran.returncode == 0, f"{name(page)}\n{ran.stdout}\n{ran.stderr}"
+@pytest.mark.parametrize("page", [p for p in PAGES if examples(p) and not uses_service(p)], ids=name)
+def test_examples_run_and_print_what_is_shown(page: Path, tmp_path: Path) -> None:
+    check(page, tmp_path)
 
 
-def test_an_example_that_fails_is_noticed(tmp_path: Path) -> None:
+@pytest.mark.live
+@pytest.mark.parametrize("page", [page for page in PAGES if uses_service(page)], ids=name)
+def test_examples_with_a_service_run_and_print_what_is_shown(
+    page: Path, tmp_path: Path, server: Server
+) -> None:
+    check(page, tmp_path, server.url)
+
+
+def test_a_failing_example_is_reported_with_its_line(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text("```python\nx = 1\n```\n\n```python\nassert x == 2\n```\n")
-    ran = run(page, tmp_path)
-    assert ran.returncode != 0
-    assert "line 6" in ran.stderr
+    finished = run(page, tmp_path)
+    assert finished.returncode != 0
+    assert "line 6" in finished.stderr
+
+
+def test_a_wrong_output_is_noticed(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("```python\nprint(1 + 1)\n```\n\n    3\n\nText.\n")
+    with pytest.raises(AssertionError, match="another output than\n2"):
+        check(page, tmp_path)
+
+
+def test_the_readme_has_at_most_150_lines() -> None:
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 150
