@@ -45,7 +45,7 @@ def test_a_keyring_finds_current_keys_only(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("role", "permitted"),
+    ("role", "roles"),
     [("decide", {"decide"}), ("read", {"read"}), ("admin", {"decide", "read", "admin"})],
 )
 def test_a_key_has_its_own_role_and_admin_has_all(tmp_path: Path, role: str, roles: set[str]) -> None:

@@ -110,8 +110,12 @@ class Database:
         self._write_lock = threading.Lock()
         self._service_lock: locks.Lock | None = None
         self._appender = EventAppender(self.engine, self.is_sqlite)
-        with self.write() as connection:
-            tables.migrate(connection)
+        try:
+            with self.write() as connection:
+                tables.migrate(connection)
+        except BaseException:
+            self.close()
+            raise
 
     def close(self) -> None:
         """Close all connections."""
