@@ -214,12 +214,12 @@ def test_a_bandit_learns_from_an_export(experiment: Experiment, tmp_path: Path) 
     for step in range(20):
         experiment.reward(experiment.decide({"age": step}).id, 1)
     experiment.export(tmp_path / "log.jsonl")
-    rows = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
+    _header, *rows = map(json.loads, (tmp_path / "log.jsonl").read_text().splitlines())
     assert [row["event"] for row in rows] == ["decision", "reward"] * 20
     bandit = Bandit(ARMS, policy="linucb")
     assert bandit.learn_from(tmp_path / "log.jsonl").learned == 20
     experiment.export(tmp_path / "late.jsonl", after=rows[-3]["sequence"])
-    assert len((tmp_path / "late.jsonl").read_text().splitlines()) == 2
+    assert len((tmp_path / "late.jsonl").read_text().splitlines()) == 3
     experiment.export(tmp_path / "log.parquet", format="parquet")
     assert len(pl.read_parquet(tmp_path / "log.parquet")) == 40
 

@@ -95,11 +95,11 @@ def test_a_shared_slot_is_attributed_to_the_feature_that_uses_it() -> None:
     np.testing.assert_allclose(both.values, alone.values)
 
 
-def test_missing_and_unreadable_values_are_labeled() -> None:
+def test_missing_and_unsupported_values_are_labeled() -> None:
     bandit = run(Bandit(ARMS), 60)
     explanation = bandit.explain({"country": "FR", "member": True, "spent": [1]})
     assert dict(zip(explanation.features, explanation.feature_values, strict=True))["age"] == "missing"
-    assert dict(zip(explanation.features, explanation.feature_values, strict=True))["spent"] == "unreadable"
+    assert dict(zip(explanation.features, explanation.feature_values, strict=True))["spent"] == "unsupported"
     assert_complete(explanation)
 
 

@@ -132,10 +132,10 @@ def test_an_export_is_complete_and_can_be_continued(tmp_path: Path) -> None:
             )
             if n % 2:
                 await service.ask("POST", f"{E}/decisions/{made.data['id']}/reward", {"value": 1})
-        lines = (await service.ask("GET", f"{E}/export")).content.splitlines()
+        header, *lines = (await service.ask("GET", f"{E}/export")).content.splitlines()
         assert len(lines) == 18
         later = (await service.ask("GET", f"{E}/export", query="after=15")).content.splitlines()
-        assert later == lines[14:]
+        assert later == [header, *lines[14:]]
         content = (await service.ask("GET", f"{E}/export", query="format=parquet")).content
         table = pq.read_table(io.BytesIO(content)).to_pylist()
         assert [row["event"] for row in table].count("decision") == 12

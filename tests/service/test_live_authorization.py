@@ -170,7 +170,7 @@ def test_keys_are_listed_without_their_secrets_and_stored_hashed(secured: Secure
 
 
 def test_a_public_address_requires_a_key(serve: Serve, tmp_path: Path) -> None:
-    with pytest.raises(RuntimeError, match=r"ended with [1-9]") as error:
+    with pytest.raises(RuntimeError, match=r"exited with code [1-9]") as error:
         serve("--host", "0.0.0.0")
     assert "keys add" in str(error.value)
     assert "Traceback" not in str(error.value)

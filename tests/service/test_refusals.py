@@ -27,7 +27,7 @@ REFUSED: list[tuple[str, str, str, Any, str]] = [
     ("POST", f"{E}/decisions", "invalid_request", {"context": {}, "extra": 1}, "extra"),
     ("POST", f"{E}/decisions", "invalid_request", {"context": "FR"}, "context"),
     ("POST", f"{E}/decisions", "invalid_request", {"context": {}, "idempotency_key": ""}, "idempotency_key"),
-    ("POST", f"{E}/decisions", "unknown_arm", {"context": {}, "eligible": []}, "empty"),
+    ("POST", f"{E}/decisions", "unknown_arm", {"context": {}, "eligible": []}, "at least one arm"),
     ("POST", f"{E}/decisions", "invalid_context", {"context": [[1]]}, "flat"),
     ("POST", f"{E}/decisions", "too_many", {"context": [0] * 1001}, "1,000"),
     ("POST", f"{E}/decisions/batch", "too_many", {"decisions": [{"context": {}}] * 1001}, "1,000"),

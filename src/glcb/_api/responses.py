@@ -210,7 +210,7 @@ class Stats(Struct, frozen=True, kw_only=True):
     features: tuple[FeatureStats, ...]
     unmapped: int
     """Number of values of features for which the model has no slot."""
-    refused: dict[str, int]
+    errors: dict[str, int]
     """Refused requests since the service started, by error code."""
     latency_us: Latency
     health: tuple[Check, ...]

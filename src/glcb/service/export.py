@@ -14,6 +14,7 @@ import msgspec
 
 from glcb._api.requests import DecisionRequest, RewardItem, encode
 from glcb._api.responses import Decision
+from glcb.bandit.logs.format import header_event
 from glcb.service.errors import ApiError
 from glcb.service.storage.database import Database, Event
 
@@ -80,7 +81,7 @@ def _rows(events: Iterator[Event]) -> Iterator[Row]:
 
 
 def _lines(rows: Iterator[Row]) -> Iterator[bytes]:
-    lines: list[bytes] = []
+    lines = [encode(header_event())]
     for row in rows:
         lines.append(encode({name: value for name, value in row.items() if value is not None}))
         if len(lines) == _CHUNK_LINES:

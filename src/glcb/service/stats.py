@@ -37,7 +37,7 @@ def stats(experiment: Experiment, activity: Activity) -> Stats:
         blocks=tuple(_block(block, shown) for block in experiment.state.tally.blocks),
         features=_features(experiment),
         unmapped=0 if schema is None else schema.unmapped,
-        refused=dict(activity.errors),
+        errors=dict(activity.errors),
         latency_us=Latency(*(_microseconds(activity, share) for share in (0.5, 0.99))),
         health=health.checks(experiment),
     )

@@ -64,7 +64,7 @@ export function rewardsPanel() {
         { label: "timed out", kind: "closed", text: count(timed_out) },
         { label: "evicted", kind: "closed", text: count(evicted) },
         { label: "removed", kind: "closed", text: count(removed) },
-        { label: "refused as too late since startup", text: count(stats.refused.closed_decision ?? 0) },
+        { label: "refused as too late since startup", text: count(stats.errors.closed_decision ?? 0) },
         { label: "reward timeout", text: reward_timeout === null ? "none" : many(reward_timeout, "second") },
       ]);
     },
@@ -123,7 +123,7 @@ export function inputsPanel() {
   return {
     element: panel("inputs-title", "Inputs", "refused requests and unusable values", noProblems, refusedTitle, refused, problemTitle, problemList),
     update({ stats }) {
-      const errors = Object.entries(stats.refused).map(([code, n]) => ({ label: ERRORS[code] ?? code.replaceAll("_", " "), text: count(n) }));
+      const errors = Object.entries(stats.errors).map(([code, n]) => ({ label: ERRORS[code] ?? code.replaceAll("_", " "), text: count(n) }));
       const problems = stats.features.flatMap(({ name, problems: own }) =>
         Object.entries(own).map(([problem, n]) => ({
           label: `${name} was ${PROBLEMS[problem] ?? problem}`,

@@ -110,10 +110,7 @@ def read_text_file(
     -------
     Table
     """
-    if len(delimiter) != 1 or delimiter in '"\r\n':
-        raise InvalidSettings(
-            f"delimiter must be a single character other than a quote or newline, got {delimiter!r}"
-        )
+    _check_delimiter(delimiter)
     names = read_header(path, delimiter) if columns is None else list(columns)
     selected = options.select(names, required)
     positions = [names.index(name) for name in selected]
@@ -124,6 +121,13 @@ def read_text_file(
             yield [by_column[position] for position in positions]
 
     return _read_table(selected, chunks, options)
+
+
+def _check_delimiter(value: object) -> None:
+    if not isinstance(value, str) or len(value) != 1 or value in '"\r\n':
+        raise InvalidSettings(
+            f"delimiter must be a single character other than a quote or newline, got {value!r}"
+        )
 
 
 def read_header(path: Path, delimiter: str = ",") -> list[str]:
