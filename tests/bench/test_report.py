@@ -217,7 +217,7 @@ def test_seeds_settings_and_failures_are_listed(tmp_path: Path) -> None:
             "error": "out of memory",
         },
     ]
-    lines = [*map(json.dumps, failures), '{"torn']
+    lines = [*map(json.dumps, failures), '{"incomplete']
     (tmp_path / "failures.jsonl").write_text("\n".join(lines), encoding="utf-8")
     selection = read(tmp_path)
     section = setup.section(selection, selection.entries, setup.failures(tmp_path, selection))

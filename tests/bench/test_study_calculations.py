@@ -89,15 +89,15 @@ def test_decisions_are_counted_by_quarter_and_region() -> None:
     corner, other = [0.0, 0.0], [1.0, 0.3]
     contexts = np.array([corner, corner, other, corner, other, other, other, corner], np.float32)
     arms = np.array([0, 1, 1, 1, 0, 0, 1, 0])
-    plays = learning_curve.decisions_by_quarter(contexts, arms, 2)
-    assert plays.shape == (4, 16, 2)
-    assert plays.sum() == 8
-    assert plays[0, 0].tolist() == [1, 1]
-    assert plays[1, 0].tolist() == [0, 1]
-    assert plays[1, 13].tolist() == [0, 1]
-    assert plays[2, 13].tolist() == [2, 0]
+    decisions = learning_curve.decisions_by_quarter(contexts, arms, 2)
+    assert decisions.shape == (4, 16, 2)
+    assert decisions.sum() == 8
+    assert decisions[0, 0].tolist() == [1, 1]
+    assert decisions[1, 0].tolist() == [0, 1]
+    assert decisions[1, 13].tolist() == [0, 1]
+    assert decisions[2, 13].tolist() == [2, 0]
     nothing = np.zeros(1)
-    one = learning_curve.LearningCurve(np.ones(1, np.int64), nothing, nothing, nothing, nothing, plays)
+    one = learning_curve.LearningCurve(np.ones(1, np.int64), nothing, nothing, nothing, nothing, decisions)
     np.testing.assert_allclose(one.coverage, np.array([2, 2, 1, 2]) / 32)
 
 
