@@ -3,7 +3,7 @@
 from glcb.gln.bank import Bank, Initialization, Output
 from glcb.gln.context_cache import ContextCacheArrays, empty_context_cache
 from glcb.gln.gates import Gates
-from glcb.gln.optimizer import GradientDescent, Newton, OptimizerKind
+from glcb.gln.optimizer import GradientDescent, Newton
 
 __all__ = [
     "Bank",
@@ -12,7 +12,6 @@ __all__ = [
     "GradientDescent",
     "Initialization",
     "Newton",
-    "OptimizerKind",
     "Output",
     "empty_context_cache",
 ]

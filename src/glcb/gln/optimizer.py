@@ -6,7 +6,7 @@ moves by −rate · (p − r) along its direction. Units above the first layer m
 """
 
 import math
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numba import float32, float64, int64
@@ -16,8 +16,6 @@ from glcb._forgetting import halve_moment
 from glcb._numba.compile import kernel
 from glcb._numba.packed import named_tuple_type
 from glcb._types import Float32, Float64, Int64
-
-OptimizerKind = Literal["plain", "newton"]
 
 
 class Move(NamedTuple):
