@@ -119,7 +119,7 @@ class CrashTest:
         events = self.server.client.events(name)
         audit(ledger, events)
         view = self.server.client.get(f"/v1/experiments/{name}").data
-        if view["reward_timeout"] is None:  # otherwise timeouts are events too
+        if view["settings"]["reward_timeout"] is None:  # otherwise timeouts are events too
             numbers = [event["sequence"] for event in events]
             assert numbers == list(range(2, view["sequence"] + 1)), "gap in the event log"
         counts = view["counts"]

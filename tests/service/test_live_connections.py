@@ -188,7 +188,7 @@ def _assert_closed(lines: list[socket.socket]) -> None:
 
 
 def test_more_connections_than_file_descriptors(serve: Serve) -> None:
-    server = serve(*SHORT_TIMEOUTS, before=["sh", "-c", 'ulimit -n 128; exec "$@"', "sh"])
+    server = serve(*SHORT_TIMEOUTS, wrapper=["sh", "-c", 'ulimit -n 128; exec "$@"', "sh"])
     assert server.client.put(PATH, {"arms": ["a", "b"], "policy": "linucb"}).status == 201
     lines = [_connect(server) for _ in range(600)]
     try:

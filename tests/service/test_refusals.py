@@ -84,7 +84,7 @@ def test_each_refused_request_of_an_experiment_is_counted_once(tmp_path: Path) -
         expected = Counter(code for _, path, code, _, _ in REFUSED if path.startswith(f"{E}/"))
         expected.update(["unsupported_media_type", "unknown_decision", "unknown_decision"])
         del expected["method_not_allowed"]
-        assert (await service.ask("GET", f"{E}/stats")).data["refused"] == expected
+        assert (await service.ask("GET", f"{E}/stats")).data["errors"] == expected
         metrics = (await service.ask("GET", "/metrics")).content.decode()
         assert 'glcb_errors_total{code="invalid_json",experiment="home"} 3.0' in metrics
         assert service.engine.activity.keys() == {"home"}
