@@ -178,7 +178,7 @@ def test_paths_and_links_in_the_text_exist(page: Path) -> None:
 
 def test_paths_on_the_architecture_page_exist() -> None:
     content = text(ROOT / "docs" / "architecture.md")
-    tables, walks = content.split("## The walk of a decision")
+    tables, walks = content.split("## The path of a decision")
     for path in re.findall(r"`([\w/]+(?:\.py|/))`", walks):
         assert (SOURCE / path).exists(), path
     packages = re.findall(r"^\| `([\w/]+)/?` \|", tables, re.MULTILINE)
