@@ -9,10 +9,10 @@ from typing import Any, Self
 from glcb import _model_file, _validation
 from glcb._errors import InvalidInput, InvalidSettings, ModelFileError
 from glcb._model_file import Snapshot
-from glcb._types import Arm, Rewards
+from glcb._types import Arm, ExplorationMode, Rewards
 from glcb.bandit import display
 from glcb.bandit._core import BanditCore, RewardCallback
-from glcb.bandit.config import MUTABLE, BanditConfig, Clock, ExplorationMode, RewardAggregation
+from glcb.bandit.config import MUTABLE, BanditConfig, Clock, RewardAggregation
 from glcb.bandit.decision import BanditDecision
 from glcb.bandit.encoding.schema import Schema
 from glcb.bandit.encoding.values import to_contexts

@@ -18,10 +18,9 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from glcb import _validation
 from glcb._arrays import Arrays
 from glcb._errors import InvalidContext
-from glcb._types import Float32, Float64
+from glcb._types import MAX_FEATURES, Float32, Float64
 from glcb.bandit.encoding.features import (
     NO_SLOT,
     SPARE_SLOTS,
@@ -99,10 +98,8 @@ class Encoder:
         self, declarations: Mapping[str, FeatureDeclaration], first: Any, spare_slots: int | None
     ) -> None:
         row, self._length = to_row(first)
-        if len(row) > _validation.MAX_FEATURES:
-            raise InvalidContext(
-                f"a context can have at most {_validation.MAX_FEATURES:,} features, got {len(row):,}"
-            )
+        if len(row) > MAX_FEATURES:
+            raise InvalidContext(f"a context can have at most {MAX_FEATURES:,} features, got {len(row):,}")
         expected: dict[str, FeatureDeclaration | None] = dict(declarations)
         for key, value in row.items():
             kind = _KINDS.get(classify_value(value)[0])
