@@ -91,7 +91,7 @@ def test_unusable_values_fail() -> None:
 
 
 def uploaded(simulation: Simulation, bandit: Bandit) -> Simulation:
-    content = b"".join(_model_file.chunks(bandit.__getstate__()))
+    content = b"".join(_model_file.chunks(bandit.snapshot()))
     simulation.experiment.apply("upload", content, simulation.time)
     return simulation
 

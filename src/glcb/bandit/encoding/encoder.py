@@ -334,7 +334,7 @@ class Encoder:
         return metadata, self._scales.snapshot()
 
     @classmethod
-    def restore(cls, metadata: dict[str, Any], arrays: Arrays) -> "Encoder":
+    def from_snapshot(cls, metadata: dict[str, Any], arrays: Arrays) -> "Encoder":
         """Return the encoder of a snapshot; raise ValueError, TypeError or KeyError if it is invalid."""
         encoder = cls.__new__(cls)
         encoder._length, encoder._unmapped = metadata["length"], int(metadata["unmapped"])
@@ -343,7 +343,7 @@ class Encoder:
         encoder._slots = slots = Slots(*metadata["slots"])
         encoder._scales = Scales()
         encoder._scales.restore(arrays, slots.used)
-        features = [Feature.restore(saved, slots.used) for saved in metadata["features"]]
+        features = [Feature.from_snapshot(saved, slots.used) for saved in metadata["features"]]
         encoder._features = {feature.name: feature for feature in features}
         columns = sorted(feature.column for feature in features if feature.column != NO_SLOT)
         if columns != list(range(len(encoder._scales))):
