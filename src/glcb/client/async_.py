@@ -234,7 +234,8 @@ class AsyncClient:
 class AsyncExperiment:
     """An experiment of the service, with the methods of ``glcb.Bandit``.
 
-    Returned by :meth:`AsyncClient.create` and :meth:`AsyncClient.experiment`.
+    Returned by :meth:`AsyncClient.create` and :meth:`AsyncClient.experiment`. Methods that
+    change the experiment return it as it is after the change.
     """
 
     def __init__(self, client: AsyncClient, name: str) -> None:
@@ -465,33 +466,15 @@ class AsyncExperiment:
         return await self._request(request, ExperimentInfo)
 
     async def pause(self) -> ExperimentInfo:
-        """Refuse decisions until :meth:`resume`; rewards are still accepted.
-
-        Returns
-        -------
-        ExperimentInfo
-            The experiment after the change.
-        """
+        """Refuse decisions until :meth:`resume`; rewards are still accepted."""
         return await self._request(_requests.change(self.name, state="paused"), ExperimentInfo)
 
     async def resume(self) -> ExperimentInfo:
-        """Accept decisions again.
-
-        Returns
-        -------
-        ExperimentInfo
-            The experiment after the change.
-        """
+        """Accept decisions again."""
         return await self._request(_requests.change(self.name, state="running"), ExperimentInfo)
 
     async def archive(self) -> ExperimentInfo:
-        """Refuse decisions and rewards; everything can still be read.
-
-        Returns
-        -------
-        ExperimentInfo
-            The experiment after the change.
-        """
+        """Refuse decisions and rewards; everything can still be read."""
         return await self._request(_requests.change(self.name, state="archived"), ExperimentInfo)
 
     async def delete(self) -> None:
@@ -501,23 +484,11 @@ class AsyncExperiment:
     # ---- information ----------------------------------------------------------------------------
 
     async def info(self) -> ExperimentInfo:
-        """Return the settings, state, counts and health of the experiment.
-
-        Returns
-        -------
-        ExperimentInfo
-            The experiment.
-        """
+        """Return the settings, state, counts and health of the experiment."""
         return await self._request(_requests.info(self.name), ExperimentInfo)
 
     async def stats(self) -> Stats:
-        """Return the statistics of the experiment.
-
-        Returns
-        -------
-        Stats
-            Lift, match rate, arms, history, features, refused requests, latency and health.
-        """
+        """Return lift, match rate, arms, history, features, refused requests, latency and health."""
         return await self._request(_requests.stats(self.name), Stats)
 
     async def arms(self) -> tuple[str, ...]:

@@ -234,7 +234,8 @@ class Client:
 class Experiment:
     """An experiment of the service, with the methods of ``glcb.Bandit``.
 
-    Returned by :meth:`Client.create` and :meth:`Client.experiment`.
+    Returned by :meth:`Client.create` and :meth:`Client.experiment`. Methods that
+    change the experiment return it as it is after the change.
     """
 
     def __init__(self, client: Client, name: str) -> None:
@@ -463,33 +464,15 @@ class Experiment:
         return self._request(request, ExperimentInfo)
 
     def pause(self) -> ExperimentInfo:
-        """Refuse decisions until :meth:`resume`; rewards are still accepted.
-
-        Returns
-        -------
-        ExperimentInfo
-            The experiment after the change.
-        """
+        """Refuse decisions until :meth:`resume`; rewards are still accepted."""
         return self._request(_requests.change(self.name, state="paused"), ExperimentInfo)
 
     def resume(self) -> ExperimentInfo:
-        """Accept decisions again.
-
-        Returns
-        -------
-        ExperimentInfo
-            The experiment after the change.
-        """
+        """Accept decisions again."""
         return self._request(_requests.change(self.name, state="running"), ExperimentInfo)
 
     def archive(self) -> ExperimentInfo:
-        """Refuse decisions and rewards; everything can still be read.
-
-        Returns
-        -------
-        ExperimentInfo
-            The experiment after the change.
-        """
+        """Refuse decisions and rewards; everything can still be read."""
         return self._request(_requests.change(self.name, state="archived"), ExperimentInfo)
 
     def delete(self) -> None:
@@ -499,23 +482,11 @@ class Experiment:
     # ---- information ----------------------------------------------------------------------------
 
     def info(self) -> ExperimentInfo:
-        """Return the settings, state, counts and health of the experiment.
-
-        Returns
-        -------
-        ExperimentInfo
-            The experiment.
-        """
+        """Return the settings, state, counts and health of the experiment."""
         return self._request(_requests.info(self.name), ExperimentInfo)
 
     def stats(self) -> Stats:
-        """Return the statistics of the experiment.
-
-        Returns
-        -------
-        Stats
-            Lift, match rate, arms, history, features, refused requests, latency and health.
-        """
+        """Return lift, match rate, arms, history, features, refused requests, latency and health."""
         return self._request(_requests.stats(self.name), Stats)
 
     @property
