@@ -57,6 +57,14 @@ def test_settings_have_the_types_of_the_arguments_of_a_bandit(declaration: Any) 
             assert type_name(types[name]) == type_name(expected[name]), name
 
 
+@pytest.mark.parametrize("create", [Client.create, AsyncClient.create])
+def test_create_has_the_documentation_of_the_arguments_of_a_bandit(create: Any) -> None:
+    documentation = " ".join((inspect.getdoc(create) or "").split())
+    for field in fields(BanditConfig):
+        if field.name in SETTINGS and field.name != "arms":
+            assert f" {field.name} {field.metadata['doc']} " in documentation, field.name
+
+
 @pytest.mark.parametrize("declaration", [ExperimentChanges, Experiment.change, AsyncExperiment.change])
 def test_the_settings_that_can_change_are_those_of_a_bandit_and_the_holdout(declaration: Any) -> None:
     types, expected = get_type_hints(declaration), get_type_hints(ExperimentSettings)
