@@ -2,7 +2,7 @@
 
 Every field of :class:`BanditConfig` carries its default, its bounds and its documentation. ``Bandit``, the
 service, the client, the dashboard form and the reference page derive from these fields. Importing this module
-imports neither Numba nor msgspec, so that a client can use it.
+imports neither Numba nor msgspec.
 """
 
 import json as json_module
