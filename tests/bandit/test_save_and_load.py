@@ -99,7 +99,7 @@ def test_loading_another_class_names_the_right_one(tmp_path: Path) -> None:
         GLCB.load(tmp_path / "bandit")
 
 
-def test_numbers_of_contexts_are_not_in_the_header(tmp_path: Path) -> None:
+def test_numbers_of_contexts_are_not_in_the_header() -> None:
     # Numbers are stored encoded; only feature names and categories are readable.
     bandit = Bandit(ARMS, **FAST)
     bandit.decide({"secret": 123456.75})

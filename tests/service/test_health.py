@@ -20,8 +20,8 @@ class Simulation:
     """An experiment with simulated visitors."""
 
     def __init__(self, **settings: Any) -> None:
-        given = {"arms": ["a", "b", "c"], "policy": "linucb", "holdout": 0.1, **settings}
-        creation = Creation(name="home", salt="always the same", settings=ExperimentSettings(**given))
+        arguments = {"arms": ["a", "b", "c"], "policy": "linucb", "holdout": 0.1, **settings}
+        creation = Creation(name="home", salt="always the same", settings=ExperimentSettings(**arguments))
         self.experiment, _ = Experiment.create(creation, 0.0)
         self.rng = random.Random(10_000)
         self.time = 0.0
