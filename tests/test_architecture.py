@@ -101,6 +101,10 @@ THIRD_PARTY: dict[str, set[str]] = {
 """The packages that use each optional or specialized dependency."""
 
 
+MAX_LINES = 600
+"""Modules of this length are split by idea; CONTRIBUTING.md names the limit."""
+
+
 class Import(NamedTuple):
     """One imported module or name."""
 
@@ -263,6 +267,11 @@ def test_no_object_uses_the_random_generator_of_another() -> None:
         and not (isinstance(node.value, ast.Name) and node.value.id in ("self", "cls"))
     ]
     assert not broken, "\n".join(broken)
+
+
+def test_modules_stay_short() -> None:
+    lengths = {path: len(path.read_text(encoding="utf-8").splitlines()) for path in ROOT.rglob("*.py")}
+    assert [str(path) for path, length in lengths.items() if length >= MAX_LINES] == []
 
 
 def test_every_package_and_module_has_a_docstring() -> None:
