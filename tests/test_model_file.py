@@ -116,7 +116,7 @@ def test_an_invalid_header_with_a_valid_checksum_is_refused(model: Path, old: by
 
 
 def changed(arrays: dict[str, np.ndarray], name: str, value: float) -> Snapshot:
-    snapshot = GLCB(2, 1, layers=(2, 1), hyperplanes=1).__getstate__()
+    snapshot = GLCB(2, 1, layers=(2, 1), hyperplanes=1).snapshot()
     snapshot.arrays.update(arrays)
     snapshot.arrays[name] = np.full_like(snapshot.arrays[name], value)
     return snapshot

@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import Any
 
 from benchmarks.service.traffic import Ledger
-from glcb.service.audit import verify
+from glcb.service.audit import audit_database
 from glcb.service.storage.connection import sqlite_url
 from glcb.service.storage.database import Database
 
@@ -52,5 +52,5 @@ def replay(store: Sequence[str]) -> None:
     """Raise unless a replay of all events in this process agrees with the database (``glcb audit``)."""
     flag, location = store
     with closing(Database(sqlite_url(location) if flag == "--data" else location)) as storage:
-        different = [finding.line for finding in verify(storage) if not finding.ok]
+        different = [finding.line for finding in audit_database(storage) if not finding.ok]
     assert not different, different

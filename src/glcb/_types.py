@@ -1,4 +1,4 @@
-"""Types shared by several packages."""
+"""Types and limits shared by several packages."""
 
 from typing import Literal
 
@@ -10,6 +10,15 @@ Arm = str | int
 
 Rewards = Literal["binary"] | tuple[float, float]
 """The range of rewards: 0 or 1, or any number within (lowest, highest)."""
+
+ExplorationMode = Literal["gap", "uniform"]
+"""How exploration is divided among the arms without the best score: by their gap to it, or evenly."""
+
+MAX_EXPLORATION = 0.5
+"""With a larger share for exploration, an arm could be more likely than a better one."""
+
+MAX_FEATURES = 100_000
+"""Largest number of features of a context."""
 
 Float32 = NDArray[np.float32]
 Float64 = NDArray[np.float64]

@@ -22,7 +22,6 @@ from glcb._types import Arm, Float32, Float64, Rewards
 T = TypeVar("T")
 
 MAX_ARMS = 100_000
-MAX_FEATURES = 100_000
 MAX_BYTES = 8 * 2**30
 _MIN_REWARD_SPAN, _MAX_REWARD = 1e-100, 1e100
 """Rewards within these limits can be squared without overflow or underflow."""
@@ -61,11 +60,6 @@ def tuple_of(name: str, value: object, check: Callable[[str, object], T]) -> tup
 def one_or_more(name: str, value: object, check: Callable[[str, object], T]) -> T | tuple[T, ...]:
     """Return ``value``, a number or a non-empty sequence of numbers, checked."""
     return tuple_of(name, value, check) if isinstance(value, Sequence) else check(name, value)
-
-
-def layer_sizes(name: str, value: object) -> tuple[int, ...]:
-    """Return ``value`` as a tuple of layer sizes."""
-    return tuple_of(name, value, lambda label, size: integer(label, size, 1, 100_000))
 
 
 def list_of_length(name: str, values: object, length: int) -> list[Any]:

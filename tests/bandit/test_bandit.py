@@ -150,7 +150,7 @@ def test_rewards_can_arrive_in_any_order() -> None:
     assert direct._core.policy is not None
     for one, x in zip(reversed(pending), reversed(encoded), strict=True):
         direct._core.policy.learn(x, one.arm, 1, counted=True)
-    state, other = bandit.__getstate__().arrays, direct.__getstate__().arrays
+    state, other = bandit.snapshot().arrays, direct.snapshot().arrays
     for name in state:
         if name.startswith("policy."):
             assert np.array_equal(state[name], other[name]), name

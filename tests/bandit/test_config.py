@@ -10,10 +10,9 @@ from typing import Any
 
 import pytest
 
-from glcb import Bandit, InvalidSettings, _validation
+from glcb import Bandit, InvalidSettings
 from glcb.bandit import BanditConfig
-from glcb.bandit.config import MUTABLE, ExplorationMode, default_text, parameters_table, type_name
-from glcb.explore import probabilities
+from glcb.bandit.config import MUTABLE, default_text, parameters_table, type_name
 
 FIELDS = dataclasses.fields(BanditConfig)
 HINTS = typing.get_type_hints(BanditConfig)
@@ -89,13 +88,6 @@ def test_choices_are_enforced(field: Any) -> None:
     other: dict[str, Any] = {field.name: "other"}
     with pytest.raises(InvalidSettings, match=f'{field.name} must be one of "'):
         BanditConfig(arms=2, **other)
-
-
-def test_limits_agree_with_those_of_other_packages() -> None:
-    bounds = {field.name: field.metadata["maximum"] for field in FIELDS}
-    assert bounds["exploration"] == probabilities.MAX_EXPLORATION
-    assert bounds["spare_slots"] == _validation.MAX_FEATURES
-    assert typing.get_args(ExplorationMode) == typing.get_args(probabilities.ExplorationMode)
 
 
 def test_parameters_are_those_of_the_config() -> None:

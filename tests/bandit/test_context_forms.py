@@ -164,7 +164,7 @@ def test_a_restored_encoder_continues_like_the_original() -> None:
     encoder = opened()
     for i in range(400):
         encoded(encoder, {"age": i % 50, "country": f"c{i % 7}", "extra": i})
-    copy = Encoder.restore(*encoder.snapshot())
+    copy = Encoder.from_snapshot(*encoder.snapshot())
     for i in range(100):
         context = {"age": i, "country": f"d{i}", f"k{i}": "v", "member": None}
         assert encoded(copy, context) == encoded(encoder, context)
@@ -201,10 +201,10 @@ def test_an_invalid_snapshot_is_refused(path: tuple[Any, ...], value: object) ->
     encoder = opened()
     metadata: Any
     metadata, arrays = encoder.snapshot()
-    Encoder.restore(metadata, arrays)
+    Encoder.from_snapshot(metadata, arrays)
     place = metadata
     for step in path[:-1]:
         place = place[step]
     place[path[-1]] = value
     with pytest.raises((ValueError, TypeError, KeyError)):
-        Encoder.restore(metadata, arrays)
+        Encoder.from_snapshot(metadata, arrays)

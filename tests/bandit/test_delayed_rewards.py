@@ -23,7 +23,7 @@ from tests.bandit.manual_clock import CONTEXT, ManualClock, one_arm, summary
 
 def means(bandit: Bandit) -> list[float]:
     """Return the mean reward of each arm, which is what UCB1 learns."""
-    result: list[float] = bandit.__getstate__().arrays["policy.means"].tolist()
+    result: list[float] = bandit.snapshot().arrays["policy.means"].tolist()
     return result
 
 

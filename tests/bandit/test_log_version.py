@@ -23,6 +23,12 @@ def as_log(path: Path, events: list[dict[str, Any]]) -> Path:
     return path
 
 
+def table_of(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return events with the same columns, as in a table."""
+    columns = {name: None for event in events for name in event}
+    return [{**columns, **event} for event in events]
+
+
 def test_a_new_log_begins_with_a_header(tmp_path: Path) -> None:
     bandit, path = Bandit(ARMS, **FAST), tmp_path / "log.jsonl"
     bandit.log_to(path)
@@ -98,10 +104,26 @@ def test_tables_need_no_header(tmp_path: Path) -> None:
 
 
 def test_events_in_a_parquet_file_need_no_header(tmp_path: Path) -> None:
-    events = [{**event, "reward": event.get("reward")} for event in OLD_LOG]
+    names = {"key": "idempotency_key"}
+    events = [{names.get(name, name): value for name, value in event.items()} for event in table_of(OLD_LOG)]
     path = as_parquet(tmp_path / "events.parquet", events)
     report = Bandit(ARMS, **FAST).learn_from(path)
     assert (report.decisions, report.learned) == (1, 1)
+
+
+def test_events_in_a_parquet_file_of_the_old_format_are_not_read(tmp_path: Path) -> None:
+    path = as_parquet(tmp_path / "old.parquet", table_of(OLD_LOG))
+    bandit = Bandit(ARMS, **FAST)
+    with pytest.raises(
+        LogError, match=r"old\.parquet has events in log format 1: glcb 0\.1 .*rename .*\"key\""
+    ):
+        bandit.learn_from(path)
+    assert bandit.counts["decisions"] == 0
+
+
+def test_a_table_may_have_a_column_named_key(tmp_path: Path) -> None:
+    path = as_parquet(tmp_path / "table.parquet", [{**row, "key": "x"} for row in flat_rows(10)])
+    assert Bandit(ARMS, **FAST).learn_from(path).learned == 10
 
 
 def test_a_partial_header_of_a_killed_process_is_replaced(tmp_path: Path) -> None:

@@ -17,8 +17,8 @@ def test_a_random_mix_of_operations_loses_nothing(policy: str, operations: int) 
 
 @pytest.mark.parametrize(("policy", "operations"), [("linucb", 12_000), ("glcb", 4000)])
 def test_many_threads_lose_nothing(policy: str, operations: int) -> None:
-    crowd = ThreadSoak(policy, threads=4, seed=0)
-    counts = crowd.run(operations)
+    soak = ThreadSoak(policy, threads=4, seed=0)
+    counts = soak.run(operations)
     assert sum(counts.values()) == operations
     assert counts["decisions"] > 0.45 * operations
     assert counts["rewarded"] > 0.2 * operations

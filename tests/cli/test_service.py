@@ -7,16 +7,26 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer.main
 from typer.testing import CliRunner
 
 from glcb._errors import InvalidSettings, MissingExtra, StorageError
 from glcb.cli import app
-from glcb.service.config import ServiceSettings
+from glcb.service.config import ServiceSettings, settings_table
 from glcb.service.storage.database import Event, open_database
 
 
 def run(*arguments: str) -> Any:
     return CliRunner().invoke(app, arguments)
+
+
+def test_a_flag_of_serve_has_the_meaning_and_default_of_its_setting() -> None:
+    options = {option.name: option for option in typer.main.get_command(app).commands["serve"].params}  # type: ignore[attr-defined]
+    flags = [row for row in settings_table() if row.name in options]
+    assert [row.name for row in flags] == ["host", "port", "data", "database"]
+    for row in flags:
+        assert options[row.name].help == row.meaning
+        assert (options[row.name].show_default or "") == row.default
 
 
 def test_api_keys_are_created_listed_and_removed(tmp_path: Path) -> None:

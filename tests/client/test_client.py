@@ -100,11 +100,11 @@ def test_refused_requests_raise_library_exceptions(experiment: Experiment, clien
         experiment.reward("999-00000000", 1)
     with pytest.raises(UnknownDecision):
         experiment.reward("../../../healthz", 1)
-    for given in (decision, 7, None):
+    for wrong in (decision, 7, None):
         with pytest.raises(UnknownDecision, match=r"pass d\.id"):
-            experiment.reward(given, 1)  # type: ignore[arg-type]
+            experiment.reward(wrong, 1)  # type: ignore[arg-type]
         with pytest.raises(UnknownDecision, match=r"pass d\.id"):
-            experiment.reward_many([(given, 1)])  # type: ignore[list-item]
+            experiment.reward_many([(wrong, 1)])  # type: ignore[list-item]
     for value in (7, math.nan, math.inf, "much", "1", b"1", None):
         with pytest.raises(InvalidReward):
             experiment.reward(decision.id, value)  # type: ignore[arg-type]

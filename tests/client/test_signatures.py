@@ -4,13 +4,15 @@ import inspect
 import math
 from collections.abc import Callable
 from dataclasses import fields
+from typing import Any, get_type_hints
 
 import httpx
 import pytest
 
 import glcb
 from glcb import InvalidSettings, NotRunning, ServiceUnavailable, Unauthorized, UnknownExperiment
-from glcb.bandit.config import BanditConfig
+from glcb._api.requests import ExperimentChanges
+from glcb.bandit.config import MUTABLE, BanditConfig, type_name
 from glcb.client import AsyncClient, AsyncExperiment, Client, Decision, Experiment, ExperimentSettings
 
 
@@ -26,8 +28,12 @@ def test_both_clients_have_the_same_methods() -> None:
     assert inspect.signature(Experiment.decide).return_annotation is Decision
 
 
+SETTINGS = {field.name: field.default for field in fields(BanditConfig) if field.metadata["json"]}
+"""The arguments of a bandit that JSON can hold, with their defaults."""
+
+
 def test_create_has_the_arguments_and_defaults_of_a_bandit() -> None:
-    expected = {field.name: field.default for field in fields(BanditConfig) if field.metadata["json"]}
+    expected = SETTINGS
     for client in (Client, AsyncClient):
         parameters = inspect.signature(client.create).parameters
         settings = [name for name in parameters if name not in ("self", "name", "holdout")]
@@ -39,6 +45,33 @@ def test_create_has_the_arguments_and_defaults_of_a_bandit() -> None:
     assert ExperimentSettings.__struct_fields__ == (*expected, "holdout")
     defaults = ExperimentSettings(arms=[])
     assert all(getattr(defaults, name) == value for name, value in expected.items() if name != "arms")
+
+
+@pytest.mark.parametrize("declaration", [ExperimentSettings, Client.create, AsyncClient.create])
+def test_settings_have_the_types_of_the_arguments_of_a_bandit(declaration: Any) -> None:
+    types, expected = get_type_hints(declaration), get_type_hints(BanditConfig)
+    for name in SETTINGS:
+        if name == "arms":  # names of arms are strings in JSON
+            assert type_name(types[name]) == "list of str"
+        else:
+            assert type_name(types[name]) == type_name(expected[name]), name
+
+
+@pytest.mark.parametrize("create", [Client.create, AsyncClient.create])
+def test_create_has_the_documentation_of_the_arguments_of_a_bandit(create: Any) -> None:
+    documentation = " ".join((inspect.getdoc(create) or "").split())
+    for field in fields(BanditConfig):
+        if field.name in SETTINGS and field.name != "arms":
+            assert f" {field.name} {field.metadata['doc']} " in documentation, field.name
+
+
+@pytest.mark.parametrize("declaration", [ExperimentChanges, Experiment.change, AsyncExperiment.change])
+def test_the_settings_that_can_change_are_those_of_a_bandit_and_the_holdout(declaration: Any) -> None:
+    types, expected = get_type_hints(declaration), get_type_hints(ExperimentSettings)
+    names = [name for name in types if name not in ("state", "return")]
+    assert names == [*(name for name in MUTABLE if name in SETTINGS), "holdout"]
+    for name in names:
+        assert type_name(types[name]).rpartition(" or ")[0] == type_name(expected[name]), name
 
 
 @pytest.mark.parametrize(

@@ -2,16 +2,17 @@
 
 import math
 from itertools import pairwise
+from typing import get_args
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glcb._types import Float64
-from glcb.explore.probabilities import MAX_EXPLORATION, ExplorationMode, draw, probabilities
+from glcb._types import MAX_EXPLORATION, ExplorationMode, Float64
+from glcb.explore.probabilities import draw, probabilities
 
-EXPLORATION_MODES: tuple[ExplorationMode, ...] = ("gap", "uniform")
+EXPLORATION_MODES: tuple[ExplorationMode, ...] = get_args(ExplorationMode)
 
 scores = st.lists(
     st.one_of(st.floats(-1e6, 1e6), st.sampled_from([0.0, 0.5, 1.0, math.inf])), min_size=1, max_size=20

@@ -93,7 +93,7 @@ def test_the_shortest_half_life_keeps_all_numbers_finite(make: Maker) -> None:
     policy = trained(make(2), 3000, contexts=5)
     estimates = policy.estimate([0.9, 0.1, 0.5])
     assert np.isfinite(estimates.values).all()
-    for array in policy.__getstate__().arrays.values():
+    for array in policy.snapshot().arrays.values():
         assert np.isfinite(array).all()
 
 

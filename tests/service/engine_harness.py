@@ -11,7 +11,7 @@ import msgspec
 from glcb._api.requests import DecisionRequest, RewardItem
 from glcb._api.responses import Decision
 from glcb._errors import StorageError
-from glcb.service.audit import verify
+from glcb.service.audit import audit_database
 from glcb.service.config import ServiceSettings
 from glcb.service.core.engine import Engine
 from glcb.service.core.experiment import Experiment
@@ -86,6 +86,6 @@ def digest(experiment: Experiment) -> str:
 
 def verified(database: Database) -> list[str]:
     """Assert that a replay agrees with the database; return the report."""
-    findings = list(verify(database))
+    findings = list(audit_database(database))
     assert all(finding.ok for finding in findings), findings
     return [finding.line for finding in findings]

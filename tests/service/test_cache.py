@@ -10,7 +10,7 @@ import pytest
 
 from glcb._api.requests import ExperimentChanges
 from glcb._errors import StorageError
-from glcb.service.audit import verify
+from glcb.service.audit import audit_database
 from glcb.service.core.engine import Engine
 from glcb.service.core.experiment import Experiment
 from glcb.service.core.models import ExperimentSnapshot
@@ -90,7 +90,7 @@ def test_a_damaged_snapshot_is_replaced_by_replaying_the_events(
         digests.append(await engine.read("home", digest))
 
     async def after(engine: Engine, database: FailingDatabase) -> None:
-        assert not next(iter(verify(database))).ok
+        assert not next(iter(audit_database(database))).ok
         assert await engine.read("home", digest) == digests[0]
 
     with_engine(tmp_path, before)
@@ -197,7 +197,7 @@ def test_an_experiment_that_cannot_be_loaded_is_listed_as_broken_and_can_be_dele
         assert check.ok is False
         assert "cannot be loaded" in check.text
         await decide_and_reward(engine, 2, "other")
-        assert not next(iter(verify(database))).ok
+        assert not next(iter(audit_database(database))).ok
         await engine.delete("home")
         await engine.create("home", settings())
         await decide_and_reward(engine, 2)

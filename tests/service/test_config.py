@@ -67,7 +67,7 @@ def test_every_setting_is_documented_with_its_default() -> None:
         assert row.default == ("" if default is None else str(default))
         assert row.type
         assert row.meaning.endswith(".")
-        assert row.change.endswith(".")
+        assert row.when_to_change.endswith(".")
 
 
 def test_an_error_names_the_setting_its_type_and_the_value() -> None:

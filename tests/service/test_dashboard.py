@@ -24,7 +24,7 @@ Scheme = Literal["light", "dark"]
 Open = Callable[..., "Page"]
 SIZES = {1280: 900, 390: 844}
 NAMES = {1280: "homepage", 390: "front-page"}
-PICTURES = os.environ.get("GLCB_FIGURES")
+FIGURES = os.environ.get("GLCB_FIGURES")
 """Folder for the figures of the documentation (``make figures``), which need more visitors."""
 
 
@@ -70,9 +70,9 @@ def opened(chrome: "Browser", expected: list[str]) -> Iterator[Open]:
 
 
 @pytest.fixture
-def pictures(tmp_path: Path) -> Path:
+def screenshots(tmp_path: Path) -> Path:
     """Return the folder for screenshots."""
-    return Path(PICTURES or tmp_path)
+    return Path(FIGURES or tmp_path)
 
 
 def take_screenshot(page: "Page", path: Path, part: str | None = None) -> None:
@@ -112,7 +112,7 @@ def decisions(page: "Page") -> int:
 
 @pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
 def test_an_experiment_is_created_watched_explained_and_changed(
-    opened: Open, server: Server, width: int, scheme: Scheme, pictures: Path
+    opened: Open, server: Server, width: int, scheme: Scheme, screenshots: Path
 ) -> None:
     from playwright.sync_api import expect
 
@@ -138,7 +138,7 @@ def test_an_experiment_is_created_watched_explained_and_changed(
 
     # Watch: the page updates without a reload.
     shop = Shop(server.client, name)
-    shop.simulate(400 if PICTURES is None else 4000)
+    shop.simulate(400 if FIGURES is None else 4000)
     expect(page.locator(".chart canvas")).to_have_count(2)
     expect(page.get_by_role("heading", name="Waiting for the first decision")).to_be_hidden()
     before = decisions(page)
@@ -180,9 +180,9 @@ def test_an_experiment_is_created_watched_explained_and_changed(
     check_width(page)
     page.get_by_text("Show as a table").first.click()
     page.get_by_role("radio", name="decisions").check(force=True)
-    take_screenshot(page, pictures / f"dashboard{'-phone' if width < 1000 else ''}.png")
+    take_screenshot(page, screenshots / f"dashboard{'-phone' if width < 1000 else ''}.png")
     take_screenshot(
-        page, pictures / f"explained{'-phone' if width < 1000 else ''}.png", "section:has(.explain)"
+        page, screenshots / f"explained{'-phone' if width < 1000 else ''}.png", "section:has(.explain)"
     )
     page.get_by_role("radio", name="JSON").check(force=True)
     page.get_by_label("Context as JSON").fill("{")

@@ -11,7 +11,7 @@ from glcb._api.requests import DecisionRequest, NewArm
 from glcb._api.responses import Decision
 from glcb._errors import ModelFileError, StorageError
 from glcb.bandit import Bandit
-from glcb.service.audit import verify
+from glcb.service.audit import audit_database
 from glcb.service.core.engine import Engine
 from glcb.service.errors import ApiError
 from glcb.service.responses import experiment_info
@@ -114,7 +114,7 @@ def test_an_unexpected_error_reloads_the_experiment_from_disk(tmp_path: Path) ->
     with_engine(tmp_path, scenario)
 
 
-def test_verify_starts_from_a_snapshot_if_old_events_were_pruned(tmp_path: Path) -> None:
+def test_audit_starts_from_a_snapshot_if_old_events_were_pruned(tmp_path: Path) -> None:
     async def scenario(engine: Engine, database: FailingDatabase) -> None:
         await engine.create("home", settings())
         for _ in range(4):
@@ -129,7 +129,7 @@ def test_verify_starts_from_a_snapshot_if_old_events_were_pruned(tmp_path: Path)
     with_engine(tmp_path, scenario, snapshot_events=30, keep_snapshots=2, event_retention_days=1e-9)
 
 
-def test_verify_detects_altered_events(tmp_path: Path) -> None:
+def test_audit_detects_altered_events(tmp_path: Path) -> None:
     async def scenario(engine: Engine, _: FailingDatabase) -> None:
         await engine.create("home", settings())
         await decide_and_reward(engine, 10)
@@ -141,7 +141,7 @@ def test_verify_detects_altered_events(tmp_path: Path) -> None:
             "UPDATE glcb_events SET request = cast(replace(request, ':1.0}', ':0.0}') AS BLOB) "
             "WHERE kind = 'reward'"
         )
-    findings = list(verify(database))
+    findings = list(audit_database(database))
     assert [finding.ok for finding in findings] == [False]
     assert "DIFFERENT" in findings[0].line
 

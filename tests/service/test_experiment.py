@@ -86,7 +86,7 @@ def test_a_restored_snapshot_continues_like_the_original(changes: dict[str, Any]
     recorded = RecordedExperiment(**changes)
     run_through_all_events(recorded, 100)
     snapshot = recorded.experiment.snapshot()
-    restored = Experiment.restore(ExperimentSnapshot.unpack(snapshot.pack(), snapshot.digest()))
+    restored = Experiment.from_snapshot(ExperimentSnapshot.unpack(snapshot.pack(), snapshot.digest()))
     assert restored.snapshot().digest() == recorded.experiment.snapshot().digest()
     before = len(recorded.events)
     for step in range(30):
@@ -265,7 +265,7 @@ def test_a_stored_creation_without_default_values_can_be_read() -> None:
 def test_only_the_state_of_an_archived_experiment_can_change() -> None:
     recorded = RecordedExperiment()
     run_through_all_events(recorded, 5)
-    model = models.model_file(recorded.experiment.bandit.__getstate__())
+    model = models.model_file(recorded.experiment.bandit.snapshot())
     recorded.apply("change", ExperimentChanges(state="archived"))
     before = recorded.experiment.snapshot().digest()
     for kind, request in (

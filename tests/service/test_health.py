@@ -20,8 +20,8 @@ class Simulation:
     """An experiment with simulated visitors."""
 
     def __init__(self, **settings: Any) -> None:
-        given = {"arms": ["a", "b", "c"], "policy": "linucb", "holdout": 0.1, **settings}
-        creation = Creation(name="home", salt="always the same", settings=ExperimentSettings(**given))
+        arguments = {"arms": ["a", "b", "c"], "policy": "linucb", "holdout": 0.1, **settings}
+        creation = Creation(name="home", salt="always the same", settings=ExperimentSettings(**arguments))
         self.experiment, _ = Experiment.create(creation, 0.0)
         self.rng = random.Random(10_000)
         self.time = 0.0
@@ -91,7 +91,7 @@ def test_unusable_values_fail() -> None:
 
 
 def uploaded(simulation: Simulation, bandit: Bandit) -> Simulation:
-    content = b"".join(_model_file.chunks(bandit.__getstate__()))
+    content = b"".join(_model_file.chunks(bandit.snapshot()))
     simulation.experiment.apply("upload", content, simulation.time)
     return simulation
 

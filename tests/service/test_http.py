@@ -40,11 +40,12 @@ def test_an_experiment_from_creation_to_rewards(tmp_path: Path) -> None:
         batch = await service.ask(
             "POST", f"{E}/decisions/batch", {"decisions": [{"context": {"age": n}} for n in range(20)]}
         )
-        given = [{"id": one["id"], "value": 0} for one in batch.data["results"]] + [{"id": "1-0", "value": 1}]
-        given[0]["value"] = True  # a click is a boolean
-        taken = await service.ask("POST", f"{E}/rewards", {"rewards": given})
-        assert [one.get("status") for one in taken.data["results"]] == ["accepted"] * 20 + [None]
-        assert taken.data["results"][-1]["error"]["code"] == "unknown_decision"
+        rewards = [{"id": one["id"], "value": 0} for one in batch.data["results"]]
+        rewards.append({"id": "1-0", "value": 1})
+        rewards[0]["value"] = True  # a click is a boolean
+        answer = await service.ask("POST", f"{E}/rewards", {"rewards": rewards})
+        assert [one.get("status") for one in answer.data["results"]] == ["accepted"] * 20 + [None]
+        assert answer.data["results"][-1]["error"]["code"] == "unknown_decision"
         shown = (await service.ask("GET", E)).data
         assert shown["counts"] == {
             "decisions": 21,

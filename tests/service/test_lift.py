@@ -11,14 +11,14 @@ from glcb.service.lift import _boundary as boundary
 RUNS, STEPS, SHARE = 100, 1500, 0.2
 
 
-def ever_missed(rng: np.random.Generator, bandit: np.ndarray, chance: float) -> bool:
+def ever_missed(rng: np.random.Generator, bandit: np.ndarray, control: float) -> bool:
     """Simulate one experiment; return whether the interval missed the true lift at any step."""
     groups = {False: Group(), True: Group()}
     truth = {False: 0.0, True: 0.0}
     draws = rng.random((STEPS, 2))
     for step in range(STEPS):
         held_out = bool(draws[step, 0] < SHARE)
-        expected = chance if held_out else bandit[step]
+        expected = control if held_out else bandit[step]
         groups[held_out].add(float(draws[step, 1] < expected))
         truth[held_out] += expected
         ends = interval(groups[False], groups[True])

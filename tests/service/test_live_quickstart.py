@@ -54,8 +54,8 @@ def test_the_commands_work_within_two_minutes_of_cpu_time(tmp_path: Path) -> Non
             assert json.loads(_shell(create, environment, home))["state"] == "running"
             decision = json.loads(_shell(decide, environment, home))
             assert decision["arm"] in ("sports", "news", "games")
-            given = _shell(reward.replace("/ID/", f"/{decision['id']}/"), environment, home)
-            assert json.loads(given)["status"] == "accepted"
+            response = _shell(reward.replace("/ID/", f"/{decision['id']}/"), environment, home)
+            assert json.loads(response)["status"] == "accepted"
         finally:
             server.terminate()
     assert (home / "glcb.db").is_file()

@@ -102,9 +102,7 @@ def test_a_damaged_entry_is_replaced(folder: Path, source: Path, damage: str) ->
     assert parse.calls == 2
 
 
-def test_an_unwritable_cache_is_not_an_error(
-    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unwritable_cache_is_not_an_error(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GLCB_CACHE_DIR", str(source / "below a file"))
     parse = Parser()
     for _ in range(2):

@@ -49,18 +49,18 @@ def names(folder: Path) -> set[str]:
 
 
 def test_a_downloaded_file_makes_the_task_usable(site: Site, folder: Path) -> None:
-    seen: list[tuple[str, int, int | None]] = []
-    path = fetch(Tiny(), base_url=site.url, progress=lambda *told: seen.append(told))
+    reports: list[tuple[str, int, int | None]] = []
+    path = fetch(Tiny(), base_url=site.url, progress=lambda *report: reports.append(report))
     assert path == folder / "tiny.data"
     assert path.read_bytes() == CONTENT
     assert names(folder) == {"tiny.data"}
-    assert seen[-1] == ("tiny.data", len(CONTENT), len(CONTENT))
-    assert [have for _, have, _ in seen] == sorted(have for _, have, _ in seen)
+    assert reports[-1] == ("tiny.data", len(CONTENT), len(CONTENT))
+    assert [have for _, have, _ in reports] == sorted(have for _, have, _ in reports)
     assert Tiny().stream(0, 100).contexts.shape == (100, 2)
 
 
 @pytest.mark.parametrize("ending", [".xz", ".gz"])
-def test_a_mirror_may_serve_a_compressed_file(site: Site, folder: Path, ending: str) -> None:
+def test_a_mirror_may_serve_a_compressed_file(site: Site, ending: str) -> None:
     packed = lzma.compress(CONTENT) if ending == ".xz" else gzip.compress(CONTENT)
     site.files = {f"tiny.data{ending}": packed}
     assert fetch(Tiny(), base_url=site.url + "/").name == f"tiny.data{ending}"
@@ -82,7 +82,7 @@ def test_an_interrupted_download_resumes(site: Site, folder: Path) -> None:
     assert names(folder) == {"tiny.data"}
 
 
-def test_a_file_that_changed_on_the_server_is_downloaded_from_the_start(site: Site, folder: Path) -> None:
+def test_a_file_that_changed_on_the_server_is_downloaded_from_the_start(site: Site) -> None:
     site.files["tiny.data"] = CONTENT.replace(b"a", b"c")
     site.cut_after = 100_000
     with pytest.raises(DataError, match="broke after"):
@@ -157,7 +157,7 @@ def test_a_server_error_is_reported(site: Site) -> None:
         fetch(Tiny(), base_url=site.url)
 
 
-def test_an_unreachable_server_is_reported(folder: Path) -> None:
+def test_an_unreachable_server_is_reported() -> None:
     with serving({}) as site:
         url = site.url
     with pytest.raises(DataError, match=r"refused.*check the connection"):

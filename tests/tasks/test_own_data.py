@@ -330,7 +330,7 @@ def test_invalid_reward_tables_are_refused() -> None:
         RewardTableTask.from_frame(frame[["a", "x"]], ["a", "x"])
 
 
-def test_a_policy_learns_on_a_task_made_from_arrays(csv: Path) -> None:
+def test_a_policy_learns_on_a_task_made_from_arrays() -> None:
     rng = np.random.default_rng(10_000)
     contexts = rng.random((600, 3))
     task = ClassificationTask.from_arrays(contexts, np.where(contexts[:, 0] > 0.5, "up", "down"))

@@ -25,7 +25,6 @@ IdempotencyKey = Annotated[
         description="Makes retries safe: a repeated request with the same key has no further effect.",
     ),
 ]
-Share = Annotated[float, Meta(ge=0, le=1)]
 Context = Annotated[
     dict[str, Any] | list[Any],
     Meta(description="Feature values by name or by position: numbers, strings, booleans or null."),

@@ -282,7 +282,7 @@ class BanditCore:
         arguments, generator = self.arguments(), self.rng.bit_generator.state
         if self.policy is None or self.encoder is None:
             return Snapshot("Bandit", arguments, generator, {}, {"running": False})
-        policy = self.policy.__getstate__()
+        policy = self.policy.snapshot()
         encoder, encoder_arrays = self.encoder.snapshot()
         pending, pending_arrays = self.pending.snapshot(self.index, self.encoder.width)
         parts = {"policy": policy.arrays, "encoder": encoder_arrays, "pending": pending_arrays}
@@ -298,7 +298,7 @@ class BanditCore:
         return Snapshot("Bandit", arguments, generator, arrays, metadata)
 
     @classmethod
-    def restore(cls, snapshot: Snapshot) -> "BanditCore":
+    def from_snapshot(cls, snapshot: Snapshot) -> "BanditCore":
         """Return the core of a snapshot; raise ValueError, TypeError or KeyError if it is invalid."""
         core = cls(BanditConfig(**snapshot.arguments))
         metadata = snapshot.about
@@ -308,9 +308,8 @@ class BanditCore:
                 part, _, rest = name.partition(".")
                 parts[part][rest] = array
             make = registry.get(core.config.policy).policy_class
-            policy = make.__new__(make)
-            policy.__setstate__(Snapshot(make.__name__, arrays=parts["policy"], **metadata["policy"]))
-            core.encoder = Encoder.restore(metadata["encoder"], parts["encoder"])
+            policy = make.from_snapshot(Snapshot(make.__name__, arrays=parts["policy"], **metadata["policy"]))
+            core.encoder = Encoder.from_snapshot(metadata["encoder"], parts["encoder"])
             width = core.encoder.width
             if policy.arms != core.arms or policy.features != width:
                 raise ValueError("the arms or features of the policy differ from those of the bandit")

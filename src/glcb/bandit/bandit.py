@@ -9,10 +9,10 @@ from typing import Any, Self
 from glcb import _model_file, _validation
 from glcb._errors import InvalidInput, InvalidSettings, ModelFileError
 from glcb._model_file import Snapshot
-from glcb._types import Arm, Rewards
+from glcb._types import Arm, ExplorationMode, Rewards
 from glcb.bandit import display
 from glcb.bandit._core import BanditCore, RewardCallback
-from glcb.bandit.config import MUTABLE, BanditConfig, Clock, ExplorationMode, RewardAggregation
+from glcb.bandit.config import MUTABLE, BanditConfig, Clock, RewardAggregation
 from glcb.bandit.decision import BanditDecision
 from glcb.bandit.encoding.schema import Schema
 from glcb.bandit.encoding.values import to_contexts
@@ -467,7 +467,7 @@ class Bandit:
         ModelFileError
             If the file cannot be written.
         """
-        _model_file.write(path, self.__getstate__())
+        _model_file.write(path, self.snapshot())
 
     @classmethod
     def load(cls, path: str | PathLike[str], *, clock: Clock = BanditConfig.clock) -> Self:
@@ -490,20 +490,36 @@ class Bandit:
             raise ModelFileError(
                 f"{path} holds a {snapshot.policy}, not a Bandit: load it with {snapshot.policy}.load"
             )
-        bandit = cls.__new__(cls)
         try:
-            bandit.__setstate__(snapshot)
+            bandit = cls.from_snapshot(snapshot)
         except (KeyError, TypeError, ValueError, OverflowError, MemoryError) as error:
             raise ModelFileError(f"{path} is not a complete Bandit: {error}") from error
         bandit._core.change(clock=clock)
         bandit._params["clock"] = clock
         return bandit
 
-    def __getstate__(self) -> Snapshot:
+    def snapshot(self) -> Snapshot:
+        """Return a copy of everything that determines the future of the bandit, as :meth:`save` stores it."""
         with self._lock:
             return self._core.snapshot()
 
+    @classmethod
+    def from_snapshot(cls, snapshot: Snapshot) -> Self:
+        """Return the bandit that a snapshot was taken of; it continues exactly as the original.
+
+        Raises
+        ------
+        KeyError, TypeError, ValueError
+            If the snapshot is not one of a bandit.
+        """
+        bandit = cls.__new__(cls)
+        bandit.__setstate__(snapshot)
+        return bandit
+
+    def __getstate__(self) -> Snapshot:
+        return self.snapshot()
+
     def __setstate__(self, snapshot: Snapshot) -> None:
         self._lock = threading.RLock()
-        self._core = BanditCore.restore(snapshot)
+        self._core = BanditCore.from_snapshot(snapshot)
         self._params = {**snapshot.arguments, "clock": self._core.config.clock}

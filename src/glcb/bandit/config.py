@@ -2,7 +2,7 @@
 
 Every field of :class:`BanditConfig` carries its default, its bounds and its documentation. ``Bandit``, the
 service, the client, the dashboard form and the reference page derive from these fields. Importing this module
-imports neither Numba nor msgspec, so that a client can use it.
+imports neither Numba nor msgspec.
 """
 
 import json as json_module
@@ -13,13 +13,10 @@ from dataclasses import MISSING, dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Literal, Union, cast, get_args, get_origin, get_type_hints
 
 from glcb._errors import InvalidReward, InvalidSettings, NotSupported
-from glcb._types import Arm, Rewards
+from glcb._types import MAX_EXPLORATION, MAX_FEATURES, Arm, ExplorationMode, Rewards
 
 if TYPE_CHECKING:
     from glcb.policies.base import Policy
-
-ExplorationMode = Literal["gap", "uniform"]
-"""How exploration is divided among the arms that do not have the best score."""
 
 RewardAggregation = Literal["first", "last", "max", "sum"]
 """Which of several rewards of one decision counts."""
@@ -106,7 +103,7 @@ class BanditConfig:
             "Probability of choosing an arm other than the one with the best score.",
             when="Raise it for more data for off-policy evaluation. With 0 the policy alone decides.",
             minimum=0.0,
-            maximum=0.5,
+            maximum=MAX_EXPLORATION,
             mutable=True,
         ),
     )
@@ -134,7 +131,7 @@ class BanditConfig:
             "context.",
             when="Many new values are expected, or the schema reports many hashed or unmapped values.",
             minimum=0,
-            maximum=100_000,
+            maximum=MAX_FEATURES,
         ),
     )
     max_pending: int = field(

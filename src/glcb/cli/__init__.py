@@ -53,7 +53,7 @@ def main() -> None:
     try:
         app()
     except GlcbError as error:
-        Console(stderr=True).print(Text.assemble(("error: ", "bold red"), str(error)))
+        Console(stderr=True).print(Text.assemble(("error: ", "bold red"), str(error)), soft_wrap=True)
         sys.exit(2)
     except KeyboardInterrupt:
         Console(stderr=True).print("interrupted")

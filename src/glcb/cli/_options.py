@@ -13,11 +13,15 @@ if TYPE_CHECKING:
 
 DataOption = Annotated[
     str | None,
-    typer.Option(metavar="FILE", help="SQLite database file.", show_default="glcb.db"),
+    typer.Option(metavar="FILE", help="SQLite file with all data.", show_default="glcb.db"),
 ]
 DatabaseOption = Annotated[
     str | None,
-    typer.Option(metavar="URL", help="PostgreSQL database, instead of a file.", show_default=False),
+    typer.Option(
+        metavar="URL",
+        help="URL of a PostgreSQL database, used instead of the file.",
+        show_default=False,
+    ),
 ]
 ConfigOption = Annotated[
     Path | None, typer.Option(metavar="FILE", help="TOML file with settings.", show_default=False)

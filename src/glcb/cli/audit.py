@@ -11,10 +11,10 @@ def audit(data: DataOption = None, database: DatabaseOption = None, config: Conf
     Exits with status 1 if a recorded result or a snapshot differs. The service may be running.
     """
     opened = existing_database(data, database, config)
-    from glcb.service.audit import verify
+    from glcb.service.audit import audit_database
 
     agrees = True
-    for finding in verify(opened):
+    for finding in audit_database(opened):
         typer.echo(finding.line)
         agrees = agrees and finding.ok
     if not agrees:

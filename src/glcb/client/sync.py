@@ -106,31 +106,33 @@ class Client:
         arms
             Names of the arms.
         policy
-            Name of the policy; ``glcb policies`` lists them.
+            Name of the policy that estimates the value of each arm. `glcb policies` lists all names.
         policy_settings
-            Settings of the policy.
+            Settings of the policy, by name.
         rewards
-            ``"binary"`` for rewards of 0 and 1, or the lowest and the highest reward.
+            The range of rewards: "binary" for 0 or 1, or (low, high).
         exploration
-            Share of decisions spent on exploration.
+            Probability of choosing an arm other than the one with the best score.
         exploration_mode
-            ``"gap"`` explores arms according to how close they are to the best, ``"uniform"`` all alike.
+            How exploration is divided: "gap" prefers arms with scores close to the best, "uniform" does not.
         schema
-            Kinds, ranges and values of features that are known in advance.
+            Declared features, by name: a kind, a range or a list of categories. Others are inferred.
         spare_slots
-            Number of model inputs to keep free for features that appear later.
+            Number of slots for values and features that appear later. By default it depends on the first
+            context.
         max_pending
-            Number of decisions that can wait for a reward; beyond it the oldest is evicted.
+            Number of decisions that can be pending. When there are more, the oldest is evicted.
         reward_timeout
-            Seconds for which a decision waits for its reward; None for no limit.
+            Seconds a decision stays pending. None sets no limit.
         default_reward
-            Reward to learn when a decision times out; None to learn nothing.
+            Reward to learn when a decision times out. None learns nothing. Requires `reward_timeout`.
         reward_aggregation
-            How several rewards of a decision are combined; all but ``"first"`` need a ``reward_timeout``.
+            Which of several rewards of a decision counts. All but "first" require `reward_timeout` and are
+            learned when it has passed; "sum" is clipped to the range of rewards.
         half_life
-            Number of decisions after which evidence counts half; None to never forget.
+            Number of decisions after which evidence counts half. None never forgets.
         seed
-            Seed of all random choices.
+            Seed of all random numbers.
         holdout
             Share of decisions that are made uniformly at random, as a control group for the lift.
 
@@ -234,7 +236,8 @@ class Client:
 class Experiment:
     """An experiment of the service, with the methods of ``glcb.Bandit``.
 
-    Returned by :meth:`Client.create` and :meth:`Client.experiment`.
+    Returned by :meth:`Client.create` and :meth:`Client.experiment`. Methods that
+    change the experiment return it as it is after the change.
     """
 
     def __init__(self, client: Client, name: str) -> None:
@@ -463,33 +466,15 @@ class Experiment:
         return self._request(request, ExperimentInfo)
 
     def pause(self) -> ExperimentInfo:
-        """Refuse decisions until :meth:`resume`; rewards are still accepted.
-
-        Returns
-        -------
-        ExperimentInfo
-            The experiment after the change.
-        """
+        """Refuse decisions until :meth:`resume`; rewards are still accepted."""
         return self._request(_requests.change(self.name, state="paused"), ExperimentInfo)
 
     def resume(self) -> ExperimentInfo:
-        """Accept decisions again.
-
-        Returns
-        -------
-        ExperimentInfo
-            The experiment after the change.
-        """
+        """Accept decisions again."""
         return self._request(_requests.change(self.name, state="running"), ExperimentInfo)
 
     def archive(self) -> ExperimentInfo:
-        """Refuse decisions and rewards; everything can still be read.
-
-        Returns
-        -------
-        ExperimentInfo
-            The experiment after the change.
-        """
+        """Refuse decisions and rewards; everything can still be read."""
         return self._request(_requests.change(self.name, state="archived"), ExperimentInfo)
 
     def delete(self) -> None:
@@ -499,23 +484,11 @@ class Experiment:
     # ---- information ----------------------------------------------------------------------------
 
     def info(self) -> ExperimentInfo:
-        """Return the settings, state, counts and health of the experiment.
-
-        Returns
-        -------
-        ExperimentInfo
-            The experiment.
-        """
+        """Return the settings, state, counts and health of the experiment."""
         return self._request(_requests.info(self.name), ExperimentInfo)
 
     def stats(self) -> Stats:
-        """Return the statistics of the experiment.
-
-        Returns
-        -------
-        Stats
-            Lift, match rate, arms, history, features, refused requests, latency and health.
-        """
+        """Return lift, match rate, arms, history, features, refused requests, latency and health."""
         return self._request(_requests.stats(self.name), Stats)
 
     @property

@@ -1,17 +1,10 @@
 """Choice probabilities: the arm with the best score, except for a share reserved for exploration."""
 
-from typing import Literal
-
 import numpy as np
 
 from glcb._numba.compile import kernel
-from glcb._types import Float64
+from glcb._types import ExplorationMode, Float64
 
-ExplorationMode = Literal["gap", "uniform"]
-"""How the exploration share is divided: by the gap between an arm's score and the best one, or evenly."""
-
-MAX_EXPLORATION = 0.5
-"""With a larger share for exploration, an arm could be more likely than a better one."""
 _EVEN_PART = 0.5
 """This part of a share divided by gap is divided evenly, so that every arm has a positive probability."""
 
@@ -21,8 +14,8 @@ def probabilities(
 ) -> Float64:
     """Return the probability of each arm.
 
-    The arm with the best score, or one of those that tie for it, is result with probability
-    1 − ``exploration``. Otherwise one of the other arms is result, with equal probabilities ("uniform") or
+    The arm with the best score, or one of those that tie for it, is chosen with probability
+    1 − ``exploration``. Otherwise one of the other arms is chosen, with equal probabilities ("uniform") or
     with larger probabilities for smaller gaps to the best score ("gap"). Each of n arms has a probability of
     at least exploration / (n − 1), or half of that with "gap". An arm is never less likely than one with a
     lower score.

@@ -24,7 +24,7 @@ from glcb import _model_file, _validation
 from glcb._arrays import Arrays, copy_into, take_rows
 from glcb._errors import InvalidSettings, ModelFileError, NotSupported
 from glcb._model_file import Snapshot
-from glcb._types import Arm, Float32, Float64, Int64, Rewards
+from glcb._types import MAX_FEATURES, Arm, Float32, Float64, Int64, Rewards
 from glcb.explain import Explanation
 from glcb.explore import best_arm
 from glcb.policies.decision import Decision, Estimates
@@ -64,7 +64,7 @@ class Policy(ABC):
         self, arms: int | Sequence[Arm], features: int, *, rewards: Rewards = "binary", seed: int = 0
     ) -> None:
         self.arms = _validation.arms(arms)
-        self.features = _validation.integer("features", features, 1, _validation.MAX_FEATURES)
+        self.features = _validation.integer("features", features, 1, MAX_FEATURES)
         self.rewards = _validation.rewards(rewards)
         self.seed = _validation.integer("seed", seed, 0, 2**63 - 1)
         self._index = {arm: index for index, arm in enumerate(self.arms)}

@@ -1,4 +1,4 @@
-"""Verify a database: replay its events and compare every outcome and snapshot."""
+"""Audit a database: replay its events and compare every outcome and snapshot."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -11,27 +11,27 @@ from glcb.service.storage.snapshots import from_first_event, load_snapshot
 
 
 class Finding(NamedTuple):
-    """The result of verifying an experiment."""
+    """The result of auditing an experiment."""
 
     line: str
     ok: bool
 
 
-def verify(database: Database) -> Iterator[Finding]:
+def audit_database(database: Database) -> Iterator[Finding]:
     """Replay every experiment; yield whether it agrees with its stored outcomes and snapshots."""
     rows = database.experiments()
     if not rows:
         yield Finding("there are no experiments", True)
     for row in rows:
         try:
-            events, snapshots = _verify(database, row)
+            events, snapshots = _audit_experiment(database, row)
         except GlcbError as error:
             yield Finding(f"{row.name}: DIFFERENT: {error}", False)
         else:
             yield Finding(f"{row.name}: {events:,} events and {snapshots:,} snapshots agree", True)
 
 
-def _verify(database: Database, row: ExperimentRow) -> tuple[int, int]:
+def _audit_experiment(database: Database, row: ExperimentRow) -> tuple[int, int]:
     """Return the number of events and snapshots compared; raise GlcbError at the first difference."""
     snapshots = [one for one in database.snapshots(row.id) if one.sequence <= row.last_sequence]
     events = database.events(row.id, 0, row.last_sequence)

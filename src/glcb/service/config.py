@@ -21,21 +21,21 @@ PREFIX = "GLCB_SERVE_"
 """Prefix of the environment variables, as in ``GLCB_SERVE_PORT``."""
 
 
-def _about(meaning: str, change: str) -> Meta:
+def _about(meaning: str, when_to_change: str) -> Meta:
     """Return the meaning of a setting and the advice on when to change it."""
-    return Meta(description=meaning, extra={"change": change})
+    return Meta(description=meaning, extra={"when_to_change": when_to_change})
 
 
-def _count(meaning: str, change: str) -> Meta:
-    return Meta(ge=1, description=meaning, extra={"change": change})
+def _count(meaning: str, when_to_change: str) -> Meta:
+    return Meta(ge=1, description=meaning, extra={"when_to_change": when_to_change})
 
 
-def _positive(meaning: str, change: str) -> Meta:
-    return Meta(gt=0, description=meaning, extra={"change": change})
+def _positive(meaning: str, when_to_change: str) -> Meta:
+    return Meta(gt=0, description=meaning, extra={"when_to_change": when_to_change})
 
 
-def _port(meaning: str, change: str) -> Meta:
-    return Meta(ge=0, le=65535, description=meaning, extra={"change": change})
+def _port(meaning: str, when_to_change: str) -> Meta:
+    return Meta(ge=0, le=65535, description=meaning, extra={"when_to_change": when_to_change})
 
 
 class ServiceSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -181,7 +181,7 @@ class SettingRow(NamedTuple):
     type: str
     default: str
     meaning: str
-    change: str
+    when_to_change: str
     """When to change the setting."""
 
 
@@ -190,7 +190,7 @@ def settings_table() -> list[SettingRow]:
 
     >>> settings_table()[1]
     SettingRow(name='port', type='integer, 0 to 65535', default='8000', meaning='Port to listen on; 0 picks \
-a free one.', change='If the port is taken.')
+a free one.', when_to_change='If the port is taken.')
     """
     rows = []
     for field in msgspec.structs.fields(ServiceSettings):
@@ -198,7 +198,11 @@ a free one.', change='If the port is taken.')
         default = "" if field.default is None else str(field.default)
         rows.append(
             SettingRow(
-                field.name, _type_text(kind, meta), default, meta.description or "", meta.extra["change"]
+                field.name,
+                _type_text(kind, meta),
+                default,
+                meta.description or "",
+                meta.extra["when_to_change"],
             )
         )
     return rows

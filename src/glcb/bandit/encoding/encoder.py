@@ -18,10 +18,9 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from glcb import _validation
 from glcb._arrays import Arrays
 from glcb._errors import InvalidContext
-from glcb._types import Float32, Float64
+from glcb._types import MAX_FEATURES, Float32, Float64
 from glcb.bandit.encoding.features import (
     NO_SLOT,
     SPARE_SLOTS,
@@ -99,10 +98,8 @@ class Encoder:
         self, declarations: Mapping[str, FeatureDeclaration], first: Any, spare_slots: int | None
     ) -> None:
         row, self._length = to_row(first)
-        if len(row) > _validation.MAX_FEATURES:
-            raise InvalidContext(
-                f"a context can have at most {_validation.MAX_FEATURES:,} features, got {len(row):,}"
-            )
+        if len(row) > MAX_FEATURES:
+            raise InvalidContext(f"a context can have at most {MAX_FEATURES:,} features, got {len(row):,}")
         expected: dict[str, FeatureDeclaration | None] = dict(declarations)
         for key, value in row.items():
             kind = _KINDS.get(classify_value(value)[0])
@@ -337,7 +334,7 @@ class Encoder:
         return metadata, self._scales.snapshot()
 
     @classmethod
-    def restore(cls, metadata: dict[str, Any], arrays: Arrays) -> "Encoder":
+    def from_snapshot(cls, metadata: dict[str, Any], arrays: Arrays) -> "Encoder":
         """Return the encoder of a snapshot; raise ValueError, TypeError or KeyError if it is invalid."""
         encoder = cls.__new__(cls)
         encoder._length, encoder._unmapped = metadata["length"], int(metadata["unmapped"])
@@ -346,7 +343,7 @@ class Encoder:
         encoder._slots = slots = Slots(*metadata["slots"])
         encoder._scales = Scales()
         encoder._scales.restore(arrays, slots.used)
-        features = [Feature.restore(saved, slots.used) for saved in metadata["features"]]
+        features = [Feature.from_snapshot(saved, slots.used) for saved in metadata["features"]]
         encoder._features = {feature.name: feature for feature in features}
         columns = sorted(feature.column for feature in features if feature.column != NO_SLOT)
         if columns != list(range(len(encoder._scales))):

@@ -69,7 +69,7 @@ class Feature:
         }
 
     @classmethod
-    def restore(cls, saved: dict[str, Any], width: int) -> "Feature":
+    def from_snapshot(cls, saved: dict[str, Any], width: int) -> "Feature":
         """Return the feature of a snapshot; raise ValueError, TypeError or KeyError if it is invalid."""
         feature = cls(**{**saved, "values": dict(saved["values"]), "problems": Counter(saved["problems"])})
         numbers = [feature.column, *feature.slots, *feature.problems.values()]

@@ -124,6 +124,14 @@ def old_format_error(path: object) -> LogError:
     )
 
 
+def old_export_error(path: object) -> LogError:
+    """Return the error for events with the columns that an export of glcb 0.1 has."""
+    return LogError(
+        f"{path} has events in log format 1: glcb 0.1 wrote it, and this glcb ({__version__}) uses format "
+        f'{LOG_VERSION}. To convert it, rename the column "key" to "idempotency_key"'
+    )
+
+
 # ---- columns ----------------------------------------------------------------------------------------
 
 

@@ -12,7 +12,14 @@ from typing import IO, Any, Literal, NamedTuple, cast, get_args
 
 from glcb._errors import INSTALL_LOGS, InvalidSettings, LogError, MissingExtra
 from glcb._text import is_number, is_unicode
-from glcb.bandit.logs.format import VERSION_FIELD, LogColumns, check_version, is_event, old_format_error
+from glcb.bandit.logs.format import (
+    VERSION_FIELD,
+    LogColumns,
+    check_version,
+    is_event,
+    old_export_error,
+    old_format_error,
+)
 
 Format = Literal["csv", "jsonl", "parquet"]
 
@@ -168,11 +175,15 @@ def _read_parquet(path: Path, columns: LogColumns) -> Iterator[Record]:
         raise MissingExtra(f"Parquet files need pyarrow: {INSTALL_LOGS}") from error
     try:
         with parquet.ParquetFile(path) as file:
-            _check_columns(path, file.schema_arrow.names, columns)
+            names = file.schema_arrow.names
+            _check_columns(path, names, columns)
+            has_old_columns = "key" in names and "idempotency_key" not in names
             done, total = 0, file.metadata.num_rows
             for batch in file.iter_batches(_BATCH):
                 for values in batch.to_pylist():
                     done += 1
+                    if has_old_columns and is_event(values):
+                        raise old_export_error(path)
                     yield Record(values, "", done / total)
     except ArrowException as error:
         raise LogError(f"cannot read {path}: {error}") from error

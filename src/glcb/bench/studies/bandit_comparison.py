@@ -10,12 +10,11 @@ from typing import Any
 import numpy as np
 from rich.table import Table
 
-from glcb._types import Float64
+from glcb._types import ExplorationMode, Float64
 from glcb.bandit import Bandit
 from glcb.bench.figures import figure
 from glcb.bench.statistics import mean_and_error, paired_differences
 from glcb.bench.studies.base import format_difference, format_mean
-from glcb.explore.probabilities import ExplorationMode
 from glcb.tasks.base import Task
 
 POLICY = "glcb"

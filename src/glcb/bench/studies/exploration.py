@@ -5,8 +5,9 @@ difference.
 """
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, get_args
 
+from glcb._types import ExplorationMode
 from glcb.bench.plan import PAPER_TASKS
 from glcb.bench.studies.bandit_comparison import (
     POLICY,
@@ -18,11 +19,10 @@ from glcb.bench.studies.bandit_comparison import (
 )
 from glcb.bench.studies.base import StudyContext, StudyResult, TaskStudy, available_tasks
 from glcb.bench.studies.registry import register
-from glcb.explore.probabilities import ExplorationMode
 from glcb.tasks import get
 
 SHARE = 0.05
-EXPLORATION_MODES: tuple[ExplorationMode, ...] = ("gap", "uniform")
+EXPLORATION_MODES: tuple[ExplorationMode, ...] = get_args(ExplorationMode)
 
 
 @register

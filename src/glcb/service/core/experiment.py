@@ -293,11 +293,11 @@ class Experiment:
         """Return a copy of everything that later events do not change."""
         self.state.holdout_marks, self.state.holdout_capacity = self._marks.to_list(), self._marks.capacity
         return ExperimentSnapshot(
-            self.state.sequence, self._bandit.__getstate__(), msgspec.msgpack.encode(self.state)
+            self.state.sequence, self._bandit.snapshot(), msgspec.msgpack.encode(self.state)
         )
 
     @classmethod
-    def restore(cls, snapshot: ExperimentSnapshot) -> "Experiment":
+    def from_snapshot(cls, snapshot: ExperimentSnapshot) -> "Experiment":
         """Return the experiment of a snapshot; raise ModelFileError if the snapshot is damaged."""
         try:
             state = msgspec.msgpack.decode(snapshot.state, type=ExperimentState)

@@ -43,17 +43,15 @@ def restore_bandit(snapshot: Snapshot) -> Bandit:
         raise ModelFileError(
             f"{_SOURCE} is a {snapshot.policy}, expected a Bandit: save one with Bandit.save"
         )
-    bandit = Bandit.__new__(Bandit)
     try:
-        bandit.__setstate__(snapshot)
+        return Bandit.from_snapshot(snapshot)
     except (KeyError, TypeError, ValueError, OverflowError, MemoryError, NotSupported) as error:
         raise ModelFileError(f"{_SOURCE} is not a complete Bandit: {error}") from error
-    return bandit
 
 
 def settings_of(bandit: Bandit, holdout: float) -> ExperimentSettings:
     """Return the settings of an experiment around this bandit; raise ModelFileError if they are invalid."""
-    arguments = {**bandit.__getstate__().arguments, "holdout": holdout}
+    arguments = {**bandit.snapshot().arguments, "holdout": holdout}
     try:
         settings = msgspec.convert(arguments, ExperimentSettings)
         encode(settings)  # reject here what cannot be stored as an event

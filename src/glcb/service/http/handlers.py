@@ -169,9 +169,7 @@ class Handlers:
 
     async def download(self, request: Request) -> Response:
         """Return the bandit as a model file."""
-        snapshot = await self._engine.read(
-            _name(request), lambda experiment: experiment.bandit.__getstate__()
-        )
+        snapshot = await self._engine.read(_name(request), lambda experiment: experiment.bandit.snapshot())
         content = await run_in_thread(models.model_file, snapshot)  # without holding the experiment
         return Response(content, media_type="application/octet-stream")
 

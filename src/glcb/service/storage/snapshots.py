@@ -63,7 +63,7 @@ def load_snapshot(database: Database, experiment: int, row: SnapshotRow) -> Expe
     snapshot = ExperimentSnapshot.unpack(content, row.digest)
     if snapshot.sequence != row.sequence:
         raise ModelFileError(f"the snapshot of event {row.sequence} contains event {snapshot.sequence}")
-    return Experiment.restore(snapshot)
+    return Experiment.from_snapshot(snapshot)
 
 
 def from_first_event(event: Event) -> Experiment:

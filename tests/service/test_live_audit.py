@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from benchmarks.service.server import Server
 from glcb.cli import app
-from glcb.service.audit import verify
+from glcb.service.audit import audit_database
 from glcb.service.storage.connection import sqlite_url
 from glcb.service.storage.database import Database
 from tests.service.conftest import Serve
@@ -70,7 +70,7 @@ def test_the_log_of_the_service_replays_identically(stopped: Server) -> None:
 )
 def test_an_altered_log_is_detected(stopped: Server, tmp_path: Path, statement: str) -> None:
     with closing(Database(sqlite_url(_altered(stopped, tmp_path, statement)))) as database:
-        (finding,) = verify(database)
+        (finding,) = audit_database(database)
     assert not finding.ok
     assert "DIFFERENT" in finding.line
 

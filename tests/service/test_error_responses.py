@@ -79,8 +79,8 @@ def test_each_refused_request_of_an_experiment_is_counted_once(tmp_path: Path) -
         for method, path, _, body, _ in REFUSED:
             await service.ask(method, path, body)
         await service.ask("POST", f"{E}/decisions", {"context": {}}, media="text/plain")
-        given = [{"id": "5-00000000", "value": 1}] * 2
-        assert (await service.ask("POST", f"{E}/rewards", {"rewards": given})).status == 200
+        rewards = [{"id": "5-00000000", "value": 1}] * 2
+        assert (await service.ask("POST", f"{E}/rewards", {"rewards": rewards})).status == 200
         expected = Counter(code for _, path, code, _, _ in REFUSED if path.startswith(f"{E}/"))
         expected.update(["unsupported_media_type", "unknown_decision", "unknown_decision"])
         del expected["method_not_allowed"]
