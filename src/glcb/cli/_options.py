@@ -17,7 +17,7 @@ DataOption = Annotated[
 ]
 DatabaseOption = Annotated[
     str | None,
-    typer.Option(metavar="URL", help="PostgreSQL database, instead of a file.", show_default=False),
+    typer.Option(metavar="URL", help="PostgreSQL database to use instead of a file.", show_default=False),
 ]
 ConfigOption = Annotated[
     Path | None, typer.Option(metavar="FILE", help="TOML file with settings.", show_default=False)

@@ -13,7 +13,7 @@ ExplorationMode = Literal["gap", "uniform"]
 MAX_EXPLORATION = 0.5
 """With a larger share for exploration, an arm could be more likely than a better one."""
 _EVEN_PART = 0.5
-"""This part of a share divided by gap is divided evenly, so that every arm has a positive probability."""
+"""In mode "gap", this part of the share is divided evenly, so that every arm has a positive probability."""
 
 
 def probabilities(
@@ -21,8 +21,8 @@ def probabilities(
 ) -> Float64:
     """Return the probability of each arm.
 
-    The arm with the best score, or one of those that tie for it, is result with probability
-    1 − ``exploration``. Otherwise one of the other arms is result, with equal probabilities ("uniform") or
+    The arm with the best score, or one of those that tie for it, is chosen with probability
+    1 − ``exploration``. Otherwise one of the other arms is chosen, with equal probabilities ("uniform") or
     with larger probabilities for smaller gaps to the best score ("gap"). Each of n arms has a probability of
     at least exploration / (n − 1), or half of that with "gap". An arm is never less likely than one with a
     lower score.
@@ -30,7 +30,7 @@ def probabilities(
     Parameters
     ----------
     scores
-        The score of each arm; infinite for arms to be tried first.
+        The score of each arm; infinite for arms to be chosen first.
     allowed
         Indices of the eligible arms, or None for all. Other arms have the probability 0.
     exploration
@@ -93,7 +93,7 @@ def _write_probabilities(scores: Float64, exploration: float, by_gap: bool, resu
         return
     smallest_gap = best - next_best
     for arm in range(arms):
-        # Relative to an untried arm, all gaps are infinite and therefore equal.
+        # Relative to an infinite score, all gaps are infinite and therefore equal.
         weighted = by_gap and scores[arm] != best and smallest_gap < np.inf
         result[arm] = smallest_gap / (best - scores[arm]) if weighted else 1.0
     total = -1.0 + _sum(result)
