@@ -1,4 +1,4 @@
-"""``python -m glcb`` is the command line."""
+"""Entry point of ``python -m glcb``."""
 
 from glcb.cli import main
 

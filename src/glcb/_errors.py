@@ -48,11 +48,11 @@ class InvalidInput(GlcbError, ValueError):
 
 
 class InvalidContext(InvalidInput):
-    """A context has the wrong length, or a value that is not finite or outside [0, 1]."""
+    """A context has the wrong length, or contains a value that is not finite or is outside [0, 1]."""
 
 
 class InvalidReward(InvalidInput):
-    """A reward is not 0 or 1, or outside the declared range."""
+    """A reward is not 0 or 1, or is outside the declared range."""
 
 
 class UnknownArm(InvalidInput):
@@ -110,7 +110,7 @@ class StorageError(GlcbError):
 
 
 class ServiceError(GlcbError):
-    """The service failed, or its response could not be understood."""
+    """The service failed, or its response could not be parsed."""
 
 
 class ServiceUnavailable(ServiceError):
@@ -118,7 +118,7 @@ class ServiceUnavailable(ServiceError):
 
 
 class Unauthorized(ServiceError):
-    """The API key is missing, unknown or lacks the required role."""
+    """The API key is missing or unknown, or lacks the required role."""
 
 
 class UnknownExperiment(ServiceError):

@@ -1,6 +1,6 @@
 """Forgetting: after every ``half_life`` decisions, all evidence is halved.
 
-Halving from time to time, instead of decaying a little with every decision, keeps counts integers and updates
+Halving periodically, instead of decaying slightly with every decision, keeps counts integral and updates
 fast. The evidence weighs at most as much as that of 2 · ``half_life`` decisions, just before a halving, and
 at least as much as that of ``half_life`` decisions, just after one.
 """
@@ -44,7 +44,7 @@ def _invert(matrix: Float64) -> None:
 
 @kernel
 def halve_moment(inverse: Float64, ridge: float) -> None:
-    """Replace the inverse of ``ridge``·I + S by that of ``ridge``·I + S/2, in place.
+    """Replace the inverse of ``ridge``·I + S with that of ``ridge``·I + S/2, in place.
 
     Doubling the inverse would be cheaper, but would halve the ridge too: directions that never occur would
     eventually have no ridge left.

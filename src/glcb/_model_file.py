@@ -33,7 +33,7 @@ from glcb._version import __version__
 
 MAGIC = b"GLCB\r\n\x1a\n"
 VERSION = 2
-"""Format 1 was written by glcb 0.1; stored arguments have other names in it."""
+"""Format 1 was written by glcb 0.1 and stores arguments under different names."""
 _HEAD = struct.Struct("<8sIQ")
 _DIGEST_SIZE = hashlib.sha256().digest_size
 _ALIGNMENT = 64
@@ -64,7 +64,7 @@ def write(path: str | os.PathLike[str], snapshot: Snapshot) -> None:
 
 
 def read(path: str | os.PathLike[str]) -> Snapshot:
-    """Return the snapshot in ``path``; raise ModelFileError if the file is not complete and unaltered."""
+    """Return the snapshot in ``path``; raise ModelFileError if the file is incomplete or altered."""
     try:
         content = Path(path).read_bytes()
     except (OSError, ValueError) as error:
@@ -105,7 +105,7 @@ def parse(content: bytes, path: object) -> Snapshot:
 
 
 def _writer(content: bytes, length: int) -> str:
-    """Return the release that wrote a file of another format, as far as its header says."""
+    """Return the release that wrote a file of another format, if its header names it."""
     try:
         header = json.loads(content[_HEAD.size : min(_HEAD.size + length, len(content))])
         return f"glcb {str(header['written_by']['glcb'])[:20]}"

@@ -28,7 +28,7 @@ def is_unicode(text: str) -> bool:
 
 
 def is_integer(text: str) -> bool:
-    """Return whether ``text`` is an integer in canonical notation, so that each has exactly one text.
+    """Return whether ``text`` is an integer in canonical notation; each integer has exactly one.
 
     >>> is_integer("7"), is_integer("-7"), is_integer("007"), is_integer("7.0"), is_integer("7_0")
     (True, True, False, False, False)

@@ -29,7 +29,7 @@ TOLERANCE = 1e-6
 """Values outside their range by at most this much are treated as rounding errors and clipped."""
 _NUMBERS = (numbers.Real, np.bool_)
 _EQUAL_TO_INTEGERS = (bool, float, np.bool_, np.floating)
-"""Types whose values are not names of arms, although True and 1.0 would find an arm called 1."""
+"""Types that are not valid arm names, although True and 1.0 would match an arm named 1."""
 
 
 def integer(name: str, value: object, low: int, high: int) -> int:
@@ -68,7 +68,7 @@ def list_of_length(name: str, values: object, length: int) -> list[Any]:
         raise InvalidInput(f"{name} must be a list, got {_shown(values)}")
     converted = list(values)
     if len(converted) != length:
-        raise InvalidInput(f"{name} must have one entry per context, expected {length}, got {len(converted)}")
+        raise InvalidInput(f"{name} must have one entry per context: expected {length}, got {len(converted)}")
     return converted
 
 
@@ -89,12 +89,12 @@ def arms(value: object) -> tuple[Arm, ...]:
         raise InvalidSettings(f"arms must be a number or a list of names, got {value!r}")
     names = tuple(name.item() if isinstance(name, np.generic) else name for name in value)
     if not 1 <= len(names) <= MAX_ARMS:
-        raise InvalidSettings(f"arms must have from 1 to {MAX_ARMS:,} names, got {len(names):,}")
+        raise InvalidSettings(f"arms must have 1 to {MAX_ARMS:,} names, got {len(names):,}")
     for name in names:
         _arm_name(name)
     if len(set(names)) != len(names):
         duplicate = next(name for name, count in Counter(names).items() if count > 1)
-        raise InvalidSettings(f"the names of arms must be unique, {duplicate!r} occurs more than once")
+        raise InvalidSettings(f"the names of arms must be unique; {duplicate!r} occurs more than once")
     return names
 
 
@@ -102,7 +102,7 @@ def new_arm(value: object, index: Mapping[Arm, int]) -> Arm:
     """Return the name of an arm to add to those in ``index``."""
     name = _arm_name(value.item() if isinstance(value, np.generic) else value)
     if name in index:
-        raise InvalidSettings(f"the names of arms must be unique, there is already an arm {name!r}")
+        raise InvalidSettings(f"the names of arms must be unique; there is already an arm {name!r}")
     if len(index) == MAX_ARMS:
         raise InvalidSettings(f"cannot add an arm: there are already {MAX_ARMS:,} arms, the maximum")
     return name

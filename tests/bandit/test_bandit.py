@@ -166,7 +166,7 @@ def test_a_reward_for_a_decision_that_is_not_pending_says_why_and_changes_nothin
     before = full_state(bandit)
     with pytest.raises(ClosedDecision, match="8 newer decisions are pending"):
         bandit.reward(first.id, 1)
-    with pytest.raises(DuplicateReward, match="already has its reward"):
+    with pytest.raises(DuplicateReward, match="has already been rewarded"):
         bandit.reward(rewarded.id, 1)
     with pytest.raises(ClosedDecision, match="its arm was removed"):
         bandit.reward(gone.id, 1)

@@ -88,7 +88,7 @@ def test_columns_can_be_ignored(tmp_path: Path) -> None:
     bandit.learn_from(as_csv(tmp_path / "log.csv", rows), ignore_columns=["user"])
     assert bandit.schema is not None
     assert "user" not in bandit.schema.features
-    with pytest.raises(LogError, match="no column 'usr' to ignore, its columns are user, "):
+    with pytest.raises(LogError, match="no column 'usr' to ignore; its columns are user, "):
         bandit.learn_from(tmp_path / "log.csv", ignore_columns=["usr"])
 
 
@@ -168,7 +168,7 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
         "bad.csv.gz": "cannot read .*bad.csv.gz",
         "empty.csv": "is empty: a CSV file must begin with a row of column names",
         "semicolons.csv": "is separated by semicolons: save it with commas",
-        "other.csv": "no column 'arm', its columns are age, choice, reward: .* arm_column=, or --arm-column",
+        "other.csv": "no column 'arm'; its columns are age, choice, reward: .* arm_column=, or --arm-column",
         "latin.csv": "latin.csv has column names that are not UTF-8: save the log as UTF-8",
         "twice.csv": "two columns with the same name",
         "other.parquet": "no column 'reward'",

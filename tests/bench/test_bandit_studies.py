@@ -106,7 +106,7 @@ def test_a_lost_reward_counts_but_is_not_lreceived() -> None:
 @pytest.mark.data
 def test_the_delay_study_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bandit_comparison, "POLICY", "linucb")
-    expected = ("statlog", "covertype", "delay 10", "delay 1000", "30 % lost", "2 seeds")
+    expected = ("statlog", "covertype", "delay 10", "delay 1000", "30% lost", "2 seeds")
     assert run_study(Delay(seeds=2, steps=150), tmp_path, *expected)[-1] == (4, 4)
 
 

@@ -54,7 +54,7 @@ def test_the_published_numbers_reproduce_the_published_tables() -> None:
     assert len(rows) == 10
     assert rows["BBB"] == [(str(r), str(r)) for r in (6, 7, 2, 4, 8, 5, 6)] + [("5.43", "5.43")]
     (rewarded,) = tables(comparison.reward_section(selection, comparison.order(selection)))
-    assert cells(rewarded)["GLCB, paper settings"][-1] == ("4,308 ± 11", "4,308 ± 11", "0.0 %")
+    assert cells(rewarded)["GLCB, paper settings"][-1] == ("4,308 ± 11", "4,308 ± 11", "0.0%")
     assert cells(rewarded)["Best possible"] == [("6,000",)] * 7
     best = {
         row.heading.text: [c for c, cell in zip(paper.REWARDS["rms"], row.cells, strict=True) if cell.best]
@@ -184,7 +184,7 @@ def test_the_conclusion_is_computed_from_the_records() -> None:
     records += [record("rms", "wheel", seed, 101 + 3 * seed * (-1) ** seed) for seed in range(5)]
     assert overview.summary(select(records)) == (
         "RMS has the highest mean reward on 1 of 2 tasks (wheel) and GLCB on 1 (linear); the lead over the "
-        "runner-up is statistically clear on 1 of 2 tasks (95 % paired bootstrap)."
+        "runner-up is statistically clear on 1 of 2 tasks (95% paired bootstrap)."
     )
     assert overview.summary(select(records[:5])) == "", "a single policy is not compared"
 

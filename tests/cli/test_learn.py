@@ -54,7 +54,7 @@ def test_training_continues_from_a_model(tmp_path: Path) -> None:
     twin.learn_from(second)
     assert full_state(Bandit.load(model)) == full_state(twin)
     with pytest.raises(
-        InvalidSettings, match=r"--policy, --seed cannot be combined with --from: .*model has"
+        InvalidSettings, match=r"--policy, --seed cannot be combined with --from: .*already defines them"
     ):
         learned(second, "--out", model, "--from", model, "--policy", "glcb", "--seed", 1)
     with pytest.raises(ModelFileError, match="cannot read"):

@@ -115,7 +115,7 @@ def test_refused_requests_raise_library_exceptions(experiment: Experiment, clien
         client.experiment("nowhere").decide({})
     with pytest.raises(InvalidSettings, match="an experiment name"):
         client.experiment("../..").info()
-    with pytest.raises(InvalidSettings, match="other settings"):
+    with pytest.raises(InvalidSettings, match="different settings"):
         client.create(experiment.name, ARMS)
     with pytest.raises(InvalidSettings):
         client.create("other", ARMS, exploration=7)

@@ -33,7 +33,7 @@ def test_a_bandit_explains_before_its_first_decision() -> None:
     assert full_state(bandit) == before
     assert explanation.features == ("country", "age", "member")
     assert explanation.feature_values == ("FR", "31", "true")
-    assert explanation.sentence("news").endswith("No similar decisions yet; it is tried first.")
+    assert explanation.sentence("news").endswith("No similar decisions yet; it is chosen first.")
     assert_complete(explanation)
 
 

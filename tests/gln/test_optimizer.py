@@ -227,5 +227,5 @@ def test_invalid_weights_are_refused() -> None:
     for index, value in ((0, 6.0), (-1, -1.0)):  # a weight of the first unit, a sum of squares of the second
         corrupted = {**snapshot, "weights": snapshot["weights"].copy()}
         corrupted["weights"][index] = value
-        with pytest.raises(ValueError, match="outside its box"):
+        with pytest.raises(ValueError, match="out of bounds"):
             bank().restore(corrupted)

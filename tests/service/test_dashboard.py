@@ -133,14 +133,14 @@ def test_an_experiment_is_created_watched_explained_and_changed(
     check_accessibility(page)
     page.get_by_role("button", name="Create", exact=True).press("Enter")
     expect(page.get_by_role("heading", name=name)).to_be_visible()
-    expect(page.get_by_role("heading", name="Waiting for the first decision")).to_be_visible()
+    expect(page.get_by_role("heading", name="No decisions yet")).to_be_visible()
     check_width(page)
 
     # Watch: the page updates without a reload.
     shop = Shop(server.client, name)
     shop.simulate(400 if FIGURES is None else 4000)
     expect(page.locator(".chart canvas")).to_have_count(2)
-    expect(page.get_by_role("heading", name="Waiting for the first decision")).to_be_hidden()
+    expect(page.get_by_role("heading", name="No decisions yet")).to_be_hidden()
     before = decisions(page)
     assert before >= 20
     shop.simulate(200)
@@ -231,7 +231,7 @@ def test_the_page_reconnects_after_a_restart_of_the_service(
     expected += ["net::ERR_", "status of 503"]
     server.stop()
     for page in pages:
-        expect(page.get_by_role("alert").filter(has_text="does not answer")).to_be_visible()
+        expect(page.get_by_role("alert").filter(has_text="not responding")).to_be_visible()
         expect(page.locator("#pulse")).to_have_text("offline")
         assert decisions(page) == 101, "the last known state stays visible"
         check_accessibility(page)

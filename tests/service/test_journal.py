@@ -105,7 +105,7 @@ def test_events_behind_a_failure_fail_until_the_experiment_is_loaded_again(
         database.fails = False
         while journal.failure is not None:
             await asyncio.sleep(0.01)
-        with pytest.raises(StorageError, match="try again"):
+        with pytest.raises(StorageError, match="retry"):
             journal.submit(0, 1, [event(4)])  # loaded before the failure
         await journal.submit(1, 1, [event(2)])
         assert [one.sequence for one in database.events(1, 0)] == [1, 2]

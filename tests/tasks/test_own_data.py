@@ -216,7 +216,7 @@ def test_invalid_files_are_refused(csv: Path, tmp_path: Path) -> None:
 
     refused("a,y\n1,u\n2,u\n", "the label 'y' is always 'u'")
     refused("a,y\n1,u\n2,v\n", r"there is no column 'kind'; the columns are a, y", label="kind")
-    refused("a,a,y\n1,1,u\n2,2,v\n", "column names must be unique, 'a' occurs more than once")
+    refused("a,a,y\n1,1,u\n2,2,v\n", "column names must be unique; 'a' occurs more than once")
     refused("y\nu\nv\n", "at least one context column besides the label")
     refused("a,y\n", "there are no rows")
     refused("", "is empty")
@@ -269,7 +269,7 @@ def test_invalid_arrays_and_frames_are_refused() -> None:
         ClassificationTask.from_arrays([[1.0], [np.nan]], [1, 2])
     with pytest.raises(DataError, match="got a list; for arrays use from_arrays"):
         ClassificationTask.from_frame([[1, 2]], "y")
-    with pytest.raises(DataError, match="column names must be unique, got x, x, y"):
+    with pytest.raises(DataError, match="column names must be unique; got x, x, y"):
         ClassificationTask.from_frame(pd.DataFrame([[1, 2, 3], [4, 5, 6]], columns=["x", "x", "y"]), "y")
     dates = pd.DataFrame({"day": pd.to_datetime(["2020-01-01", "2020-01-02"]), "y": [0, 1]})
     with pytest.raises(DataError, match="'day' holds datetime64"):
@@ -322,7 +322,7 @@ def test_invalid_reward_tables_are_refused() -> None:
     frame = pd.DataFrame({"x": [1, 2], "a": [0, 1], "b": ["0", "many"]})
     with pytest.raises(DataError, match="column 'b' must hold rewards"):
         RewardTableTask.from_frame(frame, ["a", "b"])
-    with pytest.raises(DataError, match="arm names must be unique, 'a' occurs"):
+    with pytest.raises(DataError, match="arm names must be unique; 'a' occurs"):
         RewardTableTask.from_frame(frame, ["a", "a"])
     with pytest.raises(DataError, match="no column 'c'"):
         RewardTableTask.from_frame(frame, ["a", "c"])

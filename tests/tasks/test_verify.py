@@ -96,7 +96,7 @@ def test_all_real_files_can_be_downloaded(
         for task in there:
             if task.find() is None:
                 site.cut_after = 10_000
-                with pytest.raises(DataError, match="broke after 10,000"):
+                with pytest.raises(DataError, match="was lost after 10,000"):
                     fetch(task, base_url=site.url)
                 site.cut_after = None
                 arrived = fetch(task, base_url=site.url)

@@ -39,7 +39,7 @@ ERROR_CODES: dict[str, ErrorCode] = {
     "invalid_json": ErrorCode(400, InvalidInput, "The body is not valid JSON."),
     "unauthorized": ErrorCode(401, Unauthorized, "The API key is missing or unknown."),
     "forbidden": ErrorCode(403, Unauthorized, "The API key lacks the required role."),
-    "not_found": ErrorCode(404, ServiceError, "There is no such route."),
+    "not_found": ErrorCode(404, ServiceError, "The route does not exist."),
     "unknown_experiment": ErrorCode(
         404, UnknownExperiment, "The experiment does not exist, or the API key may not access it."
     ),
@@ -47,18 +47,20 @@ ERROR_CODES: dict[str, ErrorCode] = {
         404, UnknownDecision, "The experiment has no decision with this id.", (UnknownDecision,)
     ),
     "method_not_allowed": ErrorCode(405, ServiceError, "The route does not support this method."),
-    "request_timeout": ErrorCode(408, ServiceUnavailable, "The request was not complete in time."),
+    "request_timeout": ErrorCode(
+        408, ServiceUnavailable, "The client did not send the complete request in time."
+    ),
     "experiment_exists": ErrorCode(
-        409, InvalidSettings, "An experiment with this name exists with other settings."
+        409, InvalidSettings, "An experiment with this name already exists with different settings."
     ),
     "experiment_paused": ErrorCode(409, NotRunning, "The experiment is paused."),
     "experiment_archived": ErrorCode(409, NotRunning, "The experiment is archived."),
     "arm_exists": ErrorCode(409, InvalidSettings, "The experiment already has an arm with this name."),
     "duplicate_reward": ErrorCode(
-        409, DuplicateReward, "The decision already has its reward.", (DuplicateReward,)
+        409, DuplicateReward, "The decision has already been rewarded.", (DuplicateReward,)
     ),
     "idempotency_key_reused": ErrorCode(
-        409, InvalidInput, "The idempotency key was used before, with a different request."
+        409, InvalidInput, "The idempotency key was already used for a different request."
     ),
     "not_supported": ErrorCode(409, NotSupported, "The policy does not support this.", (NotSupported,)),
     "closed_decision": ErrorCode(
@@ -81,7 +83,7 @@ ERROR_CODES: dict[str, ErrorCode] = {
         422, ModelFileError, "The model file cannot be read or is not usable here.", (ModelFileError,)
     ),
     "too_many": ErrorCode(422, InvalidInput, "The request exceeds a limit of the service."),
-    "internal_error": ErrorCode(500, ServiceError, "The service failed; its log has the details."),
+    "internal_error": ErrorCode(500, ServiceError, "The service failed; see its log for details."),
     "experiment_broken": ErrorCode(500, ServiceError, "The experiment cannot be loaded."),
     "overloaded": ErrorCode(503, ServiceUnavailable, "The service is overloaded; retry."),
     "storage_unavailable": ErrorCode(

@@ -47,7 +47,7 @@ class ExperimentSettings(Struct, kw_only=True, forbid_unknown_fields=True):
 
     ``glcb.bandit.config.BanditConfig`` documents each argument; the OpenAPI document takes descriptions and
     bounds from it, and a test compares names, types and defaults. Settings are stored in full, defaults
-    included, so that a change of a default does not affect existing experiments.
+    included, so that changing a default does not affect existing experiments.
     """
 
     arms: Annotated[list[ArmName], Meta(min_length=1)]
@@ -68,7 +68,7 @@ class ExperimentSettings(Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class ExperimentChanges(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """Changes to an existing experiment; fields that are left out stay as they are."""
+    """Changes to an existing experiment; omitted fields are left unchanged."""
 
     state: State | UnsetType = UNSET
     exploration: float | UnsetType = UNSET
@@ -81,7 +81,7 @@ class Creation(Struct, kw_only=True):
 
     name: str
     salt: str
-    """Keeps the assignment to the holdout unpredictable."""
+    """Makes the assignment to the holdout unpredictable."""
     settings: ExperimentSettings
 
 

@@ -1,6 +1,6 @@
 """Response bodies of the HTTP API, as immutable objects.
 
-The client ignores fields that it does not know, so that a newer service can add some.
+The client ignores unknown fields, so that newer versions of the service can add fields.
 """
 
 from datetime import datetime
@@ -93,16 +93,21 @@ class ExperimentInfo(Struct, frozen=True, kw_only=True):
     """An experiment: its settings, state, counts and health."""
 
     name: str
+    """Name of the experiment."""
     state: State | Literal["broken"]
     """``"broken"``: the experiment cannot be loaded; ``health`` says why. Other fields are as last saved."""
     created_at: datetime
+    """Time of creation."""
     settings: ExperimentSettings
     """The current settings, including arms added or removed since the experiment was created."""
     counts: Counts
+    """Number of decisions, by outcome."""
     reward_counts: dict[str, int]
     """Number of rewards learned, by arm."""
     lift: Lift
+    """Lift over random assignment."""
     health: tuple[Check, ...]
+    """Results of the health checks."""
     sequence: int
     """Sequence number of the last event."""
 
@@ -111,39 +116,46 @@ class ExperimentList(Struct, frozen=True):
     """All experiments that the API key may access."""
 
     experiments: tuple[ExperimentInfo, ...]
+    """The experiments, sorted by name."""
 
 
 class Contribution(Struct, frozen=True):
-    """What one feature adds to the value of an arm."""
+    """The contribution of one feature to the value of an arm."""
 
     feature: str
+    """Name of the feature."""
     value: str
     """The value of the feature in this context, as text."""
     contribution: float
+    """Its contribution, in units of the reward."""
 
 
 class ArmExplanation(Struct, frozen=True, kw_only=True):
     """The value of one arm: its base plus the contributions of the features."""
 
     arm: str
+    """Name of the arm."""
     value: float
     """The predicted reward."""
     base: float
     """The predicted reward before any feature is considered."""
     bonus: float | None
-    """The exploration bonus; None stands for infinity: the arm is tried first."""
+    """The exploration bonus; None means infinity: the arm is chosen first."""
     pseudocount: float
     """The effective number of earlier decisions for this arm in similar contexts."""
     probability: float
     """The probability with which the arm would be chosen."""
     contributions: tuple[Contribution, ...]
+    """The contribution of each feature."""
 
 
 class Explanation(Struct, frozen=True):
-    """Why each arm would be chosen or not. ``print`` shows it as text."""
+    """The explanation of a decision for a context. ``print`` shows it as text."""
 
     arms: tuple[ArmExplanation, ...]
+    """The explanation of each arm."""
     text: str
+    """The explanation as text."""
 
     def __str__(self) -> str:
         return self.text
@@ -153,6 +165,7 @@ class ArmStats(Struct, frozen=True, kw_only=True):
     """Statistics of one arm."""
 
     arm: str
+    """Name of the arm."""
     decisions: int
     """Decisions for this arm."""
     share: float
@@ -160,7 +173,7 @@ class ArmStats(Struct, frozen=True, kw_only=True):
     reward_mean: float | None
     """Mean observed reward of this arm."""
     predicted: float | None
-    """Mean predicted reward over all recent contexts, whichever arm was chosen."""
+    """Mean predicted reward over all recent contexts, regardless of the chosen arm."""
     rewards: int
     """Rewards learned."""
 
@@ -169,51 +182,72 @@ class Block(Struct, frozen=True, kw_only=True, rename={"start": "from", "end": "
     """Statistics of one time interval."""
 
     start: datetime
+    """Start of the interval."""
     end: datetime
+    """End of the interval."""
     decisions: int
+    """Number of decisions."""
     rewards: int
+    """Number of rewards."""
     bandit_n: int
+    """Number of rewards of decisions made by the bandit."""
     bandit_mean: float | None
+    """Mean of these rewards."""
     holdout_n: int
+    """Number of rewards of decisions in the holdout."""
     holdout_mean: float | None
+    """Mean of these rewards."""
     shares: dict[str, float]
     """Share of decisions, for the arms with the most decisions."""
 
 
 class FeatureStats(Struct, frozen=True, kw_only=True):
-    """A feature as learned from contexts, and how often its value could not be used as sent."""
+    """A feature as inferred from contexts, and how often its value could not be used as sent."""
 
     name: str
+    """Name of the feature."""
     kind: Literal["number", "category", "boolean"] | None
+    """Kind of the feature; None until it has had a value."""
     range: tuple[float, float] | None
+    """Lowest and highest value of a number."""
     values: tuple[str, ...]
+    """Values of a category."""
     problems: dict[str, int]
+    """Number of values with each problem."""
 
 
 class Latency(Struct, frozen=True):
     """Microseconds per decision request, measured since the service started."""
 
     p50: float | None
+    """Median."""
     p99: float | None
+    """99th percentile."""
 
 
 class Stats(Struct, frozen=True, kw_only=True):
     """Statistics of an experiment."""
 
     counts: Counts
+    """Number of decisions, by outcome."""
     match_rate: float | None
     """Share of decisions that received a reward."""
     lift: Lift
+    """Lift over random assignment."""
     arms: tuple[ArmStats, ...]
+    """Statistics of each arm."""
     blocks: tuple[Block, ...]
     """The history of the experiment, oldest first."""
     features: tuple[FeatureStats, ...]
+    """Statistics of each feature."""
     unmapped: int
     """Number of values of features for which the model has no slot."""
     errors: dict[str, int]
     """Refused requests since the service started, by error code."""
     latency_us: Latency
+    """Latency of decisions."""
     health: tuple[Check, ...]
+    """Results of the health checks."""
 
 
 class RewardAccepted(Struct, frozen=True):
@@ -222,13 +256,14 @@ class RewardAccepted(Struct, frozen=True):
     id: str
     """The id of the decision."""
     status: Literal["accepted", "duplicate"]
-    """``"duplicate"``: a reward with the same idempotency key was accepted before."""
+    """``"duplicate"``: a reward with the same idempotency key was already accepted."""
 
 
 class BatchResponse(Struct, frozen=True):
     """The results of a batch in request order: a response or an error for each item."""
 
     results: list[dict[str, Any]]
+    """One response or error per item."""
 
 
 class Status(Struct, frozen=True):
@@ -250,3 +285,4 @@ class ErrorResponse(Struct, frozen=True):
     """The body of every error response."""
 
     error: ErrorDetail
+    """The code and the message of the error."""

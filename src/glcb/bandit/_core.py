@@ -1,9 +1,9 @@
 """The state of a bandit and the events that change it.
 
-An event is written to the log first, if there is one, and then applied. Everything that can fail is tried
-before the line is written, and if the line cannot be written, nothing is applied. So the log always matches
-the state, and replaying it gives another bandit the same state. ``Bandit`` holds the lock; nothing here is
-thread-safe.
+An event is written to the log first, if there is one, and then applied. Everything that can fail is done
+before the line is written, and if the line cannot be written, nothing is applied. The log therefore always
+matches the state, and replaying it gives another bandit the same state. ``Bandit`` holds the lock; nothing
+here is thread-safe.
 """
 
 import math
@@ -33,7 +33,7 @@ from glcb.policies.base import Policy
 _STREAM = 0x62616E64
 """Separates the random numbers of the bandit from those of its policy, which has the same seed."""
 _NO_TIME = -math.inf
-"""The time during a replay: no decision times out, because the log says which ones did."""
+"""The time during a replay: no decision times out, because the log records which ones did."""
 
 RewardCallback = Callable[[str, Arm, float], None]
 """Called with the id of a decision, its arm and the learned reward."""
@@ -59,7 +59,7 @@ class BanditCore:
         self.reset(config)
 
     def reset(self, config: BanditConfig) -> None:
-        """Start again, untrained, with other arguments. Log and callback stay."""
+        """Reset to an untrained state with new arguments. The log and the callback are kept."""
         self.config = config
         self.arms = config.arm_names
         self.index = {arm: index for index, arm in enumerate(self.arms)}
@@ -70,7 +70,7 @@ class BanditCore:
 
     @property
     def has_started(self) -> bool:
-        """Whether there has been a decision."""
+        """Whether any decision has been made."""
         return self.encoder is not None
 
     def change(self, **changes: Any) -> None:
@@ -93,7 +93,7 @@ class BanditCore:
         return Encoder(parse_schema(self.config.schema), first, self.config.spare_slots)
 
     def check_contexts(self, contexts: list[Any]) -> None:
-        """Raise InvalidContext, which names the row, unless all contexts can be decided in this order."""
+        """Raise InvalidContext, which names the row, unless all contexts are valid in this order."""
         encoder = self.encoder
         for row, context in enumerate(contexts):
             try:
@@ -109,7 +109,7 @@ class BanditCore:
         policy, x = prepared.policy, prepared.encoded.x
         now = self.now()
         self.settle(now, incoming=1)
-        # Only a log can fail after random numbers were drawn; the same ones are then drawn again.
+        # Only writing the log can fail after random numbers are drawn; the same ones are then drawn again.
         rng_states = None if self.log is None else (self.rng.bit_generator.state, policy.rng_state)
         try:
             estimates = policy.estimate(x)
@@ -172,7 +172,7 @@ class BanditCore:
         return True
 
     def settle(self, now: float, incoming: int = 0) -> None:
-        """Close the decisions that have timed out, or that are in the way of `incoming` new ones."""
+        """Close the decisions that have timed out, or that must make space for `incoming` new ones."""
         for decision, outcome in self.pending.due(now, incoming):
             self._close(decision, outcome, now)
 
@@ -187,22 +187,22 @@ class BanditCore:
             self._notify(decision, outcome)
 
     def _ensure_capacity(self) -> None:
-        assert self.policy is not None  # there has been a decision
+        assert self.policy is not None  # a decision has been made
         self.policy.ensure_capacity()
 
     def _learn(self, decision: PendingDecision, value: float) -> None:
-        assert self.policy is not None  # there has been a decision
+        assert self.policy is not None  # a decision has been made
         self.policy.learn(decision.x, decision.arm, value, counted=True)
 
     def _notify(self, decision: PendingDecision, value: float) -> None:
-        """Call the callback, after everything else: if it fails, the reward is not learned again."""
+        """Call the callback last: if it fails, the reward has already been learned."""
         if self.on_reward is not None:
             self.on_reward(decision.id, decision.arm, value)
 
     # ---- time -----------------------------------------------------------------------------------
 
     def now(self) -> float:
-        """Return the time; 0 without a timeout, and the clock is not read."""
+        """Return the time. Without a timeout, return 0 and do not read the clock."""
         return 0.0 if self.config.reward_timeout is None else read_clock(self.config.clock)
 
     def _log_time(self, now: float) -> float:
@@ -278,7 +278,7 @@ class BanditCore:
     # ---- saving ---------------------------------------------------------------------------------
 
     def snapshot(self) -> Snapshot:
-        """Return the whole state, without log, callback and clock."""
+        """Return the complete state, except the log, the callback and the clock."""
         arguments, generator = self.arguments(), self.rng.bit_generator.state
         if self.policy is None or self.encoder is None:
             return Snapshot("Bandit", arguments, generator, {}, {"running": False})

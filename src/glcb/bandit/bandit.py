@@ -40,7 +40,8 @@ class Bandit:
     exploration : float, default 0.05
         Probability of choosing an arm other than the one with the best score.
     exploration_mode : "gap" or "uniform", default "gap"
-        How exploration is divided: "gap" prefers arms with scores close to the best, "uniform" does not.
+        How exploration is divided: "gap" prefers arms with scores close to the best, "uniform" has
+        no preference.
     schema : dict, default None
         Declared features, by name: a kind, a range or a list of categories. Others are inferred.
     spare_slots : int, default None
@@ -64,7 +65,7 @@ class Bandit:
     Raises
     ------
     InvalidSettings
-        If an argument is invalid, alone or in combination with another.
+        If an argument is invalid or conflicts with another.
     NotSupported
         If `half_life` is set and the policy cannot forget.
 
@@ -142,8 +143,8 @@ class Bandit:
     def decide_many(self, contexts: Any, *, eligible: Iterable[Arm] | None = None) -> list[BanditDecision]:
         """Choose an arm for each of many contexts.
 
-        The decisions are the same as those of :meth:`decide`, called for one context after the other. All
-        contexts are checked first: if one is invalid, nothing is decided. If the log cannot be written, the
+        The result is the same as that of calling :meth:`decide` for each context in order. All contexts are
+        checked first: if one is invalid, no decision is made. If the log cannot be written, the
         decisions before the failure remain.
 
         Parameters
@@ -161,7 +162,7 @@ class Bandit:
         Raises
         ------
         InvalidContext
-            If a context is invalid. The message has the number of its row, from 0.
+            If a context is invalid. The message contains its row number, starting at 0.
         UnknownArm
             If `eligible` is empty or names an arm that does not exist.
         LogError
@@ -206,7 +207,7 @@ class Bandit:
         ClosedDecision
             If the decision timed out, was evicted, or its arm was removed.
         DuplicateReward
-            If the decision already has its reward.
+            If the decision has already been rewarded.
         LogError
             If there is a log and it cannot be written.
         """
@@ -216,28 +217,54 @@ class Bandit:
             return core.reward(decision, value, idempotency_key, core.now(), final=final)
 
     def settle(self) -> None:
-        """Close all decisions whose timeout has passed. Otherwise the next decision or reward does it."""
+        """Close all decisions that have timed out. Without this call, the next decision or reward does so."""
         with self._lock:
             self._core.settle(self._core.now())
 
     def on_reward(self, callback: RewardCallback | None) -> None:
         """Call ``callback(id, arm, reward)`` whenever a reward is learned; None removes the callback.
 
-        The call is the last step. If the callback raises, the reward has been learned nevertheless.
+        The callback is called last. If it raises an exception, the reward has already been learned.
+
+        Parameters
+        ----------
+        callback : callable or None
+            Called with the id of the decision, its arm and the learned reward.
         """
         with self._lock:
             self._core.on_reward = callback
 
     def is_pending(self, decision: str) -> bool:
-        """Return whether the decision with this id can still receive a reward."""
+        """Return whether the decision with this id can still receive a reward.
+
+        Parameters
+        ----------
+        decision : str
+            The id of the decision.
+
+        Returns
+        -------
+        bool
+            Whether the decision is pending and has not timed out.
+        """
         with self._lock:
             return self._core.pending.contains(decision, self._core.now())
 
     def explain(self, context: Any) -> Explanation:
         """Explain the value of every arm: the contribution of each feature, and the evidence.
 
-        Nothing is learned, counted or drawn. Contributions are relative to a context in which every number is
-        in the middle of its scale and every boolean and category is unknown.
+        Nothing is learned or counted, and no random numbers are drawn. Contributions are relative to a
+        context in which every number is in the middle of its scale and every boolean and category is unknown.
+
+        Parameters
+        ----------
+        context : dict, row of a data frame, named tuple, list or array
+            The values of the features.
+
+        Returns
+        -------
+        Explanation
+            The value of each arm, the contribution of each feature, and the evidence. ``print`` shows it.
 
         Raises
         ------
@@ -264,7 +291,7 @@ class Bandit:
         name : str or int
             The name of the new arm.
         like : str or int, optional
-            An arm whose knowledge is copied. Default: the new arm is untrained.
+            An arm whose learned state is copied. Default: the new arm is untrained.
 
         Raises
         ------
@@ -279,7 +306,12 @@ class Bandit:
             self._core.add_arm(name, like)
 
     def remove_arm(self, name: Arm) -> None:
-        """Remove an arm and what was learned about it. Its pending decisions are closed.
+        """Remove an arm and everything learned about it. Its pending decisions are closed.
+
+        Parameters
+        ----------
+        name : str or int
+            The name of the arm.
 
         Raises
         ------
@@ -296,20 +328,26 @@ class Bandit:
     # ---- logs -----------------------------------------------------------------------------------
 
     def log_to(self, path: str | PathLike[str] | None) -> None:
-        """Write every decision and reward to a log from now on; None stops.
+        """Start writing every decision and reward to a log; None stops.
 
         The log is a file of JSON lines; new lines are appended, and :meth:`learn_from` reads it. A line is
-        passed to the operating system before its event takes effect, so it survives the process, if not the
-        machine. If a line cannot be written, the call raises ``LogError``, and log and bandit stay as they
-        were. Changes of arms are not logged. Copies and saved bandits do not write to the log.
+        passed to the operating system before its event takes effect, so it survives a crash of the process,
+        but not necessarily one of the machine. If a line cannot be written, the call raises ``LogError``, and
+        neither the log nor the bandit changes. Changes of arms are not logged. Copies and saved bandits do
+        not write to the log.
 
         If Ctrl-C interrupts a call between the line and its effect, the log is one event ahead: continue with
         a bandit that has replayed the log.
 
+        Parameters
+        ----------
+        path : str, path or None
+            The file to append to. It is created if it does not exist.
+
         Raises
         ------
         LogError
-            If the file cannot be opened, is not a log of this format, or has another writer.
+            If the file cannot be opened, is not a log of this format, or is in use by another bandit.
         """
         with self._lock:
             core = self._core
@@ -333,19 +371,19 @@ class Bandit:
     ) -> LogReport:
         """Learn from a log as if this bandit had made its decisions. No random numbers are drawn.
 
-        The log is one that :meth:`log_to` wrote, or a table with one row per decision. It is read row by row.
-        Rows that cannot be used are counted by reason and skipped.
+        The log is either a file written by :meth:`log_to` or a table with one row per decision. It is read
+        row by row. Rows that cannot be used are counted by reason and skipped.
 
         Decisions without a reward in the log are pending here, with the same id if this bandit had the same
-        state as the writer when the log began. So, after a crash, :meth:`load` and the log that was started
-        at :meth:`save` restore everything.
+        state as the writer when the log began. After a crash, :meth:`load` and the log that was started at
+        :meth:`save` therefore restore everything.
 
         Parameters
         ----------
         log : str or path
-            JSON lines, CSV or Parquet. Numbers in CSV files are recognized, and empty cells are missing.
+            JSON lines, CSV or Parquet. In CSV files, numbers are recognized and empty cells are missing.
         format : {"jsonl", "csv", "parquet"}, optional
-            The format of the file. Default: by its suffix.
+            The format of the file. Default: inferred from its suffix.
         context_column : str, default "context"
             Column with the context as a JSON object. Without it, all remaining columns are features.
         arm_column : str, default "arm"
@@ -353,7 +391,7 @@ class Bandit:
         reward_column : str, default "reward"
             Column with the reward.
         propensity_column : str, default "propensity"
-            Column with the probability of the arm. It can be absent.
+            Column with the probability of the chosen arm; optional.
         ignore_columns : collection of str
             Columns that are not features.
         progress : callable, optional
@@ -374,7 +412,7 @@ class Bandit:
         InvalidInput
             If this bandit is writing to the log.
         MissingExtra
-            If a Parquet file is to be read and pyarrow is not installed.
+            If the log is a Parquet file and pyarrow is not installed.
         """
         columns = LogColumns(
             context_column, arm_column, reward_column, propensity_column, tuple(ignore_columns)
@@ -397,7 +435,7 @@ class Bandit:
 
     @property
     def counts(self) -> dict[str, int]:
-        """Number of decisions, and of these rewarded, timed_out, evicted, removed and pending."""
+        """Number of decisions, in total and by outcome: rewarded, timed_out, evicted, removed and pending."""
         with self._lock:
             return self._core.pending.counts
 
@@ -424,19 +462,36 @@ class Bandit:
         Parameters
         ----------
         deep : bool
-            Has no effect; scikit-learn passes it.
+            Ignored; accepted for compatibility with scikit-learn.
+
+        Returns
+        -------
+        dict
+            The arguments by name.
         """
         with self._lock:
             params = dict(self._params)
             return params if self.arms == self._core.config.arms else {**params, "arms": self.arms}
 
     def set_params(self, **changes: Any) -> Self:
-        """Change arguments; after the first decision, only exploration, exploration_mode and clock.
+        """Change arguments.
+
+        After the first decision, only ``exploration``, ``exploration_mode`` and ``clock`` can change.
+
+        Parameters
+        ----------
+        **changes
+            New values of arguments, by name.
+
+        Returns
+        -------
+        Bandit
+            This bandit.
 
         Raises
         ------
         InvalidSettings
-            If an argument does not exist, is invalid, or cannot change any more.
+            If an argument does not exist, is invalid, or can no longer change.
         """
         with self._lock:
             params = self.get_params()
@@ -460,7 +515,12 @@ class Bandit:
     # ---- saving ---------------------------------------------------------------------------------
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Save everything to a file, except clock, log and callback. The file is replaced atomically.
+        """Save the bandit to a file, without its clock, log and callback. The file is replaced atomically.
+
+        Parameters
+        ----------
+        path : str or path
+            The file to write.
 
         Raises
         ------
@@ -476,9 +536,14 @@ class Bandit:
         Parameters
         ----------
         path : str or path
-            A file that :meth:`save` wrote.
+            A file written by :meth:`save`.
         clock : function, default time.time
             Function that returns the time in seconds. It is not part of the file.
+
+        Returns
+        -------
+        Bandit
+            The loaded bandit.
 
         Raises
         ------

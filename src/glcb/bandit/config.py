@@ -53,12 +53,12 @@ class BanditConfig:
 
     Values are normalized: arms are a tuple of names, the schema is in its JSON form. The metadata of a field
     has the keys ``doc``, ``when`` (when to change it), ``choices``, ``minimum``, ``maximum``, ``mutable``
-    (whether it can change after the first decision) and ``json`` (whether JSON can hold it).
+    (whether it can change after the first decision) and ``json`` (whether it can be stored as JSON).
 
     Raises
     ------
     InvalidSettings
-        If a value is invalid, alone or in combination with another.
+        If a value is invalid or conflicts with another.
     NotSupported
         If the policy cannot forget and `half_life` is set.
 
@@ -73,7 +73,7 @@ class BanditConfig:
     arms: int | Sequence[Arm] = field(
         metadata=_metadata(
             "The arms to choose from: a list of names, or a number of arms named 0, 1, 2, …",
-            when="Always passed.",
+            when="Always required.",
         )
     )
     policy: str = field(
@@ -111,7 +111,7 @@ class BanditConfig:
         default="gap",
         metadata=_metadata(
             'How exploration is divided: "gap" prefers arms with scores close to the best, '
-            '"uniform" does not.',
+            '"uniform" has no preference.',
             when="Use uniform if all arms have to be explored equally.",
             choices=get_args(ExplorationMode),
             mutable=True,
@@ -156,7 +156,7 @@ class BanditConfig:
         default=None,
         metadata=_metadata(
             "Reward to learn when a decision times out. None learns nothing. Requires `reward_timeout`.",
-            when="No reward is an outcome of its own, such as no click.",
+            when="The absence of a reward is itself an outcome, such as no click.",
         ),
     )
     reward_aggregation: RewardAggregation = field(
@@ -248,11 +248,11 @@ class BanditConfig:
             return
         if not registry.get(self.policy).policy_class.can_forget:
             raise NotSupported(
-                f"the policy {self.policy!r} cannot forget: leave half_life out, or use a policy that "
+                f"the policy {self.policy!r} cannot forget: omit half_life, or use a policy that "
                 "can, such as glcb or linucb"
             )
         if "half_life" in (self.policy_settings or {}):
-            raise InvalidSettings("half_life is also in policy_settings: pass it once")
+            raise InvalidSettings("half_life is also in policy_settings: pass it only once")
 
     # ---- use ------------------------------------------------------------------------------------
 
@@ -262,7 +262,20 @@ class BanditConfig:
         return cast(tuple[Arm, ...], self.arms)
 
     def make_policy(self, arms: tuple[Arm, ...], features: int) -> "Policy":
-        """Return an untrained policy for contexts with this number of features."""
+        """Return an untrained policy.
+
+        Parameters
+        ----------
+        arms : tuple of str or int
+            The names of the arms.
+        features : int
+            Number of features of an encoded context.
+
+        Returns
+        -------
+        Policy
+            The policy of this configuration.
+        """
         from glcb.policies import registry
 
         settings = dict(self.policy_settings or {})
@@ -272,7 +285,13 @@ class BanditConfig:
         return make(arms, features, rewards=self.rewards, seed=self.seed, **settings)
 
     def as_json(self) -> dict[str, Any]:
-        """Return the arguments that JSON can hold: all but the clock."""
+        """Return the arguments that can be stored as JSON.
+
+        Returns
+        -------
+        dict
+            All arguments except the clock, by name.
+        """
         values = {declared.name: getattr(self, declared.name) for declared in fields(self)}
         values["arms"] = list(self.arm_names)
         return {
@@ -285,7 +304,7 @@ MUTABLE = tuple(declared.name for declared in fields(BanditConfig) if declared.m
 
 
 def _check_bounds(declared: Any, value: Any) -> Any:
-    """Return a value that has one of the choices, or lies within the bounds, of its field."""
+    """Return ``value`` if it is one of the choices, or within the bounds, of its field."""
     from glcb import _validation
 
     choices, minimum, maximum = (declared.metadata[key] for key in ("choices", "minimum", "maximum"))
@@ -299,7 +318,7 @@ def _check_bounds(declared: Any, value: Any) -> Any:
 
 
 def _plain_settings(settings: object) -> dict[str, Any]:
-    """Return the settings of a policy with NumPy scalars converted; JSON must be able to hold them."""
+    """Return the settings of a policy with NumPy scalars converted; they must be valid JSON."""
     import numpy as np
 
     if settings is None:

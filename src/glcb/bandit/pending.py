@@ -1,8 +1,8 @@
 """Pending decisions, and the latest decisions that are no longer pending.
 
 The id of a decision is its number and a checksum of its context. An id of another bandit, or of a bandit that
-continued from an earlier copy, is accepted only if that bandit had made as many decisions and its context
-encodes to the same numbers.
+continued from an earlier copy, is accepted only if that bandit had made the same number of decisions and its
+context encodes to the same numbers.
 """
 
 import math
@@ -56,7 +56,7 @@ class SettledDecision(NamedTuple):
 
 
 class PendingDecisions:
-    """At most `capacity` pending decisions, and as many that were settled last.
+    """At most `capacity` pending decisions, and equally many that were settled recently.
 
     At any time, decisions = rewarded + timed_out + evicted + removed + pending.
     """
@@ -69,7 +69,7 @@ class PendingDecisions:
         self.timed_out = 0
         self.evicted = 0
         self.removed = 0
-        # OrderedDict, because a plain dict slows down when its oldest entries are removed again and again.
+        # OrderedDict, because a plain dict slows down when its oldest entries are removed repeatedly.
         self._pending: OrderedDict[str, PendingDecision] = OrderedDict()
         self._settled: OrderedDict[str, SettledDecision] = OrderedDict()
 
@@ -118,7 +118,7 @@ class PendingDecisions:
         return decision is not None and not self.rules.has_timed_out(decision.decided_at, now)
 
     def find(self, decision_id: object, now: float = -math.inf) -> PendingDecision:
-        """Return a pending decision; raise an error that says why there is none."""
+        """Return a pending decision; if it is not pending, raise an error that says why."""
         if not isinstance(decision_id, str):
             raise UnknownDecision(
                 f"the id of a decision must be a string, got {type(decision_id).__name__}: "
@@ -137,7 +137,7 @@ class PendingDecisions:
         if outcome is None:
             raise UnknownDecision(f"decision {shown} is unknown: pass the id of a decision of this bandit")
         if outcome == "rewarded" and self.rules.learns_at_once:
-            raise DuplicateReward(f"decision {shown} already has its reward")
+            raise DuplicateReward(f"decision {shown} has already been rewarded")
         reasons = {
             "rewarded": "its timeout has passed and its aggregated reward was learned",
             "evicted": f"{self.capacity:,} newer decisions are pending; raise max_pending",
@@ -172,11 +172,11 @@ class PendingDecisions:
     # ---- settling -------------------------------------------------------------------------------
 
     def due(self, now: float, incoming: int = 0) -> Iterator[tuple[PendingDecision, float | None]]:
-        """Yield decisions to close: timed out, or rewarded and in the way of `incoming` new decisions.
+        """Yield decisions to close: timed out, or rewarded and displaced by `incoming` new decisions.
 
-        Each comes with the reward to learn, if any, and has to be closed before the next one. A decision
+        Each comes with the reward to learn, if any, and must be closed before the next one. A decision
         without a reward is evicted by :meth:`add`: nothing is learned, because its reward could still have
-        come.
+        arrived.
         """
         while self._pending:
             oldest = next(iter(self._pending.values()))
@@ -213,7 +213,7 @@ class PendingDecisions:
         return counts, _to_arrays(self._pending, self._settled, index, width)
 
     def restore(self, counts: dict[str, Any], arrays: Arrays, arms: Sequence[Arm], width: int) -> None:
-        """Replace everything by a snapshot; raise ValueError, TypeError or KeyError if it is invalid."""
+        """Restore a snapshot; raise ValueError, TypeError or KeyError if it is invalid."""
         pending, settled = len(arrays["ids"]), len(arrays["settled_ids"])
         counts = {name: counts[name] for name in self.counts if name != "pending"}
         if any(type(count) is not int or count < 0 for count in counts.values()):

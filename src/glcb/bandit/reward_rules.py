@@ -15,7 +15,7 @@ _MAX_FLOAT = sys.float_info.max
 
 @dataclass(frozen=True)
 class RewardRules:
-    """How long a decision stays pending, how its rewards are aggregated, and what is learned without one."""
+    """How long a decision stays pending, how rewards are aggregated, and what is learned without any."""
 
     reward_timeout: float | None = None
     default_reward: float | None = None
@@ -67,7 +67,7 @@ def read_clock(clock: Clock) -> float:
 
 
 def hash_key(key: object) -> int | None:
-    """Return a fixed-size hash of an idempotency key, so that long keys need no more memory."""
+    """Return a fixed-size hash of an idempotency key, so that long keys do not use more memory."""
     if key is None:
         return None
     if isinstance(key, bool) or not isinstance(key, str | int):

@@ -1,4 +1,4 @@
-"""Which policy leads on each task, and a sentence that says so."""
+"""The leading policy of each task, and a sentence about the leaders."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -40,23 +40,23 @@ def leaders(totals: Totals) -> list[Leader]:
     return result
 
 
-def conclusion(found: Sequence[Leader]) -> str:
+def conclusion(task_leaders: Sequence[Leader]) -> str:
     """Return one sentence about the leaders, or "" without a comparison.
 
     >>> conclusion([Leader("linear", "A", True), Leader("smooth", "A", True), Leader("wheel", "B", False)])
     'A has the highest mean reward on 2 of 3 tasks (linear, smooth) and B on 1 (wheel); the lead over the \
-runner-up is statistically clear on 2 of 3 tasks (95 % paired bootstrap).'
+runner-up is statistically clear on 2 of 3 tasks (95% paired bootstrap).'
     """
-    if not found:
+    if not task_leaders:
         return ""
     tasks: dict[str, list[str]] = {}
-    for leader in found:
+    for leader in task_leaders:
         tasks.setdefault(leader.policy, []).append(leader.task)
     ordered = sorted(tasks.items(), key=lambda item: -len(item[1]))
     first, own = ordered[0]
-    parts = [f"{first} has the highest mean reward on {_first_scope(own, len(found))}"]
+    parts = [f"{first} has the highest mean reward on {_first_scope(own, len(task_leaders))}"]
     parts += [f"{policy} on {_counted(own)}" for policy, own in ordered[1:]]
-    return f"{_joined(parts)}; {_clarity(found)}."
+    return f"{_joined(parts)}; {_clarity(task_leaders)}."
 
 
 def _mean(by_seed: Mapping[int, float]) -> float:
@@ -83,9 +83,9 @@ def _joined(parts: Sequence[str]) -> str:
     return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
 
 
-def _clarity(found: Sequence[Leader]) -> str:
-    clear, total = sum(leader.is_clear for leader in found), len(found)
-    method = f"({100 * LEVEL:g} % paired bootstrap)"
+def _clarity(task_leaders: Sequence[Leader]) -> str:
+    clear, total = sum(leader.is_clear for leader in task_leaders), len(task_leaders)
+    method = f"({100 * LEVEL:g}% paired bootstrap)"
     if total == 1:
         return f"the lead over the runner-up is {'' if clear else 'not '}statistically clear {method}"
     if clear in (0, total):

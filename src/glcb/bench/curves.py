@@ -49,7 +49,7 @@ def block_ends(record: Record) -> Float64:
 def _cumulative(records: Iterable[Record], per_block: Callable[[Record], Float64]) -> Curve:
     runs = list(records)
     steps = block_ends(runs[0])
-    # Records with another number of blocks are interpolated between the ends of their blocks.
+    # Records with a different number of blocks are interpolated between the ends of their blocks.
     sums = [np.concatenate([[0.0], np.cumsum(per_block(record))]) for record in runs]
     curves = [np.interp(steps, block_ends(record), own) for record, own in zip(runs, sums, strict=True)]
     return Curve(steps, *mean_and_error_along(curves))

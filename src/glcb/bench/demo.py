@@ -32,7 +32,7 @@ TASKS = (
 )
 NOTE = (
     "The best possible reward is that of an oracle that knows every reward in advance; where rewards are "
-    "random (smooth), no policy can reach 100 %."
+    "random (smooth), no policy can reach 100%."
 )
 POLICIES = ("glcb", "linucb", "lints", "epsilon-greedy", "ucb1", "uniform")
 
@@ -55,7 +55,7 @@ def table(records: Iterable[Record]) -> Table:
         for task in TASKS:
             shares = [record.total / record.optimum for record in _select(own, task.name, policy)]
             mean, error = mean_and_error(shares)
-            cells.append(f"{100 * mean:.1f}" + (f" ± {100 * error:.1f} %" if error is not None else " %"))
+            cells.append(f"{100 * mean:.1f}" + (f" ± {100 * error:.1f}%" if error is not None else "%"))
         times = [time for record in own if record.policy == policy for time in record.decide_us]
         result.add_row(appearance.title(policy), *cells, f"{np.median(times):.0f}")
     return result

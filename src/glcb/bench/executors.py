@@ -1,4 +1,4 @@
-"""Executors of benchmark runs. The only one so far uses local processes; another needs only ``run``."""
+"""Executors of benchmark runs. The only one so far uses local processes; an executor only needs ``run``."""
 
 import multiprocessing
 import os
@@ -16,7 +16,7 @@ from typing import Protocol
 from glcb._errors import InvalidSettings
 from glcb.bench.run import Failure, Record, Run, execute
 
-# One thread per process: runs are executed in parallel, the computation within a run is not.
+# One thread per process: runs are executed in parallel; the computation within a run is not.
 _ONE_THREAD = {
     "OMP_NUM_THREADS": "1",
     "OPENBLAS_NUM_THREADS": "1",
@@ -49,11 +49,11 @@ class LocalExecutor:
 
     def run(self, runs: Sequence[Run]) -> Iterator[Record | Failure]:
         """Yield the outcome of each run in order of completion."""
-        waiting = deque(runs)
-        while waiting:
+        queue = deque(runs)
+        while queue:
             # A process that dies breaks the pool and the runs of the other processes are lost. Each lost run
             # is executed again alone; the one that dies again is the cause.
-            for run in (yield from _drain(waiting, self.jobs)):
+            for run in (yield from _drain(queue, self.jobs)):
                 if (yield from _drain(deque([run]), 1)):
                     yield Failure(**asdict(run), error="its process died; it may have run out of memory")
 
@@ -86,17 +86,17 @@ def make_executor(name: str, jobs: int | None = None) -> Executor:
     return EXECUTORS[name](jobs or os.cpu_count() or 1)
 
 
-def _drain(waiting: deque[Run], jobs: int) -> Generator[Record | Failure, None, list[Run]]:
-    """Execute the waiting runs until all are done or a process dies; return the runs that were lost."""
+def _drain(queue: deque[Run], jobs: int) -> Generator[Record | Failure, None, list[Run]]:
+    """Execute the queued runs until all are done or a process dies; return the runs that were lost."""
     pending: dict[Future[Record | Failure], Run] = {}
     with _single_threaded(), _pool(jobs) as pool:
-        while waiting or pending:
+        while queue or pending:
             # Submit only as many runs as there are processes, so that an interrupt has nothing to cancel.
             try:
-                while waiting and len(pending) < jobs:
+                while queue and len(pending) < jobs:
                     with _interrupts_blocked():
-                        pending[pool.submit(execute, waiting[0])] = waiting[0]
-                    waiting.popleft()
+                        pending[pool.submit(execute, queue[0])] = queue[0]
+                    queue.popleft()
                 finished = wait(pending, return_when=FIRST_COMPLETED).done
                 outcomes = [(future, future.result()) for future in finished]
             except BrokenProcessPool:
@@ -136,7 +136,7 @@ def _exit_with_parent() -> None:
 def _interrupts_blocked() -> Iterator[None]:
     """Block SIGINT, so that processes started here inherit the mask and Ctrl-C reaches only the parent.
 
-    The signal is blocked, not ignored: one that arrives in the block is delivered afterwards.
+    The signal is blocked, not ignored: one that arrives in the block is delivered afterward.
     """
     if not hasattr(signal, "pthread_sigmask"):
         yield

@@ -48,7 +48,7 @@ def vector(
     height: float,
     margins: tuple[float, float, float, float],
 ) -> str:
-    """Return an SVG element with what ``draw`` draws. Text takes its color and font from the page.
+    """Return the result of ``draw`` as an SVG element. Text takes its color and font from the page.
 
     Figures on one page need distinct names. Sizes are in points; margins are left, right, bottom, top.
     """

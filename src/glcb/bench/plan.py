@@ -129,7 +129,7 @@ def run_missing(
     ------
     (int, int, Record or Failure or None)
         Number of finished runs, number of all runs, and the latest outcome. The first item reports the runs
-        that were finished before and has no outcome.
+        that were already finished and has no outcome.
     """
     with writing(folder) as results:
         finished = results.keys()

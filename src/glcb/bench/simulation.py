@@ -51,6 +51,7 @@ def simulate(policy: Policy, stream: Stream) -> Trajectory:
     Returns
     -------
     Trajectory
+        The decisions, rewards and durations.
 
     Raises
     ------

@@ -8,7 +8,7 @@ from glcb.cli._options import ConfigOption, DatabaseOption, DataOption, existing
 def audit(data: DataOption = None, database: DatabaseOption = None, config: ConfigOption = None) -> None:
     """Replay the event log and compare it with every snapshot.
 
-    Exits with status 1 if a recorded result or a snapshot differs. The service may be running.
+    Exits with status 1 if a recorded result or a snapshot differs. The service can keep running.
     """
     opened = existing_database(data, database, config)
     from glcb.service.audit import audit_database

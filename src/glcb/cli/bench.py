@@ -89,7 +89,7 @@ def bench(
 def _plan(
     preset: str, tasks: str, policies: str, seeds: int | None, steps: int | None, console: "Console"
 ) -> "BenchmarkPlan":
-    """Return the preset with the given changes; skip tasks of the preset whose data is missing."""
+    """Return the preset with these changes; skip tasks of the preset whose data is missing."""
     from dataclasses import replace
 
     from glcb._errors import INSTALL_BASELINES, InvalidSettings, MissingExtra
@@ -126,7 +126,7 @@ def _execute(runs: "Sequence[Run]", out: Path, executor: "Executor", console: "C
 
     failures = []
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    # Run times differ by a factor of hundreds: only a long averaging period gives a useful estimate.
+    # Run times differ by a factor of several hundred: only a long averaging period gives a useful estimate.
     with Progress(*columns, console=console, speed_estimate_period=7200) as progress:
         bar = progress.add_task("runs", total=None)
         try:

@@ -49,7 +49,7 @@ def fetch(
         typer.Option(metavar="URL", help="Mirror to download from.", show_default="the authors' bucket"),
     ] = None,
 ) -> None:
-    """Download missing files. An interrupted download is resumed."""
+    """Download missing files, resuming interrupted downloads."""
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 

@@ -8,7 +8,7 @@ import typer
 
 def demo(
     seeds: Annotated[int, typer.Option(min=1, help="Runs of each policy on each task.")] = 5,
-    steps: Annotated[int, typer.Option(min=1, help="Steps of each run.")] = 5000,
+    steps: Annotated[int, typer.Option(min=1, help="Decisions per run.")] = 5000,
     out: Annotated[Path, typer.Option(help="Figure to write: .png, .svg or .pdf.")] = Path("glcb-demo.png"),
 ) -> None:
     """Compare GLCB with simple baselines on three tasks; needs no data files."""

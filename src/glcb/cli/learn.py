@@ -19,7 +19,7 @@ def learn(
     log: Annotated[
         Path, typer.Argument(metavar="LOG", help="JSON lines, CSV or Parquet file.", show_default=False)
     ],
-    out: Annotated[Path, typer.Option(metavar="FILE", help="File for the model.", show_default=False)],
+    out: Annotated[Path, typer.Option(metavar="FILE", help="File to save the model to.", show_default=False)],
     start: Annotated[
         Path | None,
         typer.Option(
@@ -57,7 +57,7 @@ def learn(
     context_column: Annotated[
         str,
         typer.Option(
-            metavar="COLUMN", help="Column with contexts as JSON. Without it, other columns are features."
+            metavar="COLUMN", help="Column with contexts as JSON. Without it, all other columns are features."
         ),
     ] = "context",
     arm_column: Annotated[str, typer.Option(metavar="COLUMN", help="Column with the chosen arm.")] = "arm",
@@ -74,8 +74,8 @@ def learn(
 ) -> None:
     """Train a bandit on a log of decisions and rewards, and save the model.
 
-    The log was written by `Bandit.log_to`, or has one row per decision with context, arm and reward. The
-    model file is written at the end, atomically; `Bandit.load` reads it.
+    The log is either a file written by `Bandit.log_to`, or a table with one row per decision: context, arm
+    and reward. The model is saved at the end; load it with `Bandit.load`.
     """
     from rich.console import Console
 
@@ -91,7 +91,7 @@ def learn(
     chosen = {name: value for name, value in flags.items() if value is not None}
     if start is not None and chosen:
         options = ", ".join(f"--{name}" for name in chosen)
-        raise InvalidSettings(f"{options} cannot be combined with --from: {start} has its own")
+        raise InvalidSettings(f"{options} cannot be combined with --from: {start} already defines them")
     bandit = Bandit.load(start) if start is not None else _new_bandit(log, format_, layout, chosen)
     report = _learn(bandit, log, format_, layout, console)
     console.print(str(report), markup=False, soft_wrap=True)

@@ -1,4 +1,4 @@
-"""``glcb report``: write a report of benchmark results."""
+"""``glcb report``: write a report on benchmark results."""
 
 from pathlib import Path
 from typing import Annotated
@@ -23,7 +23,7 @@ def report(
         str | None,
         typer.Option(
             metavar="POLICY",
-            help="Policy that the others are compared with.",
+            help="Policy to compare the others with.",
             show_default="the best by rank",
         ),
     ] = None,
@@ -36,7 +36,7 @@ def report(
         ),
     ] = None,
 ) -> None:
-    """Write report.html and report.md, with tables and figures of the results."""
+    """Write a report with tables and figures: report.html and report.md."""
     from glcb.bench.report import insert, write
 
     if into is not None:

@@ -23,7 +23,7 @@ def serve(
         typer.Option(
             "--set",
             metavar="NAME=VALUE",
-            help="Change any other setting; can be repeated.",
+            help="Set any other setting; can be repeated.",
             show_default=False,
         ),
     ] = None,
@@ -32,10 +32,10 @@ def serve(
         typer.Option("--demo", help="Serve three simulated experiments from a temporary folder."),
     ] = False,
 ) -> None:
-    """Serve decisions over HTTP. Everything acknowledged is on disk.
+    """Serve decisions over HTTP. Acknowledged decisions and rewards are on disk.
 
-    Every setting can also be set by the environment variable GLCB_SERVE_NAME or in the TOML file. Flags take
-    precedence over the environment, and the environment over the file.
+    Every setting can also be set with an environment variable such as GLCB_SERVE_PORT, or in the TOML file.
+    Flags take precedence over the environment, and the environment over the file.
     """
     with requires_service():
         from glcb.service.config import load

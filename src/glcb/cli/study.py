@@ -1,4 +1,4 @@
-"""``glcb study``: answer a question about the algorithm with a figure and a table."""
+"""``glcb study``: answer a question about the algorithm with a figure and tables."""
 
 from pathlib import Path
 from typing import Annotated
@@ -26,7 +26,7 @@ def study(
         typer.Option(min=1, metavar="N", help="Number of processes.", show_default="one per core"),
     ] = None,
 ) -> None:
-    """Run a study of the algorithm or of `Bandit`: a question, a figure and a table."""
+    """Answer a question about the algorithm or `Bandit` with a figure and tables."""
     import os
     from dataclasses import replace
 

@@ -13,7 +13,7 @@ _MAX_EXACT = 2**53
 def context_to_json(context: Any) -> dict[str, Any] | list[Any]:
     """Return a context as names or positions with plain values.
 
-    Values that are missing, infinite or not scalar become null; the bandit treats them alike.
+    Values that are missing, infinite or not scalar become null; the bandit treats them in the same way.
 
     >>> context_to_json({"age": 31, "height": float("nan")}), context_to_json((0.5, "FR"))
     ({'age': 31, 'height': None}, [0.5, 'FR'])

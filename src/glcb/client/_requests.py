@@ -96,9 +96,9 @@ def httpx_options(url: str, api_key: str | None, timeout: float) -> dict[str, An
     try:
         base = httpx.URL(url)
     except (httpx.InvalidURL, TypeError) as error:
-        raise InvalidSettings(f"url must be like http://localhost:8000, got {url!r}: {error}") from None
+        raise InvalidSettings(f"url must look like http://localhost:8000, got {url!r}: {error}") from None
     if base.scheme not in ("http", "https") or not base.host:
-        raise InvalidSettings(f"url must be like http://localhost:8000, got {url!r}")
+        raise InvalidSettings(f"url must look like http://localhost:8000, got {url!r}")
     if base.path.rstrip("/").endswith("/v1"):
         raise InvalidSettings(f"url must not include /v1, which the client adds, got {url!r}")
     if not timeout > 0:
@@ -130,7 +130,7 @@ def info(name: str) -> Request:
 
 
 def change(name: str, **changes: Any) -> Request:
-    """Change the state or settings of an experiment; None leaves a setting as it is."""
+    """Change the state or settings of an experiment; None leaves a setting unchanged."""
     body = {field: value for field, value in changes.items() if value is not None}
     return Request("PATCH", _path(name), _encode(body))
 
@@ -141,7 +141,7 @@ def delete(name: str) -> Request:
 
 
 def decide(name: str, context: Any, eligible: Iterable[str] | None, idempotency_key: str | None) -> Request:
-    """Make a decision. Without a key of the caller, a random one makes retries safe."""
+    """Make a decision. If the caller passes no key, a random one makes retries safe."""
     body = {**_decision_body(context, eligible), "idempotency_key": _key(idempotency_key)}
     return Request("POST", _path(name, "decisions"), _encode(body))
 
@@ -156,7 +156,7 @@ def decide_many(name: str, contexts: Any, eligible: Iterable[str] | None) -> tup
 
 
 def reward(name: str, decision_id: str, value: float, idempotency_key: str | None) -> Request:
-    """Report a reward. Without a key of the caller, a random one makes retries safe."""
+    """Report a reward. If the caller passes no key, a random one makes retries safe."""
     if not _DECISION_ID.fullmatch(_checked_id(decision_id)):
         raise UnknownDecision(f"{decision_id!r} is not the id of a decision of this experiment")
     body = {"value": _checked_reward(value), "idempotency_key": _key(idempotency_key)}
@@ -209,7 +209,7 @@ def save_model(name: str, path: str | PathLike[str]) -> Request:
 
 
 def load_model(name: str, path: str | PathLike[str]) -> Request:
-    """Upload the bandit of a file."""
+    """Upload the bandit in a file."""
     try:
         content = Path(path).read_bytes()
     except OSError as error:

@@ -1,8 +1,8 @@
-"""When to send a request again, and which exception a failure becomes. Nothing is sent here.
+"""When to retry a request, and which exception to raise for a failure. Nothing is sent here.
 
-A request is retried when the service does not answer or answers that it cannot serve the request now, with
-exponentially growing pauses, until ``retry_for`` seconds have passed. A request that is not idempotent is
-retried only if it certainly had no effect.
+A request is retried when the service does not respond or is temporarily unavailable, with exponentially
+growing pauses, until ``retry_for`` seconds have passed. A request that is not idempotent is retried only if
+it certainly had no effect.
 """
 
 import logging
@@ -28,11 +28,11 @@ _MAX_RETRY_AFTER = 30.0
 """A larger Retry-After header is treated as this many seconds."""
 _RETRY_STATUS = {408, 429, 502, 503, 504}
 _NO_EFFECT_STATUS = {408, 429}
-"""With these statuses the request had no effect …"""
+"""A request refused with one of these statuses had no effect."""
 _NO_EFFECT_CODES = {"overloaded", "starting", "stopping"}
-"""… nor with these error codes. Other failures may have happened after the request took effect."""
+"""A request refused with one of these error codes had no effect. After other failures it may have had one."""
 _QUIET_ATTEMPTS = 4
-"""Attempts, within about a second, that fail before a warning is logged."""
+"""Number of failed attempts, within about a second, before a warning is logged."""
 _NOT_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.ProxyError)
 
 
@@ -59,7 +59,7 @@ class NoAnswer:
 
     @classmethod
     def of(cls, error: httpx.RequestError, url: str) -> "NoAnswer":
-        """Return why there is no response."""
+        """Return the reason for a missing response."""
         detail = f": {error}" if str(error) else ""
         reason = f"no response from {url} ({type(error).__name__}{detail})"
         return cls(reason, not isinstance(error, _NOT_SENT))
@@ -158,5 +158,5 @@ def _failed(answer: Answer) -> _Failure:
         )
         return _Failure(error, reason, retryable, may_have_begun, answer.retry_after)
     error = exception_of(detail.code, detail.message)
-    taken = may_have_begun and detail.code not in _NO_EFFECT_CODES
-    return _Failure(error, detail.message, retryable, taken, answer.retry_after)
+    may_have_taken_effect = may_have_begun and detail.code not in _NO_EFFECT_CODES
+    return _Failure(error, detail.message, retryable, may_have_taken_effect, answer.retry_after)

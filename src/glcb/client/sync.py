@@ -37,13 +37,12 @@ class Client:
     url
         Address of the service, such as ``"http://localhost:8000"``.
     api_key
-        An API key made with ``glcb keys add``. A service on localhost without keys needs none.
+        An API key created with ``glcb keys add``. A service on localhost without keys needs none.
     timeout
-        Seconds to wait for each of connecting, sending and receiving.
+        Timeout in seconds, for connecting, sending and receiving separately.
     retry_for
-        Seconds for which a request is retried when the service does not answer or is not ready; 0 for a
-        single attempt. Every decision and reward carries an idempotency key, so that a retry has no second
-        effect.
+        Seconds for which a request is retried when the service does not respond or is not ready; 0 for a
+        single attempt. Every decision and reward carries an idempotency key, so that retries are safe.
     transport
         An httpx transport, for tests and special network setups.
 
@@ -144,7 +143,7 @@ class Client:
         Raises
         ------
         InvalidSettings
-            If a setting is invalid, or the experiment exists with other settings.
+            If a setting is invalid, or the experiment exists with different settings.
         NotSupported
             If the policy does not support one of the settings.
         """
@@ -169,7 +168,7 @@ class Client:
         return self.experiment(name)
 
     def experiment(self, name: str) -> "Experiment":
-        """Return a handle on an experiment, without a request to the service.
+        """Return a handle on an experiment without sending a request.
 
         Parameters
         ----------
@@ -179,7 +178,7 @@ class Client:
         Returns
         -------
         Experiment
-            The experiment; its methods raise UnknownExperiment if it does not exist.
+            The experiment; its methods raise ``UnknownExperiment`` if it does not exist.
         """
         return Experiment(self, name)
 
@@ -209,7 +208,7 @@ class Client:
         return f"Client({self.url!r})"
 
     def _send(self, request: Request) -> Response:
-        """Send a request, and again as long as that is safe and useful."""
+        """Send a request; retry while that is safe and useful."""
         attempts = Attempts(request, self._retry_policy)
         while True:
             outcome = self._exchange(request)
@@ -258,7 +257,7 @@ class Experiment:
         eligible
             The arms to choose from; None for all.
         idempotency_key
-            Calls with the same key return the same decision. Without one every call is a new decision, made
+            Calls with the same key return the same decision. Without one, every call is a new decision, made
             once even if the request has to be retried.
 
         Returns
@@ -277,7 +276,7 @@ class Experiment:
         NotRunning
             If the experiment is paused or archived.
         ServiceUnavailable
-            If the service did not answer.
+            If the service did not respond.
         """
         return self._request(_requests.decide(self.name, context, eligible, idempotency_key), Decision)
 
@@ -301,7 +300,7 @@ class Experiment:
         Raises
         ------
         InvalidContext
-            If a context cannot be encoded; then no request is sent.
+            If a context cannot be encoded. No request is sent.
         """
         requests, count = _requests.decide_many(self.name, contexts, eligible)
         return self._send_batches(requests, count, lambda response: _requests.parse_batch(response, Decision))
@@ -316,7 +315,7 @@ class Experiment:
         value
             The reward.
         idempotency_key
-            A reward with the same key as an earlier one of this decision is ignored. Without one every call
+            A reward with the same key as an earlier one of this decision is ignored. Without one, every call
             reports a new reward, once even if the request has to be retried.
 
         Returns
@@ -332,7 +331,7 @@ class Experiment:
         ClosedDecision
             If the decision no longer accepts a reward.
         DuplicateReward
-            If the decision already has its reward.
+            If the decision has already been rewarded.
         InvalidReward
             If the reward is outside the declared range.
         NotRunning
@@ -409,7 +408,7 @@ class Experiment:
         return self._request(_requests.add_arm(self.name, name, like), ExperimentInfo)
 
     def remove_arm(self, name: str) -> ExperimentInfo:
-        """Remove an arm and what it has learned; its pending decisions are closed.
+        """Remove an arm and everything learned about it; its pending decisions are closed.
 
         Parameters
         ----------
@@ -437,7 +436,7 @@ class Experiment:
         exploration_mode: Literal["gap", "uniform"] | None = None,
         holdout: float | None = None,
     ) -> ExperimentInfo:
-        """Change settings of the experiment; None leaves a setting as it is.
+        """Change settings of the experiment; None leaves a setting unchanged.
 
         Parameters
         ----------
@@ -552,7 +551,7 @@ class Experiment:
         self._client._send(_requests.save_model(self.name, path))
 
     def load_model(self, path: str | PathLike[str]) -> ExperimentInfo:
-        """Replace the bandit of the experiment, with its arms and settings, by that of a file.
+        """Replace the bandit of the experiment, including its arms and settings, with one from a file.
 
         Parameters
         ----------
@@ -580,7 +579,7 @@ class Experiment:
     def _send_batches(
         self, requests: list[Request], count: int, parse_items: Callable[[Response], list[T | GlcbError]]
     ) -> list[T | GlcbError]:
-        """Return one result per item; a failed request leaves its error for each item not yet processed."""
+        """Return one result per item; a failed request returns its error for each unprocessed item."""
         results: list[T | GlcbError] = []
         for request in requests:
             try:

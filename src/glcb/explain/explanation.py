@@ -37,11 +37,20 @@ class Explanation:
     values
         The expected reward of each arm.
     bonuses
-        The exploration bonus of each arm; infinite for arms that are tried first.
+        The exploration bonus of each arm; infinite for arms that are chosen first.
     pseudocounts
         The number of decisions for each arm in similar contexts.
     sampled
         Whether the bonuses are a random draw. If so, they are those of the next decision.
+
+    Examples
+    --------
+    >>> from glcb import LinUCB
+    >>> policy = LinUCB(arms=["a", "b"], features=2)
+    >>> policy.learn([1, 0], "a", 1)
+    >>> explanation = policy.explain([1, 0])
+    >>> explanation.arms, explanation.contributions.shape
+    (('a', 'b'), (2, 2))
     """
 
     arms: tuple[Arm, ...]
@@ -69,6 +78,16 @@ class Explanation:
     def contributions_of(self, arm: Arm) -> dict[str, float]:
         """Return the contribution of each feature to the value of ``arm``, the largest first.
 
+        Parameters
+        ----------
+        arm
+            The name of the arm.
+
+        Returns
+        -------
+        dict
+            The contributions by feature.
+
         Raises
         ------
         UnknownArm
@@ -77,7 +96,17 @@ class Explanation:
         return self._contributions(self._index(arm))
 
     def sentence(self, arm: Arm) -> str:
-        """Return the expected reward of ``arm``, the main reasons, and the evidence behind it as text.
+        """Return the expected reward of ``arm``, the main reasons, and the evidence as text.
+
+        Parameters
+        ----------
+        arm
+            The name of the arm.
+
+        Returns
+        -------
+        str
+            One or two sentences.
 
         Raises
         ------
@@ -96,7 +125,7 @@ class Explanation:
     def grouped(
         self, owners: Sequence[str | None], features: Sequence[str], feature_values: Sequence[str]
     ) -> "Explanation":
-        """Return an explanation that sums up contributions by group.
+        """Return an explanation with contributions summed by group.
 
         Parameters
         ----------
@@ -106,6 +135,11 @@ class Explanation:
             The names of the groups.
         feature_values
             The value of each group, as text.
+
+        Returns
+        -------
+        Explanation
+            The explanation by group.
         """
         column_of = {name: column for column, name in enumerate(features)}
         sums = np.zeros((len(features), len(self.arms)))
@@ -116,7 +150,13 @@ class Explanation:
         )
 
     def as_dict(self) -> dict[str, Any]:
-        """Return a dictionary that can be serialized to JSON. An infinite bonus becomes None."""
+        """Return the explanation in a JSON-serializable form.
+
+        Returns
+        -------
+        dict
+            The explanation. An infinite bonus becomes None.
+        """
         return {
             "context": dict(zip(self.features, self.feature_values, strict=True)),
             "sampled": self.sampled,
@@ -155,4 +195,4 @@ class Explanation:
         return text.page(self)
 
     def __repr__(self) -> str:
-        return f"<Explanation: {len(self.arms)} arms, {len(self.features)} features; print it to read it>"
+        return f"<Explanation: {len(self.arms)} arms, {len(self.features)} features; print() shows it>"

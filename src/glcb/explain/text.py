@@ -72,7 +72,7 @@ def evidence(explanation: "Explanation", arm: int) -> str:
     bonus = explanation.bonuses[arm]
     similar = _similar_decisions(explanation.pseudocounts[arm])
     if math.isinf(bonus):
-        return f"{similar}; it is tried first."
+        return f"{similar}; it is chosen first."
     kind = "random exploration bonus" if explanation.sampled else "exploration bonus"
     return f"{similar}; {kind} {format_signed(explanation, bonus)}."
 

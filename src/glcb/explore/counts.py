@@ -115,7 +115,7 @@ _INITIAL_CONTEXTS = 4
 class Counts:
     """Decision counts N_u(s, a) for every unit u, signature s and arm a.
 
-    Only visited signatures use memory. The methods serve standalone use; a policy passes ``arrays`` to its
+    Only visited signatures use memory. The methods are for standalone use; a policy passes ``arrays`` to its
     kernels.
     """
 
@@ -182,7 +182,7 @@ class Counts:
         return UNLIMITED if rows == max_rows else (rows - used) // units
 
     def reorder(self, sources: Int64) -> None:
-        """Replace the counts of arm j by the old counts of arm ``sources[j]``, or by zero for −1.
+        """Replace the counts of arm j with the old counts of arm ``sources[j]``, or with zero for −1.
 
         No array is changed in place, so a shallow copy keeps the old counts.
         """

@@ -6,7 +6,7 @@ from glcb._numba.compile import kernel
 from glcb._types import ExplorationMode, Float64
 
 _EVEN_PART = 0.5
-"""This part of a share divided by gap is divided evenly, so that every arm has a positive probability."""
+"""In mode "gap", this part of the share is divided evenly, so that every arm has a positive probability."""
 
 
 def probabilities(
@@ -23,7 +23,7 @@ def probabilities(
     Parameters
     ----------
     scores
-        The score of each arm; infinite for arms to be tried first.
+        The score of each arm; infinite for arms to be chosen first.
     allowed
         Indices of the eligible arms, or None for all. Other arms have the probability 0.
     exploration
@@ -86,7 +86,7 @@ def _write_probabilities(scores: Float64, exploration: float, by_gap: bool, resu
         return
     smallest_gap = best - next_best
     for arm in range(arms):
-        # Relative to an untried arm, all gaps are infinite and therefore equal.
+        # Relative to an infinite score, all gaps are infinite and therefore equal.
         weighted = by_gap and scores[arm] != best and smallest_gap < np.inf
         result[arm] = smallest_gap / (best - scores[arm]) if weighted else 1.0
     total = -1.0 + _sum(result)

@@ -160,7 +160,7 @@ class Bank:
         learning_rate: float,
         switching_rate: float,
     ) -> None:
-        """Update each of ``networks`` towards its target. Other networks are unchanged."""
+        """Update each of ``networks`` toward its target. Other networks are unchanged."""
         self.ensure_capacity()
         learn(
             self._inputs(x),
@@ -187,7 +187,7 @@ class Bank:
         self.optimizer.forget()
 
     def reorder(self, sources: Int64) -> None:
-        """Replace network j by the old network ``sources[j]``, or by a new network for −1.
+        """Replace network j with the old network ``sources[j]``, or with a new network for −1.
 
         No array is changed in place, so a shallow copy of the bank keeps the old networks.
         """
@@ -283,13 +283,13 @@ class Bank:
         self.optimizer.restore(arrays)
 
     def _check_pool(self, pool: Float32) -> None:
-        """Raise ValueError if a weight is outside its box or a sum of squares is negative."""
+        """Raise ValueError if a weight is out of bounds or a sum of squares is negative."""
         for size, _, stride, row, unit, _, _ in self.arrays.layout.tolist():
             starts = self.arrays.cell_at[unit : unit + size]
             cells = starts[starts >= 0][:, None] + np.arange(row * self.networks)
             rows = pool[cells].reshape(-1, row)
             if (np.abs(rows[:, :stride]) > np.float32(self.arrays.box)).any() or (rows[:, stride:] < 0).any():
-                raise ValueError("a weight is outside its box or a sum of squared gradients is negative")
+                raise ValueError("a weight is out of bounds or a sum of squared gradients is negative")
 
 
 def _initial_mixture(units: int, switches: bool) -> Float32:

@@ -48,8 +48,8 @@ class Gates:
     """Random half-spaces of the unit cube.
 
     Normals are uniform on the unit sphere. Thresholds place every hyperplane near the center of the cube:
-    w·(x − ½) > N(0, ``bias_scale``). The signature of a unit is the integer whose bit k tells on which side
-    of its hyperplane k the context lies.
+    w·(x − ½) > N(0, ``bias_scale``). Bit k of a unit's signature is set if the context is on the positive
+    side of its hyperplane k.
 
     Parameters
     ----------

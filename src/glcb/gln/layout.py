@@ -100,7 +100,7 @@ def initialize_rows(rows: Float32, fan_in: int, zero: bool) -> None:
 def offset(tally: Int64, bound: float) -> float:
     """Return half the logit of the share of targets closer to 1, with one prior target of each kind.
 
-    Half, because a new cell should lean towards the usual target but leave the other one likely enough to
+    Half, because a new cell should lean toward the usual target but leave the other one likely enough to
     be explored.
     """
     odds = (tally[ONES] + 1) / (tally[TARGETS] - tally[ONES] + 1)

@@ -1,4 +1,4 @@
-"""Learning: the kernels that update networks towards their targets."""
+"""Learning: the kernels that update networks toward their targets."""
 
 import math
 
@@ -143,10 +143,10 @@ def learn(
     optimizer: OptimizerArrays,
     bank: BankArrays,
 ) -> None:
-    """Update ``networks`` towards their ``targets``. The pool must have space for one new cell per unit.
+    """Update ``networks`` toward their ``targets``. The pool must have space for one new cell per unit.
 
     A unit of the first layer moves along the direction that the optimizer selects, a unit above along its
-    inputs, each at its outputs rate. A unit is updated as soon as its output is computed: no other unit reads
+    inputs, each at its own rate. A unit is updated as soon as its output is computed: no other unit reads
     the weights that it changes.
     """
     layout, tally = bank.layout, bank.tally

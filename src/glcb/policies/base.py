@@ -36,13 +36,13 @@ class Policy(ABC):
     Parameters
     ----------
     arms
-        The number of arms, or their names. Arms given as a number are named 0, 1, 2, …
+        The number of arms, or their names. If it is a number, the arms are named 0, 1, 2, …
     features
         The length of a context. Every feature is a number within [0, 1].
     rewards
         ``"binary"`` for rewards of 0 or 1, or the range ``(low, high)`` of the rewards.
     seed
-        The source of all randomness: equal seeds and equal inputs give equal decisions.
+        Seed of all random numbers: the same seed and the same inputs give the same decisions.
     """
 
     stores_data: ClassVar[bool] = False
@@ -86,14 +86,14 @@ class Policy(ABC):
         """Update the model with the reward of the arm at index ``arm``."""
 
     def _estimate_many(self, contexts: Float32) -> Iterable[Estimates]:
-        """Estimate each of many contexts. Override if there is a faster way than one by one."""
+        """Estimate each of many contexts. Override this if there is a faster way than one by one."""
         return map(self._estimate, contexts)
 
     def _count_decision(self, x: Float32, arm: int) -> None:  # noqa: B027
         """Record a decision, in addition to the counters of the base class."""
 
     def _count_and_learn(self, x: Float32, arm: int, reward: float) -> None:
-        """Record a decision and learn its reward. Override if there is a faster way than two steps."""
+        """Record a decision and learn its reward. Override this if there is a faster way than two steps."""
         self._learn(x, arm, reward)
         self._count_decision(x, arm)
 
@@ -109,7 +109,7 @@ class Policy(ABC):
     def _reordered(self, sources: Int64) -> dict[str, Any]:
         """Return new values for all attributes that have one entry per arm.
 
-        Entry j is a copy of the present entry ``sources[j]``, or that of a new arm if ``sources[j]`` is −1.
+        Entry j is a copy of the current entry ``sources[j]``, or that of a new arm if ``sources[j]`` is −1.
         Change nothing: the base class assigns all attributes in one step.
         """
         raise NotImplementedError
@@ -119,7 +119,7 @@ class Policy(ABC):
         raise NotImplementedError
 
     def _arguments(self) -> dict[str, Any]:
-        """Return the constructor arguments, with the present arms."""
+        """Return the constructor arguments, with the current arms."""
         return {
             "arms": list(self.arms),
             "features": self.features,
@@ -132,9 +132,9 @@ class Policy(ABC):
         return {}
 
     def _restore(self, arrays: Arrays) -> None:
-        """Load what ``_snapshot`` returned; raise ValueError or KeyError if it does not fit.
+        """Restore a snapshot; raise ValueError or KeyError if it is invalid.
 
-        Override if the size of an array depends on what was learned.
+        Override this if the size of an array depends on what was learned.
         """
         copy_into(self._snapshot(), arrays)
 
@@ -149,6 +149,11 @@ class Policy(ABC):
             The context: one number within [0, 1] per feature.
         eligible
             The arms to choose from; all arms by default.
+
+        Returns
+        -------
+        Decision
+            The chosen arm, and the estimates of all arms.
 
         Raises
         ------
@@ -165,7 +170,27 @@ class Policy(ABC):
             return Decision(self.arms[best], self.arms, estimates)
 
     def decide_many(self, contexts: ArrayLike, *, eligible: Iterable[Arm] | None = None) -> list[Decision]:
-        """Choose an arm for each row of ``contexts``: the same as :meth:`decide` row by row, but faster."""
+        """Choose an arm for each row of ``contexts``, as :meth:`decide` would, but faster.
+
+        Parameters
+        ----------
+        contexts
+            One context per row.
+        eligible
+            The arms to choose from, for all contexts; all arms by default.
+
+        Returns
+        -------
+        list of Decision
+            One decision per context, in the same order.
+
+        Raises
+        ------
+        InvalidContext
+            If a context has the wrong length or a value outside [0, 1].
+        UnknownArm
+            If ``eligible`` is empty or names an arm that does not exist.
+        """
         rows = _validation.contexts(contexts, self.features)
         with self._lock:
             allowed = None if eligible is None else _validation.eligible(eligible, self._index)
@@ -176,7 +201,23 @@ class Policy(ABC):
         return decisions
 
     def estimate(self, x: ArrayLike) -> Estimates:
-        """Return value, bonus and pseudocount of every arm in context ``x``. Learns nothing."""
+        """Return value, bonus and pseudocount of every arm in context ``x``. Learns nothing.
+
+        Parameters
+        ----------
+        x
+            The context: one number within [0, 1] per feature.
+
+        Returns
+        -------
+        Estimates
+            The estimates of all arms.
+
+        Raises
+        ------
+        InvalidContext
+            If ``x`` has the wrong length or a value outside [0, 1].
+        """
         context = _validation.context(x, self.features)
         with self._lock:
             return self._estimate(context)
@@ -192,8 +233,15 @@ class Policy(ABC):
             The context to compare with, by default ½ for every feature. A gated linear network evaluates the
             baseline with the gates of ``x``; at ½ all its inputs except the bias are 0.
 
+        Returns
+        -------
+        Explanation
+            The contributions and the estimates of all arms.
+
         Raises
         ------
+        InvalidContext
+            If ``x`` or ``baseline`` has the wrong length or a value outside [0, 1].
         NotSupported
             If the policy cannot explain its values.
         """
@@ -242,7 +290,7 @@ class Policy(ABC):
         reward
             Its reward.
         counted
-            Whether :meth:`count_decision` has recorded the decision already.
+            Whether :meth:`count_decision` has already recorded the decision.
 
         Raises
         ------
@@ -256,7 +304,22 @@ class Policy(ABC):
             self._update(context, index, value, counted)
 
     def learn_many(self, contexts: ArrayLike, arms: Iterable[Arm], rewards: Iterable[float]) -> None:
-        """Learn many rewards in order, as :meth:`learn` would. All are validated before the first update."""
+        """Learn many rewards in order, as :meth:`learn` would. All are validated before the first update.
+
+        Parameters
+        ----------
+        contexts
+            One context per row.
+        arms
+            The chosen arm of each decision.
+        rewards
+            The reward of each decision.
+
+        Raises
+        ------
+        InvalidInput, InvalidContext, UnknownArm, InvalidReward
+            If an argument is invalid; nothing is learned.
+        """
         rows = _validation.contexts(contexts, self.features)
         names = _validation.list_of_length("arms", arms, len(rows))
         numbers = _validation.list_of_length("rewards", rewards, len(rows))
@@ -267,7 +330,20 @@ class Policy(ABC):
                 self._update(x, index, value)
 
     def count_decision(self, x: ArrayLike, arm: Arm) -> None:
-        """Record that ``arm`` was chosen in context ``x``. Its reward can be learned later, or never."""
+        """Record that ``arm`` was chosen in context ``x``. Its reward can be learned later, or never.
+
+        Parameters
+        ----------
+        x
+            The context of the decision.
+        arm
+            The chosen arm.
+
+        Raises
+        ------
+        InvalidContext, UnknownArm
+            If an argument is invalid; nothing is recorded.
+        """
         context = _validation.context(x, self.features)
         with self._lock:
             index = _validation.arm(arm, self._index)
@@ -309,6 +385,15 @@ class Policy(ABC):
         like
             An arm to copy, with its counts and everything learned about it. By default the arm starts
             untrained.
+
+        Raises
+        ------
+        InvalidSettings
+            If ``name`` is invalid or in use.
+        UnknownArm
+            If there is no arm ``like``.
+        NotSupported
+            If the arms of the policy cannot change.
         """
         with self._lock:
             new = _validation.new_arm(name, self._index)
@@ -316,7 +401,22 @@ class Policy(ABC):
             self._replace_arms((*self.arms, new), [*range(len(self.arms)), source])
 
     def remove_arm(self, name: Arm) -> None:
-        """Remove an arm. The other arms keep everything learned about them."""
+        """Remove an arm. The other arms keep everything learned about them.
+
+        Parameters
+        ----------
+        name
+            The name of the arm.
+
+        Raises
+        ------
+        InvalidSettings
+            If it is the only arm.
+        UnknownArm
+            If there is no such arm.
+        NotSupported
+            If the arms of the policy cannot change.
+        """
         with self._lock:
             index = _validation.arm(name, self._index)
             if len(self.arms) == 1:
@@ -337,14 +437,14 @@ class Policy(ABC):
             "_reward_counts": take_rows(self._reward_counts, order, 0),
             "_decision_counts": take_rows(self._decision_counts, order, 0),
         }
-        # One call, which no interrupt can split: the arms and the model never disagree.
+        # A single call, which no interrupt can split, so that the arms and the model never disagree.
         vars(self).update(changed)
 
     # ---- snapshots and files ------------------------------------------------------------------------
 
     @property
     def rng_state(self) -> Any:
-        """The state of the random generator. Set it to repeat the draws that followed."""
+        """The state of the random generator. Set it to a saved state to repeat the draws after it."""
         with self._lock:
             return self._rng.bit_generator.state
 
@@ -354,7 +454,13 @@ class Policy(ABC):
             self._rng.bit_generator.state = state
 
     def snapshot(self) -> Snapshot:
-        """Return a copy of everything that determines the future of the policy."""
+        """Return a copy of everything that determines later decisions.
+
+        Returns
+        -------
+        Snapshot
+            The arguments, the state of the random generator, and everything learned.
+        """
         with self._lock:
             return Snapshot(
                 policy=type(self).__name__,
@@ -371,7 +477,17 @@ class Policy(ABC):
 
     @classmethod
     def from_snapshot(cls, snapshot: Snapshot) -> Self:
-        """Return the policy that a snapshot was taken of; it continues exactly as the original.
+        """Return a policy restored from a snapshot. It continues exactly as the original would have.
+
+        Parameters
+        ----------
+        snapshot
+            The result of :meth:`snapshot`.
+
+        Returns
+        -------
+        Policy
+            The restored policy.
 
         Raises
         ------
@@ -393,7 +509,18 @@ class Policy(ABC):
         return policy
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Return to the moment of a snapshot. A snapshot that does not fit changes nothing."""
+        """Restore the state of a snapshot.
+
+        Parameters
+        ----------
+        snapshot
+            The result of :meth:`snapshot`.
+
+        Raises
+        ------
+        KeyError, TypeError, ValueError
+            If the snapshot is not one of this class; nothing changes.
+        """
         restored = vars(self.from_snapshot(snapshot))
         with self._lock:
             vars(self).update({**restored, "_lock": self._lock})
@@ -405,12 +532,33 @@ class Policy(ABC):
         vars(self).update(vars(self.from_snapshot(snapshot)))
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write the policy to ``path``. If the process is killed meanwhile, an existing file stays intact."""
+        """Save the policy to a file. The file is replaced atomically.
+
+        Parameters
+        ----------
+        path
+            The file to write.
+
+        Raises
+        ------
+        ModelFileError
+            If the file cannot be written.
+        """
         _model_file.write(path, self.snapshot())
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Self:
-        """Read a policy that :meth:`save` wrote. It continues exactly as the original.
+        """Load a policy. It continues exactly as the saved one would have.
+
+        Parameters
+        ----------
+        path
+            A file written by :meth:`save`.
+
+        Returns
+        -------
+        Policy
+            The loaded policy.
 
         Raises
         ------

@@ -12,7 +12,7 @@ class Estimates:
     values: Float64
     """Expected reward of each arm."""
     bonuses: Float64
-    """Exploration bonus of each arm; infinite for an arm that must be tried first."""
+    """Exploration bonus of each arm; infinite for an arm that must be chosen first."""
     pseudocounts: Float64
     """Number of decisions for each arm in similar contexts."""
 

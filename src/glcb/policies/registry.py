@@ -17,7 +17,7 @@ from glcb.policies.base import Policy
 PolicyClass = TypeVar("PolicyClass", bound=type[Policy])
 
 _COMMON = ("arms", "features", "rewards", "seed")
-"""The arguments of every policy; all others are settings of its own."""
+"""The arguments that every policy has; all others are its own settings."""
 
 
 @dataclass(frozen=True)
@@ -25,13 +25,13 @@ class Entry:
     """A registered policy."""
 
     name: str
-    """The name in the command line, in results and in ``Bandit(policy=...)``."""
+    """The name on the command line, in results and in ``Bandit(policy=...)``."""
     policy_class: type[Policy]
     """The class of the policy."""
     source: str
     """The publication that introduced the policy."""
     version: int
-    """Incremented when the policy decides differently, so that results of different versions stay apart."""
+    """Incremented when the policy decides differently, so that results of versions are kept apart."""
 
     @property
     def summary(self) -> str:
@@ -58,7 +58,25 @@ class Entry:
         seed: int = 0,
         **settings: Any,
     ) -> Policy:
-        """Return an untrained policy; see :func:`make_policy`."""
+        """Return an untrained policy.
+
+        Parameters
+        ----------
+        arms, features, rewards, seed, **settings
+            See :func:`make_policy`.
+
+        Returns
+        -------
+        Policy
+            The new policy.
+
+        Raises
+        ------
+        InvalidSettings
+            If a setting does not exist, or a value is out of bounds.
+        MissingExtra
+            If the policy needs a package that is not installed.
+        """
         names = self.setting_names
         unknown = [name for name in settings if name not in names]
         if unknown:
@@ -78,11 +96,16 @@ def register(name: str, *, source: str, version: int = 1) -> Callable[[PolicyCla
     Parameters
     ----------
     name
-        The name of the policy in the command line, in results and in ``Bandit(policy=...)``.
+        The name of the policy on the command line, in results and in ``Bandit(policy=...)``.
     source
         The publication that introduced the policy.
     version
-        Increment it when the policy decides differently, so that results of different versions stay apart.
+        Increment it when the policy decides differently, so that results of versions are kept apart.
+
+    Returns
+    -------
+    callable
+        The decorator; it returns the class unchanged.
     """
 
     def add(policy_class: PolicyClass) -> PolicyClass:
@@ -93,17 +116,38 @@ def register(name: str, *, source: str, version: int = 1) -> Callable[[PolicyCla
 
 
 def names() -> list[str]:
-    """Return the names of all registered policies."""
+    """Return the names of all registered policies.
+
+    Returns
+    -------
+    list of str
+        The names, sorted.
+    """
     return _entries.names()
 
 
 def get(name: str) -> Entry:
     """Return the entry of the policy called ``name``.
 
+    Parameters
+    ----------
+    name
+        One of :func:`names`.
+
+    Returns
+    -------
+    Entry
+        The class, source and version of the policy.
+
     Raises
     ------
     InvalidSettings
         If there is no such policy; the message lists the names.
+
+    Examples
+    --------
+    >>> get("ucb1").source
+    'Auer, Cesa-Bianchi, Fischer 2002'
     """
     return _entries.get(name)
 
@@ -130,9 +174,14 @@ def make_policy(
     rewards
         ``"binary"`` for rewards of 0 or 1, or the range ``(low, high)`` of the rewards.
     seed
-        The source of all randomness.
+        Seed of all random numbers.
     **settings
         The policy's own settings.
+
+    Returns
+    -------
+    Policy
+        The new policy.
 
     Raises
     ------

@@ -16,7 +16,7 @@ from glcb.service.storage.database import Database
 from glcb.service.storage.tables import api_keys
 
 Role = Literal["decide", "read", "admin"]
-"""``decide`` sends decisions and rewards, ``read`` reads everything, ``admin`` can do both and more."""
+"""``decide`` permits decisions and rewards, ``read`` permits reading, ``admin`` permits everything."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _PREFIX = "glcb_"
@@ -88,7 +88,7 @@ def add_key(database: Database, name: str, role: str, experiments: Sequence[str]
 
 
 def remove_key(database: Database, name: str) -> None:
-    """Remove a key; raise InvalidSettings if there is none of this name."""
+    """Remove a key; raise InvalidSettings if no key has this name."""
     with database.write() as connection:
         removed = connection.execute(delete(api_keys).where(api_keys.c.name == name)).rowcount
     if not removed:
@@ -133,7 +133,7 @@ class Keyring:
         self.refreshed_at = time.monotonic()
 
     def find(self, secret: str) -> ApiKey | None:
-        """Return the key with this secret, or None. The time does not depend on the secret."""
+        """Return the key with this secret, or None. The duration does not depend on the secret."""
         wanted = digest(secret)
         match = None
         for key in self.keys:

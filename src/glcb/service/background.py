@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 async def run_in_thread(function: Callable[..., T], *arguments: Any) -> T:
-    """Return the result of a function that runs in a thread. A cancelled caller still waits for its end."""
+    """Return the result of a function that runs in a thread. A canceled caller waits until it returns."""
     work = asyncio.ensure_future(asyncio.to_thread(function, *arguments))
     try:
         return await asyncio.shield(work)

@@ -39,7 +39,7 @@ def _port(meaning: str, when_to_change: str) -> Meta:
 
 
 class ServiceSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The settings of ``glcb serve``; :func:`settings_table` lists them with their meaning."""
+    """The settings of ``glcb serve``; :func:`settings_table` describes them."""
 
     host: Annotated[
         str,
@@ -47,7 +47,7 @@ class ServiceSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     ] = "127.0.0.1"
     port: Annotated[
         int,
-        _port("Port to listen on; 0 picks a free one.", "If the port is taken."),
+        _port("Port to listen on; 0 selects a free port.", "If the port is taken."),
     ] = 8000
     data: Annotated[
         str,
@@ -59,7 +59,7 @@ class ServiceSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     ] = None
     log_level: Annotated[
         Literal["debug", "info", "warning", "error"],
-        _about("Least severe log level to write.", "To log more or less."),
+        _about("Lowest level of log messages to write.", "To log more or less."),
     ] = "info"
     log_format: Annotated[
         Literal["json", "text"],
@@ -91,7 +91,7 @@ class ServiceSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         _count(
             "Size of a model as arms × slots², where slots is the width of an encoded context. "
             "A cell takes 8 to 20 bytes.",
-            "For larger models, if the memory suffices.",
+            "For larger models, if there is enough memory.",
         ),
     ] = 50_000_000
     max_experiments: Annotated[
@@ -106,18 +106,21 @@ class ServiceSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     ] = 1_000_000
     max_concurrent_requests: Annotated[
         int,
-        _count("Requests processed at the same time; more get status 503.", "To trade latency for errors."),
+        _count(
+            "Requests processed at the same time; more get status 503.",
+            "To refuse requests earlier or later.",
+        ),
     ] = 1000
     max_connections: Annotated[
         int,
         _count(
-            "Open connections; beyond that the longest idle one is closed.",
+            "Open connections; beyond that, the one that has been idle longest is closed.",
             "If many clients keep connections open.",
         ),
     ] = 4000
     max_queued_events: Annotated[
         int,
-        _count("Events waiting for the disk; beyond that requests get status 503.", "If the disk stalls."),
+        _count("Events queued for the disk; beyond that, requests get status 503.", "If the disk stalls."),
     ] = 20_000
     max_loaded_experiments: Annotated[
         int,
@@ -141,13 +144,13 @@ class ServiceSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     lock_wait_seconds: Annotated[
         float,
         _positive(
-            "Time that a start waits for another service on the same database to end.",
-            "If a supervisor restarts the service before the old process has ended.",
+            "Time that startup waits for another service on the same database to stop.",
+            "If a supervisor restarts the service before the old process has exited.",
         ),
     ] = 10
     shutdown_seconds: Annotated[
         float,
-        _positive("Time that a shutdown waits for requests in flight.", "To match a supervisor's timeout."),
+        _positive("Time that shutdown waits for requests in flight.", "To match a supervisor's timeout."),
     ] = 30
 
     max_commit_events: Annotated[

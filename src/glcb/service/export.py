@@ -1,7 +1,7 @@
 """Export the decisions and rewards of an experiment as JSON lines or as a Parquet file.
 
 The lines have the format that ``Bandit.log_to`` writes and ``Bandit.learn_from`` reads, without its outcome
-lines: default rewards of timed-out decisions are not stored as events, they follow from a replay.
+lines: default rewards of timed-out decisions are not stored as events; they follow from a replay.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ def parse_query(query: Mapping[str, str]) -> tuple[str, int]:
     ):
         raise ApiError(
             "invalid_request",
-            f"an export takes format=jsonl or parquet, and after=a sequence number, got {dict(query)!r}",
+            f"the query must be format=jsonl or parquet, and after=SEQUENCE, got {dict(query)!r}",
         )
     return export_format, int(after)
 
@@ -120,7 +120,7 @@ def _parquet(rows: Iterator[Row]) -> Iterator[bytes]:
 
 
 class _Sink(io.RawIOBase):
-    """A file whose content is taken away as it grows."""
+    """A file whose content is read and removed as it grows."""
 
     def __init__(self) -> None:
         self._parts: list[bytes] = []

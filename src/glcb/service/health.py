@@ -12,7 +12,7 @@ _MIN_SAMPLE = 100
 _RECENT_SHARE = 0.25
 """Share of all decisions that counts as recent."""
 _MAX_DEVIATIONS = 5.0
-"""Deviations beyond this many standard deviations are significant, even when checked repeatedly."""
+"""Deviations of more than this many standard deviations are significant, even if checked repeatedly."""
 _MAX_BIAS = 0.05
 """Tolerated bias of the predictions, as a share of the reward range and on top of the sampling error."""
 _MIN_EXPLORATION = 0.001
@@ -135,7 +135,7 @@ def _propensities(experiment: Experiment, overall: _Sums) -> Check:
     if distance > _MAX_DEVIATIONS:
         text = f"{arm!r} was chosen {chosen:,} times, but its logged propensities add up to {expected:,.0f}."
         return Check("propensities", False, text)
-    return Check("propensities", True, "Arms are chosen as often as their logged propensities say.")
+    return Check("propensities", True, "Arms are chosen as often as their logged propensities predict.")
 
 
 def _contexts(experiment: Experiment) -> Iterator[Check]:

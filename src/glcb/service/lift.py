@@ -2,7 +2,7 @@
 
 Each group's mean reward gets a confidence sequence: the empirical Bernstein bound of Howard, Ramdas,
 McAuliffe and Sekhon (*Time-uniform, nonparametric, nonasymptotic confidence sequences*, Annals of Statistics
-2021, theorem 4) with their stitched boundary. With the given confidence, and at all times simultaneously, it
+2021, theorem 4) with their stitched boundary. With the stated confidence, and at all times simultaneously, it
 covers the mean of the expected rewards so far. The expected reward may change from decision to decision, as
 it does while a bandit learns; bounds for a constant mean would not be valid. Each group uses half of the
 error probability.
@@ -15,7 +15,7 @@ from msgspec import Struct
 CONFIDENCE = 0.95
 
 _START = 10.0
-"""The bound is tight from this sum of squares on (m in the paper)."""
+"""The bound is tight above this sum of squares (m in the paper)."""
 _GROWTH = 2.0
 """Ratio of consecutive epochs of the boundary (η)."""
 _POWER = 1.4

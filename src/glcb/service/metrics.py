@@ -52,7 +52,7 @@ class LatencyHistogram:
         return sum(self.counts)
 
     def quantile(self, share: float) -> float | None:
-        """Return an upper bound of a quantile, at most 19 % too large; None without any durations."""
+        """Return an upper bound of a quantile, at most 19% too large; None without any durations."""
         target = share * self.count
         below = 0
         for bucket, count in enumerate(self.counts):
@@ -115,11 +115,11 @@ class Metrics:
         latency.add(seconds)
 
     def add_clock_regression(self, seconds: float) -> None:
-        """Count an event that keeps the time of the last one because the clock is behind it."""
+        """Count an event that reuses the time of the last one because the clock is behind it."""
         self.clock_regressions += 1
         count = self.clock_regressions
         if count & (count - 1) == 0:  # log the 1st, 2nd, 4th, 8th … time
-            log.warning("the clock went back", extra={"seconds": round(seconds, 3), "times": count})
+            log.warning("the clock went backward", extra={"seconds": round(seconds, 3), "times": count})
 
     def text(self, can_access: Callable[[str], bool]) -> bytes:
         """Return all metrics in Prometheus format, with those experiments that the caller can access."""
@@ -143,7 +143,7 @@ class Metrics:
         yield sizes
         gauges = {
             "glcb_http_requests_in_flight": ("HTTP requests being processed.", self.in_flight),
-            "glcb_journal_queued_events": ("Events waiting to be committed.", journal.depth),
+            "glcb_journal_queued_events": ("Events queued for commit.", journal.depth),
             "glcb_storage_available": ("1 if the database accepts events.", int(journal.failure is None)),
             "glcb_loaded_experiments": ("Experiments in memory.", len(self._engine.loaded)),
         }

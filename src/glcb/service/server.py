@@ -57,7 +57,7 @@ def serve(
         Called with the database and awaited before the first request is answered.
     companion
         Called with the URL of the service and awaited while the service runs. It and ``prepare`` are
-        cancelled at shutdown.
+        canceled at shutdown.
 
     Raises
     ------
@@ -149,7 +149,7 @@ class Service:
             self._server.should_exit = True
             return
         gc.collect()
-        gc.freeze()  # the objects so far are permanent: exclude them from later collections
+        gc.freeze()  # existing objects are permanent: exclude them from later collections
         host, port = self._listener.getsockname()[:2]
         url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
         _print(f"serving on {url}")
@@ -163,7 +163,7 @@ class Service:
 
 
 class _Server(uvicorn.Server):
-    """Uvicorn's server. From the shutdown signal on, it answers new requests with status 503."""
+    """Uvicorn's server. After the shutdown signal, it answers new requests with status 503."""
 
     def __init__(self, app: Application, settings: ServiceSettings, max_files: int) -> None:
         LimitedProtocol.request_seconds = settings.request_seconds
@@ -212,7 +212,7 @@ def _print(line: str) -> None:
 
 
 def raise_file_limit() -> int:
-    """Raise the limit of open files as far as the system permits; return the new limit."""
+    """Raise the limit on open files as far as the system permits; return the new limit."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with contextlib.suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

@@ -11,7 +11,7 @@ _RETRY_SECONDS = 1.0
 
 
 async def warm_up() -> None:
-    """Compile the kernels that decisions need. A cancellation ends the compilation."""
+    """Compile the kernels that decisions need. Cancellation stops the compilation."""
     failures: list[Exception] = []
 
     def run() -> None:
@@ -48,6 +48,6 @@ def _exercise() -> None:
 
 
 def _interrupt(thread: threading.Thread) -> None:
-    """Raise SystemExit in a thread the next time it runs Python code. Hardly any code catches it."""
+    """Raise SystemExit in a thread the next time it runs Python code. Almost no code catches it."""
     number = ctypes.c_ulong(thread.ident or 0)
     ctypes.pythonapi.PyThreadState_SetAsyncExc(number, ctypes.py_object(SystemExit))

@@ -23,6 +23,12 @@ class Stream:
         One context per step, scaled to [0, 1].
     rewards : ndarray of float64, shape (steps, arms)
         The reward that each arm would pay at each step.
+
+    Examples
+    --------
+    >>> stream = Stream(np.zeros((2, 3), np.float32), np.array([[1.0, 0.0], [0.0, 0.5]]))
+    >>> stream.steps, stream.optimum
+    (2, 1.5)
     """
 
     contexts: Float32
@@ -63,12 +69,25 @@ class Task(Protocol):
         """Kind of reward: ``"binary"`` or a range ``(low, high)``."""
 
     def stream(self, seed: int, steps: int = STEPS) -> Stream:
-        """Return the stream of ``seed``; the same seed always gives the same bytes."""
+        """Return the stream of ``seed``; the same seed always gives the same data.
+
+        Parameters
+        ----------
+        seed : int
+            Seed of the stream, at least 0.
+        steps : int
+            Number of steps, at least 1.
+
+        Returns
+        -------
+        Stream
+            The contexts, and the reward of every arm.
+        """
 
 
 @runtime_checkable
 class Sketched(Protocol):
-    """A task that can be drawn in text."""
+    """A task that can be drawn as text."""
 
     def sketch(self) -> str:
         """Return a drawing made of lines of text."""
@@ -106,6 +125,7 @@ def stream_generators(seed: int, steps: int, count: int) -> list[np.random.Gener
     Returns
     -------
     list of numpy.random.Generator
+        The generators.
 
     Raises
     ------

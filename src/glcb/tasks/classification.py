@@ -187,7 +187,7 @@ class Statlog(LabeledFileTask):
 
     @classmethod
     def parse(cls, path: Path) -> LabeledTable:
-        """Parse ``path``: nine numbers and the label in each row, separated by blanks."""
+        """Parse ``path``: nine numbers and the label in each row, separated by spaces."""
         columns = (*map(str, range(9)), "state")
         options = ColumnOptions(categories=["state"])
         return LabeledTable.split(
@@ -197,7 +197,7 @@ class Statlog(LabeledFileTask):
 
 @register
 class StatlogSwitch(Statlog):
-    """Like the statlog task, but halfway through each arm takes over the state of the next arm."""
+    """Like the statlog task, but halfway through, each arm takes over the state of the next arm."""
 
     name = "statlog-switch"
 

@@ -37,7 +37,7 @@ class Financial(FileTask):
 
     @classmethod
     def read(cls, path: Path) -> ParsedData:
-        """Parse ``path``: a header separated by commas, then numbers separated by blanks."""
+        """Parse ``path``: a header separated by commas, then numbers separated by spaces."""
         with open_text(path) as text:
             names = next(text, "").strip().split(",")
             try:

@@ -81,24 +81,25 @@ class ClassificationTask:
         columns : list of str, optional
             Column names of a file without a header. Default: the first row is the header.
         delimiter : str
-            Character between two values.
+            Character that separates values.
         ignore : collection of str
-            Columns to leave out.
+            Columns to omit.
         categories : collection of str
             Columns to treat as categories although they hold numbers.
         missing : {"error", "drop"}
             Whether a row with a missing value is an error or dropped.
         missing_values : collection of str
-            Texts that stand for a missing value.
+            Strings that represent a missing value.
 
         Returns
         -------
         ClassificationTask
+            The task.
 
         Raises
         ------
         DataError
-            If the file cannot be read or its contents do not make a task.
+            If the file cannot be read or its contents cannot be converted to a task.
         InvalidSettings
             If an option is invalid.
         """
@@ -137,11 +138,12 @@ class ClassificationTask:
         Returns
         -------
         ClassificationTask
+            The task.
 
         Raises
         ------
         DataError
-            If ``frame`` is not a data frame or does not make a task.
+            If ``frame`` is not a data frame or cannot be converted to a task.
         InvalidSettings
             If an option is invalid.
         """
@@ -176,11 +178,12 @@ class ClassificationTask:
         Returns
         -------
         ClassificationTask
+            The task.
 
         Raises
         ------
         DataError
-            If the shapes do not match or the data does not make a task.
+            If the shapes do not match or the data cannot be converted to a task.
         InvalidSettings
             If an option is invalid.
         """
@@ -204,11 +207,30 @@ class ClassificationTask:
         return self.data.table.feature_names
 
     def stream(self, seed: int, steps: int = STEPS) -> Stream:
-        """Return the stream of ``seed``."""
+        """Return the stream of ``seed``.
+
+        Parameters
+        ----------
+        seed : int
+            Seed of the stream, at least 0.
+        steps : int
+            Maximum number of steps; a stream is not longer than the data.
+
+        Returns
+        -------
+        Stream
+            The contexts, and the reward of every arm.
+        """
         return self.data.stream(seed, steps)
 
     def sketch(self) -> str:
-        """Draw the share of each class as bars."""
+        """Draw the share of each class as bars.
+
+        Returns
+        -------
+        str
+            One line per class.
+        """
         return self.data.sketch()
 
 
@@ -288,11 +310,12 @@ class RewardTableTask:
         Returns
         -------
         RewardTableTask
+            The task.
 
         Raises
         ------
         DataError
-            If the file cannot be read or its contents do not make a task.
+            If the file cannot be read or its contents cannot be converted to a task.
         InvalidSettings
             If an option is invalid.
         """
@@ -330,11 +353,12 @@ class RewardTableTask:
         Returns
         -------
         RewardTableTask
+            The task.
 
         Raises
         ------
         DataError
-            If ``frame`` is not a data frame or does not make a task.
+            If ``frame`` is not a data frame or cannot be converted to a task.
         InvalidSettings
             If an option is invalid.
         """
@@ -375,11 +399,12 @@ class RewardTableTask:
         Returns
         -------
         RewardTableTask
+            The task.
 
         Raises
         ------
         DataError
-            If the shapes do not match or the data does not make a task.
+            If the shapes do not match or the data cannot be converted to a task.
         InvalidSettings
             If an option is invalid.
         """
@@ -406,7 +431,20 @@ class RewardTableTask:
         return self._table.feature_names
 
     def stream(self, seed: int, steps: int = STEPS) -> Stream:
-        """Return the stream of ``seed``."""
+        """Return the stream of ``seed``.
+
+        Parameters
+        ----------
+        seed : int
+            Seed of the stream, at least 0.
+        steps : int
+            Maximum number of steps; a stream is not longer than the data.
+
+        Returns
+        -------
+        Stream
+            The contexts, and the reward of every arm.
+        """
         (rng,) = stream_generators(seed, steps, 1)
         rows = draw_rows(self._table.rows, steps, rng)
         return Stream(min_max(self._table.encode(rows)), self._rewards[rows])

@@ -29,7 +29,13 @@ def register(task: Registered) -> Registered:
 
 
 def names() -> list[str]:
-    """Return the names of all tasks, sorted."""
+    """Return the names of all tasks.
+
+    Returns
+    -------
+    list of str
+        The names, sorted.
+    """
     return _tasks.names()
 
 
@@ -46,6 +52,7 @@ def get(name: str) -> Task:
     Returns
     -------
     Task
+        The task.
 
     Raises
     ------

@@ -49,9 +49,9 @@ class Smooth:
 
 @register
 class SmoothSwitch(Smooth):
-    """Like the smooth task, but halfway through each arm takes over the wave of the next arm.
+    """Like the smooth task, but halfway through, each arm takes over the wave of the next arm.
 
-    From then on a different arm is best in every context, with the same expected reward as the old one.
+    From then on, a different arm is best in every context, with the same expected reward as the old one.
     """
 
     name = "smooth-switch"
@@ -66,9 +66,9 @@ class SmoothSwitch(Smooth):
 
 @register
 class SmoothDrift(Smooth):
-    """Like the smooth task, but from halfway on all waves rotate slowly until the end of the run.
+    """Like the smooth task, but from halfway on, all waves rotate slowly until the end of the run.
 
-    At the end each arm has the wave that the next arm had at the start, as after the switch.
+    At the end, each arm has the wave that the next arm had at the start, as after the switch.
     """
 
     name = "smooth-drift"
@@ -87,10 +87,10 @@ class SmoothDrift(Smooth):
 
 @register
 class SmoothNewcomer(Smooth):
-    """Like the smooth task with a fourth arm: worthless at first, the best arm everywhere from halfway on.
+    """Like the smooth task, with a fourth arm that is worthless at first and the best from halfway on.
 
-    The arm exists from the start, so a policy first learns to avoid it. That is harder than an arm that is
-    added later, of which the policy has no estimate yet.
+    The arm exists from the start, so a policy first learns to avoid it. That is harder than adding
+    an arm later, for which the policy has no estimate yet.
     """
 
     name = "smooth-newcomer"

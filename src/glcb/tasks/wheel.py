@@ -12,8 +12,23 @@ from glcb.tasks.registry import register
 class Wheel:
     """Contexts are uniform in the unit disk. Arms 0 to 3 pay a little, arm 4 slightly more.
 
-    Outside the radius ``delta`` the arm of the quadrant pays fifty times as much: (+, +) is arm 0, (+, −)
+    Outside the radius ``delta``, the arm of the quadrant pays fifty times as much: (+, +) is arm 0, (+, −)
     arm 1, (−, +) arm 2, (−, −) arm 3. The whole table of rewards is then scaled to [0, 10].
+
+    Parameters
+    ----------
+    delta : float
+        The radius, between 0 and 1.
+
+    Raises
+    ------
+    InvalidSettings
+        If ``delta`` is not between 0 and 1.
+
+    Examples
+    --------
+    >>> Wheel(delta=0.9).stream(seed=0, steps=10).contexts.shape
+    (10, 2)
     """
 
     name = "wheel"
@@ -27,7 +42,20 @@ class Wheel:
         self.delta = delta
 
     def stream(self, seed: int, steps: int = STEPS) -> Stream:
-        """Return the stream of ``seed``."""
+        """Return the stream of ``seed``.
+
+        Parameters
+        ----------
+        seed : int
+            Seed of the stream, at least 0.
+        steps : int
+            Number of steps, at least 1.
+
+        Returns
+        -------
+        Stream
+            The contexts, and the reward of every arm.
+        """
         (rng,) = stream_generators(seed, steps, 1)
         angle = rng.uniform(0, 2 * np.pi, steps)
         radius = np.sqrt(rng.uniform(0, 1, steps))
@@ -40,7 +68,13 @@ class Wheel:
         return Stream(min_max((points + 1) / 2), 10 * (table - low) / (high - low))
 
     def sketch(self) -> str:
-        """Draw the best arm at each point of the disk."""
+        """Draw the best arm at each point of the disk.
+
+        Returns
+        -------
+        str
+            The lines of the drawing.
+        """
         heights = np.linspace(0.99, -0.99, 23)
         return "\n".join(
             "".join(map(self._mark, np.linspace(-0.99, 0.99, 47), [y] * 47)).rstrip() for y in heights

@@ -1,4 +1,4 @@
-"""Values: rewards become targets of networks, and probabilities of networks become expected rewards."""
+"""Values: conversion of rewards to network targets, and of network outputs to expected rewards."""
 
 from glcb.values.tree import Bernoulli, LeafValues, Tree
 

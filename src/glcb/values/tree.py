@@ -215,7 +215,7 @@ class Tree:
         np.right_shift(self.arrays.counts, 1, out=self.arrays.counts)
 
     def reorder(self, sources: Int64) -> None:
-        """Replace arm j by the old arm ``sources[j]``, or by a new arm for −1."""
+        """Replace arm j with the old arm ``sources[j]``, or with a new arm for −1."""
         self.arrays = self.arrays._replace(
             counts=take_rows(self.arrays.counts, sources, 0),
             outcomes=take_rows(self.outcomes, sources, self._initial_outcomes),

@@ -1,8 +1,8 @@
 """The online encoder: from a context to numbers in [0, 1].
 
 The first context fixes the width: one slot for every number and boolean, one for every declared value of a
-category, and a number of spare slots. Whatever appears later takes a spare slot: a value of a category, a
-feature, the indicator of a missing value. When none is free, slots are shared by hash.
+category, and a number of spare slots. Everything that appears later takes a spare slot: a value of a
+category, a feature, the indicator of a missing value. When none is free, slots are shared by hash.
 
 A slot without content is 0. A free slot is 0 too, so allocating it changes no earlier context. A present
 category, a true boolean and an indicator are 1; a number is its position on its scale. A missing number or
@@ -57,7 +57,7 @@ class Claim(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class EncodedContext:
-    """The result of encoding one context, and the changes to the encoder that committing it makes."""
+    """An encoded context, and the changes that committing it makes to the encoder."""
 
     x: Float32
     """The encoded context."""
@@ -71,7 +71,7 @@ class EncodedContext:
     unmapped: int = 0
     """Number of values of features without a slot."""
     set_by: dict[int, str] = field(default_factory=dict)
-    """The feature that set a slot which could belong to several."""
+    """The feature that set each slot that several features can share."""
 
     def set(self, slot: int, name: str) -> None:
         """Set a slot to 1 on behalf of the feature called `name`."""
@@ -90,8 +90,8 @@ class Encoder:
     first
         The first context. Its features are expected in all others.
     spare_slots
-        Number of slots for values and features that appear later; None chooses it by the number of
-        categories.
+        Number of slots for values and features that appear later; None derives it from the number
+        of categories.
     """
 
     def __init__(
@@ -130,7 +130,7 @@ class Encoder:
         row, length = to_row(context)
         if length != self._length:
             before, now = ("named values" if n is None else f"{n} values" for n in (self._length, length))
-            raise InvalidContext(f"earlier contexts had {before}, this one has {now}")
+            raise InvalidContext(f"earlier contexts had {before}, but this one has {now}")
         features = self._features
         numbers, lit, unusual = [math.nan] * len(self._scales), [], []
         # The fast path for values of the usual type; the rest is handled by _encode_unusual.
@@ -241,7 +241,7 @@ class Encoder:
     def _encode_first_value(
         self, encoded: EncodedContext, feature: Feature, kind: ValueKind, value: Any
     ) -> None:
-        """Encode the first value of a feature, which decides the kind of the feature."""
+        """Encode the first value of a feature, which determines the kind of the feature."""
         if kind == "text":
             slot = self._claim(encoded, feature, "value", to_text(kind, value))
         else:
@@ -277,7 +277,7 @@ class Encoder:
     # ---- learning -------------------------------------------------------------------------------
 
     def commit(self, encoded: EncodedContext) -> None:
-        """Apply the changes of an encoded context; it must be the first commit since it was encoded."""
+        """Apply the changes of an encoded context; nothing may have been committed since it was encoded."""
         for feature, purpose, value in encoded.claims:
             slot = self._slots.used
             if purpose == "indicator":
@@ -304,7 +304,7 @@ class Encoder:
     # ---- reporting ------------------------------------------------------------------------------
 
     def origins(self, context: Any, encoded: EncodedContext) -> Origins:
-        """Return the features behind the slots of an encoded context."""
+        """Return the feature that each slot of an encoded context belongs to."""
         row, _ = to_row(context)
         named = {feature_name(key): value for key, value in row.items()}
         return trace_origins(self._features, self._slots, encoded, named)
@@ -323,7 +323,7 @@ class Encoder:
     # ---- saving ---------------------------------------------------------------------------------
 
     def snapshot(self) -> tuple[dict[str, Any], Arrays]:
-        """Return the encoder as metadata that JSON can hold, and arrays."""
+        """Return the encoder as JSON-serializable metadata and arrays."""
         slots = self._slots
         metadata = {
             "length": self._length,

@@ -13,9 +13,9 @@ NO_SLOT = -1
 """The slot of a feature that has none, and the column of a feature that is not a number."""
 
 SPARE_SLOTS = 16
-"""Default number of spare slots, …"""
+"""Default number of spare slots."""
 SPARE_SLOTS_PER_CATEGORY = 12
-"""… and the additional ones for each category whose values are not declared."""
+"""Additional spare slots for each category whose values are not declared."""
 MIN_CATEGORY_SLOTS = 16
 """The values of one category take at most half of the spare slots, or this many if that is more."""
 
@@ -41,7 +41,7 @@ class Feature:
     def from_declaration(
         cls, name: str, declaration: FeatureDeclaration | None, slot: int, column: int
     ) -> "Feature":
-        """Return an expected feature whose slots begin at `slot`; its kind is open without a declaration."""
+        """Return an expected feature whose slots begin at `slot`; its kind is None without a declaration."""
         if declaration is None:
             return cls(name, None, expected=True)
         if declaration.kind == "category":
@@ -56,7 +56,7 @@ class Feature:
         return [slot for slot in (self.slot, *self.values.values(), self.indicator) if slot != NO_SLOT]
 
     def snapshot(self) -> dict[str, Any]:
-        """Return the feature in a form that JSON can hold."""
+        """Return the feature in a JSON-serializable form."""
         return {
             "name": self.name,
             "kind": self.kind,

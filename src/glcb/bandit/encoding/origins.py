@@ -1,4 +1,4 @@
-"""The features behind the slots of an encoded context, for explanations."""
+"""The feature that each slot of an encoded context belongs to, for explanations."""
 
 import math
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from glcb.bandit.encoding.encoder import EncodedContext
 
 OTHER = "(other)"
-"""Stands for several features that share one slot."""
+"""Represents several features that share one slot."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +45,7 @@ def trace_origins(
     for place, claim in enumerate(encoded.claims):
         owners[slots.used + place] = claim.feature.name
     for slot, name in encoded.set_by.items():
-        # Numbers are written last and overwrite whatever else set their slot.
+        # Numbers are written last and overwrite any other value in their slot.
         if slot not in number_slots:
             owners[slot] = name
     baseline = np.array([0.0 if owner is None else 0.5 for owner in owners], np.float32)

@@ -1,9 +1,9 @@
 """Scaling of numbers to [0, 1] by rank.
 
-The scale of a number is its rank among the numbers seen before. Ranks are robust: an outlier counts as one
-number among many, and the result is uniform whatever the unit. Each column keeps a sample: all numbers at
-first, then a uniform sample of all numbers (Vitter's algorithm R), which changes ever more rarely. So scales
-converge and memory is bounded.
+A number is scaled to its rank among the numbers observed so far. Ranks are robust: an outlier counts as one
+number among many, and the result is uniform regardless of the unit. Each column keeps a sample: all numbers
+at first, then a uniform sample of all numbers (Vitter's algorithm R), which changes less and less often.
+Scales therefore converge, and memory is bounded.
 """
 
 import numpy as np
@@ -68,7 +68,7 @@ class Scales:
         }
 
     def restore(self, arrays: Arrays, width: int) -> None:
-        """Replace the scales by those of a snapshot; raise ValueError or KeyError if it is invalid."""
+        """Replace the scales with those of a snapshot; raise ValueError or KeyError if it is invalid."""
         columns = len(arrays["slots"])
         for name, own in self.snapshot().items():
             array = arrays[name]
@@ -77,7 +77,7 @@ class Scales:
                 raise ValueError(f"{name} is {array.dtype} {array.shape}, expected {own.dtype} {shape}")
             check_values(name, array)
         if columns and arrays["slots"].max() >= width:
-            raise ValueError(f"a number has a slot beyond the {width} that are in use")
+            raise ValueError(f"a number has a slot beyond the {width} slots in use")
         for sample, count in zip(arrays["samples"], arrays["counts"], strict=True):
             numbers = sample[: min(count, SAMPLE)]
             if (numbers[1:] < numbers[:-1]).any():
@@ -94,7 +94,7 @@ def _double(array: np.ndarray) -> np.ndarray:
 
 @kernel
 def _rank(sample: Float64, size: int, number: float, or_equal: bool) -> int:
-    """Return how many of the first `size` numbers are less than `number`, or less or equal."""
+    """Return how many of the first `size` numbers are less than `number`, or less than or equal to it."""
     low = 0
     high = size
     while low < high:
@@ -130,7 +130,7 @@ def _place(
         else:
             size = min(counts[column], samples.shape[1])
             sample = samples[column]
-            # The middle rank among equals, as if the number were in the sample: no first number is extreme.
+            # The middle rank among equals, counting the number itself, so that a first number is not extreme.
             below = _rank(sample, size, number, False)
             up_to = below
             if below < size and sample[below] == number:

@@ -13,10 +13,10 @@ FeatureKind = Literal["number", "category", "boolean"]
 PROBLEMS = {
     "missing": "no value, None or NaN",
     "infinite": "infinite, or larger than 1e300",
-    "type_changed": "not of the type that the feature has",
+    "type_changed": "of a different type than the feature",
     "unsupported": "a list, a dict, a date or another object",
     "out_of_range": "a number far outside the range",
-    "hashed": "new, and no slot was free: it shares one by hash",
+    "hashed": "a new value without a free slot: it shares one by hash",
 }
 """The problems that a value can have, with their meaning."""
 
@@ -160,7 +160,7 @@ class Schema:
     free : int
         Slots that are free for new values and new features.
     unmapped : int
-        Values of features without a slot, which appeared when no slot was free. They share slots by hash.
+        Number of values of features that appeared when no slot was free. They share slots by hash.
     """
 
     features: Mapping[str, FeatureReport]

@@ -1,6 +1,6 @@
 """Contexts and their values in plain types.
 
-Data frames, rows and NumPy scalars are recognized by what they can do, so no data frame library has to be
+Data frames, rows and NumPy scalars are recognized by their methods, so no data frame library has to be
 installed or imported.
 """
 
@@ -46,7 +46,7 @@ def to_row(context: Any) -> Row:
     Raises
     ------
     InvalidContext
-        If `context` is none of these.
+        If `context` has none of these forms.
 
     Examples
     --------
@@ -152,7 +152,7 @@ def _classify_number(value: Any) -> tuple[ValueKind, Any]:
 
 
 def to_text(kind: ValueKind, value: float | str | bool) -> str:
-    """Return a number, a text or a boolean as a category; whole numbers have no decimal point.
+    """Return a number, a string or a boolean as a category; whole numbers have no decimal point.
 
     Examples
     --------

@@ -7,10 +7,10 @@ A log of a bandit is a file of JSON lines. It begins with a header, followed by 
     {"event": "reward", "id": …, "time": …, "reward": …}
     {"event": "outcome", "id": …, "time": …, "reward": …}
 
-A reward was learned when it arrived, unless it has ``"final": false``. Then others may follow, and the
-outcome holds the aggregate that was learned when the timeout passed. An outcome can also be the default
-reward. A reward sent with an ``idempotency_key`` has it in its line. Logs can be concatenated; each part
-keeps its header.
+A reward was learned when it arrived, unless it has ``"final": false``. In that case, more rewards may follow,
+and the outcome holds the aggregate that was learned when the timeout passed. An outcome can also be the
+default reward. The line of a reward includes its ``idempotency_key``, if it has one. Logs can be
+concatenated; each part keeps its header.
 
 A table has one row per decision, with columns for the arm, the reward, the propensity and the features.
 """
@@ -33,7 +33,7 @@ LOG_VERSION = 2
 VERSION_FIELD = "glcb_log"
 EVENTS = ("decision", "reward", "outcome")
 _INFINITE = 1e308
-"""Stands for infinity, which JSON does not have."""
+"""Represents infinity, which JSON does not support."""
 
 
 # ---- event lines ------------------------------------------------------------------------------------
@@ -45,7 +45,7 @@ def header_event() -> Event:
 
 
 def decision_event(decision_id: str, time: float, arm: Arm, propensity: float, context: Any) -> Event:
-    """Return the line of a decision; an unknown propensity is 0 and left out."""
+    """Return the line of a decision; an unknown propensity is passed as 0 and omitted."""
     event = {"event": "decision", "id": decision_id, "time": time, "arm": arm}
     if propensity:
         event["propensity"] = propensity
@@ -68,7 +68,7 @@ def outcome_event(decision_id: str, time: float, value: float) -> Event:
 
 
 def plain_context(context: Any) -> dict[str, Any] | list[Any]:
-    """Return a context that JSON can hold and that is encoded like the original.
+    """Return a JSON-serializable context that is encoded like the original.
 
     Examples
     --------
@@ -101,7 +101,7 @@ def is_event(values: Mapping[str, Any]) -> bool:
 
 
 def check_version(version: object, path: object) -> None:
-    """Raise LogError unless this version of glcb can read a log with the given format version."""
+    """Raise LogError unless this version of glcb can read a log with this format version."""
     if version == LOG_VERSION and type(version) is int:
         return
     if type(version) is int and version > LOG_VERSION:
@@ -109,7 +109,7 @@ def check_version(version: object, path: object) -> None:
     else:
         advice = "the header is damaged; use an earlier copy"
     raise LogError(
-        f"{path} has log format {reprlib.repr(version)}, this glcb ({__version__}) reads format "
+        f"{path} has log format {reprlib.repr(version)}, but glcb {__version__} reads format "
         f"{LOG_VERSION}: {advice}"
     )
 
@@ -117,8 +117,8 @@ def check_version(version: object, path: object) -> None:
 def old_format_error(path: object) -> LogError:
     """Return the error for an event log without a header, as glcb 0.1 wrote it."""
     return LogError(
-        f"{path} is an event log without a header: glcb 0.1 wrote it, in log format 1, and this glcb "
-        f"({__version__}) uses format {LOG_VERSION}. To convert it, add the line "
+        f"{path} is an event log without a header, written by glcb 0.1 in log format 1; glcb "
+        f"{__version__} reads format {LOG_VERSION}. To convert it, add the line "
         f'{{"{VERSION_FIELD}": {LOG_VERSION}}} at its beginning and rename the field "key" of rewards to '
         '"idempotency_key"'
     )
@@ -148,7 +148,7 @@ class LogColumns:
     reward : str, default "reward"
         Column with the reward.
     propensity : str, default "propensity"
-        Column with the probability of the chosen arm. It can be absent.
+        Column with the probability of the chosen arm; optional.
     ignore : collection of str
         Columns that are not features.
     """
@@ -200,7 +200,7 @@ class ArmNames:
 
 
 def to_arm(value: Any) -> Arm | None:
-    """Return the arm that a value in a log stands for, or None.
+    """Return the arm that a value in a log represents, or None.
 
     Examples
     --------
@@ -217,7 +217,7 @@ def to_arm(value: Any) -> Arm | None:
 
 
 def get_context(values: Mapping[str, Any], columns: LogColumns) -> Any:
-    """Return the context of a record: a column of its own, or all columns that have no other role."""
+    """Return the context of a record: its own column, or all columns that have no other role."""
     if columns.context not in values:
         other = {columns.arm, columns.reward, columns.propensity, *columns.ignore}
         features = {name: value for name, value in values.items() if name not in other}

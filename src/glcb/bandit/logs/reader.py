@@ -54,7 +54,7 @@ def read_records(path: Path, form: str | None, columns: LogColumns) -> Iterator[
     LogError
         If the file cannot be read, has an old format, or lacks a column.
     MissingExtra
-        If a Parquet file is to be read and pyarrow is not installed.
+        If the log is a Parquet file and pyarrow is not installed.
     """
     chosen = form or _SUFFIXES.get(_suffixes(path)[-1])
     if chosen not in get_args(Format):
@@ -85,7 +85,7 @@ def parse_cell(text: str) -> Any:
 
 
 def _suffixes(path: Path) -> list[str]:
-    """Return the suffixes of a path in lower case, without that of a compression."""
+    """Return the suffixes of a path in lower case, without the suffix of a compressed file."""
     return [ending for ending in map(str.lower, path.suffixes) if ending != ".gz"] or [""]
 
 
@@ -122,7 +122,7 @@ def _read_jsonl(path: Path, columns: LogColumns) -> Iterator[Record]:
                 yield Record(None, f"it is not JSON: {error}", position())
                 continue
             if not isinstance(values, dict):
-                yield Record(None, f"it is not a JSON object but a {type(values).__name__}", position())
+                yield Record(None, f"it must be a JSON object, got a {type(values).__name__}", position())
                 continue
             if VERSION_FIELD in values:
                 check_version(values[VERSION_FIELD], path)
@@ -136,7 +136,7 @@ def _read_jsonl(path: Path, columns: LogColumns) -> Iterator[Record]:
 def _read_csv(path: Path, columns: LogColumns) -> Iterator[Record]:
     delimiter = "\t" if ".tsv" in _suffixes(path) else ","
     with _open(path) as (file, position):
-        # Invalid bytes must not stop the rest: their rows are rejected one by one.
+        # Invalid bytes must not stop the replay: only their rows are rejected.
         text = io.TextIOWrapper(file, "utf-8-sig", "surrogateescape", newline="")
         rows = csv.reader(text, delimiter=delimiter)
         names = next(rows, [])
@@ -198,8 +198,8 @@ def _check_columns(path: Path, names: list[str], columns: LogColumns) -> None:
         name = getattr(columns, role)
         if name not in names:
             raise LogError(
-                f"{path} has no column {name!r}, its columns are {available}: name the column of the {role} "
+                f"{path} has no column {name!r}; its columns are {available}: name the column of the {role} "
                 f"with {role}_column=, or --{role}-column on the command line"
             )
     if unknown := [name for name in columns.ignore if name not in names]:
-        raise LogError(f"{path} has no column {unknown[0]!r} to ignore, its columns are {available}")
+        raise LogError(f"{path} has no column {unknown[0]!r} to ignore; its columns are {available}")

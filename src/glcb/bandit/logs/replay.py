@@ -217,7 +217,7 @@ class LogReplay:
             self._remember(self._settled_ids, log_id, own_id)
 
     def _remember(self, ids: OrderedDict[str, str], log_id: str, own_id: str) -> None:
-        """Keep as many ids as the bandit keeps decisions; it forgets the oldest too."""
+        """Keep the id of a decision for as long as the bandit remembers the decision."""
         ids.pop(log_id, None)
         ids[log_id] = own_id
         if len(ids) > self._max_ids:
@@ -235,7 +235,7 @@ def arms_in(path: Path, form: str | None, columns: LogColumns) -> tuple[Arm, ...
     Raises
     ------
     LogError
-        If the log cannot be read, or has no arms, or more than 1,000.
+        If the log cannot be read, or has no arms or more than 1,000 of them.
     """
     arms: dict[Arm, None] = {}
     for record in read_records(path, form, columns):

@@ -18,7 +18,7 @@ _CHUNK = 1 << 16
 class LogWriter:
     """Writes a log; new lines follow the existing ones.
 
-    A line is passed to the operating system before :meth:`write` returns, so it survives the process. If a
+    A line is passed to the operating system before :meth:`write` returns, so it survives a crash. If a
     process was killed while writing, the next writer removes the partial line. A log has one writer at a
     time.
     """

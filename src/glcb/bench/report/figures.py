@@ -151,7 +151,7 @@ def _label_ends(
 def spread_labels(desired: Float64, gap: float) -> Float64:
     """Return positions within [0, 1] that are at least ``gap`` apart, near the desired ones, in their order.
 
-    Neighbors that are too close are merged into a cluster around their common center, until none is.
+    Neighbors that are too close are merged into a cluster around their common center, until none are.
 
     >>> spread_labels(np.array([0.5, 0.5, 0.9]), 0.2).round(2).tolist()
     [0.4, 0.6, 0.9]

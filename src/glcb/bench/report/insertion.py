@@ -1,4 +1,4 @@
-"""Insertion of result tables into a Markdown document, between two marks."""
+"""Insertion of result tables into a Markdown document, between two markers."""
 
 from pathlib import Path
 
@@ -14,7 +14,7 @@ END = "<!-- results: end -->"
 
 
 def insert(folder: Path, document: Path) -> None:
-    """Replace the text between the marks in ``document`` with the tables of ranks and rewards.
+    """Replace the text between the markers in ``document`` with the tables of ranks and rewards.
 
     Parameters
     ----------
@@ -26,7 +26,7 @@ def insert(folder: Path, document: Path) -> None:
     Raises
     ------
     ResultsError
-        If there are no results, or the document cannot be read or written or lacks the marks.
+        If there are no results, or the document cannot be read or written or lacks the markers.
     """
     try:
         text = document.read_bytes().decode()

@@ -62,6 +62,7 @@ def run_bandit(
     Returns
     -------
     float
+        The total reward.
     """
     index_of = {arm: index for index, arm in enumerate(bandit.arms)}
     losses = repeat(False, len(rewards)) if lost is None else lost
@@ -105,7 +106,7 @@ def pair_table(pairs: Sequence[Pair], title: str, variant: str, baseline: str, c
     table = Table(title=f"{title}: mean ± s.e. of {len(pairs[0].baseline)} seeds")
     table.add_column("task")
     table.add_column(variant)
-    for heading in (baseline, changed, "ratio", "difference, 95 %"):
+    for heading in (baseline, changed, "ratio", "difference, 95%"):
         table.add_column(heading, justify="right")
     for pair in pairs:
         rewards = (format_mean(pair.baseline, ",.0f"), format_mean(pair.changed, ",.0f"))

@@ -1,7 +1,7 @@
 """The cost of delayed and lost rewards.
 
-Contexts are passed as the task scales them and there is no exploration, so the report of rewards is the only
-difference. Every reward counts toward the total; the bandit receives it late or never.
+Contexts are passed as the task scales them and there is no exploration, so only the reporting of rewards
+differs. Every reward counts toward the total; the bandit receives it late or never.
 """
 
 from dataclasses import dataclass
@@ -44,7 +44,7 @@ CONDITIONS = (
     Condition("delay 10", delay=10),
     Condition("delay 100", delay=100),
     Condition("delay 1000", delay=1000),
-    Condition("30 % lost", loss_rate=0.3),
+    Condition("30% lost", loss_rate=0.3),
 )
 
 
@@ -81,9 +81,9 @@ class Delay(TaskStudy):
                 pairs[name, condition].baseline.append(baseline)
                 pairs[name, condition].changed.append(total)
         remarks = [
-            f"{POLICY} makes {self.steps:,} decisions. A delayed reward is reported after the given number "
+            f"{POLICY} makes {self.steps:,} decisions. A delayed reward is reported after that number "
             "of further decisions; rewards that are still pending at the end are never learned. The total "
-            "includes all rewards, also lost ones."
+            "includes all rewards, even lost ones."
         ]
         results = list(pairs.values())
         title = "Reward with delayed or lost rewards"

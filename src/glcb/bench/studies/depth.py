@@ -111,7 +111,7 @@ def _depth_table(by_depth: ByDepth) -> Table:
 
 def _gain_table(by_depth: ByDepth) -> Table:
     deeper = [depth for depth in DEPTHS if depth > PAPER_DEPTH]
-    table = Table(title=f"Paired difference from depth {PAPER_DEPTH}: mean and 95 % interval")
+    table = Table(title=f"Paired difference from depth {PAPER_DEPTH}: mean and 95% interval")
     table.add_column("task")
     for depth in deeper:
         table.add_column(f"depth {depth}", justify="right")

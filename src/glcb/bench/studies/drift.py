@@ -95,7 +95,7 @@ def recovery_steps(curve: ChangeCurve) -> int | None:
     """Return the number of steps after the change until the rewards have recovered, or None.
 
     Rewards have recovered at the end of the first window of ``WINDOW`` steps, all after the change, in which
-    the share of the best possible reward is at least 90 % of that before the change.
+    the share of the best possible reward is at least 90% of that before the change.
 
     >>> ones = np.ones(2000)
     >>> recovery_steps(ChangeCurve(np.repeat([1.0, 0.0, 1.0], [1000, 300, 700]), ones))
@@ -133,7 +133,7 @@ Stationary = Mapping[tuple[str, Variant], Sequence[Record]]
 class Drift(TaskStudy):
     """Run tasks that change halfway and tasks that do not, with several half-lives.
 
-    By default the change does not fall on a multiple of any half-life, so none is halved at that moment.
+    By default, the change does not fall on a multiple of any half-life, so nothing is halved at that moment.
     """
 
     name: ClassVar[str] = "drift"

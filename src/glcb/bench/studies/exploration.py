@@ -49,7 +49,7 @@ class Exploration(TaskStudy):
                 pairs[name, mode].changed.append(run_bandit(exploring, stream.contexts, stream.rewards))
         remarks = [
             f"With probability {SHARE:g} the bandit explores instead of following {POLICY}: in mode gap it "
-            "prefers arms with a score close to the best, in mode uniform all arms are equally likely. Every "
+            "prefers arms with a score close to the best; in mode uniform all arms are equally likely. Every "
             "arm has a positive probability."
         ]
         results = list(pairs.values())

@@ -93,7 +93,7 @@ def count_decision(x: Float32, arm: int, addresses: Int64) -> None:
 
 @kernel
 def learn_reward(x: Float32, arm: int, reward: float, counted: bool, addresses: Int64) -> None:
-    """Learn the reward of ``arm`` in context ``x``; count the decision unless it is ``counted`` already."""
+    """Learn the reward of ``arm`` in context ``x``; count the decision unless it is already ``counted``."""
     gates, bank, optimizer, tree, counts, cache, rates, effective_rewards = unpack(addresses, GLCB_ARRAYS)
     rewards = effective_rewards[arm]
     cache_context(x, gates, bank.lowest_input, bank.bias, cache)

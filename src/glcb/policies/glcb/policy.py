@@ -2,8 +2,8 @@
 
 A context passes through the gates, which give every unit a signature. The signatures select the weights of
 the network bank, which predicts a value per arm, and the visit counts, which give a pseudocount and a bonus
-per arm. All of it is compiled: see ``kernels.py`` for the walk of one decision. The class here owns the
-parts and hands them to the kernels.
+per arm. All of this is compiled; ``kernels.py`` shows the path of one decision. The class here owns
+the parts and passes them to the kernels.
 """
 
 import os
@@ -47,7 +47,7 @@ from glcb.policies.registry import register
 from glcb.values import Bernoulli, LeafValues, Tree
 
 _MIN_CONTEXTS_FOR_THREADS = 256
-"""Starting threads takes longer than estimating fewer contexts than this."""
+"""Below this number of contexts, starting threads takes longer than estimating them."""
 
 
 class RewardDistribution(NamedTuple):
@@ -58,13 +58,13 @@ class RewardDistribution(NamedTuple):
     probabilities: Float64
     """The probability of each outcome. Their weighted sum is the value of the arm.
 
-    A reward between those of two adjacent bins counts for both in part.
+    A reward between those of two adjacent bins counts partly for both.
     """
 
 
-@register("glcb", source="Sezener, Hutter, Budden, Wang, Veness 2020, with a learner of our own", version=3)
+@register("glcb", source="Sezener, Hutter, Budden, Wang, Veness 2020, with our own optimizer", version=3)
 class GLCB(Policy):
-    """The bandit of the paper, with an optimizer and defaults of our own that need no tuning.
+    """The bandit of the paper, with our own optimizer and defaults that need no tuning.
 
     Values come from gated linear networks. Exploration comes from counting how often the same gates were
     active.
@@ -78,10 +78,10 @@ class GLCB(Policy):
     rewards
         ``"binary"`` for rewards of 0 or 1, or the range ``(low, high)`` of the rewards.
     seed
-        The source of all randomness.
+        Seed of all random numbers.
     layers, hyperplanes, ..., half_life
         The settings of the algorithm. None selects the default for the kind of reward. :func:`settings_table`
-        returns type, default, meaning and use of each.
+        describes each of them.
 
     Examples
     --------
@@ -182,7 +182,28 @@ class GLCB(Policy):
     # ---- decisions ----------------------------------------------------------------------------------
 
     def distribution(self, x: ArrayLike) -> RewardDistribution:
-        """Return the predicted distribution of the reward of every arm in context ``x``. Learns nothing."""
+        """Return the predicted distribution of the reward of every arm in context ``x``. Learns nothing.
+
+        Parameters
+        ----------
+        x
+            The context: one number within [0, 1] per feature.
+
+        Returns
+        -------
+        RewardDistribution
+            The possible rewards of each arm and their probabilities.
+
+        Raises
+        ------
+        InvalidContext
+            If ``x`` has the wrong length or a value outside [0, 1].
+
+        Examples
+        --------
+        >>> GLCB(arms=2, features=1).distribution([0.5]).probabilities.shape
+        (2, 2)
+        """
         context = _validation.context(x, self.features)
         with self._lock:
             probabilities = self._probabilities(context, self._gates.signature(context))
@@ -249,7 +270,7 @@ class GLCB(Policy):
         self._spare_steps -= 1
 
     def _bind(self) -> None:
-        """Point the kernels to the present arrays; necessary whenever a part has replaced one."""
+        """Point the kernels to the current arrays; required whenever a part has replaced one."""
         self._arrays = self._pack(
             self._bank, self._values, self._counts, self._effective_rewards, self._context_cache
         )

@@ -71,6 +71,15 @@ def _facts(bounds: Bounds, meaning: str, *, when: str) -> dict[str, Any]:
 class Settings:
     """The settings of GLCB. The defaults are those for binary rewards.
 
+    :func:`settings_table` returns the type, default and meaning of each setting.
+
+    Raises
+    ------
+    InvalidSettings
+        If a value is out of bounds.
+
+    Examples
+    --------
     >>> print(PAPER_BINARY)
     layers                100, 10, 1
     hyperplanes           8
@@ -101,7 +110,7 @@ class Settings:
         metadata=_facts(
             _several(_integer(1, 100_000)),
             "Number of units in each layer (K in the paper).",
-            when="Fewer units save memory and time, more approximate a complex reward function better.",
+            when="Fewer units save memory and time; more units approximate complex reward functions better.",
         ),
     )
     hyperplanes: int | tuple[int, ...] = field(
@@ -111,7 +120,7 @@ class Settings:
             "Hyperplanes per unit: one number for all units, or several that the units cycle through. A "
             "unit with m "
             "hyperplanes has 2^m weight vectors per network.",
-            when="Fewer generalize faster from little data, more resolve finer regions of the context space.",
+            when="Fewer generalize faster from little data; more resolve finer regions of the context space.",
         ),
     )
     bias_scale: float = field(
@@ -137,7 +146,7 @@ class Settings:
         default=1.0,
         metadata=_facts(
             _number(0, 1e6),
-            "Step size for an arm without rewards (η₀ in the paper). With Newton steps, of the first layer.",
+            "Step size for an arm without rewards (η₀ in the paper). With Newton steps, for the first layer.",
             when="Rarely: rate_factors covers two orders of magnitude around it.",
         ),
     )
@@ -230,7 +239,7 @@ class Settings:
             _one_of("midpoint", "mean"),
             "The reward that a bin represents: its midpoint, or the mean of the rewards in it. With "
             "means, a reward between "
-            "those of two adjacent bins counts for both in part. Unused for binary rewards.",
+            "those of two adjacent bins counts partly for both. Unused for binary rewards.",
             when='"midpoint" as in the paper.',
         ),
     )
@@ -247,7 +256,7 @@ class Settings:
         metadata=_facts(
             _number(1e-6, 0.49),
             "Probabilities are clipped to [clip, 1 − clip] (ε in the paper).",
-            when="Smaller if reward probabilities are below 1 %.",
+            when="Smaller if reward probabilities are below 1%.",
         ),
     )
     input_clip: float = field(
@@ -285,7 +294,7 @@ class Settings:
     )
 
     def __post_init__(self) -> None:
-        # Stored as int and float, whatever the arguments are: the kernels are compiled for these types alone.
+        # Always stored as int and float: the kernels are compiled for these types only.
         for each in fields(self):
             value = each.metadata["bounds"].check(each.name, getattr(self, each.name))
             object.__setattr__(self, each.name, value)
@@ -359,7 +368,12 @@ class SettingRow(NamedTuple):
 
 
 def settings_table() -> list[SettingRow]:
-    """Return the parameter table of GLCB: one row per setting, in the order of the constructor.
+    """Return the parameter table of GLCB: one row per setting.
+
+    Returns
+    -------
+    list of SettingRow
+        The rows, in the order of the arguments of :class:`GLCB`.
 
     Examples
     --------

@@ -28,7 +28,7 @@ class LinTS(LinearPolicy):
     rewards
         ``"binary"`` for rewards of 0 or 1, or the range ``(low, high)`` of the rewards.
     seed
-        The source of all randomness.
+        Seed of all random numbers.
     posterior_scale
         The scale of the posterior, v in the paper, at least 0. Larger values explore more.
     ridge

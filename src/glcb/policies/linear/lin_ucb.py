@@ -25,7 +25,7 @@ class LinUCB(LinearPolicy):
     rewards
         ``"binary"`` for rewards of 0 or 1, or the range ``(low, high)`` of the rewards.
     seed
-        The source of all randomness: ties are broken at random.
+        Seed of the random numbers that break ties.
     alpha
         The size of the exploration bonus, at least 0.
     ridge

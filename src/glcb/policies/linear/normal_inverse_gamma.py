@@ -45,7 +45,7 @@ class NormalInverseGamma:
         self._means[arm] = inverse @ self._moments[arm]
 
     def refit(self, z: Float64, arms: Int64, rewards: Float64) -> None:
-        """Replace all posteriors by those of the given data, one row per reward."""
+        """Refit all posteriors to this data, one row per reward."""
         self._reset()
         for arm in np.unique(arms):
             own = arms == arm
@@ -95,7 +95,7 @@ class NormalInverseGamma:
         }
 
     def restore(self, arrays: Arrays) -> None:
-        """Load what :meth:`snapshot` returned; raise ValueError or KeyError if it does not fit."""
+        """Restore a snapshot; raise ValueError or KeyError if it is invalid."""
         copy_into(self.snapshot(), arrays)
 
     def _reset(self) -> None:

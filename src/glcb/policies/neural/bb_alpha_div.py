@@ -1,4 +1,4 @@
-"""Black-box α-divergence: a variational neural network (Hernández-Lobato and others 2016)."""
+"""Black-box α-divergence: a variational neural network (Hernández-Lobato et al. 2016)."""
 
 import math
 
@@ -15,12 +15,12 @@ PRIOR_VARIANCE = 0.1
 _LAYERS = ("inner", "inner_bias", "outer", "outer_bias")
 
 
-@register("bbalphadiv", source="Hernández-Lobato and others 2016, as in Riquelme, Tucker, Snoek 2018")
+@register("bbalphadiv", source="Hernández-Lobato et al. 2016, as in Riquelme, Tucker, Snoek 2018")
 class BBAlphaDiv(VariationalPolicy):
-    """Chooses by a network drawn from a distribution that is trained on an α-divergence, α = 1.
+    """Chooses with a network drawn from a distribution that is trained on an α-divergence, α = 1.
 
     Weights, biases and the noise of each arm's rewards have a distribution. The loss is the energy of
-    Hernández-Lobato and others.
+    Hernández-Lobato et al.
 
     Parameters
     ----------
@@ -31,11 +31,11 @@ class BBAlphaDiv(VariationalPolicy):
     rewards
         ``"binary"`` for rewards of 0 or 1, or the range ``(low, high)`` of the rewards.
     seed
-        The source of all randomness.
+        Seed of all random numbers.
 
     References
     ----------
-    Hernández-Lobato and others: Black-box α-divergence minimization. ICML, 2016.
+    Hernández-Lobato et al.: Black-box α-divergence minimization. ICML, 2016.
     """
 
     def _initial_weights(self) -> Weights:

@@ -13,9 +13,9 @@ from glcb.policies.registry import register
 
 @register("bbb", source="Blundell, Cornebise, Kavukcuoglu, Wierstra 2015, as in Riquelme, Tucker, Snoek 2018")
 class BBB(VariationalPolicy):
-    """Chooses by a network drawn from a distribution that is trained on the evidence lower bound.
+    """Chooses with a network drawn from a distribution that is trained on the evidence lower bound.
 
-    The weights have a distribution, the biases are deterministic. The prior of a layer's weights is
+    The weights have a distribution; the biases are deterministic. The prior of a layer's weights is
     N(0, 2 / number of inputs). The loss draws the inputs of each unit for each row instead of the weights
     (local reparameterization). A decision draws the weights.
 
@@ -28,7 +28,7 @@ class BBB(VariationalPolicy):
     rewards
         ``"binary"`` for rewards of 0 or 1, or the range ``(low, high)`` of the rewards.
     seed
-        The source of all randomness.
+        Seed of all random numbers.
 
     References
     ----------

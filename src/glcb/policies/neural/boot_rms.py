@@ -12,7 +12,7 @@ SHARE = 0.95
 
 @register("bootrms", source="Osband, Blundell, Pritzel, Van Roy 2016, as in Riquelme, Tucker, Snoek 2018")
 class BootRMS(NeuralPolicy):
-    """Trains three networks, each on 95 % of the data, and chooses the best arm of a random one.
+    """Trains three networks, each on 95% of the data, and chooses the best arm of a random one.
 
     Parameters
     ----------
@@ -23,7 +23,7 @@ class BootRMS(NeuralPolicy):
     rewards
         ``"binary"`` for rewards of 0 or 1, or the range ``(low, high)`` of the rewards.
     seed
-        The source of all randomness.
+        Seed of all random numbers.
 
     References
     ----------
@@ -39,6 +39,6 @@ class BootRMS(NeuralPolicy):
 
     def _store(self, x: Float32, arm: int, reward: float, rng: np.random.Generator) -> None:
         for net in self._networks:
-            # All networks store the first reward, so that none ever trains without data.
+            # All networks store the first reward, so that none is trained without data.
             if rng.random() < SHARE or self.updates == 0:
                 net.data.add(x, arm, reward)

@@ -47,7 +47,7 @@ class Buffer:
         return self.all()._asdict()
 
     def restore(self, arrays: Arrays) -> None:
-        """Load what :meth:`snapshot` returned; raise ValueError or KeyError if it does not fit."""
+        """Restore a snapshot; raise ValueError or KeyError if it is invalid."""
         rows, own = len(arrays["arms"]), Batch(self._contexts, self._arms, self._rewards)
         stored = Batch(*(np.empty((rows, *array.shape[1:]), array.dtype) for array in own))
         copy_into(stored._asdict(), arrays)

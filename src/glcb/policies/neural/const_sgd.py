@@ -17,7 +17,7 @@ DECAY = 0.95
 BURN_IN_STEPS = 25
 BURN_IN_RATE = 1e-6
 LARGEST_RATE = 0.01
-"""Of 1, 0.1 and 0.01 the value that comes closest to the rewards in the paper."""
+"""Among 1, 0.1 and 0.01, the value whose rewards are closest to those in the paper."""
 
 
 @register("constsgd", source="reconstructed from Mandt, Hoffman, Blei 2016")
@@ -36,7 +36,7 @@ class ConstSGD(NeuralPolicy):
     rewards
         ``"binary"`` for rewards of 0 or 1, or the range ``(low, high)`` of the rewards.
     seed
-        The source of all randomness.
+        Seed of all random numbers.
 
     References
     ----------

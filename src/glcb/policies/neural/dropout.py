@@ -26,7 +26,7 @@ class Dropout(NeuralPolicy):
     rewards
         ``"binary"`` for rewards of 0 or 1, or the range ``(low, high)`` of the rewards.
     seed
-        The source of all randomness.
+        Seed of all random numbers.
 
     References
     ----------

@@ -1,4 +1,4 @@
-"""Exploration by noise on the weights of a neural network (Plappert and others 2018)."""
+"""Exploration by noise on the weights of a neural network (Plappert et al. 2018)."""
 
 import math
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ NOISE_FACTOR = 1.01
 COMPARED_CONTEXTS = 300
 
 
-@register("paramnoise", source="Plappert and others 2018, as in Riquelme, Tucker, Snoek 2018")
+@register("paramnoise", source="Plappert et al. 2018, as in Riquelme, Tucker, Snoek 2018")
 class ParamNoise(NeuralPolicy):
     """Adds N(0, noise²) to every weight and bias, and chooses the best arm of the noisy network.
 
@@ -35,11 +35,11 @@ class ParamNoise(NeuralPolicy):
     rewards
         ``"binary"`` for rewards of 0 or 1, or the range ``(low, high)`` of the rewards.
     seed
-        The source of all randomness.
+        Seed of all random numbers.
 
     References
     ----------
-    Plappert and others: Parameter space noise for exploration. ICLR, 2018.
+    Plappert et al.: Parameter space noise for exploration. ICLR, 2018.
     """
 
     is_randomized = True

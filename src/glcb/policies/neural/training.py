@@ -117,7 +117,7 @@ class Network:
         return {**self.weights, **self._optimizer_arrays(), **self.data.snapshot()}
 
     def restore(self, arrays: Arrays) -> None:
-        """Load what :meth:`snapshot` returned; raise ValueError or KeyError if it does not fit."""
+        """Restore a snapshot; raise ValueError or KeyError if it is invalid."""
         import jax
 
         # Copies, because the arrays of JAX are read-only.

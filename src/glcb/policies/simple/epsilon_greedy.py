@@ -25,7 +25,7 @@ class EpsilonGreedy(MeanPolicy):
     rewards
         ``"binary"`` for rewards of 0 or 1, or the range ``(low, high)`` of the rewards.
     seed
-        The source of all randomness.
+        Seed of all random numbers.
     epsilon
         The probability of a random choice, from 0 to 1.
 

@@ -22,7 +22,7 @@ class UCB1(MeanPolicy):
     rewards
         ``"binary"`` for rewards of 0 or 1, or the range ``(low, high)`` of the rewards.
     seed
-        The source of all randomness: ties are broken at random.
+        Seed of the random numbers that break ties.
 
     Examples
     --------

@@ -23,7 +23,7 @@ class Uniform(Policy):
     rewards
         ``"binary"`` for rewards of 0 or 1, or the range ``(low, high)`` of the rewards.
     seed
-        The source of all randomness.
+        Seed of all random numbers.
 
     Examples
     --------

@@ -85,7 +85,7 @@ class ExperimentCache:
     database
         Where experiments are stored.
     journal
-        What writes their events.
+        Writes their events.
     settings
         The settings of the service.
     """
@@ -95,7 +95,7 @@ class ExperimentCache:
         """All experiments by name."""
         self.loaded: dict[str, LoadedExperiment] = {}
         self.broken: dict[str, str] = {}
-        """Why an experiment cannot be loaded, for those where retrying does not help."""
+        """Why an experiment cannot be loaded, if retrying does not help."""
         self._database = database
         self._journal = journal
         self._settings = settings
@@ -204,7 +204,7 @@ class ExperimentCache:
         return loaded
 
     def _broken_error(self, name: str) -> ApiError:
-        """Return a new error each time: a raised error keeps its traceback and thereby its frames alive."""
+        """Return a new error each time: a raised error keeps the frames of its traceback alive."""
         return ApiError(
             "experiment_broken",
             f"the experiment {name!r} cannot be loaded: {self.broken[name]}; restore a backup of the "
@@ -218,7 +218,7 @@ class ExperimentCache:
             del self.loaded[loaded.name]
 
     async def save(self, loaded: LoadedExperiment) -> None:
-        """Take a snapshot, and write it once all its events are on disk. Requests go on meanwhile."""
+        """Take a snapshot, and write it once all its events are on disk. Requests are not blocked."""
         try:
             async with loaded.lock:
                 if loaded.is_unloaded or loaded.generation != self._journal.generation:
@@ -258,7 +258,7 @@ class ExperimentCache:
             self.rows[loaded.name] = row._replace(snapshot_sequence=snapshot.sequence, summary=encode(info))
 
     def _log_unsaved(self, loaded: LoadedExperiment, error: Exception) -> None:
-        """Log the failure only: the events are on disk and suffice until the next snapshot."""
+        """Only log the failure: until the next snapshot, the events on disk are sufficient."""
         log.error("snapshot failed", extra={"experiment": loaded.name, "reason": _reason(error)})
 
     async def evict_surplus(self) -> None:

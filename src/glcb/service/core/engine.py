@@ -1,7 +1,7 @@
 """The experiments of a process.
 
 Every change takes the same path: acquire the experiment, apply the event to it, submit the event to the
-journal, release the experiment, wait until the event is on disk, answer. No answer, not even an error,
+journal, release the experiment, wait until the event is on disk, respond. No response, not even an error,
 depends on anything that is not on disk yet. If a commit fails, the experiments in memory are dropped and
 loaded again.
 """
@@ -30,7 +30,7 @@ from glcb.service.storage.journal import Journal
 T = TypeVar("T")
 
 _MAX_INLINE_EVENTS = 8
-"""Larger batches are applied in a thread, so that other requests need not wait for all of them."""
+"""Larger batches are applied in a thread, so that they do not block other requests."""
 _SWEEP_POLL_SECONDS = 0.05
 
 
@@ -125,7 +125,7 @@ class Engine:
             The events could not be written. None of them has been applied.
         """
         if self.journal.depth > self.settings.max_queued_events:
-            raise ApiError("overloaded", "too many events are waiting for the disk: try again")
+            raise ApiError("overloaded", "too many events are queued for the disk: retry")
         loaded = await self.cache.acquire(name)
         if kind != "settle":  # which comes from tick(), not from a client
             loaded.last_used = time.monotonic()
@@ -215,7 +215,7 @@ class Engine:
         Raises
         ------
         ApiError
-            An experiment of this name has other settings, or a limit is exceeded.
+            An experiment with this name has different settings, or a limit is exceeded.
         """
         async with self._creating:
             if self._rows_are_stale:
@@ -228,7 +228,7 @@ class Engine:
                 if different:
                     raise ApiError(
                         "experiment_exists",
-                        f"the experiment {name!r} already exists with other settings "
+                        f"the experiment {name!r} already exists with different settings "
                         f"({', '.join(different)}): choose another name",
                     )
                 return await self.read(name, experiment_info), False
@@ -253,7 +253,7 @@ class Engine:
         async with self._creating:
             row = self.cache.find(name)
             loaded = await self.cache.forget(name)
-            del self.cache.rows[name]  # from here on no request loads it
+            del self.cache.rows[name]  # from here on, no request loads it
             try:
                 await run_in_thread(self._database.delete, row.id)
             except StorageError:

@@ -48,7 +48,7 @@ _Result = tuple[bytes | None, bytes | RepeatedAnswer]
 
 
 class CorruptLog(StorageError):
-    """The stored events do not lead to an experiment. Retrying does not help."""
+    """The stored events cannot be replayed. Retrying does not help."""
 
 
 class ExperimentState(Struct, kw_only=True):
@@ -67,7 +67,7 @@ class ExperimentState(Struct, kw_only=True):
     tally: Tally = msgspec.field(default_factory=Tally)
     idempotency_keys: IdempotencyKeys = msgspec.field(default_factory=IdempotencyKeys)
     holdout_marks: list[str] = msgspec.field(default_factory=list)
-    """Written by :meth:`Experiment.snapshot`, like the next one."""
+    """Written by :meth:`Experiment.snapshot`, like the next field."""
     holdout_capacity: int = HoldoutMarks().capacity
 
 
@@ -79,7 +79,7 @@ class Experiment:
     state
         The state without the bandit.
     bandit
-        The bandit; the experiment sets its clock and listens to its rewards.
+        The bandit; the experiment sets its clock and its reward callback.
     """
 
     def __init__(self, state: ExperimentState, bandit: Bandit) -> None:
@@ -102,7 +102,7 @@ class Experiment:
 
     @property
     def has_decisions(self) -> bool:
-        """Whether there was a decision; the first one creates the model, sized by its context."""
+        """Whether a decision has been made; the first one creates the model, sized by its context."""
         return self._bandit.counts["decisions"] > 0
 
     @property
@@ -290,7 +290,7 @@ class Experiment:
     # ---- snapshots ------------------------------------------------------------------------------
 
     def snapshot(self) -> ExperimentSnapshot:
-        """Return a copy of everything that later events do not change."""
+        """Return a snapshot, which later events do not change."""
         self.state.holdout_marks, self.state.holdout_capacity = self._marks.to_list(), self._marks.capacity
         return ExperimentSnapshot(
             self.state.sequence, self._bandit.snapshot(), msgspec.msgpack.encode(self.state)

@@ -29,7 +29,7 @@ class StoredAnswer(Struct, array_like=True):
     """Where the answer to a request with an idempotency key is stored."""
 
     request: bytes
-    """Digest of the request: the key must not be used for another request."""
+    """Digest of the request: the key must not be used for a different one."""
     decision: str
     sequence: int
     """Sequence number of the event that contains the answer."""

@@ -13,7 +13,7 @@ from glcb.service.lift import Group
 
 MAX_BLOCKS = 200
 _WINDOW = 1000
-"""The forecast averages weigh the most recent decisions: with more than this, older ones fade."""
+"""Forecasts are averaged over about this many recent decisions; older ones fade."""
 
 _DECISIONS, _PREDICTED, _CHOSEN, _EXPECTED, _VARIANCE = range(5)
 _ROWS = 5
@@ -41,7 +41,7 @@ class ArmTally(Struct):
 
 
 class ArmForecasts(Struct):
-    """Per arm, over all decisions: its mean predicted reward, and how often it was and should be chosen."""
+    """Mean predicted reward of each arm, and its actual and expected number of decisions."""
 
     arms: tuple[str, ...] = ()
     sums: bytearray = field(default_factory=bytearray)

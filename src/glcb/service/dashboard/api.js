@@ -19,7 +19,7 @@ export class ApiError extends Error {
   }
 }
 
-/** The service does not answer, or is temporarily unavailable: then it is `reachable`, and perhaps `starting`. */
+/** The service does not respond, or is temporarily unavailable, in which case it is `reachable` and may be `starting`. */
 export class Unavailable extends Error {
   constructor(message, reachable = false, starting = false) {
     super(message);
@@ -43,7 +43,7 @@ export async function ask(method, path, body) {
     });
     text = await response.text();
   } catch {
-    throw new Unavailable("The service does not answer.");
+    throw new Unavailable("The service is not responding.");
   }
   const content = parse(text);
   if (response.ok) return content;

@@ -24,7 +24,7 @@ export function armsPanel(name, changed) {
         "div",
         { class: "panel-head" },
         h("h2", { id: "arms-title" }, "Arms"),
-        h("p", { class: "hint" }, "Predicted: mean prediction over all recent contexts. Mean reward: observed where the arm was chosen. Rewards: number learned."),
+        h("p", { class: "hint" }, "Predicted: mean prediction over all recent contexts. Mean reward: observed when the arm was chosen. Rewards: number of rewards learned."),
       ),
       h("div", { class: "scroll", tabindex: 0, role: "region", "aria-labelledby": "arms-title" }, table),
     ),
@@ -60,7 +60,7 @@ function row(name, arm, changed) {
 async function removeArm(name, arm, changed) {
   const done = await dialog({
     title: `Remove “${arm}”?`,
-    text: "It is no longer chosen, what it has learned is lost, and rewards of its pending decisions are refused.",
+    text: "It will no longer be chosen. Everything learned about it is lost, and rewards for its pending decisions are refused.",
     button: "Remove",
     danger: true,
     act: () => ask("DELETE", at(name, "arms", arm)),
@@ -81,7 +81,7 @@ export async function addArm(experiment, changed) {
   );
   const done = await dialog({
     title: "Add arm",
-    fields: [field("Name", input), field("Initial state", like, "A copy starts with everything that the other arm has learned.")],
+    fields: [field("Name", input), field("Initial state", like, "A copy starts with everything learned about the other arm.")],
     button: "Add",
     act: () => {
       const arm = input.value.trim();

@@ -57,7 +57,7 @@ export function chart({ title, id, hint, empty, format, tick, stacked = false })
     ];
   });
 
-  const tell = (place) => {
+  const showValues = (place) => {
     const { axis, x, curves } = shown;
     const at = place ?? x.length - 1;
     entries(curves.map((curve) => ({ ...curve, value: place === null ? last(curve.values) : curve.values[at] })));
@@ -105,7 +105,7 @@ export function chart({ title, id, hint, empty, format, tick, stacked = false })
             : { stroke: color(curve.color), width: curve.strong ? 2.5 : 2, dash: curve.dash, points: { show: false }, spanGaps: true },
         ),
       ],
-      hooks: { setCursor: [(self) => tell(self.cursor.idx ?? null)] },
+      hooks: { setCursor: [(self) => showValues(self.cursor.idx ?? null)] },
     };
   };
 
@@ -150,7 +150,7 @@ export function chart({ title, id, hint, empty, format, tick, stacked = false })
       if (drawn && now === shape) drawn.setData(data());
       else rebuild();
       shape = now;
-      tell(drawn.cursor.idx ?? null);
+      showValues(drawn.cursor.idx ?? null);
       fillTable();
     },
     stop() {

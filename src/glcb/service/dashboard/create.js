@@ -45,7 +45,7 @@ export async function createExperiment() {
 function settings(controls) {
   const values = controls.map(({ name, read }) => [name, read()]).filter(([, value]) => value !== undefined);
   const chosen = Object.fromEntries(values);
-  if ((chosen.arms ?? []).length < 2) throw new Error("An experiment needs two arms or more, one per line.");
+  if ((chosen.arms ?? []).length < 2) throw new Error("An experiment needs at least two arms, one per line.");
   return chosen;
 }
 
@@ -125,7 +125,7 @@ function rangeControl(name, schema) {
   });
   const read = () => {
     if (select.value === "default") return undefined;
-    if (low.value === "" || high.value === "") throw new Error(`${label(name)} need a lowest and a highest number.`);
+    if (low.value === "" || high.value === "") throw new Error(`${label(name)} need a lowest and a highest value.`);
     return [Number(low.value), Number(high.value)];
   };
   return { element: [field(label(name), select, hint(schema)), range], read };

@@ -1,4 +1,4 @@
-/** Modal dialogs. An error of their action is shown inside the dialog. */
+/** Modal dialogs. Errors are shown inside the dialog. */
 
 import { key } from "./api.js";
 import { h, say } from "./dom.js";
@@ -8,7 +8,7 @@ import { h, say } from "./dom.js";
  * `must` the dialog cannot be canceled.
  */
 export function dialog({ title, text, fields = [], button, danger = false, must = false, act }) {
-  const trouble = h("p", { class: "trouble", role: "alert", hidden: true });
+  const problem = h("p", { class: "problem", role: "alert", hidden: true });
   const submit = h("button", { class: danger ? "danger" : "primary" }, button);
   const cancel = must ? null : h("button", { type: "button", class: "quiet", onclick: () => close(false) }, "Cancel");
   const form = h(
@@ -17,7 +17,7 @@ export function dialog({ title, text, fields = [], button, danger = false, must 
     h("h2", { id: "dialog-title" }, title),
     text ? h("p", { class: "hint" }, text) : null,
     fields,
-    trouble,
+    problem,
     h("div", { class: "actions" }, cancel, submit),
   );
   const box = h("dialog", { "aria-labelledby": "dialog-title" }, form);
@@ -38,13 +38,13 @@ export function dialog({ title, text, fields = [], button, danger = false, must 
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
     submit.disabled = true;
-    trouble.hidden = true;
+    problem.hidden = true;
     try {
       await act(form);
       close(true);
     } catch (error) {
-      say(trouble, sentence(error.message));
-      trouble.hidden = false;
+      say(problem, sentence(error.message));
+      problem.hidden = false;
     } finally {
       submit.disabled = false;
     }
@@ -75,7 +75,7 @@ export function askForKey(why) {
   return dialog({
     title: "API key required",
     text: why,
-    fields: [field("API key", input, "Created with “glcb keys add”. It is kept in this tab until you close it.")],
+    fields: [field("API key", input, "Created with “glcb keys add”. It is stored in this tab until you close it.")],
     button: "Continue",
     must: true,
     act: async () => {

@@ -18,7 +18,7 @@ export const errorsIn = (main) => async (error) => {
       "section",
       { class: "empty" },
       h("h1", {}, titles[error.code] ?? "The request was refused"),
-      h("p", {}, missing ? "It may have been deleted, or your API key does not permit access." : sentence(error.message)),
+      h("p", {}, missing ? "It may have been deleted, or your API key does not have access to it." : sentence(error.message)),
       h("p", {}, h("a", { class: "button", href: "#/" }, "All experiments")),
     ),
   );

@@ -11,22 +11,22 @@ const MAX_FEATURES = 8;
 /** Return the panel with the form and the explanation. */
 export function explainPanel(name) {
   const form = contextForm(name);
-  const trouble = h("p", { class: "trouble", role: "alert", hidden: true });
+  const problem = h("p", { class: "problem", role: "alert", hidden: true });
   const answer = h("div", { class: "explanation" });
   const submit = h("button", { class: "primary" }, "Explain");
   let data = null;
-  const box = h("form", { novalidate: true }, form.element, trouble, h("div", { class: "actions" }, submit));
+  const box = h("form", { novalidate: true }, form.element, problem, h("div", { class: "actions" }, submit));
   box.addEventListener("submit", async (event) => {
     event.preventDefault();
-    trouble.hidden = true;
+    problem.hidden = true;
     submit.disabled = true;
     try {
       const explanation = await ask("POST", at(name, "explanations"), { context: form.context() });
       answer.replaceChildren(...explained(explanation, data));
       announce(`${likeliest(explanation).arm} has the highest probability.`);
     } catch (error) {
-      say(trouble, sentence(error.message));
-      trouble.hidden = false;
+      say(problem, sentence(error.message));
+      problem.hidden = false;
     } finally {
       submit.disabled = false;
     }
@@ -92,10 +92,10 @@ function steps(arm) {
   const moves = named.map(({ feature, value, contribution }) => ({ label: `${feature} = ${value}`, amount: contribution }));
   if (rest.length) moves.push({ label: `${rest.length} others`, amount: rest.reduce((sum, { contribution }) => sum + contribution, 0) });
   let at = arm.base;
-  const way = moves.map(({ label, amount }) => ({ label, amount, from: at, to: (at += amount) }));
+  const changes = moves.map(({ label, amount }) => ({ label, amount, from: at, to: (at += amount) }));
   return [
     { label: "base", from: 0, to: arm.base, kind: "base" },
-    ...way,
+    ...changes,
     { label: "value", from: 0, to: arm.value, kind: "value" },
   ];
 }

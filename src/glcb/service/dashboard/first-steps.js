@@ -11,10 +11,10 @@ export function firstSteps(name) {
   const element = h(
     "section",
     { class: "panel first-steps", "aria-labelledby": "start-title", hidden: true },
-    h("h2", { id: "start-title" }, "Waiting for the first decision"),
-    h("p", {}, "Request a decision with a context. The response has an arm and an id:"),
+    h("h2", { id: "start-title" }, "No decisions yet"),
+    h("p", {}, "Request a decision for a context. The response contains an arm and an id:"),
     code("How to request a decision", decide),
-    h("p", {}, "Report the reward of that decision. This page updates by itself:"),
+    h("p", {}, "Report the reward of that decision. This page updates automatically:"),
     code("How to report a reward", reward),
   );
   return {

@@ -93,7 +93,7 @@ function unavailable({ message, starting }, pause, again) {
     banner.hidden = false;
   }
   const [text, counting] = banner.querySelectorAll("span");
-  say(text, `${message} ${starting ? "This page reconnects by itself." : "The page shows the last known state."}`);
+  say(text, `${message} ${starting ? "This page reconnects automatically." : "The page shows the last known state."}`);
   banner.querySelector("button").onclick = again;
   const until = Date.now() + pause;
   const tick = () => say(counting, `Next attempt in ${Math.max(1, Math.ceil((until - Date.now()) / 1000))} s.`);

@@ -64,7 +64,7 @@ export function rewardsPanel() {
         { label: "timed out", kind: "closed", text: count(timed_out) },
         { label: "evicted", kind: "closed", text: count(evicted) },
         { label: "removed", kind: "closed", text: count(removed) },
-        { label: "refused as too late since startup", text: count(stats.errors.closed_decision ?? 0) },
+        { label: "refused as too late, since startup", text: count(stats.errors.closed_decision ?? 0) },
         { label: "reward timeout", text: reward_timeout === null ? "none" : many(reward_timeout, "second") },
       ]);
     },

@@ -90,7 +90,7 @@ async def _simulate_burst(engine: Engine, world: World, number: int) -> None:
 
 
 async def simulate_visitors(url: str, worlds: list[World]) -> None:
-    """Simulate live visitors of all worlds over HTTP until cancelled."""
+    """Simulate live visitors of all worlds over HTTP until canceled."""
     # An explicit transport ignores proxy settings, which must not apply to a local service.
     async with (
         AsyncClient(url, transport=httpx.AsyncHTTPTransport()) as client,

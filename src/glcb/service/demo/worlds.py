@@ -93,7 +93,7 @@ HOMEPAGE = World(
 )
 
 
-# ---- price test: which price to offer to whom? The reward is the revenue in euros ---------------
+# ---- price test: which price to offer to which visitor? The reward is the revenue in euros ---------------
 
 _PRICES = {"9 €": 9.0, "12 €": 12.0, "15 €": 15.0, "19 €": 19.0}
 _OTHER_PRICE = 10.0

@@ -30,7 +30,7 @@ class Authenticator:
     async def authenticate(self, scope: Scope) -> ApiKey:
         """Return the API key that was sent with a request.
 
-        A service on a loopback address needs no key as long as none exists. On any other address every
+        A service on a loopback address needs no key as long as none exists. On any other address, every
         request needs one, even after the last key was removed.
         """
         if self._is_local and not self.keyring.keys:
@@ -89,6 +89,6 @@ def _check_host(scope: Scope) -> None:
     if not is_loopback(name.lower()):
         raise ApiError(
             "forbidden",
-            "without API keys the service answers only requests to localhost: create a key with "
+            "without API keys, the service only answers requests to localhost: create a key with "
             "`glcb keys add`",
         )

@@ -42,7 +42,7 @@ class Application:
         )
 
     def open(self, engine: Engine, authenticator: access.Authenticator, router: Router) -> None:
-        """Start to serve requests; ``router`` handles all routes outside the fast path."""
+        """Start serving requests; ``router`` handles all routes outside the fast path."""
         self._serving = engine, authenticator, router
 
     def close(self) -> None:
@@ -62,7 +62,7 @@ class Application:
             await self._serve(*self._serving, scope, receive, send)
 
     async def _refuse_all_but_the_page(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve the dashboard, which shows the state of the service and reconnects by itself."""
+        """Serve the dashboard, which shows the state of the service and reconnects automatically."""
         try:
             if not is_page(scope["method"], scope["path"]):
                 raise ApiError(*self._unavailable)
@@ -134,7 +134,7 @@ def _as_problem(error: Exception, scope: Scope) -> ApiError:
             return ApiError("method_not_allowed", message, allow=methods)
         return ApiError("not_found", "there is no such route: /openapi.json lists all routes")
     log.error("a request failed", exc_info=error, extra={"route": scope.get("glcb.route", "none")})
-    return ApiError("internal_error", "the service failed: its log has the details")
+    return ApiError("internal_error", "the service failed: see its log for details")
 
 
 async def _send_error(send: Send, error: ApiError) -> None:

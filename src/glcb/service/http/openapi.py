@@ -66,7 +66,7 @@ def document() -> Schema:
 
 
 def _describe_attributes(schema: Schema, kind: type[msgspec.Struct]) -> None:
-    """Describe the properties of a schema by the attribute docstrings of its class."""
+    """Describe the properties of a schema with the attribute docstrings of its class."""
     (definition,) = ast.parse(inspect.getsource(kind)).body
     assert isinstance(definition, ast.ClassDef)
     names = {field.name: field.encode_name for field in msgspec.structs.fields(kind)}

@@ -110,7 +110,7 @@ OPERATIONS = (
         None, "application/octet-stream",
     ),
     Operation(
-        "PUT", f"{_EXPERIMENT}/model", "upload", "admin", "Replace the bandit by that of a model file.",
+        "PUT", f"{_EXPERIMENT}/model", "upload", "admin", "Replace the bandit with one from a model file.",
         bytes, responses.ExperimentInfo, 200,
         ("invalid_model", "invalid_settings", "too_many", "experiment_archived"),
     ),

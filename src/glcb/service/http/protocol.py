@@ -29,7 +29,7 @@ class LimitedProtocol(HttpToolsProtocol):
     _in_body = False
     """Whether the body of a request is being received, even if the response was already sent."""
     _header_bytes = 0
-    """Bytes received of headers that are not complete."""
+    """Bytes received of incomplete headers."""
 
     def connection_made(self, transport: Any) -> None:
         """Start the idle timeout of a new connection."""
@@ -59,7 +59,7 @@ class LimitedProtocol(HttpToolsProtocol):
             self._close_after(self.request_seconds)
 
     def on_headers_complete(self) -> None:
-        """Stop the timeout: from here on the application limits the time."""
+        """Stop the timeout: from here on, the application limits the time."""
         self._in_body, self._header_bytes = True, 0
         self._stop_timeout()
         super().on_headers_complete()

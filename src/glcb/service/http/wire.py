@@ -31,7 +31,7 @@ SECURITY_HEADERS = [
 
 _JSON_HEADERS = [*SECURITY_HEADERS, (b"content-type", b"application/json")]
 _MAX_DISCARDED = 32_000_000
-"""Bytes of a too large body that are read and discarded before the connection is given up."""
+"""Bytes of an oversized body that are read and discarded before the connection is closed."""
 
 
 class Disconnected(Exception):
@@ -56,13 +56,13 @@ def media_type(scope: Scope) -> bytes:
 
 
 def check_json(scope: Scope) -> None:
-    """Refuse a body without a JSON content type; so a foreign web page cannot send one without CORS."""
+    """Refuse a body without a JSON content type, so that other web pages cannot send one without CORS."""
     if media_type(scope) != b"application/json":
         raise ApiError("unsupported_media_type", "the body must be JSON: send Content-Type: application/json")
 
 
 async def read_body(scope: Scope, receive: Receive, max_bytes: int, seconds: float) -> bytes:
-    """Return the body of a request; refuse it if it is too large or not complete in time."""
+    """Return the body of a request; refuse it if it is too large or too slow."""
     if int(header(scope, b"content-length") or 0) > max_bytes and header(scope, b"expect") is not None:
         raise _too_large(max_bytes)  # the client waits for permission to send
     parts: list[bytes] = []

@@ -1,4 +1,4 @@
-"""Connections to SQLite or PostgreSQL. A commit that returned is on disk."""
+"""Connections to SQLite or PostgreSQL. When a commit returns, it is on disk."""
 
 import contextlib
 from collections.abc import Iterator, Sequence
@@ -167,7 +167,7 @@ class EventAppender:
             raise
 
     def close(self) -> None:
-        """Drop the connection and whatever was not committed."""
+        """Drop the connection and everything that was not committed."""
         if self._connection is not None:
             with contextlib.suppress(Exception):
                 self._connection.invalidate()

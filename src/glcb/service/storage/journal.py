@@ -1,6 +1,6 @@
 """Group commit: events of all experiments go to disk together, in the order of their submission.
 
-If a commit fails, all events behind it fail too, because they were applied to a state that is not on disk.
+If a commit fails, all later events fail too, because they were applied to a state that is not on disk.
 Each failure starts a new generation. An experiment loaded in an earlier generation may contain lost events
 and must be loaded again.
 """
@@ -20,7 +20,7 @@ from glcb.service.storage.database import Database, Event
 log = logging.getLogger("glcb.service")
 
 _GATHER_SECONDS = 0.002
-"""A commit waits this long for more events: committing many takes hardly longer than committing few."""
+"""A commit waits this long for more events: committing many takes little longer than committing few."""
 _PROBE_SECONDS = 0.5
 """Interval of the write probes while the database is unavailable."""
 
@@ -60,7 +60,7 @@ class Journal:
         self.failure: str | None = None
         """Why the database is unavailable, or None while it is available."""
         self.depth = 0
-        """Number of events waiting to be written."""
+        """Number of queued events."""
         self._thread = threading.Thread(target=self._run, name="glcb-journal", daemon=True)
         self._thread.start()
 
@@ -80,7 +80,7 @@ class Journal:
         rows = [(experiment, *event) for event in events]
         with self._changed:
             if generation != self.generation:
-                raise StorageError(self.failure or "the database was briefly unavailable: try again")
+                raise StorageError(self.failure or "the database was briefly unavailable: retry")
             if not rows and not self._queue and not self._writing:
                 done.set_result(None)
                 return done

@@ -40,7 +40,7 @@ def restore(database: Database, experiment: int) -> tuple[Experiment, int]:
     Raises
     ------
     CorruptLog
-        The stored events do not lead to an experiment. This is permanent.
+        The stored events cannot be replayed. This is permanent.
     StorageError
         The database cannot be read. This may be temporary.
     """

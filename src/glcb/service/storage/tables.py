@@ -22,7 +22,7 @@ from glcb._version import __version__
 
 metadata = MetaData()
 
-# The name and columns of this table never change, so that every glcb can read the version of a database.
+# The name and columns of this table never change, so that every release can read the version of a database.
 about = Table(
     "glcb_about",
     metadata,
@@ -89,7 +89,7 @@ _WRITERS = {1: "0.1"}
 Migration = Callable[[Connection], None]
 
 MIGRATIONS: Sequence[Migration] = ()
-"""Each leads from one format to the next, starting with ``_OLDEST_VERSION``. Only append."""
+"""Each converts one format to the next, starting with ``_OLDEST_VERSION``. Only append."""
 
 
 def migrate(connection: Connection, migrations: Sequence[Migration] = MIGRATIONS) -> None:
@@ -110,13 +110,13 @@ def migrate(connection: Connection, migrations: Sequence[Migration] = MIGRATIONS
     if version < _OLDEST_VERSION:
         writer = _WRITERS.get(version, "an earlier version")
         raise StorageError(
-            f"the database was written by glcb {writer} (format {version}), and glcb {__version__} reads "
+            f"the database was written by glcb {writer} (format {version}), but glcb {__version__} reads "
             f"format {target}: keep serving it with glcb {writer}, or start a new database with --data or "
             "--database"
         )
     if version > target:
         raise StorageError(
-            f"the database was written by a newer glcb (format {version}), and glcb {__version__} reads "
+            f"the database was written by a newer glcb (format {version}), but glcb {__version__} reads "
             f"format {target}: update glcb"
         )
     for step in migrations[version - _OLDEST_VERSION :]:

@@ -2,7 +2,7 @@
 
 An entry is a folder with arrays and a description. Its name contains a hash of the source's path and a hash
 of the source's size and modification time: a changed source gets a new entry, and the old one is removed. An
-entry is written under a temporary name and renamed, so it is either complete or absent, also when two
+entry is written under a temporary name and renamed, so it is either complete or absent, even when two
 processes write it at the same time.
 """
 
@@ -21,7 +21,7 @@ import numpy as np
 from platformdirs import user_cache_path
 
 VERSION = 1
-"""Version of the parsers. Increase it when a parser returns something else for the same file."""
+"""Version of the parsers. Increment it when a parser returns a different result for the same file."""
 
 _DESCRIPTION = "description.json"
 

@@ -29,7 +29,7 @@ class Facts:
     features: int
     arms: int
     counts: tuple[int, ...] | None = None
-    """Number of rows of each class; None without classes or if the counts are not on record."""
+    """Number of rows of each class; None without classes or if the counts are unknown."""
 
     def __str__(self) -> str:
         counts = f", classes {' / '.join(map(str, self.counts))}" if self.counts else ""
@@ -49,7 +49,7 @@ class DataFile:
     size: int | None = None
     """Size in bytes, uncompressed."""
     sha256: str | None = None
-    """Hash of the uncompressed original, if it is on record."""
+    """Hash of the uncompressed original, if known."""
 
     @property
     def names(self) -> tuple[str, ...]:

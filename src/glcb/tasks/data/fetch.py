@@ -26,7 +26,7 @@ BUCKET = "https://storage.googleapis.com/bandits_datasets/"
 
 _TIMEOUT = 30.0
 _BLOCK = 1 << 16
-_ABSENT = (403, 404, 410)  # the bucket answers "forbidden" for a file that does not exist
+_ABSENT = (403, 404, 410)  # the bucket responds with 403 for a file that does not exist
 
 Progress = Callable[[str, int, int | None], None]
 """Progress callback: file name, bytes received so far, and the total if the server reports it."""
@@ -105,7 +105,7 @@ class _Download:
             if error.code == http.client.REQUESTED_RANGE_NOT_SATISFIABLE and have:
                 self.discard()
                 return self.run()
-            raise DataError(f"{self.url}: the server answered {error.code} {error.reason}") from error
+            raise DataError(f"{self.url}: the server responded with {error.code} {error.reason}") from error
         except (OSError, http.client.HTTPException) as error:
             raise DataError(
                 f"{self.url}: {getattr(error, 'reason', error)}; check the connection and run the command "
@@ -150,7 +150,7 @@ class _Download:
                 have += len(block)
                 self._progress(self.part.stem, have, total)
         if total is not None and have != total:
-            raise http.client.HTTPException(f"the connection broke after {have:,} of {total:,} bytes")
+            raise http.client.HTTPException(f"the connection was lost after {have:,} of {total:,} bytes")
 
     @contextmanager
     def _appending(self, have: int) -> Iterator[Callable[[bytes], None]]:
@@ -176,7 +176,7 @@ class _Download:
 
 @contextmanager
 def _disk(path: Path) -> Iterator[None]:
-    """Raise OS errors of the block as disk errors, so that they are not taken for network errors."""
+    """Raise OS errors of the block as disk errors, so that they are not mistaken for network errors."""
     try:
         yield
     except OSError as error:

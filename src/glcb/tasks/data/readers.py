@@ -24,11 +24,11 @@ from glcb.tasks.data.directory import open_text
 from glcb.tasks.data.table import Table
 
 MISSING_VALUES = ("", "?", "NA", "N/A", "nan", "NaN", "null", "NULL", "None")
-"""Texts that stand for a missing value by default."""
+"""Strings that represent a missing value by default."""
 MAX_LEVELS = 1000
-"""A column with more distinct texts than this is an identifier, not a category."""
+"""A column with more distinct strings than this is an identifier, not a category."""
 
-_MISSING = "\0"  # stands for a missing value of a data frame or array
+_MISSING = "\0"  # represents a missing value of a data frame or array
 _CHUNK_ROWS = 10_000
 
 Missing = Literal["error", "drop"]
@@ -41,13 +41,13 @@ class ColumnOptions:
     """How to interpret the columns of a table."""
 
     ignore: Collection[str] = ()
-    """Columns to leave out."""
+    """Columns to omit."""
     categories: Collection[str] = ()
     """Columns that are categories although they hold numbers."""
     missing: Missing = "error"
     """Whether a row with a missing value is an error or dropped."""
     missing_values: Collection[str] = MISSING_VALUES
-    """Texts that stand for a missing value."""
+    """Strings that represent a missing value."""
 
     def __post_init__(self) -> None:
         for name in ("ignore", "categories", "missing_values"):
@@ -65,7 +65,7 @@ class ColumnOptions:
         for group, kind in ((names, "column"), (required, "arm")):
             duplicates = {name for name in group if group.count(name) > 1}
             if duplicates:
-                raise DataError(f"{kind} names must be unique, {min(duplicates)!r} occurs more than once")
+                raise DataError(f"{kind} names must be unique; {min(duplicates)!r} occurs more than once")
         for name in (*required, *self.ignore, *self.categories):
             if name not in names:
                 raise DataError(f"there is no column {name!r}; the columns are {_abbreviated(names)}")
@@ -100,7 +100,7 @@ def read_text_file(
     required : sequence of str
         Columns that must exist and cannot be ignored.
     delimiter : str
-        Character between two values.
+        Character that separates values.
     comment : str, optional
         Lines that start with this text are skipped.
     options : ColumnOptions
@@ -109,6 +109,7 @@ def read_text_file(
     Returns
     -------
     Table
+        The table.
     """
     _check_delimiter(delimiter)
     names = read_header(path, delimiter) if columns is None else list(columns)
@@ -157,7 +158,7 @@ def _text_chunks(
 
 @contextmanager
 def _open_rows(path: Path, delimiter: str, comment: str | None = None) -> Iterator[Iterator[list[str]]]:
-    """Yield the rows of a file. Empty lines and blanks around lines and before values are skipped."""
+    """Yield the rows of a file. Empty lines, and spaces around lines and before values, are skipped."""
     try:
         with open_text(path) as text:
             lines = text if comment is None else (line for line in text if not line.startswith(comment))
@@ -182,7 +183,7 @@ def frame_columns(frame: Any) -> dict[str, Column]:
         raise DataError(f"expected a data frame, got a {type(frame).__name__}; for arrays use from_arrays")
     names = list(frame.columns)
     if len(set(names)) != len(names):
-        raise DataError(f"column names must be unique, got {', '.join(map(str, names))}")
+        raise DataError(f"column names must be unique; got {', '.join(map(str, names))}")
     return {str(name): _series_values(frame[name]) for name in names}
 
 
@@ -223,8 +224,8 @@ def _read_table(names: Sequence[str], chunks: Chunks, options: ColumnOptions) ->
     categories = set(options.categories)
     while True:
         columns = _Columns(names, categories, options.missing_values)
-        # A column counts as numeric until a text appears. Then reading starts over, because the original
-        # spelling of the numbers in earlier chunks is gone.
+        # A column counts as numeric until a string appears. Then reading starts over, because the original
+        # spelling of the numbers in earlier chunks is lost.
         textual = next(filter(None, map(columns.add, chunks())), None)
         if textual is None:
             return columns.table(options.missing)
@@ -244,7 +245,7 @@ class _Columns:
         self._codes: list[np.ndarray] = []
 
     def add(self, chunk: Sequence[Column]) -> set[str]:
-        """Add rows; return the columns that were taken for numeric and are not."""
+        """Add rows; return the columns that were assumed to be numeric but are not."""
         textual, numbers, codes = set(), [], []
         complete = np.ones(len(chunk[0]), np.bool_)
         for name, column in zip(self._names, chunk, strict=True):
@@ -318,7 +319,7 @@ class _Columns:
 
 
 class _Levels(dict[str, int]):
-    """Assigns the next number to every new text."""
+    """Assigns the next number to every new string."""
 
     def __missing__(self, text: str) -> int:
         self[text] = number = min(len(self), 2**16 - 1)
@@ -352,7 +353,7 @@ def _sort_levels(codes: np.ndarray, levels: list[str]) -> tuple[str, ...]:
 
 
 def _texts(column: Column) -> Iterator[str]:
-    """Return the values as texts; whole numbers are written without a decimal point."""
+    """Return the values as strings; whole numbers are written without a decimal point."""
     if not isinstance(column, np.ndarray):
         return iter(column)
     if column.dtype.kind == "f" and (column[np.isfinite(column)] % 1 == 0).all():

@@ -12,7 +12,7 @@ from glcb.tasks.file_task import FileTask
 def verify(task: FileTask, file: DataFile, path: Path) -> str:
     """Check that ``path`` holds ``file`` and return what was compared.
 
-    If the hash of the original is on record, it decides. Other files circulate as copies that differ in
+    If the hash of the original is known, it is compared. Other files circulate as copies that differ in
     layout or order but not in content, so their rows, columns and classes are counted.
 
     Parameters
@@ -40,7 +40,7 @@ def verify(task: FileTask, file: DataFile, path: Path) -> str:
         return "SHA-256"
     actual, expected = task.facts(task.read(path)), file.facts
     if actual != (expected if expected.counts else replace(expected, counts=actual.counts)):
-        raise DataError(f"{path} is not a genuine {file.name}: expected {expected}, got {actual}")
+        raise DataError(f"{path} is not a valid {file.name}: expected {expected}, got {actual}")
     return "rows, columns, classes" if expected.counts else "rows, columns"
 
 

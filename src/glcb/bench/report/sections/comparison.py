@@ -24,7 +24,7 @@ _PAPER_POLICIES = len(paper.REWARDS)
 def rank_section(selection: Selection) -> Section:
     """Rank the paper's policies among themselves, then all policies.
 
-    Without at least two policies of the paper there is a single table of all policies and tasks.
+    Without at least two policies of the paper, there is a single table of all policies and tasks.
     """
     tables: list[tuple[Standings, Table]] = []
     paper_only = _paper_standings(selection)
@@ -40,7 +40,7 @@ def rank_section(selection: Selection) -> Section:
         caption = "All policies, on tasks not in the paper. The best is bold."
         tables.append((on_other_tasks, _rank_table(selection, on_other_tasks, {}, caption)))
     blocks: list[Block] = [
-        "Policies are ranked on each task by their mean cumulative reward: 1 is best, equal means share the "
+        "Policies are ranked on each task by their mean cumulative reward: 1 is best; equal means share the "
         "better rank. A rank does not show the size of a difference or its uncertainty.",
         *(table for _, table in tables),
     ]
@@ -175,7 +175,7 @@ def _reward_cell(selection: Selection, column: Column, entry: Entry) -> Cell:
     if column.in_paper and entry.in_paper:
         published = paper.REWARDS[entry.policy][column.task]
         change = number(100 * (score[0] / published.mean - 1), 1, sign=True)
-        notes = (mean_and_error(*published, places=0), f"{change} %")
+        notes = (mean_and_error(*published, places=0), f"{change}%")
     # A single run has no error estimate, so it is never marked as the best.
     single = len(selection.cells[column, entry]) == 1
     return Cell(
@@ -200,7 +200,7 @@ def difference_section(selection: Selection, order: Sequence[Entry], reference: 
         blocks.append(
             Table(
                 f"Cumulative reward minus that of {reference.title}: mean over the seeds that both have. In "
-                f"brackets: {100 * LEVEL:g} % bootstrap interval of the mean (percentiles of {RESAMPLES:,} "
+                f"brackets: {100 * LEVEL:g}% bootstrap interval of the mean (percentiles of {RESAMPLES:,} "
                 "resamples, fixed seed); with fewer than ten seeds it is too narrow. Italics: the interval "
                 "includes 0, so the two policies are not distinguishable.",
                 ("policy", *(selection.title(column) for column in selection.columns)),

@@ -20,7 +20,7 @@ def reward_section(selection: Selection) -> Section:
         "The first figure of each pair shows the cumulative reward; higher is better. The second shows the "
         "regret, the difference between the reward of the best arm at every step and the received reward; "
         "lower is better, and a flat curve means that the policy has learned. Lines are means over seeds; "
-        f"bands show ±{ERRORS} standard errors, about 95 % confidence with 20 seeds or more."
+        f"bands show ±{ERRORS} standard errors, about 95% confidence with 20 seeds or more."
     )
     galleries: list[Block] = [_gallery(selection, index) for index in range(len(selection.columns))]
     return Section("curves", "Reward and regret over time", (explanation, *galleries))
