@@ -7,7 +7,8 @@ from typing import Any, Literal
 import numpy as np
 
 from benchmarks.timing import Seconds, Step
-from glcb._types import Float64, Rewards
+from glcb._arrays import Float64
+from glcb._types import Rewards
 from glcb.policies import registry
 from glcb.policies.glcb.policy import GLCB
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from benchmarks.timing import Seconds, Step
+from glcb._arrays import Float64, Int64
 from glcb._numba.compile import kernel
-from glcb._types import Float64, Int64
 from glcb.policies.glcb.policy import GLCB
 
 _LINE = 64

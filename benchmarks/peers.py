@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from benchmarks.timing import Seconds
-from glcb._types import Float64
+from glcb._arrays import Float64
 
 ALPHA = 0.25
 """Width of the confidence bounds, the same for every LinUCB; it does not affect the times."""

@@ -13,7 +13,7 @@ from benchmarks.bandits import Shape, full_bandit, public_step
 from benchmarks.table import BANDITS
 from benchmarks.targets import Target
 from benchmarks.timing import Effort, Step, side_by_side
-from glcb._types import Float64
+from glcb._arrays import Float64
 from glcb.bench.figures import figure
 from glcb.policies.glcb.policy import GLCB
 

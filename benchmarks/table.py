@@ -11,7 +11,7 @@ from benchmarks import peers
 from benchmarks.bandits import Kind, Shape, full_bandit, kernel_step, public_step
 from benchmarks.floor import Footprint, floor_step, footprint
 from benchmarks.timing import Effort, Step, Times, side_by_side
-from glcb._types import Float64
+from glcb._arrays import Float64
 
 SHAPES = (
     Shape("binary", 9, 7),

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from glcb._types import Float64
+from glcb._arrays import Float64
 
 Seconds = Mapping[str, float]
 """Duration of each kind of call."""

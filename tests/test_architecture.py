@@ -23,14 +23,14 @@ ALLOWED: dict[str, set[str]] = {
     "_text": set(),
     "_errors": set(),
     "_arrays": set(),
-    "_numba": {"_types"},
+    "_numba": {"_arrays"},
     "_files": set(),
     "_registry": {"_errors"},
-    "_validation": {"_errors", "_numba", "_text", "_types"},
-    "_forgetting": {"_numba", "_types", "_validation"},
+    "_validation": {"_arrays", "_errors", "_numba", "_text", "_types"},
+    "_forgetting": {"_arrays", "_numba", "_validation"},
     "_figures": {"_errors", "_files"},
     "_model_file": {"_arrays", "_errors", "_files", "_version"},
-    "_api": {"_errors"},
+    "_api": {"_errors", "bandit.config"},
     # The algorithm: networks know nothing of arms or rewards, policies nothing of files, tasks or HTTP.
     "gln": {*BASIC, "_forgetting", "_numba"},
     "values": {*BASIC, "_numba"},
@@ -54,7 +54,7 @@ ALLOWED: dict[str, set[str]] = {
         *("bandit", "gln", "policies", "tasks"),
     },
     # The service and its client. The demo of the service sends its traffic through the client.
-    "client": {*BASIC, "_api", "_files", "_version", "bandit.encoding"},
+    "client": {*BASIC, "_api", "_files", "_version", "bandit.encoding", "bandit.config"},
     "service": {
         *BASIC,
         *("_api", "_files", "_model_file", "_version"),

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from numba import boolean, float32, float64, int64, uint32
 
+from glcb._arrays import Float32, Float64, Int64, UInt32
 from glcb._numba.compile import kernel
 from glcb._numba.packed import PackedArguments, named_tuple_type, unpack
-from glcb._types import Float32, Float64, Int64, UInt32
 
 
 class Inner(NamedTuple):

@@ -1,7 +1,12 @@
-"""Snapshots of learned parameters as named arrays, and helpers to check, restore and reorder them."""
+"""Types of arrays, and snapshots as named arrays: check, restore and reorder them."""
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
+
+Float32 = NDArray[np.float32]
+Float64 = NDArray[np.float64]
+Int64 = NDArray[np.int64]
+UInt32 = NDArray[np.uint32]
 
 Arrays = dict[str, np.ndarray]
 """Arrays by name: what ``snapshot()`` of every component returns and ``restore()`` accepts."""

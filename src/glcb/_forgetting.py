@@ -10,8 +10,8 @@ import math
 import numpy as np
 
 from glcb import _validation
+from glcb._arrays import Float64
 from glcb._numba.compile import kernel
-from glcb._types import Float64
 
 _MAX_HALF_LIFE = 2**53
 

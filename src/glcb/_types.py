@@ -2,9 +2,6 @@
 
 from typing import Literal
 
-import numpy as np
-from numpy.typing import NDArray
-
 Arm = str | int
 """The name of an arm. If only the number of arms is specified, the names are 0, 1, 2, …"""
 
@@ -19,11 +16,6 @@ MAX_EXPLORATION = 0.5
 
 MAX_FEATURES = 100_000
 """Largest number of features of a context."""
-
-Float32 = NDArray[np.float32]
-Float64 = NDArray[np.float64]
-Int64 = NDArray[np.int64]
-UInt32 = NDArray[np.uint32]
 
 
 def reward_range(rewards: Rewards) -> tuple[float, float]:

@@ -14,10 +14,11 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
+from glcb._arrays import Float32, Float64
 from glcb._errors import InvalidContext, InvalidInput, InvalidReward, InvalidSettings, UnknownArm
 from glcb._numba.compile import kernel
 from glcb._text import is_unicode
-from glcb._types import Arm, Float32, Float64, Rewards
+from glcb._types import Arm, Rewards
 
 T = TypeVar("T")
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glcb._types import Float64
+from glcb._arrays import Float64
 from glcb.bandit.encoding.scaling import SAMPLE, Scales
 
 

@@ -13,7 +13,7 @@ from benchmarks import floor, peers, scaling, speed, table, targets
 from benchmarks.bandits import Shape, full_bandit
 from benchmarks.timing import Effort, Seconds, side_by_side
 from glcb import InvalidSettings, LinUCB
-from glcb._types import Float64, Int64
+from glcb._arrays import Float64, Int64
 
 BRIEF = Effort(rounds=2, burst=0.001)
 SMALL = Shape("binary", 3, 2)

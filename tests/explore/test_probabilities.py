@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glcb._types import MAX_EXPLORATION, ExplorationMode, Float64
+from glcb._arrays import Float64
+from glcb._types import MAX_EXPLORATION, ExplorationMode
 from glcb.explore.probabilities import draw, probabilities
 
 EXPLORATION_MODES: tuple[ExplorationMode, ...] = get_args(ExplorationMode)

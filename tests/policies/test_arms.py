@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from glcb import UCB1, InvalidSettings, NotSupported, Policy, UnknownArm
-from glcb._types import Float64
+from glcb._arrays import Float64
 from tests.policies.cases import ARMS, CASES, FEATURES, POLICIES, full_state, reward, trained
 from tests.policies.conftest import maker
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from glcb._types import Float64
+from glcb._arrays import Float64
 from glcb.policies.linear.lin_full_post import LinFullPost
 from glcb.policies.linear.normal_inverse_gamma import NormalInverseGamma
 

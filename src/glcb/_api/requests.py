@@ -5,10 +5,13 @@ must not load NumPy, encodes them.
 """
 
 import re
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
+
+from glcb.bandit.config import BanditConfig
 
 EXPERIMENT_NAME = re.compile("[a-z0-9][a-z0-9_-]{0,63}")
 """Matches a whole experiment name."""
@@ -46,24 +49,24 @@ class ExperimentSettings(Struct, kw_only=True, forbid_unknown_fields=True):
     """The settings of an experiment: the arguments of ``glcb.Bandit``, and the size of the holdout.
 
     ``glcb.bandit.config.BanditConfig`` documents each argument; the OpenAPI document takes descriptions and
-    bounds from it, and a test compares names, types and defaults. Settings are stored in full, defaults
+    bounds from it, and a test compares names and types. Settings are stored in full, defaults
     included, so that changing a default does not affect existing experiments.
     """
 
     arms: Annotated[list[ArmName], Meta(min_length=1)]
-    policy: str = "glcb"
-    policy_settings: dict[str, Any] | None = None
-    rewards: Literal["binary"] | tuple[float, float] = "binary"
-    exploration: float = 0.05
-    exploration_mode: Literal["gap", "uniform"] = "gap"
-    schema: dict[str, Any] | None = None
-    spare_slots: int | None = None
-    max_pending: int = 10_000
-    reward_timeout: float | None = None
-    default_reward: float | None = None
-    reward_aggregation: Literal["first", "last", "max", "sum"] = "first"
-    half_life: int | None = None
-    seed: int = 0
+    policy: str = BanditConfig.policy
+    policy_settings: Mapping[str, Any] | None = BanditConfig.policy_settings
+    rewards: Literal["binary"] | tuple[float, float] = BanditConfig.rewards
+    exploration: float = BanditConfig.exploration
+    exploration_mode: Literal["gap", "uniform"] = BanditConfig.exploration_mode
+    schema: Mapping[str, Any] | None = BanditConfig.schema
+    spare_slots: int | None = BanditConfig.spare_slots
+    max_pending: int = BanditConfig.max_pending
+    reward_timeout: float | None = BanditConfig.reward_timeout
+    default_reward: float | None = BanditConfig.default_reward
+    reward_aggregation: Literal["first", "last", "max", "sum"] = BanditConfig.reward_aggregation
+    half_life: int | None = BanditConfig.half_life
+    seed: int = BanditConfig.seed
     holdout: Holdout = 0.05
 
 

@@ -5,8 +5,8 @@ Cells are allocated in the order of their first visit, so this order is all that
 
 import numpy as np
 
+from glcb._arrays import Int64
 from glcb._numba.compile import kernel
-from glcb._types import Int64
 
 UNLIMITED = 2**62
 """The number of further updates that fit when every possible cell is allocated."""

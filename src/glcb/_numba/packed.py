@@ -15,7 +15,7 @@ from numba.core import cgutils, types
 from numba.extending import intrinsic
 from numba.np.arrayobj import populate_array
 
-from glcb._types import Int64
+from glcb._arrays import Int64
 
 T = TypeVar("T", bound=tuple[Any, ...])
 

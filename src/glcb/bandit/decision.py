@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-from glcb._types import Arm, Float64
+from glcb._arrays import Float64
+from glcb._types import Arm
 from glcb.policies.decision import Decision
 
 

@@ -15,9 +15,9 @@ from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
-from glcb._arrays import Arrays, check_values
+from glcb._arrays import Arrays, Float32, Int64, check_values
 from glcb._errors import ClosedDecision, DuplicateReward, InvalidReward, UnknownDecision
-from glcb._types import Arm, Float32, Int64
+from glcb._types import Arm
 from glcb.bandit.reward_rules import RewardRules
 
 MAX_KEYS = 1000

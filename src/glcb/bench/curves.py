@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from glcb._types import Float64
+from glcb._arrays import Float64
 from glcb.bench.run import Record
 from glcb.bench.statistics import mean_and_error_along
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from rich.table import Table
 
-from glcb._types import Float64
+from glcb._arrays import Float64
 from glcb.bench.comparison import conclusion, leaders
 from glcb.bench.curves import block_ends
 from glcb.bench.figures import band, figure

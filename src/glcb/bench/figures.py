@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from numpy.typing import ArrayLike
 
+from glcb._arrays import Float64
 from glcb._errors import INSTALL_REPORT, MissingExtra
 from glcb._figures import check_figure_path, figure
-from glcb._types import Float64
 from glcb.bench.statistics import mean_and_error_along
 
 if TYPE_CHECKING:

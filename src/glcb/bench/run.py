@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from glcb._types import Float64
+from glcb._arrays import Float64
 from glcb.bench.simulation import simulate
 from glcb.policies import registry
 from glcb.tasks import get

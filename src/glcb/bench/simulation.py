@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from glcb._arrays import Float64, Int64
 from glcb._errors import InvalidSettings
-from glcb._types import Float64, Int64
 from glcb.policies.base import Policy
 from glcb.tasks.base import Stream
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from glcb._types import Float64
+from glcb._arrays import Float64
 
 
 def mean_and_error(totals: Sequence[float]) -> tuple[float, float | None]:

@@ -13,7 +13,7 @@ def serve(
     ] = None,
     port: Annotated[
         int | None,
-        typer.Option(metavar="PORT", help="Port to listen on; 0 picks a free one.", show_default="8000"),
+        typer.Option(metavar="PORT", help="Port to listen on; 0 selects a free port.", show_default="8000"),
     ] = None,
     data: DataOption = None,
     database: DatabaseOption = None,

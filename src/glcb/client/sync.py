@@ -1,7 +1,7 @@
 """The blocking client."""
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from os import PathLike
 from types import TracebackType
 from typing import Any, Literal, Self, TypeVar
@@ -19,6 +19,7 @@ from glcb._api.responses import (
     Stats,
 )
 from glcb._errors import GlcbError
+from glcb.bandit.config import BanditConfig
 from glcb.client import _requests
 from glcb.client._requests import Request, Response, Reward, parse
 from glcb.client._retries import Answer, Attempts, NoAnswer, RetryPolicy
@@ -79,19 +80,19 @@ class Client:
         name: str,
         arms: Sequence[str],
         *,
-        policy: str = "glcb",
-        policy_settings: dict[str, Any] | None = None,
-        rewards: Literal["binary"] | tuple[float, float] = "binary",
-        exploration: float = 0.05,
-        exploration_mode: Literal["gap", "uniform"] = "gap",
-        schema: dict[str, Any] | None = None,
-        spare_slots: int | None = None,
-        max_pending: int = 10_000,
-        reward_timeout: float | None = None,
-        default_reward: float | None = None,
-        reward_aggregation: Literal["first", "last", "max", "sum"] = "first",
-        half_life: int | None = None,
-        seed: int = 0,
+        policy: str = BanditConfig.policy,
+        policy_settings: Mapping[str, Any] | None = BanditConfig.policy_settings,
+        rewards: Literal["binary"] | tuple[float, float] = BanditConfig.rewards,
+        exploration: float = BanditConfig.exploration,
+        exploration_mode: Literal["gap", "uniform"] = BanditConfig.exploration_mode,
+        schema: Mapping[str, Any] | None = BanditConfig.schema,
+        spare_slots: int | None = BanditConfig.spare_slots,
+        max_pending: int = BanditConfig.max_pending,
+        reward_timeout: float | None = BanditConfig.reward_timeout,
+        default_reward: float | None = BanditConfig.default_reward,
+        reward_aggregation: Literal["first", "last", "max", "sum"] = BanditConfig.reward_aggregation,
+        half_life: int | None = BanditConfig.half_life,
+        seed: int = BanditConfig.seed,
         holdout: float = 0.05,
     ) -> "Experiment":
         """Create an experiment, or return it if it exists with the same settings.
@@ -113,7 +114,8 @@ class Client:
         exploration
             Probability of choosing an arm other than the one with the best score.
         exploration_mode
-            How exploration is divided: "gap" prefers arms with scores close to the best, "uniform" does not.
+            How exploration is divided: "gap" prefers arms with scores close to the best, "uniform" has no
+            preference.
         schema
             Declared features, by name: a kind, a range or a list of categories. Others are inferred.
         spare_slots

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from glcb import _validation
-from glcb._types import Arm, Float64
+from glcb._arrays import Float64
+from glcb._types import Arm
 from glcb.explain import figure, text
 
 

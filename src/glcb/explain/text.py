@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from glcb._types import Int64
+from glcb._arrays import Int64
 
 if TYPE_CHECKING:
     from glcb.explain.explanation import Explanation

@@ -6,12 +6,11 @@ from typing import NamedTuple
 import numpy as np
 from numba import int64, uint32
 
-from glcb._arrays import Arrays, check_values, copy_into, take_rows
+from glcb._arrays import Arrays, Float64, Int64, UInt32, check_values, copy_into, take_rows
 from glcb._numba.cell_index import UNLIMITED, check_visited_cells, empty_index, lookup, visited_cells
 from glcb._numba.compile import kernel
 from glcb._numba.packed import named_tuple_type
 from glcb._numba.prefetch import prefetch
-from glcb._types import Float64, Int64, UInt32
 
 LOG2_E, LN_2 = 1 / math.log(2), math.log(2)
 SERIES = tuple(1 / math.factorial(k) for k in range(11, -1, -1))

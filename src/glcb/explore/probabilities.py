@@ -2,8 +2,9 @@
 
 import numpy as np
 
+from glcb._arrays import Float64
 from glcb._numba.compile import kernel
-from glcb._types import ExplorationMode, Float64
+from glcb._types import ExplorationMode
 
 _EVEN_PART = 0.5
 """In mode "gap", this part of the share is divided evenly, so that every arm has a positive probability."""

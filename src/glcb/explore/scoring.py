@@ -4,8 +4,8 @@ import math
 
 import numpy as np
 
+from glcb._arrays import Float64
 from glcb._numba.compile import kernel
-from glcb._types import Float64
 
 
 def bonus(pseudocounts: Float64, step: int, scale: float) -> Float64:

@@ -4,8 +4,8 @@ import math
 
 import numpy as np
 
+from glcb._arrays import Float32
 from glcb._numba.compile import kernel
-from glcb._types import Float32
 
 LANES = 8
 """Elements per SIMD vector. Rows are padded to a multiple of it."""

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from glcb._types import Float32, Float64
+from glcb._arrays import Float32, Float64
 
 CONTEXT, BASELINE = range(2)
 """Indices of the first axis of the arrays below: everything is computed for the context and the baseline."""

@@ -5,9 +5,8 @@ from typing import Literal
 
 import numpy as np
 
-from glcb._arrays import Arrays, check_values, copy_into, take_rows
+from glcb._arrays import Arrays, Float32, Int64, check_values, copy_into, take_rows
 from glcb._numba.cell_index import UNLIMITED, check_visited_cells, empty_index, visited_cells
-from glcb._types import Float32, Int64
 from glcb.gln.arithmetic import padded
 from glcb.gln.attribution import Attribution, attribution
 from glcb.gln.layout import (

@@ -5,9 +5,9 @@ from typing import NamedTuple
 import numpy as np
 from numba import float32, int64
 
+from glcb._arrays import Float32, Int64
 from glcb._numba.compile import kernel
 from glcb._numba.packed import named_tuple_type
-from glcb._types import Float32, Int64
 from glcb.gln.arithmetic import padded
 from glcb.gln.gates import GateArrays, write_signature
 from glcb.gln.predict import write_inputs

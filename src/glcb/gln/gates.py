@@ -6,10 +6,9 @@ from typing import NamedTuple
 import numpy as np
 from numba import float32, int64
 
-from glcb._arrays import Arrays, copy_into
+from glcb._arrays import Arrays, Float32, Int64, copy_into
 from glcb._numba.compile import kernel
 from glcb._numba.packed import named_tuple_type
-from glcb._types import Float32, Int64
 from glcb.gln.arithmetic import dot, padded
 
 

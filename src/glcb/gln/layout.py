@@ -20,9 +20,9 @@ from typing import NamedTuple
 import numpy as np
 from numba import boolean, float32, float64, int64
 
+from glcb._arrays import Float32, Int64
 from glcb._numba.compile import kernel
 from glcb._numba.packed import named_tuple_type
-from glcb._types import Float32, Int64
 from glcb.gln.arithmetic import ONE, ZERO
 
 SIZE, FAN_IN, STRIDE, ROW, FIRST_UNIT, SOURCE, TARGET = range(7)

@@ -4,8 +4,8 @@ import math
 
 import numpy as np
 
+from glcb._arrays import Float32, Int64
 from glcb._numba.compile import kernel
-from glcb._types import Float32, Int64
 from glcb.gln.arithmetic import HALF, ZERO, clamp, dot, exp, sigmoid
 from glcb.gln.layout import (
     FAN_IN,

@@ -11,11 +11,10 @@ from typing import NamedTuple
 import numpy as np
 from numba import float32, float64, int64
 
-from glcb._arrays import Arrays, copy_into
+from glcb._arrays import Arrays, Float32, Float64, Int64, copy_into
 from glcb._forgetting import halve_moment
 from glcb._numba.compile import kernel
 from glcb._numba.packed import named_tuple_type
-from glcb._types import Float32, Float64, Int64
 
 
 class Move(NamedTuple):

@@ -4,10 +4,10 @@ import math
 
 import numpy as np
 
+from glcb._arrays import Float32, Int64
 from glcb._numba.cell_index import lookup
 from glcb._numba.compile import kernel
 from glcb._numba.prefetch import prefetch
-from glcb._types import Float32, Int64
 from glcb.gln.arithmetic import ONE, ZERO, clamp, dot, mean, sigmoid
 from glcb.gln.layout import (
     FAN_IN,

@@ -21,10 +21,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from glcb import _model_file, _validation
-from glcb._arrays import Arrays, copy_into, take_rows
+from glcb._arrays import Arrays, Float32, Float64, Int64, copy_into, take_rows
 from glcb._errors import InvalidSettings, ModelFileError, NotSupported
 from glcb._model_file import Snapshot
-from glcb._types import MAX_FEATURES, Arm, Float32, Float64, Int64, Rewards
+from glcb._types import MAX_FEATURES, Arm, Rewards
 from glcb.explain import Explanation
 from glcb.explore import best_arm
 from glcb.policies.decision import Decision, Estimates

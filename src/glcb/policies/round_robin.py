@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from glcb._types import Float64
+from glcb._arrays import Float64
 
 INITIAL_ROUNDS = 2
 

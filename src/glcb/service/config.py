@@ -192,8 +192,8 @@ def settings_table() -> list[SettingRow]:
     """Return all settings with type, default, meaning and advice on when to change them.
 
     >>> settings_table()[1]
-    SettingRow(name='port', type='integer, 0 to 65535', default='8000', meaning='Port to listen on; 0 picks \
-a free one.', when_to_change='If the port is taken.')
+    SettingRow(name='port', type='integer, 0 to 65535', default='8000', meaning='Port to listen on; 0 \
+selects a free port.', when_to_change='If the port is taken.')
     """
     rows = []
     for field in msgspec.structs.fields(ServiceSettings):

@@ -5,7 +5,8 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
-from glcb._types import Arm, Float32, Float64, Int64, Rewards
+from glcb._arrays import Float32, Float64, Int64
+from glcb._types import Arm, Rewards
 
 STEPS = 5000
 """Number of steps of a run in the paper."""

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import numpy as np
 
+from glcb._arrays import Float64
 from glcb._errors import DataError
-from glcb._types import Float64, Rewards
+from glcb._types import Rewards
 from glcb.tasks.base import STEPS, Stream, draw_rows, min_max, stream_generators
 from glcb.tasks.data.cache import ParsedData
 from glcb.tasks.data.directory import DataFile, Facts, open_binary

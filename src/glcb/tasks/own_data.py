@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from glcb._arrays import Float64
 from glcb._errors import DataError
-from glcb._types import Arm, Float64, Rewards, reward_range
+from glcb._types import Arm, Rewards, reward_range
 from glcb.tasks.base import STEPS, Stream, draw_rows, min_max, stream_generators
 from glcb.tasks.data.readers import (
     MISSING_VALUES,

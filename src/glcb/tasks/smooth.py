@@ -4,7 +4,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from glcb._types import Float32, Float64, Rewards
+from glcb._arrays import Float32, Float64
+from glcb._types import Rewards
 from glcb.tasks.base import STEPS, Stream, stream_generators
 from glcb.tasks.registry import register
 

@@ -2,8 +2,9 @@
 
 import numpy as np
 
+from glcb._arrays import Float64
 from glcb._errors import InvalidSettings
-from glcb._types import Float64, Rewards
+from glcb._types import Rewards
 from glcb.tasks.base import STEPS, Stream, min_max, stream_generators
 from glcb.tasks.registry import register
 

@@ -12,10 +12,9 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numba import boolean, float64, int64
 
-from glcb._arrays import Arrays, copy_into, take_rows
+from glcb._arrays import Arrays, Float32, Float64, Int64, copy_into, take_rows
 from glcb._numba.compile import kernel
 from glcb._numba.packed import named_tuple_type
-from glcb._types import Float32, Float64, Int64
 
 LeafValues = Literal["midpoint", "mean"]
 """The value of a bin: its midpoint, or the mean of the rewards that fell into it. With "mean", a reward

@@ -18,9 +18,9 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from glcb._arrays import Arrays
+from glcb._arrays import Arrays, Float32, Float64
 from glcb._errors import InvalidContext
-from glcb._types import MAX_FEATURES, Float32, Float64
+from glcb._types import MAX_FEATURES
 from glcb.bandit.encoding.features import (
     NO_SLOT,
     SPARE_SLOTS,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from glcb._types import Float32
+from glcb._arrays import Float32
 from glcb.bandit.encoding.features import NO_SLOT, Feature, Slots
 from glcb.bandit.encoding.values import classify_value, to_text
 

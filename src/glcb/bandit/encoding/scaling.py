@@ -8,9 +8,8 @@ Scales therefore converge, and memory is bounded.
 
 import numpy as np
 
-from glcb._arrays import Arrays, check_values
+from glcb._arrays import Arrays, Float32, Float64, Int64, check_values
 from glcb._numba.compile import kernel
-from glcb._types import Float32, Float64, Int64
 
 SAMPLE = 256
 """Size of the sample of a column. The error of a rank is about one over the square root of this."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from glcb._types import Float64
+from glcb._arrays import Float64
 from glcb.bench.curves import Curve
 from glcb.bench.figures import vector
 from glcb.bench.report import appearance

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from rich.table import Table
 
-from glcb._types import ExplorationMode, Float64
+from glcb._arrays import Float64
+from glcb._types import ExplorationMode
 from glcb.bandit import Bandit
 from glcb.bench.figures import figure
 from glcb.bench.statistics import mean_and_error, paired_differences

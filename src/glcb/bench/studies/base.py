@@ -10,8 +10,8 @@ import numpy as np
 from rich.table import Table
 
 from glcb import _validation
+from glcb._arrays import Float32
 from glcb._errors import DataError, GlcbError
-from glcb._types import Float32
 from glcb.bench.executors import LocalExecutor
 from glcb.bench.plan import run_missing, tasks_without_data
 from glcb.bench.results import Results

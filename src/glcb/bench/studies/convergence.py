@@ -16,7 +16,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 from rich.table import Table
 
-from glcb._types import Float64
+from glcb._arrays import Float64
 from glcb.bench.figures import band, figure
 from glcb.bench.studies.base import Study, StudyContext, StudyResult, format_mean
 from glcb.bench.studies.learning_curve import REGIONS, LearningCurve, follow_policy, follow_round_robin

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from rich.table import Table
 
-from glcb._types import Float64
+from glcb._arrays import Float64
 from glcb.bench.figures import band, figure
 from glcb.bench.run import Record
 from glcb.bench.simulation import simulate

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, ClassVar, Self
 import numpy as np
 from rich.table import Table
 
-from glcb._types import Float32, Float64
+from glcb._arrays import Float32, Float64
 from glcb.bench.figures import figure
 from glcb.bench.studies.base import Study, StudyContext, StudyResult, format_mean, unit_grid
 from glcb.bench.studies.registry import register

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from glcb._types import Float32, Float64, Int64
+from glcb._arrays import Float32, Float64, Int64
 from glcb.bench.studies.base import unit_grid
 from glcb.policies.glcb.policy import GLCB
 from glcb.tasks.smooth import Smooth

@@ -9,9 +9,9 @@ from typing import NamedTuple
 import numpy as np
 from numba import boolean, float64, int64
 
+from glcb._arrays import Float32, Float64, Int64
 from glcb._numba.compile import kernel
 from glcb._numba.packed import named_tuple_type, unpack
-from glcb._types import Float32, Float64, Int64
 from glcb.explore.counts import COUNT_ARRAYS, CountArrays, add_count, write_pseudocounts
 from glcb.explore.scoring import write_bonuses
 from glcb.gln.context_cache import CONTEXT_CACHE_ARRAYS, ContextCacheArrays, cache_context

@@ -17,9 +17,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from glcb import _validation
-from glcb._arrays import Arrays, copy_into, take_rows
+from glcb._arrays import Arrays, Float32, Float64, Int64, copy_into, take_rows
 from glcb._numba.packed import PackedArguments
-from glcb._types import Arm, Float32, Float64, Int64, Rewards
+from glcb._types import Arm, Rewards
 from glcb.explore import Counts
 from glcb.gln import (
     Bank,

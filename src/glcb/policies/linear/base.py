@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 
 from glcb import _validation
-from glcb._arrays import Arrays, take_rows
+from glcb._arrays import Arrays, Float32, Float64, Int64, take_rows
 from glcb._forgetting import check_half_life, halve_moment
-from glcb._types import Arm, Float32, Float64, Int64, Rewards, reward_range
+from glcb._types import Arm, Rewards, reward_range
 from glcb.policies.base import Policy
 
 _ROUNDING = 1e-9

@@ -5,8 +5,8 @@ from copy import copy
 from typing import Any
 
 from glcb import _validation
-from glcb._arrays import Arrays
-from glcb._types import Arm, Float32, Float64, Int64, Rewards
+from glcb._arrays import Arrays, Float32, Float64, Int64
+from glcb._types import Arm, Rewards
 from glcb.policies.base import Policy
 from glcb.policies.decision import Estimates
 from glcb.policies.linear.base import pseudocounts, with_intercept

@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 
 from glcb import _validation
-from glcb._types import Arm, Float32, Rewards
+from glcb._arrays import Float32
+from glcb._types import Arm, Rewards
 from glcb.policies.decision import Estimates
 from glcb.policies.linear.base import LinearPolicy, pseudocounts, with_intercept
 from glcb.policies.registry import register

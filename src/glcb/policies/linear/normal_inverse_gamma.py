@@ -10,8 +10,7 @@ The noise variance is b / Gamma(a). Given the variance, the weights are N(μ, va
 
 import numpy as np
 
-from glcb._arrays import Arrays, copy_into, take_rows
-from glcb._types import Float64, Int64
+from glcb._arrays import Arrays, Float64, Int64, copy_into, take_rows
 
 PRIOR_PRECISION = 0.25
 PRIOR_SHAPE = 6.0

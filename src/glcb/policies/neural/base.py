@@ -7,8 +7,8 @@ from typing import ClassVar
 import numpy as np
 
 from glcb import _validation
-from glcb._arrays import Arrays
-from glcb._types import Arm, Float32, Float64, Rewards
+from glcb._arrays import Arrays, Float32, Float64
+from glcb._types import Arm, Rewards
 from glcb.policies.base import Policy
 from glcb.policies.decision import Estimates
 from glcb.policies.neural import network

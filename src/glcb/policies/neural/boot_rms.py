@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from glcb._types import Float32
+from glcb._arrays import Float32
 from glcb.policies.neural import network
 from glcb.policies.neural.base import NeuralPolicy
 from glcb.policies.registry import register

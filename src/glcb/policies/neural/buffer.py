@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from glcb._arrays import Arrays, copy_into
-from glcb._types import Float32, Float64, Int64
+from glcb._arrays import Arrays, Float32, Float64, Int64, copy_into
 from glcb.policies.neural.network import Batch
 
 

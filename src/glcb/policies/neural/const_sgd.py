@@ -7,7 +7,7 @@ differ from the original.
 
 from typing import Any, NamedTuple
 
-from glcb._types import Float32
+from glcb._arrays import Float32
 from glcb.policies.neural import network
 from glcb.policies.neural.base import NeuralPolicy
 from glcb.policies.neural.training import Optimizer

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from glcb._types import Float32
+from glcb._arrays import Float32
 from glcb.policies.neural import network
 from glcb.policies.neural.base import NeuralPolicy
 from glcb.policies.neural.network import Array, Batch, Weights

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from glcb import _validation
-from glcb._arrays import Arrays
-from glcb._types import Arm, Float32, Float64, Rewards
+from glcb._arrays import Arrays, Float32, Float64
+from glcb._types import Arm, Rewards
 from glcb.policies.linear.normal_inverse_gamma import NormalInverseGamma
 from glcb.policies.neural import network
 from glcb.policies.neural.base import NeuralPolicy

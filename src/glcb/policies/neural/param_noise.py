@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from glcb._arrays import Arrays, copy_into
-from glcb._types import Arm, Float32, Float64, Rewards
+from glcb._arrays import Arrays, Float32, Float64, copy_into
+from glcb._types import Arm, Rewards
 from glcb.policies.neural import network
 from glcb.policies.neural.base import NeuralPolicy
 from glcb.policies.neural.network import Weights

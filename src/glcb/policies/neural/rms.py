@@ -1,6 +1,6 @@
 """Greedy on a neural network trained by RMSProp (Riquelme, Tucker, Snoek 2018)."""
 
-from glcb._types import Float32
+from glcb._arrays import Float32
 from glcb.policies.neural import network
 from glcb.policies.neural.base import NeuralPolicy
 from glcb.policies.registry import register

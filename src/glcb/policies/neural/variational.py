@@ -4,7 +4,7 @@ from abc import abstractmethod
 
 import numpy as np
 
-from glcb._types import Float32
+from glcb._arrays import Float32
 from glcb.policies.neural import network
 from glcb.policies.neural.base import NeuralPolicy
 from glcb.policies.neural.network import Weights

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from glcb._arrays import Arrays, take_rows
-from glcb._types import Arm, Float32, Float64, Int64, Rewards, reward_range
+from glcb._arrays import Arrays, Float32, Float64, Int64, take_rows
+from glcb._types import Arm, Rewards, reward_range
 from glcb.policies.base import Policy
 
 

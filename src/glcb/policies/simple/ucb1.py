@@ -2,7 +2,7 @@
 
 import math
 
-from glcb._types import Float32
+from glcb._arrays import Float32
 from glcb.explore import bonus
 from glcb.policies.decision import Estimates
 from glcb.policies.registry import register

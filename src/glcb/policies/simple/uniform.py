@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from glcb._types import Float32, Int64
+from glcb._arrays import Float32, Int64
 from glcb.policies.base import Policy
 from glcb.policies.decision import Estimates
 from glcb.policies.registry import register

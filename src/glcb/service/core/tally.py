@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from msgspec import Struct, field
 
-from glcb._types import Float64
+from glcb._arrays import Float64
 from glcb.service.lift import Group
 
 MAX_BLOCKS = 200

@@ -17,9 +17,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
+from glcb._arrays import Float64
 from glcb._errors import DataError, InvalidSettings
 from glcb._text import is_number
-from glcb._types import Float64
 from glcb.tasks.data.directory import open_text
 from glcb.tasks.data.table import Table
 

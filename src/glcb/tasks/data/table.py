@@ -4,9 +4,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from glcb._arrays import Float64, Int64
 from glcb._errors import DataError
 from glcb._text import is_integer
-from glcb._types import Arm, Float64, Int64
+from glcb._types import Arm
 from glcb.tasks.base import Stream, draw_rows, min_max, stream_generators
 from glcb.tasks.data.cache import ParsedData
 
