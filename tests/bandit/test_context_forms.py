@@ -88,11 +88,11 @@ def test_a_frame_must_have_exactly_one_row(frame: Any) -> None:
 
 
 def test_lists_and_dicts_cannot_be_mixed() -> None:
-    with pytest.raises(InvalidContext, match="had named values, this one has 2 values"):
+    with pytest.raises(InvalidContext, match="had named values, but this one has 2 values"):
         opened().encode([1, 2])
-    with pytest.raises(InvalidContext, match="had 3 values, this one has named values"):
+    with pytest.raises(InvalidContext, match="had 3 values, but this one has named values"):
         opened([1, 2, 3]).encode({"0": 1})
-    with pytest.raises(InvalidContext, match="had 3 values, this one has 2 values"):
+    with pytest.raises(InvalidContext, match="had 3 values, but this one has 2 values"):
         opened([1, 2, 3]).encode([1, 2])
 
 
