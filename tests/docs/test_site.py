@@ -71,14 +71,9 @@ def test_search_works_from_the_file_system(site: Path) -> None:
         requests: list[str] = []
         page.on("request", lambda request: requests.append(request.url))
         page.goto((site / "index.html").as_uri())
-        results = page.locator(".md-search-result__link")
-        for _ in range(30):  # a query that is entered before the index is loaded has no effect
-            page.locator(".md-search__input").fill("")
-            page.locator(".md-search__input").fill("propensity")
-            page.wait_for_timeout(1000)
-            if results.count():
-                break
-        assert results.count() > 3
+        page.locator(".md-search__input").press_sequentially("propensity")
+        page.wait_for_selector(".md-search-result__link", state="attached", timeout=60_000)
+        assert page.locator(".md-search-result__link").count() > 3
         assert [url for url in requests if not url.startswith(("file:", "data:", "blob:"))] == []
 
 
