@@ -26,8 +26,8 @@ class DemoTask(NamedTuple):
 
 
 TASKS = (
-    DemoTask("smooth", "non-linear: the best arm changes along curved boundaries"),
-    DemoTask("linear", "linear: the assumption of LinUCB and LinTS holds exactly"),
+    DemoTask("smooth", "non-linear rewards: the best arm changes along curved boundaries"),
+    DemoTask("linear", "linear rewards: the assumption of LinUCB and LinTS holds exactly"),
     DemoTask("wheel", "exploration: large rewards are confined to a few contexts"),
 )
 NOTE = (
