@@ -134,7 +134,7 @@ def test_an_explanation_as_text() -> None:
     assert sentence in " ".join(text.split())
     assert re.search(r"mainly because \w+ = \w+ \([+−]0\.\d{3}\)", sentence)
     assert re.search(r"Estimated from about \d+ similar decisions; exploration bonus \+0\.\d{3}\.$", sentence)
-    assert re.search(r"\n   0\.\d{3}  baseline\n", text)
+    assert re.search(r"\n   0\.\d{3}  base\n", text)
     assert re.search(r"\n  [+−]0\.\d{3}  country = FR\n", text)
     assert "3 arms, 5 features" in repr(explanation) or "3 arms, 6 features" in repr(explanation)
 

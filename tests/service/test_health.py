@@ -76,8 +76,8 @@ def test_predictions_are_reported_in_the_unit_of_the_rewards() -> None:
             Simulation(rewards=(0.0, 4.0)).visit(200, mean=1.0),
         )
     ]
-    assert re.search(r"recently [\d.]+% predicted and 100\.0% observed on average", texts[0])
-    assert re.search(r"recently [\d.]+ predicted and 1 observed on average", texts[1])
+    assert re.search(r"recent means: [\d.]+% predicted, 100\.0% observed", texts[0])
+    assert re.search(r"recent means: [\d.]+ predicted, 1 observed", texts[1])
 
 
 def test_stopped_exploration_fails_even_with_a_random_holdout() -> None:

@@ -49,16 +49,16 @@ class Bandit:
     max_pending : int, default 10000
         Number of decisions that can be pending. When there are more, the oldest is evicted.
     reward_timeout : float, default None
-        Seconds a decision stays pending. None sets no limit.
+        Seconds a decision stays pending. None means no limit.
     default_reward : float, default None
-        Reward to learn when a decision times out. None learns nothing. Requires `reward_timeout`.
+        Reward to learn when a decision times out. If None, nothing is learned. Requires `reward_timeout`.
     reward_aggregation : "first", "last", "max" or "sum", default "first"
-        Which of several rewards of a decision counts. All but "first" require `reward_timeout` and are
+        How several rewards of one decision are combined. All but "first" require `reward_timeout` and are
         learned when it has passed; "sum" is clipped to the range of rewards.
     clock : function, default time.time
         Function that returns the time in seconds.
     half_life : int, default None
-        Number of decisions after which evidence counts half. None never forgets.
+        Number of decisions after which evidence counts half as much. None disables forgetting.
     seed : int, default 0
         Seed of all random numbers.
 
@@ -332,9 +332,9 @@ class Bandit:
 
         The log is a file of JSON lines; new lines are appended, and :meth:`learn_from` reads it. A line is
         passed to the operating system before its event takes effect, so it survives a crash of the process,
-        but not necessarily one of the machine. If a line cannot be written, the call raises ``LogError``, and
-        neither the log nor the bandit changes. Changes of arms are not logged. Copies and saved bandits do
-        not write to the log.
+        but not necessarily a crash of the machine. If a line cannot be written, the call raises ``LogError``,
+        and neither the log nor the bandit changes. Changes to the arms are not logged. Copies and saved
+        bandits do not write to the log.
 
         If Ctrl-C interrupts a call between the line and its effect, the log is one event ahead: continue with
         a bandit that has replayed the log.
@@ -375,8 +375,8 @@ class Bandit:
         row by row. Rows that cannot be used are counted by reason and skipped.
 
         Decisions without a reward in the log are pending here, with the same id if this bandit had the same
-        state as the writer when the log began. After a crash, :meth:`load` and the log that was started at
-        :meth:`save` therefore restore everything.
+        state as the writer when the log began. So after a crash, :meth:`load` the model and replay the log
+        started when it was saved; this restores everything.
 
         Parameters
         ----------
@@ -570,12 +570,12 @@ class Bandit:
 
     @classmethod
     def from_snapshot(cls, snapshot: Snapshot) -> Self:
-        """Return the bandit that a snapshot was taken of; it continues exactly as the original.
+        """Return a bandit restored from a snapshot. It continues exactly as the original would have.
 
         Raises
         ------
         KeyError, TypeError, ValueError
-            If the snapshot is not one of a bandit.
+            If it is not a snapshot of a bandit.
         """
         bandit = cls.__new__(cls)
         bandit.__setstate__(snapshot)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from glcb.policies.base import Policy
 
 RewardAggregation = Literal["first", "last", "max", "sum"]
-"""Which of several rewards of one decision counts."""
+"""How several rewards of one decision are combined."""
 
 Clock = Callable[[], float]
 """A function that returns the time in seconds."""
@@ -146,7 +146,7 @@ class BanditConfig:
     reward_timeout: float | None = field(
         default=None,
         metadata=_metadata(
-            "Seconds a decision stays pending. None sets no limit.",
+            "Seconds a decision stays pending. None means no limit.",
             when="Some decisions never receive a reward, or receive several.",
             minimum=0.0,
             maximum=1e12,
@@ -155,15 +155,16 @@ class BanditConfig:
     default_reward: float | None = field(
         default=None,
         metadata=_metadata(
-            "Reward to learn when a decision times out. None learns nothing. Requires `reward_timeout`.",
+            "Reward to learn when a decision times out. If None, nothing is learned. "
+            "Requires `reward_timeout`.",
             when="The absence of a reward is itself an outcome, such as no click.",
         ),
     )
     reward_aggregation: RewardAggregation = field(
         default="first",
         metadata=_metadata(
-            'Which of several rewards of a decision counts. All but "first" require `reward_timeout` and are '
-            'learned when it has passed; "sum" is clipped to the range of rewards.',
+            'How several rewards of one decision are combined. All but "first" require `reward_timeout` and '
+            'are learned when it has passed; "sum" is clipped to the range of rewards.',
             when="A decision receives several rewards, such as a click and then a purchase.",
             choices=get_args(RewardAggregation),
         ),
@@ -180,7 +181,7 @@ class BanditConfig:
     half_life: int | None = field(
         default=None,
         metadata=_metadata(
-            "Number of decisions after which evidence counts half. None never forgets.",
+            "Number of decisions after which evidence counts half as much. None disables forgetting.",
             when="The best arm changes over time.",
             minimum=2,
             maximum=2**53,

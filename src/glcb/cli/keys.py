@@ -1,4 +1,4 @@
-"""``glcb keys``: API keys of the service."""
+"""``glcb keys``: API keys for the service."""
 
 from typing import Annotated
 
@@ -14,7 +14,7 @@ from glcb.cli._options import (
     split,
 )
 
-app = typer.Typer(help="Create, list and remove API keys of the service.", no_args_is_help=True)
+app = typer.Typer(help="Create, list and remove API keys for the service.", no_args_is_help=True)
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the API key.", show_default=False)]
 
@@ -75,7 +75,7 @@ def list_keys(data: DataOption = None, database: DatabaseOption = None, config: 
 def remove(
     name: Name, data: DataOption = None, database: DatabaseOption = None, config: ConfigOption = None
 ) -> None:
-    """Remove an API key. A running service refuses it within two seconds."""
+    """Remove an API key. A running service stops accepting it within two seconds."""
     opened = existing_database(data, database, config)
     from glcb.service import auth
 

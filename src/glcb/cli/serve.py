@@ -32,7 +32,7 @@ def serve(
         typer.Option("--demo", help="Serve three simulated experiments from a temporary folder."),
     ] = False,
 ) -> None:
-    """Serve decisions over HTTP. Acknowledged decisions and rewards are on disk.
+    """Serve decisions over HTTP. Every decision and reward is stored on disk before it is acknowledged.
 
     Every setting can also be set with an environment variable such as GLCB_SERVE_PORT, or in the TOML file.
     Flags take precedence over the environment, and the environment over the file.

@@ -266,7 +266,7 @@ def _unreadable(error: Exception) -> ServiceError:
 def _path(name: str, rest: str = "") -> str:
     if not EXPERIMENT_NAME.fullmatch(name):
         raise InvalidSettings(
-            "an experiment name must be 1 to 64 characters of a–z, 0–9, _ and -, starting with a letter or "
+            "an experiment name must be 1 to 64 characters from a–z, 0–9, _ and -, starting with a letter or "
             f"digit, got {name!r}"
         )
     return f"v1/experiments/{name}/{rest}" if rest else f"v1/experiments/{name}"

@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 
 class AsyncClient:
-    """An asynchronous client of the decision service.
+    """An asynchronous client for the decision service.
 
     A client can be shared by tasks. Use it as an asynchronous context manager, or call :meth:`aclose`, to
     close its connections.
@@ -102,7 +102,7 @@ class AsyncClient:
         Parameters
         ----------
         name
-            Name of the experiment: 1 to 64 characters of a–z, 0–9, ``_`` and ``-``.
+            Name of the experiment: 1 to 64 characters from a–z, 0–9, ``_`` and ``-``.
         arms
             Names of the arms.
         policy
@@ -124,14 +124,14 @@ class AsyncClient:
         max_pending
             Number of decisions that can be pending. When there are more, the oldest is evicted.
         reward_timeout
-            Seconds a decision stays pending. None sets no limit.
+            Seconds a decision stays pending. None means no limit.
         default_reward
-            Reward to learn when a decision times out. None learns nothing. Requires `reward_timeout`.
+            Reward to learn when a decision times out. If None, nothing is learned. Requires `reward_timeout`.
         reward_aggregation
-            Which of several rewards of a decision counts. All but "first" require `reward_timeout` and are
+            How several rewards of one decision are combined. All but "first" require `reward_timeout` and are
             learned when it has passed; "sum" is clipped to the range of rewards.
         half_life
-            Number of decisions after which evidence counts half. None never forgets.
+            Number of decisions after which evidence counts half as much. None disables forgetting.
         seed
             Seed of all random numbers.
         holdout
@@ -170,7 +170,7 @@ class AsyncClient:
         return self.experiment(name)
 
     def experiment(self, name: str) -> "AsyncExperiment":
-        """Return a handle on an experiment without sending a request.
+        """Return a handle to an experiment without sending a request.
 
         Parameters
         ----------
@@ -235,7 +235,7 @@ class AsyncClient:
 
 
 class AsyncExperiment:
-    """An experiment of the service, with the methods of ``glcb.Bandit``.
+    """An experiment in the service, with the methods of ``glcb.Bandit``.
 
     Returned by :meth:`AsyncClient.create` and :meth:`AsyncClient.experiment`. Methods that
     change the experiment return it as it is after the change.

@@ -87,9 +87,9 @@ def _similar_decisions(pseudocount: float) -> str:
 
 
 def _rows(explanation: "Explanation", arm: int) -> list[str]:
-    """Return one line each for the baseline, the largest contributions and the sum of the others."""
+    """Return one line each for the base, the largest contributions and the sum of the others."""
     order, row = by_size(explanation, arm).tolist(), explanation.contributions[arm]
-    rows = [(format_number(explanation, explanation.bases[arm]), "baseline")]
+    rows = [(format_number(explanation, explanation.bases[arm]), "base")]
     rows += [(format_signed(explanation, row[i]), label(explanation, i)) for i in order[:MAX_FEATURES]]
     rest = order[MAX_FEATURES:]
     if rest:

@@ -56,7 +56,7 @@ class Policy(ABC):
     can_forget: ClassVar[bool] = False
     """Whether the policy has a ``half_life`` argument."""
     half_life: int | None = None
-    """Number of decisions after which all evidence counts half; None means never."""
+    """Number of decisions after which all evidence counts half as much; None means never."""
     is_randomized: ClassVar[bool] = False
     """Whether the bonuses are random draws. The estimates in a decision are those of its own draw."""
 

@@ -71,8 +71,8 @@ def _sums(blocks: Iterable[Block]) -> _Sums:
     return _Sums(*map(sum, zip(*rows, strict=True))) if rows else _Sums(0, 0, 0.0, 0.0, 0, 0.0)
 
 
-def _too_early(check: str, subject: str) -> Check:
-    return Check(check, None, f"{subject}: checked after {_MIN_SAMPLE} decisions.")
+def _too_early(check: str, subject: str, unit: str = "decisions") -> Check:
+    return Check(check, None, f"{subject}: checked after {_MIN_SAMPLE} {unit}.")
 
 
 def _rewards(overall: _Sums, recent: _Sums) -> Check:
@@ -94,7 +94,7 @@ def _rewards(overall: _Sums, recent: _Sums) -> Check:
 
 def _calibration(experiment: Experiment, recent: _Sums) -> Check:
     if recent.rewards < _MIN_SAMPLE:
-        return _too_early("calibration", "Calibration of the predictions")
+        return _too_early("calibration", "Calibration of the predictions", "recent rewards")
     if recent.predicted == 0:
         return Check("calibration", None, "This policy does not predict rewards.")
     low, high = experiment.reward_range
@@ -102,13 +102,13 @@ def _calibration(experiment: Experiment, recent: _Sums) -> Check:
     sampling_error = _MAX_DEVIATIONS * (high - low) / 2 / recent.rewards**0.5
     ok = abs(predicted - observed) <= _MAX_BIAS * (high - low) + sampling_error
     form = ".1%" if experiment.state.settings.rewards == "binary" else ".3g"
-    means = f"recently {predicted:{form}} predicted and {observed:{form}} observed on average"
+    means = f"recent means: {predicted:{form}} predicted, {observed:{form}} observed"
     if ok:
-        return Check("calibration", True, f"Predictions are calibrated: {means}.")
+        return Check("calibration", True, f"Predictions are calibrated ({means}).")
     return Check(
         "calibration",
         False,
-        f"Predictions are biased: {means}. Did the traffic or the definition of the reward change?",
+        f"Predictions are biased ({means}). Did the traffic or the definition of the reward change?",
     )
 
 
@@ -116,7 +116,7 @@ def _exploration(experiment: Experiment, recent: _Sums) -> Check:
     if len(experiment.bandit.arms) == 1:
         return Check("exploration", None, "With a single arm there is nothing to explore.")
     if recent.bandit_decisions < _MIN_SAMPLE:
-        return _too_early("exploration", "Exploration rate")
+        return _too_early("exploration", "Exploration rate", "recent decisions of the bandit")
     rate = recent.explored / recent.bandit_decisions
     if rate < _MIN_EXPLORATION:
         text = (
@@ -145,7 +145,9 @@ def _contexts(experiment: Experiment) -> Iterator[Check]:
         return
     unusable = sum(schema.problems.values()) / (decisions * max(1, len(schema.features)))
     yield Check(
-        "contexts", unusable <= _MAX_UNUSABLE, f"{unusable:.1%} of the context values were unusable as sent."
+        "contexts",
+        unusable <= _MAX_UNUSABLE,
+        f"{unusable:.1%} of the context values could not be used as sent.",
     )
 
 

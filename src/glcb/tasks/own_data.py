@@ -76,7 +76,7 @@ class ClassificationTask:
         path : str or path
             The file.
         label : str
-            Column of the class.
+            Column that holds the class.
         name : str, optional
             Name of the task. Default: the name of the file without its extension.
         columns : list of str, optional
@@ -86,9 +86,9 @@ class ClassificationTask:
         ignore : collection of str
             Columns to omit.
         categories : collection of str
-            Columns to treat as categories although they hold numbers.
+            Columns to treat as categories even if they hold numbers.
         missing : {"error", "drop"}
-            Whether a row with a missing value is an error or dropped.
+            Whether a row with a missing value is an error or is dropped.
         missing_values : collection of str
             Strings that represent a missing value.
 
@@ -123,7 +123,7 @@ class ClassificationTask:
         missing: Missing = "error",
         missing_values: Collection[str] = MISSING_VALUES,
     ) -> "ClassificationTask":
-        """Make a task from a data frame of pandas, Polars or a compatible library.
+        """Make a task from a pandas, Polars or compatible data frame.
 
         Columns of a categorical type are categories. The other parameters are those of :meth:`from_csv`.
 
@@ -132,7 +132,7 @@ class ClassificationTask:
         frame : data frame
             The rows.
         label : str
-            Column of the class.
+            Column that holds the class.
         name, ignore, categories, missing, missing_values
             See :meth:`from_csv`.
 
@@ -338,7 +338,7 @@ class RewardTableTask:
         missing: Missing = "error",
         missing_values: Collection[str] = MISSING_VALUES,
     ) -> "RewardTableTask":
-        """Make a task from a data frame of pandas, Polars or a compatible library.
+        """Make a task from a pandas, Polars or compatible data frame.
 
         Parameters
         ----------

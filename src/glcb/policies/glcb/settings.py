@@ -288,7 +288,7 @@ class Settings:
         default=None,
         metadata=_facts(
             Bounds("int from 2, or None", lambda _, value: check_half_life(value)),
-            "Number of decisions after which all evidence counts half; None means never.",
+            "Number of decisions after which all evidence counts half as much; None means never.",
             when="If the rewards of the arms change over time.",
         ),
     )

@@ -35,7 +35,7 @@ class LinTS(LinearPolicy):
     ridge
         The strength of the regularization, at least 1e-6.
     half_life
-        Number of decisions after which all evidence counts half; None means never.
+        Number of decisions after which all evidence counts half as much; None means never.
 
     Examples
     --------

@@ -18,7 +18,7 @@ export function figuresPanel() {
   return {
     element: h(
       "section",
-      { "aria-label": "Key figures" },
+      { "aria-label": "Key metrics" },
       h("dl", { class: "key-figures" }, [lift, bandit, holdout, decisions, matchRate, latency].map(({ element }) => element)),
     ),
     update({ experiment, stats, format }) {
@@ -33,7 +33,7 @@ export function figuresPanel() {
       const { p50, p99 } = stats.latency_us;
       latency.say(
         microseconds(p50),
-        p99 === null ? "no decisions since startup" : `median; p99 ${microseconds(p99)}, since startup`,
+        p99 === null ? "no decisions since startup" : `p50; p99 ${microseconds(p99)}, since startup`,
       );
     },
   };

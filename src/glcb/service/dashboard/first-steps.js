@@ -14,7 +14,7 @@ export function firstSteps(name) {
     h("h2", { id: "start-title" }, "No decisions yet"),
     h("p", {}, "Request a decision for a context. The response contains an arm and an id:"),
     code("How to request a decision", decide),
-    h("p", {}, "Report the reward of that decision. This page updates automatically:"),
+    h("p", {}, "Then report the reward of that decision (this page updates automatically):"),
     code("How to report a reward", reward),
   );
   return {

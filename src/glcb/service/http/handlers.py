@@ -83,8 +83,8 @@ class Handlers:
         if not EXPERIMENT_NAME.fullmatch(name):
             raise ApiError(
                 "invalid_request",
-                "an experiment name must be 1 to 64 characters of a–z, 0–9, _ and -, starting with a letter "
-                f"or digit, got {name[:80]!r}",
+                "an experiment name must be 1 to 64 characters from a–z, 0–9, _ and -, starting with a "
+                f"letter or digit, got {name[:80]!r}",
             )
         view, new = await self._engine.create(name, settings)
         return _json(view, 201 if new else 200)

@@ -43,9 +43,9 @@ class ColumnOptions:
     ignore: Collection[str] = ()
     """Columns to omit."""
     categories: Collection[str] = ()
-    """Columns that are categories although they hold numbers."""
+    """Columns that are categories even if they hold numbers."""
     missing: Missing = "error"
-    """Whether a row with a missing value is an error or dropped."""
+    """Whether a row with a missing value is an error or is dropped."""
     missing_values: Collection[str] = MISSING_VALUES
     """Strings that represent a missing value."""
 
