@@ -36,7 +36,7 @@ def chrome() -> "Iterator[Browser]":
 
 @pytest.fixture
 def expected() -> list[str]:
-    """Patterns of allowed console messages: the browser logs every refused request."""
+    """Patterns of allowed console messages: the browser logs every rejected request."""
     return []
 
 
@@ -252,8 +252,8 @@ def test_the_page_waits_while_the_service_starts(opened: Open, server: Server, e
 
     expected.append("status of 503")
     page = opened("about:blank")
-    refusal = {"error": {"code": "starting", "message": "the service is starting: try again"}}
-    page.route("**/v1/experiments", lambda route: route.fulfill(status=503, json=refusal))
+    error = {"error": {"code": "starting", "message": "the service is starting: try again"}}
+    page.route("**/v1/experiments", lambda route: route.fulfill(status=503, json=error))
     page.goto(server.url)
     expect(page.get_by_role("alert").filter(has_text="The service is starting")).to_be_visible()
     expect(page.locator("#pulse")).to_have_text("starting")
@@ -325,8 +325,8 @@ def test_a_broken_experiment_is_reported(opened: Open, server: Server, expected:
 
     expected.append("status of 500")
     page = opened("about:blank")
-    refusal = {"error": {"code": "experiment_broken", "message": "its first event is missing"}}
-    page.route("**/v1/experiments/torn**", lambda route: route.fulfill(status=500, json=refusal))
+    error = {"error": {"code": "experiment_broken", "message": "its first event is missing"}}
+    page.route("**/v1/experiments/torn**", lambda route: route.fulfill(status=500, json=error))
     page.goto(f"{server.url}/#/torn")
     expect(page.get_by_role("heading", name="This experiment cannot be loaded")).to_be_visible()
     expect(page.get_by_text("Its first event is missing")).to_be_visible()

@@ -10,7 +10,7 @@ export const key = {
   forget: () => sessionStorage.removeItem(STORED),
 };
 
-/** The service refused the request. */
+/** The service rejected the request. */
 export class ApiError extends Error {
   constructor(status, code, message) {
     super(message);

@@ -60,7 +60,7 @@ function row(name, arm, changed) {
 async function removeArm(name, arm, changed) {
   const done = await dialog({
     title: `Remove “${arm}”?`,
-    text: "It will no longer be chosen. Everything learned about it is lost, and rewards for its pending decisions are refused.",
+    text: "It will no longer be chosen. Everything learned about it is lost, and rewards for its pending decisions are rejected.",
     button: "Remove",
     danger: true,
     act: () => ask("DELETE", at(name, "arms", arm)),

@@ -1,4 +1,4 @@
-/** How a page reacts when the service refuses a request. */
+/** How a page reacts when the service rejects a request. */
 
 import { key } from "./api.js";
 import { h } from "./dom.js";
@@ -17,7 +17,7 @@ export const errorsIn = (main) => async (error) => {
     h(
       "section",
       { class: "empty" },
-      h("h1", {}, titles[error.code] ?? "The request was refused"),
+      h("h1", {}, titles[error.code] ?? "The request was rejected"),
       h("p", {}, missing ? "It may have been deleted, or your API key does not have access to it." : sentence(error.message)),
       h("p", {}, h("a", { class: "button", href: "#/" }, "All experiments")),
     ),

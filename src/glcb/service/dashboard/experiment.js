@@ -147,7 +147,7 @@ function confirmed(name, changes) {
   return dialog({
     title: pausing ? `Pause ${name}?` : `Resume ${name}?`,
     text: pausing
-      ? "New decisions will be refused. Rewards for earlier decisions are still accepted."
+      ? "New decisions will be rejected. Rewards for earlier decisions are still accepted."
       : "The experiment will accept decisions again. Nothing it has learned is lost.",
     button: pausing ? "Pause" : "Resume",
     act: () => ask("PATCH", at(name), changes),

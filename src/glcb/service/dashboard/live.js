@@ -8,10 +8,10 @@ const FIRST_PAUSE = 1000;
 const MAX_PAUSE = 15_000;
 
 /**
- * Poll until stopped. `load()` returns the data for `show(data)`; `refused(error)` handles an ApiError and returns whether
+ * Poll until stopped. `load()` returns the data for `show(data)`; `rejected(error)` handles an ApiError and returns whether
  * to continue.
  */
-export function live(load, show, refused) {
+export function live(load, show, rejected) {
   let stopped = false;
   let wake = () => {};
   const wait = (milliseconds) =>
@@ -44,7 +44,7 @@ export function live(load, show, refused) {
         if (stopped) return;
         if (error instanceof ApiError) {
           connected();
-          if (!(await refused(error))) return;
+          if (!(await rejected(error))) return;
           pause = 0;
         } else if (error instanceof Unavailable) {
           failures = error.reachable ? 1 : failures + 1;

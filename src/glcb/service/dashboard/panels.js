@@ -64,7 +64,7 @@ export function rewardsPanel() {
         { label: "timed out", kind: "closed", text: count(timed_out) },
         { label: "evicted", kind: "closed", text: count(evicted) },
         { label: "removed", kind: "closed", text: count(removed) },
-        { label: "refused as too late, since startup", text: count(stats.errors.closed_decision ?? 0) },
+        { label: "rejected as too late, since startup", text: count(stats.errors.closed_decision ?? 0) },
         { label: "reward timeout", text: reward_timeout === null ? "none" : many(reward_timeout, "second") },
       ]);
     },
@@ -111,17 +111,17 @@ const PROBLEMS = {
   hashed: "a new value without a free slot",
 };
 
-/** Return the panel with refused requests and with values that could not be used as sent. */
+/** Return the panel with rejected requests and with values that could not be used as sent. */
 export function inputsPanel() {
   const noProblems = h("p", { class: "nothing" }, "No problems.");
-  const refused = h("dl", { class: "pairs" });
+  const rejected = h("dl", { class: "pairs" });
   const problemList = h("dl", { class: "pairs" });
   const problemTitle = h("h3", {}, "Values in contexts");
-  const refusedTitle = h("h3", {}, "Refused requests since startup");
-  const updateRefused = keyed(refused, ({ label }) => label, pair);
+  const rejectedTitle = h("h3", {}, "Rejected requests since startup");
+  const updateRejected = keyed(rejected, ({ label }) => label, pair);
   const updateProblems = keyed(problemList, ({ label }) => label, pair);
   return {
-    element: panel("inputs-title", "Inputs", "refused requests and unusable values", noProblems, refusedTitle, refused, problemTitle, problemList),
+    element: panel("inputs-title", "Inputs", "rejected requests and unusable values", noProblems, rejectedTitle, rejected, problemTitle, problemList),
     update({ stats }) {
       const errors = Object.entries(stats.errors).map(([code, n]) => ({ label: ERRORS[code] ?? code.replaceAll("_", " "), text: count(n) }));
       const problems = stats.features.flatMap(({ name, problems: own }) =>
@@ -133,9 +133,9 @@ export function inputsPanel() {
       );
       if (stats.unmapped) problems.push({ label: "unmapped values", text: `${count(stats.unmapped)} ×`, n: stats.unmapped });
       problems.sort((a, b) => b.n - a.n);
-      updateRefused(errors);
+      updateRejected(errors);
       updateProblems(problems.slice(0, 8));
-      refusedTitle.hidden = !errors.length;
+      rejectedTitle.hidden = !errors.length;
       problemTitle.hidden = !problems.length;
       noProblems.hidden = Boolean(errors.length || problems.length);
     },
