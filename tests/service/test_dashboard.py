@@ -272,7 +272,9 @@ def test_the_page_asks_for_an_api_key(opened: Open, tmp_path: Path, expected: li
     keys = {role: _key(server, role) for role in ("read", "admin")}
     try:
         server.start()
-        _use_keys(opened(server.url), server, keys)
+        page = opened(server.url)
+        _use_keys(page, server, keys)
+        page.close()  # an open page would log that the closed server does not answer
     finally:
         server.close()
 
