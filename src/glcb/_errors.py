@@ -32,11 +32,16 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from glcb.bandit.logs.replay import LogReport
 
-INSTALL_BASELINES = "pip install 'glcb[baselines]', or '.[baselines]' in a clone"
-INSTALL_CLIENT = "pip install 'glcb[client]', or '.[client]' in a clone"
-INSTALL_LOGS = "pip install 'glcb[logs]', or '.[logs]' in a clone"
-INSTALL_REPORT = "pip install 'glcb[report]', or '.[report]' in a clone"
-INSTALL_SERVICE = "pip install 'glcb[service]', or '.[service]' in a clone"
+
+def install_command(extra: str) -> str:
+    """Return the command that installs an extra, for error messages."""
+    return f"pip install 'glcb[{extra}]', or '.[{extra}]' in a clone"
+
+
+INSTALL_CLIENT = install_command("client")
+INSTALL_LOGS = install_command("logs")
+INSTALL_REPORT = install_command("report")
+INSTALL_SERVICE = install_command("service")
 
 
 class GlcbError(Exception):

@@ -8,7 +8,6 @@ import pytest
 
 from glcb import InvalidSettings, LinTS, MissingExtra, Policy, make_policy
 from glcb.policies import registry
-from glcb.policies.neural import training
 
 NAMES = {
     "bbalphadiv",
@@ -102,7 +101,6 @@ def test_a_missing_extra_raises_an_error_with_the_install_command(
     absent: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, absent, None)
-    training.compile_training.cache_clear()
     with pytest.raises(MissingExtra, match=r"pip install 'glcb\[baselines\]'") as caught:
         make_policy("rms", 2, 2)
     assert "\n" not in str(caught.value)

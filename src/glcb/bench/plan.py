@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from importlib.util import find_spec
 from pathlib import Path
 
 from glcb import _validation
@@ -87,14 +86,15 @@ PRESETS = {
 """Ready-made plans: the paper's experiment, and a short one that needs no data files."""
 
 
-def without_missing_packages(plan: BenchmarkPlan) -> tuple[BenchmarkPlan, list[str]]:
-    """Return the plan without the policies whose packages are not installed, and the removed names."""
-    missing = [
-        name
-        for name in plan.policies
-        if any(find_spec(package) is None for package in registry.get(name).policy_class.requires)
-    ]
-    present = tuple(name for name in plan.policies if name not in missing)
+def without_missing_packages(plan: BenchmarkPlan) -> tuple[BenchmarkPlan, dict[str, list[str]]]:
+    """Return the plan without the policies whose packages are missing, and the removed names by extra."""
+    classes = {name: registry.get(name).policy_class for name in plan.policies}
+    missing: dict[str, list[str]] = {}
+    for name, policy_class in classes.items():
+        if policy_class.missing_packages():
+            missing.setdefault(str(policy_class.extra), []).append(name)
+    removed = {name for names in missing.values() for name in names}
+    present = tuple(name for name in plan.policies if name not in removed)
     return replace(plan, policies=present), missing
 
 

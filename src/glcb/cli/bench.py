@@ -92,7 +92,7 @@ def _plan(
     """Return the preset with these changes; skip tasks of the preset whose data is missing."""
     from dataclasses import replace
 
-    from glcb._errors import INSTALL_BASELINES, InvalidSettings, MissingExtra
+    from glcb._errors import InvalidSettings, MissingExtra, install_command
     from glcb.bench.plan import PRESETS, without_missing_data, without_missing_packages
 
     if preset not in PRESETS:
@@ -109,11 +109,13 @@ def _plan(
         plan, missing = without_missing_data(plan)
         if missing:
             console.print(f"skipped, data is missing (see `glcb data list`): {', '.join(missing)}")
-    available, missing = without_missing_packages(plan)
-    if missing and policies:
-        raise MissingExtra(f"{', '.join(missing)} need JAX and optax: {INSTALL_BASELINES}")
-    if missing:
-        console.print(f"skipped, JAX is missing ({INSTALL_BASELINES}): {', '.join(missing)}", markup=False)
+    available, unavailable = without_missing_packages(plan)
+    for extra, names in unavailable.items():
+        if policies:
+            raise MissingExtra(f"packages are missing for {', '.join(names)}: {install_command(extra)}")
+        console.print(
+            f"skipped, packages are missing ({install_command(extra)}): {', '.join(names)}", markup=False
+        )
     return available
 
 

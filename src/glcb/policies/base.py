@@ -14,6 +14,7 @@ rewards.
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
+from importlib.util import find_spec
 from os import PathLike
 from typing import Any, ClassVar, Self
 
@@ -22,7 +23,7 @@ from numpy.typing import ArrayLike
 
 from glcb import _model_file, _validation
 from glcb._arrays import Arrays, Float32, Float64, Int64, copy_into, take_rows
-from glcb._errors import InvalidSettings, ModelFileError, NotSupported
+from glcb._errors import InvalidSettings, MissingExtra, ModelFileError, NotSupported, install_command
 from glcb._model_file import Snapshot
 from glcb._types import MAX_FEATURES, Arm, Rewards
 from glcb.explain import Explanation
@@ -49,6 +50,8 @@ class Policy(ABC):
     """Whether the policy keeps all rewards, so that its size grows with the number of updates."""
     requires: ClassVar[tuple[str, ...]] = ()
     """Optional packages that must be installed to create the policy."""
+    extra: ClassVar[str | None] = None
+    """The extra of glcb that installs them."""
     arms_are_independent: ClassVar[bool] = True
     """Whether a reward of one arm leaves the values of the other arms unchanged."""
     arms_can_change: ClassVar[bool] = False
@@ -63,6 +66,7 @@ class Policy(ABC):
     def __init__(
         self, arms: int | Sequence[Arm], features: int, *, rewards: Rewards = "binary", seed: int = 0
     ) -> None:
+        self._check_packages()
         self.arms = _validation.arms(arms)
         self.features = _validation.integer("features", features, 1, MAX_FEATURES)
         self.rewards = _validation.rewards(rewards)
@@ -74,6 +78,24 @@ class Policy(ABC):
         self._updates = 0
         self._decisions = 0
         self._lock = threading.RLock()
+
+    @classmethod
+    def missing_packages(cls) -> list[str]:
+        """Return the packages that the policy requires and that are not installed.
+
+        Returns
+        -------
+        list of str
+            The names of the packages.
+        """
+        return [package for package in cls.requires if find_spec(package) is None]
+
+    @classmethod
+    def _check_packages(cls) -> None:
+        missing = cls.missing_packages()
+        if missing:
+            packages = " and ".join(missing)
+            raise MissingExtra(f"{cls.__name__} needs {packages}: {install_command(str(cls.extra))}")
 
     # ---- hooks for subclasses: called with the lock held and with validated arguments ---------------
 

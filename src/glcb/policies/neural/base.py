@@ -47,6 +47,7 @@ class NeuralPolicy(Policy):
 
     stores_data = True
     requires = ("jax", "optax")
+    extra = "baselines"
     arms_are_independent = False
     network_count: ClassVar[int] = 1
 

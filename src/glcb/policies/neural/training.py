@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from glcb._arrays import Arrays, copy_into
-from glcb._errors import INSTALL_BASELINES, MissingExtra
 from glcb.policies.neural.buffer import Buffer
 from glcb.policies.neural.network import Array, Batch, Weights
 
@@ -71,11 +70,8 @@ class Training(NamedTuple):
 @cache
 def compile_training(loss: Loss, make_optimizer: Callable[[], Optimizer]) -> Training:
     """Return the training that minimizes ``loss``."""
-    try:
-        import jax
-        import optax
-    except ImportError as error:
-        raise MissingExtra(f"neural policies need JAX and optax: {INSTALL_BASELINES}") from error
+    import jax
+    import optax
 
     optimizer = optax.with_extra_args_support(make_optimizer())
 
