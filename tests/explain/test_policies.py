@@ -8,7 +8,7 @@ import pytest
 from glcb import InvalidContext, NotSupported, UnknownArm
 from tests.policies.cases import ARMS, FEATURES, POLICIES, REWARD_KINDS, full_state, trained
 
-SUPPORTED = {"glcb", "glcb-paper", "linucb", "lints", "linfullpost"}
+SUPPORTED = {"glcb", "glcb-paper", "linucb", "lints", "linfullpost", "rff-ucb", "rff-ucb-sd", "squarecb"}
 X = [0.2, 0.9, 0.5]
 
 
@@ -31,7 +31,7 @@ def test_base_and_contributions_add_up_to_the_value(name: str, kind: str) -> Non
         np.testing.assert_array_equal(explained, decided)
 
 
-@pytest.mark.parametrize("name", ["linucb", "lints", "linfullpost"])
+@pytest.mark.parametrize("name", ["linucb", "lints", "linfullpost", "rff-ucb", "squarecb"])
 def test_a_linear_base_is_the_value_of_the_baseline(name: str) -> None:
     policy = trained(POLICIES[name](ARMS, FEATURES, rewards=(-1.0, 3.0)), 100)
     explanation = policy.explain(X, baseline=[0.1, 0.1, 0.1])

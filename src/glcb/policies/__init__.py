@@ -12,6 +12,9 @@ from glcb.policies.glcb.settings import Settings, settings_table
 from glcb.policies.linear.lin_full_post import LinFullPost
 from glcb.policies.linear.lin_ts import LinTS
 from glcb.policies.linear.lin_ucb import LinUCB
+from glcb.policies.linear.rff_ucb import RFFUCB
+from glcb.policies.linear.rff_ucb_sd import RFFUCBSD
+from glcb.policies.linear.square_cb import SquareCB
 from glcb.policies.registry import Entry, get, make_policy, names, register
 from glcb.policies.simple.epsilon_greedy import EpsilonGreedy
 from glcb.policies.simple.ucb1 import UCB1
@@ -19,6 +22,8 @@ from glcb.policies.simple.uniform import Uniform
 
 __all__ = [
     "GLCB",
+    "RFFUCB",
+    "RFFUCBSD",
     "UCB1",
     "Decision",
     "Entry",
@@ -31,6 +36,7 @@ __all__ = [
     "Policy",
     "RewardDistribution",
     "Settings",
+    "SquareCB",
     "Uniform",
     "get",
     "make_policy",

@@ -66,7 +66,8 @@ class Policy(ABC):
     def __init__(
         self, arms: int | Sequence[Arm], features: int, *, rewards: Rewards = "binary", seed: int = 0
     ) -> None:
-        self._check_packages()
+        if missing := " and ".join(self.missing_packages()):
+            raise MissingExtra(f"{type(self).__name__} needs {missing}: {install_command(str(self.extra))}")
         self.arms = _validation.arms(arms)
         self.features = _validation.integer("features", features, 1, MAX_FEATURES)
         self.rewards = _validation.rewards(rewards)
@@ -89,13 +90,6 @@ class Policy(ABC):
             The names of the packages.
         """
         return [package for package in cls.requires if find_spec(package) is None]
-
-    @classmethod
-    def _check_packages(cls) -> None:
-        missing = cls.missing_packages()
-        if missing:
-            packages = " and ".join(missing)
-            raise MissingExtra(f"{cls.__name__} needs {packages}: {install_command(str(cls.extra))}")
 
     # ---- hooks for subclasses: called with the lock held and with validated arguments ---------------
 

@@ -1,4 +1,4 @@
-"""One ridge regression per arm, kept up to date by rank-one updates; shared by LinUCB and LinTS."""
+"""One ridge regression per arm, kept up to date by rank-one updates; shared by the linear policies."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,6 +10,7 @@ from glcb._arrays import Arrays, Float32, Float64, Int64, take_rows
 from glcb._forgetting import check_half_life, halve_moment
 from glcb._types import Arm, Rewards, reward_range
 from glcb.policies.base import Policy
+from glcb.policies.linear import kernels
 
 _ROUNDING = 1e-9
 """A pseudocount below this fraction of the prior is rounding error."""
@@ -35,9 +36,10 @@ def pseudocounts(z: Float64, widths: Float64, ridge: float) -> Float64:
 
 
 class LinearPolicy(Policy):
-    """Ridge regression of the reward, scaled to [0, 1], on [x, 1] for each arm.
+    """Ridge regression of the reward, scaled to [0, 1], on an input z(x) for each arm.
 
-    The inverses are float64: a running inverse in float32 drifts silently.
+    The input is [x, 1]; a subclass can override ``_input`` and ``_width``. The inverses are float64: a
+    running inverse in float32 drifts silently.
     """
 
     arms_can_change = True
@@ -57,16 +59,26 @@ class LinearPolicy(Policy):
         self.ridge = _validation.number("ridge", ridge, 1e-6)
         self.half_life = check_half_life(half_life)
         self._low, self._high = reward_range(self.rewards)
-        count, width = len(self.arms), self.features + 1
+        count, width = len(self.arms), self._width
         _validation.check_memory(8 * count * width * width, "One matrix per arm")
         self._inverses: Float64 = np.tile(np.eye(width) / self.ridge, (count, 1, 1))
         self._moments: Float64 = np.zeros((count, width))
         self._weights: Float64 = np.zeros((count, width))
 
+    @property
+    def _width(self) -> int:
+        """The length of the input of the regressions."""
+        return self.features + 1
+
+    def _input(self, x: Float32) -> Float64:
+        """Return z(x), the input of the regressions."""
+        return with_intercept(x)
+
     def _means_and_widths(self, z: Float64) -> tuple[Float64, Float64]:
         """Return each arm's predicted reward and z'A⁻¹z, which shrinks with every similar input."""
-        widths = (self._inverses @ z) @ z
-        return self._low + (self._high - self._low) * (self._weights @ z), widths
+        means, widths = np.empty((2, len(self.arms)))
+        kernels.means_and_widths(self._weights, self._inverses, z, means, widths)
+        return self._low + (self._high - self._low) * means, widths
 
     def _contributions(self, x: Float32, baseline: Float32) -> tuple[Float64, Float64]:
         origin = with_intercept(baseline)
@@ -75,12 +87,19 @@ class LinearPolicy(Policy):
         return bases, (self._weights * differences)[:, :-1]
 
     def _learn(self, x: Float32, arm: int, reward: float) -> None:
-        z = with_intercept(x)
-        inverse = self._inverses[arm]
-        gain = inverse @ z
-        inverse -= np.outer(gain, gain / (1 + gain @ z))
-        self._moments[arm] += (reward - self._low) / (self._high - self._low) * z
-        self._weights[arm] = inverse @ self._moments[arm]
+        z = self._input(x)
+        kernels.add_observation(
+            self._inverses[arm],
+            self._moments[arm],
+            self._weights[arm],
+            z,
+            self._scaled(reward),
+            np.empty_like(z),
+        )
+
+    def _scaled(self, reward: float) -> float:
+        """Return the reward on a scale from 0 to 1."""
+        return (reward - self._low) / (self._high - self._low)
 
     def _forget(self) -> None:
         self._moments /= 2
@@ -89,7 +108,7 @@ class LinearPolicy(Policy):
             weights[:] = inverse @ moment
 
     def _reordered(self, sources: Int64) -> dict[str, Any]:
-        prior = np.eye(self.features + 1) / self.ridge
+        prior = np.eye(self._width) / self.ridge
         return {
             "_inverses": take_rows(self._inverses, sources, prior),
             "_moments": take_rows(self._moments, sources, 0),

@@ -13,7 +13,7 @@ from glcb.policies.linear.base import LinearPolicy, pseudocounts, with_intercept
 from glcb.policies.registry import register
 
 
-@register("lints", source="Agrawal, Goyal 2013")
+@register("lints", source="Agrawal, Goyal 2013", version=2)
 class LinTS(LinearPolicy):
     """Draws each arm's weights from N(A⁻¹b, ``posterior_scale``² A⁻¹) and chooses the best arm for them.
 

@@ -13,7 +13,7 @@ from glcb.policies.linear.base import LinearPolicy, pseudocounts, with_intercept
 from glcb.policies.registry import register
 
 
-@register("linucb", source="Li, Chu, Langford, Schapire 2010")
+@register("linucb", source="Li, Chu, Langford, Schapire 2010", version=2)
 class LinUCB(LinearPolicy):
     """Linear value plus ``alpha`` · √(z'A⁻¹z), scaled to the reward range.
 
