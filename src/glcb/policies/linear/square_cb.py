@@ -61,7 +61,7 @@ class SquareCB(LinearPolicy):
         *,
         rewards: Rewards = "binary",
         seed: int = 0,
-        gamma: float = 10.0,
+        gamma: float = 30.0,
         ridge: float = 1.0,
         half_life: int | None = None,
     ) -> None:
