@@ -33,19 +33,19 @@ class Registry(Generic[Entry]):
 
     def names(self) -> list[str]:
         """Return all registered names, sorted."""
-        self._import_all()
+        self.import_all()
         return sorted(self._entries)
 
     def get(self, name: str) -> Entry:
         """Return the entry called ``name``; raise InvalidSettings if it does not exist."""
-        self._import_all()
+        self.import_all()
         if name not in self._entries:
             raise InvalidSettings(
                 f"there is no {self._kind} {name!r}; the {self._plural} are {', '.join(self.names())}"
             )
         return self._entries[name]
 
-    def _import_all(self) -> None:
+    def import_all(self) -> None:
         """Import every module of the package, so that all entries are registered."""
         if not self._complete:
             for module in pkgutil.walk_packages(import_module(self._package).__path__, f"{self._package}."):

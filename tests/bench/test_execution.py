@@ -8,22 +8,27 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from multiprocessing import connection
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from typer.testing import CliRunner
 
+from glcb import DataError, InvalidSettings
 from glcb.bench.executors import LocalExecutor
 from glcb.bench.plan import (
-    PRESETS,
     BenchmarkPlan,
+    preset,
     run_missing,
     without_missing_data,
     without_missing_packages,
 )
+from glcb.bench.report import write
 from glcb.bench.results import FILE, Results
 from glcb.bench.run import Failure, Record, Run, execute
+from glcb.cli import app
 
 ARGUMENTS = ["--tasks", "wheel,linear", "--policies", "uniform,linucb", "--seeds", "8", "--steps", "3000"]
 
@@ -187,16 +192,16 @@ def test_presets_are_valid_and_can_skip_tasks_without_data(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GLCB_DATA_DIR", str(tmp_path))
-    present, absent = without_missing_data(PRESETS["paper"])
+    present, absent = without_missing_data(preset("paper"))
     assert present.tasks == ("wheel",)
     assert len(absent) == 6
-    assert without_missing_data(PRESETS["quick"]) == (PRESETS["quick"], [])
-    assert len(PRESETS["paper"].policies) == 10
+    assert without_missing_data(preset("quick")) == (preset("quick"), [])
+    assert len(preset("paper").policies) == 10
 
 
 def test_policies_with_missing_packages_are_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("glcb.policies.base.find_spec", lambda package: None)
-    present, absent = without_missing_packages(PRESETS["paper"])
+    present, absent = without_missing_packages(preset("paper"))
     assert present.policies == ("glcb-paper", "linfullpost")
     assert {extra: len(names) for extra, names in absent.items()} == {"baselines": 8}
 
@@ -215,3 +220,71 @@ def test_an_invalid_plan_is_refused(wrong: dict[str, object]) -> None:
     arguments = {"tasks": ("wheel",), "policies": ("uniform",), "seeds": 1, "steps": 1} | wrong
     with pytest.raises(ValueError, match=r"no task|no policy|seeds|steps|more than once"):
         BenchmarkPlan(**arguments)  # type: ignore[arg-type]
+
+
+DATA_SET = "x\ttarget\n" + "".join(f"{row / 10}\t{row % 2}\n" for row in range(40))
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the folder of the bake-off in a new data directory; it does not exist yet."""
+    monkeypatch.setenv("GLCB_DATA_DIR", str(tmp_path / "data"))
+    monkeypatch.setenv("GLCB_CACHE_DIR", str(tmp_path / "cache"))
+    return tmp_path / "data" / "bakeoff"
+
+
+def test_the_bakeoff_has_a_task_for_every_data_set(folder: Path) -> None:
+    assert preset("bakeoff").tasks == ()
+    folder.mkdir(parents=True)
+    for name in ("second.csv", "first.tsv"):
+        (folder / name).write_text(DATA_SET)
+    assert preset("bakeoff").tasks == ("bakeoff/first", "bakeoff/second")
+
+
+@pytest.mark.parametrize("exists", [False, True])
+def test_the_bakeoff_without_data_sets_says_where_to_put_them(folder: Path, exists: bool) -> None:
+    if exists:
+        folder.mkdir(parents=True)
+    result = CliRunner().invoke(app, ["bench", "--preset", "bakeoff", "--out", str(folder.parent / "out")])
+    assert isinstance(result.exception, DataError)
+    assert f"put data sets with a column 'target' into {folder}" in str(result.exception)
+    assert not (folder.parent / "out").exists()
+
+
+def test_an_unknown_preset_lists_the_presets() -> None:
+    with pytest.raises(InvalidSettings, match="no preset 'papre'; the presets are quick, paper, bakeoff"):
+        preset("papre")
+
+
+class InProcess:
+    """An executor without processes."""
+
+    def run(self, runs: Sequence[Run]) -> Iterator[Record | Failure]:
+        return map(execute, runs)
+
+
+def test_tasks_with_a_missing_or_broken_data_set_fail_and_the_others_are_resumed(
+    folder: Path, tmp_path: Path
+) -> None:
+    plan = BenchmarkPlan(("bakeoff/own", "bakeoff/broken", "wheel"), ("uniform",), seeds=1, steps=30)
+
+    def run() -> tuple[int, dict[str, bool]]:
+        (before, _, _), *rest = run_missing(plan.runs(), tmp_path / "out", InProcess())
+        return before, {item.task: isinstance(item, Record) for *_, item in rest if item is not None}
+
+    assert run() == (0, {"bakeoff/own": False, "bakeoff/broken": False, "wheel": True})
+    folder.mkdir(parents=True)
+    (folder / "own.tsv").write_text(DATA_SET)
+    (folder / "broken.tsv").write_text("x\ty\n1\t2\n")
+    assert run() == (1, {"bakeoff/own": True, "bakeoff/broken": False})
+    assert run() == (2, {"bakeoff/broken": False})
+    assert "bakeoff/own" in write(tmp_path / "out")[1].read_text(encoding="utf-8")
+
+
+@pytest.mark.live
+def test_worker_processes_find_the_data_sets(folder: Path) -> None:
+    folder.mkdir(parents=True)
+    (folder / "own.tsv").write_text(DATA_SET)
+    (outcome,) = LocalExecutor(1).run([Run("bakeoff/own", "uniform", 0, 30)])
+    assert isinstance(outcome, Record)
+    assert outcome.steps_run == 30

@@ -40,6 +40,15 @@ def test_list_shows_which_files_are_present_and_which_are_missing(folder: Path) 
     assert "CC BY 4.0" in rows["adult"]
     assert "https://archive.ics.uci.edu/dataset/2/adult\n" in sources
     assert "75.17 MB" in rows["covertype"]
+    assert "data sets of the bake-off: none; put data sets" in shown
+
+
+def test_list_counts_the_data_sets_of_the_bakeoff(folder: Path) -> None:
+    (folder / "bakeoff").mkdir()
+    for name in ("one.tsv", "two.csv"):
+        (folder / "bakeoff" / name).write_bytes(b"x" * 10_000)
+    result = CliRunner().invoke(app, ["data", "list"])
+    assert "data sets of the bake-off: 2 data sets, 0.02 MB" in result.output
 
 
 def test_fetch_downloads_a_missing_file_and_verify_accepts_it(folder: Path) -> None:

@@ -10,6 +10,7 @@ from glcb.cli import app
 @pytest.fixture
 def no_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GLCB_DATA_DIR", str(tmp_path))
+    monkeypatch.setenv("GLCB_CACHE_DIR", str(tmp_path / "cache"))
 
 
 @pytest.fixture(autouse=True)
@@ -27,6 +28,22 @@ def test_every_task_is_listed_with_or_without_data() -> None:
     assert "missing" in rows["adult"]
     assert "synthetic" in rows["wheel"]
     assert "0 … 10" in rows["wheel"]
+    assert "No data sets in" in result.output
+
+
+@pytest.mark.usefixtures("no_data")
+def test_data_sets_of_the_bakeoff_are_listed_and_shown(tmp_path: Path) -> None:
+    (tmp_path / "bakeoff").mkdir()
+    (tmp_path / "bakeoff" / "own.csv").write_text("x,target\n0.5,cat\n0.1,dog\n")
+    (tmp_path / "bakeoff" / "broken.csv").write_text("")
+    listed = CliRunner().invoke(app, ["tasks"])
+    assert listed.exit_code == 0, listed.output
+    assert "2 data sets in" in listed.output
+    assert "bakeoff/broken, bakeoff/own\n" in listed.output
+    shown = CliRunner().invoke(app, ["tasks", "show", "bakeoff/own"])
+    assert shown.exit_code == 0, shown.output
+    assert "arms      cat, dog" in shown.output
+    assert "Parameters" not in shown.output
 
 
 def test_the_wheel_is_shown_with_a_sketch() -> None:

@@ -1,7 +1,7 @@
 """Benchmark plans: every policy on every task with every seed. Finished runs are not executed again."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from glcb.bench.executors import Executor
 from glcb.bench.results import writing
 from glcb.bench.run import Failure, Record, Run
 from glcb.policies import registry
-from glcb.tasks import get
+from glcb.tasks import bakeoff, get
 from glcb.tasks.file_task import FileTask
 
 PAPER_TASKS = ("adult", "census", "covertype", "statlog", "financial", "jester", "wheel")
@@ -27,6 +27,8 @@ PAPER_POLICIES = (
     "constsgd",
     "bbalphadiv",
 )
+FAST_POLICIES = ("glcb", "glcb-paper", "linucb", "lints", "linfullpost", "epsilon-greedy", "uniform")
+"""Policies that need at most about 300 µs per step, used where there are many runs."""
 
 
 @dataclass(frozen=True)
@@ -77,13 +79,45 @@ class BenchmarkPlan:
         ]
 
 
-PRESETS = {
-    "paper": BenchmarkPlan(PAPER_TASKS, PAPER_POLICIES, seeds=20, steps=5000),
-    "quick": BenchmarkPlan(
-        ("wheel", "linear", "sparse-linear"), ("glcb", "linfullpost", "linucb", "lints", "uniform"), 10, 5000
-    ),
-}
-"""Ready-made plans: the paper's experiment, and a short one that needs no data files."""
+def _paper() -> BenchmarkPlan:
+    return BenchmarkPlan(PAPER_TASKS, PAPER_POLICIES, seeds=20, steps=5000)
+
+
+def _quick() -> BenchmarkPlan:
+    tasks = ("wheel", "linear", "sparse-linear")
+    return BenchmarkPlan(tasks, ("glcb", "linfullpost", "linucb", "lints", "uniform"), seeds=10, steps=5000)
+
+
+def _bakeoff() -> BenchmarkPlan:
+    return BenchmarkPlan(tuple(bakeoff.data_sets()), FAST_POLICIES, seeds=10, steps=5000)
+
+
+PRESETS: dict[str, Callable[[], BenchmarkPlan]] = {"quick": _quick, "paper": _paper, "bakeoff": _bakeoff}
+"""Functions that return ready-made plans. The tasks of the bake-off depend on the data directory."""
+
+
+def preset(name: str) -> BenchmarkPlan:
+    """Return the ready-made plan called ``name``.
+
+    Parameters
+    ----------
+    name : str
+        ``"quick"`` is short and needs no data files, ``"paper"`` is the paper's experiment, and ``"bakeoff"``
+        runs all data sets in the folder ``bakeoff`` of the data directory.
+
+    Returns
+    -------
+    BenchmarkPlan
+        The plan. The bake-off has no tasks if there are no data sets.
+
+    Raises
+    ------
+    InvalidSettings
+        If there is no such preset.
+    """
+    if name not in PRESETS:
+        raise InvalidSettings(f"there is no preset {name!r}; the presets are {', '.join(PRESETS)}")
+    return PRESETS[name]()
 
 
 def without_missing_packages(plan: BenchmarkPlan) -> tuple[BenchmarkPlan, dict[str, list[str]]]:

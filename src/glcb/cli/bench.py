@@ -23,7 +23,11 @@ EXECUTORS = ("local",)
 def bench(
     preset: Annotated[
         str,
-        typer.Option(metavar="PLAN", help="Benchmark plan: `quick` or `paper`. Other options override it."),
+        typer.Option(
+            metavar="PLAN",
+            help="Benchmark plan: `quick`, `paper` or `bakeoff` (all data sets in the folder `bakeoff` of "
+            "the data directory). Other options override it.",
+        ),
     ] = "quick",
     tasks: Annotated[
         str,
@@ -92,12 +96,11 @@ def _plan(
     """Return the preset with these changes; skip tasks of the preset whose data is missing."""
     from dataclasses import replace
 
-    from glcb._errors import InvalidSettings, MissingExtra, install_command
-    from glcb.bench.plan import PRESETS, without_missing_data, without_missing_packages
+    from glcb._errors import DataError, MissingExtra, install_command
+    from glcb.bench import plan as plans
+    from glcb.tasks import bakeoff
 
-    if preset not in PRESETS:
-        raise InvalidSettings(f"unknown preset {preset!r}; the presets are {', '.join(PRESETS)}")
-    base = PRESETS[preset]
+    base = plans.preset(preset)
     plan = replace(
         base,
         tasks=split(tasks) or base.tasks,
@@ -106,10 +109,12 @@ def _plan(
         steps=base.steps if steps is None else steps,
     )
     if not tasks:
-        plan, missing = without_missing_data(plan)
+        if not plan.tasks:
+            raise DataError(f"the preset {preset!r} has no tasks: {bakeoff.how_to_add()}")
+        plan, missing = plans.without_missing_data(plan)
         if missing:
             console.print(f"skipped, data is missing (see `glcb data list`): {', '.join(missing)}")
-    available, unavailable = without_missing_packages(plan)
+    available, unavailable = plans.without_missing_packages(plan)
     for extra, names in unavailable.items():
         if policies:
             raise MissingExtra(f"packages are missing for {', '.join(names)}: {install_command(extra)}")

@@ -17,6 +17,7 @@ def list_files() -> None:
     from rich.console import Console
     from rich.table import Table
 
+    from glcb.tasks import bakeoff
     from glcb.tasks.data.directory import data_directory
     from glcb.tasks.file_task import file_tasks
 
@@ -38,6 +39,10 @@ def list_files() -> None:
         )
         sources.append(f"{task.name:<16}  {file.origin}")
     console.print(table)
+    paths = [path for own in bakeoff.data_sets().values() for path in own]
+    size = sum(path.stat().st_size for path in paths)
+    found = f"{len(paths)} data sets, {size / 1e6:,.2f} MB" if paths else f"none; {bakeoff.how_to_add()}"
+    console.print(f"\ndata sets of the bake-off: {found}", soft_wrap=True, highlight=False)
     console.print("\nsources\n" + "\n".join(sources), soft_wrap=True, highlight=False)
 
 

@@ -19,10 +19,14 @@ def table(context: typer.Context) -> None:
     from rich.table import Table
 
     from glcb import tasks
+    from glcb.tasks import bakeoff
     from glcb.tasks.file_task import FileTask
 
     result = Table("task", "rows", "features", "arms", "rewards", "data")
+    data_sets = bakeoff.data_sets()
     for name in tasks.names():
+        if name in data_sets:
+            continue  # listed by name below: their sizes are not known before the files are read
         task = tasks.get(name)
         # The declared facts of a file need no parsing, and are available without the file.
         if isinstance(task, FileTask):
@@ -34,6 +38,16 @@ def table(context: typer.Context) -> None:
         result.add_row(name, *numbers, _range(task.rewards), data)
     console = Console()
     console.print(result)
+    if data_sets:
+        console.print(
+            f"{len(data_sets)} data sets in {bakeoff.folder()}:",
+            soft_wrap=True,
+            highlight=False,
+            markup=False,
+        )
+        console.print(", ".join(data_sets), highlight=False, markup=False)
+    else:
+        console.print(f"No data sets in {bakeoff.folder()}.", soft_wrap=True, highlight=False, markup=False)
     console.print("Run `glcb tasks show TASK` to describe one of them.")
 
 
@@ -45,6 +59,7 @@ def show(
     from rich.console import Console
 
     from glcb import tasks
+    from glcb.tasks.bakeoff import BakeoffTask
     from glcb.tasks.base import Sketched
     from glcb.tasks.file_task import FileTask
 
@@ -60,6 +75,8 @@ def show(
         console.print(f"license   {file.license}\norigin    {file.origin}")
         if not located:
             return
+    elif isinstance(task, BakeoffTask):
+        console.print(f"file      {task.source}\nrows      {task.data.table.rows:,}")
     console.print(f"features  {task.features}")
     console.print(f"arms      {', '.join(map(str, task.arms))}")
     console.print(f"rewards   {_range(task.rewards)}")
@@ -72,8 +89,8 @@ def _range(rewards: "Rewards") -> str:
 
 
 def _paragraphs(task: object) -> list[str]:
-    """Return the paragraphs of the task's docstring, without line breaks."""
+    """Return the paragraphs of the task's docstring before its parameters, without line breaks."""
     import inspect
 
-    text = (inspect.getdoc(task) or "").replace("``", "")
+    text = (inspect.getdoc(task) or "").partition("\n\nParameters\n")[0].replace("``", "")
     return [paragraph.replace("\n", " ") for paragraph in text.split("\n\n")]

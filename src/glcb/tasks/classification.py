@@ -1,6 +1,6 @@
 """Tasks made from classification data sets: the classes are the arms and the correct one pays 1."""
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from functools import cached_property
 from pathlib import Path
 
@@ -16,10 +16,37 @@ from glcb.tasks.file_task import FileTask
 from glcb.tasks.registry import register
 
 
-class LabeledFileTask(FileTask):
-    """A task made from a file of labeled rows."""
+class LabeledTask(ABC):
+    """A task made from labeled rows."""
 
     rewards: Rewards = "binary"
+
+    @property
+    @abstractmethod
+    def data(self) -> LabeledTable:
+        """The rows and their labels."""
+
+    @property
+    def arms(self) -> tuple[Arm, ...]:
+        """The classes."""
+        return self.data.arms
+
+    @property
+    def features(self) -> int:
+        """Number of features of a context."""
+        return self.data.table.features
+
+    def stream(self, seed: int, steps: int = STEPS) -> Stream:
+        """Return the stream of ``seed``."""
+        return self.data.stream(seed, steps)
+
+    def sketch(self) -> str:
+        """Draw the share of each class as bars."""
+        return self.data.sketch()
+
+
+class LabeledFileTask(LabeledTask, FileTask):
+    """A task made from a file of labeled rows."""
 
     @classmethod
     @abstractmethod
@@ -41,24 +68,6 @@ class LabeledFileTask(FileTask):
     def data(self) -> LabeledTable:
         """The rows and their labels."""
         return LabeledTable.from_parsed(self._parsed)
-
-    @property
-    def arms(self) -> tuple[Arm, ...]:
-        """The classes."""
-        return self.data.arms
-
-    @property
-    def features(self) -> int:
-        """Number of features of a context."""
-        return self.data.table.features
-
-    def stream(self, seed: int, steps: int = STEPS) -> Stream:
-        """Return the stream of ``seed``."""
-        return self.data.stream(seed, steps)
-
-    def sketch(self) -> str:
-        """Draw the share of each class as bars."""
-        return self.data.sketch()
 
 
 @register

@@ -62,15 +62,16 @@ class FileTask(ABC):
 
 
 def file_tasks(*names: str) -> list[FileTask]:
-    """Return the tasks called ``names``, or all tasks that need a file.
+    """Return the tasks called ``names``, or all tasks that need a certain file.
 
     Raises
     ------
     InvalidSettings
-        If a name is unknown or the task needs no data.
+        If a name is unknown or the task needs no certain file.
     """
     tasks = {name: registry.get(name) for name in names or registry.names()}
-    synthetic = [name for name in names if not isinstance(tasks[name], FileTask)]
-    if synthetic:
-        raise InvalidSettings(f"the task {synthetic[0]!r} needs no data")
+    for name in names:
+        if not isinstance(tasks[name], FileTask):
+            reason = "is a data set of your own, not a known file" if "/" in name else "needs no data"
+            raise InvalidSettings(f"the task {name!r} {reason}")
     return [task for task in tasks.values() if isinstance(task, FileTask)]

@@ -1,7 +1,7 @@
 """Tasks by name."""
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from glcb._registry import Registry
 from glcb.tasks.base import Task
@@ -9,6 +9,28 @@ from glcb.tasks.base import Task
 _tasks: Registry[Callable[[], Task]] = Registry("task", "tasks", "glcb.tasks")
 
 Registered = TypeVar("Registered", bound=Callable[[], Task])
+
+
+class TaskFolder(Protocol):
+    """A folder of data sets, each of which is a task. Their names begin with that of the folder."""
+
+    @property
+    def name(self) -> str:
+        """Name of the folder in the data directory."""
+
+    def names(self) -> list[str]:
+        """Return the names of the tasks, sorted."""
+
+    def get(self, name: str) -> Task:
+        """Return the task called ``name``."""
+
+
+_folders: dict[str, TaskFolder] = {}
+
+
+def register_folder(folder: TaskFolder) -> None:
+    """Register the tasks of a folder."""
+    _folders[folder.name] = folder
 
 
 def register(task: Registered) -> Registered:
@@ -29,14 +51,15 @@ def register(task: Registered) -> Registered:
 
 
 def names() -> list[str]:
-    """Return the names of all tasks.
+    """Return the names of all tasks, including the data sets in the folder ``bakeoff``.
 
     Returns
     -------
     list of str
         The names, sorted.
     """
-    return _tasks.names()
+    _tasks.import_all()
+    return sorted([*_tasks.names(), *(name for folder in _folders.values() for name in folder.names())])
 
 
 def get(name: str) -> Task:
@@ -59,4 +82,6 @@ def get(name: str) -> Task:
     InvalidSettings
         If there is no such task.
     """
-    return _tasks.get(name)()
+    _tasks.import_all()
+    folder = _folders.get(str(name).partition("/")[0])
+    return _tasks.get(name)() if folder is None else folder.get(name)

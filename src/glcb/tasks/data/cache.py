@@ -10,6 +10,7 @@ import contextlib
 import hashlib
 import json
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Callable
@@ -56,7 +57,8 @@ def _entry(name: str, source: Path) -> Path:
     status = source.stat()
     location = _digest(str(source.resolve()))
     version = _digest(f"{VERSION} {status.st_size} {status.st_mtime_ns}")
-    return cache_directory() / f"{name}-{location}-{version}"
+    safe = re.sub(r"[^\w.-]", "-", name)
+    return cache_directory() / f"{safe}-{location}-{version}"
 
 
 def _digest(text: str) -> str:

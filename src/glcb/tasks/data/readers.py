@@ -6,6 +6,7 @@ chunks, so that a large file is never held in memory as text.
 
 import contextlib
 import csv
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -19,7 +20,7 @@ from numpy.typing import ArrayLike
 
 from glcb._arrays import Float64
 from glcb._errors import DataError, InvalidSettings
-from glcb._text import is_number
+from glcb._text import is_integer, is_number
 from glcb.tasks.data.directory import open_text
 from glcb.tasks.data.table import Table
 
@@ -138,6 +139,28 @@ def read_header(path: Path, delimiter: str = ",") -> list[str]:
     if header is None:
         raise DataError(f"{path} is empty")
     return header
+
+
+def count_integers(path: Path, delimiter: str) -> dict[str, tuple[int, int]]:
+    """Return the number of values and of distinct values of each column that is written as integers.
+
+    Missing values are not counted. A column with a value such as ``1.0`` is not written as integers.
+    """
+    names = read_header(path, delimiter)
+    distinct: dict[str, set[str]] = {name: set() for name in names}
+    values = dict.fromkeys(names, 0)
+    for rows in _text_chunks(path, delimiter, None, len(names), skip_header=True):
+        for name, column in zip(names, zip(*rows, strict=True), strict=True):
+            if name in distinct:
+                present = Counter(column)
+                for missing in MISSING_VALUES:
+                    present.pop(missing, None)
+                if all(map(is_integer, present)):
+                    distinct[name].update(present)
+                    values[name] += present.total()
+                else:
+                    del distinct[name]
+    return {name: (values[name], len(own)) for name, own in distinct.items()}
 
 
 def _text_chunks(
