@@ -7,6 +7,7 @@ Float32 = NDArray[np.float32]
 Float64 = NDArray[np.float64]
 Int64 = NDArray[np.int64]
 UInt32 = NDArray[np.uint32]
+Bool = NDArray[np.bool_]
 
 Arrays = dict[str, np.ndarray]
 """Arrays by name: what ``snapshot()`` of every component returns and ``restore()`` accepts."""

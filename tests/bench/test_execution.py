@@ -29,6 +29,8 @@ from glcb.bench.report import write
 from glcb.bench.results import FILE, Results
 from glcb.bench.run import Failure, Record, Run, execute
 from glcb.cli import app
+from glcb.tasks import get
+from glcb.tasks.scenarios import Scenario
 
 ARGUMENTS = ["--tasks", "wheel,linear", "--policies", "uniform,linucb", "--seeds", "8", "--steps", "3000"]
 
@@ -254,6 +256,18 @@ def test_the_bakeoff_without_data_sets_says_where_to_put_them(folder: Path, exis
 def test_an_unknown_preset_lists_the_presets() -> None:
     with pytest.raises(InvalidSettings, match="no preset 'papre'; the presets are quick, paper, bakeoff"):
         preset("papre")
+
+
+def test_a_run_has_the_length_of_its_task_unless_the_plan_sets_one() -> None:
+    tasks = ("cold-start", "clicks-1", "wheel")
+    assert [run.steps for run in BenchmarkPlan(tasks, ("uniform",), seeds=1).runs()] == [200, 20_000, 5000]
+    assert {run.steps for run in BenchmarkPlan(tasks, ("uniform",), seeds=1, steps=70).runs()} == {70}
+
+
+def test_the_scenarios_need_no_data_and_no_package() -> None:
+    plan = preset("scenarios")
+    assert without_missing_data(plan) == (plan, [])
+    assert all(isinstance(get(task), Scenario) for task in plan.tasks)
 
 
 class InProcess:

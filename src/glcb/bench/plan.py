@@ -12,6 +12,7 @@ from glcb.bench.results import writing
 from glcb.bench.run import Failure, Record, Run
 from glcb.policies import registry
 from glcb.tasks import bakeoff, get
+from glcb.tasks.base import default_steps
 from glcb.tasks.file_task import FileTask
 
 PAPER_TASKS = ("adult", "census", "covertype", "statlog", "financial", "jester", "wheel")
@@ -26,6 +27,20 @@ PAPER_POLICIES = (
     "paramnoise",
     "constsgd",
     "bbalphadiv",
+)
+SCENARIOS = (
+    "drift",
+    "switch",
+    "newcomer",
+    "delay",
+    "lost",
+    "clicks-1",
+    "clicks-2",
+    "clicks-5",
+    "many-arms",
+    "many-features",
+    "cold-start",
+    "poisoned",
 )
 FAST_POLICIES = ("glcb", "glcb-paper", "linucb", "lints", "linfullpost", "epsilon-greedy", "uniform")
 """Policies that need at most about 300 µs per step, used where there are many runs."""
@@ -43,8 +58,8 @@ class BenchmarkPlan:
         Names of the policies.
     seeds : int
         Number of seeds; the seeds are 0, 1, 2, ….
-    steps : int
-        Steps of each run.
+    steps : int, optional
+        Steps of each run. Default: the task's own length, which is 5,000 for most tasks.
 
     Raises
     ------
@@ -55,7 +70,7 @@ class BenchmarkPlan:
     tasks: tuple[str, ...]
     policies: tuple[str, ...]
     seeds: int
-    steps: int
+    steps: int | None = None
 
     def __post_init__(self) -> None:
         for kind, names in (("task", self.tasks), ("policy", self.policies)):
@@ -67,12 +82,14 @@ class BenchmarkPlan:
         for policy in self.policies:
             registry.get(policy)
         _validation.integer("seeds", self.seeds, 1, 10_000)
-        _validation.integer("steps", self.steps, 1, 10**9)
+        if self.steps is not None:
+            _validation.integer("steps", self.steps, 1, 10**9)
 
     def runs(self) -> list[Run]:
         """Return all runs, ordered by seed, so that partial results are balanced."""
+        steps = {task: self.steps or default_steps(get(task)) for task in self.tasks}
         return [
-            Run(task, policy, seed, self.steps)
+            Run(task, policy, seed, steps[task])
             for seed in range(self.seeds)
             for task in self.tasks
             for policy in self.policies
@@ -92,7 +109,16 @@ def _bakeoff() -> BenchmarkPlan:
     return BenchmarkPlan(tuple(bakeoff.data_sets()), FAST_POLICIES, seeds=10, steps=5000)
 
 
-PRESETS: dict[str, Callable[[], BenchmarkPlan]] = {"quick": _quick, "paper": _paper, "bakeoff": _bakeoff}
+def _scenarios() -> BenchmarkPlan:
+    return BenchmarkPlan(SCENARIOS, FAST_POLICIES, seeds=10)
+
+
+PRESETS: dict[str, Callable[[], BenchmarkPlan]] = {
+    "quick": _quick,
+    "paper": _paper,
+    "bakeoff": _bakeoff,
+    "scenarios": _scenarios,
+}
 """Functions that return ready-made plans. The tasks of the bake-off depend on the data directory."""
 
 
@@ -102,8 +128,9 @@ def preset(name: str) -> BenchmarkPlan:
     Parameters
     ----------
     name : str
-        ``"quick"`` is short and needs no data files, ``"paper"`` is the paper's experiment, and ``"bakeoff"``
-        runs all data sets in the folder ``bakeoff`` of the data directory.
+        ``"quick"`` is short and needs no data files, ``"paper"`` is the paper's experiment, ``"bakeoff"``
+        runs all data sets in the folder ``bakeoff`` of the data directory, and ``"scenarios"`` runs synthetic
+        tasks with the difficulties of practice, each with its own length.
 
     Returns
     -------

@@ -99,7 +99,7 @@ def execute(run: Run) -> Record | Failure:
         trajectory = simulate(policy, stream)
     except Exception as error:
         return Failure(**specification, error=f"{type(error).__name__}: {error}")
-    best = stream.rewards.max(axis=1)
+    best = stream.best
     return Record(
         **specification,
         version=entry.version,

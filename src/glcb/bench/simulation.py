@@ -5,8 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from glcb._arrays import Float64, Int64
+from glcb._arrays import Bool, Float64, Int64
 from glcb._errors import InvalidSettings
+from glcb._types import Arm
 from glcb.policies.base import Policy
 from glcb.tasks.base import Stream
 
@@ -24,7 +25,7 @@ class Trajectory:
     decide_seconds : ndarray of float64, shape (steps,)
         Duration of each decision.
     learn_seconds : ndarray of float64, shape (steps,)
-        Duration of each update.
+        Duration of each update. With delayed rewards, the duration of all updates after the decision.
     """
 
     arms: Int64
@@ -40,6 +41,9 @@ class Trajectory:
 
 def simulate(policy: Policy, stream: Stream) -> Trajectory:
     """Run ``policy`` on ``stream``: one decision and one update per step.
+
+    A policy chooses among the arms that are available. A delayed reward is learned when it arrives; one that
+    is lost, or would arrive after the last step, is never learned. Every reward counts toward the total.
 
     Parameters
     ----------
@@ -77,15 +81,41 @@ def simulate(policy: Policy, stream: Stream) -> Trajectory:
     index_of = {arm: index for index, arm in enumerate(policy.arms)}
     arms = np.empty(stream.steps, np.int64)
     rewards, decide_seconds, learn_seconds = (np.empty(stream.steps) for _ in range(3))
+    arrivals = None if stream.delays is None else _arrivals(stream.delays)
     for step in range(stream.steps):
         context = stream.contexts[step]
+        eligible = None if stream.available is None else _eligible(policy.arms, stream.available[step])
         decide_start = time.perf_counter()
-        arm = policy.decide(context).arm
+        arm = policy.decide(context, eligible=eligible).arm
         decide_end = time.perf_counter()
         arms[step] = index_of[arm]
         rewards[step] = stream.rewards[step, index_of[arm]]
         learn_start = time.perf_counter()
-        policy.learn(context, arm, rewards[step])
+        if arrivals is None:
+            policy.learn(context, arm, rewards[step])
+        else:
+            policy.count_decision(context, arm)
+            for earlier in arrivals.get(step, ()):
+                chosen = policy.arms[arms[earlier]]
+                policy.learn(stream.contexts[earlier], chosen, rewards[earlier], counted=True)
         learn_seconds[step] = time.perf_counter() - learn_start
         decide_seconds[step] = decide_end - decide_start
     return Trajectory(arms, rewards, decide_seconds, learn_seconds)
+
+
+def _eligible(arms: tuple[Arm, ...], available: Bool) -> list[Arm] | None:
+    """Return the available arms, or None if all are available."""
+    return None if available.all() else [arms[index] for index in np.flatnonzero(available)]
+
+
+def _arrivals(delays: Int64) -> dict[int, list[int]]:
+    """Return by step the earlier steps whose rewards arrive then, in the order of their decisions.
+
+    >>> _arrivals(np.array([2, 1, -1, 0, 7]))
+    {2: [0, 1], 3: [3], 11: [4]}
+    """
+    arrivals: dict[int, list[int]] = {}
+    for step, delay in enumerate(delays.tolist()):
+        if delay >= 0:
+            arrivals.setdefault(step + delay, []).append(step)
+    return arrivals

@@ -25,8 +25,9 @@ def bench(
         str,
         typer.Option(
             metavar="PLAN",
-            help="Benchmark plan: `quick`, `paper` or `bakeoff` (all data sets in the folder `bakeoff` of "
-            "the data directory). Other options override it.",
+            help="Benchmark plan: `quick`, `paper`, `bakeoff` (all data sets in the folder `bakeoff` of the "
+            "data directory) or `scenarios` (changes, delays, rare rewards and other difficulties). Other "
+            "options override it.",
         ),
     ] = "quick",
     tasks: Annotated[
@@ -48,7 +49,7 @@ def bench(
         ),
     ] = None,
     steps: Annotated[
-        int | None, typer.Option(metavar="N", help="Decisions per run.", show_default=False)
+        int | None, typer.Option(metavar="N", help="Decisions per run.", show_default="as in the plan")
     ] = None,
     out: Annotated[Path, typer.Option(metavar="FOLDER", help="Folder for the results.")] = Path("glcb-bench"),
     executor: Annotated[

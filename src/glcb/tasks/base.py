@@ -1,11 +1,12 @@
 """The task protocol, the stream that a task produces, and helpers shared by tasks."""
 
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from glcb._arrays import Float32, Float64, Int64
+from glcb._arrays import Bool, Float32, Float64, Int64
+from glcb._errors import InvalidSettings
 from glcb._types import Arm, Rewards
 
 STEPS = 5000
@@ -24,6 +25,16 @@ class Stream:
         One context per step, scaled to [0, 1].
     rewards : ndarray of float64, shape (steps, arms)
         The reward that each arm would pay at each step.
+    available : ndarray of bool, shape (steps, arms), optional
+        Whether each arm can be chosen at each step. By default all arms are available.
+    delays : ndarray of int64, shape (steps,), optional
+        Number of further decisions after which the reward of each step arrives; −1 if it is lost. By default
+        every reward arrives before the next decision.
+
+    Raises
+    ------
+    InvalidSettings
+        If ``available`` or ``delays`` has the wrong shape, type or values.
 
     Examples
     --------
@@ -34,10 +45,21 @@ class Stream:
 
     contexts: Float32
     rewards: Float64
+    available: Bool | None = None
+    delays: Int64 | None = None
 
     def __post_init__(self) -> None:
-        self.contexts.setflags(write=False)
-        self.rewards.setflags(write=False)
+        if self.available is not None:
+            _check_array("available", self.available, np.dtype(np.bool_), self.rewards.shape)
+            if not self.available.any(axis=1).all():
+                raise InvalidSettings("available must allow at least one arm at every step")
+        if self.delays is not None:
+            _check_array("delays", self.delays, np.dtype(np.int64), self.rewards.shape[:1])
+            if self.delays.min(initial=0) < -1:
+                raise InvalidSettings(f"delays must be −1 or larger, got {self.delays.min()}")
+        for array in (self.contexts, self.rewards, self.available, self.delays):
+            if array is not None:
+                array.setflags(write=False)
 
     @property
     def steps(self) -> int:
@@ -45,9 +67,22 @@ class Stream:
         return len(self.contexts)
 
     @property
+    def best(self) -> Float64:
+        """Reward of the best available arm at every step."""
+        table = self.rewards if self.available is None else np.where(self.available, self.rewards, -np.inf)
+        best: Float64 = table.max(axis=1)
+        return best
+
+    @property
     def optimum(self) -> float:
-        """Total reward of choosing the best arm at every step."""
-        return float(self.rewards.max(axis=1).sum())
+        """Total reward of choosing the best available arm at every step."""
+        return float(self.best.sum())
+
+
+def _check_array(name: str, array: object, dtype: np.dtype[Any], shape: tuple[int, ...]) -> None:
+    if not isinstance(array, np.ndarray) or array.dtype != dtype or array.shape != shape:
+        got = f"{array.dtype} of shape {array.shape}" if isinstance(array, np.ndarray) else repr(array)
+        raise InvalidSettings(f"{name} must be an array of {dtype} with shape {shape}, got {got}")
 
 
 class Task(Protocol):
@@ -92,6 +127,20 @@ class Sketched(Protocol):
 
     def sketch(self) -> str:
         """Return a drawing made of lines of text."""
+
+
+@runtime_checkable
+class HasLength(Protocol):
+    """A task whose runs have a length of their own."""
+
+    @property
+    def steps(self) -> int:
+        """Number of steps of a run."""
+
+
+def default_steps(task: Task) -> int:
+    """Return the number of steps of a run: the task's own length, or ``STEPS``."""
+    return task.steps if isinstance(task, HasLength) else STEPS
 
 
 def min_max(columns: np.ndarray) -> Float32:

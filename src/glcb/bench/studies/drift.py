@@ -184,7 +184,9 @@ def change_curve(task: Task, variant: Variant, seed: int, steps: int) -> ChangeC
     make = registry.get(variant.policy).policy_class
     policy = make(task.arms, task.features, rewards=task.rewards, seed=seed, **variant.settings)
     arms = simulate(policy, stream).arms
-    table: Float64 = task.expected_over_time(stream.contexts) if isinstance(task, Smooth) else stream.rewards
+    if not isinstance(task, Smooth):
+        return ChangeCurve(stream.rewards[np.arange(stream.steps), arms], stream.best)
+    table = task.expected_over_time(stream.contexts)
     return ChangeCurve(table[np.arange(stream.steps), arms], table.max(axis=1))
 
 
