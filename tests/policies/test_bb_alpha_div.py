@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
+from glcb.policies.buffer import Batch
 from glcb.policies.neural.bb_alpha_div import DRAWS, BBAlphaDiv, _factor_table
-from glcb.policies.neural.network import Batch
 
 LAYERS = ("inner", "inner_bias", "outer", "outer_bias")
 

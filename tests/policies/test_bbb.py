@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
+from glcb.policies.buffer import Batch
 from glcb.policies.neural.bbb import BBB, _divergence
-from glcb.policies.neural.network import Batch
 
 X = np.array([0.1, 0.5, 0.9], np.float32)
 

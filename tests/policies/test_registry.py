@@ -24,6 +24,7 @@ NAMES = {
     "neurallinear",
     "paramnoise",
     "rms",
+    "tree-ts",
     "ucb1",
     "uniform",
 }
@@ -88,7 +89,7 @@ def test_every_argument_of_a_policy_is_an_explicit_keyword(name: str) -> None:
 
 def test_listing_the_policies_needs_no_extra() -> None:
     code = (
-        "import sys; sys.modules['jax'] = sys.modules['optax'] = None\n"
+        "import sys; sys.modules['jax'] = sys.modules['optax'] = sys.modules['xgboost'] = None\n"
         "from glcb.policies import registry\n"
         "print(len(registry.names()))"
     )
@@ -96,11 +97,14 @@ def test_listing_the_policies_needs_no_extra() -> None:
     assert int(result.stdout) >= len(NAMES)
 
 
-@pytest.mark.parametrize("absent", ["jax", "optax"])
+@pytest.mark.parametrize(
+    ("name", "absent", "extra"),
+    [("rms", "jax", "baselines"), ("rms", "optax", "baselines"), ("tree-ts", "xgboost", "trees")],
+)
 def test_a_missing_extra_raises_an_error_with_the_install_command(
-    absent: str, monkeypatch: pytest.MonkeyPatch
+    name: str, absent: str, extra: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, absent, None)
-    with pytest.raises(MissingExtra, match=r"pip install 'glcb\[baselines\]'") as caught:
-        make_policy("rms", 2, 2)
+    with pytest.raises(MissingExtra, match=rf"pip install 'glcb\[{extra}\]'") as caught:
+        make_policy(name, 2, 2)
     assert "\n" not in str(caught.value)

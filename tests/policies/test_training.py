@@ -5,9 +5,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from glcb.policies.buffer import Batch, Buffer
 from glcb.policies.neural import network
-from glcb.policies.neural.buffer import Buffer
-from glcb.policies.neural.network import Batch
 from glcb.policies.neural.training import (
     BATCH_SIZE,
     GRADIENT_STEPS,

@@ -122,7 +122,7 @@ def _in_blocks(values: Float64, summary: Any, digits: int) -> list[float]:
 def environment() -> str:
     """Return in one line the versions and the machine that results may depend on."""
     parts = [f"python {platform.python_version()}", f"{platform.machine()} × {os.cpu_count()}"]
-    for package in ("glcb", "numpy", "numba", "jax", "optax"):
+    for package in ("glcb", "numpy", "numba", "jax", "optax", "xgboost-cpu", "xgboost"):
         try:
             parts.append(f"{package} {version(package)}")
         except PackageNotFoundError:

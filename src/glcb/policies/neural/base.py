@@ -10,10 +10,10 @@ from glcb import _validation
 from glcb._arrays import Arrays, Float32, Float64
 from glcb._types import Arm, Rewards
 from glcb.policies.base import Policy
+from glcb.policies.buffer import Batch, Buffer
 from glcb.policies.decision import Estimates
 from glcb.policies.neural import network
-from glcb.policies.neural.buffer import Buffer
-from glcb.policies.neural.network import Array, Batch, Weights
+from glcb.policies.neural.network import Array, Weights
 from glcb.policies.neural.training import (
     BATCH_SIZE,
     GRADIENT_STEPS,

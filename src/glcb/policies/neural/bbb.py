@@ -4,8 +4,9 @@ import math
 
 import numpy as np
 
+from glcb.policies.buffer import Batch
 from glcb.policies.neural import network
-from glcb.policies.neural.network import Array, Batch, Weights
+from glcb.policies.neural.network import Array, Weights
 from glcb.policies.neural.training import BATCH_SIZE, GRADIENT_STEPS, Noise
 from glcb.policies.neural.variational import INITIAL_LOG_DEVIATION, OBSERVATION_NOISE, VariationalPolicy
 from glcb.policies.registry import register

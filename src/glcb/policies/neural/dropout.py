@@ -4,9 +4,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glcb._arrays import Float32
+from glcb.policies.buffer import Batch
 from glcb.policies.neural import network
 from glcb.policies.neural.base import NeuralPolicy
-from glcb.policies.neural.network import Array, Batch, Weights
+from glcb.policies.neural.network import Array, Weights
 from glcb.policies.neural.training import BATCH_SIZE, GRADIENT_STEPS, Noise
 from glcb.policies.registry import register
 

@@ -4,9 +4,11 @@ The functions run on NumPy arrays for decisions and on JAX arrays for training, 
 once.
 """
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
+
+from glcb.policies.buffer import Batch
 
 Array = Any
 """A NumPy or JAX array."""
@@ -16,14 +18,6 @@ Weights = dict[str, Any]
 
 HIDDEN = 50
 INITIAL_RANGE = 0.3
-
-
-class Batch(NamedTuple):
-    """A batch of data, one row per reward."""
-
-    contexts: Array
-    arms: Array
-    rewards: Array
 
 
 def shapes(features: int, arms: int) -> dict[str, tuple[int, ...]]:

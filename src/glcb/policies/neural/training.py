@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from glcb._arrays import Arrays, copy_into
-from glcb.policies.neural.buffer import Buffer
-from glcb.policies.neural.network import Array, Batch, Weights
+from glcb.policies.buffer import Batch, Buffer
+from glcb.policies.neural.network import Array, Weights
 
 GRADIENT_STEPS = 100
 BATCH_SIZE = 512

@@ -1,9 +1,18 @@
 """The data of a policy that trains repeatedly on everything it has observed."""
 
+from typing import Any, NamedTuple
+
 import numpy as np
 
 from glcb._arrays import Arrays, Float32, Float64, Int64, copy_into
-from glcb.policies.neural.network import Batch
+
+
+class Batch(NamedTuple):
+    """A batch of data, one row per reward, as NumPy or JAX arrays."""
+
+    contexts: Any
+    arms: Any
+    rewards: Any
 
 
 class Buffer:
@@ -35,7 +44,7 @@ class Buffer:
         return Batch(self._contexts[: self._used], self._arms[: self._used], self._rewards[: self._used])
 
     def draw(self, shape: tuple[int, ...], rng: np.random.Generator) -> Batch:
-        """Draw rows uniformly with replacement, in the data types of the networks."""
+        """Draw rows uniformly with replacement, in the data types of neural networks."""
         rows = rng.integers(self._used, size=shape)
         return Batch(
             self._contexts[rows], self._arms[rows].astype(np.int32), self._rewards[rows].astype(np.float32)
