@@ -107,14 +107,15 @@ class TangentPolicy(NeuralPolicy):
         inputs = x @ weights["inner"] + weights["inner_bias"]
         activations = network.rectified(inputs).astype(np.float64)
         slopes = (weights["outer"] * (inputs > 0)).astype(np.float64)  # derivatives for the hidden inputs
-        widths = (
-            (slopes**2 * (x.astype(np.float64) ** 2 @ variances["inner"] + variances["inner_bias"])).sum(axis=1)
+        inner_variances = x.astype(np.float64) ** 2 @ variances["inner"] + variances["inner_bias"]
+        squares = (
+            (slopes**2 * inner_variances).sum(axis=1)
             + activations**2 @ variances["outer"]
             + variances["outer_bias"]
         )
         values = activations @ weights["outer"].astype(np.float64) + weights["outer_bias"]
         scale = self._high - self._low
-        return self._low + scale * values, scale * np.sqrt(widths)
+        return self._low + scale * values, scale * np.sqrt(squares)
 
     def _gradient(self, x: Float32, arm: int) -> dict[str, Float64]:
         """Return the gradient of the arm's value; that for ``inner`` is the block of the arm."""

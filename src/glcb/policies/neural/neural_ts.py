@@ -12,9 +12,9 @@ from glcb.policies.registry import register
 class NeuralTS(TangentPolicy):
     """Draws the value of every arm around that of a network, with a deviation from its gradient.
 
-    The standard deviation is ν · √(λ Σ g² / U): the diagonal form, where every weight has a precision U of its own. Every
-    arm is chosen twice first, as in the other neural policies. The network trains on all data after every 50
-    rewards, with 100 mini-batches of 64.
+    The standard deviation is ν · √(λ Σ g² / U): the diagonal form, where each weight has a precision U of its
+    own. Every arm is chosen twice first, as in the other neural policies. The network trains on all data
+    after every 50 rewards, with 100 mini-batches of 64.
 
     Parameters
     ----------

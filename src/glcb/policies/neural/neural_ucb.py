@@ -12,7 +12,7 @@ from glcb.policies.registry import register
 class NeuralUCB(TangentPolicy):
     """Chooses the arm with the largest value of a network plus a bonus from its gradient.
 
-    The bonus is ν · √(λ Σ g² / U): the diagonal form, where every weight has a precision U of its own. Every
+    The bonus is ν · √(λ Σ g² / U): the diagonal form, where each weight has a precision U of its own. Every
     arm is chosen twice first, as in the other neural policies. The network trains on all data after every 50
     rewards, with 100 mini-batches of 64.
 
