@@ -95,8 +95,8 @@ class EKFSubspace(Policy):
         rewards: Rewards = "binary",
         seed: int = 0,
         dimension: int = 200,
-        prior_variance: float = 1e-2,
-        noise_variance: float = 1e-1,
+        prior_variance: float = 3e-3,
+        noise_variance: float = 1e-3,
     ) -> None:
         super().__init__(arms, features, rewards=rewards, seed=seed)
         self.dimension = _validation.integer("dimension", dimension, 1, PATH_POINTS)

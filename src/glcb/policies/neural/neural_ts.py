@@ -43,7 +43,7 @@ class NeuralTS(TangentPolicy):
         *,
         rewards: Rewards = "binary",
         seed: int = 0,
-        nu: float = 1.0,
+        nu: float = 0.3,
     ) -> None:
         super().__init__(arms, features, rewards=rewards, seed=seed, nu=nu)
 

@@ -41,7 +41,7 @@ class NeuralUCB(TangentPolicy):
         *,
         rewards: Rewards = "binary",
         seed: int = 0,
-        nu: float = 1.0,
+        nu: float = 0.3,
     ) -> None:
         super().__init__(arms, features, rewards=rewards, seed=seed, nu=nu)
 
