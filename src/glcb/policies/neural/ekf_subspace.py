@@ -165,10 +165,10 @@ class EKFSubspace(Policy):
     def _find_subspace(self) -> None:
         """Train on the data of the warm-up, span the subspace by the path of the weights, delete the data."""
         path = self._descend()
-        self._origin = path[-1]
+        self._origin = path[-1].copy()
         # The directions in descending order of the variance of the path along them.
         directions = np.linalg.svd(path - path.mean(axis=0), full_matrices=False)[2]
-        self._basis = directions[: len(self._basis)]
+        self._basis = directions[: len(self._basis)].copy()
         self._data = Buffer(self.features, len(self.arms))
 
     def _descend(self) -> Float32:
