@@ -60,7 +60,7 @@ def test_equal_seeds_give_equal_decisions(make: Maker) -> None:
     def choices(seed: int) -> list[Arm]:
         policy, rng = make(seed=seed), np.random.default_rng(5)
         chosen: list[Arm] = []
-        for _ in range(80):
+        for _ in range(120):  # longer than the initial rounds of every policy
             x = rng.random(FEATURES)
             chosen.append(policy.decide(x).arm)
             policy.learn(x, chosen[-1], reward(policy, rng))

@@ -50,13 +50,14 @@ class NeuralPolicy(Policy):
     extra = "baselines"
     arms_are_independent = False
     network_count: ClassVar[int] = 1
+    batch_size: ClassVar[int] = BATCH_SIZE
 
     def __init__(
         self, arms: int | Sequence[Arm], features: int, *, rewards: Rewards = "binary", seed: int = 0
     ) -> None:
         super().__init__(arms, features, rewards=rewards, seed=seed)
         _validation.check_memory(
-            4 * GRADIENT_STEPS * BATCH_SIZE * self.features, "The mini-batches of one training"
+            4 * GRADIENT_STEPS * self.batch_size * self.features, "The mini-batches of one training"
         )
         training = compile_training(self._loss, self._optimizer)
         self._networks = [
@@ -105,7 +106,7 @@ class NeuralPolicy(Policy):
 
     def _train(self, rng: np.random.Generator) -> None:
         for net in self._networks:
-            net.train(self._training_noise(rng), rng)
+            net.train(self._training_noise(rng), rng, self.batch_size)
 
     def _snapshot(self) -> Arrays:
         return {

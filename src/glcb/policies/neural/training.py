@@ -100,9 +100,9 @@ class Network:
         self._training = training
         self._optimizer_state = _on_host(training.init(weights))
 
-    def train(self, noise: Noise, rng: np.random.Generator) -> None:
+    def train(self, noise: Noise, rng: np.random.Generator, batch_size: int = BATCH_SIZE) -> None:
         """Run the gradient steps of one training on mini-batches of all data."""
-        batches = self.data.draw((GRADIENT_STEPS, BATCH_SIZE), rng)
+        batches = self.data.draw((GRADIENT_STEPS, batch_size), rng)
         trained = self._training.run(
             self.weights, self._optimizer_state, batches, np.float32(len(self.data)), noise
         )
