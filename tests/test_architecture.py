@@ -88,15 +88,19 @@ THIRD_PARTY: dict[str, set[str]] = {
     "anyio": {"client"},
     "httpx": {"client", "service"},
     "jax": {"policies"},
+    "mabwiser": {"policies"},
     "matplotlib": {"_figures", "bench"},
     "msgspec": {"_api", "client", "service"},
     "optax": {"policies"},
     "prometheus_client": {"service"},
+    "pylibvw": {"policies"},
     "rich": {"bench", "cli"},
+    "river": {"policies"},
     "sqlalchemy": {"service"},
     "starlette": {"service"},
     "typer": {"cli"},
     "uvicorn": {"service"},
+    "vowpalwabbit": {"policies"},
 }
 """The packages that use each optional or specialized dependency."""
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from glcb import _validation
-from glcb._arrays import Arrays, Float32, copy_into
+from glcb._arrays import Arrays, Float32, Float64, copy_into
 from glcb._types import Arm, Rewards, reward_range
 from glcb.policies.base import Policy
 from glcb.policies.decision import Estimates
@@ -50,8 +50,8 @@ class RiverLinUCB(Policy):
         from river.bandit import LinUCBDisjoint
 
         self._bandit: Any = LinUCBDisjoint(seed=0)
-        for arm in range(count):  # a context of zeros tells the features and changes nothing else
-            self._bandit.update(arm, dict.fromkeys(range(width), 0.0), 0.0)
+        for arm in range(count):  # a context of zeros announces the features and changes nothing else
+            self._add(np.zeros(width), arm, 0.0)
 
     def _regressions(self) -> list[Any]:
         return [self._bandit._bayes_lin_regs[arm] for arm in range(len(self.arms))]
@@ -68,7 +68,10 @@ class RiverLinUCB(Policy):
 
     def _learn(self, x: Float32, arm: int, reward: float) -> None:
         scaled = (reward - self._low) / (self._high - self._low)
-        self._bandit.update(arm, dict(enumerate(with_intercept(x).tolist())), scaled)
+        self._add(with_intercept(x), arm, scaled)
+
+    def _add(self, z: Float64, arm: int, reward: float) -> None:
+        self._bandit.update(arm, dict(enumerate(z.tolist())), reward)
 
     def _snapshot(self) -> Arrays:
         regressions = self._regressions()

@@ -13,6 +13,7 @@ from glcb.policies.rivals.vowpal_wabbit import VowpalWabbitPolicy
 class VWCover(VowpalWabbitPolicy):
     """Vowpal Wabbit: online cover, several models that are trained to choose different good arms.
 
+    The weights are learned by coin betting, which has no learning rate.
     The values are the probabilities of the arms, scaled to the reward range: the last of the models does not
     predict rewards.
 
@@ -50,7 +51,8 @@ class VWCover(VowpalWabbitPolicy):
         super().__init__(arms, features, rewards=rewards, seed=seed)
 
     def _options(self) -> list[str]:
-        return ["--cover", str(self.cover)]
+        # Model files lack a part of the state of Vowpal Wabbit's default optimizer: the scale of each model.
+        return ["--cover", str(self.cover), "--coin"]
 
     def _copies(self) -> int:
         return 2 * self.cover
