@@ -6,12 +6,15 @@ BIN := $(VENV)/bin
 # The demo needs few packages; the tests need many (JAX, a browser driver, …). Each set is installed on demand.
 DEMO := $(VENV)/.demo-ready
 DEV := $(VENV)/.dev-ready
-PEERS := $(VENV)/.peers-ready
+RIVALS := $(VENV)/.rivals-ready
 SERVICE := $(VENV)/.service-ready
 DOCS := $(VENV)/.docs-ready
 
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 PYTEST := $(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile
+# A library without a prebuilt wheel for this platform must not prevent tests and measurements of glcb.
+INSTALL_RIVALS := $(PIP_INSTALL) --only-binary :all: --editable '.[rivals]' \
+	|| echo "==> some libraries that glcb is compared with cannot be installed here and are skipped"
 BENCHMARK := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m
 
 .PHONY: help demo serve-demo docs test test-all lint speed load soak figures tables clean
@@ -43,13 +46,12 @@ $(DEMO): pyproject.toml | $(BIN)/python
 $(DEV): pyproject.toml | $(BIN)/python
 	@echo "==> installing glcb and all test dependencies (a few minutes)"
 	@$(PIP_INSTALL) --editable '.[dev]'
+	@$(INSTALL_RIVALS)
 	@touch $@
 
-# A library without a prebuilt wheel for this platform must not prevent the measurement of glcb.
-$(PEERS): pyproject.toml $(DEMO)
+$(RIVALS): pyproject.toml $(DEMO)
 	@echo "==> installing the libraries that glcb is compared with"
-	@$(PIP_INSTALL) --only-binary :all: --editable '.[report,peers]' \
-		|| echo "==> some of them cannot be installed here and are skipped"
+	@$(INSTALL_RIVALS)
 	@touch $@
 
 $(DOCS): pyproject.toml | $(BIN)/python
@@ -90,7 +92,7 @@ test-all: lint
 	@echo "==> tests, including servers, browsers and databases"
 	@$(PYTEST)
 
-speed: $(PEERS)
+speed: $(RIVALS)
 	@$(BENCHMARK) benchmarks.speed
 
 load: $(SERVICE)

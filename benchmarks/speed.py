@@ -43,7 +43,7 @@ def run_table(plan: Plan, console: Console) -> Iterator[Target]:
         console.print(table.speed_table(shape, measured))
         rows += measured
     if peers.missing():
-        console.print(f"skipped, not installed: {', '.join(peers.missing())} (pip install '.[peers]')")
+        console.print(f"skipped, not installed: {', '.join(peers.missing())} (pip install '.[rivals]')")
     _write(plan.out / "speed.json", rows)
     yield from table_targets(rows)
 

@@ -1,7 +1,7 @@
 """Rewards on data sets that were not used to choose any setting.
 
 Run it with ``python -m benchmarks.unseen_tasks``. The data comes with scikit-learn and River, which the extra
-``peers`` installs. All policies see the same streams of at most 5000 rows, each row once.
+``rivals`` installs. All policies see the same streams of at most 5000 rows, each row once.
 """
 
 import sys

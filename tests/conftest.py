@@ -5,12 +5,15 @@ import os
 import shutil
 import signal
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
 from benchmarks.service import postgres
+from glcb import Policy
+from glcb.policies import registry
 from tests.bench.browser import chromium
 
 # A process started in the background may ignore SIGINT, and so would the programs that tests interrupt.
@@ -19,13 +22,33 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 settings.register_profile("glcb", deadline=None, print_blob=True)
 settings.load_profile("glcb")
 
+POLICIES: dict[object, type[Policy]] = {name: registry.get(name).policy_class for name in registry.names()}
+
+
+def installed(extra: str) -> bool:
+    """Return whether the packages of all policies with this extra are installed."""
+    return not any(policy.missing_packages() for policy in POLICIES.values() if policy.extra == extra)
+
+
 REQUIREMENTS: dict[str, Callable[[], bool]] = {
     "browser": lambda: chromium() is not None,
     "data": lambda: "GLCB_DATA_DIR" in os.environ and Path(os.environ["GLCB_DATA_DIR"]).is_dir(),
     "postgres": lambda: postgres.binaries() is not None,
     "tools": lambda: all(map(shutil.which, ("curl", "strace"))),
+    **{policy.extra: partial(installed, policy.extra) for policy in POLICIES.values() if policy.extra},
 }
 """Markers of tests that need something not every machine has, and how to detect it."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark every test that is parametrized by the name of a policy with the extra of the policy."""
+    for item in items:
+        if isinstance(item, pytest.Function) and hasattr(item, "callspec"):
+            for value in item.callspec.params.values():
+                for name in value if isinstance(value, tuple) else (value,):
+                    extra = POLICIES[name].extra if isinstance(name, str) and name in POLICIES else None
+                    if extra is not None:
+                        item.add_marker(extra)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -38,7 +38,7 @@ _HEAD = struct.Struct("<8sIQ")
 _DIGEST_SIZE = hashlib.sha256().digest_size
 _ALIGNMENT = 64
 _PREVIOUS_RELEASES = {1: "glcb 0.1"}
-_DTYPES = ("<f4", "<f8", "<i8")
+_DTYPES = ("<f4", "<f8", "<i8", "|u1")
 
 
 @dataclass(frozen=True, eq=False)

@@ -22,14 +22,21 @@ NAMES = {
     "linfullpost",
     "lints",
     "linucb",
+    "mabwiser-linucb",
     "neurallinear",
     "neuralts",
     "neuralucb",
     "paramnoise",
+    "river-linucb",
     "rms",
     "tree-ts",
     "ucb1",
     "uniform",
+    "vw-cover",
+    "vw-epsilon-greedy",
+    "vw-regcb",
+    "vw-squarecb",
+    "vw-squarecb-quadratic",
 }
 
 
@@ -91,8 +98,9 @@ def test_every_argument_of_a_policy_is_an_explicit_keyword(name: str) -> None:
 
 
 def test_listing_the_policies_needs_no_extra() -> None:
+    packages = {package for name in NAMES for package in registry.get(name).policy_class.requires}
     code = (
-        "import sys; sys.modules['jax'] = sys.modules['optax'] = sys.modules['xgboost'] = None\n"
+        f"import sys; sys.modules.update(dict.fromkeys({packages}))\n"
         "from glcb.policies import registry\n"
         "print(len(registry.names()))"
     )
@@ -102,12 +110,19 @@ def test_listing_the_policies_needs_no_extra() -> None:
 
 @pytest.mark.parametrize(
     ("name", "absent", "extra"),
-    [("rms", "jax", "baselines"), ("rms", "optax", "baselines"), ("tree-ts", "xgboost", "trees")],
+    [
+        ("rms", "jax", "baselines"),
+        ("rms", "optax", "baselines"),
+        ("tree-ts", "xgboost", "trees"),
+        ("vw-squarecb", "vowpalwabbit", "rivals"),
+        ("river-linucb", "river", "rivals"),
+        ("mabwiser-linucb", "mabwiser", "rivals"),
+    ],
 )
 def test_a_missing_extra_raises_an_error_with_the_install_command(
     name: str, absent: str, extra: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, absent, None)
-    with pytest.raises(MissingExtra, match=rf"pip install 'glcb\[{extra}\]'") as caught:
+    with pytest.raises(MissingExtra, match=rf"needs {absent}: .*pip install 'glcb\[{extra}\]'") as caught:
         make_policy(name, 2, 2)
     assert "\n" not in str(caught.value)
