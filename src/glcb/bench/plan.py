@@ -42,7 +42,23 @@ SCENARIOS = (
     "cold-start",
     "poisoned",
 )
-FAST_POLICIES = ("glcb", "glcb-paper", "linucb", "lints", "linfullpost", "epsilon-greedy", "uniform")
+FAST_POLICIES = (
+    "glcb",
+    "glcb-paper",
+    "linucb",
+    "lints",
+    "linfullpost",
+    "squarecb",
+    "rff-ucb",
+    "rff-ucb-sd",
+    "vw-squarecb",
+    "vw-squarecb-quadratic",
+    "vw-regcb",
+    "vw-cover",
+    "vw-epsilon-greedy",
+    "epsilon-greedy",
+    "uniform",
+)
 """Policies that need at most about 300 µs per step, used where there are many runs."""
 
 
