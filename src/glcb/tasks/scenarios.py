@@ -123,7 +123,7 @@ class Switch(Scenario):
 class Newcomer(Scenario):
     """Six arms and ten uniform features. The last arm is available only in the second half of the run.
 
-    Its scores are higher by 0.5 than those of the other arms, so it is the best arm in about a third of the
+    Its scores are higher by 0.5 than those of the other arms, so it is the best arm in about 30% of the
     contexts.
     """
 
@@ -246,43 +246,43 @@ class ManyArms(Scenario):
 
 @register
 class ManyFeatures(Scenario):
-    """Five arms and 1,000 features, such as the words of a text; at most 17 of them are 1.
+    """Four arms and 1,000 features, such as the words of a text; at most 17 of them are 1.
 
-    A context has one of eight subjects and one of six moods. Each of them has 60 words, with frequencies
-    proportional to 1/rank. Eight words are drawn from the subject, five from the mood, and four from the
-    remaining 160 words. The linear part of a score is an effect of the subject and one of the mood; the other
-    part is an effect of both together.
+    A context has one of five subjects and one of four moods. Each of them has 100 words, with frequencies
+    proportional to 1/rank. Eight words are drawn from the subject, six from the mood, and three from the
+    remaining 100 words. The linear part of a score is an effect of the subject and one of the mood; the other
+    part is an effect of both together. All arms have about the same mean score.
     """
 
     name = "many-features"
-    arms = tuple(range(5))
+    arms = tuple(range(4))
     features = 1000
-    steps = 2000
-    subjects: ClassVar[int] = 8
-    moods: ClassVar[int] = 6
-    words: ClassVar[int] = 60
+    steps = 3000
+    subjects: ClassVar[int] = 5
+    moods: ClassVar[int] = 4
+    words: ClassVar[int] = 100
 
     def _world(
         self, steps: int, context_rng: np.random.Generator, score_rng: np.random.Generator
     ) -> tuple[Float32, Float64]:
         subject = context_rng.integers(self.subjects, size=steps)
         mood = context_rng.integers(self.moods, size=steps)
-        remaining = (self.subjects + self.moods) * self.words
+        frequencies = _zipf(self.words)
         drawn = (
-            subject[:, None] * self.words + context_rng.choice(self.words, (steps, 8), p=_zipf(self.words)),
-            (self.subjects + mood[:, None]) * self.words
-            + context_rng.choice(self.words, (steps, 5), p=_zipf(self.words)),
-            context_rng.integers(remaining, self.features, size=(steps, 4)),
+            self.words * subject[:, None] + context_rng.choice(self.words, (steps, 8), p=frequencies),
+            self.words * (self.subjects + mood[:, None])
+            + context_rng.choice(self.words, (steps, 6), p=frequencies),
+            context_rng.integers((self.subjects + self.moods) * self.words, self.features, size=(steps, 3)),
         )
         contexts = np.zeros((steps, self.features), np.float32)
         contexts[np.arange(steps)[:, None], np.concatenate(drawn, axis=1)] = 1
-        arms = len(self.arms)
-        linear = (
-            score_rng.normal(size=(self.subjects, arms))[subject]
-            + score_rng.normal(size=(self.moods, arms))[mood]
-        )
-        together = score_rng.normal(size=(self.subjects, self.moods, arms))[subject, mood]
-        return contexts, _logistic((linear / np.sqrt(2) + together) / np.sqrt(2))
+        size = (self.subjects, self.moods, len(self.arms))
+        effects = (
+            score_rng.normal(size=(self.subjects, 1, len(self.arms)))
+            + score_rng.normal(size=(1, self.moods, len(self.arms)))
+        ) / np.sqrt(2) + score_rng.normal(size=size)
+        effects -= effects.mean(axis=(0, 1))
+        return contexts, _logistic(effects[subject, mood] / np.sqrt(2))
 
 
 # ---- little and misleading data ----
