@@ -8,7 +8,7 @@ import numpy as np
 
 from glcb import _validation
 from glcb._arrays import Arrays, Float32
-from glcb._types import Arm, Rewards
+from glcb._types import Arm, Rewards, reward_range
 from glcb.policies.base import Policy
 from glcb.policies.buffer import Batch, Buffer
 from glcb.policies.decision import Estimates
@@ -87,7 +87,7 @@ class TreeTS(Policy):
         self.depth = _validation.integer("depth", depth, 1, 12)
         self.learning_rate = _validation.number("learning_rate", learning_rate, 0.001, 1)
         self.posterior_scale = _validation.number("posterior_scale", posterior_scale, 0)
-        self._low, self._high = (0.0, 1.0) if self.rewards == "binary" else self.rewards
+        self._low, self._high = reward_range(self.rewards)
         self._data = Buffer(self.features, len(self.arms))
         self._ensemble = Ensemble(
             self.features,
