@@ -4,6 +4,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from glcb.bench.results import writing
 from glcb.bench.run import Record
 
@@ -38,6 +40,28 @@ def record(
         "environment": "python 3.x, a machine",
     }
     return Record(**values | changes)
+
+
+def bakeoff(tasks: int = 26, policies: int = 18, seeds: int = 3) -> list[Record]:
+    """Return records of many policies on many tasks in one folder of tasks.
+
+    Policy 0 wins on three of four tasks and policy 1 on the fourth. Later policies are worse and faster.
+    """
+    rng = np.random.default_rng(10_000)
+    return [
+        record(
+            f"policy-{policy}",
+            f"bakeoff/data-{task}",
+            seed,
+            900.0 - 10 * policy - (60 if task % 4 == 3 and policy == 0 else 0) + seed + rng.uniform(0, 0.5),
+            optimum=1000.0,
+            decide_us=[1000.0 - 50 * policy] * 20,
+            learn_us=[100.0] * 20,
+        )
+        for policy in range(policies)
+        for task in range(tasks)
+        for seed in range(seeds)
+    ]
 
 
 def folder(path: Path, records: Iterable[Record]) -> Path:

@@ -1,6 +1,7 @@
 """The tables, figures and conclusion of a report."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -10,10 +11,10 @@ from glcb.bench import paper
 from glcb.bench.report import write
 from glcb.bench.report.build import read
 from glcb.bench.report.document import Gallery, Section, Table
-from glcb.bench.report.sections import comparison, overview, setup
-from glcb.bench.report.selection import Column, Entry, select
+from glcb.bench.report.sections import comparison, leads, overview, setup, summary
+from glcb.bench.report.selection import Column, Entry, Selection, select
 from glcb.bench.run import Record
-from tests.bench.records import folder, record
+from tests.bench.records import bakeoff, folder, record
 
 
 def published_records() -> list[Record]:
@@ -46,6 +47,16 @@ def cells(table: Table) -> dict[str, list[tuple[str, ...]]]:
     }
 
 
+def overview_of(selection: Selection) -> Section:
+    order = comparison.order(selection)
+    return overview.section(selection, order, order[0], leads.leads(selection, order[0]))
+
+
+def conclusion_of(selection: Selection) -> str:
+    reference = comparison.order(selection)[0]
+    return overview.summary(selection, reference, leads.leads(selection, reference))
+
+
 def test_the_published_numbers_reproduce_the_published_tables() -> None:
     selection = select(published_records())
     (ranked,) = tables(comparison.rank_section(selection))
@@ -54,7 +65,7 @@ def test_the_published_numbers_reproduce_the_published_tables() -> None:
     assert len(rows) == 10
     assert rows["BBB"] == [(str(r), str(r)) for r in (6, 7, 2, 4, 8, 5, 6)] + [("5.43", "5.43")]
     (rewarded,) = tables(comparison.reward_section(selection, comparison.order(selection)))
-    assert cells(rewarded)["GLCB, paper settings"][-1] == ("4,308 ± 11", "4,308 ± 11", "0.0%")
+    assert cells(rewarded)["GLCB (paper settings)"][-1] == ("4,308 ± 11", "4,308 ± 11", "0.0%")
     assert cells(rewarded)["Best possible"] == [("6,000",)] * 7
     best = {
         row.heading.text: [c for c, cell in zip(paper.REWARDS["rms"], row.cells, strict=True) if cell.best]
@@ -70,10 +81,10 @@ def test_missing_runs_are_shown_as_missing() -> None:
     records = [one for one in published_records() if (one.policy, one.task) != ("glcb-paper", "adult")]
     (ranked,) = tables(comparison.rank_section(select(records)))
     rows = cells(ranked)
-    assert rows["GLCB, paper settings"][0] == ("",)
-    assert rows["GLCB, paper settings"][-1][0] == "2.50 (6 of 7)"
+    assert rows["GLCB (paper settings)"][0] == ("",)
+    assert rows["GLCB (paper settings)"][-1][0] == "2.50 (6 of 7)"
     assert rows["BootRMS"][0] == ("1", "1"), "published ranks are computed among the policies that were run"
-    assert ranked.groups[0].rows[-1].heading.text == "GLCB, paper settings"
+    assert ranked.groups[0].rows[-1].heading.text == "GLCB (paper settings)"
     assert not ranked.groups[0].rows[-1].cells[-1].best
     assert ranked.groups[0].rows[0].cells[-1].best
 
@@ -168,9 +179,9 @@ def test_a_difference_whose_interval_includes_0_is_uncertain() -> None:
 def test_the_overview_has_one_panel_per_task_ordered_by_mean_share() -> None:
     records = [record("uniform", task, seed, 50) for task in ("linear", "wheel") for seed in range(2)]
     records += [record("glcb", task, seed, 150) for task in ("linear", "wheel") for seed in range(2)]
-    (gallery, caption) = overview.section(select(records)).blocks
+    (gallery, caption) = overview_of(select(records)).blocks
     assert isinstance(gallery, Gallery)
-    assert [figure.name for figure in gallery.figures] == ["share-1", "share-2"]
+    assert [figure.name for figure in gallery.figures] == ["share-1", "share-2", "leads"]
     svg = gallery.figures[0].svg
     assert svg.index(">GLCB<") < svg.index(">Uniform<")
     assert ">75.0<" in svg
@@ -182,11 +193,16 @@ def test_the_conclusion_is_computed_from_the_records() -> None:
     records += [record("rms", "linear", seed, 100 + seed) for seed in range(5)]
     records += [record("glcb", "wheel", seed, 100 + seed) for seed in range(5)]
     records += [record("rms", "wheel", seed, 101 + 3 * seed * (-1) ** seed) for seed in range(5)]
-    assert overview.summary(select(records)) == (
-        "RMS has the highest mean reward on 1 of 2 tasks (wheel) and GLCB on 1 (linear); the lead over the "
-        "runner-up is statistically clear on 1 of 2 tasks (95% paired bootstrap)."
+    assert conclusion_of(select(records)) == (
+        "RMS has the highest mean reward on 1 of 2 tasks (wheel) and GLCB on 1 (linear); against the other "
+        "policy on each task, GLCB wins on 1, ties on 1 and loses on 0 (two standard errors of the paired "
+        "differences; median difference +24.4%)."
     )
-    assert overview.summary(select(records[:5])) == "", "a single policy is not compared"
+    assert conclusion_of(select(records[:5])) == "", "a single policy is not compared"
+    assert conclusion_of(select(records[:6])) == (
+        "GLCB has the highest mean reward on linear; no difference of GLCB from the other policy can be "
+        "judged without a second seed."
+    )
 
 
 def test_without_paper_policies_all_tasks_are_in_one_rank_table() -> None:
@@ -233,3 +249,134 @@ def test_seeds_settings_and_failures_are_listed(tmp_path: Path) -> None:
     assert "wheel, rms, seed 7: out of memory" in text
     assert "succeeded later" not in text
     assert "python 3.x, a machine (7 runs)" in text
+
+
+def test_many_tasks_become_rows_without_their_common_folder() -> None:
+    selection = select(bakeoff(tasks=9, policies=4))
+    order = comparison.order(selection)
+    (rewarded,) = tables(comparison.reward_section(selection, order))
+    assert rewarded.columns == ("task", "policy-0", "policy-1", "policy-2", "policy-3", "Best possible")
+    assert list(cells(rewarded)) == [f"data-{number}" for number in range(9)]
+    assert "Mean over 3 seeds ± standard error" in rewarded.caption
+    (ranked,) = tables(comparison.rank_section(selection))
+    assert cells(ranked)["mean rank"] == [("1.67",), ("1.78",), ("2.78",), ("3.78",)]
+    (compared,) = tables(comparison.difference_section(selection, order, order[0]))
+    assert compared.columns[1:] == ("policy-1", "policy-2", "policy-3")
+    assert len(cells(compared)) == 9
+    more_policies = select(bakeoff(tasks=9, policies=12, seeds=2))
+    (upright,) = tables(comparison.reward_section(more_policies, more_policies.entries))
+    assert upright.columns[:2] == ("policy", "data-0")
+
+
+def test_tasks_of_several_folders_keep_their_names() -> None:
+    selection = select([record(task="bakeoff/car"), record(task="scenarios/news")])
+    assert [selection.title(column) for column in selection.columns] == ["bakeoff/car", "scenarios/news"]
+    alone = select([record(task="bakeoff/car")])
+    assert alone.title(alone.columns[0]) == "car"
+
+
+def test_the_leads_name_the_best_other_policy_of_each_task() -> None:
+    selection = select(bakeoff(tasks=8, policies=5))
+    reference = Entry("policy-0")
+    found = leads.leads(selection, reference)
+    section = leads.section(selection, reference, found)
+    (table,) = tables(section)
+    rows = cells(table)
+    assert list(rows)[-2:] in (["data-3", "data-7"], ["data-7", "data-3"]), "the largest lead comes first"
+    assert {row[0][0] for row in rows.values()} == {"policy-1"}
+    assert [row[4][0] for row in rows.values()] == ["win"] * 6 + ["loss"] * 2
+    own = [one.total for one in selection.cells[Column("bakeoff/data-0", 5000), reference]]
+    other = [one.total for one in selection.cells[Column("bakeoff/data-0", 5000), Entry("policy-1")]]
+    relative = 100 * (sum(own) - sum(other)) / sum(other)
+    assert rows["data-0"][2] == (f"+{relative:.1f}%",)
+    assert rows["data-0"][5] == ("3",)
+    text = str(section.blocks[0])
+    assert "6 wins, 0 ties and 2 losses" in text
+    assert "chosen after the fact" in text
+
+
+def test_the_summary_lists_rank_share_outcomes_worst_case_and_cost() -> None:
+    records = [record("glcb", "linear", seed, 150.0, decide_us=[30.0] * 20) for seed in range(2)]
+    records += [record("glcb", "wheel", seed, 80.0, decide_us=[30.0] * 20) for seed in range(2)]
+    records += [record("lints", "linear", seed, 120.0, decide_us=[80.0] * 20) for seed in range(2)]
+    records += [record("lints", "wheel", seed, 100.0, decide_us=[80.0] * 20) for seed in range(2)]
+    records += [record("ucb1", "wheel", 0, 60.0, decide_us=[5.0] * 20)]
+    selection = select(records)
+    order = comparison.order(selection)
+    section = summary.section(selection, order, Entry("glcb"))
+    (table,) = tables(section)
+    rows = cells(table)
+    # 20 µs per update, 5,000 steps on each of two tasks: 0.5 seconds for GLCB.
+    assert rows["GLCB"] == [("1.50",), ("57.5%",), ("",), ("80.0%",), ("wheel",), ("50.0",), ("460",)]
+    assert rows["LinTS"] == [("1.50",), ("55.0%",), ("1–0–1",), ("80.0%",), ("linear",), ("100",), ("220",)]
+    assert rows["UCB1"][0] == ("3.00 (1 of 2)",)
+    assert rows["UCB1"][2] == ("0–0–0", "1 not judged")
+    assert rows["UCB1"][3:5] == [("60.0%",), ("wheel",)]
+    (figure,) = (block.figures[0] for block in section.blocks if isinstance(block, Gallery))
+    assert ">GLCB<" in figure.svg
+    assert ">UCB1<" not in figure.svg, "its mean share is not comparable"
+
+
+def test_the_overview_of_many_tasks_highlights_the_leading_policies() -> None:
+    selection = select(bakeoff(tasks=9, policies=14, seeds=2))
+    gallery = overview_of(selection).blocks[0]
+    assert isinstance(gallery, Gallery)
+    dots, led = gallery.figures
+    assert (dots.name, led.name) == ("shares", "leads")
+    assert all(f">policy-{number}<" in dots.svg for number in range(4))
+    assert ">policy-4<" not in dots.svg
+    assert ">other policies<" in dots.svg
+    for figure in gallery.figures:  # the rows of both figures, from bottom to top
+        labels = re.findall(r">(data-\d)<", figure.svg)
+        assert set(labels[:2]) == {"data-3", "data-7"}, "the smallest leads are at the bottom"
+        assert len(labels) == 9
+
+
+def test_the_ranks_are_tested_among_the_policies_that_ran_on_all_tasks() -> None:
+    records = [*bakeoff(tasks=9, policies=4), record("late", "bakeoff/data-0", 0, 1.0, optimum=1000.0)]
+    blocks = comparison.rank_section(select(records)).blocks
+    text = str(blocks[1])
+    assert isinstance(blocks[0], Gallery)
+    assert "Mean ranks of 4 policies among themselves on 9 tasks" in text
+    assert "critical difference of 1.56" in text  # 2.569 √(4 · 5 / (6 · 9))
+    assert "missing: late." in text
+
+
+@pytest.mark.parametrize(
+    "records",
+    [
+        [record()],
+        [record(seed=seed) for seed in range(3)],
+        [record(), record("rms", seed=1)],
+        [record(), record("rms", "linear")],
+        [record(total=-5.0, optimum=-1.0), record("rms", total=-9.0, optimum=-1.0)],
+        [record(total=0.0), record("rms", total=0.0)],
+        [record(name, decide_us=[0.0] * 20, learn_us=[0.0] * 20) for name in ("glcb", "rms")],
+        [record("glcb", f"t{number}", optimum=200.0 - 200 * (number == 2)) for number in range(9)],
+    ],
+    ids=[
+        "one run",
+        "one policy",
+        "other seeds",
+        "other tasks",
+        "negative",
+        "nothing",
+        "no time",
+        "one optimum 0",
+    ],
+)
+def test_a_report_on_little_data_is_complete(tmp_path: Path, records: list[Record]) -> None:
+    html, markdown = write(folder(tmp_path, records))
+    for text in (html.read_text(encoding="utf-8"), markdown.read_text(encoding="utf-8")):
+        assert "nan" not in text.replace("financial", "")
+        assert "Policies at a glance" in text
+
+
+def test_a_minority_of_tasks_in_the_paper_does_not_decide_the_ranking() -> None:
+    records = [record("rms", "wheel", seed, 150) for seed in range(2)]
+    records += [record("bbb", "wheel", seed, 50) for seed in range(2)]
+    records += [record("rms", f"t{number}", seed, 50) for number in range(3) for seed in range(2)]
+    records += [record("bbb", f"t{number}", seed, 150) for number in range(3) for seed in range(2)]
+    selection = select(records)
+    assert comparison.order(selection) == [Entry("bbb"), Entry("rms")]
+    assert [own.mean for own in comparison.main_standings(selection)] == [1.25, 1.75]

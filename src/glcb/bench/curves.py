@@ -35,7 +35,8 @@ def decision_time(records: Iterable[Record]) -> Curve:
     ends = block_ends(runs[0])
     middles = (ends[:-1] + ends[1:]) / 2
     median = np.median([_interpolated(middles, record, record.decide_us) for record in runs], axis=0)
-    return Curve(middles, median, np.zeros_like(median))
+    # Records hold whole microseconds; a logarithmic axis needs positive numbers.
+    return Curve(middles, np.maximum(median, 0.5), np.zeros_like(median))
 
 
 def block_ends(record: Record) -> Float64:

@@ -8,13 +8,13 @@ import numpy as np
 from rich.table import Table
 
 from glcb._arrays import Float64
-from glcb.bench.comparison import conclusion, leaders
+from glcb.bench.comparison import Duel, best_other, conclusion, leaders
 from glcb.bench.curves import block_ends
 from glcb.bench.figures import band, figure
 from glcb.bench.plan import BenchmarkPlan
 from glcb.bench.report import appearance
 from glcb.bench.run import Record, Run
-from glcb.bench.statistics import mean_and_error
+from glcb.bench.statistics import mean_and_error, paired_differences
 
 
 class DemoTask(NamedTuple):
@@ -62,21 +62,22 @@ def table(records: Iterable[Record]) -> Table:
 
 
 def summary(records: Iterable[Record]) -> str:
-    """Return one sentence that says which policy leads on which task."""
+    """Return one sentence that says which policy leads on which task, and how GLCB compares."""
     own = list(records)
-    return conclusion(
-        leaders(
-            {
-                task.name: {
-                    appearance.title(policy): {
-                        record.seed: record.total for record in _select(own, task.name, policy)
-                    }
-                    for policy in POLICIES
-                }
-                for task in TASKS
-            }
-        )
-    )
+    means = {
+        task.name: {
+            policy: float(np.mean([record.total for record in _select(own, task.name, policy)]))
+            for policy in POLICIES
+        }
+        for task in TASKS
+    }
+    led = {appearance.title(policy): tasks for policy, tasks in leaders(means).items()}
+    duels = [
+        _duel(own, task, other)
+        for task, policies in means.items()
+        if (other := best_other(policies, POLICIES[0]))
+    ]
+    return conclusion(led, len(TASKS), appearance.title(POLICIES[0]), len(POLICIES) - 1, duels)
 
 
 def draw(records: Iterable[Record], path: Path) -> None:
@@ -104,6 +105,13 @@ def draw(records: Iterable[Record], path: Path) -> None:
 def _select(records: Sequence[Record], task: str, policy: str) -> list[Record]:
     selected = [record for record in records if (record.task, record.policy) == (task, policy)]
     return sorted(selected, key=lambda record: record.seed)
+
+
+def _duel(records: Sequence[Record], task: str, other: str) -> Duel:
+    ours, theirs = (
+        [record.total for record in _select(records, task, name)] for name in (POLICIES[0], other)
+    )
+    return Duel(tuple(paired_differences(ours, theirs)), float(np.mean(theirs)))
 
 
 def _cumulative_share(record: Record) -> Float64:

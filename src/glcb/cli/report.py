@@ -31,7 +31,8 @@ def report(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Instead of writing a report, update the tables in this Markdown file.",
+            help="Instead of writing a report, update the tables in this Markdown file. A line "
+            "`<!-- results: NAME SECTION … -->` marks where the tables of the folder NAME begin.",
             show_default=False,
         ),
     ] = None,
@@ -40,7 +41,7 @@ def report(
     from glcb.bench.report import insert, write
 
     if into is not None:
-        insert(folder, into)
+        insert(folder, into, reference)
         return
     for path in write(folder, out, reference):
         typer.echo(path)

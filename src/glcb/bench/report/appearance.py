@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 _TITLES = {
     "glcb": "GLCB",
-    "glcb-paper": "GLCB, paper settings",
+    "glcb-paper": "GLCB (paper settings)",
     "bootrms": "BootRMS",
     "dropout": "Dropout",
     "linfullpost": "LinFullPost",
@@ -22,10 +22,24 @@ _TITLES = {
     "ucb1": "UCB1",
     "epsilon-greedy": "ε-greedy",
     "uniform": "Uniform",
+    "rff-ucb": "RFF-UCB",
+    "rff-ucb-sd": "RFF-UCB (sd)",
+    "squarecb": "SquareCB",
+    "tree-ts": "Tree-TS",
+    "ekf-subspace": "EKF subspace",
+    "neuralucb": "NeuralUCB",
+    "neuralts": "NeuralTS",
+    "vw-squarecb": "VW SquareCB",
+    "vw-squarecb-quadratic": "VW SquareCB (quadratic)",
+    "vw-regcb": "VW RegCB",
+    "vw-cover": "VW cover",
+    "vw-epsilon-greedy": "VW ε-greedy",
+    "river-linucb": "River LinUCB",
+    "mabwiser-linucb": "MABWiser LinUCB",
 }
 
 # Shorter names for figures, where space is limited.
-_LABELS = {"constsgd": "constSGD (reconstr.)"}
+_LABELS = {"constsgd": "constSGD (reconstr.)", "vw-squarecb-quadratic": "VW SquareCB (quadr.)"}
 
 
 class Stroke(NamedTuple):
@@ -59,8 +73,22 @@ _STROKES = {
 }
 
 _OTHERS = tuple(
-    Stroke(color, "-.") for color in ("#4c6ef5", "#e64980", "#40a02b", "#b8860b", "#12a5a5", "#8d6e63")
+    Stroke(color, dashes)
+    for dashes in ("-.", "--", ":")
+    for color in ("#4c6ef5", "#e64980", "#40a02b", "#b8860b", "#12a5a5", "#8d6e63")
 )
+
+LEADING = (
+    Stroke("#e8590c", "-", 2.0),
+    Stroke("#1c7ed6", "-", 1.5),
+    Stroke("#0ca678", "-", 1.5),
+    Stroke("#ae3ec9", "-", 1.5),
+)
+"""Styles of the leading policies where there are too many policies for a color each."""
+MUTED = Stroke("#868e96", "-", 0.6)
+"""Style of all other policies."""
+MARKERS = "oDs^"
+"""Markers of the leading policies."""
 
 
 def title(policy: str) -> str:

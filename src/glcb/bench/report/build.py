@@ -1,11 +1,12 @@
 """From a results folder to a report."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 from glcb._errors import ResultsError
-from glcb.bench.report.document import Document, Fact
+from glcb.bench.report.document import Document, Fact, Section
 from glcb.bench.report.formatting import count_range
-from glcb.bench.report.sections import comparison, curves, overview, setup
+from glcb.bench.report.sections import comparison, curves, leads, overview, setup, summary
 from glcb.bench.report.selection import Selection, select
 from glcb.bench.results import FILE, Results
 
@@ -26,31 +27,56 @@ def read(folder: Path) -> Selection:
     return select(records)
 
 
-def build(folder: Path, reference: str | None = None) -> Document:
-    """Return the report on ``folder``; differences are relative to ``reference``, or to the best policy."""
-    selection = read(folder)
-    order = comparison.order(selection)
-    compared_with = comparison.find_entry(order, reference) if reference else order[0]
-    return Document(
-        title="Contextual bandit benchmark",
-        conclusion=overview.summary(selection),
-        introduction=_INTRODUCTION,
-        facts=_facts(selection),
-        sections=(
-            overview.section(selection),
-            comparison.rank_section(selection),
-            comparison.reward_section(selection, order),
-            curves.reward_section(selection),
-            curves.time_section(selection, order),
-            comparison.difference_section(selection, order, compared_with),
-            setup.section(selection, order, setup.failures(folder, selection)),
-        ),
-    )
+class Report:
+    """The parts of a report. Sections are built on demand, because their figures take time.
+
+    Parameters
+    ----------
+    folder : Path
+        Results folder.
+    reference : str, optional
+        Policy for paired differences. Default: the policy with the best mean rank.
+
+    Raises
+    ------
+    ResultsError
+        If there are no results.
+    InvalidSettings
+        If there are no runs of ``reference``.
+    """
+
+    def __init__(self, folder: Path, reference: str | None = None) -> None:
+        selection = read(folder)
+        order = comparison.order(selection)
+        compared = comparison.find_entry(order, reference) if reference else order[0]
+        found = leads.leads(selection, compared)
+        self.selection = selection
+        self.conclusion = overview.summary(selection, compared, found)
+        self.sections: dict[str, Callable[[], Section]] = {
+            "overview": lambda: overview.section(selection, order, compared, found),
+            "summary": lambda: summary.section(selection, order, compared),
+            "leads": lambda: leads.section(selection, compared, found),
+            "ranks": lambda: comparison.rank_section(selection),
+            "rewards": lambda: comparison.reward_section(selection, order),
+            "differences": lambda: comparison.difference_section(selection, order, compared),
+            "curves": lambda: curves.reward_section(selection, order),
+            "times": lambda: curves.time_section(selection, order),
+            "setup": lambda: setup.section(selection, order, setup.failures(folder, selection)),
+        }
+
+    def document(self) -> Document:
+        """Return the complete report."""
+        return Document(
+            title="Contextual bandit benchmark",
+            conclusion=self.conclusion,
+            introduction=_INTRODUCTION,
+            facts=_facts(self.selection),
+            sections=tuple(build() for build in self.sections.values()),
+        )
 
 
 def _facts(selection: Selection) -> tuple[Fact, ...]:
-    on_paper_tasks, on_other_tasks = comparison.overall_standings(selection)
-    overall = on_paper_tasks or on_other_tasks
+    overall = comparison.main_standings(selection)
     runs = [len(records) for records in selection.cells.values()]
     best = [own for own in overall if own.complete and own.mean == overall[0].mean]
     facts = [
@@ -61,6 +87,7 @@ def _facts(selection: Selection) -> tuple[Fact, ...]:
     ]
     if best and len(overall) > 1 and len(best[0].ranks) > 1:
         titles = " and ".join(own.contestant.title for own in best)
-        scope = f"{len(best[0].ranks)} tasks{' of the paper' if on_paper_tasks else ''}"
+        tasks = len(best[0].ranks)
+        scope = f"{tasks} tasks" + (" of the paper" if tasks < len(selection.columns) else "")
         facts.append(Fact(f"{best[0].mean:.2f}", f"best mean rank on {scope}: {titles}"))
     return tuple(facts)

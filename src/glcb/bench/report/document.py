@@ -43,6 +43,21 @@ class Table:
     textual: bool = False
     """Whether the cells hold text rather than numbers."""
 
+    def transposed(self, heading: str) -> "Table":
+        """Return the table with columns as rows, under ``heading``, in a single group.
+
+        Small print of row headings is added to the column headings in parentheses.
+        """
+        rows = [row for group in self.groups for row in group.rows]
+        headings = [
+            " ".join([row.heading.text, *(f"({note})" for note in row.heading.notes)]) for row in rows
+        ]
+        turned = tuple(
+            Row(Cell(name), tuple(row.cells[index] for row in rows))
+            for index, name in enumerate(self.columns[1:])
+        )
+        return Table(self.caption, (heading, *headings), (Group("", turned),), self.textual)
+
 
 @dataclass(frozen=True)
 class Figure:

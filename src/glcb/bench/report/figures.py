@@ -11,7 +11,7 @@ from glcb.bench.curves import Curve
 from glcb.bench.figures import vector
 from glcb.bench.report import appearance
 from glcb.bench.report.document import Figure
-from glcb.bench.report.selection import Entry, Selection
+from glcb.bench.report.selection import Entry
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -24,6 +24,9 @@ _LETTER, _LINE = 3.8, 9.0
 _LEADER = 9.0
 _MAX_LABEL = 32
 _BAR_WIDTH, _BAR_HEIGHT, _BAR_BOTTOM, _VALUE_WIDTH = 250.0, 14.0, 18.0, 32.0
+
+MAX_COLORED = 12
+"""Largest number of policies that get a color each."""
 
 ERRORS = 2
 """Bands and error bars show this many standard errors to either side of the mean."""
@@ -48,10 +51,16 @@ class Bar:
     error: float
 
 
-def strokes(selection: Selection) -> dict[Entry, appearance.Stroke]:
-    """Return the line style of each entry, the same in all figures of a report."""
+def strokes(order: Sequence[Entry]) -> dict[Entry, appearance.Stroke]:
+    """Return the line style of each entry, the same in all figures of a report.
+
+    With more entries than colors, only the leading ones are colored.
+    """
+    if len(order) > MAX_COLORED:
+        leading = dict(zip(order, appearance.LEADING, strict=False))
+        return {entry: leading.get(entry, appearance.MUTED) for entry in order}
     styles, unlisted = {}, 0
-    for entry in selection.entries:
+    for entry in order:
         listed = None if entry.settings else appearance.stroke(entry.policy)
         styles[entry] = listed or appearance.other_stroke(unlisted)
         unlisted += listed is None

@@ -17,7 +17,7 @@ def render(document: Document) -> dict[str, str]:
     overview, *sections = document.sections
     parts = [f"# {_escape(document.title)}"]
     if document.conclusion:
-        parts.append(f"**{_escape(document.conclusion)}**")
+        parts.append(strong(document.conclusion))
     parts += [_section(overview), _escape(document.introduction)]
     parts.append("\n".join(f"- **{_escape(fact.value)}** {_escape(fact.label)}" for fact in document.facts))
     parts += [_section(section) for section in sections]
@@ -60,6 +60,11 @@ def table(content: Table) -> str:
             lines.append(f"| *{_escape(group.title)}* |" + " |" * (len(content.columns) - 1))
         lines += ["| " + " | ".join(map(_cell, (row.heading, *row.cells))) + " |" for row in group.rows]
     return f"{_escape(content.caption)}\n\n" + "\n".join(lines)
+
+
+def strong(text: str) -> str:
+    """Return a paragraph in bold."""
+    return f"**{_escape(text)}**"
 
 
 def _cell(cell: Cell) -> str:

@@ -13,10 +13,14 @@ from glcb._errors import ResultsError
 from glcb.bench import paper
 from glcb.bench.plan import PAPER_TASKS
 from glcb.bench.report import appearance
+from glcb.bench.report.document import Table
 from glcb.bench.report.formatting import digits
 from glcb.bench.results import FILE
 from glcb.bench.run import Record
 from glcb.bench.statistics import mean_and_error
+
+FEW_TASKS = 7
+"""Largest number of tasks with several figures of each: the tasks of the paper."""
 
 
 @dataclass(frozen=True)
@@ -71,9 +75,32 @@ class Selection:
     """Descriptions of records in the folder that are not part of the selection."""
 
     def title(self, column: Column) -> str:
-        """Return the name of the task, with its length if the task occurs with several lengths."""
+        """Return the name of the task without a folder that all tasks share.
+
+        If the task occurs with several lengths, its length is added.
+        """
+        folders = {other.task.rpartition("/")[0] for other in self.columns}
+        name = column.task.rpartition("/")[2] if len(folders) == 1 else column.task
         alone = sum(column.task == other.task for other in self.columns) == 1
-        return column.task if alone else f"{column.task}, {column.steps:,} steps"
+        return name if alone else f"{name}, {column.steps:,} steps"
+
+    @property
+    def has_many_tasks(self) -> bool:
+        """Whether there are too many tasks for several figures of each."""
+        return len(self.columns) > FEW_TASKS
+
+    def oriented(self, table: Table) -> Table:
+        """Return a table of policies and tasks; many tasks, if more than the policies, become rows."""
+        turn = self.has_many_tasks and len(self.columns) > len(self.entries)
+        return table.transposed("task") if turn else table
+
+    @property
+    def positive_columns(self) -> list[Column]:
+        """Columns in which the best possible reward of every run is positive, so that shares are defined."""
+        negative = {
+            column for (column, _), own in self.cells.items() if min(record.optimum for record in own) <= 0
+        }
+        return [column for column in self.columns if column not in negative]
 
     def first(self, entry: Entry) -> Record:
         """Return one record of an entry; policy, settings and version are the same in all of them."""
@@ -83,6 +110,19 @@ class Selection:
         """Return mean and standard error of the total reward, or None without records."""
         records = self.cells.get((column, entry))
         return mean_and_error([record.total for record in records]) if records else None
+
+    def share(self, column: Column, entry: Entry) -> tuple[float, float | None] | None:
+        """Return mean and standard error of the total reward in percent of the best possible reward."""
+        records = self.cells.get((column, entry))
+        return (
+            mean_and_error([100 * record.total / record.optimum for record in records]) if records else None
+        )
+
+    def step_time(self, column: Column, entry: Entry) -> float | None:
+        """Return the µs of one decision and update: means over the blocks of a run and over seeds."""
+        records = self.cells.get((column, entry), ())
+        times = [np.mean(record.decide_us) + np.mean(record.learn_us) for record in records]
+        return float(np.mean(times)) if times else None
 
     def scores(self, columns: Iterable[Column], entries: Sequence[Entry]) -> dict[Column, dict[Entry, float]]:
         """Return the mean total rewards; columns and entries without records are omitted."""

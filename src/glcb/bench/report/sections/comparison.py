@@ -1,4 +1,7 @@
-"""Comparison of policies: ranks, cumulative rewards and paired differences, next to the paper's numbers."""
+"""Comparison of policies: ranks, cumulative rewards and paired differences, next to the paper's numbers.
+
+Tables have one row per policy, or one row per task if there are many tasks.
+"""
 
 import math
 from collections.abc import Sequence
@@ -7,14 +10,19 @@ import numpy as np
 
 from glcb._errors import InvalidSettings
 from glcb.bench import paper
-from glcb.bench.ranks import Standing, standings
-from glcb.bench.report.document import Block, Cell, Group, Row, Section, Table
+from glcb.bench.comparison import Duel, Outcome
+from glcb.bench.ranks import SIGNIFICANCE, Standing, compare_ranks, standings
+from glcb.bench.report.comparison_figures import RankMark, draw_ranks
+from glcb.bench.report.document import Block, Cell, Gallery, Group, Row, Section, Table
+from glcb.bench.report.figures import strokes
 from glcb.bench.report.formatting import count, count_range, mean_and_error, number
 from glcb.bench.report.selection import Column, Entry, Selection
-from glcb.bench.statistics import LEVEL, RESAMPLES, paired_bootstrap
+from glcb.bench.statistics import LEVEL, RESAMPLES
 
 Standings = list[Standing[Column, Entry]]
 
+LEADING = 4
+"""Number of policies, by mean rank, that figures highlight."""
 _PAPER_POLICIES = len(paper.REWARDS)
 
 
@@ -40,9 +48,12 @@ def rank_section(selection: Selection) -> Section:
         caption = "All policies, on tasks not in the paper. The best is bold."
         tables.append((on_other_tasks, _rank_table(selection, on_other_tasks, {}, caption)))
     blocks: list[Block] = [
-        "Policies are ranked on each task by their mean cumulative reward: 1 is best; equal means share the "
-        "better rank. A rank does not show the size of a difference or its uncertainty.",
-        *(table for _, table in tables),
+        *_diagram(selection),
+        "Policies are ranked on each task by their mean cumulative reward: 1 is best. Equal means share the "
+        "mean of their ranks"
+        + (", except in the paper's table, where they share the better rank" if paper_only else "")
+        + ". A rank does not show the size of a difference or its uncertainty.",
+        *(selection.oriented(table) for _, table in tables),
     ]
     if not all(standing.complete for ranked, _ in tables for standing in ranked):
         blocks.append(
@@ -58,28 +69,67 @@ def overall_standings(selection: Selection) -> tuple[Standings, Standings]:
     If fewer than two policies of the paper were run, all tasks count as other tasks.
     """
     if not _paper_standings(selection):
-        return [], standings(selection.scores(selection.columns, selection.entries))
+        return [], standings(selection.scores(selection.columns, selection.entries), ties="mean")
     return (
         _standings(selection, selection.entries, in_paper=True),
         _standings(selection, selection.entries, in_paper=False),
     )
 
 
+def main_standings(selection: Selection) -> Standings:
+    """Rank all entries on the tasks of the paper if these are the majority, or else on all tasks."""
+    on_paper_tasks, _ = overall_standings(selection)
+    if on_paper_tasks and 2 * sum(column.in_paper for column in selection.columns) > len(selection.columns):
+        return on_paper_tasks
+    return standings(selection.scores(selection.columns, selection.entries), ties="mean")
+
+
 def order(selection: Selection) -> list[Entry]:
-    """Return all entries, the best mean rank on the tasks of the paper first."""
-    on_paper_tasks, on_other_tasks = overall_standings(selection)
-    return list(dict.fromkeys(standing.contestant for standing in [*on_paper_tasks, *on_other_tasks]))
+    """Return all entries, the best mean rank in the main ranking first."""
+    _, on_other_tasks = overall_standings(selection)
+    ranked = [*main_standings(selection), *on_other_tasks]
+    return list(dict.fromkeys(standing.contestant for standing in ranked))
 
 
 def _paper_standings(selection: Selection) -> Standings:
     """Rank the policies of the paper on its tasks; empty if there are fewer than two."""
-    ranked = _standings(selection, [entry for entry in selection.entries if entry.in_paper], in_paper=True)
+    columns = (column for column in selection.columns if column.in_paper)
+    ranked = standings(selection.scores(columns, [entry for entry in selection.entries if entry.in_paper]))
     return ranked if len(ranked) > 1 else []
 
 
 def _standings(selection: Selection, entries: Sequence[Entry], *, in_paper: bool) -> Standings:
     columns = (column for column in selection.columns if column.in_paper == in_paper)
-    return standings(selection.scores(columns, entries))
+    return standings(selection.scores(columns, entries), ties="mean")
+
+
+def _diagram(selection: Selection) -> tuple[Block, ...]:
+    """Draw the critical difference diagram of the policies that ran on all tasks of the main ranking."""
+    ranked = main_standings(selection)
+    columns = [column for column in selection.columns if any(column in own.ranks for own in ranked)]
+    compared = compare_ranks(selection.scores(columns, selection.entries))
+    incomplete = [own.contestant.title for own in ranked if not own.complete]
+    if compared is None:
+        return (
+            "The mean ranks are not tested: that needs two tasks and two policies that ran on all tasks.",
+        )
+    styles = strokes(order(selection))
+    marks = [RankMark(entry.label, styles[entry].color, rank) for entry, rank in compared.means.items()]
+    groups = [(compared.means[group[0]], compared.means[group[-1]]) for group in compared.groups]
+    title = f"Mean rank on {compared.tasks} tasks"
+    shown = f"= {compared.p_value:.2g}" if compared.p_value >= 0.001 else "< 0.001"
+    text = (
+        f"Mean ranks of {len(marks)} policies among themselves on {compared.tasks} tasks; left is better. A "
+        "bar joins policies whose mean ranks differ by less than the critical difference of "
+        f"{compared.critical_difference:.2f} (Nemenyi test at the {100 * SIGNIFICANCE:g}% level): the test "
+        f"does not distinguish them. The Friedman test that all policies are equivalent has p {shown}. Each "
+        "task counts once, whatever its number of seeds (Demšar, Journal of Machine Learning Research 7, "
+        "2006)."
+    )
+    if incomplete:
+        text += f" Left out, because runs on some tasks are missing: {', '.join(incomplete)}."
+    figure = draw_ranks("mean-ranks", title, marks, groups, compared.critical_difference)
+    return (Gallery("", (figure,)), text)
 
 
 def _paper_rank_table(selection: Selection, ours: Standings) -> Table:
@@ -112,7 +162,7 @@ def _rank_table(
     for own in ours:
         other = published.get(own.contestant)
         cells = [
-            Cell(str(rank), (str(other.ranks[column]),) if other else (), best=rank == 1)
+            Cell(f"{rank:g}", (f"{other.ranks[column]:g}",) if other else (), best=rank == 1)
             if (rank := own.ranks.get(column))
             else Cell()
             for column in columns
@@ -135,34 +185,42 @@ _PAPER_NOTE = (
 
 def reward_section(selection: Selection, order: Sequence[Entry]) -> Section:
     """List the cumulative reward of every policy on every task."""
-    groups = [
-        _reward_group(selection, [entry for entry in order if entry.in_paper], "In the paper"),
-        _reward_group(selection, [entry for entry in order if not entry.in_paper], "Not in the paper"),
-    ]
+    comparable = any(column.in_paper and entry.in_paper for column, entry in selection.cells)
+    groups = (
+        [
+            _reward_group(selection, [entry for entry in order if entry.in_paper], "In the paper"),
+            _reward_group(selection, [entry for entry in order if not entry.in_paper], "Not in the paper"),
+        ]
+        if comparable
+        else [_reward_group(selection, order, "")]
+    )
     optimum = Row(
-        Cell("Best possible", ("the best arm at every step",)),
+        Cell("Best possible"),
         tuple(
             Cell(number(selection.optimum(column), selection.places(column))) for column in selection.columns
         ),
     )
-    comparable = any(column.in_paper and entry.in_paper for column, entry in selection.cells)
+    seeds = [len(records) for records in selection.cells.values()]
+    table = Table(
+        f"Mean over {count_range(seeds, 'seed')} ± standard error. The highest mean of each task is bold. "
+        f"Best possible: the best arm at every step.{_PAPER_NOTE if comparable else ''}",
+        ("policy", *(selection.title(column) for column in selection.columns)),
+        (*(group for group in groups if group.rows), Group("", (optimum,))),
+    )
     blocks: list[Block] = [
-        "Sum of the rewards of one run: mean over seeds ± standard error.",
-        Table(
-            "The highest mean of each task is bold." + (_PAPER_NOTE if comparable else ""),
-            ("policy", *(selection.title(column) for column in selection.columns)),
-            (*(group for group in groups if group.rows), Group("", (optimum,))),
-        ),
+        "Sum of the rewards of one run.",
+        selection.oriented(table),
     ]
     return Section("rewards", "Cumulative rewards", tuple(blocks))
 
 
 def _reward_group(selection: Selection, entries: Sequence[Entry], title: str) -> Group:
+    same = len({len(records) for records in selection.cells.values()}) == 1
     rows = []
     for entry in entries:
         seeds = [len(records) for (_, other), records in selection.cells.items() if other == entry]
         cells = tuple(_reward_cell(selection, column, entry) for column in selection.columns)
-        rows.append(Row(Cell(entry.title, (count_range(seeds, "seed"),)), cells))
+        rows.append(Row(Cell(entry.title, () if same else (count_range(seeds, "seed"),)), cells))
     return Group(title, tuple(rows))
 
 
@@ -198,17 +256,20 @@ def difference_section(selection: Selection, order: Sequence[Entry], reference: 
     ]
     if others:
         blocks.append(
-            Table(
-                f"Cumulative reward minus that of {reference.title}: mean over the seeds that both have. In "
-                f"brackets: {100 * LEVEL:g}% bootstrap interval of the mean (percentiles of {RESAMPLES:,} "
-                "resamples, fixed seed); with fewer than ten seeds it is too narrow. Italics: the interval "
-                "includes 0, so the two policies are not distinguishable.",
-                ("policy", *(selection.title(column) for column in selection.columns)),
-                (Group("", tuple(_difference_row(selection, entry, reference) for entry in others)),),
+            selection.oriented(
+                Table(
+                    f"Cumulative reward minus that of {reference.title}: mean over the seeds that both have. "
+                    f"In brackets: {100 * LEVEL:g}% bootstrap interval of the mean (percentiles of "
+                    f"{RESAMPLES:,} resamples, fixed seed); with fewer than ten seeds it is too narrow. "
+                    "Italics: the mean is within two standard errors of 0, so the two policies are not "
+                    "distinguishable.",
+                    ("policy", *(selection.title(column) for column in selection.columns)),
+                    (Group("", tuple(_difference_row(selection, entry, reference) for entry in others)),),
+                )
             )
         )
     mismatched = sum(
-        paired(selection, column, entry, reference)[1]
+        _pairs(selection, column, entry, reference)[1]
         for column in selection.columns
         for entry in selection.entries
     )
@@ -231,35 +292,46 @@ def find_entry(entries: Sequence[Entry], policy: str) -> Entry:
     return candidates[0]
 
 
-def paired(selection: Selection, column: Column, entry: Entry, reference: Entry) -> tuple[list[float], int]:
-    """Return the differences on common seeds, and the number of pairs that ran on different rewards."""
-    by_seed = {record.seed: record for record in selection.cells.get((column, reference), ())}
-    differences, mismatched = [], 0
+def duel(selection: Selection, column: Column, entry: Entry, other: Entry) -> Duel | None:
+    """Compare two entries on the seeds that both have; None without such a seed."""
+    pairs, _ = _pairs(selection, column, entry, other)
+    if not pairs:
+        return None
+    baseline = float(np.mean([their for _, their in pairs]))
+    return Duel(tuple(own - their for own, their in pairs), baseline)
+
+
+def _pairs(
+    selection: Selection, column: Column, entry: Entry, other: Entry
+) -> tuple[list[tuple[float, float]], int]:
+    """Return the totals on common seeds, and the number of pairs that ran on different rewards."""
+    by_seed = {record.seed: record for record in selection.cells.get((column, other), ())}
+    pairs, mismatched = [], 0
     for record in selection.cells.get((column, entry), ()):
-        other = by_seed.get(record.seed)
-        if other is None:
+        their = by_seed.get(record.seed)
+        if their is None:
             continue
-        if math.isclose(record.optimum, other.optimum, rel_tol=1e-6, abs_tol=1e-3):
-            differences.append(record.total - other.total)
+        if math.isclose(record.optimum, their.optimum, rel_tol=1e-6, abs_tol=1e-3):
+            pairs.append((record.total, their.total))
         else:
             mismatched += 1
-    return differences, mismatched
+    return pairs, mismatched
 
 
 def _difference_row(selection: Selection, entry: Entry, reference: Entry) -> Row:
     cells = (
-        _difference_cell(paired(selection, column, entry, reference)[0], selection.places(column))
+        _difference_cell(duel(selection, column, entry, reference), selection.places(column))
         for column in selection.columns
     )
     return Row(Cell(entry.title), tuple(cells))
 
 
-def _difference_cell(differences: list[float], places: int) -> Cell:
-    if not differences:
+def _difference_cell(own: Duel | None, places: int) -> Cell:
+    if own is None:
         return Cell()
-    mean, interval = float(np.mean(differences)), paired_bootstrap(differences)
-    text, seeds = number(mean, places, sign=True), count(len(differences), "seed")
-    if interval is None:
-        return Cell(text, (seeds,), uncertain=True)
-    low, high = (number(end, places, sign=True) for end in interval)
-    return Cell(text, (f"[{low}, {high}]", seeds), uncertain=not interval.excludes_zero)
+    text, seeds = number(own.mean, places, sign=True), count(len(own.differences), "seed")
+    uncertain = own.outcome in (Outcome.TIE, Outcome.UNDECIDED)
+    if own.interval is None:
+        return Cell(text, (seeds,), uncertain=uncertain)
+    low, high = (number(end, places, sign=True) for end in own.interval)
+    return Cell(text, (f"[{low}, {high}]", seeds), uncertain=uncertain)

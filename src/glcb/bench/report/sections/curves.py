@@ -14,65 +14,85 @@ from glcb.bench.run import Record
 CurveOf = Callable[[Iterable[Record]], Curve]
 
 
-def reward_section(selection: Selection) -> Section:
-    """Draw the cumulative reward and the regret on every task."""
-    explanation = (
-        "The first figure of each pair shows the cumulative reward; higher is better. The second shows the "
-        "regret, the difference between the reward of the best arm at every step and the received reward; "
-        "lower is better, and a flat curve means that the policy has learned. Lines are means over seeds; "
+def reward_section(selection: Selection, order: Sequence[Entry]) -> Section:
+    """Draw the cumulative reward and the regret on every task; the regret only if there are many tasks."""
+    definition = (
+        "the difference between the reward of the best arm at every step and the received reward; lower is "
+        "better, and a flat curve means that the policy has learned. Lines are means over seeds; "
         f"bands show ±{ERRORS} standard errors, about 95% confidence with 20 seeds or more."
     )
-    galleries: list[Block] = [_gallery(selection, index) for index in range(len(selection.columns))]
+    columns = list(enumerate(selection.columns, start=1))
+    if selection.has_many_tasks:
+        figures = tuple(
+            _figure(selection, order, column, index, "Regret", regret) for index, column in columns
+        )
+        return Section("curves", "Regret over time", (f"The regret is {definition}", Gallery("", figures)))
+    explanation = (
+        "The first figure of each pair shows the cumulative reward; higher is better. The second shows the "
+        f"regret, {definition}"
+    )
+    galleries: list[Block] = [_gallery(selection, order, column, index) for index, column in columns]
     return Section("curves", "Reward and regret over time", (explanation, *galleries))
 
 
 def time_section(selection: Selection, order: Sequence[Entry]) -> Section:
-    """Draw the duration of a decision over the run and list the numbers."""
-    blocks: list[Block] = [
+    """List the duration of a decision on every task; draw it over the run if there are few tasks."""
+    medians = (
+        "Values are medians over the steps of each twentieth of a run and over seeds, on the machines listed "
+        "at the end."
+    )
+    table = Table(
+        "Median µs per decision in the first and in the last twentieth of a run. Small print: median µs "
+        "per update (periodic work, such as training a network, does not show in a median), and seconds "
+        "for a whole run including loading and compiling.",
+        ("policy", *(selection.title(column) for column in selection.columns)),
+        (Group("", tuple(_time_row(selection, entry) for entry in order)),),
+    )
+    if selection.has_many_tasks:
+        return Section("times", "Time per decision", (medians, selection.oriented(table)))
+    figures = (
+        draw_lines(
+            f"time-{index}",
+            f"µs per decision on {selection.title(column)}",
+            _lines(selection, order, column, decision_time),
+            steps=column.steps,
+            logarithmic=True,
+        )
+        for index, column in enumerate(selection.columns, start=1)
+    )
+    explanation = (
         "Duration of one decision in microseconds, on a logarithmic scale. A flat curve means constant cost; "
-        "a rising one means that decisions get slower with every step. Values are medians over the steps of "
-        "each twentieth of a run and over seeds, on the machines listed at the end.",
-        Gallery("", tuple(_time_figure(selection, index) for index in range(len(selection.columns)))),
-        Table(
-            "Median µs per decision in the first and in the last twentieth of a run. Small print: median µs "
-            "per update (periodic work, such as training a network, does not show in a median), and seconds "
-            "for a whole run including loading and compiling.",
-            ("policy", *(selection.title(column) for column in selection.columns)),
-            (Group("", tuple(_time_row(selection, entry) for entry in order)),),
-        ),
-    ]
-    return Section("times", "Time per decision", tuple(blocks))
+        f"a rising one means that decisions get slower with every step. {medians}"
+    )
+    return Section(
+        "times", "Time per decision", (explanation, Gallery("", tuple(figures)), selection.oriented(table))
+    )
 
 
-def _gallery(selection: Selection, index: int) -> Gallery:
-    column = selection.columns[index]
+def _gallery(selection: Selection, order: Sequence[Entry], column: Column, index: int) -> Gallery:
     seeds = [len(records) for (other, _), records in selection.cells.items() if other == column]
     return Gallery(
-        f"{column.task}: {column.steps:,} steps, {count_range(seeds, 'seed')}",
+        f"{selection.title(column)}: {column.steps:,} steps, {count_range(seeds, 'seed')}",
         (
-            _figure(selection, column, f"reward-{index + 1}", "Cumulative reward", cumulative_reward),
-            _figure(selection, column, f"regret-{index + 1}", "Regret", regret),
+            _figure(selection, order, column, index, "Cumulative reward", cumulative_reward),
+            _figure(selection, order, column, index, "Regret", regret),
         ),
     )
 
 
-def _figure(selection: Selection, column: Column, name: str, quantity: str, curve_of: CurveOf) -> Figure:
-    lines = _lines(selection, column, curve_of)
-    return draw_lines(name, f"{quantity} on {column.task}", lines, steps=column.steps)
+def _figure(
+    selection: Selection, order: Sequence[Entry], column: Column, index: int, quantity: str, curve_of: CurveOf
+) -> Figure:
+    lines = _lines(selection, order, column, curve_of)
+    name = f"{quantity.split()[-1].lower()}-{index}"
+    return draw_lines(name, f"{quantity} on {selection.title(column)}", lines, steps=column.steps)
 
 
-def _time_figure(selection: Selection, index: int) -> Figure:
-    column = selection.columns[index]
-    lines = _lines(selection, column, decision_time)
-    title = f"µs per decision on {selection.title(column)}"
-    return draw_lines(f"time-{index + 1}", title, lines, steps=column.steps, logarithmic=True)
-
-
-def _lines(selection: Selection, column: Column, curve_of: CurveOf) -> list[Line]:
-    styles = strokes(selection)
+def _lines(selection: Selection, order: Sequence[Entry], column: Column, curve_of: CurveOf) -> list[Line]:
+    styles = strokes(order)
     return [
         Line(entry.label, styles[entry], curve_of(records))
-        for entry in selection.entries
+        for entry in reversed(order)
         if (records := selection.cells.get((column, entry)))
     ]
 

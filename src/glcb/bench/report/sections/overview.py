@@ -1,61 +1,125 @@
-"""Overview: the share of the best possible reward per task and policy, and a conclusion."""
+"""Overview: the share of the best possible reward per task and policy, the leads, and a conclusion."""
 
 from collections.abc import Sequence
 
-import numpy as np
-
-from glcb.bench.comparison import conclusion, leaders
+from glcb.bench.comparison import ERRORS, conclusion, leaders
+from glcb.bench.report.appearance import MUTED
+from glcb.bench.report.comparison_figures import (
+    Dots,
+    LeadRow,
+    Series,
+    draw_dots,
+    draw_leads,
+    legend_height,
+)
 from glcb.bench.report.document import Block, Figure, Gallery, Section
-from glcb.bench.report.figures import ERRORS, Bar, draw_bars, strokes
+from glcb.bench.report.figures import Bar, draw_bars, strokes
 from glcb.bench.report.formatting import count_range
+from glcb.bench.report.sections.comparison import LEADING
+from glcb.bench.report.sections.leads import Lead
 from glcb.bench.report.selection import Column, Entry, Selection
-from glcb.bench.statistics import mean_and_error
 
 
-def section(selection: Selection) -> Section:
-    """Draw one panel of bars per task. Policies are ordered by their mean share."""
-    columns = [column for column in selection.columns if selection.optimum(column) > 0]
+def section(selection: Selection, order: Sequence[Entry], reference: Entry, found: Sequence[Lead]) -> Section:
+    """Draw the share of every policy on every task, and the lead of the reference on every task.
+
+    Few tasks have a panel of bars each. Many tasks have a row of dots each, in the order of the leads.
+    """
+    columns = selection.positive_columns
     runs = [len(records) for records in selection.cells.values()]
-    order = sorted(selection.entries, key=lambda entry: _order_key(selection, columns, entry))
-    panels = tuple(_panel(selection, column, order, index) for index, column in enumerate(columns, 1))
-    caption = (
-        "Total reward as a percentage of the reward of the best arm at every step, mean over "
-        f"{count_range(runs, 'seed')}. Error bars: ±{ERRORS} standard errors. Longer bars are better."
+    blocks: list[Block] = []
+    figures: list[Figure] = []
+    meaning = (
+        "Share: total reward in percent of the reward of the best arm at every step, mean over "
+        f"{count_range(runs, 'seed')}."
     )
-    blocks: tuple[Block, ...] = (Gallery("", panels), caption) if panels else ()
-    return Section("overview", "Share of the best possible reward per task", blocks)
+    if columns and selection.has_many_tasks:
+        figures.append(_dots(selection, columns, order, reference, found))
+        meaning += (
+            " The leading policies by mean rank are colored. A triangle at an edge marks a value beyond it."
+        )
+    elif columns:
+        figures += [_panel(selection, column, order, index) for index, column in enumerate(columns, 1)]
+        meaning += f" Error bars: ±{ERRORS} standard errors. Longer bars are better."
+    leads = [lead for lead in found if lead.duel.relative is not None]
+    if leads:
+        figures.append(_leads(selection, leads, reference))
+        meaning += (
+            f" Lead: reward of {reference.title} minus that of the best other policy of the task (named at "
+            "the right, chosen after the fact), in percent of the latter, seed by seed. Error bars: "
+            f"±{ERRORS} standard errors; a lead within them is a tie."
+        )
+    if figures:
+        blocks += [Gallery("", tuple(figures)), meaning]
+    return Section("overview", "Share of the best possible reward per task", tuple(blocks))
 
 
-def summary(selection: Selection) -> str:
-    """Return the conclusion of the report: which policy leads on which task."""
-    totals = {
-        selection.title(column): {
-            entry.title: {record.seed: record.total for record in records}
-            for entry in selection.entries
-            if (records := selection.cells.get((column, entry)))
+def summary(selection: Selection, reference: Entry, found: Sequence[Lead]) -> str:
+    """Return the conclusion of the report: which policy leads on which task, and against whom."""
+    means = selection.scores(selection.columns, selection.entries)
+    led = leaders(
+        {
+            selection.title(column): {entry.title: mean for entry, mean in own.items()}
+            for column, own in means.items()
         }
-        for column in selection.columns
-    }
-    return conclusion(leaders(totals))
+    )
+    compared = sum(len(own) > 1 for own in means.values())
+    duels = [lead.duel for lead in found]
+    return conclusion(led, compared, reference.title, len(selection.entries) - 1, duels)
 
 
-def _order_key(selection: Selection, columns: Sequence[Column], entry: Entry) -> tuple[bool, float]:
-    """Sort by mean share over all tasks; entries that lack runs on a task come last."""
-    shares = [
-        np.mean([record.total / record.optimum for record in selection.cells[column, entry]])
-        for column in columns
-        if (column, entry) in selection.cells
+def _dots(
+    selection: Selection,
+    columns: Sequence[Column],
+    order: Sequence[Entry],
+    reference: Entry,
+    found: Sequence[Lead],
+) -> Figure:
+    styles, leading = strokes(order), _leading(order, reference)
+    entries = [*leading, *(entry for entry in order if entry not in leading)]
+    series = [
+        Series(entry.label, (styles[entry] if entry in leading else MUTED).color, entry in leading)
+        for entry in entries
     ]
-    return len(shares) < len(columns), -float(np.mean(shares)) if shares else 0.0
+    by_lead = [lead.column for lead in found]
+    ordered = sorted(columns, key=lambda own: by_lead.index(own) if own in by_lead else len(by_lead))
+    rows = [
+        Dots(
+            selection.title(column),
+            tuple(share[0] if (share := selection.share(column, entry)) else None for entry in entries),
+        )
+        for column in ordered
+    ]
+    return draw_dots("shares", "Share of the best possible reward (%)", series, rows)
+
+
+def _leading(order: Sequence[Entry], reference: Entry) -> list[Entry]:
+    """Return the reference and the next policies by mean rank."""
+    return [reference, *(entry for entry in order if entry != reference)][:LEADING]
+
+
+def _leads(selection: Selection, found: Sequence[Lead], reference: Entry) -> Figure:
+    rows = [
+        LeadRow(
+            selection.title(lead.column),
+            lead.other.label,
+            lead.duel.relative or 0.0,
+            lead.duel.relative_error,
+            lead.duel.outcome,
+        )
+        for lead in found
+    ]
+    # Beside the figure of dots, the rows of the two figures are at the same height.
+    top = legend_height(min(LEADING, len(selection.entries)) if selection.has_many_tasks else 0)
+    return draw_leads("leads", f"Lead of {reference.label} over the best other (%)", rows, top=top)
 
 
 def _panel(selection: Selection, column: Column, order: Sequence[Entry], index: int) -> Figure:
-    styles = strokes(selection)
-    bars = []
-    for entry in order:
-        records = selection.cells.get((column, entry))
-        if records:
-            mean, error = mean_and_error([100 * record.total / record.optimum for record in records])
-            bars.append(Bar(entry.label, styles[entry], mean, error or 0.0))
+    styles = strokes(order)
+    bars = [
+        Bar(entry.label, styles[entry], share[0], share[1] or 0.0)
+        for entry in order
+        if (share := selection.share(column, entry))
+    ]
     title = selection.title(column)
     return draw_bars(f"share-{index}", f"{title}: % of the best possible reward", bars)

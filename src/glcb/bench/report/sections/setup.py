@@ -110,10 +110,12 @@ def _seed_table(selection: Selection, order: Sequence[Entry]) -> Table:
         for entry in order
     ]
     steps = Row(Cell("Steps per run"), tuple(Cell(f"{column.steps:,}") for column in selection.columns))
-    return Table(
-        "Number of seeds, and steps of each run.",
-        ("policy", *(selection.title(column) for column in selection.columns)),
-        (Group("", tuple(rows)), Group("", (steps,))),
+    return selection.oriented(
+        Table(
+            "Number of seeds, and steps of each run.",
+            ("policy", *(selection.title(column) for column in selection.columns)),
+            (Group("", tuple(rows)), Group("", (steps,))),
+        )
     )
 
 
