@@ -380,3 +380,15 @@ def test_a_minority_of_tasks_in_the_paper_does_not_decide_the_ranking() -> None:
     selection = select(records)
     assert comparison.order(selection) == [Entry("bbb"), Entry("rms")]
     assert [own.mean for own in comparison.main_standings(selection)] == [1.25, 1.75]
+
+
+def test_the_time_of_a_step_includes_periodic_work_but_not_compilation() -> None:
+    selection = select([record(step_us=[90_000.0] + [300.0] * 19)])
+    (column,), (entry,) = selection.columns, selection.entries
+    assert selection.step_time(column, entry) == 300
+
+
+def test_the_time_of_a_step_in_older_records_is_the_sum_of_medians() -> None:
+    selection = select([record(decide_us=[50.0] * 20, learn_us=[20.0] * 20)])
+    (column,), (entry,) = selection.columns, selection.entries
+    assert selection.step_time(column, entry) == 70

@@ -99,7 +99,7 @@ class Results:
         if set(line) == {"environment"}:
             self._environments.append(line["environment"])
             return
-        values = {name: line[name] for name in (field.name for field in fields(Record))}
+        values = {field.name: line[field.name] for field in fields(Record) if field.name in line}
         self.records.append(Record(**values | {"environment": self._environments[line["environment"]]}))
 
 

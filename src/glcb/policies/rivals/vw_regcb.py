@@ -38,7 +38,7 @@ class VWRegCB(VowpalWabbitPolicy):
         *,
         rewards: Rewards = "binary",
         seed: int = 0,
-        mellowness: float = 0.1,
+        mellowness: float = 0.001,
     ) -> None:
         self.mellowness = _validation.number("mellowness", mellowness, 0)
         super().__init__(arms, features, rewards=rewards, seed=seed)

@@ -155,7 +155,7 @@ def _cost_blocks(costs: dict[Entry, Cost], order: Sequence[Entry], tasks: int) -
     note = (
         "Reward against computing time; up and to the left is better. The line joins the policies that no "
         "other policy beats in both: for every other policy there is one on the line with at least as much "
-        "reward in at most the same time. Times are medians within each twentieth of a run, so periodic "
-        "work, such as training a network every few steps, is not included; they depend on the machine."
+        "reward in at most the same time. Times include periodic work, such as training a network every "
+        "few steps, except in records of older versions; they depend on the machine."
     )
     return (Gallery("Reward against computing time", (draw_costs("costs", title, marks),)), note)
