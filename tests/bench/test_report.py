@@ -240,7 +240,7 @@ def test_seeds_settings_and_failures_are_listed(tmp_path: Path) -> None:
     seeds, policies, hyper_parameters = tables(section)
     assert cells(seeds)["LinUCB"] == [("3",)]
     assert cells(seeds)["Steps per run"] == [("5,000",)]
-    assert cells(policies)["LinUCB"][:3] == [("linucb",), ("alpha = 0.25, ridge = 1",), ("1",)]
+    assert cells(policies)["LinUCB"][:3] == [("linucb",), ("alpha = 0.25, ridge = 1",), ("2",)]
     assert cells(policies)["LinUCB (ridge = 2.0)"][1] == ("alpha = 0.25, ridge = 2",)
     assert cells(policies)["LinTS"][1] == ("those of version 0",)
     assert cells(policies)["unknown"][3] == ("not available in this version of glcb",)

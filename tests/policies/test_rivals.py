@@ -40,23 +40,15 @@ def vw(*arguments: str) -> None:
 
 
 @pytest.mark.parametrize("name", VOWPAL_WABBIT)
-def test_the_command_line_of_vowpal_wabbit_learns_the_same_model(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    log: list[str] = []
-    learn = Model.learn
-
-    def logged(model: Model, x: Float32, arm: int, cost: float, probability: float) -> None:
-        log.extend([*model.lines(x, arm, cost, probability), ""])
-        learn(model, x, arm, cost, probability)
-
-    monkeypatch.setattr(Model, "learn", logged)
+def test_the_command_line_of_vowpal_wabbit_learns_the_same_model(name: str, tmp_path: Path) -> None:
     policy, rng = make_policy(name, ARMS, FEATURES, rewards=(0.0, 1.0)), np.random.default_rng(0)
     assert isinstance(policy, VowpalWabbitPolicy)
-    for step in range(1000):
-        x = context(rng)
-        arm = int(policy.decide(x).arm) if step % 2 else step // 2 % ARMS
-        policy.learn(x, arm, reward_of(arm, x))
+    log: list[str] = []
+    for _ in range(1000):
+        x, arm = context(rng), int(rng.integers(ARMS))
+        observation = (x, arm, 1 - reward_of(arm, x), 1 / ARMS)
+        log.extend([*policy._model.lines(*observation), ""])
+        policy._model.learn(*observation)
     tests = [context(rng) for _ in range(50)]
     unlabeled = [
         line.removeprefix("0:0.5:0.5 ") for x in tests for line in [*policy._model.lines(x, 0, 0.5, 0.5), ""]

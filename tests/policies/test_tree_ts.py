@@ -12,7 +12,7 @@ from glcb.policies.buffer import Batch
 from glcb.policies.trees.ensemble import Ensemble, EnsembleArrays
 from glcb.policies.trees.tree_ts import PRIOR, TreeTS
 
-xgboost = pytest.importorskip("xgboost")
+pytestmark = pytest.mark.trees
 
 FEATURES, ARMS, RATE = 4, 3, 0.1
 
@@ -45,6 +45,8 @@ def leaves_of(trees: EnsembleArrays, x: Float32, arm: int) -> list[int]:
 
 
 def test_the_flat_trees_predict_what_xgboost_predicts(monkeypatch: pytest.MonkeyPatch) -> None:
+    import xgboost
+
     boosters, train = [], xgboost.train
 
     def recorded(*arguments: Any, **settings: Any) -> Any:
