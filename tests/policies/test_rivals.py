@@ -14,7 +14,7 @@ from glcb._arrays import Float32, Float64
 from glcb.policies.linear.base import with_intercept
 from glcb.policies.rivals.mabwiser_linucb import MABWiserLinUCB
 from glcb.policies.rivals.river_linucb import RiverLinUCB
-from glcb.policies.rivals.vowpal_wabbit import Model, VowpalWabbitPolicy
+from glcb.policies.rivals.vowpal_wabbit import VowpalWabbitPolicy
 
 pytestmark = pytest.mark.rivals
 
