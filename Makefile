@@ -110,7 +110,9 @@ figures: $(DEV)
 	@GLCB_FIGURES=docs/images $(BIN)/python -m pytest -q tests/service/test_dashboard.py -k explained
 
 tables: $(DEV)
-	@$(BIN)/glcb report results/reference --into docs/results.md
+	@$(BIN)/glcb report results/reference --into docs/results.md --reference glcb
+	@$(BIN)/glcb report results/bakeoff --into docs/results.md --reference glcb
+	@$(BIN)/glcb report results/scenarios --into docs/results.md --reference glcb
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis benchmarks/out site glcb-demo* glcb-bench glcb-study

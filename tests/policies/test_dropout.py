@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from glcb.policies.buffer import Batch
 from glcb.policies.neural import network
 from glcb.policies.neural.dropout import Dropout
 from tests.policies.cases import trained
@@ -17,7 +18,7 @@ def test_the_loss_is_that_of_the_network_with_dropped_units() -> None:
     policy = Dropout(2, 2, seed=3)
     weights = policy._networks[0].weights
     rng = np.random.default_rng(0)
-    batch = network.Batch(rng.random((4, 2)), np.array([0, 1, 1, 0]), rng.random(4))
+    batch = Batch(rng.random((4, 2)), np.array([0, 1, 1, 0]), rng.random(4))
     kept = rng.random((4, network.HIDDEN)) < 0.8
     hidden = np.maximum(batch.contexts @ weights["inner"], 0) * kept / 0.8
     error = (hidden @ weights["outer"])[np.arange(4), batch.arms] - batch.rewards

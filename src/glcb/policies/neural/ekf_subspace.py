@@ -14,10 +14,10 @@ from glcb import _validation
 from glcb._arrays import Arrays, Float32, Float64, copy_into
 from glcb._types import Arm, Rewards, reward_range
 from glcb.policies.base import Policy
-from glcb.policies.buffer import Buffer
+from glcb.policies.buffer import Batch, Buffer
 from glcb.policies.decision import Estimates
 from glcb.policies.neural import network
-from glcb.policies.neural.network import Array, Batch, Weights
+from glcb.policies.neural.network import Array, Weights
 from glcb.policies.neural.training import LARGEST_GRADIENT, Noise, Optimizer, compile_training
 from glcb.policies.registry import register
 

@@ -19,9 +19,10 @@ import numpy as np
 from glcb import _validation
 from glcb._arrays import Arrays, Float32, Float64, copy_into
 from glcb._types import Arm, Rewards, reward_range
+from glcb.policies.buffer import Batch
 from glcb.policies.neural import network
 from glcb.policies.neural.base import NeuralPolicy
-from glcb.policies.neural.network import Array, Batch, Weights
+from glcb.policies.neural.network import Array, Weights
 from glcb.policies.neural.training import Noise, Optimizer
 
 HIDDEN = 100
