@@ -38,7 +38,7 @@ def record(
         "learn_us": [20.0] * blocks,
         "seconds": 1.5,
         "environment": "python 3.x, a machine",
-        "step_us": [],
+        "cpu_us": [],
     }
     return Record(**values | changes)
 

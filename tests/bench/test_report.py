@@ -383,7 +383,7 @@ def test_a_minority_of_tasks_in_the_paper_does_not_decide_the_ranking() -> None:
 
 
 def test_the_time_of_a_step_includes_periodic_work_but_not_compilation() -> None:
-    selection = select([record(step_us=[90_000.0] + [300.0] * 19)])
+    selection = select([record(cpu_us=[90_000.0] + [300.0] * 19)])
     (column,), (entry,) = selection.columns, selection.entries
     assert selection.step_time(column, entry) == 300
 

@@ -67,8 +67,8 @@ class Record:
     """Duration of the run, including loading and compiling."""
     environment: str
     """Versions of Python and the packages, and the machine."""
-    step_us: list[float] = field(default_factory=list)
-    """Mean duration of a decision and its update in each block, in microseconds. A mean includes periodic
+    cpu_us: list[float] = field(default_factory=list)
+    """Mean CPU time of a decision and its update in each block, in microseconds. A mean includes periodic
     work, such as training a network. Empty in older records."""
 
     @property
@@ -115,7 +115,7 @@ def execute(run: Run) -> Record | Failure:
         learn_us=_in_blocks(1e6 * trajectory.learn_seconds, np.median, 0),
         seconds=round(time.perf_counter() - start, 2),
         environment=environment(),
-        step_us=_in_blocks(1e6 * (trajectory.decide_seconds + trajectory.learn_seconds), np.mean, 0),
+        cpu_us=_in_blocks(1e6 * trajectory.cpu_seconds, np.mean, 0),
     )
 
 

@@ -26,12 +26,15 @@ class Trajectory:
         Duration of each decision.
     learn_seconds : ndarray of float64, shape (steps,)
         Duration of each update. With delayed rewards, the duration of all updates after the decision.
+    cpu_seconds : ndarray of float64, shape (steps,)
+        CPU time of each step in all threads. Other processes do not affect it.
     """
 
     arms: Int64
     rewards: Float64
     decide_seconds: Float64
     learn_seconds: Float64
+    cpu_seconds: Float64
 
     @property
     def total(self) -> float:
@@ -80,11 +83,12 @@ def simulate(policy: Policy, stream: Stream) -> Trajectory:
         )
     index_of = {arm: index for index, arm in enumerate(policy.arms)}
     arms = np.empty(stream.steps, np.int64)
-    rewards, decide_seconds, learn_seconds = (np.empty(stream.steps) for _ in range(3))
+    rewards, decide_seconds, learn_seconds, cpu_seconds = (np.empty(stream.steps) for _ in range(4))
     arrivals = None if stream.delays is None else _arrivals(stream.delays)
     for step in range(stream.steps):
         context = stream.contexts[step]
         eligible = None if stream.available is None else _eligible(policy.arms, stream.available[step])
+        cpu_start = time.process_time()
         decide_start = time.perf_counter()
         arm = policy.decide(context, eligible=eligible).arm
         decide_end = time.perf_counter()
@@ -100,7 +104,8 @@ def simulate(policy: Policy, stream: Stream) -> Trajectory:
                 policy.learn(stream.contexts[earlier], chosen, rewards[earlier], counted=True)
         learn_seconds[step] = time.perf_counter() - learn_start
         decide_seconds[step] = decide_end - decide_start
-    return Trajectory(arms, rewards, decide_seconds, learn_seconds)
+        cpu_seconds[step] = time.process_time() - cpu_start
+    return Trajectory(arms, rewards, decide_seconds, learn_seconds, cpu_seconds)
 
 
 def _eligible(arms: tuple[Arm, ...], available: Bool) -> list[Arm] | None:

@@ -119,14 +119,14 @@ class Selection:
         )
 
     def step_time(self, column: Column, entry: Entry) -> float | None:
-        """Return the µs of one decision and update, including periodic work such as training.
+        """Return the µs of CPU time of one decision and update, including periodic work such as training.
 
         It is the median over the blocks of all runs, because the first block includes compilation. Records
-        without means have medians only, which exclude periodic work.
+        without CPU times have median durations only, which exclude periodic work.
         """
         records = self.cells.get((column, entry), ())
         blocks = [
-            time for record in records for time in record.step_us or np.add(record.decide_us, record.learn_us)
+            time for record in records for time in record.cpu_us or np.add(record.decide_us, record.learn_us)
         ]
         return float(np.median(blocks)) if blocks else None
 
@@ -202,7 +202,7 @@ def _checked(record: Record) -> Record:
         and all(type(values[name]) is int for name in ("seed", "steps", "version", "steps_run"))
         and all(_is_number(values[name]) for name in ("total", "optimum", "seconds"))
         and all(isinstance(own, list) and len(own) == len(lists[0]) for own in lists)
-        and all(_is_number(number) for own in (*lists, values["step_us"]) for number in own)
+        and all(_is_number(number) for own in (*lists, values["cpu_us"]) for number in own)
         and 1 <= len(lists[0]) <= values["steps_run"]
     ):
         return record
