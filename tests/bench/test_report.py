@@ -212,8 +212,9 @@ def test_without_paper_policies_all_tasks_are_in_one_rank_table() -> None:
 
 
 def test_seeds_settings_and_failures_are_listed(tmp_path: Path) -> None:
-    records = [record("linucb", seed=s) for s in range(3)] + [record("glcb-paper"), record("unknown")]
-    records += [record("linucb", settings={"ridge": 2.0}), record("lints", version=0)]
+    records = [record("linucb", seed=s, version=2) for s in range(3)]
+    records += [record("glcb-paper"), record("unknown"), record("lints", version=0)]
+    records += [record("linucb", settings={"ridge": 2.0}, version=2)]
     folder(tmp_path, records)
     failures = [
         {

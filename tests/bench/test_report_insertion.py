@@ -16,11 +16,12 @@ BEGIN = "<!-- results: reference ranks rewards -->"
 END = "<!-- results: end -->"
 
 
-def test_the_results_page_shows_the_reference_results(tmp_path: Path) -> None:
+@pytest.mark.parametrize("results", ["reference", "bakeoff", "scenarios"])
+def test_the_results_page_shows_the_recorded_results(results: str, tmp_path: Path) -> None:
     page = PROJECT / "docs" / "results.md"
     copy = tmp_path / "results.md"
     shutil.copy(page, copy)
-    insert(REFERENCE, copy)
+    insert(PROJECT / "results" / results, copy, "glcb")
     assert copy.read_text() == page.read_text(), "run `make tables`"
 
 

@@ -34,7 +34,8 @@ def make(request: pytest.FixtureRequest) -> Maker:
 
 
 def test_glcb_and_the_ridge_regressions_can_forget() -> None:
-    assert {"glcb", "glcb-paper", "linucb", "lints"} == set(CAN_FORGET)
+    ridge_regressions = {"linucb", "lints", "rff-ucb", "rff-ucb-sd", "squarecb"}
+    assert {"glcb", "glcb-paper", *ridge_regressions} == set(CAN_FORGET)
 
 
 def test_a_half_life_that_is_never_reached_changes_no_bit(make: Maker) -> None:
