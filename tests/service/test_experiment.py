@@ -11,13 +11,7 @@ from glcb._errors import GlcbError
 from glcb.bandit import Bandit
 from glcb.service.core import models
 from glcb.service.core.experiment import CorruptLog, Experiment
-from glcb.service.core.idempotency import (
-    HoldoutMarks,
-    IdempotencyKeys,
-    RepeatedAnswer,
-    StoredAnswer,
-    digest,
-)
+from glcb.service.core.idempotency import IdempotencyKeys, RepeatedAnswer, StoredAnswer, digest
 from glcb.service.core.models import ExperimentSnapshot
 from glcb.service.errors import ApiError, as_api_error
 from glcb.service.storage.snapshots import from_first_event
@@ -161,13 +155,60 @@ def test_the_last_ten_thousand_keys_and_those_of_pending_decisions_are_kept() ->
     assert {f"k{number}" for number in range(40_000, 50_000)} <= stored_keys.answers.keys()
 
 
-def test_only_marks_of_pending_decisions_are_kept() -> None:
-    marks = HoldoutMarks()
-    for number in range(50_000):
-        marks.add(str(number), is_pending=lambda decision: int(decision) % 1000 == 7)
-    assert len(marks.ids) <= 1000
-    assert marks.pop("7")
-    assert not marks.pop("7")
+def open_decisions(recorded: RecordedExperiment) -> int:
+    state = msgspec.msgpack.decode(recorded.experiment.snapshot().state)
+    return len(state["open_decisions"])
+
+
+def test_only_pending_decisions_are_kept_for_the_statistics() -> None:
+    recorded = RecordedExperiment(max_pending=20)
+    for step in range(100):
+        decision = recorded.decide({"age": step})
+        if step % 3 == 0:
+            recorded.reward(decision.id, 1)
+    assert open_decisions(recorded) == recorded.experiment.bandit.counts["pending"] == 19
+
+
+def test_the_open_decisions_of_a_removed_arm_are_dropped() -> None:
+    recorded = RecordedExperiment(policy="uniform", reward_timeout=1000.0, default_reward=0.0)
+    for step in range(90):
+        recorded.decide({"age": step})
+    for arm in ("b", "c"):
+        recorded.apply("remove_arm", NewArm(name=arm))
+        assert open_decisions(recorded) == recorded.experiment.bandit.counts["pending"]
+    assert 0 < open_decisions(recorded) < 90
+
+
+def test_with_a_timeout_rewards_are_counted_in_the_order_of_their_decisions() -> None:
+    recorded = RecordedExperiment(holdout=0.0, reward_timeout=1000.0, default_reward=0.0)
+    tally = recorded.experiment.state.tally
+    decisions = [recorded.decide({"age": step}) for step in range(20)]
+    for decision in decisions[10:]:
+        recorded.reward(decision.id, 1)  # clicks; without the order, the mean reward would be 1
+    assert recorded.experiment.bandit.counts["rewarded"] == 10
+    assert tally.bandit.n == 0
+    recorded.now += 1000
+    recorded.apply("settle", b"")
+    assert (tally.bandit.n, tally.bandit.mean, tally.lift.n) == (20, 0.5, 20)
+    assert (tally.vitals.values.n, tally.vitals.values.reported, tally.vitals.arrivals.reported) == (
+        20,
+        10,
+        10,
+    )
+    assert replay(recorded).snapshot().digest() == recorded.experiment.snapshot().digest()
+
+
+def test_a_decision_with_several_rewards_has_one_report() -> None:
+    recorded = RecordedExperiment(reward_timeout=1000.0, reward_aggregation="max", default_reward=0.0)
+    first, second, _ = (recorded.decide({"age": step}) for step in range(3))
+    for value in (0, 1, 0):
+        recorded.reward(first.id, value)
+    recorded.reward(second.id, 0)
+    assert recorded.experiment.state.tally.vitals.arrivals.reported == 2
+    recorded.now += 1000
+    recorded.apply("settle", b"")
+    values = recorded.experiment.state.tally.vitals.values
+    assert (values.n, values.reported, values.reported_low, values.at_high) == (3, 2, 1, 1)
 
 
 def test_a_paused_experiment_rejects_decisions_and_an_archived_one_rewards_too() -> None:
@@ -226,7 +267,8 @@ def test_an_uploaded_model_replaces_the_bandit(tmp_path: Any) -> None:
     recorded.now = 0.0  # before the decision of the uploaded model
     recorded.experiment.state.last_event_at = 0.0
     recorded.reward(pending.id, 7.5)
-    assert state.tally.bandit.n == 1
+    assert recorded.experiment.bandit.counts["rewarded"] == 1
+    assert state.tally.bandit.n == 0  # the statistics begin with the upload
     assert replay_after_upload(recorded).snapshot().digest() == recorded.experiment.snapshot().digest()
 
 

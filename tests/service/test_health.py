@@ -2,22 +2,28 @@
 
 import random
 import re
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 import pytest
 
+from benchmarks import health as health_benchmark
 from glcb import _model_file
 from glcb._api.requests import Creation, DecisionRequest, ExperimentSettings, NewArm, RewardItem, encode
 from glcb.bandit import Bandit
 from glcb.service import health, responses, stats
 from glcb.service.core.experiment import Experiment
 from glcb.service.core.tally import ArmForecasts, Tally
+from glcb.service.core.vitals import Arrivals, Clock, Features, RewardValues
 from glcb.service.metrics import Activity
+
+DAY = 86_400
+DEFAULT_ZERO = {"reward_timeout": 60.0, "default_reward": 0.0}
 
 
 class Simulation:
-    """An experiment with simulated visitors."""
+    """An experiment with simulated visitors, one per second."""
 
     def __init__(self, **settings: Any) -> None:
         arguments = {"arms": ["a", "b", "c"], "policy": "linucb", "holdout": 0.1, **settings}
@@ -27,67 +33,256 @@ class Simulation:
         self.time = 0.0
 
     def visit(
-        self, visitors: int, match_rate: float = 1.0, mean: float = 0.3, missing: bool = False
+        self,
+        visitors: int,
+        match_rate: float = 1.0,
+        mean: float = 0.3,
+        *,
+        reported: tuple[float, ...] = (0.0, 1.0),
+        missing: float = 0.0,
+        seconds: float = 1.0,
+        **features: Any,
     ) -> "Simulation":
+        """Simulate visitors who send rewards with this mean, of the values in ``reported`` only."""
         for _ in range(visitors):
-            self.time += 1
-            context = {"x": None if missing else self.rng.random(), "y": self.rng.choice("pqr")}
+            self.time += seconds
+            x = None if self.rng.random() < missing else self.rng.random()
+            context = {"x": x, "y": self.rng.choice("pqr"), **features}
             _, answer = self.experiment.apply("decide", DecisionRequest(context=context), self.time)
             assert isinstance(answer, bytes)
             decision = msgspec.json.decode(answer)
-            if self.rng.random() < match_rate:
-                reward = RewardItem(id=decision["id"], value=float(self.rng.random() < mean))
+            value = float(self.rng.random() < mean)
+            if self.rng.random() < match_rate and value in reported:
+                reward = RewardItem(id=decision["id"], value=value)
                 self.experiment.apply("reward", reward, self.time)
+        return self
+
+    def wait(self, seconds: float) -> "Simulation":
+        self.time += seconds
+        self.experiment.apply("settle", b"", self.time)
         return self
 
     def results(self) -> dict[str, bool | None]:
         return {check.check: check.ok for check in health.checks(self.experiment)}
+
+    def text(self, name: str) -> str:
+        return next(check.text for check in health.checks(self.experiment) if check.check == name)
 
 
 def test_a_fresh_experiment_has_no_results_yet() -> None:
     results = Simulation().results()
     assert results.pop("holdout") is True
     assert set(results.values()) == {None}
-    assert Simulation().visit(5).results()["rewards"] is None
+    assert Simulation().visit(5).results()["rewards"] is True
 
 
-def test_a_healthy_experiment_passes_every_check() -> None:
-    results = Simulation().visit(600, match_rate=0.9).results()
-    names = {"rewards", "calibration", "exploration", "propensities", "contexts", "holdout"}
-    assert results == dict.fromkeys(names, True)
+@pytest.mark.parametrize("settings", [{}, DEFAULT_ZERO], ids=["zeros reported", "default reward"])
+def test_a_healthy_experiment_passes_every_check(settings: dict[str, Any]) -> None:
+    reported = (1.0,) if settings else (0.0, 1.0)
+    simulation = Simulation(**settings).visit(1500, match_rate=0.9, reported=reported, missing=0.3).wait(61)
+    names = {
+        "rewards",
+        "reward_values",
+        "calibration",
+        "exploration",
+        "propensities",
+        "contexts",
+        "features",
+        "clock",
+        "holdout",
+    }
+    assert simulation.results() == dict.fromkeys(names, True)
 
 
-def test_a_low_or_falling_match_rate_fails() -> None:
-    assert Simulation().visit(300, match_rate=0).results()["rewards"] is False
-    assert Simulation().visit(800).visit(400, match_rate=0.1).results()["rewards"] is False
+# ---- each check, failed and passed ----------------------------------------------------------------
+
+CASES: dict[str, tuple[str, Callable[[], Simulation], Callable[[], Simulation]]] = {
+    "no reward has ever arrived": (
+        "rewards",
+        lambda: Simulation(**DEFAULT_ZERO).visit(600, reported=()),
+        lambda: Simulation(**DEFAULT_ZERO).visit(600, mean=0.02, reported=(1.0,)),
+    ),
+    "no reward has ever arrived, without a timeout": (
+        "rewards",
+        lambda: Simulation().visit(500, reported=()),
+        lambda: Simulation().visit(500, match_rate=0.02),
+    ),
+    "rewards stopped arriving": (
+        "rewards",
+        lambda: Simulation().visit(800).visit(400, match_rate=0.05),
+        lambda: Simulation().visit(800).visit(400, match_rate=0.7),
+    ),
+    "rare rewards stopped arriving": (
+        "rewards",
+        lambda: Simulation(**DEFAULT_ZERO).visit(1500, 0.05).visit(600, 0.0),
+        lambda: Simulation(**DEFAULT_ZERO).visit(1500, 0.05).visit(600, 0.03),
+    ),
+    "all rewards are equal": (
+        "reward_values",
+        lambda: Simulation().visit(500, mean=1.0),
+        lambda: Simulation().visit(500, mean=0.98),
+    ),
+    "all rewards are equal from some time on": (
+        "reward_values",
+        lambda: Simulation().visit(500).visit(500, mean=0.0),
+        lambda: Simulation().visit(500).visit(500, mean=0.02),
+    ),
+    "only positive rewards": (
+        "reward_values",
+        lambda: Simulation().visit(500, mean=0.2, reported=(1.0,)),
+        lambda: Simulation().visit(1500, match_rate=0.4, mean=0.2),
+    ),
+    "predictions are biased": (
+        "calibration",
+        lambda: Simulation().visit(2000, mean=0.1).visit(600, mean=0.9),
+        lambda: Simulation().visit(2600, mean=0.1),
+    ),
+    "too little exploration": (
+        "exploration",
+        lambda: Simulation(exploration=0.001, holdout=0.0).visit(400),
+        lambda: Simulation(exploration=0.0, holdout=0.05).visit(400),
+    ),
+    "values of the wrong type": (
+        "contexts",
+        lambda: Simulation().visit(100, size=1.0).visit(100, size="large"),
+        lambda: Simulation().visit(300, size=1.0, missing=0.5),
+    ),
+    "a feature vanished": (
+        "features",
+        lambda: Simulation().visit(600, size=1.0).visit(200),
+        lambda: Simulation().visit(800, size=1.0),
+    ),
+    "a feature appeared": (
+        "features",
+        lambda: Simulation().visit(600).visit(200, size=1.0),
+        lambda: Simulation().visit(30).visit(770, size=1.0),
+    ),
+    "a feature is missing more often": (
+        "features",
+        lambda: Simulation().visit(600, missing=0.3).visit(300, missing=0.7),
+        lambda: Simulation().visit(900, missing=0.3),
+    ),
+    "a feature is missing less often": (
+        "features",
+        lambda: Simulation().visit(600, missing=0.6).visit(300, missing=0.1),
+        lambda: Simulation().visit(900, missing=0.6),
+    ),
+    "the clock was set back": (
+        "clock",
+        lambda: Simulation().visit(200).visit(1100, seconds=-100.0),
+        lambda: Simulation().visit(1300),
+    ),
+    "the clock jumped forward": (
+        "clock",
+        lambda: Simulation().visit(600).wait(400 * DAY).visit(1),
+        lambda: Simulation().visit(600).wait(DAY / 2).visit(1),
+    ),
+}
 
 
-def test_biased_predictions_fail() -> None:
-    simulation = Simulation().visit(2000, mean=0.1)
-    assert simulation.results()["calibration"] is True
-    assert simulation.visit(600, mean=0.9).results()["calibration"] is False
+@pytest.mark.parametrize("case", CASES)
+def test_a_problem_fails_its_check_and_normal_traffic_passes(case: str) -> None:
+    name, broken, normal = CASES[case]
+    assert broken().results()[name] is False
+    results = normal().results()
+    assert results[name] is True
+    assert False not in results.values()
 
 
-def test_predictions_are_reported_in_the_unit_of_the_rewards() -> None:
-    texts = [
-        next(check.text for check in health.checks(simulation.experiment) if check.check == "calibration")
-        for simulation in (
-            Simulation().visit(200, mean=1.0),
-            Simulation(rewards=(0.0, 4.0)).visit(200, mean=1.0),
-        )
-    ]
-    assert re.search(r"recent means: [\d.]+% predicted, 100\.0% observed", texts[0])
-    assert re.search(r"recent means: [\d.]+ predicted, 1 observed", texts[1])
+@pytest.mark.parametrize("arm", [0, 1], ids=["dominates", "is starved"])
+def test_choices_that_contradict_the_logged_propensities_fail(arm: int) -> None:
+    simulation = Simulation(policy="uniform").visit(300)
+    assert simulation.results()["propensities"] is True
+    sums = simulation.experiment.state.tally.forecasts._rows()
+    sums[2, arm] += (100, -80)[arm]  # as if the arm had been chosen more or less often than its propensities
+    assert simulation.results()["propensities"] is False
+    assert ("dominates", "is starved")[arm] in simulation.text("propensities")
 
 
-def test_stopped_exploration_fails_even_with_a_random_holdout() -> None:
-    simulation = Simulation(exploration=0.0, holdout=0.3).visit(400)
-    assert simulation.results()["exploration"] is False
-    assert Simulation(arms=["only"]).visit(200).results()["exploration"] is None
+@pytest.mark.parametrize(
+    ("case", "cause"),
+    [
+        ("no reward has ever arrived", "before the reward timeout"),
+        ("rewards stopped arriving", "before, 68.5% of the decisions had one"),
+        ("only positive rewards", "report 0 as well, or set reward_timeout and default_reward=0"),
+        ("a feature vanished", "'size' has vanished"),
+        ("a feature appeared", "'size' has appeared"),
+        ("a feature is missing more often", "'x' was missing in 28% of the contexts, now 77%"),
+    ],
+)
+def test_a_failed_check_names_the_cause(case: str, cause: str) -> None:
+    name, broken, _ = CASES[case]
+    assert cause in broken().text(name)
 
 
-def test_unusable_values_fail() -> None:
-    assert Simulation().visit(300, missing=True).results()["contexts"] is False
+def test_default_rewards_are_not_reported_rewards() -> None:
+    simulation = Simulation(**DEFAULT_ZERO).visit(1000, mean=0.1, reported=(1.0,)).wait(61)
+    assert re.search(r"(8|9|10|11)\.\d% of the decisions have a reported reward", simulation.text("rewards"))
+    assert "the others count as 0 after the timeout" in simulation.text("rewards")
+    answer = stats.stats(simulation.experiment, Activity())
+    assert answer.match_rate == pytest.approx(0.1, abs=0.03)
+    assert answer.lift.bandit.n + answer.lift.holdout.n == 1000
+
+
+def test_rewards_above_the_lowest_one_are_not_a_problem_in_a_range() -> None:
+    simulation = Simulation(rewards=(0.0, 5.0)).visit(1000, match_rate=0.2, mean=1.0)
+    assert simulation.results()["reward_values"] is None
+    assert "report 0 as well" in simulation.text("reward_values")
+
+
+def test_calibration_needs_rewards_that_differ() -> None:
+    assert Simulation().visit(500, mean=0.2, reported=(1.0,)).results()["calibration"] is None
+    assert Simulation(**DEFAULT_ZERO).visit(600, reported=()).results()["calibration"] is None
+
+
+def test_an_alarm_about_a_feature_ends_after_a_day() -> None:
+    simulation = Simulation().visit(600).visit(200, size=1.0)
+    assert simulation.wait(DAY).visit(1, size=1.0).results()["features"] is True
+
+
+def test_late_rewards_have_not_stopped() -> None:
+    """After a pause, decisions resume at once and their rewards only after their usual delay."""
+    arrivals, time = Arrivals(), 0.0
+    for _ in range(1000):
+        time += 1
+        arrivals.add_decision(time)
+        arrivals.add_report(delay=100.0)
+    for _ in range(90):
+        time += 1
+        arrivals.add_decision(time)
+    assert not arrivals.have_stopped(time)
+    for _ in range(500):
+        time += 1
+        arrivals.add_decision(time)
+    assert arrivals.have_stopped(time)
+    for _ in range(20):
+        arrivals.add_report(delay=100.0)
+    assert not arrivals.have_stopped(time)
+
+
+def test_the_state_of_the_checks_is_bounded() -> None:
+    features, clock, values = Features(), Clock(), RewardValues()
+    for step in range(2000):
+        features.add({"x": 1, f"key {step}": 2}, step)
+        features.add([1] * 1000, step)
+        clock.add(step)
+        values.add(step / 2000, True)
+    assert len(features.series) <= 200
+    assert sum(len(msgspec.msgpack.encode(part)) for part in (features, clock, values)) < 20_000
+
+
+@pytest.mark.parametrize("pipeline", ["never", "clicks only"])
+def test_a_broken_pipeline_fails_within_500_settled_decisions(pipeline: str) -> None:
+    for seed in range(10_000, 10_003):
+        assert health_benchmark.settled_until_alarm(pipeline, 0.05, seed) <= 500
+
+
+@pytest.mark.parametrize("pipeline", ["default", "all reported"])
+def test_a_healthy_pipeline_with_one_click_in_a_hundred_rarely_fails(pipeline: str) -> None:
+    alarms = sum(
+        health_benchmark.has_false_alarm(pipeline, 0.01, 1000, seed) for seed in range(10_000, 10_020)
+    )
+    assert alarms <= 3  # at a rate of 5 %, more have a probability of 2 %
 
 
 def uploaded(simulation: Simulation, bandit: Bandit) -> Simulation:
@@ -97,7 +292,7 @@ def uploaded(simulation: Simulation, bandit: Bandit) -> Simulation:
 
 
 def test_after_an_upload_contexts_are_checked_over_the_whole_history_of_the_bandit() -> None:
-    simulation = Simulation().visit(450).visit(50, missing=True)
+    simulation = Simulation().visit(450, size=1.0).visit(30, size="large")
     assert simulation.results()["contexts"] is True
     for before in (0, 150):
         assert (
@@ -110,12 +305,20 @@ def test_after_an_upload_propensities_are_checked_from_the_start() -> None:
     assert simulation.results()["propensities"] is None
 
 
-def test_choices_that_contradict_the_logged_propensities_fail() -> None:
-    simulation = Simulation().visit(300)
-    assert simulation.results()["propensities"] is True
-    sums = simulation.experiment.state.tally.forecasts._rows()
-    sums[2, 0] += 100  # as if the first arm had been chosen more often than its propensities say
-    assert simulation.results()["propensities"] is False
+def test_predictions_are_reported_in_the_unit_of_the_rewards() -> None:
+    texts = [
+        next(check.text for check in health.checks(simulation.experiment) if check.check == "calibration")
+        for simulation in (
+            Simulation().visit(800, mean=0.5),
+            Simulation(rewards=(0.0, 4.0)).visit(800, mean=0.5),
+        )
+    ]
+    assert re.search(r"recent means: [\d.]+% predicted, [\d.]+% observed", texts[0])
+    assert re.search(r"recent means: [\d.]+ predicted, [\d.]+ observed", texts[1])
+
+
+def test_with_a_single_arm_there_is_nothing_to_explore() -> None:
+    assert Simulation(arms=["only"]).visit(200).results()["exploration"] is None
 
 
 def test_a_missing_holdout_and_missing_predictions_do_not_fail() -> None:

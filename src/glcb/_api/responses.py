@@ -59,23 +59,37 @@ class GroupMean(Struct, frozen=True):
 
 
 class Lift(Struct, frozen=True, kw_only=True):
-    """Lift over random assignment: the mean reward of the bandit minus that of the holdout.
+    """Lift over random assignment: the expected reward of the bandit minus that of random assignment.
 
-    The confidence interval is valid at any time: looking at it repeatedly does not invalidate it.
+    It is the mean over the decisions so far whose reward is known, and is estimated from all of them by their
+    propensities, not from the holdout alone. The confidence interval is valid at any time: looking at it
+    repeatedly does not invalidate it.
     """
 
     bandit: GroupMean
     """Rewards of decisions made by the bandit."""
     holdout: GroupMean
     """Rewards of decisions made uniformly at random."""
+    n: int
+    """Number of decisions from which the lift is estimated."""
+    random: float | None
+    """The estimated mean reward of random assignment; None without rewards, like all fields below."""
     difference: float | None
-    """The difference of the two means; None while either group has no rewards."""
+    """The lift, in units of the reward."""
     low: float | None
     """Lower end of the confidence interval."""
     high: float | None
     """Upper end of the confidence interval."""
     confidence: float
-    """Confidence level of the interval."""
+    """Confidence level of the intervals."""
+    fixed_low: float | None
+    """Lower end of the fixed-horizon interval, which is valid only at one time that was chosen in advance."""
+    fixed_high: float | None
+    """Upper end of the fixed-horizon interval."""
+    relative: float | None
+    """The lift as a share of ``random``; None if rewards can be negative."""
+    extra_rewards: float | None
+    """The estimated sum of rewards that the bandit has gained so far over random assignment."""
 
 
 class Check(Struct, frozen=True):

@@ -1,4 +1,8 @@
-"""Health checks of an experiment, computed from its tally."""
+"""Health checks of an experiment, computed from its tally.
+
+A check is silent until it has enough data. A failed check names the likely cause and what to do. The
+thresholds follow from false-alarm rates, stated next to each constant here and in ``core/vitals.py``.
+"""
 
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
@@ -6,42 +10,56 @@ from typing import NamedTuple
 from glcb._api.responses import Check
 from glcb.service.core.experiment import Experiment
 from glcb.service.core.tally import Block
+from glcb.service.core.vitals import ALARM_SECONDS, MIN_DECISIONS, Vitals
+from glcb.service.lift import boundary
 
 _MIN_SAMPLE = 100
-"""Decisions or rewards that a check needs."""
+"""Decisions or rewards that a check of means needs."""
 _RECENT_SHARE = 0.25
 """Share of all decisions that counts as recent."""
-_MAX_DEVIATIONS = 5.0
-"""Deviations of more than this many standard deviations are significant, even if checked repeatedly."""
+_ERROR = 0.001
+"""Probability that a check of means ever fails by chance."""
 _MAX_BIAS = 0.05
 """Tolerated bias of the predictions, as a share of the reward range and on top of the sampling error."""
-_MIN_EXPLORATION = 0.001
-_MIN_MATCH_RATE = 0.01
+_MIN_OVERLAP = 0.01
+"""With less, an off-policy estimate from 100 decisions is worth no more than one random decision."""
 _MAX_UNUSABLE = 0.1
+_MIN_POSITIVE = 44
+"""At a success rate of 90 %, this many successes in a row have a probability of 1 %."""
+_MAX_ZEROS = 0.01
+"""If fewer of the reported rewards are 0, zeros are not reported."""
+_FULL_MATCH = 0.5
+"""With a higher match rate, zeros are assumed to be reported."""
 
 
 class _Sums(NamedTuple):
     """Sums over some blocks."""
 
     decisions: int
-    rewards: int
-    total: float
+    predictions: int
     predicted: float
+    observed: float
+    squared_errors: float
     bandit_decisions: int
     explored: float
+    overlap: float
 
 
 def checks(experiment: Experiment) -> tuple[Check, ...]:
     """Return the results of all health checks."""
-    blocks = experiment.state.tally.blocks
-    overall = _sums(blocks)
-    recent = _sums(_latest(blocks, _RECENT_SHARE * overall.decisions))
+    tally = experiment.state.tally
+    overall = _sums(tally.blocks)
+    recent = _sums(_latest(tally.blocks, _RECENT_SHARE * overall.decisions))
+    values = _reward_values(experiment)
     return (
-        _rewards(overall, recent),
-        _calibration(experiment, recent),
+        _rewards(experiment, tally.vitals),
+        values,
+        _calibration(experiment, recent, values),
         _exploration(experiment, recent),
         _propensities(experiment, overall),
         *_contexts(experiment),
+        _features(experiment),
+        _clock(experiment),
         _holdout(experiment),
     )
 
@@ -60,47 +78,93 @@ def _sums(blocks: Iterable[Block]) -> _Sums:
     rows = [
         (
             block.decisions,
-            sum(block.rewards),
-            sum(block.totals),
+            block.predictions,
             block.predicted,
+            block.observed,
+            block.squared_errors,
             block.bandit_decisions,
             block.explored,
+            block.overlap,
         )
         for block in blocks
     ]
-    return _Sums(*map(sum, zip(*rows, strict=True))) if rows else _Sums(0, 0, 0.0, 0.0, 0, 0.0)
+    return _Sums(*map(sum, zip(*rows, strict=True))) if rows else _Sums(0, 0, 0.0, 0.0, 0.0, 0, 0.0, 0.0)
 
 
-def _too_early(check: str, subject: str, unit: str = "decisions") -> Check:
-    return Check(check, None, f"{subject}: checked after {_MIN_SAMPLE} {unit}.")
+def _too_early(check: str, subject: str, unit: str = "decisions", n: int = _MIN_SAMPLE) -> Check:
+    return Check(check, None, f"{subject}: checked after {n} {unit}.")
 
 
-def _rewards(overall: _Sums, recent: _Sums) -> Check:
-    if overall.decisions < _MIN_SAMPLE:
-        return _too_early("rewards", "Match rate")
-    match_rate = overall.rewards / overall.decisions
-    recent_rate = recent.rewards / recent.decisions
-    if match_rate < _MIN_MATCH_RATE:
+# ---- rewards --------------------------------------------------------------------------------------
+
+
+def _rewards(experiment: Experiment, vitals: Vitals) -> Check:
+    arrivals, settings = vitals.arrivals, experiment.state.settings
+    waiting = settings.reward_timeout is not None
+    counts = experiment.bandit.counts
+    due = arrivals.decisions - counts["pending"] if waiting else arrivals.decisions
+    if not arrivals.reported:
+        if due < MIN_DECISIONS:
+            unit = "decisions have timed out" if waiting else "decisions"
+            return _too_early("rewards", "Match rate", unit, MIN_DECISIONS)
         text = (
-            f"The match rate is only {match_rate:.1%}. Check that rewards are sent, with the right decision "
-            "id, before the reward timeout."
+            f"No reward has ever arrived, for {due:,} decisions. Check that your application sends rewards, "
+            "with the id of the decision"
+        )
+        return Check("rewards", False, text + (" and before the reward timeout." if waiting else "."))
+    rate = min(arrivals.reported / max(due, 1), 1.0)
+    if arrivals.have_stopped(experiment.state.last_event_at):
+        text = (
+            f"Rewards have almost stopped arriving; before, {rate:.1%} of the decisions had one. Check the "
+            "application that sends them, and whether its rewards are rejected."
         )
         return Check("rewards", False, text)
-    if recent_rate < match_rate / 2 and recent.decisions >= 2 * _MIN_SAMPLE:
-        text = f"The match rate dropped to {recent_rate:.0%} recently, from {match_rate:.0%} overall."
-        return Check("rewards", False, text)
-    return Check("rewards", True, f"The match rate is {match_rate:.1%}.")
+    text = f"{rate:.1%} of the decisions have a reported reward"
+    if settings.default_reward is not None:
+        text += f"; the others count as {settings.default_reward:g} after the timeout"
+    return Check("rewards", True, text + ".")
 
 
-def _calibration(experiment: Experiment, recent: _Sums) -> Check:
-    if recent.rewards < _MIN_SAMPLE:
-        return _too_early("calibration", "Calibration of the predictions", "recent rewards")
+def _reward_values(experiment: Experiment) -> Check:
+    name, settings = "reward_values", experiment.state.settings
+    vitals, (low, high) = experiment.state.tally.vitals, experiment.reward_range
+    values, arrivals = vitals.values, vitals.arrivals
+    if not values.reported:
+        return _too_early(name, "Values of the rewards", "rewards", MIN_DECISIONS)
+    positive = values.reported >= _MIN_POSITIVE and values.reported_low <= _MAX_ZEROS * values.reported
+    partial = settings.default_reward is None and arrivals.reported < _FULL_MATCH * arrivals.decisions
+    if positive and partial:
+        text = (
+            f"Only {arrivals.reported / arrivals.decisions:.1%} of the decisions have a reward, and almost "
+            f"none of these is {low:g}. If the others count as {low:g}, the bandit does not learn that: "
+            f"report {low:g} as well, or set reward_timeout and default_reward={low:g}."
+        )
+        # In a range, such as ratings by some users, rewards above the lowest one may be all there are.
+        return Check(name, False if settings.rewards == "binary" else None, text)
+    if values.are_stuck():
+        text = (
+            f"The last {values.run:,} rewards are all {low + (high - low) * values.value:g}. Nothing can be "
+            "learned from equal rewards: check how the application computes them."
+        )
+        return Check(name, False, text)
+    if values.n < MIN_DECISIONS:
+        return _too_early(name, "Values of the rewards", "rewards", MIN_DECISIONS)
+    return Check(name, True, "The rewards differ.")
+
+
+def _calibration(experiment: Experiment, recent: _Sums, values: Check) -> Check:
+    if values.ok is False or not experiment.state.tally.vitals.values.reported:
+        return Check("calibration", None, "Calibration of the predictions: needs rewards that differ.")
+    if recent.predictions < _MIN_SAMPLE:
+        needed = "recent rewards of decisions made after the first rewards"
+        return _too_early("calibration", "Calibration of the predictions", needed)
     if recent.predicted == 0:
         return Check("calibration", None, "This policy does not predict rewards.")
     low, high = experiment.reward_range
-    predicted, observed = recent.predicted / recent.decisions, recent.total / recent.rewards
-    sampling_error = _MAX_DEVIATIONS * (high - low) / 2 / recent.rewards**0.5
-    ok = abs(predicted - observed) <= _MAX_BIAS * (high - low) + sampling_error
+    predicted, observed = recent.predicted / recent.predictions, recent.observed / recent.predictions
+    unit = high - low
+    sampling_error = boundary(recent.squared_errors / unit**2, 1.0, _ERROR / 2) / recent.predictions
+    ok = abs(predicted - observed) <= (_MAX_BIAS + sampling_error) * unit
     form = ".1%" if experiment.state.settings.rewards == "binary" else ".3g"
     means = f"recent means: {predicted:{form}} predicted, {observed:{form}} observed"
     if ok:
@@ -108,53 +172,123 @@ def _calibration(experiment: Experiment, recent: _Sums) -> Check:
     return Check(
         "calibration",
         False,
-        f"Predictions are biased ({means}). Did the traffic or the definition of the reward change?",
+        f"Predictions are biased ({means}). The traffic or the definition of the reward probably changed. "
+        "An experiment with half_life forgets old rewards.",
     )
+
+
+# ---- choices --------------------------------------------------------------------------------------
 
 
 def _exploration(experiment: Experiment, recent: _Sums) -> Check:
     if len(experiment.bandit.arms) == 1:
         return Check("exploration", None, "With a single arm there is nothing to explore.")
-    if recent.bandit_decisions < _MIN_SAMPLE:
+    if recent.decisions < _MIN_SAMPLE or not recent.bandit_decisions:
         return _too_early("exploration", "Exploration rate", "recent decisions of the bandit")
-    rate = recent.explored / recent.bandit_decisions
-    if rate < _MIN_EXPLORATION:
+    rate, overlap = recent.explored / recent.bandit_decisions, recent.overlap / recent.decisions
+    if overlap < _MIN_OVERLAP:
         text = (
-            "Exploration has stopped: the most likely arm is almost certain, so changes go unnoticed. "
-            "Increase exploration."
+            f"Some arms are chosen at {overlap:.2%} of the rate of random assignment. That is too rare to "
+            "notice changes, and for the lift and other off-policy estimates. Increase exploration or the "
+            "holdout."
         )
         return Check("exploration", False, text)
-    return Check("exploration", True, f"{rate:.1%} of the decisions explore another arm.")
+    return Check("exploration", True, f"{rate:.1%} of the bandit's decisions explore another arm.")
 
 
 def _propensities(experiment: Experiment, overall: _Sums) -> Check:
     deviation = experiment.state.tally.forecasts.largest_deviation()
     if deviation is None or overall.decisions < _MIN_SAMPLE:
         return _too_early("propensities", "Agreement of choices with logged propensities")
-    arm, chosen, expected, distance = deviation
-    if distance > _MAX_DEVIATIONS:
-        text = f"{arm!r} was chosen {chosen:,} times, but its logged propensities add up to {expected:,.0f}."
+    arm, chosen, expected, variance = deviation
+    error = _ERROR / (2 * len(experiment.bandit.arms))
+    if abs(chosen - expected) > boundary(variance, 1.0, error):
+        verb = "dominates" if chosen > expected else "is starved"
+        text = (
+            f"{arm!r} {verb}: it was chosen {chosen:,} times, but its logged propensities add up to "
+            f"{expected:,.0f}. The propensities cannot be used for off-policy evaluation. Run glcb audit to "
+            "see whether stored data was altered."
+        )
         return Check("propensities", False, text)
     return Check("propensities", True, "Arms are chosen as often as their logged propensities predict.")
+
+
+# ---- contexts and time ----------------------------------------------------------------------------
 
 
 def _contexts(experiment: Experiment) -> Iterator[Check]:
     # Both counts belong to the bandit: an uploaded one includes the history of its model file.
     schema, decisions = experiment.bandit.schema, experiment.bandit.counts["decisions"]
-    if schema is None or decisions < _MIN_SAMPLE:
+    if schema is None or decisions < _MIN_SAMPLE or not schema.features:
         return
-    unusable = sum(schema.problems.values()) / (decisions * max(1, len(schema.features)))
-    yield Check(
-        "contexts",
-        unusable <= _MAX_UNUSABLE,
-        f"{unusable:.1%} of the context values could not be used as sent.",
+    shares = {
+        name: sum(count for problem, count in feature.problems.items() if problem != "missing") / decisions
+        for name, feature in schema.features.items()
+    }
+    worst = max(shares, key=shares.__getitem__)
+    if shares[worst] > _MAX_UNUSABLE:
+        text = (
+            f"{shares[worst]:.1%} of the values of {worst!r} cannot be used as sent: they have another type, "
+            "are outside the range, or are new values without a free slot. Check how it is computed, or "
+            "declare it in the schema of a new experiment."
+        )
+        yield Check("contexts", False, text)
+    else:
+        text = f"Values in contexts can be used as sent, except {shares[worst]:.1%} of {worst!r}."
+        yield Check("contexts", True, text if shares[worst] else "Values in contexts can be used as sent.")
+
+
+def _features(experiment: Experiment) -> Check:
+    features = experiment.state.tally.vitals.features
+    if features.decisions < MIN_DECISIONS:
+        return _too_early("features", "Changes of the features", n=MIN_DECISIONS)
+    changed = features.changed(experiment.state.last_event_at)
+    if not changed:
+        return Check(
+            "features", True, "No feature has appeared, vanished or changed how often it is missing."
+        )
+    lines = []
+    for name, series in list(changed.items())[:3]:
+        if series.after > 0.99:
+            lines.append(f"{name!r} has vanished")
+        elif series.before > 0.99:
+            lines.append(f"{name!r} has appeared")
+        else:
+            lines.append(
+                f"{name!r} was missing in {series.before:.0%} of the contexts, now {series.after:.0%}"
+            )
+    more = f", and {len(changed) - 3} more" if len(changed) > 3 else ""
+    text = (
+        f"In the last {ALARM_SECONDS / 3600:.0f} hours of traffic: {'; '.join(lines)}{more}. Check what "
+        "changed in the application that sends contexts; the bandit relies on features it has learned from."
     )
+    return Check("features", False, text)
+
+
+def _clock(experiment: Experiment) -> Check:
+    clock, now = experiment.state.tally.vitals.clock, experiment.state.last_event_at
+    if clock.is_stuck:
+        text = (
+            f"The system clock was set back: the last {clock.stuck:,} decisions have the same time, and no "
+            "reward timeout passes until the clock has caught up. Synchronize the clock."
+        )
+        return Check("clock", False, text)
+    if now - clock.jumped_at < ALARM_SECONDS:
+        text = (
+            f"There were no decisions for {clock.jump / 86_400:,.1f} days, much longer than before: the "
+            "system clock has jumped, or there was no traffic. Pending decisions may have timed out early."
+        )
+        return Check("clock", False, text)
+    if clock.decisions < _MIN_SAMPLE:
+        return _too_early("clock", "Jumps of the clock")
+    return Check("clock", True, "The clock has not jumped.")
 
 
 def _holdout(experiment: Experiment) -> Check:
     share = experiment.state.settings.holdout
     if share == 0:
-        return Check("holdout", None, "There is no holdout, so the lift cannot be measured.")
+        text = "There is no holdout: the lift is estimated from exploration alone."
+        return Check("holdout", None, text)
     return Check(
         "holdout", True, f"{share:.1%} of the decisions are a random holdout that measures the lift."
     )

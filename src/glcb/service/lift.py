@@ -1,69 +1,150 @@
-"""Lift over random assignment, with a confidence interval that is valid at all times.
+"""Lift over random assignment, from all decisions, with a confidence interval that is valid at all times.
 
-Each group's mean reward gets a confidence sequence: the empirical Bernstein bound of Howard, Ramdas,
-McAuliffe and Sekhon (*Time-uniform, nonparametric, nonasymptotic confidence sequences*, Annals of Statistics
-2021, theorem 4) with their stitched boundary. With the stated confidence, and at all times simultaneously, it
-covers the mean of the expected rewards so far. The expected reward may change from decision to decision, as
-it does while a bandit learns; bounds for a constant mean would not be valid. Each group uses half of the
-error probability.
+The lift of a decision is the expected reward of the bandit's choice probabilities minus that of uniformly
+random assignment, in the same context. Every decision estimates its own lift: if the arm was chosen with
+probability b (the holdout included), would have been chosen with probability p by the bandit and u by random
+assignment, then (p − u) / b × (reward − center) is unbiased for it, for any center known before the arm was
+drawn. The center, a running mean of the rewards, only reduces the variance.
+
+The interval is an empirical Bernstein confidence sequence (Howard, Ramdas, McAuliffe and Sekhon,
+*Time-uniform, nonparametric, nonasymptotic confidence sequences*, Annals of Statistics 2021, theorem 4) of
+these importance-weighted terms (Waudby-Smith, Wu, Ramdas, Karampatziakis and Mineiro, *Anytime-valid
+off-policy inference for contextual bandits*, 2022), with a discrete mixture as its boundary. With the stated
+confidence, and at all times simultaneously, it covers the mean lift of the decisions so far. The lift may
+change from decision to decision, as it does while a bandit learns; bounds for a constant mean would not be
+valid.
 """
 
 import math
+from statistics import NormalDist
 
+import numpy as np
 from msgspec import Struct
 
 CONFIDENCE = 0.95
+MAX_WEIGHT = 100.0
+"""Decisions with a larger weight on any arm are left out. A holdout of 1 % already prevents them."""
 
-_START = 10.0
-"""The bound is tight above this sum of squares (m in the paper)."""
-_GROWTH = 2.0
-"""Ratio of consecutive epochs of the boundary (η)."""
-_POWER = 1.4
-"""How fast the error probability of the epochs decreases (s)."""
-_ZETA = 3.105547
-"""Riemann's ζ(s): it makes the error probabilities of all epochs add up to the total."""
-_K1 = (_GROWTH**0.25 + _GROWTH**-0.25) / math.sqrt(2)
-_K2 = (math.sqrt(_GROWTH) + 1) / 2
+_RATES = 2.0 ** (-np.arange(37) / 2)
+"""The rates λ of the mixture, from 1 to 4e-6. A rate is best for one sum of squares, of about 10 / λ²."""
+_PRIOR = 1 / (1 + (np.log2(_RATES / 0.03) / 2) ** 2)
+_LOG_PRIOR = np.log(_PRIOR / _PRIOR.sum())
+"""Heavy-tailed around the rates that matter for some thousand decisions."""
+_NEWTON_STEPS = 30
 
 
-class Group(Struct):
-    """The rewards of the bandit or of the holdout, on a scale from 0 to 1."""
+class Weights(Struct, array_like=True):
+    """The importance weights of a decision."""
+
+    lift: float
+    """(p − u) / b of the chosen arm."""
+    random: float
+    """u / b of the chosen arm."""
+    lowest: float
+    """The smallest (p − u) / b of all arms."""
+    highest: float
+    """The largest (p − u) / b of all arms."""
+
+
+def weights(chosen: float, lowest: float, highest: float, arms: int, holdout: float) -> Weights | None:
+    """Return the importance weights of a decision, or None if its lift cannot be estimated.
+
+    Parameters
+    ----------
+    chosen, lowest, highest
+        The bandit's probability of the chosen arm, and the smallest and largest one of all eligible arms.
+    arms
+        Number of eligible arms.
+    holdout
+        Share of the decisions that are uniformly random.
+
+    Examples
+    --------
+    >>> weights(chosen=0.05, lowest=0.05, highest=0.95, arms=2, holdout=0.0)
+    Weights(lift=-9.0, random=10.0, lowest=-9.0, highest=0.47368421052631576)
+    >>> weights(chosen=1.0, lowest=0.0, highest=1.0, arms=2, holdout=0.0) is None
+    True
+    """
+    uniform = 1 / arms
+    actual = [holdout * uniform + (1 - holdout) * p for p in (chosen, lowest, highest)]
+    if actual[1] <= 0 or uniform - lowest > MAX_WEIGHT * actual[1]:
+        return None
+    lift, least, most = ((p - uniform) / b for p, b in zip((chosen, lowest, highest), actual, strict=True))
+    return Weights(lift, uniform / actual[0], min(least, 0.0), max(most, 0.0))
+
+
+class LiftSums(Struct):
+    """Sums over the decisions whose reward is known, on a scale of rewards from 0 to 1."""
 
     n: int = 0
-    total: float = 0.0
+    rewards: float = 0.0
+    lift: float = 0.0
+    """Sum of the estimates of the lift."""
     squares: float = 0.0
-    """Sum of the squared differences between each reward and the mean of those before it."""
+    """Sum of their squares."""
+    random: float = 0.0
+    """Sum of the estimates of the reward of random assignment."""
+    below: float = 0.0
+    """No estimate could have been lower than minus this."""
+    above: float = 0.0
+    """No estimate could have been higher than this."""
 
-    def add(self, reward: float) -> None:
-        """Add a reward."""
-        self.squares += (reward - (0.5 + self.total) / (1 + self.n)) ** 2
+    def add(self, reward: float, weights: Weights) -> None:
+        """Add a decision with its reward."""
+        center = (0.5 + self.rewards) / (1 + self.n)
+        estimate = weights.lift * (reward - center)
+        self.below = max(self.below, -weights.lowest * (1 - center), weights.highest * center)
+        self.above = max(self.above, weights.highest * (1 - center), -weights.lowest * center)
         self.n += 1
-        self.total += reward
+        self.rewards += reward
+        self.lift += estimate
+        self.squares += estimate**2
+        self.random += center + weights.random * (reward - center)
 
-    @property
-    def mean(self) -> float | None:
-        """The mean reward, or None without any."""
-        return self.total / self.n if self.n else None
+    def interval(self, confidence: float = CONFIDENCE) -> tuple[float, float] | None:
+        """Return the interval of the mean lift so far, valid at all times; None without rewards."""
+        if not self.n:
+            return None
+        error = (1 - confidence) / 2
+        low = self.lift - boundary(self.squares, self.below, error)
+        high = self.lift + boundary(self.squares, self.above, error)
+        return max(low / self.n, -1.0), min(high / self.n, 1.0)
 
-    def radius(self, error: float) -> float:
-        """Return a bound of the error of the mean, exceeded at any time with at most this probability."""
-        return _boundary(self.squares, error / 2) / self.n if self.n else math.inf
+    def fixed_interval(self, confidence: float = CONFIDENCE) -> tuple[float, float] | None:
+        """Return the usual normal interval, valid only at one time that was chosen in advance."""
+        if not self.n:
+            return None
+        radius = NormalDist().inv_cdf((1 + confidence) / 2) * math.sqrt(self.squares)
+        return max((self.lift - radius) / self.n, -1.0), min((self.lift + radius) / self.n, 1.0)
 
 
-def _boundary(squares: float, error: float) -> float:
-    """Return a bound of the sum of deviations, exceeded at any time with at most this probability."""
-    v = max(squares, _START)
-    epochs = math.log(v / _START) / math.log(_GROWTH)
-    level = _POWER * math.log(epochs + 1) + math.log(_ZETA) - math.log(error)
-    return math.sqrt(_K1**2 * v * level + (_K2 * level) ** 2) + _K2 * level
+def boundary(squares: float, scale: float, error: float) -> float:
+    """Return a bound of a sum of deviations, exceeded at any time with at most this probability.
 
-
-def interval(bandit: Group, holdout: Group, confidence: float = CONFIDENCE) -> tuple[float, float] | None:
-    """Return the confidence interval of the difference of the means; None if a group has no reward yet."""
-    if not bandit.n or not holdout.n:
-        return None
-    ends = []
-    for group in (bandit, holdout):
-        radius, mean = group.radius((1 - confidence) / 2), group.total / group.n
-        ends.append((max(mean - radius, 0.0), min(mean + radius, 1.0)))
-    return ends[0][0] - ends[1][1], ends[0][1] - ends[1][0]
+    Parameters
+    ----------
+    squares
+        Sum of the squared deviations, each from a value known before.
+    scale
+        Bound of the deviations in the direction opposite to the error. It may grow while the sum does, but
+        must be known before each deviation.
+    error
+        The probability.
+    """
+    usable = _RATES * scale < 1
+    rates, log_prior = _RATES[usable], _LOG_PRIOR[usable]
+    scaled = rates * scale
+    # (−log(1 − λc) − λc) / c², which tends to λ² / 2 as c tends to 0
+    cost = (-np.log1p(-scaled) - scaled) / scale**2 if scale > 1e-6 else rates**2 / 2
+    level, offset = -math.log(error), log_prior - cost * squares
+    # Each rate alone gives a bound. Newton's method descends from the best of them to that of the mixture.
+    bound = float(((level - offset) / rates).min())
+    for _ in range(_NEWTON_STEPS):
+        exponents = offset + rates * bound
+        largest = float(exponents.max())
+        mixture = np.exp(exponents - largest)
+        excess = largest + math.log(mixture.sum()) - level
+        bound -= float(excess * mixture.sum() / (mixture @ rates))
+        if excess < 1e-9:
+            break
+    return bound

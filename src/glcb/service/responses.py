@@ -20,8 +20,8 @@ from glcb._api.responses import (
 from glcb.explore.probabilities import probabilities
 from glcb.service import health
 from glcb.service.core.experiment import Experiment
-from glcb.service.core.tally import Tally
-from glcb.service.lift import CONFIDENCE, Group, interval
+from glcb.service.core.tally import Group, Tally
+from glcb.service.lift import CONFIDENCE
 from glcb.service.storage.database import ExperimentRow
 
 
@@ -80,21 +80,32 @@ def lift(experiment: Experiment) -> Lift:
 
 
 def _lift(tally: Tally, low: float, high: float) -> Lift:
-
-    def group_mean(group: Group) -> GroupMean:
-        return GroupMean(group.n, None if group.mean is None else low + (high - low) * group.mean)
-
-    bandit, holdout = group_mean(tally.bandit), group_mean(tally.holdout)
-    ends = interval(tally.bandit, tally.holdout)
-    difference = None if bandit.mean is None or holdout.mean is None else bandit.mean - holdout.mean
-    return Lift(
-        bandit=bandit,
-        holdout=holdout,
-        difference=difference,
-        low=None if ends is None else ends[0] * (high - low),
-        high=None if ends is None else ends[1] * (high - low),
-        confidence=CONFIDENCE,
+    sums, unit = tally.lift, high - low
+    difference = sums.lift / sums.n * unit if sums.n else None
+    random = low + unit * min(max(sums.random / sums.n, 0.0), 1.0) if sums.n else None
+    at_all_times, fixed = (
+        (None, None) if ends is None else (ends[0] * unit, ends[1] * unit)
+        for ends in (sums.interval(), sums.fixed_interval())
     )
+    relative = difference / random if difference is not None and random and low >= 0 else None
+    return Lift(
+        bandit=_group_mean(tally.bandit),
+        holdout=_group_mean(tally.holdout),
+        n=sums.n,
+        random=random,
+        difference=difference,
+        low=at_all_times[0],
+        high=at_all_times[1],
+        confidence=CONFIDENCE,
+        fixed_low=fixed[0],
+        fixed_high=fixed[1],
+        relative=relative,
+        extra_rewards=None if difference is None else difference * tally.bandit.n,
+    )
+
+
+def _group_mean(group: Group) -> GroupMean:
+    return GroupMean(group.n, group.mean)
 
 
 def explanation(experiment: Experiment, request: ExplanationRequest) -> Explanation:

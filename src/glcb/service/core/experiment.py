@@ -26,18 +26,16 @@ from glcb._api.responses import Decision, RewardAccepted, State
 from glcb._errors import GlcbError, InvalidSettings, ModelFileError, StorageError
 from glcb._types import reward_range
 from glcb.bandit import Bandit
+from glcb.bandit.decision import BanditDecision
+from glcb.explore.probabilities import probabilities
 from glcb.policies import registry
 from glcb.service.core import models
-from glcb.service.core.idempotency import (
-    HoldoutMarks,
-    IdempotencyKeys,
-    RepeatedAnswer,
-    StoredAnswer,
-    digest,
-)
+from glcb.service.core.idempotency import IdempotencyKeys, RepeatedAnswer, StoredAnswer, digest
 from glcb.service.core.models import ExperimentSnapshot
+from glcb.service.core.open_decisions import OpenDecision, OpenDecisions
 from glcb.service.core.tally import DecisionRecord, Tally
 from glcb.service.errors import ApiError
+from glcb.service.lift import weights
 from glcb.service.storage.database import Event
 
 NO_OUTCOME = b"{}"
@@ -66,9 +64,8 @@ class ExperimentState(Struct, kw_only=True):
     decisions: int = 0
     tally: Tally = msgspec.field(default_factory=Tally)
     idempotency_keys: IdempotencyKeys = msgspec.field(default_factory=IdempotencyKeys)
-    holdout_marks: list[str] = msgspec.field(default_factory=list)
-    """Written by :meth:`Experiment.snapshot`, like the next field."""
-    holdout_capacity: int = HoldoutMarks().capacity
+    open_decisions: dict[str, OpenDecision] = msgspec.field(default_factory=dict)
+    """Written by :meth:`Experiment.snapshot`."""
 
 
 class Experiment:
@@ -84,9 +81,9 @@ class Experiment:
 
     def __init__(self, state: ExperimentState, bandit: Bandit) -> None:
         self.state = state
-        self._marks = HoldoutMarks.from_list(state.holdout_marks, state.holdout_capacity)
+        self._reporting = ""
         self._now = state.last_event_at
-        self._attach(bandit)
+        self._attach(bandit, state.open_decisions)
 
     @classmethod
     def create(cls, creation: Creation, now: float) -> tuple["Experiment", Event]:
@@ -186,11 +183,7 @@ class Experiment:
             )
         )
         state.decisions += 1
-        arms: tuple[str, ...] = decision.arms  # type: ignore[assignment]
-        record = DecisionRecord(arms, arms.index(arm), decision.arm_probabilities, decision.values, held_out)
-        state.tally.add_decision(self._now, record)
-        if held_out:
-            self._marks.add(decision.id, self._bandit.is_pending)
+        self._count_decision(decision, request, held_out)
         if request.idempotency_key is not None:
             stored = StoredAnswer(digest(payload), decision.id, state.sequence + 1)
             state.idempotency_keys.add(request.idempotency_key, stored, self._bandit.is_pending)
@@ -198,15 +191,25 @@ class Experiment:
 
     def _reward(self, request: RewardItem, _payload: bytes) -> _Result:
         self._reject_if("archived")
-        if not self._bandit.reward(request.id, request.value, idempotency_key=request.idempotency_key):
+        self._reporting = request.id
+        try:
+            accepted = self._bandit.reward(request.id, request.value, idempotency_key=request.idempotency_key)
+        finally:
+            self._reporting = ""
+        if not accepted:
             return None, encode(RewardAccepted(request.id, "duplicate"))
+        self._note_report(request.id)
+        self._count_rewards()
         return NO_OUTCOME, encode(RewardAccepted(request.id, "accepted"))
 
     def _settle(self, _request: bytes, _payload: bytes) -> _Result:
         before = self._bandit.counts
         self._bandit.settle()
         counts = self._bandit.counts
-        return (None if counts == before else encode(counts)), NO_OUTCOME
+        if counts == before:
+            return None, NO_OUTCOME
+        self._count_rewards()
+        return encode(counts), NO_OUTCOME
 
     def _change(self, request: ExperimentChanges, _payload: bytes) -> _Result:
         state = self.state
@@ -242,6 +245,7 @@ class Experiment:
             )
         self._bandit.remove_arm(request.name)
         self.state.tally.remove_arm(request.name)
+        self._open.remove_arm(request.name)
         return self._arms_changed()
 
     def _arms_changed(self) -> _Result:
@@ -256,23 +260,63 @@ class Experiment:
         state = self.state
         state.settings = models.settings_of(bandit, state.settings.holdout)
         state.creation = msgspec.structs.replace(state.creation, settings=state.settings)
-        state.tally, state.idempotency_keys, self._marks = Tally(), IdempotencyKeys(), HoldoutMarks()
-        self._attach(bandit)
+        state.tally, state.idempotency_keys = Tally(), IdempotencyKeys()
+        self._attach(bandit, {})
         return NO_OUTCOME, NO_OUTCOME
 
     # ---- helpers of the events ------------------------------------------------------------------
 
-    def _attach(self, bandit: Bandit) -> None:
+    def _attach(self, bandit: Bandit, open_decisions: dict[str, OpenDecision]) -> None:
         self._bandit = bandit.set_params(clock=lambda: self._now)
-        self._bandit.on_reward(self._count_reward)
-        self._is_lightweight = not registry.get(self.state.settings.policy).policy_class.requires
-        self.reward_range = reward_range(self.state.settings.rewards)
+        self._bandit.on_reward(self._settle_reward)
+        settings = self.state.settings
+        self._open = OpenDecisions(settings.reward_timeout is not None, open_decisions)
+        self._is_lightweight = not registry.get(settings.policy).policy_class.requires
+        self.reward_range = reward_range(settings.rewards)
         """The lowest and the highest reward."""
 
-    def _count_reward(self, decision: str, arm: str | int, value: float) -> None:
+    def _count_decision(self, decision: BanditDecision, request: DecisionRequest, held_out: bool) -> None:
+        settings = self.state.settings
+        arms: tuple[str, ...] = decision.arms  # type: ignore[assignment]
+        chosen = arms.index(str(decision.arm))
+        allowed = None if request.eligible is None else sorted(map(arms.index, set(request.eligible)))
+        own = decision.arm_probabilities
+        if held_out:  # what the bandit would have done
+            own = probabilities(decision.scores, allowed, settings.exploration, settings.exploration_mode)
+        eligible = own if allowed is None else own[allowed]
+        lowest, n = float(eligible.min()), eligible.size
+        opened = OpenDecision(
+            arms[chosen],
+            held_out,
+            self._now,
+            float(decision.values[chosen]) if self.state.tally.predicts else None,
+            weights(float(own[chosen]), lowest, float(eligible.max()), n, settings.holdout),
+        )
+        overlap = settings.holdout + (1 - settings.holdout) * lowest * n
+        record = DecisionRecord(
+            arms, chosen, decision.arm_probabilities, decision.values, held_out, overlap, request.context
+        )
+        self.state.tally.add_decision(self._now, record)
+        self._open.add(decision.id, opened)
+        self._count_rewards()
+
+    def _settle_reward(self, decision: str, _arm: str | int, value: float) -> None:
+        if decision == self._reporting:
+            self._note_report(decision)
+        self._open.settle(decision, value)
+
+    def _note_report(self, decision: str) -> None:
+        """Note that a reward was reported; default rewards are not."""
+        opened = self._open.report(decision)
+        if opened is not None:
+            self.state.tally.vitals.arrivals.add_report(self._now - opened.decided_at)
+
+    def _count_rewards(self) -> None:
         low, high = self.reward_range
-        scaled = (value - low) / (high - low)
-        self.state.tally.add_reward(self._now, str(arm), value, scaled, self._marks.pop(decision))
+        for decision in self._open.release(self._bandit.is_pending):
+            assert decision.reward is not None  # only these are released
+            scaled = (decision.reward - low) / (high - low)
+            self.state.tally.add_reward(self._now, decision, decision.reward, scaled)
 
     def _holdout_draw(self) -> float:
         """Return a number in [0, 1) that depends only on the salt and the number of decisions."""
@@ -291,10 +335,10 @@ class Experiment:
 
     def snapshot(self) -> ExperimentSnapshot:
         """Return a snapshot, which later events do not change."""
-        self.state.holdout_marks, self.state.holdout_capacity = self._marks.to_list(), self._marks.capacity
-        return ExperimentSnapshot(
-            self.state.sequence, self._bandit.snapshot(), msgspec.msgpack.encode(self.state)
-        )
+        self.state.open_decisions = self._open.snapshot()
+        state = msgspec.msgpack.encode(self.state)
+        self.state.open_decisions = {}
+        return ExperimentSnapshot(self.state.sequence, self._bandit.snapshot(), state)
 
     @classmethod
     def from_snapshot(cls, snapshot: ExperimentSnapshot) -> "Experiment":

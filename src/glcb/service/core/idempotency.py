@@ -1,10 +1,10 @@
-"""Idempotency keys of decisions, and the pending decisions of the holdout.
+"""Idempotency keys of decisions.
 
-Both would grow without bound. Entries that are no longer needed are swept when the capacity is reached, and
-the capacity is then set to twice what is left, so that sweeping costs constant time per entry.
+They would grow without bound. Keys that are no longer needed are swept when the capacity is reached, and the
+capacity is then set to twice what is left, so that sweeping costs constant time per key.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from hashlib import blake2b
 from typing import NamedTuple
 
@@ -14,7 +14,6 @@ from glcb.service.errors import ApiError
 
 MIN_KEYS = 10_000
 """The newest keys that are always remembered. Keys of pending decisions are kept longer."""
-_MIN_MARKS = 1_000
 
 IsPending = Callable[[str], bool]
 
@@ -70,35 +69,6 @@ class IdempotencyKeys(Struct):
                 if number >= old or is_pending(answer.decision)
             }
             self.answers, self.capacity = kept, 2 * len(kept)
-
-
-class HoldoutMarks(Struct):
-    """The ids of pending decisions that belong to the holdout."""
-
-    ids: set[str] = field(default_factory=set)
-    capacity: int = _MIN_MARKS
-
-    def add(self, decision: str, is_pending: IsPending) -> None:
-        """Mark a decision."""
-        self.ids.add(decision)
-        if len(self.ids) > self.capacity:
-            self.ids = {marked for marked in self.ids if is_pending(marked)}
-            self.capacity = max(_MIN_MARKS, 2 * len(self.ids))
-
-    def pop(self, decision: str) -> bool:
-        """Remove a mark; return whether there was one."""
-        marked = decision in self.ids
-        self.ids.discard(decision)
-        return marked
-
-    def to_list(self) -> list[str]:
-        """Return the ids in sorted order, so that equal sets have equal snapshots."""
-        return sorted(self.ids)
-
-    @classmethod
-    def from_list(cls, ids: Iterable[str], capacity: int) -> "HoldoutMarks":
-        """Return the marks of :meth:`to_list`."""
-        return cls(set(ids), capacity)
 
 
 def digest(request: bytes) -> bytes:

@@ -1,15 +1,19 @@
 """Running sums over the decisions and rewards of an experiment, from which its statistics are computed.
 
-Their size depends on the number of arms only.
+Their size depends on the number of arms, and up to a limit on that of the features, but not on the number of
+decisions.
 """
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 from msgspec import Struct, field
 
 from glcb._arrays import Float64
-from glcb.service.lift import Group
+from glcb.service.core.open_decisions import OpenDecision
+from glcb.service.core.vitals import MIN_DECISIONS, Vitals
+from glcb.service.lift import LiftSums
 
 MAX_BLOCKS = 200
 _WINDOW = 1000
@@ -29,6 +33,22 @@ class DecisionRecord(NamedTuple):
     values: Float64
     """Predicted reward of each arm."""
     held_out: bool
+    overlap: float
+    """Probability of the least likely arm, as a share of that of random assignment; holdout included."""
+    context: Mapping[Any, Any] | list[Any]
+    """The context as sent."""
+
+
+class Group(Struct):
+    """The rewards of the bandit or of the holdout."""
+
+    n: int = 0
+    total: float = 0.0
+
+    @property
+    def mean(self) -> float | None:
+        """The mean reward, or None without any."""
+        return self.total / self.n if self.n else None
 
 
 class ArmTally(Struct):
@@ -89,7 +109,7 @@ class ArmForecasts(Struct):
         Returns
         -------
         tuple or None
-            The arm, its number of decisions, the expected number, and their distance in standard deviations.
+            The arm, its number of decisions, the expected number, and the variance of that number.
         """
         if not self.arms:
             return None
@@ -97,7 +117,8 @@ class ArmForecasts(Struct):
         # Adding 1 to the variance makes a difference of one decision insignificant.
         deviation = np.abs(rows[_CHOSEN] - rows[_EXPECTED]) / np.sqrt(rows[_VARIANCE] + 1)
         arm = int(deviation.argmax())
-        return self.arms[arm], int(rows[_CHOSEN, arm]), float(rows[_EXPECTED, arm]), float(deviation[arm])
+        chosen, expected, variance = rows[[_CHOSEN, _EXPECTED, _VARIANCE], arm].tolist()
+        return self.arms[arm], int(chosen), expected, variance
 
 
 class Block(Struct):
@@ -109,23 +130,35 @@ class Block(Struct):
     arms: dict[str, int] = field(default_factory=dict)
     """Decisions per arm."""
     rewards: list[int] = field(default_factory=lambda: [0, 0])
-    """Number of rewards that arrived in this period: of the bandit's decisions and of the holdout."""
+    """Number of rewards that were counted in this period: of the bandit's decisions and of the holdout."""
     totals: list[float] = field(default_factory=lambda: [0.0, 0.0])
     """Sums of these rewards."""
+    predictions: int = 0
+    """Number of these rewards whose predictions are judged."""
     predicted: float = 0.0
-    """Sum of the predicted rewards of the chosen arms."""
+    """Sum of the predictions."""
+    observed: float = 0.0
+    """Sum of the rewards that were predicted."""
+    squared_errors: float = 0.0
+    """Sum of the squared errors of the predictions."""
     bandit_decisions: int = 0
     """Decisions outside the holdout."""
     explored: float = 0.0
     """Over these decisions, the sum of the probability of not choosing the most likely arm."""
+    overlap: float = 0.0
+    """Sum of the overlap of all decisions with random assignment."""
 
     def merge(self, later: "Block") -> None:
         """Add the next block to this one."""
         self.end = later.end
         self.decisions += later.decisions
+        self.predictions += later.predictions
         self.predicted += later.predicted
+        self.observed += later.observed
+        self.squared_errors += later.squared_errors
         self.bandit_decisions += later.bandit_decisions
         self.explored += later.explored
+        self.overlap += later.overlap
         for arm, decisions in later.arms.items():
             self.arms[arm] = self.arms.get(arm, 0) + decisions
         for group in (0, 1):
@@ -138,6 +171,8 @@ class Tally(Struct):
 
     bandit: Group = field(default_factory=Group)
     holdout: Group = field(default_factory=Group)
+    lift: LiftSums = field(default_factory=LiftSums)
+    vitals: Vitals = field(default_factory=Vitals)
     arms: dict[str, ArmTally] = field(default_factory=dict)
     removed_decisions: int = 0
     """Decisions for arms that have been removed since."""
@@ -154,25 +189,43 @@ class Tally(Struct):
         block.end = at
         block.decisions += 1
         block.arms[arm] = block.arms.get(arm, 0) + 1
-        block.predicted += float(decision.values[decision.chosen])
+        block.overlap += decision.overlap
         if not decision.held_out:
             block.bandit_decisions += 1
             block.explored += 1.0 - float(decision.probabilities.max())
         self.arms.setdefault(arm, ArmTally()).decisions += 1
         self.forecasts.add_decision(decision)
+        self.vitals.arrivals.add_decision(at)
+        self.vitals.features.add(decision.context, at)
+        self.vitals.clock.add(at)
 
-    def add_reward(self, at: float, arm: str, value: float, scaled: float, held_out: bool) -> None:
-        """Count a reward; ``scaled`` is its value on a scale from 0 to 1."""
-        (self.holdout if held_out else self.bandit).add(scaled)
+    def add_reward(self, at: float, decision: OpenDecision, value: float, scaled: float) -> None:
+        """Count the reward of a decision; ``scaled`` is its value on a scale from 0 to 1."""
+        group = self.holdout if decision.held_out else self.bandit
+        group.n += 1
+        group.total += value
+        if decision.weights is not None:
+            self.lift.add(scaled, decision.weights)
+        self.vitals.values.add(scaled, decision.reported)
         if not self.blocks:
             self._start_block(at)
         block = self.blocks[-1]
         block.end = at
-        block.rewards[held_out] += 1
-        block.totals[held_out] += value
-        tally = self.arms.setdefault(arm, ArmTally())
+        block.rewards[decision.held_out] += 1
+        block.totals[decision.held_out] += value
+        if decision.predicted is not None:
+            block.predictions += 1
+            block.predicted += decision.predicted
+            block.observed += value
+            block.squared_errors += (value - decision.predicted) ** 2
+        tally = self.arms.setdefault(decision.arm, ArmTally())
         tally.rewards += 1
         tally.total += value
+
+    @property
+    def predicts(self) -> bool:
+        """Whether enough rewards have been counted to judge new predictions."""
+        return self.vitals.values.n >= MIN_DECISIONS
 
     def remove_arm(self, arm: str) -> None:
         """Drop the sums of an arm except its number of decisions."""

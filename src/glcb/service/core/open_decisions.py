@@ -1,0 +1,94 @@
+"""What the statistics need to know about each decision until its reward is known.
+
+With a reward timeout, rewards are released in the order of their decisions. Clicks arrive early and
+non-clicks are only known at the timeout: counted as they come, every mean would be too high for as long as
+the timeout.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+
+from msgspec import Struct
+
+from glcb.service.lift import Weights
+
+IsPending = Callable[[str], bool]
+
+
+class OpenDecision(Struct, array_like=True):
+    """A decision that is pending, or that waits for the reward of an earlier one."""
+
+    arm: str
+    held_out: bool
+    decided_at: float
+    predicted: float | None
+    """The predicted reward of the arm; None if too few rewards had been counted to judge it by."""
+    weights: Weights | None
+    """The weights for the lift, if it can be estimated from this decision."""
+    reported: bool = False
+    """Whether a reward was reported. A default reward is not reported."""
+    reward: float | None = None
+    """The reward, once it is final."""
+
+
+class OpenDecisions:
+    """Open decisions by id, oldest first. There are at most as many as the bandit keeps pending.
+
+    Parameters
+    ----------
+    in_order
+        Whether decisions are released in their order, or as soon as their reward is final.
+    decisions
+        The open decisions of a snapshot.
+    """
+
+    def __init__(self, in_order: bool, decisions: dict[str, OpenDecision]) -> None:
+        self._in_order = in_order
+        # OrderedDict, because a plain dict slows down when its oldest entries are removed repeatedly.
+        self._open = OrderedDict(decisions)
+        self._released: list[OpenDecision] = []
+
+    def add(self, decision_id: str, decision: OpenDecision) -> None:
+        """Add a decision."""
+        self._open[decision_id] = decision
+
+    def report(self, decision_id: str) -> OpenDecision | None:
+        """Note that a reward was reported; return the decision if this is its first one."""
+        decision = self._open.get(decision_id)
+        if decision is None or decision.reported:
+            return None
+        decision.reported = True
+        return decision
+
+    def settle(self, decision_id: str, reward: float) -> None:
+        """Set the final reward of a decision. One that is not known here, as after an upload, is ignored."""
+        decision = self._open.get(decision_id)
+        if decision is not None:
+            decision.reward = reward
+            if not self._in_order:
+                self._released.append(self._open.pop(decision_id))
+
+    def release(self, is_pending: IsPending) -> Iterator[OpenDecision]:
+        """Remove and yield the decisions whose reward can be counted; drop those that ended without one.
+
+        Call this after the bandit has settled all decisions that are due.
+        """
+        while self._open:
+            decision_id, decision = next(iter(self._open.items()))
+            if decision.reward is None and is_pending(decision_id):
+                break
+            del self._open[decision_id]
+            if decision.reward is not None:
+                self._released.append(decision)
+        released, self._released = self._released, []
+        yield from released
+
+    def remove_arm(self, arm: str) -> None:
+        """Drop the pending decisions for an arm."""
+        removed = [key for key, one in self._open.items() if one.arm == arm and one.reward is None]
+        for decision_id in removed:
+            del self._open[decision_id]
+
+    def snapshot(self) -> dict[str, OpenDecision]:
+        """Return the open decisions, oldest first."""
+        return dict(self._open)
