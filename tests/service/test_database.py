@@ -11,10 +11,10 @@ from sqlalchemy import Connection, text
 from benchmarks.service import postgres
 from glcb._errors import InvalidSettings, StorageError
 from glcb.service.storage import database as database_module
-from glcb.service.storage import tables
+from glcb.service.storage import snapshots, tables
 from glcb.service.storage.connection import EventRow, connect, parse_url, sqlite_url
 from glcb.service.storage.database import Database, Event, SnapshotRow
-from tests.service.builders import open_test_database
+from tests.service.builders import RecordedExperiment, open_test_database
 
 
 def event(sequence: int, at: float = 0.0) -> Event:
@@ -158,6 +158,40 @@ def test_a_migration_that_fails_changes_nothing(tmp_path: Path) -> None:
         tables.migrate(connection, (*tables.MIGRATIONS, fail))
     with database.write() as connection:
         tables.migrate(connection, (*tables.MIGRATIONS, add_a_column))
+
+
+def set_format(folder: Path, version: int) -> None:
+    with contextlib.closing(sqlite3.connect(folder / "glcb.db")) as connection, connection:
+        connection.execute("UPDATE glcb_about SET value = ? WHERE name = 'version'", (str(version),))
+
+
+def test_the_statistics_of_format_2_are_rebuilt_from_the_events(tmp_path: Path) -> None:
+    database = open_test_database(tmp_path)
+    recorded = RecordedExperiment(holdout=0.5)
+    number = database.create("home", recorded.events[0])
+    for step in range(20):
+        recorded.reward(recorded.decide({"x": step}).id, step % 2)
+    database.append([(number, *event) for event in recorded.events[1:]])
+    row = SnapshotRow(recorded.experiment.state.sequence, 0.0, "digest of format 2", 0)
+    database.save_snapshot(number, row, b"snapshot of format 2", b"")
+    set_format(tmp_path, 2)
+    database = open_test_database(tmp_path)
+    assert database.snapshots(number) == []
+    restored, _ = snapshots.restore(database, number)
+    assert restored.snapshot().digest() == recorded.experiment.snapshot().digest()
+    assert restored.state.tally.lift.n == 20
+
+
+def test_statistics_of_format_2_without_the_first_events_are_rejected_unchanged(tmp_path: Path) -> None:
+    database = open_test_database(tmp_path)
+    number = database.create("home", event(1))
+    database.save_snapshot(number, SnapshotRow(1, 0.0, "digest", 0), b"snapshot", b"")
+    with contextlib.closing(sqlite3.connect(tmp_path / "glcb.db")) as connection, connection:
+        connection.execute("DELETE FROM glcb_events")
+    set_format(tmp_path, 2)
+    with pytest.raises(StorageError, match=r"format 2, and the statistics of 'home' cannot be rebuilt"):
+        open_test_database(tmp_path)
+    assert len(database.snapshots(number)) == 1
 
 
 def write_version(folder: Path, version: str) -> None:

@@ -2,79 +2,174 @@
 
 import math
 
+import msgspec
 import numpy as np
 import pytest
 
-from glcb.service.lift import CONFIDENCE, Group, interval
-from glcb.service.lift import _boundary as boundary
-
-RUNS, STEPS, SHARE = 100, 1500, 0.2
-
-
-def ever_missed(rng: np.random.Generator, bandit: np.ndarray, control: float) -> bool:
-    """Simulate one experiment; return whether the interval missed the true lift at any step."""
-    groups = {False: Group(), True: Group()}
-    truth = {False: 0.0, True: 0.0}
-    draws = rng.random((STEPS, 2))
-    for step in range(STEPS):
-        held_out = bool(draws[step, 0] < SHARE)
-        expected = control if held_out else bandit[step]
-        groups[held_out].add(float(draws[step, 1] < expected))
-        truth[held_out] += expected
-        ends = interval(groups[False], groups[True])
-        if ends is not None:
-            lift = truth[False] / groups[False].n - truth[True] / groups[True].n
-            if not ends[0] <= lift <= ends[1]:
-                return True
-    return False
+from benchmarks.lift import WORLDS, coverage, decisions_needed, decisions_needed_before
+from glcb._api.requests import DecisionRequest, RewardItem
+from glcb.service import responses
+from glcb.service.core.experiment import Experiment
+from glcb.service.lift import CONFIDENCE, MAX_WEIGHT, LiftSums, boundary, weights
+from tests.service.builders import RecordedExperiment
 
 
-@pytest.mark.parametrize("end", [0.1, 0.5, 0.95], ids=["no lift", "some lift", "large lift"])
-def test_the_interval_covers_the_true_lift_at_all_times(end: float) -> None:
-    rng = np.random.default_rng(10_000)
-    curve = 0.1 + (end - 0.1) * np.linspace(0, 1, STEPS) ** 0.5
-    missed = sum(ever_missed(rng, curve, 0.1) for _ in range(RUNS))
-    # At an error rate of 5 %, more than 12 misses of 100 have a probability below 0.001.
-    assert missed <= 12
+@pytest.mark.parametrize("world", WORLDS)
+def test_the_interval_covers_the_true_lift_at_all_times(world: str) -> None:
+    # At an error rate of 5 %, less than 84 % of 50 experiments have a probability of 0.001.
+    assert coverage(world, runs=50, decisions=400, every=5, seed=10_000) >= 0.84
 
 
-def test_a_fixed_time_interval_would_fail_when_checked_repeatedly() -> None:
-    """This shows that the test above has power."""
+def test_the_fixed_horizon_interval_is_narrower_but_fails_when_checked_repeatedly() -> None:
+    """All arms are equal, so the lift is zero. This also shows that the test above has power."""
     rng, missed = np.random.default_rng(10_001), 0
+    own, holdout = np.array([0.7, 0.1, 0.1, 0.1]), 0.2
+    found = [weights(p, 0.1, 0.7, 4, holdout) for p in own.tolist()]
     for _ in range(60):
-        wins = np.cumsum(rng.random(STEPS) < 0.5)
-        n = np.arange(1, STEPS + 1)
-        usual = 1.96 * 0.5 / np.sqrt(n)
-        missed += bool((np.abs(wins / n - 0.5) > usual).any())
+        sums, was_missed = LiftSums(), False
+        for arm in rng.choice(4, 1500, p=holdout / 4 + (1 - holdout) * own).tolist():
+            own_weights = found[arm]
+            assert own_weights is not None
+            sums.add(float(rng.random() < 0.5), own_weights)
+            low, high = sums.fixed_interval() or (-1.0, 1.0)
+            was_missed |= sums.n > 20 and not low <= 0 <= high
+        wide, narrow = sums.interval(), sums.fixed_interval()
+        assert wide is not None
+        assert narrow is not None
+        assert wide[0] < narrow[0] < narrow[1] < wide[1]
+        missed += was_missed
     assert missed > 15  # the nominal number is 3
 
 
-def test_the_interval_becomes_narrow() -> None:
-    rng = np.random.default_rng(10_002)
-    bandit, holdout = Group(), Group()
-    for _ in range(20_000):
-        bandit.add(float(rng.random() < 0.3))
-        holdout.add(float(rng.random() < 0.2))
-    ends = interval(bandit, holdout)
-    assert ends is not None
-    assert 0.05 < ends[0] < 0.1 < ends[1] < 0.15
-    assert ends[1] - ends[0] < 4 * 2 * 1.96 * math.sqrt(2 * 0.2 / 20_000)
+@pytest.mark.parametrize(
+    ("random", "bandit", "factor"), [(0.048, 0.086, 4), (0.45, 0.5, 4)], ids=["clicks", "large rates"]
+)
+def test_the_interval_needs_far_fewer_decisions_than_the_holdout_alone(
+    random: float, bandit: float, factor: float
+) -> None:
+    seeds = range(10_000, 10_005)
+    now = sorted(decisions_needed(random, bandit, 0.05, 0.05, seed) for seed in seeds)
+    before = sorted(decisions_needed_before(random, bandit, 0.05, seed) for seed in seeds)
+    assert factor * now[2] < before[2]
 
 
-def test_a_group_without_rewards_has_no_interval() -> None:
-    group = Group()
-    group.add(1.0)
-    assert interval(group, Group()) is None
-    assert group.mean == 1.0
-    assert Group().mean is None
+def test_the_weights_of_all_arms_average_to_the_difference_of_the_policies() -> None:
+    own, holdout = np.array([0.9, 0.02, 0.08]), 0.05
+    actual = holdout / 3 + (1 - holdout) * own
+    found = [weights(p, own.min(), own.max(), 3, holdout) for p in own.tolist()]
+    lifts = np.array([one.lift for one in found if one is not None])
+    random = np.array([one.random for one in found if one is not None])
+    assert actual * lifts == pytest.approx(own - 1 / 3)
+    assert actual * random == pytest.approx(1 / 3)
+    assert found[0] is not None
+    assert (found[0].lowest, found[0].highest) == (lifts.min(), lifts.max())
 
 
-def test_the_boundary_matches_the_paper() -> None:
-    """Computed by hand for V = 80 and an error of 1 %: three doublings after 10."""
-    level = 1.4 * math.log(4) + math.log(3.105547) + math.log(100)
-    k1, k2 = (2**0.25 + 2**-0.25) / math.sqrt(2), (math.sqrt(2) + 1) / 2
-    expected = math.sqrt(k1**2 * 80 * level + k2**2 * level**2) + k2 * level
-    assert boundary(80.0, 0.01) == pytest.approx(expected)
-    zeta = sum(k**-1.4 for k in range(1, 1_000_000)) + 1_000_000**-0.4 / 0.4
-    assert zeta == pytest.approx(3.105547, abs=1e-4)
+def test_a_decision_without_exploration_is_left_out() -> None:
+    assert weights(1.0, 0.0, 1.0, 2, holdout=0.0) is None
+    assert weights(1.0, 0.0001, 0.9999, 2, holdout=0.0) is None
+    for chosen in (0.0, 1.0):
+        found = weights(chosen, 0.0, 1.0, 2, holdout=0.01)
+        assert found is not None
+        assert abs(found.lift) <= MAX_WEIGHT
+
+
+def test_the_boundary_is_a_mixture_of_exponential_bounds() -> None:
+    """At the boundary, the mixture of exponential supermartingales equals 1 / error."""
+    for squares, scale in ((0.0, 1.0), (5.0, 19.0), (4e4, 9.0), (1e7, 0.0)):
+        bound = boundary(squares, scale, 0.025)
+        rates = 2.0 ** (-np.arange(37) / 2)
+        prior = 1 / (1 + (np.log2(rates / 0.03) / 2) ** 2)
+        prior /= prior.sum()
+        usable = rates * scale < 1
+        rates, prior = rates[usable], prior[usable]
+        cost = (-np.log(1 - rates * scale) - rates * scale) / scale**2 if scale else rates**2 / 2
+        assert float(prior @ np.exp(rates * bound - cost * squares)) == pytest.approx(40, rel=1e-6)
     assert CONFIDENCE == 0.95
+
+
+def test_the_boundary_is_close_to_that_of_a_fixed_time() -> None:
+    for squares in (1e3, 1e4, 1e5):
+        assert 1.96 < boundary(squares, 0.5, 0.025) / math.sqrt(squares) < 3.8
+
+
+def test_the_boundary_grows_with_its_arguments() -> None:
+    assert boundary(10, 1, 0.01) < boundary(20, 1, 0.01) < boundary(20, 5, 0.01) < boundary(20, 5, 0.001)
+
+
+def test_without_rewards_there_is_no_interval() -> None:
+    assert LiftSums().interval() is None
+    assert LiftSums().fixed_interval() is None
+
+
+# ---- in an experiment -----------------------------------------------------------------------------
+
+
+def run(recorded: RecordedExperiment, decisions: int, low: float = 0.0, high: float = 1.0) -> Experiment:
+    """Simulate decisions: the arm "a" has a reward of ``high`` in 60 % of the cases, the others in 20 %."""
+    rng = np.random.default_rng(10_003)
+    for _ in range(decisions):
+        decision = recorded.decide({"x": float(rng.random())})
+        hit = rng.random() < (0.6 if decision.arm == "a" else 0.2)
+        recorded.reward(decision.id, high if hit else low)
+    return recorded.experiment
+
+
+@pytest.mark.parametrize("holdout", [0.0, 0.1, 1.0])
+def test_the_lift_is_measured_with_and_without_a_holdout(holdout: float) -> None:
+    lift = responses.lift(run(RecordedExperiment(holdout=holdout), 2500))
+    assert lift.n == 2500
+    assert lift.random == pytest.approx((0.6 + 0.2 + 0.2) / 3, abs=0.08)
+    assert lift.difference is not None
+    assert lift.difference == pytest.approx(0.6 - 1 / 3, abs=0.1)
+    assert lift.relative == pytest.approx(lift.difference / lift.random)
+    assert lift.extra_rewards == pytest.approx(lift.difference * lift.bandit.n)
+    assert lift.low is not None
+    assert lift.fixed_low is not None
+    assert lift.low < lift.fixed_low < lift.difference
+    assert lift.low > 0
+
+
+def test_the_lift_of_the_holdout_is_that_of_what_the_bandit_would_have_done() -> None:
+    """With a holdout of 100 %, all weights come from the probabilities that the bandit did not use."""
+    experiment = run(RecordedExperiment(holdout=1.0), 300)
+    assert experiment.state.tally.lift.above > 0.5
+    assert responses.lift(experiment).bandit.n == 0
+
+
+def test_the_lift_is_in_units_of_the_reward() -> None:
+    unit = responses.lift(run(RecordedExperiment(rewards=(0.0, 1.0)), 300))
+    scaled = responses.lift(run(RecordedExperiment(rewards=(-5.0, 15.0)), 300, -5.0, 15.0))
+    for name in ("difference", "low", "high", "fixed_low", "fixed_high"):
+        assert getattr(scaled, name) == pytest.approx(20 * getattr(unit, name), abs=1.5)
+    assert unit.relative is not None
+    assert scaled.relative is None  # rewards can be negative
+    assert scaled.random is not None
+    assert -5 < scaled.random < 15
+
+
+def test_only_eligible_arms_count_as_random_assignment() -> None:
+    recorded = RecordedExperiment(policy="ucb1", holdout=0.2)
+    for _ in range(200):
+        decision = recorded.decide({"x": 1.0}, eligible=["a", "b"])
+        recorded.reward(decision.id, float(decision.arm == "a"))
+    lift = responses.lift(recorded.experiment)
+    assert lift.n == 200
+    assert lift.random == pytest.approx(0.5, abs=0.1)
+
+
+def test_without_exploration_and_holdout_there_is_no_lift() -> None:
+    lift = responses.lift(run(RecordedExperiment(exploration=0.0, holdout=0.0), 50))
+    assert lift.n < 10  # only the first decisions, before all arms had been tried
+    assert lift.bandit.n == 50
+
+
+def test_the_sums_of_the_lift_have_a_constant_size() -> None:
+    experiment = run(RecordedExperiment(), 100)
+    size = len(msgspec.msgpack.encode(experiment.state.tally.lift))
+    for step in range(200):
+        _, answer = experiment.apply("decide", DecisionRequest(context={"x": step / 200}), 2e6 + step)
+        assert isinstance(answer, bytes)
+        decision = msgspec.json.decode(answer)["id"]
+        experiment.apply("reward", RewardItem(id=decision, value=step % 2), 2e6 + step)
+    assert abs(len(msgspec.msgpack.encode(experiment.state.tally.lift)) - size) <= 8

@@ -4,8 +4,20 @@ import { ask, at } from "./api.js";
 import { dialog, field, sentence } from "./dialogs.js";
 import { h } from "./dom.js";
 
-/** Settings that are always shown; all others are under "More settings". */
-const MAIN = ["arms", "rewards", "holdout"];
+/** Settings that are always shown, in this order; all others are under "More settings". */
+const MAIN = ["arms", "rewards", "reward_timeout", "default_reward", "reward_aggregation", "holdout"];
+
+/** Shorter hints than the descriptions in the schema. */
+const HINTS = {
+  reward_timeout: "Seconds to wait for a reward. Leave it empty if you report every outcome, zeros included.",
+  default_reward: "The reward of a decision that has timed out: 0 if only clicks are reported. Without it, nothing is learned.",
+  reward_aggregation: "Which reward counts if a decision gets several. All but “first” wait for the timeout.",
+};
+
+/** Decisions until the interval of the lift excludes zero: `python -m benchmarks.lift holdout`. */
+const RATES = ["1%", "5%", "20%"];
+const NEEDED = {
+};
 
 let loading = false;
 
@@ -23,14 +35,16 @@ export async function createExperiment() {
   } finally {
     loading = false;
   }
-  const elements = (wanted) => controls.filter(({ name }) => MAIN.includes(name) === wanted).map(({ element }) => element);
+  const main = MAIN.map((name) => controls.find((one) => one.name === name).element);
+  const others = controls.filter(({ name }) => !MAIN.includes(name)).map(({ element }) => element);
   const nameInput = h("input", { name: "name", required: true, maxlength: 64, autocomplete: "off", spellcheck: "false", autofocus: true });
   const created = await dialog({
     title: "New experiment",
     fields: [
       field("Name", nameInput, "Lowercase letters, digits, - and _."),
-      elements(true),
-      h("details", {}, h("summary", {}, "More settings"), elements(false)),
+      main,
+      holdoutSizes(),
+      h("details", {}, h("summary", {}, "More settings"), others),
     ],
     button: "Create",
     act: async () => {
@@ -39,6 +53,24 @@ export async function createExperiment() {
     },
   });
   if (created) location.hash = `#/${nameInput.value.trim()}`;
+}
+
+/** Return a table that suggests a size of the holdout. */
+function holdoutSizes() {
+  const row = (kind, cells) => h("tr", {}, cells.map((cell) => h(kind, {}, cell)));
+  const rows = Object.entries(NEEDED).map(([size, decisions]) => row("td", [size, ...decisions]));
+  return h(
+    "details",
+    {},
+    h("summary", {}, "How large should the holdout be?"),
+    h(
+      "p",
+      { class: "hint" },
+      "Decisions until a relative lift of 50% is certain, by the reward rate of random assignment (six arms, 5% exploration). " +
+        "Decisions in the holdout do without the lift, so use the smallest one that answers in time.",
+    ),
+    h("table", { class: "sizes" }, h("thead", {}, row("th", ["holdout", ...RATES])), h("tbody", {}, rows)),
+  );
 }
 
 /** Return the settings that differ from their defaults. */
@@ -64,7 +96,7 @@ function control(name, schema) {
 
 const label = (name) => name.charAt(0).toUpperCase() + name.slice(1).replaceAll("_", " ");
 
-const hint = ({ description = "" }) => description.replaceAll("`", "");
+const hint = ({ description = "" }, name) => HINTS[name] ?? description.replaceAll("`", "");
 
 const option = (value, text = value) => h("option", { value }, text);
 
@@ -72,20 +104,20 @@ const unlessDefault = (value, schema) => (value === schema.default ? undefined :
 
 function textControl(name, schema) {
   const input = h("input", { name, value: schema.default ?? "", autocomplete: "off" });
-  return { element: field(label(name), input, hint(schema)), read: () => unlessDefault(input.value.trim(), schema) };
+  return { element: field(label(name), input, hint(schema, name)), read: () => unlessDefault(input.value.trim(), schema) };
 }
 
 function linesControl(name, schema) {
   const input = h("textarea", { name, rows: 4, spellcheck: "false" });
   const lines = () => input.value.split("\n").map((line) => line.trim()).filter(Boolean);
-  return { element: field(label(name), input, `${hint(schema)} One per line.`), read: lines };
+  return { element: field(label(name), input, `${hint(schema, name)} One per line.`), read: lines };
 }
 
 function choiceControl(name, schema, kinds) {
   const values = kinds.find((kind) => kind.enum)?.enum ?? schema.examples;
   const ordered = [schema.default, ...values.filter((value) => value !== schema.default)];
   const select = h("select", { name }, ordered.map((value) => option(value)));
-  return { element: field(label(name), select, hint(schema)), read: () => unlessDefault(select.value, schema) };
+  return { element: field(label(name), select, hint(schema, name)), read: () => unlessDefault(select.value, schema) };
 }
 
 function numberControl(name, schema, kinds) {
@@ -98,7 +130,7 @@ function numberControl(name, schema, kinds) {
     if (value < minimum || value > maximum) throw new Error(`${label(name)} must be between ${minimum} and ${maximum}.`);
     return unlessDefault(value, schema);
   };
-  return { element: field(label(name), input, hint(schema)), read };
+  return { element: field(label(name), input, hint(schema, name)), read };
 }
 
 function objectControl(name, schema) {
@@ -111,7 +143,7 @@ function objectControl(name, schema) {
       throw new Error(`${label(name)} is not valid JSON: ${error.message}`);
     }
   };
-  return { element: field(label(name), input, `${hint(schema)} As JSON.`), read };
+  return { element: field(label(name), input, `${hint(schema, name)} As JSON.`), read };
 }
 
 /** A choice between a default and a range of numbers, such as the rewards. */
@@ -128,5 +160,5 @@ function rangeControl(name, schema) {
     if (low.value === "" || high.value === "") throw new Error(`${label(name)} need a lowest and a highest value.`);
     return [Number(low.value), Number(high.value)];
   };
-  return { element: [field(label(name), select, hint(schema)), range], read };
+  return { element: [field(label(name), select, hint(schema, name)), range], read };
 }

@@ -2,7 +2,7 @@
 
 import { h, mark, say } from "./dom.js";
 import { count, many, microseconds, NONE, number, percent } from "./format.js";
-import { liftFigure, liftInWords, verdict } from "./lift.js";
+import { fixedHorizonInWords, liftFigure, liftInWords, relativeLift, verdict } from "./lift.js";
 
 /** Return the row of key figures. */
 export function figuresPanel() {
@@ -14,6 +14,10 @@ export function figuresPanel() {
   const latency = figure("Decision latency");
   const [interval, drawLift] = liftFigure();
   lift.value.after(interval);
+  const relative = h("span", { class: "relative" });
+  const fixedHorizon = h("span", { class: "hint" });
+  lift.value.after(relative);
+  lift.note.after(fixedHorizon);
   const speed = speedometer();
   return {
     element: h(
@@ -21,12 +25,14 @@ export function figuresPanel() {
       { "aria-label": "Key metrics" },
       h("dl", { class: "key-figures" }, [lift, bandit, holdout, decisions, matchRate, latency].map(({ element }) => element)),
     ),
-    update({ experiment, stats, format }) {
+    update({ stats, format }) {
       const { counts, lift: measured } = stats;
       decisions.say(count(counts.decisions), speed(counts.decisions));
       bandit.say(format.value(measured.bandit.mean), many(measured.bandit.n, "reward"));
       holdout.say(format.value(measured.holdout.mean), many(measured.holdout.n, "reward"));
-      lift.say(format.difference(measured.difference), liftInWords(measured, experiment.settings.holdout, format));
+      lift.say(format.difference(measured.difference), liftInWords(measured, format));
+      say(relative, relativeLift(measured));
+      say(fixedHorizon, fixedHorizonInWords(measured, format));
       drawLift(measured);
       mark(lift.element, "data-verdict", verdict(measured));
       matchRate.say(percent(stats.match_rate), `${count(counts.pending)} pending`);
@@ -45,6 +51,7 @@ function figure(label, kind = "") {
   return {
     element: h("div", { class: kind || null }, h("dt", {}, label), h("dd", {}, value, note)),
     value,
+    note,
     say(text, below) {
       say(value, text);
       say(note, below);

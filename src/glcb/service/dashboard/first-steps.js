@@ -1,6 +1,7 @@
 /** Instructions for an experiment without decisions. */
 
-import { h } from "./dom.js";
+import { h, say } from "./dom.js";
+import { many } from "./format.js";
 
 /** Return a panel that is shown until the first decision. */
 export function firstSteps(name) {
@@ -8,6 +9,7 @@ export function firstSteps(name) {
   const decide = `curl ${url} -H 'Content-Type: application/json' -d '{"context": {"country": "FR", "age": 31}}'`;
   const reward = `curl ${url}/ID/reward -H 'Content-Type: application/json' -d '{"value": 1}'`;
   const code = (label, text) => h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": label }, h("pre", {}, text));
+  const zeros = h("p");
   const element = h(
     "section",
     { class: "panel first-steps", "aria-labelledby": "start-title", hidden: true },
@@ -16,10 +18,18 @@ export function firstSteps(name) {
     code("How to request a decision", decide),
     h("p", {}, "Then report the reward of that decision (this page updates automatically):"),
     code("How to report a reward", reward),
+    zeros,
   );
   return {
     element,
-    update({ stats }) {
+    update({ experiment, stats }) {
+      const { reward_timeout, default_reward } = experiment.settings;
+      say(
+        zeros,
+        default_reward === null
+          ? "Report 0 as well if nothing happened: with clicks alone, every arm looks perfect. Or create the experiment with a reward timeout and a default reward of 0."
+          : `A decision without a reward counts as ${default_reward} after ${many(reward_timeout, "second")}.`,
+      );
       element.hidden = stats.counts.decisions > 0;
     },
   };

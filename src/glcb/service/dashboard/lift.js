@@ -1,6 +1,7 @@
 /** Lift over random assignment: its confidence interval and its interpretation. */
 
 import { draw, h, mark } from "./dom.js";
+import { count, number, percent, signed } from "./format.js";
 
 /** Return a figure of the interval around zero, and a function that draws it. */
 export function liftFigure() {
@@ -21,17 +22,32 @@ export function liftFigure() {
 /** Whether the bandit is better or worse than random assignment, or the interval contains zero. */
 export const verdict = ({ low, high }) => (low === null ? "open" : low > 0 ? "better" : high < 0 ? "worse" : "open");
 
-/** Describe a lift in words. */
-export function liftInWords(lift, holdout, rewards) {
+/** Describe a lift in words: its interval and what it means, and what it has gained. */
+export function liftInWords(lift, rewards) {
   if (lift.difference === null) {
-    if (holdout === 0) return "There is no holdout to compare with.";
-    return `${lift.bandit.n ? "No rewards in the holdout yet" : "No rewards yet"}; the holdout is ${Math.round(100 * holdout)}% of decisions.`;
+    return lift.bandit.n + lift.holdout.n ? "The lift needs a holdout or exploration." : "No rewards yet.";
   }
-  const interval = `${Math.round(100 * lift.confidence)}% confidence interval: ${rewards.difference(lift.low)} to ${rewards.difference(lift.high)}.`;
   const meaning = {
     better: "Better than random.",
     worse: "Worse than random: see the health checks.",
     open: "Not significant yet.",
   }[verdict(lift)];
-  return `${meaning} ${interval}`;
+  return `${meaning} ${level(lift)} confidence interval: ${range(lift.low, lift.high, rewards)}. ${gain(lift)}`;
 }
+
+/** Describe the interval for those who look only once. */
+export const fixedHorizonInWords = (lift, rewards) =>
+  lift.difference === null
+    ? ""
+    : `Fixed horizon, valid only if you look once, at a planned time: ${range(lift.fixed_low, lift.fixed_high, rewards)}.`;
+
+/** +79% */
+export const relativeLift = ({ relative }) => (relative === null ? "" : signed(percent(relative, 0)));
+
+const level = ({ confidence }) => percent(confidence, 0);
+
+const range = (low, high, rewards) => `${rewards.difference(low)} to ${rewards.difference(high)}`;
+
+const gain = ({ extra_rewards }) => `Estimated sum of rewards gained so far: ${signed(gained(extra_rewards))}.`;
+
+const gained = (x) => (Math.abs(x) < 10 ? number(x) : count(x).replace("-", "−"));

@@ -22,7 +22,7 @@ from glcb.service.storage.connection import (
     parse_url,
     storage_errors,
 )
-from glcb.service.storage.tables import events, experiments, parts, snapshots
+from glcb.service.storage.tables import DELETED_PREFIX, events, experiments, parts, snapshots
 
 PART_BYTES = 1 << 20
 """Snapshots are written in parts of this size, so that no commit waits long for one."""
@@ -30,8 +30,6 @@ _READ_EVENTS = 1000
 """Events read per query."""
 _DELETE_EVENTS = 5000
 """Events deleted per transaction."""
-_DELETED_PREFIX = "-"
-"""Starts the placeholder name of a deleted experiment; no valid name starts with it."""
 
 
 class Event(NamedTuple):
@@ -229,9 +227,7 @@ class Database:
         )
         columns = (experiments.c.id, experiments.c.name, last, snapshots.c.sequence, snapshots.c.summary)
         with self.read() as connection:
-            named = (
-                select(*columns).select_from(joined).where(~experiments.c.name.startswith(_DELETED_PREFIX))
-            )
+            named = select(*columns).select_from(joined).where(~experiments.c.name.startswith(DELETED_PREFIX))
             rows = connection.execute(named.order_by(experiments.c.name)).all()
         return [
             ExperimentRow(number, name, max(last or 0, snapshot or 0), snapshot or 0, summary or b"")
@@ -248,13 +244,13 @@ class Database:
 
     def delete(self, experiment: int) -> None:
         """Free the name of an experiment, which deletes it; :meth:`sweep` removes its rows."""
-        placeholder = {"name": f"{_DELETED_PREFIX}{experiment}"}
+        placeholder = {"name": f"{DELETED_PREFIX}{experiment}"}
         with self.write() as connection:
             connection.execute(update(experiments).where(experiments.c.id == experiment).values(placeholder))
 
     def sweep(self) -> None:
         """Remove the rows of deleted experiments in small transactions, so that no writer waits long."""
-        deleted = select(experiments.c.id).where(experiments.c.name.startswith(_DELETED_PREFIX))
+        deleted = select(experiments.c.id).where(experiments.c.name.startswith(DELETED_PREFIX))
         with self.read() as connection:
             ids = connection.execute(deleted).scalars().all()
         for number in ids:

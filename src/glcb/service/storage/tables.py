@@ -81,6 +81,9 @@ api_keys = Table(
     Column("created", Float(53), nullable=False),
 )
 
+DELETED_PREFIX = "-"
+"""Starts the placeholder name of a deleted experiment; no valid name starts with it."""
+
 _OLDEST_VERSION = 2
 """The oldest format (of tables, events and snapshots) that can be migrated to the current one."""
 _WRITERS = {1: "0.1"}
@@ -88,7 +91,32 @@ _WRITERS = {1: "0.1"}
 
 Migration = Callable[[Connection], None]
 
-MIGRATIONS: Sequence[Migration] = ()
+
+def _rebuild_statistics(connection: Connection) -> None:
+    """Format 3 has other statistics: delete the snapshots, so that the events are replayed from the first.
+
+    Raises
+    ------
+    StorageError
+        The first event of an experiment has been pruned. Nothing has changed.
+    """
+    complete = select(events.c.experiment).where(events.c.sequence == 1)
+    pruned = select(experiments.c.name).where(
+        experiments.c.id.not_in(complete), ~experiments.c.name.startswith(DELETED_PREFIX)
+    )
+    names = connection.execute(pruned.order_by(experiments.c.name)).scalars().all()
+    if names:
+        shown = ", ".join(map(repr, names))
+        raise StorageError(
+            f"the database has format 2, and the statistics of {shown} cannot be rebuilt because the first "
+            "events have been pruned: keep serving it with the version of glcb that wrote it, or start a "
+            "new database with --data or --database"
+        )
+    connection.execute(parts.delete())
+    connection.execute(snapshots.delete())
+
+
+MIGRATIONS: Sequence[Migration] = (_rebuild_statistics,)
 """Each converts one format to the next, starting with ``_OLDEST_VERSION``. Only append."""
 
 

@@ -1,0 +1,210 @@
+"""The confidence interval of the lift: its coverage, and how many decisions it needs.
+
+    python -m benchmarks.lift coverage
+    python -m benchmarks.lift decisions
+    python -m benchmarks.lift holdout
+
+``coverage`` simulates experiments in which the bandit learns, and reports the share of them in which the
+interval contained the true lift so far at every look. ``decisions`` counts the decisions until the interval
+excludes zero, for a bandit that has learned, and compares with the interval of the holdout alone (stitched
+empirical Bernstein bounds of both groups, as in version 0.2). ``holdout`` does so for other sizes of the
+holdout.
+"""
+
+import argparse
+import math
+import statistics
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from glcb._arrays import Float64
+from glcb.service.lift import LiftSums, Weights, weights
+
+ARMS, EXPLORATION, HOLDOUT = 6, 0.05, 0.05
+
+# ---- coverage -------------------------------------------------------------------------------------
+
+Means = Callable[[float], Float64]
+"""The expected reward of each arm, by the share of the experiment that has passed."""
+
+_BEST = np.array([0.1, 0.04, 0.04, 0.04, 0.04, 0.04])
+WORLDS: dict[str, Means] = {
+    "no lift": lambda _: np.full(ARMS, 0.05),
+    "constant": lambda _: _BEST,
+    "daily cycle": lambda t: _BEST * (1 + 0.9 * math.sin(20 * t)),
+    "the best arm changes": lambda t: np.roll(_BEST, int(4 * t)),
+    "rates rise tenfold": lambda t: _BEST if t < 0.5 else 10 * np.roll(_BEST, 3) * 0.95,
+    "rates fall to a tenth": lambda t: np.roll(5 * _BEST, 2) if t < 0.3 else 0.5 * _BEST,
+}
+
+
+class Step(NamedTuple):
+    """One decision in each of the simulated experiments."""
+
+    rewards: Float64
+    chosen: Float64
+    """The bandit's probability of the chosen arm."""
+    lowest: float
+    highest: float
+    lift: Float64
+    """The true lift."""
+
+
+def simulate(means: Means, runs: int, decisions: int, holdout: float, seed: int) -> Iterator[Step]:
+    """Simulate experiments with a bandit that follows the means of its recent rewards."""
+    rng, every = np.random.default_rng(seed), np.arange(runs)
+    estimates = np.full((runs, ARMS), 0.5)
+    for step in range(decisions):
+        expected = means(step / decisions)
+        own = np.full((runs, ARMS), EXPLORATION / (ARMS - 1))
+        own[every, estimates.argmax(axis=1)] = 1 - EXPLORATION
+        actual = holdout / ARMS + (1 - holdout) * own
+        arms = (actual.cumsum(axis=1) < rng.random((runs, 1))).sum(axis=1).clip(max=ARMS - 1)
+        rewards = (rng.random(runs) < expected[arms]).astype(float)
+        estimates[every, arms] += 0.02 * (rewards - estimates[every, arms])
+        lift = (own - 1 / ARMS) @ expected
+        yield Step(rewards, own[every, arms], float(own.min()), float(own.max()), lift)
+
+
+def coverage(world: str, runs: int, decisions: int, every: int, seed: int) -> float:
+    """Return the share of experiments whose interval contained the true lift at every look."""
+    sums, truth, found = [LiftSums() for _ in range(runs)], np.zeros(runs), dict[float, Weights | None]()
+    covered = np.ones(runs, bool)
+    for number, step in enumerate(simulate(WORLDS[world], runs, decisions, HOLDOUT, seed), 1):
+        truth += step.lift
+        for chosen in np.unique(step.chosen).tolist():
+            found[chosen] = weights(chosen, step.lowest, step.highest, ARMS, HOLDOUT)
+        for own, reward, chosen in zip(sums, step.rewards.tolist(), step.chosen.tolist(), strict=True):
+            own.add(reward, found[chosen])  # type: ignore[arg-type]  # the holdout ensures weights
+        if number % every == 0:
+            for run in np.flatnonzero(covered):
+                own, true = sums[run], truth[run]
+                if abs(own.lift - true) > math.sqrt(own.squares):  # else it is well inside the interval
+                    low, high = own.interval() or (-1.0, 1.0)
+                    covered[run] = low <= true / number <= high
+    return float(covered.mean())
+
+
+# ---- decisions until the interval excludes zero ---------------------------------------------------
+
+_LOOK = 50
+"""Decisions between two looks."""
+LIFTS = ((0.048, 0.086), (0.02, 0.03), (0.45, 0.50))
+"""Expected rewards of random assignment and of the bandit."""
+
+
+def decisions_needed(random: float, bandit: float, holdout: float, exploration: float, seed: int) -> int:
+    """Return the number of decisions until the interval of the lift excludes zero."""
+    sums = LiftSums()
+    own, expected = _learned(random, bandit, exploration)
+    found = [weights(p, own.min(), own.max(), ARMS, holdout) for p in own.tolist()]
+    rng = np.random.default_rng(seed)
+    while True:
+        arms = rng.choice(ARMS, _LOOK, p=holdout / ARMS + (1 - holdout) * own)
+        rewards = (rng.random(_LOOK) < expected[arms]).astype(float)
+        for arm, reward in zip(arms.tolist(), rewards.tolist(), strict=True):
+            own_weights = found[arm]
+            assert own_weights is not None
+            sums.add(reward, own_weights)
+        interval = sums.interval()
+        if interval is not None and interval[0] > 0:
+            return sums.n
+
+
+def _learned(random: float, bandit: float, exploration: float) -> tuple[Float64, Float64]:
+    """Return the probabilities of a bandit that has learned, and expected rewards with these means."""
+    own = np.full(ARMS, exploration / (ARMS - 1))
+    own[0] = 1 - exploration
+    means = np.array([[1 - exploration, exploration], [1 / ARMS, 1 - 1 / ARMS]])
+    best, other = np.linalg.solve(means, [bandit, random])
+    expected = np.full(ARMS, other)
+    expected[0] = best
+    return own, expected
+
+
+def decisions_needed_before(random: float, bandit: float, holdout: float, seed: int) -> int:
+    """Return the same for the difference of the two groups with stitched boundaries."""
+    rng = np.random.default_rng(seed)
+    n, total, squares = [0, 0], [0.0, 0.0], [0.0, 0.0]
+    while True:
+        groups = (rng.random(_LOOK) < holdout).astype(int)
+        rewards = (rng.random(_LOOK) < np.array([bandit, random])[groups]).astype(float)
+        for group, reward in zip(groups.tolist(), rewards.tolist(), strict=True):
+            squares[group] += (reward - (0.5 + total[group]) / (1 + n[group])) ** 2
+            n[group] += 1
+            total[group] += reward
+        if min(n):
+            ends = [_stitched(squares[group], 0.0125) / n[group] for group in (0, 1)]
+            if total[0] / n[0] - ends[0] > total[1] / n[1] + ends[1]:
+                return sum(n)
+
+
+def _stitched(squares: float, error: float) -> float:
+    v = max(squares, 10.0)
+    level = 1.4 * math.log(math.log2(v / 10.0) + 1) + math.log(3.105547 / error)
+    k1, k2 = (2**0.25 + 2**-0.25) / math.sqrt(2), (math.sqrt(2) + 1) / 2
+    return math.sqrt(k1**2 * v * level + (k2 * level) ** 2) + k2 * level
+
+
+# ---- tables ---------------------------------------------------------------------------------------
+
+
+def print_coverage(runs: int, decisions: int) -> None:
+    """Print the coverage in each world."""
+    print(
+        f"{runs:,} experiments of {decisions:,} decisions, holdout {HOLDOUT:.0%}, a look every 10 decisions\n"
+    )
+    print("| rewards | covered at every look |")
+    print("|:--|--:|")
+    for world in WORLDS:
+        print(f"| {world} | {coverage(world, runs, decisions, 10, seed=0):.2%} |", flush=True)
+
+
+def print_decisions(runs: int) -> None:
+    """Print the median number of decisions, before and now."""
+    print(f"Median of {runs} runs, {ARMS} arms, holdout {HOLDOUT:.0%}, seeds from 0\n")
+    print("| bandit and random | holdout alone, stitched | all decisions | without exploration |")
+    print("|:--|--:|--:|--:|")
+    for random, bandit in LIFTS:
+        before = [decisions_needed_before(random, bandit, HOLDOUT, seed) for seed in range(runs)]
+        cells = [before] + [
+            [decisions_needed(random, bandit, HOLDOUT, exploration, seed) for seed in range(runs)]
+            for exploration in (EXPLORATION, 0.0)
+        ]
+        medians = " | ".join(f"{statistics.median(cell):,.0f}" for cell in cells)
+        print(f"| {bandit:.1%} and {random:.1%} | {medians} |", flush=True)
+
+
+def print_holdout(runs: int) -> None:
+    """Print the median number of decisions by the size of the holdout, for a relative lift of 50 %."""
+    print(f"Median of {runs} runs, {ARMS} arms, exploration {EXPLORATION:.0%}, relative lift 50%\n")
+    sizes, rates = (0.01, 0.02, 0.05, 0.1, 0.2), (0.01, 0.05, 0.2)
+    print("| holdout | " + " | ".join(f"reward rate {rate:.0%}" for rate in rates) + " |")
+    print("|--:|" + "--:|" * len(rates))
+    for size in sizes:
+        cells = [
+            statistics.median(decisions_needed(r, 1.5 * r, size, EXPLORATION, seed) for seed in range(runs))
+            for r in rates
+        ]
+        print(f"| {size:.0%} | " + " | ".join(f"{cell:,.0f}" for cell in cells) + " |", flush=True)
+
+
+def main() -> None:
+    """Print one of the tables."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("table", choices=["coverage", "decisions", "holdout"])
+    parser.add_argument("--runs", type=int)
+    parser.add_argument("--decisions", type=int, default=2000)
+    arguments = parser.parse_args()
+    if arguments.table == "coverage":
+        print_coverage(arguments.runs or 2000, arguments.decisions)
+    elif arguments.table == "decisions":
+        print_decisions(arguments.runs or 200)
+    else:
+        print_holdout(arguments.runs or 50)
+
+
+if __name__ == "__main__":
+    main()
