@@ -129,6 +129,10 @@ def test_an_experiment_is_created_watched_explained_and_changed(
     expect(page.get_by_role("dialog", name="New experiment")).to_be_visible()
     page.keyboard.type(name)
     page.get_by_label("Arms").fill("\n".join(ARMS))
+    for label in ("Reward timeout", "Default reward", "Reward aggregation"):
+        expect(page.get_by_label(label)).to_be_visible()
+    page.get_by_text("How large should the holdout be?").press("Enter")
+    expect(page.get_by_role("columnheader", name="holdout")).to_be_visible()
     page.get_by_label("Holdout").fill("0.2")
     check_accessibility(page)
     page.get_by_role("button", name="Create", exact=True).press("Enter")

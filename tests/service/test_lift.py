@@ -119,6 +119,7 @@ def run(recorded: RecordedExperiment, decisions: int, low: float = 0.0, high: fl
 def test_the_lift_is_measured_with_and_without_a_holdout(holdout: float) -> None:
     lift = responses.lift(run(RecordedExperiment(holdout=holdout), 2500))
     assert lift.n == 2500
+    assert lift.random is not None
     assert lift.random == pytest.approx((0.6 + 0.2 + 0.2) / 3, abs=0.08)
     assert lift.difference is not None
     assert lift.difference == pytest.approx(0.6 - 1 / 3, abs=0.1)

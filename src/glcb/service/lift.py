@@ -66,11 +66,17 @@ def weights(chosen: float, lowest: float, highest: float, arms: int, holdout: fl
     True
     """
     uniform = 1 / arms
-    actual = [holdout * uniform + (1 - holdout) * p for p in (chosen, lowest, highest)]
-    if actual[1] <= 0 or uniform - lowest > MAX_WEIGHT * actual[1]:
+    random, own = holdout * uniform, 1 - holdout
+    rarest = random + own * lowest
+    if rarest <= 0 or uniform - lowest > MAX_WEIGHT * rarest:
         return None
-    lift, least, most = ((p - uniform) / b for p, b in zip((chosen, lowest, highest), actual, strict=True))
-    return Weights(lift, uniform / actual[0], min(least, 0.0), max(most, 0.0))
+    actual = random + own * chosen
+    return Weights(
+        (chosen - uniform) / actual,
+        uniform / actual,
+        min((lowest - uniform) / rarest, 0.0),
+        max((highest - uniform) / (random + own * highest), 0.0),
+    )
 
 
 class LiftSums(Struct):

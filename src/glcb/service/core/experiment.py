@@ -283,18 +283,25 @@ class Experiment:
         own = decision.arm_probabilities
         if held_out:  # what the bandit would have done
             own = probabilities(decision.scores, allowed, settings.exploration, settings.exploration_mode)
-        eligible = own if allowed is None else own[allowed]
-        lowest, n = float(eligible.min()), eligible.size
+        eligible = (own if allowed is None else own[allowed]).tolist()
+        lowest, highest, n = min(eligible), max(eligible), len(eligible)
         opened = OpenDecision(
             arms[chosen],
             held_out,
             self._now,
             float(decision.values[chosen]) if self.state.tally.predicts else None,
-            weights(float(own[chosen]), lowest, float(eligible.max()), n, settings.holdout),
+            weights(float(own[chosen]), lowest, highest, n, settings.holdout),
         )
         overlap = settings.holdout + (1 - settings.holdout) * lowest * n
         record = DecisionRecord(
-            arms, chosen, decision.arm_probabilities, decision.values, held_out, overlap, request.context
+            arms,
+            chosen,
+            decision.arm_probabilities,
+            decision.values,
+            held_out,
+            1 - highest,
+            overlap,
+            request.context,
         )
         self.state.tally.add_decision(self._now, record)
         self._open.add(decision.id, opened)

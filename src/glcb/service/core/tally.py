@@ -33,6 +33,8 @@ class DecisionRecord(NamedTuple):
     values: Float64
     """Predicted reward of each arm."""
     held_out: bool
+    explored: float
+    """The bandit's probability of not choosing the most likely arm."""
     overlap: float
     """Probability of the least likely arm, as a share of that of random assignment; holdout included."""
     context: Mapping[Any, Any] | list[Any]
@@ -192,7 +194,7 @@ class Tally(Struct):
         block.overlap += decision.overlap
         if not decision.held_out:
             block.bandit_decisions += 1
-            block.explored += 1.0 - float(decision.probabilities.max())
+            block.explored += decision.explored
         self.arms.setdefault(arm, ArmTally()).decisions += 1
         self.forecasts.add_decision(decision)
         self.vitals.arrivals.add_decision(at)

@@ -9,9 +9,9 @@ const MAIN = ["arms", "rewards", "reward_timeout", "default_reward", "reward_agg
 
 /** Shorter hints than the descriptions in the schema. */
 const HINTS = {
-  reward_timeout: "Seconds to wait for a reward. Leave it empty if you report every outcome, zeros included.",
-  default_reward: "The reward of a decision that has timed out: 0 if only clicks are reported. Without it, nothing is learned.",
-  reward_aggregation: "Which reward counts if a decision gets several. All but “first” wait for the timeout.",
+  reward_timeout: "Seconds to wait for a reward; leave it empty if you report every outcome, zeros included.",
+  default_reward: "The reward of a decision that has timed out, such as 0 if only clicks are reported; without it, nothing is learned.",
+  reward_aggregation: "Which reward counts if a decision gets several; all but “first” wait for the timeout.",
 };
 
 /** Decisions until the interval of the lift excludes zero: `python -m benchmarks.lift holdout`. */
