@@ -17,6 +17,11 @@ const HINTS = {
 /** Decisions until the interval of the lift excludes zero: `python -m benchmarks.lift holdout`. */
 const RATES = ["1%", "5%", "20%"];
 const NEEDED = {
+  "1%": ["53,225", "9,025", "2,400"],
+  "2%": ["43,325", "7,925", "2,050"],
+  "5%": ["38,875", "6,225", "1,925"],
+  "10%": ["29,125", "4,525", "1,500"],
+  "20%": ["22,850", "3,875", "1,025"],
 };
 
 let loading = false;
@@ -66,7 +71,7 @@ function holdoutSizes() {
     h(
       "p",
       { class: "hint" },
-      "Decisions until a relative lift of 50% is certain, by the reward rate of random assignment (six arms, 5% exploration). " +
+      "Decisions until the interval shows a relative lift of 50%, by the reward rate of random assignment (six arms, 5% exploration). " +
         "Decisions in the holdout do without the lift, so use the smallest one that answers in time.",
     ),
     h("table", { class: "sizes" }, h("thead", {}, row("th", ["holdout", ...RATES])), h("tbody", {}, rows)),
