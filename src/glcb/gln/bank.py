@@ -131,7 +131,7 @@ class Bank:
     def predict(self, x: Float32, signature: Int64) -> Float32:
         """Return the probability of each network that its target is 1."""
         probabilities = np.empty(self.networks, np.float32)
-        predict(self._inputs(x), signature, self.arrays, probabilities)
+        predict(self._inputs(x), signature, 0, self.arrays, probabilities)
         return probabilities
 
     def attribution(self, x: Float32, baseline: Float32, signature: Int64) -> Attribution:

@@ -40,14 +40,17 @@ def write_inputs(x: Float32, lowest: float, bias: float, inputs: Float32) -> Non
 
 
 @kernel
-def _activate_first_layer(inputs: Float32, positions: Int64, bank: BankArrays, activations: Float32) -> None:
+def _activate_first_layer(
+    inputs: Float32, positions: Int64, first: int, bank: BankArrays, activations: Float32
+) -> None:
     """Write the outputs of the first layer, whose inputs are the same for all networks.
 
     Cells are scattered in memory, so the next cell is prefetched while the current one is computed. A small
     pool is in the CPU caches anyway.
     """
-    layer, offsets, bound = bank.layout[0], bank.offsets, np.float32(bank.bound)
-    networks, length = offsets.size, layer[ROW]
+    layer, bound = bank.layout[0], np.float32(bank.bound)
+    networks, length = len(activations), layer[ROW]
+    offsets = bank.offsets[first : first + networks]
     untrained = ZERO if bank.from_zero else mean(inputs, layer[FAN_IN])
     large_pool = bank.used[0] > CACHED_ELEMENTS
     rows_per_prefetch = max(PREFETCH_ELEMENTS // length, 1)
@@ -58,15 +61,17 @@ def _activate_first_layer(inputs: Float32, positions: Int64, bank: BankArrays, a
                 activations[n, output] = clamp(untrained + offsets[n], bound)
             continue
         next_cell = positions[min(j + 1, positions.size - 1)]
-        rows = cell_rows(bank.weights, positions[j], networks, length)
+        rows = cell_rows(bank.weights, positions[j] + first * length, networks, length)
         for n in range(networks):
             if large_pool and next_cell >= 0 and n % rows_per_prefetch == 0:
-                prefetch(bank.weights, next_cell + n * length, rows_per_prefetch * length)
+                prefetch(bank.weights, next_cell + (first + n) * length, rows_per_prefetch * length)
             activations[n, output] = clamp(dot(rows[n], inputs) + offsets[n], bound)
 
 
 @kernel
-def _activate_upper_layer(positions: Int64, layer: Int64, bank: BankArrays, activations: Float32) -> None:
+def _activate_upper_layer(
+    positions: Int64, layer: Int64, first: int, bank: BankArrays, activations: Float32
+) -> None:
     """Write the outputs of a layer above the first, where each network has its own inputs."""
     bound = np.float32(bank.bound)
     networks = len(activations)
@@ -82,21 +87,24 @@ def _activate_upper_layer(positions: Int64, layer: Int64, bank: BankArrays, acti
             for n in range(networks):
                 activations[n, output] = untrained[n]
             continue
-        rows = cell_rows(bank.weights, start, networks, layer[ROW])
+        rows = cell_rows(bank.weights, start + first * layer[ROW], networks, layer[ROW])
         for n in range(networks):
             inputs = activations[n, source : source + stride]
             activations[n, output] = clamp(dot(rows[n, :stride], inputs), bound)
 
 
 @kernel
-def predict(inputs: Float32, signature: Int64, bank: BankArrays, probabilities: Float32) -> None:
-    """Write the probability of every network: evaluate all networks unit by unit, then mix the units."""
+def predict(inputs: Float32, signature: Int64, first: int, bank: BankArrays, probabilities: Float32) -> None:
+    """Write the probabilities of consecutive networks, from number ``first`` on.
+
+    All networks are evaluated unit by unit, then their units are mixed.
+    """
     layout, mixture = bank.layout, bank.mixture
     activations = new_activations(probabilities.size, layout, bank.bias)
     positions = lookup(bank.cell_at, signature)
-    _activate_first_layer(inputs, positions, bank, activations)
+    _activate_first_layer(inputs, positions, first, bank, activations)
     for layer in range(1, layout.shape[0]):
-        _activate_upper_layer(positions, layout[layer], bank, activations)
+        _activate_upper_layer(positions, layout[layer], first, bank, activations)
     # One long loop over all elements, including biases and padding, vectorizes even for small layers.
     flat = activations.ravel()
     for i in range(flat.size):
@@ -104,6 +112,7 @@ def predict(inputs: Float32, signature: Int64, bank: BankArrays, probabilities: 
     for n in range(probabilities.size):
         total = ZERO
         for layer in range(layout.shape[0]):
-            first, output, size = layout[layer, FIRST_UNIT], layout[layer, TARGET] + 1, layout[layer, SIZE]
-            total += dot(mixture[n, first : first + size], activations[n, output : output + size])
+            unit, output, size = layout[layer, FIRST_UNIT], layout[layer, TARGET] + 1, layout[layer, SIZE]
+            shares = mixture[first + n, unit : unit + size]
+            total += dot(shares, activations[n, output : output + size])
         probabilities[n] = total

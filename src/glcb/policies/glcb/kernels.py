@@ -12,6 +12,7 @@ from numba import boolean, float64, int64
 from glcb._arrays import Float32, Float64, Int64
 from glcb._numba.compile import kernel
 from glcb._numba.packed import named_tuple_type, unpack
+from glcb.experts.mixture import EXPERT_ARRAYS, NETWORKS, ExpertArrays, learn_mixture, mix_values
 from glcb.explore.counts import COUNT_ARRAYS, CountArrays, add_count, write_pseudocounts
 from glcb.explore.scoring import write_bonuses
 from glcb.gln.context_cache import CONTEXT_CACHE_ARRAYS, ContextCacheArrays, cache_context
@@ -45,6 +46,7 @@ class GLCBArrays(NamedTuple):
     bank: BankArrays
     optimizer: OptimizerArrays
     tree: TreeArrays
+    experts: ExpertArrays
     counts: CountArrays
     context_cache: ContextCacheArrays
     rates: RateArrays
@@ -58,6 +60,7 @@ GLCB_ARRAYS = named_tuple_type(
     BANK_ARRAYS,
     OPTIMIZER_ARRAYS,
     TREE_ARRAYS,
+    EXPERT_ARRAYS,
     COUNT_ARRAYS,
     CONTEXT_CACHE_ARRAYS,
     RATE_ARRAYS,
@@ -68,35 +71,55 @@ GLCB_ARRAYS = named_tuple_type(
 @kernel
 def estimate(contexts: Float32, results: Float64, addresses: Int64) -> None:
     """Write value, bonus and pseudocount of every arm: ``results`` is [contexts, 3, arms]."""
-    gates, bank, _, tree, counts, cache, rates, _ = unpack(addresses, GLCB_ARRAYS)
+    gates, bank, _, tree, experts, counts, cache, rates, _ = unpack(addresses, GLCB_ARRAYS)
     networks, arms = len(bank.mixture), results.shape[2]
     probabilities = np.empty(networks, np.float32)
-    deviations, scales = np.empty(arms), np.empty(arms)
+    deviations, scales, uncertainties = np.empty(arms), np.empty(arms), np.zeros(arms)
     for context in range(len(contexts)):
         values, bonuses, pseudocounts = results[context, 0], results[context, 1], results[context, 2]
         cache_context(contexts[context], gates, bank.lowest_input, bank.bias, cache)
-        predict(cache.inputs, cache.signature, bank, probabilities)
+        predict(cache.inputs, cache.signature, 0, bank, probabilities)
         write_moments(probabilities.reshape(arms, networks // arms), tree.outcomes, values, deviations)
+        if experts.shares[NETWORKS] < 1:
+            mix_values(contexts[context], values, deviations, uncertainties, experts)
         for arm in range(arms):
             scales[arm] = rates.bonus_scale * (deviations[arm] if rates.bonus_in_deviations else 1.0)
         write_pseudocounts(cache.signature, counts, pseudocounts)
         write_bonuses(pseudocounts, counts.total[0] + 1, scales, bonuses)
+        for arm in range(arms):
+            bonuses[arm] += uncertainties[arm]
 
 
 @kernel
 def count_decision(x: Float32, arm: int, addresses: Int64) -> None:
     """Count a decision for ``arm`` in context ``x``."""
-    gates, bank, _, _, counts, cache, _, _ = unpack(addresses, GLCB_ARRAYS)
+    gates, bank, _, _, _, counts, cache, _, _ = unpack(addresses, GLCB_ARRAYS)
     cache_context(x, gates, bank.lowest_input, bank.bias, cache)
     add_count(cache.signature, arm, counts)
 
 
 @kernel
+def _network_value(arm: int, bank: BankArrays, tree: TreeArrays, cache: ContextCacheArrays) -> float:
+    """Return the value that the networks predict for one arm in the cached context."""
+    nodes = tree.outcomes.shape[1] - 1
+    probabilities = np.empty(nodes, np.float32)
+    value, deviation = np.empty(1), np.empty(1)
+    predict(cache.inputs, cache.signature, arm * nodes, bank, probabilities)
+    write_moments(probabilities.reshape(1, nodes), tree.outcomes[arm : arm + 1], value, deviation)
+    predicted: float = value[0]
+    return predicted
+
+
+@kernel
 def learn_reward(x: Float32, arm: int, reward: float, counted: bool, addresses: Int64) -> None:
     """Learn the reward of ``arm`` in context ``x``; count the decision unless it is already ``counted``."""
-    gates, bank, optimizer, tree, counts, cache, rates, effective_rewards = unpack(addresses, GLCB_ARRAYS)
+    gates, bank, optimizer, tree, experts, counts, cache, rates, effective_rewards = unpack(
+        addresses, GLCB_ARRAYS
+    )
     rewards = effective_rewards[arm]
     cache_context(x, gates, bank.lowest_input, bank.bias, cache)
+    if experts.shares[NETWORKS] < 1:
+        learn_mixture(x, arm, reward, _network_value(arm, bank, tree, cache), experts)
     networks, targets = targets_for(arm, reward, tree)
     learn(
         cache.inputs,

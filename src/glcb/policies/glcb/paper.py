@@ -22,5 +22,6 @@ class GLCBPaper(GLCB):
     NeurIPS, 2020.
     """
 
+    arms_are_independent = True
     _binary_settings = PAPER_BINARY
     _bounded_settings = PAPER_BOUNDED

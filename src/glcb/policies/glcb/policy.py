@@ -19,7 +19,8 @@ from numpy.typing import ArrayLike
 from glcb import _validation
 from glcb._arrays import Arrays, Float32, Float64, Int64, copy_into, take_rows
 from glcb._numba.packed import PackedArguments
-from glcb._types import Arm, Rewards
+from glcb._types import Arm, Rewards, reward_range
+from glcb.experts import Expert, Experts
 from glcb.explore import Counts
 from glcb.gln import (
     Bank,
@@ -56,13 +57,15 @@ class RewardDistribution(NamedTuple):
     outcomes: Float64
     """The possible rewards: 0 and 1, or the reward that each bin represents."""
     probabilities: Float64
-    """The probability of each outcome. Their weighted sum is the value of the arm.
+    """The probability of each outcome.
 
-    A reward between those of two adjacent bins counts partly for both.
+    For rewards of 0 and 1, the weighted sum of the outcomes is the value of the arm. For bounded rewards, it
+    is what the networks predict; the value also contains the predictions of the regressions. A reward between
+    those of two adjacent bins counts partly for both.
     """
 
 
-@register("glcb", source="Sezener, Hutter, Budden, Wang, Veness 2020, with our own optimizer", version=3)
+@register("glcb", source="Sezener, Hutter, Budden, Wang, Veness 2020, with our own optimizer", version=4)
 class GLCB(Policy):
     """The bandit of the paper, with our own optimizer and defaults that need no tuning.
 
@@ -102,6 +105,7 @@ class GLCB(Policy):
     NeurIPS, 2020.
     """
 
+    arms_are_independent = False
     arms_can_change = True
     can_forget = True
     _binary_settings: ClassVar[Settings] = DEFAULT_BINARY
@@ -132,6 +136,7 @@ class GLCB(Policy):
         bonus_unit: BonusUnit | None = None,
         tree_depth: int | None = None,
         leaf_values: LeafValues | None = None,
+        experts: tuple[Expert, ...] | None = None,
         output: Output | None = None,
         clip: float | None = None,
         input_clip: float | None = None,
@@ -165,6 +170,14 @@ class GLCB(Policy):
             input_clip=settings.input_clip,
             bias=settings.bias,
             weight_bound=settings.weight_bound,
+        )
+        self._experts = Experts(
+            len(self.arms),
+            self.features,
+            settings.experts,
+            *reward_range(self.rewards),
+            binary=self.rewards == "binary",
+            rng=self._rng,
         )
         self._counts = Counts(units, signatures, len(self.arms))
         self._rates = RateArrays(
@@ -206,12 +219,11 @@ class GLCB(Policy):
         """
         context = _validation.context(x, self.features)
         with self._lock:
-            probabilities = self._probabilities(context, self._gates.signature(context))
-            return RewardDistribution(self._values.outcomes.copy(), self._values.distributions(probabilities))
-
-    def _probabilities(self, x: Float32, signature: Int64) -> Float32:
-        """Return the output of each network, one row per arm."""
-        return self._bank.predict(x, signature).reshape(len(self.arms), -1)
+            probabilities = self._bank.predict(context, self._gates.signature(context))
+            if self.rewards == "binary":
+                probabilities = self._estimate(context).values.astype(np.float32)
+            per_arm = probabilities.reshape(len(self.arms), -1)
+            return RewardDistribution(self._values.outcomes.copy(), self._values.distributions(per_arm))
 
     def _estimate(self, x: Float32) -> Estimates:
         results = np.empty((1, 3, len(self.arms)))
@@ -230,7 +242,9 @@ class GLCB(Policy):
     def _estimate_chunk(self, contexts: Float32) -> list[Estimates]:
         results = np.empty((len(contexts), 3, len(self.arms)))
         own_cache = empty_context_cache(self.features, self._gates.units)
-        arrays = self._pack(self._bank, self._values, self._counts, self._effective_rewards, own_cache)
+        arrays = self._pack(
+            self._bank, self._values, self._experts, self._counts, self._effective_rewards, own_cache
+        )
         kernels.estimate(contexts, results, arrays.addresses)
         return [Estimates(*result) for result in results]
 
@@ -240,7 +254,12 @@ class GLCB(Policy):
         slopes = self._values.slopes(at_x, at_baseline)
         per_network = attribution.contributions.reshape(*slopes.shape, self.features)
         bases = self._values.expected(at_baseline.astype(np.float32)).values
-        return bases, np.einsum("an,anf->af", slopes, per_network)
+        low, high = reward_range(self.rewards)
+        share, regressions = self._experts.shares["networks"], self._experts.contributions(x, baseline)
+        return (
+            share * bases + (1 - share) * low + (high - low) * regressions.bases,
+            share * np.einsum("an,anf->af", slopes, per_network) + (high - low) * regressions.contributions,
+        )
 
     # ---- learning -----------------------------------------------------------------------------------
 
@@ -254,7 +273,7 @@ class GLCB(Policy):
         kernels.learn_reward(x, arm, reward, False, self._arrays.addresses)
 
     def _forget(self) -> None:
-        for part in (self._bank, self._values, self._counts):
+        for part in (self._bank, self._values, self._experts, self._counts):
             part.forget()
         self._effective_rewards >>= 1
 
@@ -272,7 +291,12 @@ class GLCB(Policy):
     def _bind(self) -> None:
         """Point the kernels to the current arrays; required whenever a part has replaced one."""
         self._arrays = self._pack(
-            self._bank, self._values, self._counts, self._effective_rewards, self._context_cache
+            self._bank,
+            self._values,
+            self._experts,
+            self._counts,
+            self._effective_rewards,
+            self._context_cache,
         )
         self._spare_steps = 0
 
@@ -280,6 +304,7 @@ class GLCB(Policy):
         self,
         bank: Bank,
         values: Tree,
+        experts: Experts,
         counts: Counts,
         effective_rewards: Int64,
         context_cache: ContextCacheArrays,
@@ -289,6 +314,7 @@ class GLCB(Policy):
             bank=bank.arrays,
             optimizer=bank.optimizer.arrays,
             tree=values.arrays,
+            experts=experts.arrays,
             counts=counts.arrays,
             context_cache=context_cache,
             rates=self._rates,
@@ -305,6 +331,7 @@ class GLCB(Policy):
             Gates.bytes_needed(self.features, hyperplanes)
             + Bank.bytes_needed(self.features, networks, settings.layers, signatures)
             + Newton.bytes_needed(self.features, settings.ridges if settings.optimizer == "newton" else ())
+            + Experts.bytes_needed(arms, self.features, settings.experts)
             + Counts.bytes_needed(len(hyperplanes), signatures, arms),
             "A bandit of this size",
         )
@@ -317,6 +344,7 @@ class GLCB(Policy):
         networks[sources < 0] = -1
         self._check_size(sources.size)
         bank, values, counts = copy(self._bank), copy(self._values), copy(self._counts)
+        experts = self._experts.reordered(sources)
         effective_rewards = take_rows(self._effective_rewards, sources, 0)
         bank.reorder(networks.ravel())
         values.reorder(sources)
@@ -324,9 +352,10 @@ class GLCB(Policy):
         return {
             "_bank": bank,
             "_values": values,
+            "_experts": experts,
             "_counts": counts,
             "_effective_rewards": effective_rewards,
-            "_arrays": self._pack(bank, values, counts, effective_rewards, self._context_cache),
+            "_arrays": self._pack(bank, values, experts, counts, effective_rewards, self._context_cache),
             "_spare_steps": 0,
         }
 
@@ -338,12 +367,13 @@ class GLCB(Policy):
             **self._gates.snapshot(),
             **self._bank.snapshot(),
             **self._values.snapshot(),
+            **self._experts.snapshot(),
             **self._counts.snapshot(),
             "effective_rewards": self._effective_rewards,
         }
 
     def _restore(self, arrays: Arrays) -> None:
-        for part in (self._gates, self._bank, self._values, self._counts):
+        for part in (self._gates, self._bank, self._values, self._experts, self._counts):
             part.restore(arrays)
         copy_into({"effective_rewards": self._effective_rewards}, arrays)
         self._bind()

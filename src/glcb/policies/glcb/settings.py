@@ -4,13 +4,14 @@ Everything about a setting is declared in its field of :class:`Settings`. The co
 parameter table of the documentation derive from it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, NamedTuple
 
 from glcb import _validation
 from glcb._errors import InvalidSettings
 from glcb._forgetting import check_half_life
+from glcb.experts import Expert
 from glcb.gln import Initialization, Output
 from glcb.values import LeafValues
 
@@ -62,6 +63,17 @@ def _one_of(*choices: str) -> Bounds:
     return Bounds(description, check)
 
 
+def _any_of(*choices: str) -> Bounds:
+    description = " and ".join(f'"{choice}"' for choice in choices)
+
+    def check(name: str, value: object) -> object:
+        if isinstance(value, str) or not isinstance(value, Sequence) or not set(value) <= set(choices):
+            raise InvalidSettings(f"{name} must be a tuple of any of {description}, got {value!r}")
+        return tuple(choice for choice in choices if choice in value)
+
+    return Bounds(f"tuple, any of {description}", check)
+
+
 def _facts(bounds: Bounds, meaning: str, *, when: str) -> dict[str, Any]:
     """Return the metadata of a setting: its bounds, its meaning, and when to change it."""
     return {"bounds": bounds, "meaning": meaning, "when": when}
@@ -97,6 +109,7 @@ class Settings:
     bonus_unit            reward
     tree_depth            3
     leaf_values           midpoint
+    experts               none
     output                switching
     clip                  0.01
     input_clip            0.01
@@ -243,6 +256,15 @@ class Settings:
             when='"midpoint" as in the paper.',
         ),
     )
+    experts: tuple[Expert, ...] = field(
+        default=("linear", "fourier"),
+        metadata=_facts(
+            _any_of("linear", "fourier"),
+            "Regressions per arm that are mixed with the networks: on the context, and on random Fourier "
+            "features of it. They are left out above 512 and 256 features.",
+            when="() for the networks alone, as in the paper.",
+        ),
+    )
     output: Output = field(
         default="switching",
         metadata=_facts(
@@ -339,6 +361,7 @@ PAPER_BINARY = Settings(
     switching_rate_decay=1.0,
     bonus_scale=0.03,
     bonus_unit="reward",
+    experts=(),
     input_clip=0.01,
     bias=1.0,
 )
@@ -395,5 +418,5 @@ def settings_table() -> list[SettingRow]:
 
 def _shown(value: object) -> str:
     if isinstance(value, tuple):
-        return ", ".join(_shown(part) for part in value)
+        return ", ".join(_shown(part) for part in value) or "none"
     return f"{value:g}" if isinstance(value, float) else str(value)

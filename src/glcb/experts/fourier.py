@@ -1,0 +1,185 @@
+"""Random Fourier features: a context becomes waves in random directions (Rahimi, Recht 2007).
+
+A linear function of the features √(2/m) cos(ω·(x − ½) + φ) approximates a function from the space of a
+Gaussian kernel. The directions ω are N(0, 1/ℓ²), the phases φ uniform. The length ℓ is the root mean squared
+distance of successive contexts, measured over the first ``CONTEXTS_TO_MEASURE``; the features are 0 until
+then. The context itself and a constant follow the waves, so that a linear function costs nothing.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numba import float32, float64, int64
+
+from glcb._arrays import Arrays, Float32, Float64, Int64, copy_into
+from glcb._numba.compile import kernel
+from glcb._numba.packed import named_tuple_type
+
+CONTEXTS_TO_MEASURE = 32
+"""The length of the kernel is fixed after this many contexts."""
+UNIFORM_SQUARE = 1 / 6
+"""The mean squared distance of two uniform numbers within [0, 1]."""
+
+ZERO = np.float32(0)
+COSINE = tuple(
+    np.float32((-1) ** k * (2 * math.pi) ** (2 * k) / math.factorial(2 * k)) for k in range(9, -1, -1)
+)
+"""Taylor coefficients of cos(2πr) in r², highest power first; accurate to float32 for |r| ≤ ½."""
+
+
+class FourierArrays(NamedTuple):
+    """The kernels' view of :class:`FourierFeatures`."""
+
+    directions: Float32
+    """One row per wave, in turns per unit of distance for a length of 1."""
+    phases: Float32
+    """The phase of each wave, in turns."""
+    previous: Float32
+    """The previous context."""
+    square: Float64
+    """Sum of the squared distances of successive contexts; a single element."""
+    contexts: Int64
+    """Number of contexts measured; a single element."""
+
+
+FOURIER_ARRAYS = named_tuple_type(
+    FourierArrays, float32[:, ::1], float32[::1], float32[::1], float64[::1], int64[::1]
+)
+
+
+@kernel
+def length(fourier: FourierArrays) -> float:
+    """Return ℓ. A uniform distribution of contexts counts as one distance."""
+    distances = fourier.contexts[0]
+    return math.sqrt((fourier.square[0] + UNIFORM_SQUARE * fourier.previous.size) / max(distances, 1))
+
+
+@kernel
+def write_linear(x: Float32, z: Float64) -> None:
+    """Write [x − ½, 1] to the end of ``z``."""
+    start = z.size - x.size - 1
+    for i in range(x.size):
+        z[start + i] = x[i] - 0.5
+    z[z.size - 1] = 1.0
+
+
+@kernel
+def _project(direction: Float32, x: Float32) -> np.float32:
+    """Return direction · (x − ½). A sum needs a loop of its own: see ``glcb._numba.compile``."""
+    total = ZERO
+    for i in range(x.size):
+        total += direction[i] * (x[i] - np.float32(0.5))
+    return total
+
+
+@kernel
+def write_features(x: Float32, fourier: FourierArrays, z: Float64) -> None:
+    """Write [waves, x − ½, 1] to ``z``. Waves are 0 until the length is known."""
+    waves = fourier.phases.size
+    write_linear(x, z)
+    if fourier.contexts[0] < CONTEXTS_TO_MEASURE:
+        for k in range(waves):
+            z[k] = 0.0
+        return
+    frequency = np.float32(1 / length(fourier))
+    turns = np.empty(waves, np.float32)
+    for k in range(waves):
+        turns[k] = _project(fourier.directions[k], x)
+    amplitude = np.float32(math.sqrt(2 / waves))
+    for k in range(waves):
+        turn = turns[k] * frequency + fourier.phases[k]
+        r = turn - np.rint(turn)
+        square = r * r
+        series = COSINE[0]
+        for j in range(1, len(COSINE)):
+            series = COSINE[j] + square * series
+        z[k] = amplitude * series
+
+
+@kernel
+def measure(x: Float32, fourier: FourierArrays) -> None:
+    """Add the distance from the previous context to the measurement of the length."""
+    if fourier.contexts[0] >= CONTEXTS_TO_MEASURE:
+        return
+    total = 0.0
+    if fourier.contexts[0] > 0:
+        for i in range(x.size):
+            difference = np.float64(x[i]) - fourier.previous[i]
+            total += difference * difference
+    fourier.square[0] += total
+    for i in range(x.size):
+        fourier.previous[i] = x[i]
+    fourier.contexts[0] += 1
+
+
+class FourierFeatures:
+    """Random waves, followed by the context and a constant.
+
+    Parameters
+    ----------
+    features
+        Number of features of a context.
+    waves
+        Number of waves.
+    rng
+        Source of the directions and phases.
+    """
+
+    def __init__(self, features: int, waves: int, rng: np.random.Generator) -> None:
+        self.arrays = FourierArrays(
+            directions=(rng.standard_normal((waves, features)) / (2 * math.pi)).astype(np.float32),
+            phases=rng.random(waves).astype(np.float32),
+            previous=np.zeros(features, np.float32),
+            square=np.zeros(1),
+            contexts=np.zeros(1, np.int64),
+        )
+
+    @property
+    def inputs(self) -> int:
+        """Number of features including the context and the constant."""
+        waves, features = self.arrays.directions.shape
+        return int(waves + features + 1)
+
+    def at(self, x: Float32) -> Float64:
+        """Return the features of ``x``."""
+        z = np.empty(self.inputs)
+        write_features(x, self.arrays, z)
+        return z
+
+    def slopes(self, x: Float32, baseline: Float32) -> Float64:
+        """Return how much each feature changes per change of the context from ``baseline`` to ``x``.
+
+        One row per feature. A wave depends on its projection alone, so its mean derivative along the straight
+        line is Δcos(u) / Δu in the direction of the wave: integrated gradients in closed form. Rows times
+        x − baseline are the differences of the features.
+        """
+        own = self.arrays
+        waves, features = own.directions.shape
+        result = np.zeros((self.inputs, features))
+        result[waves:-1] = np.eye(features)
+        if own.contexts[0] >= CONTEXTS_TO_MEASURE:
+            angular = 2 * math.pi * own.directions.astype(np.float64) / length(own)
+            ends = np.stack([x, baseline]).astype(np.float64) - 0.5
+            angles = ends @ angular.T + 2 * math.pi * own.phases
+            half = (angles[0] - angles[1]) / 2
+            change = -np.sin(angles.mean(axis=0)) * np.sinc(half / math.pi)
+            result[:waves] = math.sqrt(2 / waves) * change[:, None] * angular
+        return result
+
+    def snapshot(self) -> Arrays:
+        """Return the waves and the measurement of the length."""
+        own = self.arrays
+        return {
+            "wave_directions": own.directions,
+            "wave_phases": own.phases,
+            "wave_previous": own.previous,
+            "wave_square": own.square,
+            "wave_contexts": own.contexts,
+        }
+
+    def restore(self, arrays: Arrays) -> None:
+        """Restore a snapshot; raise KeyError or ValueError if it is invalid."""
+        copy_into(self.snapshot(), arrays)
+        if self.arrays.square[0] < 0:
+            raise ValueError("the sum of squared distances of contexts is negative")

@@ -1,0 +1,182 @@
+"""Recursive regressions, one per arm: linear, or logistic for targets of 0 and 1.
+
+A regression holds weights w and the inverse P of λI + Σ h z zᵀ, where h is the curvature of the loss: 1 for
+squared errors, p (1 − p) for the logistic loss. With every target, P follows by Sherman–Morrison and w by a
+Newton step. For squared errors this is ridge regression, exactly (recursive least squares). For the logistic
+loss it is the extended Kalman filter of a constant state: one Newton step per target.
+
+P is float64, because a running inverse in float32 drifts. It is symmetric, so only its lower triangle is
+stored, row by row; half the memory is read and written.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numba import boolean, float64
+
+from glcb._arrays import Arrays, Float64, Int64, copy_into, take_rows
+from glcb._forgetting import halve_moment
+from glcb._numba.compile import kernel
+from glcb._numba.packed import named_tuple_type
+
+MIN_CURVATURE = 1e-4
+"""The curvature of a logistic loss is at least this, so that even certain predictions gain evidence."""
+
+
+class RegressionArrays(NamedTuple):
+    """The kernels' view of :class:`Regression`."""
+
+    weights: Float64
+    """w, one row per arm."""
+    inverses: Float64
+    """The lower triangle of P, one row per arm."""
+    logistic: bool
+    """Whether the target is a probability, predicted as σ(w·z)."""
+
+
+REGRESSION_ARRAYS = named_tuple_type(RegressionArrays, float64[:, ::1], float64[:, ::1], boolean)
+
+
+@kernel
+def dot(a: Float64, b: Float64) -> float:
+    """Return a · b in float64. A sum needs a loop of its own: see ``glcb._numba.compile``."""
+    total = 0.0
+    for i in range(a.size):
+        total += a[i] * b[i]
+    return total
+
+
+@kernel
+def _multiply(triangle: Float64, z: Float64, product: Float64) -> None:
+    """Write P z."""
+    start = 0
+    for i in range(z.size):
+        row = triangle[start : start + i]
+        product[i] = dot(row, z[:i]) + triangle[start + i] * z[i]
+        for k in range(i):
+            product[k] += row[k] * z[i]
+        start += i + 1
+
+
+@kernel
+def _subtract_square(triangle: Float64, factor: float, vector: Float64) -> None:
+    """Subtract ``factor`` · v vᵀ from P."""
+    start = 0
+    for i in range(vector.size):
+        row = triangle[start : start + i + 1]
+        scaled = factor * vector[i]
+        for k in range(i + 1):
+            row[k] -= scaled * vector[k]
+        start += i + 1
+
+
+@kernel
+def predict_target(z: Float64, arm: int, regression: RegressionArrays) -> float:
+    """Return the predicted target of one arm, not clipped."""
+    output = dot(regression.weights[arm], z)
+    return 1 / (1 + math.exp(-output)) if regression.logistic else output
+
+
+@kernel
+def uncertainty(z: Float64, arm: int, regression: RegressionArrays) -> float:
+    """Return √(zᵀPz), the uncertainty of w·z: large where the arm has not learned from similar inputs."""
+    triangle = regression.inverses[arm]
+    total = 0.0
+    start = 0
+    for i in range(z.size):
+        total += z[i] * (2 * dot(triangle[start : start + i], z[:i]) + triangle[start + i] * z[i])
+        start += i + 1
+    return math.sqrt(max(total, 0.0))
+
+
+@kernel
+def learn_target(z: Float64, arm: int, target: float, regression: RegressionArrays) -> None:
+    """Move the regression of ``arm`` toward ``target``."""
+    weights, triangle = regression.weights[arm], regression.inverses[arm]
+    prediction = predict_target(z, arm, regression)
+    curvature = max(prediction * (1 - prediction), MIN_CURVATURE) if regression.logistic else 1.0
+    product = np.empty(z.size)
+    _multiply(triangle, z, product)
+    shrink = 1 / (1 + curvature * dot(z, product))
+    step = shrink * (target - prediction)
+    for i in range(z.size):
+        weights[i] += step * product[i]
+    _subtract_square(triangle, shrink * curvature, product)
+
+
+class Regression:
+    """One regression per arm on the same inputs.
+
+    Parameters
+    ----------
+    arms
+        Number of arms.
+    inputs
+        Number of inputs, including a constant one.
+    ridge
+        λ: the weight of the prior, under which all weights are 0.
+    logistic
+        Whether targets are 0 or 1 and predictions are probabilities.
+    """
+
+    def __init__(self, arms: int, inputs: int, ridge: float, logistic: bool) -> None:
+        self.ridge = ridge
+        self._initial_inverse = _packed(np.eye(inputs) / ridge)
+        self.arrays = RegressionArrays(
+            weights=np.zeros((arms, inputs)),
+            inverses=np.tile(self._initial_inverse, (arms, 1)),
+            logistic=logistic,
+        )
+
+    @staticmethod
+    def bytes_needed(arms: int, inputs: int) -> int:
+        """Return the memory needed for the weights and inverses."""
+        return 8 * arms * (inputs + inputs * (inputs + 1) // 2)
+
+    @property
+    def inputs(self) -> int:
+        """Number of inputs."""
+        inputs: int = self.arrays.weights.shape[1]
+        return inputs
+
+    def inverse(self, arm: int) -> Float64:
+        """Return P of one arm as a full matrix."""
+        return _unpacked(self.arrays.inverses[arm], self.inputs)
+
+    def forget(self) -> None:
+        """Halve the weight of all targets so far. λ and the weights stay."""
+        for arm in range(len(self.arrays.weights)):
+            inverse = self.inverse(arm)
+            halve_moment(inverse, self.ridge)
+            self.arrays.inverses[arm] = _packed(inverse)
+
+    def reorder(self, sources: Int64) -> None:
+        """Replace arm j with the old arm ``sources[j]``, or with a new arm for −1."""
+        self.arrays = self.arrays._replace(
+            weights=take_rows(self.arrays.weights, sources, 0),
+            inverses=take_rows(self.arrays.inverses, sources, self._initial_inverse),
+        )
+
+    def snapshot(self, name: str) -> Arrays:
+        """Return the weights and inverses."""
+        return {f"{name}_weights": self.arrays.weights, f"{name}_inverses": self.arrays.inverses}
+
+    def restore(self, name: str, arrays: Arrays) -> None:
+        """Restore a snapshot; raise KeyError or ValueError if it is invalid."""
+        copy_into(self.snapshot(name), arrays)
+        for arm in range(len(self.arrays.weights)):
+            np.linalg.cholesky(self.inverse(arm))  # raises a ValueError unless it is positive definite
+
+
+def _packed(matrix: Float64) -> Float64:
+    """Return the lower triangle, row by row."""
+    return matrix[np.tril_indices(len(matrix))]
+
+
+def _unpacked(triangle: Float64, size: int) -> Float64:
+    """Return the full symmetric matrix."""
+    matrix = np.zeros((size, size))
+    matrix[np.tril_indices(size)] = triangle
+    result: Float64 = matrix + np.tril(matrix, -1).T
+    return result
