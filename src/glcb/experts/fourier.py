@@ -98,8 +98,11 @@ def write_features(x: Float32, fourier: FourierArrays, z: Float64) -> None:
 
 
 @kernel
-def measure(x: Float32, fourier: FourierArrays) -> None:
-    """Add the distance from the previous context to the measurement of the length."""
+def measure(x: Float32, fourier: FourierArrays, z: Float64) -> None:
+    """Add the distance from the previous context to the measurement of the length.
+
+    If this was the last one, write the features of ``x`` to ``z``: they are no longer 0.
+    """
     if fourier.contexts[0] >= CONTEXTS_TO_MEASURE:
         return
     total = 0.0
@@ -111,6 +114,8 @@ def measure(x: Float32, fourier: FourierArrays) -> None:
     for i in range(x.size):
         fourier.previous[i] = x[i]
     fourier.contexts[0] += 1
+    if fourier.contexts[0] == CONTEXTS_TO_MEASURE:
+        write_features(x, fourier, z)
 
 
 class FourierFeatures:

@@ -17,13 +17,14 @@ from numba import boolean, float64
 from glcb._arrays import Arrays, Float32, Float64, Int64, copy_into
 from glcb._numba.compile import kernel
 from glcb._numba.packed import named_tuple_type
-from glcb.experts.fourier import FOURIER_ARRAYS, FourierArrays, FourierFeatures, measure, write_features
+from glcb.experts.fourier import FOURIER_ARRAYS, FourierArrays, FourierFeatures, measure
 from glcb.experts.regression import (
     REGRESSION_ARRAYS,
     Regression,
     RegressionArrays,
     learn_target,
     predict_target,
+    square,
     uncertainty,
 )
 
@@ -97,7 +98,7 @@ def _predictions(z: Float64, arm: int, network: float, experts: ExpertArrays) ->
 
 @kernel
 def mix_values(
-    x: Float32, values: Float64, deviations: Float64, bonuses: Float64, experts: ExpertArrays
+    z: Float64, values: Float64, deviations: Float64, bonuses: Float64, experts: ExpertArrays
 ) -> None:
     """Replace the values of the networks with those of the mixture; write the bonus of the linear expert.
 
@@ -105,9 +106,7 @@ def mix_values(
     networks predict it.
     """
     shares, scale = experts.shares, experts.high - experts.low
-    waves = experts.features.phases.size
-    z = np.empty(waves + x.size + 1)
-    write_features(x, experts.features, z)
+    squared = square(z[experts.features.phases.size :]) if shares[LINEAR] > 0 else z
     for arm in range(values.size):
         network, linear, fourier = _predictions(z, arm, values[arm], experts)
         mean = shares[NETWORKS] * network + shares[LINEAR] * linear + shares[FOURIER] * fourier
@@ -115,7 +114,7 @@ def mix_values(
         bonuses[arm] = 0.0
         if shares[LINEAR] > 0:
             size = LOGISTIC_BONUS * linear * (1 - linear) if experts.linear.logistic else LINEAR_BONUS
-            bonuses[arm] = scale * shares[LINEAR] * size * uncertainty(z[waves:], arm, experts.linear)
+            bonuses[arm] = scale * shares[LINEAR] * size * uncertainty(squared, arm, experts.linear)
         if experts.binary:
             deviations[arm] = math.sqrt(mean * (1 - mean))
 
@@ -157,18 +156,17 @@ def _update_shares(predictions: tuple[float, float, float], target: float, exper
 
 
 @kernel
-def learn_mixture(x: Float32, arm: int, reward: float, network: float, experts: ExpertArrays) -> None:
+def learn_mixture(
+    x: Float32, z: Float64, arm: int, reward: float, network: float, experts: ExpertArrays
+) -> None:
     """Learn the reward of ``arm``, for which the networks had predicted the value ``network``."""
-    waves = experts.features.phases.size
-    z = np.empty(waves + x.size + 1)
-    write_features(x, experts.features, z)
     target = (reward - experts.low) / (experts.high - experts.low)
     _update_shares(_predictions(z, arm, network, experts), target, experts)
     if experts.shares[LINEAR] > 0:
-        learn_target(z[waves:], arm, target, experts.linear)
+        learn_target(z[experts.features.phases.size :], arm, target, experts.linear)
     if experts.shares[FOURIER] > 0:
         learn_target(z, arm, target, experts.fourier)
-        measure(x, experts.features)
+        measure(x, experts.features, z)
 
 
 class Contributions(NamedTuple):
@@ -233,6 +231,11 @@ class Experts:
         inputs = _inputs(features, kinds)
         waves = 4 * WAVES * features if inputs["fourier"] else 0
         return waves + sum(Regression.bytes_needed(arms, count) for count in inputs.values())
+
+    @property
+    def inputs(self) -> int:
+        """Number of inputs of all regressions together; 0 if there are only networks."""
+        return self.features.inputs if self.arrays.shares[NETWORKS] < 1 else 0
 
     @property
     def shares(self) -> dict[str, float]:

@@ -79,15 +79,25 @@ def predict_target(z: Float64, arm: int, regression: RegressionArrays) -> float:
 
 
 @kernel
-def uncertainty(z: Float64, arm: int, regression: RegressionArrays) -> float:
-    """Return √(zᵀPz), the uncertainty of w·z: large where the arm has not learned from similar inputs."""
-    triangle = regression.inverses[arm]
-    total = 0.0
+def square(z: Float64) -> Float64:
+    """Return the lower triangle of z zᵀ, with the elements off the diagonal doubled."""
+    result = np.empty(z.size * (z.size + 1) // 2)
     start = 0
     for i in range(z.size):
-        total += z[i] * (2 * dot(triangle[start : start + i], z[:i]) + triangle[start + i] * z[i])
+        for k in range(i):
+            result[start + k] = 2 * z[i] * z[k]
+        result[start + i] = z[i] * z[i]
         start += i + 1
-    return math.sqrt(max(total, 0.0))
+    return result
+
+
+@kernel
+def uncertainty(squared: Float64, arm: int, regression: RegressionArrays) -> float:
+    """Return √(zᵀPz), the uncertainty of w·z: large where the arm has not learned from similar inputs.
+
+    ``squared`` is ``square(z)``. With it, zᵀPz is a single long sum for each arm.
+    """
+    return math.sqrt(max(dot(regression.inverses[arm], squared), 0.0))
 
 
 @kernel

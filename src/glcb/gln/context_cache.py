@@ -38,14 +38,15 @@ def empty_context_cache(features: int, units: int) -> ContextCacheArrays:
 @kernel
 def cache_context(
     x: Float32, gates: GateArrays, lowest_input: float, bias: float, cache: ContextCacheArrays
-) -> None:
-    """Compute signature and inputs of ``x``, unless the cache already holds them."""
+) -> bool:
+    """Compute signature and inputs of ``x``, unless the cache holds them; return whether it did not."""
     same = True
     for i in range(x.size):
         same &= x[i] == cache.context[i]
     if same:
-        return
+        return False
     write_signature(x, gates, cache.signature)
     write_inputs(x, lowest_input, bias, cache.inputs)
     for i in range(x.size):
         cache.context[i] = x[i]
+    return True

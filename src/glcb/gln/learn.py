@@ -133,6 +133,17 @@ def _update_mixture(
 
 
 @kernel
+def _probability(shares: Float32, outputs: Float32, layout: Int64) -> float:
+    """Return the probability of a network: the mixture of its units."""
+    total = ZERO
+    for layer in range(layout.shape[0]):
+        first, output = layout[layer, FIRST_UNIT], layout[layer, TARGET] + 1
+        for j in range(layout[layer, SIZE]):
+            total += shares[first + j] * sigmoid(outputs[output + j])
+    return float(total)
+
+
+@kernel
 def learn(
     inputs: Float32,
     signature: Int64,
@@ -142,25 +153,29 @@ def learn(
     switching_rate: float,
     optimizer: OptimizerArrays,
     bank: BankArrays,
-) -> None:
+) -> float:
     """Update ``networks`` toward their ``targets``. The pool must have space for one new cell per unit.
 
-    A unit of the first layer moves along the direction that the optimizer selects, a unit above along its
-    inputs, each at its own rate. A unit is updated as soon as its output is computed: no other unit reads
-    the weights that it changes.
+    Returns the probability that the first of them had before. A unit of the first layer moves along the
+    direction that the optimizer selects, a unit above along its inputs, each at its own rate. A unit is
+    updated as soon as its output is computed: no other unit reads the weights that it changes.
     """
     layout, tally = bank.layout, bank.tally
     _allocate_cells(signature, bank)
     move = compute_move(inputs, learning_rate, optimizer)
     activations = new_activations(networks.size, layout, bank.bias)
+    probability = 0.0
     for k in range(networks.size):
         network, target, outputs = networks[k], targets[k], activations[k]
         _update_first_layer(inputs, signature, network, target, move, bank, outputs)
         for layer in range(1, layout.shape[0]):
             _update_upper_layer(layout[layer], signature, network, target, move, bank, outputs)
+        if k == 0:
+            probability = _probability(bank.mixture[network], outputs, layout)
         if bank.switches:
             _update_mixture(bank.mixture[network], outputs, target, layout, switching_rate)
         if bank.from_zero:
             tally[network, ONES] += np.int64(target > HALF)
             tally[network, TARGETS] += 1
             bank.offsets[network] = offset(tally[network], bank.bound)
+    return probability

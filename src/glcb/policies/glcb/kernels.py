@@ -12,7 +12,8 @@ from numba import boolean, float64, int64
 from glcb._arrays import Float32, Float64, Int64
 from glcb._numba.compile import kernel
 from glcb._numba.packed import named_tuple_type, unpack
-from glcb.experts.mixture import EXPERT_ARRAYS, NETWORKS, ExpertArrays, learn_mixture, mix_values
+from glcb.experts.fourier import write_features
+from glcb.experts.mixture import EXPERT_ARRAYS, ExpertArrays, learn_mixture, mix_values
 from glcb.explore.counts import COUNT_ARRAYS, CountArrays, add_count, write_pseudocounts
 from glcb.explore.scoring import write_bonuses
 from glcb.gln.context_cache import CONTEXT_CACHE_ARRAYS, ContextCacheArrays, cache_context
@@ -49,6 +50,8 @@ class GLCBArrays(NamedTuple):
     experts: ExpertArrays
     counts: CountArrays
     context_cache: ContextCacheArrays
+    expert_inputs: Float64
+    """The inputs of the experts for the context in the cache."""
     rates: RateArrays
     effective_rewards: Int64
     """Number of rewards of each arm, halved with every half-life."""
@@ -63,25 +66,41 @@ GLCB_ARRAYS = named_tuple_type(
     EXPERT_ARRAYS,
     COUNT_ARRAYS,
     CONTEXT_CACHE_ARRAYS,
+    float64[::1],
     RATE_ARRAYS,
     int64[::1],
 )
 
 
 @kernel
+def _cache(x: Float32, arrays: GLCBArrays) -> None:
+    """Compute everything that depends on the context alone, unless it is cached."""
+    bank, z = arrays.bank, arrays.expert_inputs
+    if cache_context(x, arrays.gates, bank.lowest_input, bank.bias, arrays.context_cache) and z.size > 0:
+        write_features(x, arrays.experts.features, z)
+
+
+@kernel
 def estimate(contexts: Float32, results: Float64, addresses: Int64) -> None:
     """Write value, bonus and pseudocount of every arm: ``results`` is [contexts, 3, arms]."""
-    gates, bank, _, tree, experts, counts, cache, rates, _ = unpack(addresses, GLCB_ARRAYS)
+    arrays = unpack(addresses, GLCB_ARRAYS)
+    bank, tree, counts, rates, cache = (
+        arrays.bank,
+        arrays.tree,
+        arrays.counts,
+        arrays.rates,
+        arrays.context_cache,
+    )
     networks, arms = len(bank.mixture), results.shape[2]
     probabilities = np.empty(networks, np.float32)
     deviations, scales, uncertainties = np.empty(arms), np.empty(arms), np.zeros(arms)
     for context in range(len(contexts)):
         values, bonuses, pseudocounts = results[context, 0], results[context, 1], results[context, 2]
-        cache_context(contexts[context], gates, bank.lowest_input, bank.bias, cache)
+        _cache(contexts[context], arrays)
         predict(cache.inputs, cache.signature, 0, bank, probabilities)
         write_moments(probabilities.reshape(arms, networks // arms), tree.outcomes, values, deviations)
-        if experts.shares[NETWORKS] < 1:
-            mix_values(contexts[context], values, deviations, uncertainties, experts)
+        if arrays.expert_inputs.size > 0:
+            mix_values(arrays.expert_inputs, values, deviations, uncertainties, arrays.experts)
         for arm in range(arms):
             scales[arm] = rates.bonus_scale * (deviations[arm] if rates.bonus_in_deviations else 1.0)
         write_pseudocounts(cache.signature, counts, pseudocounts)
@@ -93,19 +112,20 @@ def estimate(contexts: Float32, results: Float64, addresses: Int64) -> None:
 @kernel
 def count_decision(x: Float32, arm: int, addresses: Int64) -> None:
     """Count a decision for ``arm`` in context ``x``."""
-    gates, bank, _, _, _, counts, cache, _, _ = unpack(addresses, GLCB_ARRAYS)
-    cache_context(x, gates, bank.lowest_input, bank.bias, cache)
-    add_count(cache.signature, arm, counts)
+    arrays = unpack(addresses, GLCB_ARRAYS)
+    _cache(x, arrays)
+    add_count(arrays.context_cache.signature, arm, arrays.counts)
 
 
 @kernel
-def _network_value(arm: int, bank: BankArrays, tree: TreeArrays, cache: ContextCacheArrays) -> float:
+def _tree_value(arm: int, arrays: GLCBArrays) -> float:
     """Return the value that the networks predict for one arm in the cached context."""
-    nodes = tree.outcomes.shape[1] - 1
+    cache, outcomes = arrays.context_cache, arrays.tree.outcomes[arm : arm + 1]
+    nodes = outcomes.shape[1] - 1
     probabilities = np.empty(nodes, np.float32)
     value, deviation = np.empty(1), np.empty(1)
-    predict(cache.inputs, cache.signature, arm * nodes, bank, probabilities)
-    write_moments(probabilities.reshape(1, nodes), tree.outcomes[arm : arm + 1], value, deviation)
+    predict(cache.inputs, cache.signature, arm * nodes, arrays.bank, probabilities)
+    write_moments(probabilities.reshape(1, nodes), outcomes, value, deviation)
     predicted: float = value[0]
     return predicted
 
@@ -113,25 +133,26 @@ def _network_value(arm: int, bank: BankArrays, tree: TreeArrays, cache: ContextC
 @kernel
 def learn_reward(x: Float32, arm: int, reward: float, counted: bool, addresses: Int64) -> None:
     """Learn the reward of ``arm`` in context ``x``; count the decision unless it is already ``counted``."""
-    gates, bank, optimizer, tree, experts, counts, cache, rates, effective_rewards = unpack(
-        addresses, GLCB_ARRAYS
-    )
-    rewards = effective_rewards[arm]
-    cache_context(x, gates, bank.lowest_input, bank.bias, cache)
-    if experts.shares[NETWORKS] < 1:
-        learn_mixture(x, arm, reward, _network_value(arm, bank, tree, cache), experts)
+    arrays = unpack(addresses, GLCB_ARRAYS)
+    bank, tree, rates, cache = arrays.bank, arrays.tree, arrays.rates, arrays.context_cache
+    experts, z = arrays.experts, arrays.expert_inputs
+    rewards = arrays.effective_rewards[arm]
+    _cache(x, arrays)
+    value = _tree_value(arm, arrays) if z.size > 0 and not experts.binary else 0.0
     networks, targets = targets_for(arm, reward, tree)
-    learn(
+    probability = learn(
         cache.inputs,
         cache.signature,
         networks,
         targets,
         rates.learning_rate / (1 + rates.learning_rate_decay * rewards),
         min(1.0, rates.switching_rate / (1 + rates.switching_rate_decay * rewards)),
-        optimizer,
+        arrays.optimizer,
         bank,
     )
     update_leaf(arm, reward, tree)
-    effective_rewards[arm] += 1
+    if z.size > 0:
+        learn_mixture(x, z, arm, reward, probability if experts.binary else value, experts)
+    arrays.effective_rewards[arm] += 1
     if not counted:
-        add_count(cache.signature, arm, counts)
+        add_count(cache.signature, arm, arrays.counts)

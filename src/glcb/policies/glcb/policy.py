@@ -24,7 +24,6 @@ from glcb.experts import Expert, Experts
 from glcb.explore import Counts
 from glcb.gln import (
     Bank,
-    ContextCacheArrays,
     Gates,
     GradientDescent,
     Initialization,
@@ -189,7 +188,6 @@ class GLCB(Policy):
             settings.bonus_unit == "deviation",
         )
         self._effective_rewards = np.zeros(len(self.arms), np.int64)
-        self._context_cache = empty_context_cache(self.features, units)
         self._bind()
 
     # ---- decisions ----------------------------------------------------------------------------------
@@ -241,10 +239,8 @@ class GLCB(Policy):
 
     def _estimate_chunk(self, contexts: Float32) -> list[Estimates]:
         results = np.empty((len(contexts), 3, len(self.arms)))
-        own_cache = empty_context_cache(self.features, self._gates.units)
-        arrays = self._pack(
-            self._bank, self._values, self._experts, self._counts, self._effective_rewards, own_cache
-        )
+        # Each thread has its own cache of the last context.
+        arrays = self._pack(self._bank, self._values, self._experts, self._counts, self._effective_rewards)
         kernels.estimate(contexts, results, arrays.addresses)
         return [Estimates(*result) for result in results]
 
@@ -291,12 +287,7 @@ class GLCB(Policy):
     def _bind(self) -> None:
         """Point the kernels to the current arrays; required whenever a part has replaced one."""
         self._arrays = self._pack(
-            self._bank,
-            self._values,
-            self._experts,
-            self._counts,
-            self._effective_rewards,
-            self._context_cache,
+            self._bank, self._values, self._experts, self._counts, self._effective_rewards
         )
         self._spare_steps = 0
 
@@ -307,7 +298,6 @@ class GLCB(Policy):
         experts: Experts,
         counts: Counts,
         effective_rewards: Int64,
-        context_cache: ContextCacheArrays,
     ) -> PackedArguments[GLCBArrays]:
         arrays = GLCBArrays(
             gates=self._gates.arrays,
@@ -316,7 +306,8 @@ class GLCB(Policy):
             tree=values.arrays,
             experts=experts.arrays,
             counts=counts.arrays,
-            context_cache=context_cache,
+            context_cache=empty_context_cache(self.features, self._gates.units),
+            expert_inputs=np.zeros(experts.inputs),
             rates=self._rates,
             effective_rewards=effective_rewards,
         )
@@ -355,7 +346,7 @@ class GLCB(Policy):
             "_experts": experts,
             "_counts": counts,
             "_effective_rewards": effective_rewards,
-            "_arrays": self._pack(bank, values, experts, counts, effective_rewards, self._context_cache),
+            "_arrays": self._pack(bank, values, experts, counts, effective_rewards),
             "_spare_steps": 0,
         }
 
