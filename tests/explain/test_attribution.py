@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from glcb import GLCB
 from glcb._types import Rewards
+from glcb.experts.mixture import mix_values
 from glcb.gln import Bank
 from glcb.values import Bernoulli, Tree
 
@@ -24,6 +25,7 @@ changes = st.fixed_dictionaries(
         "switching_rate": st.sampled_from([0.1, 10.0]),
         "tree_depth": st.integers(1, 4),
         "leaf_values": st.sampled_from(["midpoint", "mean"]),
+        "experts": st.sampled_from([(), ("linear",), ("fourier",), ("linear", "fourier")]),
         "output": st.sampled_from(["switching", "last"]),
         "clip": st.sampled_from([0.001, 0.01, 0.2]),
         "input_clip": st.sampled_from([0.001, 0.03]),
@@ -65,7 +67,11 @@ def test_contributions_add_up_to_value_minus_base(
         # The base computed by the kernels, for the baseline with the signature of x.
         inputs = np.asarray(baseline, np.float32)
         signature = bandit._gates.signature(np.asarray(x, np.float32))
-        bases = bandit._values.expected(bandit._probabilities(inputs, signature)).values
+        probabilities = bandit._bank.predict(inputs, signature).reshape(3, -1)
+        bases = bandit._values.expected(probabilities).values
+        experts = bandit._experts
+        if experts.inputs:
+            mix_values(experts.features.at(inputs), bases, np.empty(3), np.empty(3), experts.arrays)
         np.testing.assert_allclose(explanation.bases, bases, rtol=0, atol=1e-5 * span)
         sums = explanation.contributions.sum(axis=1)
         np.testing.assert_allclose(sums, explanation.values - bases, rtol=0, atol=1e-5 * span)

@@ -37,6 +37,7 @@ def histories(draw: st.DrawFn) -> tuple[GLCB, ReferenceGLCB, int, int]:
         input_clip=draw(st.sampled_from([0.01, 0.05])),
         bias=draw(st.sampled_from([1.0, 2.0])),
         weight_bound=draw(st.sampled_from([1.0, 200.0])),
+        experts=(),
         output=draw(st.sampled_from(["switching", "last"])),
         half_life=draw(st.sampled_from([None, 2, 5, 17])),
     )

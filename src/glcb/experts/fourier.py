@@ -21,7 +21,9 @@ CONTEXTS_TO_MEASURE = 32
 UNIFORM_SQUARE = 1 / 6
 """The mean squared distance of two uniform numbers within [0, 1]."""
 
-ZERO = np.float32(0)
+ZERO, HALF = np.float32(0), np.float32(0.5)
+LANES = 8
+"""Elements per SIMD vector. Directions are padded to a multiple of it."""
 COSINE = tuple(
     np.float32((-1) ** k * (2 * math.pi) ** (2 * k) / math.factorial(2 * k)) for k in range(9, -1, -1)
 )
@@ -32,7 +34,7 @@ class FourierArrays(NamedTuple):
     """The kernels' view of :class:`FourierFeatures`."""
 
     directions: Float32
-    """One row per wave, in turns per unit of distance for a length of 1."""
+    """One row per wave, in turns per unit of distance for a length of 1; padded with zeros."""
     phases: Float32
     """The phase of each wave, in turns."""
     previous: Float32
@@ -65,11 +67,11 @@ def write_linear(x: Float32, z: Float64) -> None:
 
 
 @kernel
-def _project(direction: Float32, x: Float32) -> np.float32:
-    """Return direction · (x − ½). A sum needs a loop of its own: see ``glcb._numba.compile``."""
+def _dot(a: Float32, b: Float32) -> np.float32:
+    """Return a · b. A sum needs a loop of its own: see ``glcb._numba.compile``."""
     total = ZERO
-    for i in range(x.size):
-        total += direction[i] * (x[i] - np.float32(0.5))
+    for i in range(a.size):
+        total += a[i] * b[i]
     return total
 
 
@@ -83,9 +85,12 @@ def write_features(x: Float32, fourier: FourierArrays, z: Float64) -> None:
             z[k] = 0.0
         return
     frequency = np.float32(1 / length(fourier))
+    center = np.zeros(fourier.directions.shape[1], np.float32)
+    for i in range(x.size):
+        center[i] = x[i] - HALF
     turns = np.empty(waves, np.float32)
     for k in range(waves):
-        turns[k] = _project(fourier.directions[k], x)
+        turns[k] = _dot(fourier.directions[k], center)
     amplitude = np.float32(math.sqrt(2 / waves))
     for k in range(waves):
         turn = turns[k] * frequency + fourier.phases[k]
@@ -132,8 +137,11 @@ class FourierFeatures:
     """
 
     def __init__(self, features: int, waves: int, rng: np.random.Generator) -> None:
+        self.features = features
+        directions: Float32 = np.zeros((waves, -(-features // LANES) * LANES), np.float32)
+        directions[:, :features] = rng.standard_normal((waves, features)) / (2 * math.pi)
         self.arrays = FourierArrays(
-            directions=(rng.standard_normal((waves, features)) / (2 * math.pi)).astype(np.float32),
+            directions=directions,
             phases=rng.random(waves).astype(np.float32),
             previous=np.zeros(features, np.float32),
             square=np.zeros(1),
@@ -143,8 +151,7 @@ class FourierFeatures:
     @property
     def inputs(self) -> int:
         """Number of features including the context and the constant."""
-        waves, features = self.arrays.directions.shape
-        return int(waves + features + 1)
+        return self.arrays.phases.size + self.features + 1
 
     def at(self, x: Float32) -> Float64:
         """Return the features of ``x``."""
@@ -159,12 +166,11 @@ class FourierFeatures:
         line is Δcos(u) / Δu in the direction of the wave: integrated gradients in closed form. Rows times
         x − baseline are the differences of the features.
         """
-        own = self.arrays
-        waves, features = own.directions.shape
+        own, waves, features = self.arrays, self.arrays.phases.size, self.features
         result = np.zeros((self.inputs, features))
         result[waves:-1] = np.eye(features)
         if own.contexts[0] >= CONTEXTS_TO_MEASURE:
-            angular = 2 * math.pi * own.directions.astype(np.float64) / length(own)
+            angular = 2 * math.pi * own.directions[:, :features].astype(np.float64) / length(own)
             ends = np.stack([x, baseline]).astype(np.float64) - 0.5
             angles = ends @ angular.T + 2 * math.pi * own.phases
             half = (angles[0] - angles[1]) / 2
@@ -176,7 +182,7 @@ class FourierFeatures:
         """Return the waves and the measurement of the length."""
         own = self.arrays
         return {
-            "wave_directions": own.directions,
+            "wave_directions": own.directions[:, : self.features],
             "wave_phases": own.phases,
             "wave_previous": own.previous,
             "wave_square": own.square,

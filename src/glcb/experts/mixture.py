@@ -106,7 +106,7 @@ def mix_values(
     networks predict it.
     """
     shares, scale = experts.shares, experts.high - experts.low
-    squared = square(z[experts.features.phases.size :]) if shares[LINEAR] > 0 else z
+    squared = square(z[experts.features.phases.size :] if shares[LINEAR] > 0 else z[:0])
     for arm in range(values.size):
         network, linear, fourier = _predictions(z, arm, values[arm], experts)
         mean = shares[NETWORKS] * network + shares[LINEAR] * linear + shares[FOURIER] * fourier
@@ -211,7 +211,7 @@ class Experts:
         waves = WAVES if inputs["fourier"] else 0
         self.features = FourierFeatures(features, waves, rng)
         ridge = LOGISTIC_RIDGE if binary else LINEAR_RIDGE
-        self.linear = Regression(arms, inputs["linear"], ridge, logistic=binary)
+        self.linear = Regression(arms, inputs["linear"], ridge, logistic=binary, has_uncertainty=True)
         self.fourier = Regression(arms, inputs["fourier"], FOURIER_RIDGE, logistic=False)
         present = np.array([1.0, inputs["linear"] > 0, inputs["fourier"] > 0])
         self.arrays = ExpertArrays(
@@ -230,7 +230,8 @@ class Experts:
         """Return the memory that experts of this size need."""
         inputs = _inputs(features, kinds)
         waves = 4 * WAVES * features if inputs["fourier"] else 0
-        return waves + sum(Regression.bytes_needed(arms, count) for count in inputs.values())
+        linear = Regression.bytes_needed(arms, inputs["linear"], has_uncertainty=True)
+        return waves + linear + Regression.bytes_needed(arms, inputs["fourier"])
 
     @property
     def inputs(self) -> int:

@@ -13,9 +13,9 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import boolean, float64
+from numba import boolean, float32, float64
 
-from glcb._arrays import Arrays, Float64, Int64, copy_into, take_rows
+from glcb._arrays import Arrays, Float32, Float64, Int64, copy_into, take_rows
 from glcb._forgetting import halve_moment
 from glcb._numba.compile import kernel
 from glcb._numba.packed import named_tuple_type
@@ -31,11 +31,16 @@ class RegressionArrays(NamedTuple):
     """w, one row per arm."""
     inverses: Float64
     """The lower triangle of P, one row per arm."""
+    rounded: Float32
+    """The inverses in float32, or nothing if no uncertainty is needed. A decision reads those of all arms;
+    most of its time is spent waiting for memory."""
     logistic: bool
     """Whether the target is a probability, predicted as σ(w·z)."""
 
 
-REGRESSION_ARRAYS = named_tuple_type(RegressionArrays, float64[:, ::1], float64[:, ::1], boolean)
+REGRESSION_ARRAYS = named_tuple_type(
+    RegressionArrays, float64[:, ::1], float64[:, ::1], float32[:, ::1], boolean
+)
 
 
 @kernel
@@ -79,25 +84,37 @@ def predict_target(z: Float64, arm: int, regression: RegressionArrays) -> float:
 
 
 @kernel
-def square(z: Float64) -> Float64:
+def square(z: Float64) -> Float32:
     """Return the lower triangle of z zᵀ, with the elements off the diagonal doubled."""
-    result = np.empty(z.size * (z.size + 1) // 2)
+    rounded = z.astype(np.float32)
+    result = np.empty(z.size * (z.size + 1) // 2, np.float32)
     start = 0
     for i in range(z.size):
+        doubled = rounded[i] + rounded[i]
+        row = result[start : start + i]
         for k in range(i):
-            result[start + k] = 2 * z[i] * z[k]
-        result[start + i] = z[i] * z[i]
+            row[k] = doubled * rounded[k]
+        result[start + i] = rounded[i] * rounded[i]
         start += i + 1
     return result
 
 
 @kernel
-def uncertainty(squared: Float64, arm: int, regression: RegressionArrays) -> float:
+def _dot32(a: Float32, b: Float32) -> np.float32:
+    """Return a · b in float32."""
+    total = np.float32(0)
+    for i in range(a.size):
+        total += a[i] * b[i]
+    return total
+
+
+@kernel
+def uncertainty(squared: Float32, arm: int, regression: RegressionArrays) -> float:
     """Return √(zᵀPz), the uncertainty of w·z: large where the arm has not learned from similar inputs.
 
     ``squared`` is ``square(z)``. With it, zᵀPz is a single long sum for each arm.
     """
-    return math.sqrt(max(dot(regression.inverses[arm], squared), 0.0))
+    return math.sqrt(max(_dot32(regression.rounded[arm], squared), np.float32(0)))
 
 
 @kernel
@@ -113,6 +130,8 @@ def learn_target(z: Float64, arm: int, target: float, regression: RegressionArra
     for i in range(z.size):
         weights[i] += step * product[i]
     _subtract_square(triangle, shrink * curvature, product)
+    for k in range(regression.rounded.shape[1]):
+        regression.rounded[arm, k] = triangle[k]
 
 
 class Regression:
@@ -128,21 +147,26 @@ class Regression:
         λ: the weight of the prior, under which all weights are 0.
     logistic
         Whether targets are 0 or 1 and predictions are probabilities.
+    has_uncertainty
+        Whether :func:`uncertainty` is needed.
     """
 
-    def __init__(self, arms: int, inputs: int, ridge: float, logistic: bool) -> None:
+    def __init__(
+        self, arms: int, inputs: int, ridge: float, logistic: bool, has_uncertainty: bool = False
+    ) -> None:
         self.ridge = ridge
+        self.has_uncertainty = has_uncertainty
         self._initial_inverse = _packed(np.eye(inputs) / ridge)
-        self.arrays = RegressionArrays(
-            weights=np.zeros((arms, inputs)),
-            inverses=np.tile(self._initial_inverse, (arms, 1)),
-            logistic=logistic,
-        )
+        inverses = np.tile(self._initial_inverse, (arms, 1))
+        self.arrays = RegressionArrays(np.zeros((arms, inputs)), inverses, self._rounded(inverses), logistic)
 
     @staticmethod
-    def bytes_needed(arms: int, inputs: int) -> int:
+    def bytes_needed(arms: int, inputs: int, has_uncertainty: bool = False) -> int:
         """Return the memory needed for the weights and inverses."""
-        return 8 * arms * (inputs + inputs * (inputs + 1) // 2)
+        return arms * (8 * inputs + (12 if has_uncertainty else 8) * (inputs * (inputs + 1) // 2))
+
+    def _rounded(self, inverses: Float64) -> Float32:
+        return (inverses if self.has_uncertainty else inverses[:, :0]).astype(np.float32)
 
     @property
     def inputs(self) -> int:
@@ -160,12 +184,15 @@ class Regression:
             inverse = self.inverse(arm)
             halve_moment(inverse, self.ridge)
             self.arrays.inverses[arm] = _packed(inverse)
+        self.arrays.rounded[:] = self._rounded(self.arrays.inverses)
 
     def reorder(self, sources: Int64) -> None:
         """Replace arm j with the old arm ``sources[j]``, or with a new arm for −1."""
+        inverses = take_rows(self.arrays.inverses, sources, self._initial_inverse)
         self.arrays = self.arrays._replace(
             weights=take_rows(self.arrays.weights, sources, 0),
-            inverses=take_rows(self.arrays.inverses, sources, self._initial_inverse),
+            inverses=inverses,
+            rounded=self._rounded(inverses),
         )
 
     def snapshot(self, name: str) -> Arrays:
@@ -177,6 +204,7 @@ class Regression:
         copy_into(self.snapshot(name), arrays)
         for arm in range(len(self.arrays.weights)):
             np.linalg.cholesky(self.inverse(arm))  # raises a ValueError unless it is positive definite
+        self.arrays.rounded[:] = self._rounded(self.arrays.inverses)
 
 
 def _packed(matrix: Float64) -> Float64:

@@ -1,0 +1,161 @@
+"""The mixture of networks and regressions."""
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from glcb import GLCB, InvalidSettings
+from glcb.experts import Experts
+from glcb.experts.mixture import CLIP, REDISTRIBUTED, learn_mixture, mix_values
+from glcb.policies.glcb.paper import GLCBPaper
+
+
+def experts(kinds: tuple[str, ...] = ("linear", "fourier"), *, binary: bool = True, arms: int = 2) -> Experts:
+    low, high = (0.0, 1.0) if binary else (-2.0, 2.0)
+    return Experts(arms, 3, kinds, low, high, binary, np.random.default_rng(0))  # type: ignore[arg-type]
+
+
+def learn(own: Experts, x: np.ndarray, arm: int, reward: float, network: float) -> None:
+    learn_mixture(x, own.features.at(x), arm, reward, network, own.arrays)
+
+
+X = np.array([0.9, 0.2, 0.4], np.float32)
+
+
+def test_a_reward_multiplies_shares_by_its_likelihood() -> None:
+    own = experts()
+    learn(own, X, 0, 1.0, network=0.9)
+    # Untrained: the logistic regression predicts ½, the other one 0, which is clipped.
+    likelihoods = np.array([0.9, 0.5, CLIP])
+    expected = (1 - REDISTRIBUTED) * likelihoods / likelihoods.sum() + REDISTRIBUTED / 3
+    np.testing.assert_allclose(list(own.shares.values()), expected)
+
+
+def test_bounded_rewards_have_a_normal_likelihood() -> None:
+    own = experts(("linear",), binary=False)
+    learn(own, X, 0, 2.0, network=1.0)
+    # On the scale of [0, 1]: reward 1, predictions ¾ and 0, mean ⅜.
+    variance = (0.25 + (5 / 8) ** 2) / 2
+    ratio = math.exp((0.25**2 - 1) / (2 * variance))
+    expected = (1 - REDISTRIBUTED) / (1 + ratio) + REDISTRIBUTED / 2
+    assert own.shares["linear"] == pytest.approx(1 - expected)
+    assert own.shares["fourier"] == 0
+
+
+def test_an_expert_that_was_wrong_for_long_can_recover() -> None:
+    own = experts(binary=False)
+    for _ in range(2000):
+        learn(own, X, 0, 2.0, network=-2.0)
+    assert own.shares["networks"] == pytest.approx(REDISTRIBUTED / 3)
+    for step in range(30):
+        learn(own, X, 0, -2.0 if step % 2 else 2.0, network=-2.0 if step % 2 else 2.0)
+    assert own.shares["networks"] > 0.9
+
+
+def test_values_are_the_mean_of_the_experts_and_bonuses_shrink_with_evidence() -> None:
+    own = experts(("linear",))
+    values, deviations, bonuses = np.array([0.8, 0.8]), np.empty(2), np.empty(2)
+    mix_values(own.features.at(X), values, deviations, bonuses, own.arrays)
+    np.testing.assert_allclose(values, 0.65)  # the mean of 0.8 and ½
+    np.testing.assert_allclose(deviations, math.sqrt(0.65 * 0.35))
+    np.testing.assert_allclose(
+        bonuses, 0.5 * 0.5 * 0.25 * math.sqrt((1 + 0.16 + 0.09 + 0.01) / 10), rtol=1e-5
+    )
+    for _ in range(20):
+        learn(own, X, 1, 1.0, network=0.5)
+    values = np.array([0.8, 0.8])
+    mix_values(own.features.at(X), values, deviations, bonuses, own.arrays)
+    assert values[1] > values[0]
+    assert bonuses[1] < bonuses[0]
+
+
+@pytest.mark.parametrize(
+    ("features", "present"), [(256, {"linear", "fourier"}), (257, {"linear"}), (513, set())]
+)
+def test_experts_that_would_be_too_slow_are_left_out(features: int, present: set[str]) -> None:
+    policy = GLCB(2, features, layers=(2, 1))
+    assert {name for name, share in policy._experts.shares.items() if share > 0} == {"networks", *present}
+    policy.learn(np.ones(features), 0, 1)
+    policy.decide(np.ones(features))
+
+
+def test_the_memory_of_the_experts_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    own = Experts(7, 20, ("linear", "fourier"), 0.0, 1.0, True, np.random.default_rng(0))
+    arrays = [*own.arrays.linear[:3], *own.arrays.fourier[:3], own.features.snapshot()["wave_directions"]]
+    assert sum(array.nbytes for array in arrays) == Experts.bytes_needed(7, 20, ("linear", "fourier"))
+    monkeypatch.setattr("glcb._validation.MAX_BYTES", Experts.bytes_needed(1000, 200, ("fourier",)))
+    with pytest.raises(InvalidSettings, match="GiB"):
+        GLCB(1000, 200, layers=(1,), hyperplanes=1)
+    GLCB(1000, 200, layers=(1,), hyperplanes=1, experts=())
+
+
+def test_the_policy_of_the_paper_has_no_experts() -> None:
+    policy = GLCBPaper(2, 3)
+    assert policy._experts.shares == {"networks": 1.0, "linear": 0.0, "fourier": 0.0}
+    assert not any(name.startswith(("expert", "linear", "fourier", "wave")) for name in policy._snapshot())
+
+
+@pytest.mark.parametrize("value", ["linear", ("quadratic",), 3])
+def test_unknown_experts_are_refused(value: object) -> None:
+    with pytest.raises(InvalidSettings, match='experts must be a tuple of any of "linear" and "fourier"'):
+        GLCB(2, 3, experts=value)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("rewards", ["binary", (-1.0, 3.0)])
+def test_a_restored_policy_continues_bit_for_bit(rewards: object, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    policy = GLCB(3, 4, rewards=rewards, seed=1, half_life=40)  # type: ignore[arg-type]
+    for step, x in enumerate(rng.random((150, 4))):
+        policy.learn(x, step % 3, float(x[step % 3] > 0.5))
+        if step in (10, 35, 100):  # before and after the waves have a length
+            policy.save(tmp_path / "model")
+            policy = GLCB.load(tmp_path / "model")
+            twin = GLCB.load(tmp_path / "model")
+            for name, array in policy._snapshot().items():
+                np.testing.assert_array_equal(twin._snapshot()[name], array, name)
+    other = GLCB.load(tmp_path / "model")
+    for x in rng.random((20, 4)):
+        np.testing.assert_array_equal(other.decide(x).scores.shape, policy.decide(x).scores.shape)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("expert_shares", [0.5, 0.5, 0.5]),
+        ("expert_shares", [1.2, -0.1, -0.1]),
+        ("expert_shares", [0.5, 0.5, 0.0]),
+        ("expert_errors", [-1.0, 0.0]),
+        ("wave_square", [-1.0]),
+        ("linear_weights", np.full((2, 4), np.nan)),
+    ],
+)
+def test_an_invalid_snapshot_is_refused(name: str, value: object) -> None:
+    own = experts()
+    with pytest.raises(ValueError, match=r"shares|negative|finite"):
+        own.restore({**own.snapshot(), name: np.array(value)})
+
+
+def test_a_reward_of_one_arm_can_change_the_values_of_others() -> None:
+    policy = GLCB(2, 3)
+    before = policy.estimate(X).values[1]
+    policy.learn(X, 0, 1)
+    assert policy.estimate(X).values[1] != before
+    assert not GLCB.arms_are_independent
+    assert GLCBPaper.arms_are_independent
+
+
+def test_a_linear_reward_is_learned_faster_than_by_networks_alone() -> None:
+    def reward_of(kinds: tuple[str, ...]) -> float:
+        rng, total = np.random.default_rng(10_000), 0.0
+        directions = rng.normal(size=(3, 30))
+        policy = GLCB(3, 30, seed=0, experts=kinds)  # type: ignore[arg-type]
+        for x in rng.random((600, 30)):
+            best = int(np.argmax(directions @ (x - 0.5)))
+            arm = policy.decide(x).arm
+            total += arm == best
+            policy.learn(x, arm, float(arm == best))
+        return total
+
+    assert reward_of(("linear", "fourier")) > reward_of(()) + 20
