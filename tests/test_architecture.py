@@ -34,12 +34,13 @@ ALLOWED: dict[str, set[str]] = {
     # The algorithm: networks know nothing of arms or rewards, policies nothing of files, tasks or HTTP.
     "gln": {*BASIC, "_forgetting", "_numba"},
     "values": {*BASIC, "_numba"},
+    "experts": {*BASIC, "_forgetting", "_numba"},
     "explore": {*BASIC, "_numba"},
     "explain": {*BASIC, "_figures"},
     "policies": {
         *BASIC,
         *("_forgetting", "_model_file", "_numba", "_registry"),
-        *("explain", "explore", "gln", "values"),
+        *("experts", "explain", "explore", "gln", "values"),
     },
     "bandit": {
         *BASIC,

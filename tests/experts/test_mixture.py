@@ -83,8 +83,11 @@ def test_experts_that_would_be_too_slow_are_left_out(features: int, present: set
 
 def test_the_memory_of_the_experts_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
     own = Experts(7, 20, ("linear", "fourier"), 0.0, 1.0, True, np.random.default_rng(0))
-    arrays = [*own.arrays.linear[:3], *own.arrays.fourier[:3], own.features.snapshot()["wave_directions"]]
-    assert sum(array.nbytes for array in arrays) == Experts.bytes_needed(7, 20, ("linear", "fourier"))
+    parts = (own.arrays.linear, own.arrays.fourier)
+    needed = sum(part.weights.nbytes + part.inverses.nbytes + part.rounded.nbytes for part in parts)
+    assert needed + own.features.snapshot()["wave_directions"].nbytes == Experts.bytes_needed(
+        7, 20, ("linear", "fourier")
+    )
     monkeypatch.setattr("glcb._validation.MAX_BYTES", Experts.bytes_needed(1000, 200, ("fourier",)))
     with pytest.raises(InvalidSettings, match="GiB"):
         GLCB(1000, 200, layers=(1,), hyperplanes=1)

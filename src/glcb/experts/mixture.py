@@ -125,7 +125,9 @@ def _log_likelihood(prediction: float, target: float, experts: ExpertArrays) -> 
     if experts.binary:
         return math.log(prediction if target > 0 else 1 - prediction)
     variance = (experts.errors[0] + PRIOR_ERROR) / (experts.errors[1] + 1)
-    return -((target - prediction) ** 2) / (2 * variance)
+    error = target - prediction
+    likelihood: float = -error * error / (2 * variance)
+    return likelihood
 
 
 @kernel
