@@ -56,6 +56,9 @@ DEFAULT = Variant("default")
 VARIANTS = (
     DEFAULT,
     Variant("paper settings", policy="glcb-paper"),
+    Variant("networks alone", {"experts": ()}),
+    Variant("no random features", {"experts": ("linear",)}),
+    Variant("no regression on the context", {"experts": ("fourier",)}),
     Variant("gradient steps everywhere", {"optimizer": "gradient"}),
     Variant("single rate: 0.1", {"rate_factors": (0.1,)}),
     Variant("single rate: 1", {"rate_factors": (1.0,)}),
