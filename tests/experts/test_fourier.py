@@ -29,14 +29,14 @@ def test_waves_are_zero_until_the_length_is_measured() -> None:
     np.testing.assert_array_equal(z, fourier.at(x))
 
 
-def test_the_length_is_the_root_mean_squared_distance_of_successive_contexts() -> None:
+def test_the_squared_length_is_half_the_mean_squared_distance_of_successive_contexts() -> None:
     fourier, rng = FourierFeatures(3, 1, np.random.default_rng(0)), np.random.default_rng(1)
     contexts = rng.random((50, 3), np.float32)
     for x in contexts:
         measure(x, fourier.arrays, np.empty(5))
     distances = np.diff(contexts[:CONTEXTS_TO_MEASURE].astype(float), axis=0)
-    squares = [3 / 6, *(distances**2).sum(axis=1)]
-    assert length(fourier.arrays) == pytest.approx(math.sqrt(np.mean(squares)))
+    variances = [3 / 12, *(distances**2).sum(axis=1) / 2]
+    assert length(fourier.arrays) == pytest.approx(math.sqrt(np.mean(variances)))
 
 
 def test_a_wave_is_a_cosine() -> None:

@@ -82,7 +82,7 @@ def test_experts_that_would_be_too_slow_are_left_out(features: int, present: set
 
 
 def test_the_memory_of_the_experts_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
-    own = Experts(7, 20, ("linear", "fourier"), 0.0, 1.0, True, np.random.default_rng(0))
+    own = Experts(7, 20, ("linear", "fourier"), 0.0, 1.0, False, np.random.default_rng(0))
     parts = (own.arrays.linear, own.arrays.fourier)
     needed = sum(part.weights.nbytes + part.inverses.nbytes + part.rounded.nbytes for part in parts)
     assert needed + own.features.snapshot()["wave_directions"].nbytes == Experts.bytes_needed(

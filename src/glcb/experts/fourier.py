@@ -1,9 +1,10 @@
 """Random Fourier features: a context becomes waves in random directions (Rahimi, Recht 2007).
 
 A linear function of the features √(2/m) cos(ω·(x − ½) + φ) approximates a function from the space of a
-Gaussian kernel. The directions ω are N(0, 1/ℓ²), the phases φ uniform. The length ℓ is the root mean squared
-distance of successive contexts, measured over the first ``CONTEXTS_TO_MEASURE``; the features are 0 until
-then. The context itself and a constant follow the waves, so that a linear function costs nothing.
+Gaussian kernel. The directions ω are N(0, 1/ℓ²), the phases φ uniform. ℓ² is the total variance of the
+contexts: half the mean squared distance of successive ones, measured over the first ``CONTEXTS_TO_MEASURE``;
+the waves are 0 until then. The context itself and a constant follow the waves, so that a linear function
+costs nothing.
 """
 
 import math
@@ -18,8 +19,8 @@ from glcb._numba.packed import named_tuple_type
 
 CONTEXTS_TO_MEASURE = 32
 """The length of the kernel is fixed after this many contexts."""
-UNIFORM_SQUARE = 1 / 6
-"""The mean squared distance of two uniform numbers within [0, 1]."""
+UNIFORM_VARIANCE = 1 / 12
+"""The variance of a uniform number within [0, 1]."""
 
 ZERO, HALF = np.float32(0), np.float32(0.5)
 LANES = 8
@@ -52,9 +53,9 @@ FOURIER_ARRAYS = named_tuple_type(
 
 @kernel
 def length(fourier: FourierArrays) -> float:
-    """Return ℓ. A uniform distribution of contexts counts as one distance."""
-    distances = fourier.contexts[0]
-    return math.sqrt((fourier.square[0] + UNIFORM_SQUARE * fourier.previous.size) / max(distances, 1))
+    """Return ℓ, with the variance of uniform contexts as one prior observation."""
+    prior = UNIFORM_VARIANCE * fourier.previous.size
+    return math.sqrt((fourier.square[0] / 2 + prior) / max(fourier.contexts[0], 1))
 
 
 @kernel

@@ -37,7 +37,12 @@ WAVES = 128
 MAX_FEATURES: dict[Expert, int] = {"linear": 512, "fourier": 256}
 """An expert is left out if there are more features than this: its cost grows with their square."""
 LINEAR_RIDGE, LOGISTIC_RIDGE, FOURIER_RIDGE = 1.0, 10.0, 0.1
-LINEAR_BONUS, LOGISTIC_BONUS = 0.25, 0.5
+LINEAR_BONUS, LOGISTIC_BONUS, FOURIER_BONUS = 0.25, 0.5, 0.1
+"""The size of the bonus per unit of uncertainty, for an expert with a share of 1."""
+FOURIER_BONUS_FEATURES = 32
+"""The regression on random features has a bonus for bounded rewards and at most this many features. With
+more, the uncertainty of the other regression tells contexts apart well enough, and this one would be slow.
+With rewards of 0 and 1, it would explore too much."""
 REDISTRIBUTED = 0.01
 """The part of all shares that is redistributed evenly with each reward."""
 CLIP = 0.01
@@ -100,21 +105,22 @@ def _predictions(z: Float64, arm: int, network: float, experts: ExpertArrays) ->
 def mix_values(
     z: Float64, values: Float64, deviations: Float64, bonuses: Float64, experts: ExpertArrays
 ) -> None:
-    """Replace the values of the networks with those of the mixture; write the bonus of the linear expert.
+    """Replace the values of the networks with those of the mixture; write the bonuses of the regressions.
 
     The standard deviation of a reward of 0 or 1 follows from its value. That of other rewards is left as the
     networks predict it.
     """
     shares, scale = experts.shares, experts.high - experts.low
-    squared = square(z[experts.features.phases.size :] if shares[LINEAR] > 0 else z[:0])
+    linear_square = square(z[experts.features.phases.size :] if experts.linear.rounded.size > 0 else z[:0])
+    fourier_square = square(z if experts.fourier.rounded.size > 0 else z[:0])
     for arm in range(values.size):
         network, linear, fourier = _predictions(z, arm, values[arm], experts)
         mean = shares[NETWORKS] * network + shares[LINEAR] * linear + shares[FOURIER] * fourier
         values[arm] = experts.low + scale * mean
-        bonuses[arm] = 0.0
-        if shares[LINEAR] > 0:
-            size = LOGISTIC_BONUS * linear * (1 - linear) if experts.linear.logistic else LINEAR_BONUS
-            bonuses[arm] = scale * shares[LINEAR] * size * uncertainty(squared, arm, experts.linear)
+        size = LOGISTIC_BONUS * linear * (1 - linear) if experts.linear.logistic else LINEAR_BONUS
+        bonus = shares[LINEAR] * size * uncertainty(linear_square, arm, experts.linear)
+        bonus += shares[FOURIER] * FOURIER_BONUS * uncertainty(fourier_square, arm, experts.fourier)
+        bonuses[arm] = scale * bonus
         if experts.binary:
             deviations[arm] = math.sqrt(mean * (1 - mean))
 
@@ -214,7 +220,13 @@ class Experts:
         self.features = FourierFeatures(features, waves, rng)
         ridge = LOGISTIC_RIDGE if binary else LINEAR_RIDGE
         self.linear = Regression(arms, inputs["linear"], ridge, logistic=binary, has_uncertainty=True)
-        self.fourier = Regression(arms, inputs["fourier"], FOURIER_RIDGE, logistic=False)
+        self.fourier = Regression(
+            arms,
+            inputs["fourier"],
+            FOURIER_RIDGE,
+            logistic=False,
+            has_uncertainty=not binary and features <= FOURIER_BONUS_FEATURES,
+        )
         present = np.array([1.0, inputs["linear"] > 0, inputs["fourier"] > 0])
         self.arrays = ExpertArrays(
             shares=present / present.sum(),
@@ -229,11 +241,12 @@ class Experts:
 
     @staticmethod
     def bytes_needed(arms: int, features: int, kinds: tuple[Expert, ...]) -> int:
-        """Return the memory that experts of this size need."""
+        """Return the most memory that experts of this size need."""
         inputs = _inputs(features, kinds)
         waves = 4 * WAVES * features if inputs["fourier"] else 0
+        has_fourier_bonus = features <= FOURIER_BONUS_FEATURES
         linear = Regression.bytes_needed(arms, inputs["linear"], has_uncertainty=True)
-        return waves + linear + Regression.bytes_needed(arms, inputs["fourier"])
+        return waves + linear + Regression.bytes_needed(arms, inputs["fourier"], has_fourier_bonus)
 
     @property
     def inputs(self) -> int:

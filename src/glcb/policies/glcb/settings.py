@@ -223,7 +223,7 @@ class Settings:
         ),
     )
     bonus_scale: float = field(
-        default=0.25,
+        default=0.18,
         metadata=_facts(
             _number(0, 1e6),
             "Size of the exploration bonus (C in the paper).",
@@ -344,7 +344,7 @@ DEFAULT_BINARY = Settings()
 """The defaults for binary rewards; docs/method.md explains the choices."""
 
 DEFAULT_BOUNDED = replace(
-    DEFAULT_BINARY, initialization="frequency", leaf_values="mean", switching_rate=300.0
+    DEFAULT_BINARY, initialization="frequency", leaf_values="mean", switching_rate=300.0, bonus_scale=0.25
 )
 """The defaults for bounded rewards."""
 
