@@ -50,8 +50,9 @@ def full_bandit(policy: str, shape: Shape, rng: np.random.Generator, **settings:
     signatures = 1 << bandit._gates.hyperplanes
     for step in range(signatures.max()):
         x = rng.random(shape.features)
+        bandit.ensure_capacity()  # now, because it may empty the cache of the last context
         bandit.decide(x)
-        bandit._context_cache.signature[:] = step % signatures
+        bandit._arrays.arrays.context_cache.signature[:] = step % signatures
         bandit.learn(x, step % shape.arms, shape.reward(rng))
     for step in range(_SETTLING_STEPS):
         bandit.learn(rng.random(shape.features), step % shape.arms, shape.reward(rng))

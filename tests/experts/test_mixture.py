@@ -36,9 +36,9 @@ def test_a_reward_multiplies_shares_by_its_likelihood() -> None:
 def test_bounded_rewards_have_a_normal_likelihood() -> None:
     own = experts(("linear",), binary=False)
     learn(own, X, 0, 2.0, network=1.0)
-    # On the scale of [0, 1]: reward 1, predictions ¾ and 0, mean ⅜.
-    variance = (0.25 + (5 / 8) ** 2) / 2
-    ratio = math.exp((0.25**2 - 1) / (2 * variance))
+    # On the scale of [0, 1]: reward 1, predictions ¾ and 0, which is clipped.
+    variance = (0.25 + (1 - (0.75 + CLIP) / 2) ** 2) / 2
+    ratio = math.exp((0.25**2 - (1 - CLIP) ** 2) / (2 * variance))
     expected = (1 - REDISTRIBUTED) / (1 + ratio) + REDISTRIBUTED / 2
     assert own.shares["linear"] == pytest.approx(1 - expected)
     assert own.shares["fourier"] == 0

@@ -46,7 +46,8 @@ With rewards of 0 and 1, it would explore too much."""
 REDISTRIBUTED = 0.01
 """The part of all shares that is redistributed evenly with each reward."""
 CLIP = 0.01
-"""Predicted probabilities are clipped to [CLIP, 1 − CLIP]."""
+"""Predictions of regressions are clipped to [CLIP, 1 − CLIP], like those of the units of a network. So an arm
+that seems hopeless keeps a chance to be explored."""
 PRIOR_ERROR = 0.25
 """The squared error that is assumed before the first reward."""
 
@@ -84,10 +85,8 @@ EXPERT_ARRAYS = named_tuple_type(
 
 
 @kernel
-def _clip(prediction: float, experts: ExpertArrays) -> float:
-    """Return a prediction within [0, 1], or within [CLIP, 1 − CLIP] if it is a probability."""
-    lowest = CLIP if experts.binary else 0.0
-    return min(max(prediction, lowest), 1 - lowest)
+def _clip(prediction: float) -> float:
+    return min(max(prediction, CLIP), 1 - CLIP)
 
 
 @kernel
@@ -95,9 +94,9 @@ def _predictions(z: Float64, arm: int, network: float, experts: ExpertArrays) ->
     """Return the scaled reward that each expert predicts; 0 for an expert that is left out."""
     linear, fourier = 0.0, 0.0
     if experts.shares[LINEAR] > 0:
-        linear = _clip(predict_target(z[experts.features.phases.size :], arm, experts.linear), experts)
+        linear = _clip(predict_target(z[experts.features.phases.size :], arm, experts.linear))
     if experts.shares[FOURIER] > 0:
-        fourier = _clip(predict_target(z, arm, experts.fourier), experts)
+        fourier = _clip(predict_target(z, arm, experts.fourier))
     return (network - experts.low) / (experts.high - experts.low), linear, fourier
 
 
@@ -280,10 +279,9 @@ class Experts:
                 weights = regression.arrays.weights
                 outputs = ends[:, first:] @ weights.T
                 predictions = 1 / (1 + np.exp(-outputs)) if regression.arrays.logistic else outputs
-                lowest = CLIP if self.arrays.binary else 0.0
-                predictions = predictions.clip(lowest, 1 - lowest)
+                predictions = predictions.clip(CLIP, 1 - CLIP)
                 change = outputs[0] - outputs[1]
-                inside = (predictions[0] > lowest) & (predictions[0] < 1 - lowest)
+                inside = (predictions[0] > CLIP) & (predictions[0] < 1 - CLIP)
                 curved = predictions[0] * (1 - predictions[0]) if regression.arrays.logistic else 1.0
                 ratios = inside * curved
                 np.divide(predictions[0] - predictions[1], change, out=ratios, where=change != 0)
