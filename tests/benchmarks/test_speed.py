@@ -62,7 +62,7 @@ def test_a_full_bandit_has_every_cell_and_computes_signatures_again(policy: str,
     assert bandit._bank.cells == (1 << bandit._gates.hyperplanes).sum()
     bandit.decide([0.5] * 3)
     expected = bandit._gates.signature(np.full(3, 0.5, np.float32))
-    np.testing.assert_array_equal(bandit._context_cache.signature, expected)
+    np.testing.assert_array_equal(bandit._arrays.arrays.context_cache.signature, expected)
 
 
 def test_the_footprint_of_a_decision_matches_a_manual_count() -> None:
