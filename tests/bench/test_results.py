@@ -119,7 +119,8 @@ def test_a_folder_of_a_newer_format_is_refused(tmp_path: Path) -> None:
 def test_the_reference_results_are_recognized_as_finished(tmp_path: Path) -> None:
     shutil.copytree(REFERENCE, tmp_path / "copy")
     finished = Results(tmp_path / "copy").keys()
-    assert len(finished) == 3120
+    lines = (REFERENCE / "runs.jsonl").read_text(encoding="utf-8").splitlines()
+    assert len(finished) == sum('"policy"' in line for line in lines) > 3000
     runs = BenchmarkPlan(("wheel", "jester"), ("glcb", "glcb-paper", "linfullpost"), 50, 5000).runs()
     assert {run.key for run in runs} <= finished
 
