@@ -121,7 +121,7 @@ def test_the_reference_results_are_recognized_as_finished(tmp_path: Path) -> Non
     finished = Results(tmp_path / "copy").keys()
     lines = (REFERENCE / "runs.jsonl").read_text(encoding="utf-8").splitlines()
     assert len(finished) == sum('"policy"' in line for line in lines) > 3000
-    runs = BenchmarkPlan(("wheel", "jester"), ("glcb", "glcb-paper", "linfullpost"), 50, 5000).runs()
+    runs = BenchmarkPlan(("wheel", "jester"), ("glcb", "glcb-paper", "linfullpost"), 20, 5000).runs()
     assert {run.key for run in runs} <= finished
 
 
