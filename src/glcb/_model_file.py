@@ -32,8 +32,10 @@ from glcb._files import atomic_write
 from glcb._version import __version__
 
 MAGIC = b"GLCB\r\n\x1a\n"
-VERSION = 2
-"""Format 1 was written by glcb 0.1 and stores arguments under different names."""
+VERSION = 3
+"""Format 2, of glcb 0.2, lacks the labels of pending decisions. Format 1 was written by glcb 0.1 and stores
+arguments under different names."""
+_READABLE = (2, VERSION)
 _HEAD = struct.Struct("<8sIQ")
 _DIGEST_SIZE = hashlib.sha256().digest_size
 _ALIGNMENT = 64
@@ -79,7 +81,7 @@ def parse(content: bytes, path: object) -> Snapshot:
     if len(content) < _HEAD.size + _DIGEST_SIZE:
         raise ModelFileError(f"{path} is truncated after {len(content)} bytes; use an earlier copy")
     _, version, length = _HEAD.unpack_from(content)
-    if version != VERSION:
+    if version not in _READABLE:
         if version in _PREVIOUS_RELEASES:
             advice = f"use {_PREVIOUS_RELEASES[version]} to read it, or train a new model"
         else:

@@ -170,9 +170,156 @@ def test_rewards_so_far_are_learned_when_newer_decisions_displace_the_decision()
     bandit.decide(CONTEXT)
     assert summary(bandit) == (3, 1, 0, 2)
     assert means(bandit) == [5]
-    bandit.decide(CONTEXT)  # evicts a decision without a reward; nothing is learned from it
+    bandit.decide(CONTEXT)  # evicts a decision without a reward
     assert summary(bandit) == (4, 1, 1, 2)
+    assert bandit.counts["evicted"] == 1
+    assert means(bandit) == [2.5]
+
+
+def test_without_a_default_nothing_is_learned_from_an_evicted_decision_without_a_reward() -> None:
+    bandit = one_arm(ManualClock(), max_pending=2)
+    for _ in range(3):
+        bandit.decide(CONTEXT)
+    assert bandit.counts["evicted"] == 1
+    assert bandit.reward_counts == {"only": 0}
+
+
+# ---- labels -----------------------------------------------------------------------------------------
+
+
+def labeled(clock: ManualClock, delay: float, count: int = 10, **arguments: Any) -> Bandit:
+    """Return a bandit that has learned ``count`` rewards of 10, each after the same delay."""
+    bandit = one_arm(clock, default_reward=0, **arguments)
+    for _ in range(count):
+        decision = bandit.decide(CONTEXT)
+        clock.now += delay
+        bandit.reward(decision.id, 10)
+    bandit.settle()
+    assert means(bandit) == [10]
+    return bandit
+
+
+def test_rewards_and_defaults_are_learned_at_the_same_age() -> None:
+    clock = ManualClock()
+    bandit = labeled(clock, 20)
+    rewarded, _other = bandit.decide(CONTEXT), bandit.decide(CONTEXT)
+    clock.now += 5
+    bandit.reward(rewarded.id, 10)
+    clock.now += 14
+    bandit.settle()
+    assert bandit.reward_counts == {"only": 10}
+    assert summary(bandit) == (12, 11, 0, 1)
+    clock.now += 1
+    bandit.settle()
+    assert bandit.reward_counts == {"only": 12}
+    assert means(bandit) == [pytest.approx(110 / 12)]
+    assert summary(bandit) == (12, 11, 0, 1)
+
+
+def test_a_reward_after_the_label_is_learned_and_takes_a_default_back() -> None:
+    clock = ManualClock()
+    bandit = labeled(clock, 20)
+    late = bandit.decide(CONTEXT)
+    clock.now += 30
+    bandit.settle()
+    assert bandit.reward_counts == {"only": 11}
+    bandit.reward(late.id, 10)
+    assert means(bandit) == [pytest.approx(110 / 12)]
+    with pytest.raises(DuplicateReward):
+        bandit.reward(late.id, 10)
+    for _ in range(2):
+        bandit.decide(CONTEXT)
+    clock.now += 60
+    bandit.settle()
+    assert bandit.reward_counts == {"only": 13}  # 13 decisions: one default was learned, one was not
+    assert means(bandit) == [pytest.approx(110 / 13)]
+    clock.now += 1
+    bandit.settle()
+    assert summary(bandit) == (13, 11, 2, 0)
+    assert bandit.reward_counts == {"only": 13}
+
+
+def test_until_the_first_reward_the_label_age_is_the_timeout() -> None:
+    clock = ManualClock()
+    bandit = one_arm(clock, default_reward=0)
+    bandit.decide(CONTEXT)
+    clock.now += 59
+    bandit.settle()
+    assert bandit.reward_counts == {"only": 0}
+    clock.now += 2
+    bandit.settle()
     assert bandit.reward_counts == {"only": 1}
+
+
+def test_rewards_that_are_reported_at_once_are_learned_at_once() -> None:
+    bandit = one_arm(ManualClock(), default_reward=0)
+    for count in range(1, 30):
+        bandit.reward(bandit.decide(CONTEXT).id, 5)
+        assert bandit.reward_counts == {"only": count}
+
+
+@pytest.mark.parametrize("slow", [5.0, 40.0])
+def test_the_mean_of_the_labels_is_that_of_the_rewards_at_the_timeout(slow: float) -> None:
+    """Two arms have the same click rate; the clicks on one of them arrive later."""
+    clock, rng = ManualClock(), np.random.default_rng(10_000)
+    bandit = Bandit(
+        ["fast", "slow"], policy="ucb1", exploration=0, reward_timeout=300, default_reward=0, clock=clock
+    )
+    mean_delays = {"fast": 5.0, "slow": slow}
+    reports: list[tuple[float, str]] = []
+    totals = []
+    for _ in range(2000):
+        clock.now += 1
+        for report in sorted(report for report in reports if report[0] <= clock.now):
+            bandit.reward(report[1], 1)
+            reports.remove(report)
+        decision = bandit.decide(CONTEXT, uniform=True)
+        delay = min(rng.exponential(mean_delays[str(decision.arm)]), 290)
+        if rng.random() < 0.3:
+            reports.append((clock.now + delay, decision.id))
+        totals.append(means(bandit))
+    error = np.sqrt(0.3 * 0.7 / 1000)
+    early, final = np.mean(totals[300:600], axis=0), totals[-1]
+    assert np.all(np.abs(np.subtract(final, 0.3)) < 4 * error)
+    assert np.all(early < 0.4)  # learned as they arrive, clicks would come first and the mean would be 1
+    assert np.all(early > 0.2)
+
+
+def test_removing_an_arm_drops_its_rewards_that_are_not_learned_yet() -> None:
+    clock = ManualClock()
+    bandit = Bandit(["a", "b"], policy="ucb1", reward_timeout=60, default_reward=0, clock=clock)
+    slow = bandit.decide(CONTEXT, eligible=["a"])
+    clock.now += 30
+    bandit.reward(slow.id, 1)
+    bandit.reward(bandit.decide(CONTEXT, eligible=["b"]).id, 1)
+    bandit.remove_arm("b")
+    clock.now += 61
+    bandit.settle()
+    assert summary(bandit) == (2, 2, 0, 0)
+    assert bandit.reward_counts == {"a": 1}
+
+
+def test_a_warning_comes_before_the_first_eviction() -> None:
+    clock = ManualClock()
+    bandit = Bandit(ARMS, max_pending=400, reward_timeout=1000, default_reward=0, clock=clock, **FAST)
+    with pytest.warns(UserWarning, match="set max_pending to at least 1,0"):
+        for _ in range(300):
+            clock.now += 1
+            bandit.decide(CONTEXT)
+    assert bandit.counts["evicted"] == 0
+    for _ in range(200):  # it is not repeated
+        clock.now += 1
+        bandit.decide(CONTEXT)
+    assert bandit.counts["evicted"] > 0
+
+
+def test_there_is_no_warning_if_decisions_time_out_first() -> None:
+    clock = ManualClock()
+    bandit = Bandit(ARMS, max_pending=400, reward_timeout=300, default_reward=0, clock=clock, **FAST)
+    for _ in range(1000):
+        clock.now += 1
+        bandit.decide(CONTEXT)
+    assert bandit.counts["evicted"] == 0
 
 
 # ---- idempotency keys --------------------------------------------------------------------------------

@@ -35,6 +35,7 @@ class Entry:
         self.x, self.arm, self.decided_at = x, arm, decided_at
         self.values: list[float] = []
         self.keys: set[str] = set()
+        self.label: str | None = None
 
 
 class DelayedRewards(RuleBasedStateMachine):
@@ -47,6 +48,9 @@ class DelayedRewards(RuleBasedStateMachine):
         self.clock = ManualClock()
         self.pending: dict[str, Entry] = {}
         self.settled: dict[str, Entry] = {}
+        self.unlabeled: list[Entry] = []
+        self.delays: list[float] = []
+        self.surplus = dict.fromkeys(ARMS, 0)
         self.decided = self.rewarded = self.closed = 0
         self.policy: Policy | None = None
         self.folder = tempfile.TemporaryDirectory()
@@ -58,6 +62,9 @@ class DelayedRewards(RuleBasedStateMachine):
             reader = Bandit(**{**self.bandit.get_params(), "clock": self.clock})
             assert not reader.learn_from(self.log).refused
             self.check_policy(reader)
+            if self.default is not None:  # otherwise the log does not contain the timeouts
+                assert reader.counts == self.bandit.counts
+                assert full_state(reader)[0] == full_state(self.bandit)[0]
         self.folder.cleanup()
 
     @initialize(
@@ -67,6 +74,7 @@ class DelayedRewards(RuleBasedStateMachine):
     )
     def begin(self, policy: str, reward_aggregation: Any, default: float | None) -> None:
         self.reward_aggregation, self.default = reward_aggregation, default
+        self.has_labels = reward_aggregation == "first" and default is not None
         self.bandit = Bandit(
             ARMS,
             policy=policy,
@@ -83,15 +91,15 @@ class DelayedRewards(RuleBasedStateMachine):
 
     @rule(target=decisions, context=contexts)
     def decide(self, context: dict[str, Any]) -> Any:
-        self.settle_timed_out()
-        if len(self.pending) == MAX_PENDING:
-            self.finish(next(iter(self.pending)), evicted=True)
+        self.settle_due(incoming=1)
         decision = self.bandit.decide(context)
         x = self.bandit._core.pending.find(decision.id).x.copy()
         if self.policy is None:
             self.policy = self.bandit._core.config.make_policy(ARMS, x.size)
         self.policy.count_decision(x, decision.arm)
-        self.pending[decision.id] = Entry(x, decision.arm, self.clock.now)
+        self.pending[decision.id] = entry = Entry(x, decision.arm, self.clock.now)
+        if self.has_labels:
+            self.unlabeled.append(entry)
         self.decided += 1
         return decision.id
 
@@ -118,12 +126,20 @@ class DelayedRewards(RuleBasedStateMachine):
             return
         assert entry is not None
         assert not over
-        self.settle_timed_out()
+        self.settle_due(reported=entry)
         entry.values.append(value)
         if key is not None:
             entry.keys.add(key)
+        if self.has_labels:
+            self.delays.append(self.clock.now - entry.decided_at)
+            if entry.label is not None or self.clock.now - entry.decided_at >= self.label_age():
+                self.surplus[entry.arm] += entry.label == "default"
+                self.learn(entry, value)
         if self.reward_aggregation == "first":
-            self.finish(name)
+            self.settled[name] = self.pending.pop(name)
+            self.rewarded += 1
+            if not self.has_labels:
+                self.learn(entry, value)
 
     @rule(seconds=st.sampled_from([0.5, 3.0, 5.0, 20.0]))
     def wait(self, seconds: float) -> None:
@@ -132,7 +148,7 @@ class DelayedRewards(RuleBasedStateMachine):
     @rule()
     def settle(self) -> None:
         self.bandit.settle()
-        self.settle_timed_out()
+        self.settle_due()
 
     @rule(target=decisions)
     def save_and_load(self) -> Any:
@@ -145,24 +161,54 @@ class DelayedRewards(RuleBasedStateMachine):
         self.bandit.log_to(self.log)
         return multiple()
 
-    def settle_timed_out(self) -> None:
-        for name, entry in list(self.pending.items()):
-            if self.clock.now - entry.decided_at > REWARD_TIMEOUT:
-                self.finish(name)
+    def label_age(self) -> float:
+        if not self.delays:
+            return REWARD_TIMEOUT
+        return float(np.quantile(self.delays, 0.9, method="inverted_cdf"))
 
-    def finish(self, name: str, evicted: bool = False) -> None:
-        """Settle a decision; the default reward is learned only after the timeout."""
+    def settle_due(self, incoming: int = 0, reported: Entry | None = None) -> None:
+        for name, entry in list(self.pending.items()):
+            has_outcome = bool(entry.values) or self.default is not None
+            displaced = len(self.pending) + incoming > MAX_PENDING
+            if self.clock.now - entry.decided_at > REWARD_TIMEOUT or (displaced and has_outcome):
+                self.close(name)
+            elif displaced:
+                self.settled[name] = self.pending.pop(name)
+                self.closed += 1
+        for entry in list(self.unlabeled):
+            displaced = len(self.unlabeled) + incoming > MAX_PENDING
+            if entry is not reported and (displaced or self.clock.now - entry.decided_at >= self.label_age()):
+                self.learn_label(entry)
+
+    def close(self, name: str) -> None:
+        """Settle a decision at its timeout, or because newer ones have displaced it."""
         entry = self.settled[name] = self.pending.pop(name)
-        assert self.policy is not None
         if entry.values:
-            self.policy.learn(
-                entry.x, entry.arm, AGGREGATES[self.reward_aggregation](entry.values), counted=True
-            )
             self.rewarded += 1
+        else:
+            self.closed += 1
+        self.learn_label(entry)
+
+    def learn_label(self, entry: Entry) -> None:
+        """Learn the reward of a decision, or the default; each default that was wrong makes up for one."""
+        if entry.label is not None:
             return
-        self.closed += 1
-        if self.default is not None and not evicted:
-            self.policy.learn(entry.x, entry.arm, self.default, counted=True)
+        if entry.values:
+            self.learn(entry, AGGREGATES[self.reward_aggregation](entry.values))
+        elif self.default is not None and self.surplus[entry.arm]:
+            self.surplus[entry.arm] -= 1
+            entry.label = "waived"
+        elif self.default is not None:
+            self.learn(entry, self.default)
+            entry.label = "default"
+        if entry in self.unlabeled:
+            self.unlabeled.remove(entry)
+
+    def learn(self, entry: Entry, value: float) -> None:
+        assert self.policy is not None
+        self.policy.learn(entry.x, entry.arm, value, counted=True)
+        if entry in self.unlabeled:
+            self.unlabeled.remove(entry)
 
     @invariant()
     def counts_agree(self) -> None:

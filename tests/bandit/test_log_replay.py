@@ -15,7 +15,7 @@ from tests.bandit.helpers import ARMS, FAST, full_state, visitor
 from tests.bandit.manual_clock import ManualClock
 
 Rows = list[dict[str, Any]]
-HEADER = {"glcb_log": 2}
+HEADER = {"glcb_log": 3}
 ORDER_OF_SETTLING = {"pending.settled_ids", "pending.settled_outcomes", "pending.settled_keys"}
 """A timeout without a reward is not in the log, so the reader settles such decisions later."""
 
@@ -84,6 +84,7 @@ def simulate(bandit: Bandit, clock: ManualClock, steps: int, seed: int) -> None:
         {},
         {"max_pending": 15},
         {"reward_timeout": 20},
+        {"reward_timeout": 20, "default_reward": 0},
         {"reward_timeout": 20, "default_reward": 0, "max_pending": 10},
         {"reward_timeout": 20, "reward_aggregation": "max"},
         {"reward_timeout": 30, "reward_aggregation": "last", "max_pending": 8},
@@ -102,7 +103,9 @@ def test_an_untrained_bandit_learns_the_state_of_the_writer(
     report = reader.learn_from(path)
     assert not report.refused, report
     assert report.decisions == writer.counts["decisions"]
-    assert report.learned == sum(writer.reward_counts.values())
+    lines = [json.loads(line) for line in path.read_text().splitlines()[1:]]
+    final = [line["id"] for line in lines if line["event"] != "decision" and line.get("final", True)]
+    assert report.learned == len(final) == len(set(final))
     writer.settle()
     reader.settle()
     assert reader.counts == writer.counts

@@ -47,6 +47,13 @@ class Prepared(NamedTuple):
     encoded: EncodedContext
 
 
+class LoggedReward(NamedTuple):
+    """When a reward of a log arrived, and whether it was learned at once."""
+
+    time: float
+    final: bool
+
+
 class BanditCore:
     """Encoder, policy, random generator and pending decisions of a bandit.
 
@@ -136,6 +143,7 @@ class BanditCore:
         self._commit(prepared)
         prepared.policy.count_decision(x, arm)
         self.pending.add(PendingDecision(x, arm, propensity, now))
+        self.pending.warn_before_eviction(now)
         return decision_id
 
     def _commit(self, prepared: Prepared) -> None:
@@ -152,39 +160,68 @@ class BanditCore:
     # ---- rewards --------------------------------------------------------------------------------
 
     def reward(
-        self, decision_id: str, value: float, key: str | int | None, now: float, *, final: bool
+        self,
+        decision_id: str,
+        value: float,
+        key: str | int | None,
+        now: float,
+        *,
+        logged: LoggedReward | None = None,
     ) -> bool:
-        """Learn a reward that is final, or aggregate it; return False if its key was used before."""
+        """Learn a reward, or record it to learn it later; return False if its key was used before."""
         checked, key_hash = _validation.reward(value, self.config.rewards), hash_key(key)
         decision = self.pending.find_for_reward(decision_id, key_hash, now)
         if decision is None:
             return False
-        self.settle(now)
+        self.settle(now, reported=decision)
+        final = self.pending.learns_now(decision, now, None if logged is None else logged.final)
         if final:
             self._ensure_capacity()
         if self.log is not None:
             self.log.write(reward_event(decision_id, self._log_time(now), checked, key, final))
         if final:
             self._learn(decision, checked)
-        self.pending.add_reward(decision, checked, key_hash, final)
-        if final:
+        arrived_at = now if logged is None else logged.time
+        self.pending.add_reward(decision, checked, key_hash, final, arrived_at)
+        if final or self.pending.labels is not None:
             self._notify(decision, checked)
         return True
 
-    def settle(self, now: float, incoming: int = 0) -> None:
-        """Close the decisions that have timed out, or that must make space for `incoming` new ones."""
+    def settle(self, now: float, incoming: int = 0, reported: PendingDecision | None = None) -> None:
+        """Close the decisions that have timed out, and label those that have reached the label age.
+
+        The oldest also make space for `incoming` new ones. A reward of `reported` is about to be learned.
+        """
         for decision, outcome in self.pending.due(now, incoming):
             self._close(decision, outcome, now)
+        for decision, label in self.pending.due_labels(now, incoming, reported):
+            self._label(decision, label, now)
 
-    def _close(self, decision: PendingDecision, outcome: float | None, now: float) -> None:
+    def _close(
+        self, decision: PendingDecision, outcome: float | None, now: float, logged_at: float | None = None
+    ) -> None:
+        """Learn the outcome of a decision, unless it is its label, and settle it."""
         if outcome is not None:
             self._ensure_capacity()
             if self.log is not None:
-                self.log.write(outcome_event(decision.id, self._log_time(now), outcome))
-            self._learn(decision, outcome)
-        self.pending.close(decision)
+                self.log.write(outcome_event(decision.id, self._log_time(now), outcome, final=True))
+            self._learn_label(decision, outcome)
+        self.pending.close(decision, now if logged_at is None else logged_at)
         if outcome is not None:
             self._notify(decision, outcome)
+
+    def _label(self, decision: PendingDecision, label: float, now: float) -> None:
+        """Learn the label of a decision. If it is the default reward, a reward can still arrive."""
+        self._ensure_capacity()
+        if self.log is not None:
+            final = decision.reward is not None
+            self.log.write(outcome_event(decision.id, self._log_time(now), label, final))
+        self._learn_label(decision, label)
+        self.pending.label(decision)
+
+    def _learn_label(self, decision: PendingDecision, value: float) -> None:
+        if self.pending.learns_label(decision):
+            self._learn(decision, value)
 
     def _ensure_capacity(self) -> None:
         assert self.policy is not None  # a decision has been made
@@ -241,14 +278,20 @@ class BanditCore:
         decided_at = 0.0 if self.config.reward_timeout is None else time
         return self._add_decision(prepared, context, arm, propensity, decided_at)
 
-    def replay_reward(self, decision_id: str, value: float, key: str | int | None, final: bool) -> bool:
+    def replay_reward(
+        self, decision_id: str, value: float, key: str | int | None, final: bool, time: float
+    ) -> bool:
         """Add the reward of a pending decision; return False if its key was used before."""
-        return self.reward(decision_id, value, key, _NO_TIME, final=final)
+        return self.reward(decision_id, value, key, _NO_TIME, logged=LoggedReward(time, final))
 
-    def replay_outcome(self, decision_id: str, value: float) -> None:
-        """Learn the reward of a decision whose timeout has passed."""
+    def replay_outcome(self, decision_id: str, value: float, final: bool, time: float) -> None:
+        """Learn the label of a decision, or its reward if its timeout has passed."""
         checked = _validation.reward(value, self.config.rewards)
-        self._close(self.pending.find(decision_id), checked, _NO_TIME)
+        unlabeled = self.pending.find_unlabeled(decision_id)
+        if unlabeled is not None and (unlabeled.reward is not None or not final):
+            self._label(unlabeled, checked, _NO_TIME)
+        elif final:
+            self._close(self.pending.find(decision_id), checked, _NO_TIME, logged_at=time)
 
     # ---- arms -----------------------------------------------------------------------------------
 

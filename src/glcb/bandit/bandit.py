@@ -213,8 +213,7 @@ class Bandit:
         """
         with self._lock:
             core = self._core
-            final = core.pending.rules.learns_at_once
-            return core.reward(decision, value, idempotency_key, core.now(), final=final)
+            return core.reward(decision, value, idempotency_key, core.now())
 
     def settle(self) -> None:
         """Close all decisions that have timed out. Without this call, the next decision or reward does so."""

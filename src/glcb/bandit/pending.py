@@ -7,6 +7,7 @@ context encodes to the same numbers.
 
 import math
 import reprlib
+import warnings
 import zlib
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -18,10 +19,13 @@ import numpy as np
 from glcb._arrays import Arrays, Float32, Int64, check_values
 from glcb._errors import ClosedDecision, DuplicateReward, InvalidReward, UnknownDecision
 from glcb._types import Arm
+from glcb.bandit.labels import LABELS, MEMORY, Label, LabelQueue
 from glcb.bandit.reward_rules import RewardRules
 
 MAX_KEYS = 1000
 """Number of idempotency keys that one decision can have."""
+_PROJECTED_FROM = 100
+"""Number of pending decisions from which it is projected whether decisions will be evicted."""
 
 Outcome = Literal["rewarded", "evicted", "removed", "timed_out"]
 """How a decision ended: its reward was learned, newer decisions replaced it, its arm was removed, or its
@@ -42,10 +46,12 @@ class PendingDecision:
     decided_at: float = 0.0
     """The time of the decision in seconds; 0 without a timeout."""
     reward: float | None = None
-    """The aggregate of the rewards so far, if more may follow."""
+    """The aggregate of the rewards so far, or the reward that is learned at the label age."""
     keys: set[int] = field(default_factory=set)
     """Hashes of the idempotency keys of its rewards."""
     id: str = ""
+    label: Label = "none"
+    """What has been learned from the decision, if it has a label age."""
 
 
 class SettledDecision(NamedTuple):
@@ -69,6 +75,10 @@ class PendingDecisions:
         self.timed_out = 0
         self.evicted = 0
         self.removed = 0
+        self._warned = False
+        self.labels: LabelQueue | None = None
+        if rules.has_labels and rules.reward_timeout is not None:
+            self.labels = LabelQueue(capacity, rules.reward_timeout)
         # OrderedDict, because a plain dict slows down when its oldest entries are removed repeatedly.
         self._pending: OrderedDict[str, PendingDecision] = OrderedDict()
         self._settled: OrderedDict[str, SettledDecision] = OrderedDict()
@@ -103,9 +113,28 @@ class PendingDecisions:
         decision.id = self.next_id(decision.x)
         self.decisions += 1
         self._pending[decision.id] = decision
+        if self.labels is not None:
+            self.labels.add(decision)
         if len(self._pending) > self.capacity:
             self.evicted += 1
             self._settle(next(iter(self._pending)), "evicted")
+
+    def warn_before_eviction(self, now: float) -> None:
+        """Warn once if there will be too many pending decisions before the first one times out."""
+        timeout = self.rules.reward_timeout
+        if timeout is None or self._warned or len(self._pending) < max(self.capacity / 2, _PROJECTED_FROM):
+            return
+        age = now - next(iter(self._pending.values())).decided_at
+        if age < timeout / 2:
+            self._warned = True
+            needed = math.ceil(len(self._pending) * timeout / max(age, timeout / 1e6))
+            warnings.warn(
+                f"{len(self._pending):,} decisions are pending after {age:,.0f} seconds; at this rate, more "
+                f"than max_pending={self.capacity:,} are made within the reward_timeout of {timeout:,g} "
+                f"seconds, and the oldest will be evicted: set max_pending to at least {needed:,}, or lower "
+                "reward_timeout",
+                stacklevel=2,
+            )
 
     def count_rewarded(self) -> None:
         """Count a decision that arrives together with its reward."""
@@ -136,7 +165,7 @@ class PendingDecisions:
         shown = reprlib.repr(decision_id)
         if outcome is None:
             raise UnknownDecision(f"decision {shown} is unknown: pass the id of a decision of this bandit")
-        if outcome == "rewarded" and self.rules.learns_at_once:
+        if outcome == "rewarded" and self.rules.has_single_reward:
             raise DuplicateReward(f"decision {shown} has already been rewarded")
         reasons = {
             "rewarded": "its timeout has passed and its aggregated reward was learned",
@@ -159,12 +188,34 @@ class PendingDecisions:
             raise InvalidReward(f"a decision can have at most {MAX_KEYS:,} rewards with an idempotency key")
         return decision
 
-    def add_reward(self, decision: PendingDecision, value: float, key: int | None, final: bool) -> None:
-        """Record a reward. A final one has been learned, and settles the decision."""
-        if final:
+    def learns_now(self, decision: PendingDecision, now: float, was_learned: bool | None) -> bool:
+        """Return whether a reward is learned when it arrives, not at the label age or the timeout.
+
+        In the replay of a log, `was_learned` is the answer of its writer, and else None.
+        """
+        if self.labels is not None and not was_learned:
+            return decision.label != "none" or (
+                was_learned is None and self.labels.is_due_with_reward(decision, now)
+            )
+        return self.rules.learns_at_once if was_learned is None else was_learned
+
+    def add_reward(
+        self, decision: PendingDecision, value: float, key: int | None, final: bool, now: float
+    ) -> None:
+        """Record a reward. A final one has been learned, and settles the decision.
+
+        If there is a label age, a reward that has not been learned settles the decision as well, and is
+        learned later.
+        """
+        labels = self.labels
+        if labels is not None:
+            labels.add_delay(max(now - decision.decided_at, 0.0))
+            if final:
+                labels.add_late_reward(decision)
+        if final or labels is not None:
             self.rewarded += 1
             self._settle(decision.id, "rewarded")
-        else:
+        if not final:
             decision.reward = self.rules.aggregate(decision.reward, value)
         if key is not None:
             decision.keys.add(key)
@@ -172,33 +223,64 @@ class PendingDecisions:
     # ---- settling -------------------------------------------------------------------------------
 
     def due(self, now: float, incoming: int = 0) -> Iterator[tuple[PendingDecision, float | None]]:
-        """Yield decisions to close: timed out, or rewarded and displaced by `incoming` new decisions.
+        """Yield decisions to close: timed out, or displaced by `incoming` new decisions.
 
-        Each comes with the reward to learn, if any, and must be closed before the next one. A decision
-        without a reward is evicted by :meth:`add`: nothing is learned, because its reward could still have
-        arrived.
+        Each comes with the reward to learn, if any, and must be closed before the next one. A displaced
+        decision without a reward is evicted by :meth:`add` if there is no default reward: nothing is learned,
+        because its reward could still have arrived. If there is one, it is learned. Otherwise, of the
+        displaced decisions only those with a reward would be learned.
         """
         while self._pending:
             oldest = next(iter(self._pending.values()))
-            displaced = oldest.reward is not None and len(self._pending) + incoming > self.capacity
+            outcome = self.rules.outcome(oldest.reward)
+            displaced = outcome is not None and len(self._pending) + incoming > self.capacity
             if not displaced and not self.rules.has_timed_out(oldest.decided_at, now):
                 return
-            yield oldest, self.rules.outcome(oldest.reward)
+            yield oldest, outcome
 
-    def close(self, decision: PendingDecision) -> None:
+    def due_labels(
+        self, now: float, incoming: int, excluded: PendingDecision | None
+    ) -> Iterator[tuple[PendingDecision, float]]:
+        """Yield decisions to label, with their labels; see :meth:`LabelQueue.due`."""
+        if self.labels is not None:
+            for decision in self.labels.due(now, incoming, excluded):
+                outcome = self.rules.outcome(decision.reward)
+                assert outcome is not None  # there is a default reward
+                yield decision, outcome
+
+    def find_unlabeled(self, decision_id: str) -> PendingDecision | None:
+        """Return a decision that waits for its label."""
+        return None if self.labels is None else self.labels.find(decision_id)
+
+    def learns_label(self, decision: PendingDecision) -> bool:
+        """Return whether the label of a decision is to be learned now."""
+        return decision.label == "none" and (self.labels is None or not self.labels.waives(decision))
+
+    def label(self, decision: PendingDecision) -> None:
+        """Record that a decision has its label."""
+        if self.labels is not None and decision.label == "none":
+            self.labels.label(decision)
+
+    def close(self, decision: PendingDecision, now: float) -> None:
         """Settle a decision that is due."""
-        if decision.reward is None:
+        self.label(decision)
+        if decision.reward is not None:
+            self.rewarded += 1
+            self._settle(decision.id, "rewarded")
+        elif self.rules.has_timed_out(decision.decided_at, now):
             self.timed_out += 1
             self._settle(decision.id, "timed_out")
         else:
-            self.rewarded += 1
-            self._settle(decision.id, "rewarded")
+            self.evicted += 1
+            self._settle(decision.id, "evicted")
 
     def remove_arm(self, arm: Arm) -> None:
         """Settle all pending decisions for `arm`."""
         for decision_id in [decision.id for decision in self if decision.arm == arm]:
             self.removed += 1
             self._settle(decision_id, "removed")
+        if self.labels is not None:
+            self.labels.remove_arm(arm)
 
     def _settle(self, decision_id: str, outcome: Outcome) -> None:
         self._settled[decision_id] = SettledDecision(outcome, self._pending.pop(decision_id).keys)
@@ -210,20 +292,57 @@ class PendingDecisions:
     def snapshot(self, index: Mapping[Arm, int], width: int) -> tuple[dict[str, Any], Arrays]:
         """Return the counts, and the decisions as arrays, oldest first."""
         counts = {name: count for name, count in self.counts.items() if name != "pending"}
-        return counts, _to_arrays(self._pending, self._settled, index, width)
+        labels = self.labels
+        unlearned = [] if labels is None else [one for one in labels if one.reward is not None]
+        arrays = _to_arrays([*self._pending.values(), *unlearned], self._settled, index, width)
+        arrays["is_settled"][len(self._pending) :] = 1
+        arrays["delays"] = np.array([] if labels is None else labels.delays, np.float64)
+        arrays["surplus"] = np.array(
+            [0 if labels is None else labels.surplus[arm] for arm in index], np.int64
+        )
+        return counts, arrays
 
     def restore(self, counts: dict[str, Any], arrays: Arrays, arms: Sequence[Arm], width: int) -> None:
         """Restore a snapshot; raise ValueError, TypeError or KeyError if it is invalid."""
-        pending, settled = len(arrays["ids"]), len(arrays["settled_ids"])
+        arrays = {**_without_labels(len(arrays["ids"]), len(arms)), **arrays}
+        decisions, settled = _from_arrays(arrays, arms, width)
+        is_settled = arrays["is_settled"].tolist()
+        pending = [one for one, known in zip(decisions, is_settled, strict=True) if not known]
         counts = {name: counts[name] for name in self.counts if name != "pending"}
         if any(type(count) is not int or count < 0 for count in counts.values()):
             raise ValueError(f"{counts} are not counts")
-        if 2 * counts["decisions"] != sum(counts.values()) + pending:
-            raise ValueError(f"{counts} do not add up with {pending} pending decisions")
-        self._pending, self._settled = _from_arrays(arrays, arms, width)
-        if len(self._pending) != pending or max(pending, settled) > self.capacity:
+        if 2 * counts["decisions"] != sum(counts.values()) + len(pending):
+            raise ValueError(f"{counts} do not add up with {len(pending)} pending decisions")
+        self._pending = OrderedDict((one.id, one) for one in pending)
+        self._settled = settled
+        if len(self._pending) != len(pending) or max(len(pending), len(settled)) > self.capacity:
             raise ValueError("there are too many pending decisions, or two with the same id")
+        self._restore_labels(decisions, arrays, arms)
         vars(self).update(counts)
+
+    def _restore_labels(self, decisions: list[PendingDecision], arrays: Arrays, arms: Sequence[Arm]) -> None:
+        delays, surplus = arrays["delays"], arrays["surplus"]
+        check_values("delays", delays)
+        if delays.ndim != 1 or delays.size > MEMORY or surplus.shape != (len(arms),):
+            raise ValueError("the delays or the surplus have the wrong size")
+        if (delays.size and delays.min() < 0) or (surplus.size and surplus.min() < 0):
+            raise ValueError("delays and surplus must not be negative")
+        if self.labels is not None:
+            unlabeled = [decision for decision in decisions if decision.label == "none"]
+            self.labels.restore(sorted(unlabeled, key=lambda one: _from_id(one.id)), delays.tolist())
+            self.labels.surplus.update(dict(zip(arms, surplus.tolist(), strict=True)))
+        elif arrays["is_settled"].any():
+            raise ValueError("there are rewards to be learned, but no default reward")
+
+
+def _without_labels(decisions: int, arms: int) -> Arrays:
+    """Return the arrays that files of format 2 do not have."""
+    return {
+        "labels": np.zeros(decisions, np.int64),
+        "is_settled": np.zeros(decisions, np.int64),
+        "delays": np.zeros(0, np.float64),
+        "surplus": np.zeros(arms, np.int64),
+    }
 
 
 def _to_id(parts: Sequence[int]) -> str:
@@ -242,21 +361,22 @@ def _from_id(decision_id: str) -> tuple[int, int]:
 
 
 def _to_arrays(
-    pending: Mapping[str, PendingDecision],
+    decisions: Sequence[PendingDecision],
     settled: Mapping[str, SettledDecision],
     index: Mapping[Arm, int],
     width: int,
 ) -> Arrays:
-    decisions = list(pending.values())
     rewards = [decision.reward for decision in decisions]
     return {
-        "ids": _pairs(map(_from_id, pending)),
+        "ids": _pairs(_from_id(decision.id) for decision in decisions),
         "contexts": np.array([decision.x for decision in decisions], np.float32).reshape(-1, width),
         "arms": np.array([index[decision.arm] for decision in decisions], np.int64),
         "propensities": np.array([decision.propensity for decision in decisions], np.float64),
         "decided_at": np.array([decision.decided_at for decision in decisions], np.float64),
         "has_reward": np.array([reward is not None for reward in rewards], np.int64),
         "rewards": np.array([reward or 0.0 for reward in rewards], np.float64),
+        "labels": np.array([LABELS.index(decision.label) for decision in decisions], np.int64),
+        "is_settled": np.zeros(len(decisions), np.int64),
         "keys": _key_rows(decision.keys for decision in decisions),
         "settled_ids": _pairs(map(_from_id, settled)),
         "settled_outcomes": np.array([_OUTCOMES.index(one.outcome) for one in settled.values()], np.int64),
@@ -266,11 +386,11 @@ def _to_arrays(
 
 def _from_arrays(
     arrays: Arrays, arms: Sequence[Arm], width: int
-) -> tuple[OrderedDict[str, PendingDecision], OrderedDict[str, SettledDecision]]:
+) -> tuple[list[PendingDecision], OrderedDict[str, SettledDecision]]:
     count, settled_count = len(arrays["ids"]), len(arrays["settled_ids"])
-    for name, own in _to_arrays({}, {}, {}, width).items():
+    for name, own in _to_arrays((), {}, {}, width).items():
         array = arrays[name]
-        rows = len(array) if name.endswith("keys") else settled_count if "settled" in name else count
+        rows = len(array) if name.endswith("keys") else settled_count if name.startswith("settled") else count
         shape = (rows, *own.shape[1:])
         if array.shape != shape or array.dtype != own.dtype:
             raise ValueError(f"{name} is {array.dtype} {array.shape}, expected {own.dtype} {shape}")
@@ -280,21 +400,22 @@ def _from_arrays(
         "propensities": 1,
         "arms": len(arms) - 1,
         "has_reward": 1,
+        "labels": len(LABELS) - 1,
+        "is_settled": 1,
         "settled_outcomes": len(_OUTCOMES) - 1,
     }
     for name, maximum in maxima.items():
         array = arrays[name]
         if array.size and not 0 <= array.min() <= array.max() <= maximum:
             raise ValueError(f"{name} must be from 0 to {maximum}")
-    columns = (
-        arrays[name].tolist() for name in ("arms", "propensities", "decided_at", "has_reward", "rewards")
-    )
-    ids = list(map(_to_id, arrays["ids"].tolist()))
-    pending = [
+    names = ("arms", "propensities", "decided_at", "has_reward", "rewards", "labels")
+    columns = (arrays[name].tolist() for name in names)
+    ids = map(_to_id, arrays["ids"].tolist())
+    decisions = [
         PendingDecision(
-            x.copy(), arms[arm], propensity, decided_at, reward if has_reward else None, keys, name
+            x.copy(), arms[arm], propensity, decided_at, reward if known else None, keys, name, LABELS[label]
         )
-        for name, x, keys, arm, propensity, decided_at, has_reward, reward in zip(
+        for name, x, keys, arm, propensity, decided_at, known, reward, label in zip(
             ids, arrays["contexts"], _key_sets(arrays["keys"], count), *columns, strict=True
         )
     ]
@@ -302,10 +423,8 @@ def _from_arrays(
         arrays["settled_outcomes"].tolist(), _key_sets(arrays["settled_keys"], settled_count), strict=True
     )
     settled = [SettledDecision(_OUTCOMES[outcome], keys) for outcome, keys in outcomes]
-    return (
-        OrderedDict(zip(ids, pending, strict=True)),
-        OrderedDict(zip(map(_to_id, arrays["settled_ids"].tolist()), settled, strict=True)),
-    )
+    settled_ids = map(_to_id, arrays["settled_ids"].tolist())
+    return decisions, OrderedDict(zip(settled_ids, settled, strict=True))
 
 
 def _pairs(pairs: Iterable[tuple[int, int]]) -> Int64:

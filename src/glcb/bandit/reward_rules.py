@@ -34,9 +34,19 @@ class RewardRules:
         )
 
     @property
-    def learns_at_once(self) -> bool:
-        """Whether a reward is learned when it arrives, not when the timeout has passed."""
+    def has_single_reward(self) -> bool:
+        """Whether the first reward of a decision is final."""
         return self.reward_aggregation == "first"
+
+    @property
+    def has_labels(self) -> bool:
+        """Whether decisions are learned at the label age (see ``labels.py``)."""
+        return self.has_single_reward and self.default_reward is not None
+
+    @property
+    def learns_at_once(self) -> bool:
+        """Whether every reward is learned when it arrives."""
+        return self.has_single_reward and self.default_reward is None
 
     def has_timed_out(self, decided_at: float, now: float) -> bool:
         """Return whether the timeout of a decision has passed."""

@@ -2,15 +2,17 @@
 
 A log of a bandit is a file of JSON lines. It begins with a header, followed by one line per event::
 
-    {"glcb_log": 2, "glcb": "0.2.0"}
+    {"glcb_log": 3, "glcb": "0.2.0"}
     {"event": "decision", "id": …, "time": …, "arm": …, "propensity": …, "context": …}
     {"event": "reward", "id": …, "time": …, "reward": …}
     {"event": "outcome", "id": …, "time": …, "reward": …}
 
-A reward was learned when it arrived, unless it has ``"final": false``. In that case, more rewards may follow,
-and the outcome holds the aggregate that was learned when the timeout passed. An outcome can also be the
-default reward. The line of a reward includes its ``idempotency_key``, if it has one. Logs can be
-concatenated; each part keeps its header.
+A reward was learned when it arrived, unless it has ``"final": false``. In that case, the outcome holds the
+reward that was learned later: at the label age, or, as an aggregate, when the timeout passed. An outcome can
+also be the default reward. If such an outcome has ``"final": false``, it was learned at the label age, and a
+reward or the outcome at the timeout follows. So every decision has at most one final line. The line of a
+reward includes its ``idempotency_key``, if it has one. Logs can be concatenated; each part keeps its header.
+Format 2 has no outcomes that are not final.
 
 A table has one row per decision, with columns for the arm, the reward, the propensity and the features.
 """
@@ -29,7 +31,8 @@ from glcb.bandit.encoding.values import classify_value, shorten, to_row, to_text
 
 Event = dict[str, Any]
 
-LOG_VERSION = 2
+LOG_VERSION = 3
+_READABLE = (2, LOG_VERSION)
 VERSION_FIELD = "glcb_log"
 EVENTS = ("decision", "reward", "outcome")
 _INFINITE = 1e308
@@ -62,9 +65,12 @@ def reward_event(decision_id: str, time: float, value: float, key: str | int | N
     return event
 
 
-def outcome_event(decision_id: str, time: float, value: float) -> Event:
-    """Return the line of the reward that was learned when the timeout of a decision passed."""
-    return {"event": "outcome", "id": decision_id, "time": time, "reward": value}
+def outcome_event(decision_id: str, time: float, value: float, final: bool) -> Event:
+    """Return the line of the reward that was learned at the label age or the timeout of a decision."""
+    event: Event = {"event": "outcome", "id": decision_id, "time": time, "reward": value}
+    if not final:
+        event["final"] = False
+    return event
 
 
 def plain_context(context: Any) -> dict[str, Any] | list[Any]:
@@ -102,7 +108,7 @@ def is_event(values: Mapping[str, Any]) -> bool:
 
 def check_version(version: object, path: object) -> None:
     """Raise LogError unless this version of glcb can read a log with this format version."""
-    if version == LOG_VERSION and type(version) is int:
+    if version in _READABLE and type(version) is int:
         return
     if type(version) is int and version > LOG_VERSION:
         advice = "update glcb"

@@ -106,11 +106,13 @@ class ReplayTarget(Protocol):
     def replay_decision(self, context: Any, arm: Arm, propensity: float, time: float) -> str:
         """Add a pending decision and return its id in the bandit."""
 
-    def replay_reward(self, decision_id: str, value: float, key: str | int | None, final: bool) -> bool:
+    def replay_reward(
+        self, decision_id: str, value: float, key: str | int | None, final: bool, time: float
+    ) -> bool:
         """Add the reward of a pending decision; return False if it had one with the same key."""
 
-    def replay_outcome(self, decision_id: str, value: float) -> None:
-        """Learn the reward of a decision whose timeout has passed."""
+    def replay_outcome(self, decision_id: str, value: float, final: bool, time: float) -> None:
+        """Learn the reward of a decision at its label age or timeout."""
 
 
 class LogReplay:
@@ -189,12 +191,13 @@ class LogReplay:
             return
         value = get_reward(values, self._columns)
         own_id = self._pending_ids.get(log_id) or self._settled_ids.get(log_id, log_id)
+        final, time = values.get("final") is not False, _time(values)
         if values["event"] == "outcome":
-            self._target.replay_outcome(own_id, value)
-            self._settle(log_id)
+            self._target.replay_outcome(own_id, value, final, time)
+            if final:
+                self._settle(log_id)
             return
-        final = values.get("final") is not False
-        if not self._target.replay_reward(own_id, value, values.get("idempotency_key"), final):
+        if not self._target.replay_reward(own_id, value, values.get("idempotency_key"), final, time):
             raise RejectedRow(
                 "duplicate reward", f"decision {log_id!r} had a reward with this idempotency key"
             )
@@ -205,8 +208,7 @@ class LogReplay:
         context = get_context(values, self._columns)
         arm = self._find_arm(values)
         propensity = get_propensity(values, self._columns)
-        kind, time = classify_value(values.get("time"))
-        own_id = self._target.replay_decision(context, arm, propensity, time if kind == "number" else 0.0)
+        own_id = self._target.replay_decision(context, arm, propensity, _time(values))
         self._decisions += 1
         self._remember(self._pending_ids, log_id, own_id)
 
@@ -227,6 +229,12 @@ class LogReplay:
         if self._arm_names.arms != self._target.arms:  # another thread added or removed one
             self._arm_names = ArmNames(self._target.arms)
         return self._arm_names.find(get_arm(values, self._columns))
+
+
+def _time(values: Mapping[str, Any]) -> float:
+    """Return the time of an event, or 0 if it has none."""
+    kind, time = classify_value(values.get("time"))
+    return time if kind == "number" else 0.0
 
 
 def arms_in(path: Path, form: str | None, columns: LogColumns) -> tuple[Arm, ...]:

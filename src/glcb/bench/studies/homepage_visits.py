@@ -1,0 +1,236 @@
+"""A simulated homepage: visitors, the articles that they click on, and reports of clicks that arrive late.
+
+A visit every nine seconds; six articles to choose from, later one more, and at last one less. A visitor has a
+country, a device, the hour and an age, which is missing in 30% of the visits. The logit of the probability of
+a click is a sum of effects of these, drawn for each article and seed, and shifted so that a random article
+has the wanted click rate. A click is reported after an exponential delay, or never. That there was no click
+is never reported.
+"""
+
+import heapq
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from glcb._arrays import Float64
+from glcb._version import __version__
+from glcb.bandit import Bandit
+from glcb.policies import registry
+
+POLICIES = ("glcb", "linucb", "lints", "epsilon-greedy", "vw-squarecb")
+VISITS = 30_000
+SECONDS_PER_VISIT = 9.0
+MEAN_DELAY = 300.0
+"""Mean delay of the report of a click, in seconds."""
+LOSS_RATE = 0.05
+"""Share of the clicks that are never reported."""
+MISSING_RATE = 0.3
+COUNTRIES, DEVICES = ("FR", "DE", "IT", "ES", "PL"), ("phone", "laptop", "tablet")
+ARTICLES = tuple(f"article {number}" for number in range(1, 8))
+ADDED, REMOVED = ARTICLES[-1], ARTICLES[0]
+"""The article that is added after a third of the visits, and the one that is removed after two thirds."""
+MODEL = ARTICLES[1]
+"""The article that the added one can be similar to."""
+SIMILAR, PARTLY_SIMILAR, UNLIKE = 0.9, 0.5, 0.0
+_TOO_MANY = 10_000_000
+
+
+class Setup(NamedTuple):
+    """How the bandit is set up, and what it knows."""
+
+    policy: str = "glcb"
+    window: float | None = None
+    """Reward timeout in seconds. None: every outcome is reported at once."""
+    half_life: int | None = None
+    like: str | None = None
+    """The article that the added article starts as a copy of."""
+    adds: bool = True
+    """Whether an article is added."""
+    aggregation: str = "first"
+
+    @property
+    def key(self) -> str:
+        """A name for stored results."""
+        return json.dumps(self)
+
+
+@dataclass(frozen=True)
+class Homepage:
+    """All visits of one seed."""
+
+    contexts: Sequence[dict[str, Any]]
+    probabilities: Float64
+    """Probability of a click, by visit and article."""
+    clicks: Float64
+    """Whether the visitor would click on each article."""
+    delays: Float64
+    """Delay of the report in seconds, by visit and article; infinite if it is lost."""
+
+    def eligible(self, step: int, adds: bool) -> list[int]:
+        """Return the articles that can be shown."""
+        visits = len(self.contexts)
+        without = {ADDED} if step < visits // 3 or not adds else set()
+        without |= {REMOVED} if step >= 2 * (visits // 3) else set()
+        return [index for index, article in enumerate(ARTICLES) if article not in without]
+
+
+def make_homepage(
+    seed: int,
+    click_rate: float,
+    visits: int = VISITS,
+    similarity: float = UNLIKE,
+    delay_ratio: float = 1.0,
+) -> Homepage:
+    """Return the visits of one seed.
+
+    Parameters
+    ----------
+    seed : int
+        The seed of all random numbers.
+    click_rate : float
+        Mean probability of a click on a random article.
+    visits : int
+        The number of visits.
+    similarity : float
+        Correlation of the effects of the added article with those of ``MODEL``.
+    delay_ratio : float
+        Mean delay of the slowest article, relative to that of the fastest one.
+
+    Returns
+    -------
+    Homepage
+        The visits.
+    """
+    rng = np.random.default_rng((seed, 0x686F6D65))
+    n = len(ARTICLES)
+    country = rng.choice(len(COUNTRIES), visits, p=[0.35, 0.25, 0.2, 0.12, 0.08])
+    device = rng.choice(len(DEVICES), visits, p=[0.6, 0.3, 0.1])
+    hour = np.arange(visits) * SECONDS_PER_VISIT / 3600 % 24
+    age = rng.integers(18, 80, visits)
+    is_missing = rng.random(visits) < MISSING_RATE
+    effects = rng.normal(size=(11, n)) * np.repeat([0.6, 0.35, 0.6, 0.35, 0.3], [5, 3, 1, 1, 1])[:, None]
+    peak = rng.uniform(0, 24, n)
+    model, added = ARTICLES.index(MODEL), ARTICLES.index(ADDED)
+    effects[:, added] *= (1 - similarity**2) ** 0.5
+    effects[:, added] += similarity * effects[:, model]
+    peak[added] = peak[model] if similarity else peak[added]
+    logits = effects[:5][country] + effects[5:8][device] + np.where(age < 40, 1, -1)[:, None] * effects[8]
+    logits += np.cos((hour[:, None] - peak) * 2 * np.pi / 24) * effects[9] + effects[10]
+    probabilities = _with_mean(logits, click_rate)
+    clicks = (rng.random((visits, n)) < probabilities).astype(np.float64)
+    slowness = delay_ratio ** np.linspace(-0.5, 0.5, n)[rng.permutation(n)]
+    delays = rng.exponential(MEAN_DELAY, (visits, n)) * slowness
+    delays[rng.random((visits, n)) < LOSS_RATE] = np.inf
+    contexts = [
+        {
+            "country": COUNTRIES[country[step]],
+            "device": DEVICES[device[step]],
+            "hour": float(hour[step]),
+            "age": None if is_missing[step] else int(age[step]),
+        }
+        for step in range(visits)
+    ]
+    return Homepage(contexts, probabilities, clicks, delays)
+
+
+def _with_mean(logits: Float64, mean: float) -> Float64:
+    """Return the probabilities of shifted logits with this mean, found by bisection."""
+    low, high = -20.0, 20.0
+    for _ in range(50):
+        shift = (low + high) / 2
+        if np.mean(1 / (1 + np.exp(-logits - shift))) < mean:
+            low = shift
+        else:
+            high = shift
+    result: Float64 = 1 / (1 + np.exp(-logits - low))
+    return result
+
+
+def lift(homepage: Homepage, setup: Setup, seed: int) -> float:
+    """Return the lift over random articles of a bandit that chooses the articles.
+
+    It is measured in expected clicks, which has less noise than clicks. The random articles include the added
+    one even if the bandit does not have it.
+    """
+    now = 0.0
+    can_change = registry.get(setup.policy).policy_class.arms_can_change
+    bandit = Bandit(
+        [article for article in ARTICLES if article != ADDED or not can_change],
+        policy=setup.policy,
+        schema={"hour": (0, 24)},
+        max_pending=_TOO_MANY,
+        reward_timeout=setup.window,
+        default_reward=None if setup.window is None else 0,
+        reward_aggregation=setup.aggregation,  # type: ignore[arg-type]
+        clock=lambda: now,
+        half_life=setup.half_life,
+        seed=seed,
+    )
+    reports: list[tuple[float, str]] = []
+    expected = random = 0.0
+    eligible: list[int] = []
+    for step, context in enumerate(homepage.contexts):
+        visit_at = step * SECONDS_PER_VISIT
+        while reports and reports[0][0] <= visit_at:
+            now, decision_id = heapq.heappop(reports)
+            if bandit.is_pending(decision_id):
+                bandit.reward(decision_id, 1)
+        now = visit_at
+        before, eligible = eligible, homepage.eligible(step, setup.adds)
+        if can_change and before and before != eligible:
+            for index in set(eligible) - set(before):
+                bandit.add_arm(ARTICLES[index], like=setup.like)
+            for index in set(before) - set(eligible):
+                bandit.remove_arm(ARTICLES[index])
+        decision = bandit.decide(
+            context, eligible=None if can_change else [ARTICLES[index] for index in eligible]
+        )
+        shown = ARTICLES.index(str(decision.arm))
+        probabilities = homepage.probabilities[step]
+        expected += probabilities[shown]
+        random += probabilities[homepage.eligible(step, adds=True)].mean()
+        clicked, delay = homepage.clicks[step, shown], homepage.delays[step, shown]
+        if setup.window is None:
+            bandit.reward(decision.id, clicked if delay < np.inf else 0)
+        elif clicked and delay <= setup.window:
+            heapq.heappush(reports, (visit_at + delay, decision.id))
+    return expected / random - 1
+
+
+class StoredLifts:
+    """Lifts by key in a file, so that an interrupted study can resume.
+
+    Parameters
+    ----------
+    folder : Path
+        The folder of the study.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self._path = folder / "lifts.jsonl"
+        self._lifts: dict[str, float] = {}
+        if self._path.exists():
+            for line in self._path.read_text().splitlines():
+                stored = json.loads(line)
+                self._lifts[stored["key"]] = stored["lift"]
+
+    def get(self, key: str, measure: Callable[[], float]) -> float:
+        """Return a stored lift, or measure and store it."""
+        key = f"{__version__} {key}"
+        if key not in self._lifts:
+            self._lifts[key] = measure()
+            with self._path.open("a") as file:
+                file.write(json.dumps({"key": key, "lift": self._lifts[key]}) + "\n")
+        return self._lifts[key]
+
+
+def available_policies(policies: Sequence[str] = POLICIES) -> tuple[list[str], list[str]]:
+    """Return the policies whose packages are installed, and a remark about the others."""
+    missing = [name for name in policies if registry.get(name).policy_class.missing_packages()]
+    remark = f"Skipped because their packages are not installed: {', '.join(missing)}."
+    return [name for name in policies if name not in missing], [remark] if missing else []
