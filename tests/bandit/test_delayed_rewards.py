@@ -302,14 +302,16 @@ def test_removing_an_arm_drops_its_rewards_that_are_not_learned_yet() -> None:
 def test_a_warning_comes_before_the_first_eviction() -> None:
     clock = ManualClock()
     bandit = Bandit(ARMS, max_pending=400, reward_timeout=1000, default_reward=0, clock=clock, **FAST)
-    with pytest.warns(UserWarning, match="set max_pending to at least 1,0"):
-        for _ in range(300):
+
+    def decide(count: int) -> None:
+        for _ in range(count):
             clock.now += 1
             bandit.decide(CONTEXT)
+
+    with pytest.warns(UserWarning, match="set max_pending to at least 1,0"):
+        decide(300)
     assert bandit.counts["evicted"] == 0
-    for _ in range(200):  # it is not repeated
-        clock.now += 1
-        bandit.decide(CONTEXT)
+    decide(200)  # it is not repeated
     assert bandit.counts["evicted"] > 0
 
 

@@ -50,6 +50,10 @@ def test_a_log_of_format_2_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert (report.decisions, report.learned, report.refused) == (3, 3, {})
     assert bandit.reward_counts["news"] == 3
     assert bandit.counts["pending"] == 0
+    bandit.log_to(tmp_path / "log.jsonl")
+    bandit.decide({"age": 3})
+    headers = [line for line in (tmp_path / "log.jsonl").read_text().splitlines() if "glcb_log" in line]
+    assert headers == ['{"glcb_log":2}', f'{{"glcb_log":3,"glcb":"{__version__}"}}']
 
 
 def test_a_log_of_the_old_format_is_not_read(tmp_path: Path) -> None:

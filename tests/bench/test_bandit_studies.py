@@ -9,11 +9,21 @@ from rich.console import Console
 from glcb import DataError, LinUCB
 from glcb.bandit import Bandit
 from glcb.bench import studies
-from glcb.bench.studies import bandit_comparison, contexts
+from glcb.bench.studies import bandit_comparison, contexts, delay, homepage
 from glcb.bench.studies.bandit_comparison import Pair, make_bandit, run_bandit
 from glcb.bench.studies.contexts import Contexts, raw_rows
 from glcb.bench.studies.delay import Condition, Delay
 from glcb.bench.studies.exploration import Exploration
+from glcb.bench.studies.homepage import HomepageStudy
+from glcb.bench.studies.homepage_visits import (
+    ADDED,
+    ARTICLES,
+    MODEL,
+    REMOVED,
+    Setup,
+    lift,
+    make_homepage,
+)
 from glcb.tasks import get
 from glcb.tasks.base import min_max
 from glcb.tasks.classification import LabeledFileTask
@@ -107,7 +117,47 @@ def test_a_lost_reward_counts_but_is_not_lreceived() -> None:
 def test_the_delay_study_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bandit_comparison, "POLICY", "linucb")
     expected = ("statlog", "covertype", "delay 10", "delay 1000", "30% lost", "2 seeds")
-    assert run_study(Delay(seeds=2, steps=150), tmp_path, *expected)[-1] == (4, 4)
+    monkeypatch.setattr(delay, "CLICK_POLICIES", ("linucb", "epsilon-greedy"))
+    progress = run_study(Delay(seeds=2, steps=150, visits=30), tmp_path, *expected, "lift over random", "50")
+    assert progress[-1] == (2 * 15 * 2, 2 * 15 * 2)
+
+
+def test_the_homepage_study_runs_and_resumes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(homepage, "available_policies", lambda: (["linucb", "epsilon-greedy"], ["a remark"]))
+    study = HomepageStudy(seeds=2, visits=30)
+    expected = ("no delay", "24 h", "click rate 20%", "linucb", "like=", "timeout", "4,000", "a remark")
+    run_study(study, tmp_path, *expected)
+    monkeypatch.setattr(homepage, "lift", None)
+    run_study(study, tmp_path, *expected)
+
+
+@pytest.mark.parametrize("click_rate", [0.05, 0.2])
+def test_a_homepage_has_the_described_properties(click_rate: float) -> None:
+    visits = make_homepage(10_000, click_rate, similarity=1.0, delay_ratio=16.0)
+    assert visits.probabilities.mean() == pytest.approx(click_rate)
+    assert visits.clicks.mean() == pytest.approx(click_rate, rel=0.05)
+    model, added = ARTICLES.index(MODEL), ARTICLES.index(ADDED)
+    assert visits.probabilities[:, model] == pytest.approx(visits.probabilities[:, added])
+    assert np.mean([row["age"] is None for row in visits.contexts]) == pytest.approx(0.3, abs=0.02)
+    assert np.isinf(visits.delays).mean() == pytest.approx(0.05, abs=0.005)
+    means = [own[np.isfinite(own)].mean() for own in visits.delays.T]
+    assert max(means) / min(means) == pytest.approx(16, rel=0.1)
+    assert np.exp(np.mean(np.log(means))) == pytest.approx(300, rel=0.05)
+    shown = [[ARTICLES[index] for index in visits.eligible(step, adds=True)] for step in (0, 10_000, 20_000)]
+    assert [len(articles) for articles in shown] == [6, 7, 6]
+    assert ADDED not in shown[0]
+    assert REMOVED not in shown[2]
+
+
+@pytest.mark.parametrize("policy", ["linucb", "epsilon-greedy"])
+@pytest.mark.parametrize("window", [None, 600.0])
+def test_the_lift_of_a_homepage_is_repeatable(policy: str, window: float | None) -> None:
+    visits = make_homepage(10_000, 0.2, 600)
+    assert lift(visits, Setup(policy, window), 1) == lift(visits, Setup(policy, window), 1)
+
+
+def test_random_articles_have_no_lift() -> None:
+    assert abs(lift(make_homepage(10_000, 0.2, 3000), Setup("uniform"), 1)) < 0.05
 
 
 @pytest.mark.data

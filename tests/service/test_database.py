@@ -189,7 +189,18 @@ def test_statistics_of_format_2_without_the_first_events_are_rejected_unchanged(
     with contextlib.closing(sqlite3.connect(tmp_path / "glcb.db")) as connection, connection:
         connection.execute("DELETE FROM glcb_events")
     set_format(tmp_path, 2)
-    with pytest.raises(StorageError, match=r"format 2, and the statistics of 'home' cannot be rebuilt"):
+    with pytest.raises(StorageError, match=r"older format, and the statistics of 'home' cannot be rebuilt"):
+        open_test_database(tmp_path)
+    assert len(database.snapshots(number)) == 1
+
+
+def test_a_database_with_other_label_times_is_rejected_unchanged(tmp_path: Path) -> None:
+    database = open_test_database(tmp_path)
+    recorded = RecordedExperiment(reward_timeout=60, default_reward=0)
+    number = database.create("home", recorded.events[0])
+    database.save_snapshot(number, SnapshotRow(1, 0.0, "digest", 0), b"snapshot", b"")
+    set_format(tmp_path, 3)
+    with pytest.raises(StorageError, match="'home' learned default rewards at another time"):
         open_test_database(tmp_path)
     assert len(database.snapshots(number)) == 1
 

@@ -8,7 +8,14 @@ from pathlib import Path
 
 from glcb._errors import LogError
 from glcb._files import lock_file
-from glcb.bandit.logs.format import VERSION_FIELD, Event, check_version, header_event, old_format_error
+from glcb.bandit.logs.format import (
+    LOG_VERSION,
+    VERSION_FIELD,
+    Event,
+    check_version,
+    header_event,
+    old_format_error,
+)
 
 _OLD_START = b'{"event":"'
 """The start of a log of glcb 0.1, which has no header."""
@@ -27,6 +34,7 @@ class LogWriter:
         self.path = Path(path)
         self._descriptor = -1
         self._end = 0
+        self._is_older = False
         self._partial = False
         flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_BINARY", 0)
         try:
@@ -41,7 +49,7 @@ class LogWriter:
             ) from None
         except (OSError, ValueError) as error:  # ValueError: a path with a null character
             raise self._failure(error) from error
-        if self._end == 0:
+        if self._end == 0 or self._is_older:
             self.write(header_event())
 
     def __del__(self) -> None:
@@ -109,6 +117,7 @@ class LogWriter:
         if not isinstance(header, dict) or VERSION_FIELD not in header:
             raise self._not_a_log()
         check_version(header[VERSION_FIELD], self.path)
+        self._is_older = header[VERSION_FIELD] != LOG_VERSION
 
     def _not_a_log(self) -> LogError:
         return LogError(f"{self.path} exists and is not a log of a bandit: choose another path")

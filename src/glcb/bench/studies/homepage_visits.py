@@ -19,6 +19,7 @@ import numpy as np
 from glcb._arrays import Float64
 from glcb._version import __version__
 from glcb.bandit import Bandit
+from glcb.bandit.config import RewardAggregation
 from glcb.policies import registry
 
 POLICIES = ("glcb", "linucb", "lints", "epsilon-greedy", "vw-squarecb")
@@ -50,12 +51,7 @@ class Setup(NamedTuple):
     """The article that the added article starts as a copy of."""
     adds: bool = True
     """Whether an article is added."""
-    aggregation: str = "first"
-
-    @property
-    def key(self) -> str:
-        """A name for stored results."""
-        return json.dumps(self)
+    aggregation: RewardAggregation = "first"
 
 
 @dataclass(frozen=True)
@@ -84,6 +80,7 @@ def make_homepage(
     visits: int = VISITS,
     similarity: float = UNLIKE,
     delay_ratio: float = 1.0,
+    loss_rate: float = LOSS_RATE,
 ) -> Homepage:
     """Return the visits of one seed.
 
@@ -99,6 +96,8 @@ def make_homepage(
         Correlation of the effects of the added article with those of ``MODEL``.
     delay_ratio : float
         Mean delay of the slowest article, relative to that of the fastest one.
+    loss_rate : float
+        Share of the clicks that are never reported.
 
     Returns
     -------
@@ -124,7 +123,7 @@ def make_homepage(
     clicks = (rng.random((visits, n)) < probabilities).astype(np.float64)
     slowness = delay_ratio ** np.linspace(-0.5, 0.5, n)[rng.permutation(n)]
     delays = rng.exponential(MEAN_DELAY, (visits, n)) * slowness
-    delays[rng.random((visits, n)) < LOSS_RATE] = np.inf
+    delays[rng.random((visits, n)) < loss_rate] = np.inf
     contexts = [
         {
             "country": COUNTRIES[country[step]],
@@ -165,7 +164,7 @@ def lift(homepage: Homepage, setup: Setup, seed: int) -> float:
         max_pending=_TOO_MANY,
         reward_timeout=setup.window,
         default_reward=None if setup.window is None else 0,
-        reward_aggregation=setup.aggregation,  # type: ignore[arg-type]
+        reward_aggregation=setup.aggregation,
         clock=lambda: now,
         half_life=setup.half_life,
         seed=seed,

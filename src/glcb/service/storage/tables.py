@@ -1,5 +1,6 @@
 """The tables of the service and their format version."""
 
+import json
 from collections.abc import Callable, Sequence
 
 from sqlalchemy import (
@@ -108,15 +109,42 @@ def _rebuild_statistics(connection: Connection) -> None:
     if names:
         shown = ", ".join(map(repr, names))
         raise StorageError(
-            f"the database has format 2, and the statistics of {shown} cannot be rebuilt because the first "
-            "events have been pruned: keep serving it with the version of glcb that wrote it, or start a "
-            "new database with --data or --database"
+            f"the database has an older format, and the statistics of {shown} cannot be rebuilt because the "
+            "first events have been pruned: keep serving it with the version of glcb that wrote it, or start "
+            "a new database with --data or --database"
         )
     connection.execute(parts.delete())
     connection.execute(snapshots.delete())
 
 
-MIGRATIONS: Sequence[Migration] = (_rebuild_statistics,)
+def _reject_old_labels(connection: Connection) -> None:
+    """Format 4 learns clicks and non-clicks at the same age: rebuild the snapshots, which have more arrays.
+
+    Raises
+    ------
+    StorageError
+        An experiment has a default reward, so its events would be replayed differently. Nothing has changed.
+    """
+    creations = (
+        select(experiments.c.name, events.c.request)
+        .join(events, events.c.experiment == experiments.c.id)
+        .where(events.c.sequence == 1, ~experiments.c.name.startswith(DELETED_PREFIX))
+    )
+    names = []
+    for name, request in connection.execute(creations.order_by(experiments.c.name)):
+        settings = json.loads(request)["settings"]
+        if settings.get("default_reward") is not None:
+            names.append(name)
+    if names:
+        raise StorageError(
+            f"the database has an older format, and {', '.join(map(repr, names))} learned default rewards at "
+            "another time than this version does, so the events cannot be replayed: keep serving it with the "
+            "version of glcb that wrote it, or start a new database with --data or --database"
+        )
+    _rebuild_statistics(connection)
+
+
+MIGRATIONS: Sequence[Migration] = (_rebuild_statistics, _reject_old_labels)
 """Each converts one format to the next, starting with ``_OLDEST_VERSION``. Only append."""
 
 
