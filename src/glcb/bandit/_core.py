@@ -36,7 +36,7 @@ _NO_TIME = -math.inf
 """The time during a replay: no decision times out, because the log records which ones did."""
 
 RewardCallback = Callable[[str, Arm, float], None]
-"""Called with the id of a decision, its arm and the learned reward."""
+"""Called with the id of a decision, its arm and its final reward."""
 
 
 class Prepared(NamedTuple):

@@ -51,7 +51,8 @@ class Bandit:
     reward_timeout : float, default None
         Seconds a decision stays pending. None means no limit.
     default_reward : float, default None
-        Reward to learn when a decision times out. If None, nothing is learned. Requires `reward_timeout`.
+        Reward of a decision without one. If None, nothing is learned from it. Requires `reward_timeout`. Both
+        are learned at the same age, before the timeout.
     reward_aggregation : "first", "last", "max" or "sum", default "first"
         How several rewards of one decision are combined. All but "first" require `reward_timeout` and are
         learned when it has passed; "sum" is clipped to the range of rewards.
@@ -184,6 +185,8 @@ class Bandit:
     def reward(self, decision: str, value: float, *, idempotency_key: str | int | None = None) -> bool:
         """Learn the reward of a pending decision.
 
+        With a default reward, or an aggregation other than "first", it is recorded now and learned later.
+
         Parameters
         ----------
         decision : str
@@ -221,14 +224,14 @@ class Bandit:
             self._core.settle(self._core.now())
 
     def on_reward(self, callback: RewardCallback | None) -> None:
-        """Call ``callback(id, arm, reward)`` whenever a reward is learned; None removes the callback.
+        """Call ``callback(id, arm, reward)`` once the reward of a decision is final; None removes the callback.
 
-        The callback is called last. If it raises an exception, the reward has already been learned.
+        The callback is called last. If it raises an exception, the reward has already been recorded.
 
         Parameters
         ----------
         callback : callable or None
-            Called with the id of the decision, its arm and the learned reward.
+            Called with the id of the decision, its arm and its reward.
         """
         with self._lock:
             self._core.on_reward = callback

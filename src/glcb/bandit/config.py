@@ -155,8 +155,8 @@ class BanditConfig:
     default_reward: float | None = field(
         default=None,
         metadata=_metadata(
-            "Reward to learn when a decision times out. If None, nothing is learned. "
-            "Requires `reward_timeout`.",
+            "Reward of a decision without one. If None, nothing is learned from it. Requires "
+            "`reward_timeout`. Both are learned at the same age, before the timeout.",
             when="The absence of a reward is itself an outcome, such as no click.",
         ),
     )
