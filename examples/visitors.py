@@ -4,7 +4,7 @@
 
 The visitors are simulated, so the click probability of every banner is available for comparison. Clicks are
 reported with a delay of some minutes, and one report in five is lost. Visitors who do not click send nothing:
-after an hour without a report, the bandit learns the default reward of 0.
+without a report within an hour, the reward is the default of 0. Clicks and zeros are learned at the same age.
 """
 
 import argparse

@@ -224,7 +224,7 @@ class Bandit:
             self._core.settle(self._core.now())
 
     def on_reward(self, callback: RewardCallback | None) -> None:
-        """Call ``callback(id, arm, reward)`` once the reward of a decision is final; None removes the callback.
+        """Call ``callback(id, arm, reward)`` once the reward of a decision is final; None removes it.
 
         The callback is called last. If it raises an exception, the reward has already been recorded.
 

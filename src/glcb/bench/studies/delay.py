@@ -154,8 +154,10 @@ class Delay(TaskStudy):
             clicks: {policy: [] for policy in policies} for clicks in CLICKS
         }
         for seed, (clicks, policy) in self.for_each_seed(context, [(c, p) for c in CLICKS for p in policies]):
-            key = f"delay {self.visits} {seed} {policy} {clicks}"
-            lifts[clicks][policy].append(stored.get(key, partial(self._measure, clicks, policy, seed)))
+            key = f"delay {self.visits} {seed} {clicks}"
+            lifts[clicks][policy].append(
+                stored.get(policy, key, partial(self._measure, clicks, policy, seed))
+            )
         return lifts
 
     def _measure(self, clicks: Clicks, policy: str, seed: int) -> float:

@@ -107,7 +107,7 @@ class HomepageStudy(Study):
             for done, cell in enumerate(cells):
                 context.progress(seed * len(cells) + done, total)
                 key = f"homepage {self.visits} {seed} {cell}"
-                lifts[cell].append(stored.get(key, partial(self._measure, cell, seed)))
+                lifts[cell].append(stored.get(cell.setup.policy, key, partial(self._measure, cell, seed)))
         context.progress(total, total)
         title = "Lift over random articles, mean ± s.e."
         tables = [

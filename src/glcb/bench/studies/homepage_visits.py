@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from glcb._arrays import Float64
-from glcb._version import __version__
 from glcb.bandit import Bandit
 from glcb.bandit.config import RewardAggregation
 from glcb.policies import registry
@@ -218,9 +217,9 @@ class StoredLifts:
                 stored = json.loads(line)
                 self._lifts[stored["key"]] = stored["lift"]
 
-    def get(self, key: str, measure: Callable[[], float]) -> float:
-        """Return a stored lift, or measure and store it."""
-        key = f"{__version__} {key}"
+    def get(self, policy: str, key: str, measure: Callable[[], float]) -> float:
+        """Return a stored lift of this version of a policy, or measure and store it."""
+        key = f"{policy} version {registry.get(policy).version}, {key}"
         if key not in self._lifts:
             self._lifts[key] = measure()
             with self._path.open("a") as file:
