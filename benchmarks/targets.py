@@ -16,7 +16,7 @@ _PEER_LIMITS = {
     ("glcb-paper", NumpyLinUCB.name): 1.5,
     ("glcb", NumpyLinUCB.name): 1.2,
     ("glcb-paper", VowpalWabbit.name): 1 / 3,
-    ("glcb", VowpalWabbit.name): 1 / 3,
+    ("glcb", VowpalWabbit.name): 1 / 2,
 }
 """Limit of a decision plus its update, as a multiple of the peer's time."""
 

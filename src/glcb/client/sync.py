@@ -126,7 +126,8 @@ class Client:
         reward_timeout
             Seconds a decision stays pending. None means no limit.
         default_reward
-            Reward to learn when a decision times out. If None, nothing is learned. Requires `reward_timeout`.
+            Reward of a decision without one. If None, nothing is learned from it. Requires
+            `reward_timeout`. Both are learned at the same age, before the timeout.
         reward_aggregation
             How several rewards of one decision are combined. All but "first" require `reward_timeout` and are
             learned when it has passed; "sum" is clipped to the range of rewards.
