@@ -10,7 +10,8 @@ from benchmarks.lift import WORLDS, coverage, decisions_needed, decisions_needed
 from glcb._api.requests import DecisionRequest, RewardItem
 from glcb.service import responses
 from glcb.service.core.experiment import Experiment
-from glcb.service.lift import CONFIDENCE, MAX_WEIGHT, LiftSums, boundary, weights
+from glcb.evaluate.sequences import boundary
+from glcb.service.lift import CONFIDENCE, MAX_WEIGHT, LiftSums, weights
 from tests.service.builders import RecordedExperiment
 
 

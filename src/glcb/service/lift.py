@@ -18,20 +18,13 @@ valid.
 import math
 from statistics import NormalDist
 
-import numpy as np
 from msgspec import Struct
+
+from glcb.evaluate.sequences import boundary
 
 CONFIDENCE = 0.95
 MAX_WEIGHT = 100.0
 """Decisions with a larger weight on any arm are left out. A holdout of 1 % already prevents them."""
-
-_RATES = 2.0 ** (-np.arange(37) / 2)
-"""The rates λ of the mixture, from 1 to 4e-6. A rate is best for one sum of squares, of about 10 / λ²."""
-_PRIOR = 1 / (1 + (np.log2(_RATES / 0.03) / 2) ** 2)
-_LOG_PRIOR = np.log(_PRIOR / _PRIOR.sum())
-"""Heavy-tailed around the rates that matter for some thousand decisions."""
-_NEWTON_STEPS = 30
-
 
 class Weights(Struct, array_like=True):
     """The importance weights of a decision."""
@@ -122,35 +115,3 @@ class LiftSums(Struct):
             return None
         radius = NormalDist().inv_cdf((1 + confidence) / 2) * math.sqrt(self.squares)
         return max((self.lift - radius) / self.n, -1.0), min((self.lift + radius) / self.n, 1.0)
-
-
-def boundary(squares: float, scale: float, error: float) -> float:
-    """Return a bound of a sum of deviations, exceeded at any time with at most this probability.
-
-    Parameters
-    ----------
-    squares
-        Sum of the squared deviations, each from a value known before.
-    scale
-        Bound of the deviations in the direction opposite to the error. It may grow while the sum does, but
-        must be known before each deviation.
-    error
-        The probability.
-    """
-    usable = _RATES * scale < 1
-    rates, log_prior = _RATES[usable], _LOG_PRIOR[usable]
-    scaled = rates * scale
-    # (−log(1 − λc) − λc) / c², which tends to λ² / 2 as c tends to 0
-    cost = (-np.log1p(-scaled) - scaled) / scale**2 if scale > 1e-6 else rates**2 / 2
-    level, offset = -math.log(error), log_prior - cost * squares
-    # Each rate alone gives a bound. Newton's method descends from the best of them to that of the mixture.
-    bound = float(((level - offset) / rates).min())
-    for _ in range(_NEWTON_STEPS):
-        exponents = offset + rates * bound
-        largest = float(exponents.max())
-        mixture = np.exp(exponents - largest)
-        excess = largest + math.log(mixture.sum()) - level
-        bound -= float(excess * mixture.sum() / (mixture @ rates))
-        if excess < 1e-9:
-            break
-    return bound

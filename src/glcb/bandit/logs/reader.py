@@ -1,11 +1,13 @@
 """Reads logs one record at a time: JSON lines, CSV and Parquet."""
 
+import bz2
 import csv
 import gzip
 import io
 import json
+import lzma
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, Literal, NamedTuple, cast, get_args
@@ -32,6 +34,11 @@ _SUFFIXES: Mapping[str, Format] = {
     ".log": "jsonl",
     ".parquet": "parquet",
 }
+_COMPRESSED: Mapping[str, Callable[[IO[bytes], Literal["rb"]], IO[bytes]]] = {
+    ".bz2": bz2.open,
+    ".gz": gzip.open,  # type: ignore[dict-item]
+    ".xz": lzma.open,
+}
 _BATCH = 1000
 _SAVE_AS_UTF8 = "save the log as UTF-8"
 
@@ -56,7 +63,7 @@ def read_records(path: Path, form: str | None, columns: LogColumns) -> Iterator[
     MissingExtra
         If the log is a Parquet file and pyarrow is not installed.
     """
-    chosen = form or _SUFFIXES.get(_suffixes(path)[-1])
+    chosen = form or _SUFFIXES.get(suffixes(path)[-1])
     if chosen not in get_args(Format):
         raise InvalidSettings(
             f"format must be one of {', '.join(get_args(Format))}, got {form or path.name!r}: pass format=, "
@@ -65,7 +72,7 @@ def read_records(path: Path, form: str | None, columns: LogColumns) -> Iterator[
     read = {"csv": _read_csv, "jsonl": _read_jsonl, "parquet": _read_parquet}[cast(Format, chosen)]
     try:
         yield from read(path, columns)
-    except (OSError, EOFError, ValueError, zlib.error) as error:
+    except (OSError, EOFError, ValueError, zlib.error, lzma.LZMAError) as error:
         raise LogError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from error
 
 
@@ -84,23 +91,25 @@ def parse_cell(text: str) -> Any:
     return int(stripped) if digits.isdecimal() and len(digits) < 19 else float(stripped)
 
 
-def _suffixes(path: Path) -> list[str]:
+def suffixes(path: Path) -> list[str]:
     """Return the suffixes of a path in lower case, without the suffix of a compressed file."""
-    return [ending for ending in map(str.lower, path.suffixes) if ending != ".gz"] or [""]
+    return [ending for ending in map(str.lower, path.suffixes) if ending not in _COMPRESSED] or [""]
 
 
 @contextmanager
-def _open(path: Path) -> Iterator[tuple[IO[bytes], "_Position"]]:
+def open_log(path: Path) -> Iterator[tuple[IO[bytes], "Position"]]:
+    """Yield the decompressed file and the share of it that has been read."""
     with path.open("rb") as file:
-        position = _Position(file, path.stat().st_size)
-        if path.suffix.lower() == ".gz":
-            with gzip.open(file, "rb") as unpacked:
-                yield cast(IO[bytes], unpacked), position
-        else:
+        position = Position(file, path.stat().st_size)
+        unpack = _COMPRESSED.get(path.suffix.lower())
+        if unpack is None:
             yield file, position
+        else:
+            with unpack(file, "rb") as unpacked:
+                yield unpacked, position
 
 
-class _Position:
+class Position:
     """The share of a file read so far; for a compressed file, of its compressed size."""
 
     def __init__(self, file: IO[bytes], size: int) -> None:
@@ -112,7 +121,7 @@ class _Position:
 
 def _read_jsonl(path: Path, columns: LogColumns) -> Iterator[Record]:
     has_header = False
-    with _open(path) as (file, position):
+    with open_log(path) as (file, position):
         for line in file:
             if line.isspace():
                 continue
@@ -134,8 +143,8 @@ def _read_jsonl(path: Path, columns: LogColumns) -> Iterator[Record]:
 
 
 def _read_csv(path: Path, columns: LogColumns) -> Iterator[Record]:
-    delimiter = "\t" if ".tsv" in _suffixes(path) else ","
-    with _open(path) as (file, position):
+    delimiter = "\t" if ".tsv" in suffixes(path) else ","
+    with open_log(path) as (file, position):
         # Invalid bytes must not stop the replay: only their rows are rejected.
         text = io.TextIOWrapper(file, "utf-8-sig", "surrogateescape", newline="")
         rows = csv.reader(text, delimiter=delimiter)

@@ -1,0 +1,198 @@
+"""Off-policy estimators of the value of a policy.
+
+Every estimator but one is a mean of terms, one per row. A term has the value of the policy in the row's
+context as its expectation, or is close to it. The arguments are the same everywhere:
+
+reward
+    The observed rewards.
+weight
+    π(a | x) / p(a | x): the probability of the logged arm under the policy, divided by its propensity.
+predicted
+    The reward that a model predicts for the logged arm.
+expected
+    The reward that the model predicts for the policy: Σ π(a | x) × the prediction for a, over all arms.
+
+A model must be fitted without the row itself, and, if the logging policy was learning, without later rows
+(Hadad et al., *Confidence intervals for policy evaluation in adaptive experiments*, PNAS 2021; Bibaut et al.,
+*Post-contextual-bandit inference*, 2021).
+"""
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from glcb._arrays import Arrays, Float64, copy_into
+
+MAX_WEIGHT = 10.0
+"""Where ``clipped-ips``, ``switch-dr`` and ``shrunk-dr`` trade variance for bias."""
+
+
+def ips(reward: Float64, weight: Float64) -> Float64:
+    """Inverse propensity scoring: unbiased; large weights make it noisy.
+
+    >>> ips(np.array([1.0, 0.0, 1.0]), np.array([2.0, 2.0, 0.0]))
+    array([2., 0., 0.])
+    """
+    return weight * reward
+
+
+def clipped_ips(reward: Float64, weight: Float64, max_weight: float = MAX_WEIGHT) -> Float64:
+    """IPS with weights of at most ``max_weight``: too low where the policy differs from the log.
+
+    >>> clipped_ips(np.array([1.0, 1.0]), np.array([2.0, 50.0]))
+    array([ 2., 10.])
+    """
+    return np.minimum(weight, max_weight) * reward
+
+
+def direct(expected: Float64) -> Float64:
+    """Return the direct method: the predictions of the model, without any weight. As biased as the model."""
+    return expected
+
+
+def doubly_robust(reward: Float64, weight: Float64, predicted: Float64, expected: Float64) -> Float64:
+    """Return the direct method, corrected by the weighted errors of the model: unbiased, and usually precise.
+
+    >>> doubly_robust(np.array([1.0]), np.array([2.0]), np.array([0.75]), np.array([0.5]))
+    array([1.])
+    """
+    return expected + weight * (reward - predicted)
+
+
+def switch_dr(
+    reward: Float64, weight: Float64, predicted: Float64, expected: Float64, max_weight: float = MAX_WEIGHT
+) -> Float64:
+    """Doubly robust for weights up to ``max_weight``, the direct method beyond (Wang et al. 2017)."""
+    return doubly_robust(reward, np.where(weight <= max_weight, weight, 0.0), predicted, expected)
+
+
+def shrunk_dr(
+    reward: Float64, weight: Float64, predicted: Float64, expected: Float64, max_weight: float = MAX_WEIGHT
+) -> Float64:
+    """Doubly robust with weights λw / (w² + λ), λ = ``max_weight``²: optimistic shrinkage (Su et al. 2020)."""
+    shrinkage = max_weight**2
+    return doubly_robust(reward, shrinkage * weight / (weight**2 + shrinkage), predicted, expected)
+
+
+class Rows(NamedTuple):
+    """Some rows of a log for several policies; all arrays but ``reward`` have one column per policy."""
+
+    reward: Float64
+    """One column."""
+    weight: Float64
+    predicted: Float64
+    expected: Float64
+
+
+WEIGHTED: Mapping[str, Callable[[Rows], Float64]] = {
+    "ips": lambda rows: ips(rows.reward, rows.weight),
+    "clipped-ips": lambda rows: clipped_ips(rows.reward, rows.weight),
+}
+"""Estimators without a reward model."""
+
+MODELED: Mapping[str, Callable[[Rows], Float64]] = {
+    "dm": lambda rows: direct(rows.expected),
+    "dr": lambda rows: doubly_robust(*rows),
+    "switch-dr": lambda rows: switch_dr(*rows),
+    "shrunk-dr": lambda rows: shrunk_dr(*rows),
+}
+"""Estimators with a reward model."""
+
+NAMES = ("ips", "snips", "clipped-ips", *MODELED)
+"""All estimators. ``snips`` is the ratio of two means: weighted rewards and weights."""
+
+_TERMS = {**WEIGHTED, **MODELED}
+
+
+class Estimate(NamedTuple):
+    """An estimate and its standard error."""
+
+    value: float
+    error: float
+
+
+class EstimateSums:
+    """Sums over the rows of a log, for several policies and one estimator.
+
+    They give the estimates of all policies and of the differences between them. The rows are paired, so a
+    difference is usually more precise than the estimates.
+
+    Parameters
+    ----------
+    estimator : str
+        Its name.
+    policies : int
+        Number of policies.
+    """
+
+    def __init__(self, estimator: str, policies: int) -> None:
+        self.estimator = estimator
+        self._count = np.zeros(1)
+        self._is_ratio = estimator == "snips"
+        size = 2 * policies if self._is_ratio else policies
+        self._totals = np.zeros(size)
+        self._products = np.zeros((size, size))
+
+    def terms(self, rows: Rows) -> Float64:
+        """Return the terms of rows, one column per policy; for ``snips``, followed by those of the weights."""
+        if self._is_ratio:
+            return np.hstack([ips(rows.reward, rows.weight), rows.weight])
+        return _TERMS[self.estimator](rows)
+
+    def add(self, terms: Float64) -> None:
+        """Add the terms of rows."""
+        self._count += len(terms)
+        self._totals += terms.sum(axis=0)
+        self._products += terms.T @ terms
+
+    def combine(self, totals: Float64, count: Float64) -> Float64:
+        """Return the estimates from sums of terms (in the last axis) over ``count`` rows."""
+        if not self._is_ratio:
+            return totals / count
+        rewards, weights = np.split(totals, 2, axis=-1)
+        return np.divide(rewards, weights, out=np.zeros_like(rewards), where=weights > 0)
+
+    def estimates(self) -> Float64:
+        """Return the estimate of each policy."""
+        return self.combine(self._totals, np.maximum(self._count, 1))
+
+    def estimate(self, policy: int) -> Estimate:
+        """Return the estimate of a policy."""
+        return Estimate(float(self.estimates()[policy]), self._error(self._gradient(policy)))
+
+    def difference(self, policy: int, reference: int) -> Estimate:
+        """Return the estimated difference of a policy from another one."""
+        values = self.estimates()
+        gradient = self._gradient(policy) - self._gradient(reference)
+        return Estimate(float(values[policy] - values[reference]), self._error(gradient))
+
+    def _gradient(self, policy: int) -> Float64:
+        """Return the derivative of an estimate with respect to the means of all terms."""
+        gradient = np.zeros_like(self._totals)
+        gradient[policy] = 1.0
+        if self._is_ratio:
+            policies = gradient.size // 2
+            weight = self._totals[policies + policy] / max(self._count[0], 1)
+            if weight <= 0:
+                return np.zeros_like(gradient)
+            gradient[policy] = 1 / weight
+            gradient[policies + policy] = -self.estimates()[policy] / weight
+        return gradient
+
+    def _error(self, gradient: Float64) -> float:
+        """Return the standard error of a linear function of the means of the terms."""
+        count = float(self._count[0])
+        if count < 2:
+            return np.inf
+        mean = gradient @ self._totals / count
+        variance = (gradient @ self._products @ gradient / count - mean**2) * count / (count - 1)
+        return float(np.sqrt(max(variance, 0.0) / count))
+
+    def snapshot(self) -> Arrays:
+        """Return the state."""
+        return {"count": self._count, "totals": self._totals, "products": self._products}
+
+    def restore(self, arrays: Arrays) -> None:
+        """Restore a snapshot."""
+        copy_into(self.snapshot(), arrays)

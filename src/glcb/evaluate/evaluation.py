@@ -1,0 +1,296 @@
+"""One pass over a log: the estimates of all policies, their intervals, and the checks."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import NormalDist
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from glcb._arrays import Arrays, Float64
+from glcb._model_file import Snapshot
+from glcb._types import Arm, reward_range
+from glcb.bandit.bandit import Bandit
+from glcb.evaluate import estimators as est
+from glcb.evaluate.bootstrap import Bootstrap
+from glcb.evaluate.diagnostics import ContextSums, WeightSums
+from glcb.evaluate.replay import Replay
+from glcb.evaluate.result import Evaluation, Interval, PolicyResult, Point, Quantity
+from glcb.evaluate.rows import Chunk, LoggedDecision, Survey, chunks
+from glcb.evaluate.sequences import CONFIDENCE, BettingSequence, LowerSequence
+from glcb.evaluate.targets import BanditTarget, RewardModel, Target
+
+LOGGED = "logged"
+"""The name of the policy that wrote the log."""
+DEFAULT_ESTIMATORS = ("dr", "snips", "ips", "dm")
+_MAX_POINTS = 400
+_BOOTSTRAP, _REPLAY = 0, 1
+
+
+@dataclass
+class Plan:
+    """What to evaluate, after everything has been checked."""
+
+    arms: tuple[Arm, ...]
+    index: Mapping[Arm, int]
+    """The position of each arm, also under other spellings."""
+    survey: Survey
+    targets: Mapping[str, Target]
+    replays: Mapping[str, BanditTarget]
+    """The policies that are also replayed."""
+    estimators: Sequence[str]
+    reference: str
+    seed: int
+    max_ratio: float
+    constant_values: bool
+    """Whether to add a betting sequence, which assumes that the value of each policy is constant."""
+    notes: list[str] = field(default_factory=list)
+
+
+class Part(Protocol):
+    """A part of an evaluator that has a state."""
+
+    def snapshot(self) -> Arrays | Snapshot | None:
+        """Return the state."""
+
+    def restore(self, state: Any) -> None:
+        """Restore a snapshot."""
+
+
+class EvaluatorState(NamedTuple):
+    """The state of an evaluator between two chunks."""
+
+    chunks: int
+    spacing: int
+    points: list[list[list[float]]]
+    parts: dict[str, Arrays | Snapshot | None]
+
+
+class _Terms(NamedTuple):
+    rows: est.Rows
+    match: Float64
+    assigned: Float64
+
+
+class Evaluator:
+    """Evaluates policies on the chunks of a log. Its state can be saved between chunks."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._names = [LOGGED, *plan.targets]
+        self._reference = self._names.index(plan.reference)
+        policies = len(self._names)
+        self._range = reward_range(plan.survey.rewards)
+        self._sums = [est.EstimateSums(name, policies) for name in plan.estimators]
+        self._bootstrap = Bootstrap(self._sums)
+        self._sequence = LowerSequence(2 * policies)
+        self._difference = LowerSequence(2 * policies, largest=2.0)
+        self._betting = BettingSequence(2 * policies) if plan.constant_values else None
+        self._weights = WeightSums(policies, len(plan.arms))
+        self._contexts = ContextSums(plan.survey.rows)
+        self._model: RewardModel | None = None
+        if any(name in est.MODELED for name in plan.estimators):
+            model = Bandit(plan.arms, rewards=plan.survey.rewards, exploration=0.0, seed=plan.seed)
+            self._model = RewardModel(model, self._range)
+        self._replays = {name: Replay(own, plan.max_ratio) for name, own in plan.replays.items()}
+        self._points: list[list[Point]] = [[] for _ in self._names]
+        self._spacing = 1
+        self.chunks = 0
+        """Number of chunks evaluated."""
+
+    # ---- adding rows ----------------------------------------------------------------------------
+
+    def run(self, decisions: Iterable[LoggedDecision]) -> Iterator[int]:
+        """Evaluate decisions; yield the number of rows after each chunk. Chunks of an earlier run are skipped."""
+        done, rows = self.chunks, 0
+        for number, chunk in enumerate(chunks(decisions, self._plan.index, self._range)):
+            rows += len(chunk)
+            if number >= done:
+                self._add(chunk)
+                yield rows
+
+    def _add(self, chunk: Chunk) -> None:
+        terms = self._terms(chunk)
+        rows = terms.rows
+        columns = [own.terms(rows) for own in self._sums]
+        for own, column in zip(self._sums, columns, strict=True):
+            own.add(column)
+        self._bootstrap.add(columns, self._rng(_BOOTSTRAP))
+        gains, losses = rows.weight * rows.reward, rows.weight * (1 - rows.reward)
+        reference = [self._reference]
+        self._sequence.add(np.hstack([gains, losses]))
+        self._difference.add(np.hstack([gains + losses[:, reference], losses + gains[:, reference]]))
+        if self._betting is not None:
+            self._betting.add(np.hstack([gains, losses]))
+        self._weights.add(
+            rows.weight, terms.match, chunk.reward, terms.assigned, chunk.propensity, chunk.eligible
+        )
+        for replay in self._replays.values():
+            replay.add(chunk, self._rng(_REPLAY))
+        self.chunks += 1
+        self._add_points()
+
+    def _rng(self, purpose: int) -> np.random.Generator:
+        """Return the random numbers of a chunk; they do not depend on the chunks before."""
+        return np.random.default_rng((self._plan.seed, self.chunks, purpose))
+
+    def _terms(self, chunk: Chunk) -> _Terms:
+        """Return what all estimators need. The first column is the policy that wrote the log."""
+        size = len(chunk)
+        position = np.arange(size)
+        predictions = np.zeros((size, len(self._plan.arms)))
+        if self._model is not None:
+            predictions, encoded = self._model.predict(chunk)
+            self._contexts.add(encoded)
+        reward = chunk.reward[:, None]
+        weights, expected, matches = [np.ones(size)], [chunk.reward], [np.ones(size)]
+        assigned = [np.bincount(chunk.arm, minlength=len(self._plan.arms)).astype(np.float64)]
+        for target in self._plan.targets.values():
+            shares = target.assign(chunk)
+            match = shares[position, chunk.arm]
+            matches.append(match)
+            weights.append(match / chunk.propensity)
+            expected.append((shares * predictions).sum(axis=1))
+            assigned.append(shares.sum(axis=0))
+        predicted = np.repeat(predictions[position, chunk.arm][:, None], len(self._names), axis=1)
+        predicted[:, 0] = chunk.reward  # of the logging policy, the rewards are known
+        rows = est.Rows(reward, np.column_stack(weights), predicted, np.column_stack(expected))
+        return _Terms(rows, np.column_stack(matches), np.array(assigned))
+
+    def _add_points(self) -> None:
+        """Keep a point of every curve, and every other one when there are too many."""
+        if self.chunks % self._spacing:
+            return
+        lows, highs = self._bounds(self._sequence)
+        rows = int(self._sums[0].snapshot()["count"][0])
+        values = self._sums[0].estimates()
+        for own, value, low, high in zip(self._points, values, lows, highs, strict=True):
+            own.append(Point(rows, self._unscale(value), self._unscale(low), self._unscale(high)))
+        if len(self._points[0]) > _MAX_POINTS:
+            self._points = [own[1::2] for own in self._points]
+            self._spacing *= 2
+
+    # ---- results --------------------------------------------------------------------------------
+
+    def result(self) -> Evaluation:
+        """Return the results so far."""
+        plan, survey = self._plan, self._plan.survey
+        logged_counts = [survey.arms.get(arm, 0) for arm in plan.arms]
+        overall = [self._weights.check_propensities()]
+        if self._model is not None:
+            overall.append(self._contexts.check())
+        results = [
+            self._policy(position, name, logged_counts) for position, name in enumerate(self._names)
+        ]
+        replays = [
+            PolicyResult(
+                name=f"{name} (replay)",
+                estimates={"replay": self._quantity(replay.estimate())},
+                diagnostics=replay.check(),
+                rows=replay.accepted,
+            )
+            for name, replay in self._replays.items()
+        ]
+        return Evaluation(
+            rows=survey.rows,
+            arms={arm: survey.arms.get(arm, 0) for arm in plan.arms},
+            reference=plan.reference,
+            policies=results,
+            replays=replays,
+            diagnostics=overall,
+            refused=dict(survey.refused),
+            examples=dict(survey.examples),
+            notes=list(plan.notes),
+        )
+
+    def _policy(self, position: int, name: str, logged: Sequence[int]) -> PolicyResult:
+        lows, highs = self._bounds(self._sequence)
+        estimates, differences = {}, {}
+        for number, sums in enumerate(self._sums):
+            own = self._bootstrap.interval(number, position, None, CONFIDENCE)
+            estimates[sums.estimator] = self._quantity(sums.estimate(position), own)
+            pair = self._bootstrap.interval(number, position, self._reference, CONFIDENCE)
+            difference = sums.difference(position, self._reference)
+            differences[sums.estimator] = self._quantity(difference, pair, is_difference=True)
+        weights = self._weights
+        result = PolicyResult(
+            name=name,
+            estimates=estimates,
+            differences=differences,
+            sequence=Interval(self._unscale(lows[position]), self._unscale(highs[position])),
+            rows=int(sums.snapshot()["count"][0]),
+            effective_rows=weights.effective_rows(position),
+            largest_weight=weights.largest_weight(position),
+            match_rate=weights.match_rate(position),
+            shares=dict(zip(self._plan.arms, weights.assigned(position).tolist(), strict=True)),
+            curve=self._points[position],
+            diagnostics=[] if position == 0 else weights.check(position, self._plan.arms, logged),
+        )
+        if position != self._reference:
+            low, high = self._difference_bounds(position)
+            result.difference_sequence = Interval(self._scale(low), self._scale(high))
+        if self._betting is not None:
+            lows, highs = self._bounds(self._betting)
+            result.betting_sequence = Interval(self._unscale(lows[position]), self._unscale(highs[position]))
+        return result
+
+    def _bounds(self, sequence: LowerSequence | BettingSequence) -> tuple[Float64, Float64]:
+        """Return the lower and upper bounds of all policies."""
+        gains, losses = np.split(sequence.bounds((1 - CONFIDENCE) / 2), 2)
+        return gains, 1 - losses
+
+    def _difference_bounds(self, position: int) -> tuple[float, float]:
+        # The series have the means 1 + difference and 1 − difference.
+        above, below = np.split(self._difference.bounds((1 - CONFIDENCE) / 2), 2)
+        return float(above[position] - 1), float(1 - below[position])
+
+    def _quantity(
+        self, estimate: est.Estimate, bootstrap: tuple[float, float] | None = None, is_difference: bool = False
+    ) -> Quantity:
+        """Return an estimate with its intervals, in the unit of the rewards."""
+        place = self._scale if is_difference else self._unscale
+        radius = NormalDist().inv_cdf((1 + CONFIDENCE) / 2) * estimate.error
+        return Quantity(
+            value=place(estimate.value),
+            error=self._scale(estimate.error),
+            normal=Interval(place(estimate.value - radius), place(estimate.value + radius)),
+            bootstrap=None if bootstrap is None else Interval(*map(place, bootstrap)),
+        )
+
+    def _scale(self, difference: float) -> float:
+        low, high = self._range
+        return float(difference) * (high - low)
+
+    def _unscale(self, value: float) -> float:
+        return self._range[0] + self._scale(value)
+
+    # ---- saving ---------------------------------------------------------------------------------
+
+    def parts(self) -> dict[str, Part]:
+        """Return everything that has a state, by name."""
+        sequences = {"sequence": self._sequence, "difference": self._difference, "betting": self._betting}
+        own: dict[str, Part | None] = {
+            "weights": self._weights,
+            "contexts": self._contexts,
+            "bootstrap": self._bootstrap,
+            "model": self._model,
+            **sequences,
+            **{f"sums.{sums.estimator}": sums for sums in self._sums},
+            **{f"target.{name}": target for name, target in self._plan.targets.items()},
+            **{f"replay.{name}": replay for name, replay in self._replays.items()},
+            **{f"replayed.{name}": replay.target for name, replay in self._replays.items()},
+        }
+        return {name: part for name, part in own.items() if part is not None}
+
+    def snapshot(self) -> EvaluatorState:
+        """Return the state."""
+        points = [[list(point) for point in own] for own in self._points]
+        states = {name: part.snapshot() for name, part in self.parts().items()}
+        return EvaluatorState(self.chunks, self._spacing, points, states)
+
+    def restore(self, state: EvaluatorState) -> None:
+        """Restore a snapshot of an evaluator with the same plan."""
+        for name, part in self.parts().items():
+            part.restore(state.parts[name])
+        self.chunks, self._spacing = state.chunks, state.spacing
+        self._points = [[Point(*values) for values in own] for own in state.points]

@@ -1,0 +1,241 @@
+"""The result of an evaluation."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from os import PathLike
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from glcb._types import Arm
+from glcb.evaluate.diagnostics import Diagnostic, Level, worst
+
+
+class Interval(NamedTuple):
+    """A 95% interval."""
+
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{_number(self.low)} to {_number(self.high)}"
+
+
+class Point(NamedTuple):
+    """A point of a curve: rows so far, estimate, and its confidence sequence."""
+
+    rows: int
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """An estimate with the intervals that are valid only for a fixed logging policy and a fixed end."""
+
+    value: float
+    error: float
+    """Standard error."""
+    normal: Interval
+    """Normal interval. It assumes that neither the logging policy nor the evaluated one learns."""
+    bootstrap: Interval | None = None
+    """Percentile interval, under the same assumptions."""
+
+    def __str__(self) -> str:
+        return f"{_number(self.value)} ± {_number(self.error)}"
+
+
+@dataclass
+class PolicyResult:
+    """The result for one policy.
+
+    Attributes
+    ----------
+    name : str
+        The name of the policy; ``logged`` is the one that wrote the log.
+    estimates : dict
+        The estimated value, by estimator.
+    differences : dict
+        The estimated difference from the reference, by estimator. Rows are paired.
+    sequence : Interval
+        Confidence sequence of the value: valid at every row, also if the logging policy was learning.
+    difference_sequence : Interval
+        The same for the difference from the reference.
+    betting_sequence : Interval
+        A narrower one that assumes a constant value; only on request.
+    """
+
+    name: str
+    estimates: Mapping[str, Quantity]
+    rows: int
+    diagnostics: list[Diagnostic]
+    differences: Mapping[str, Quantity] = field(default_factory=dict)
+    sequence: Interval | None = None
+    difference_sequence: Interval | None = None
+    betting_sequence: Interval | None = None
+    effective_rows: float | None = None
+    largest_weight: float | None = None
+    match_rate: float | None = None
+    shares: Mapping[Arm, float] = field(default_factory=dict)
+    """The share of each arm in the decisions of the policy."""
+    curve: list[Point] = field(default_factory=list)
+
+    @property
+    def level(self) -> Level:
+        """``error`` if the numbers should not be used."""
+        return worst(self.diagnostics)
+
+    @property
+    def problems(self) -> list[Diagnostic]:
+        """The checks that failed."""
+        return [each for each in self.diagnostics if each.level != "ok"]
+
+
+@dataclass
+class Evaluation:
+    """The estimated value of every policy on a log.
+
+    Attributes
+    ----------
+    rows : int
+        Number of decisions that were evaluated.
+    arms : dict
+        Number of logged decisions for each arm.
+    reference : str
+        The policy that differences are relative to.
+    policies : list of PolicyResult
+        The results, the policy that wrote the log first.
+    replays : list of PolicyResult
+        The results of replaying the policies that learn.
+    diagnostics : list of Diagnostic
+        Checks of the log.
+    refused : dict
+        Number of rows that could not be used, by reason.
+    examples : dict
+        The first such row for each reason.
+    notes : list of str
+        What else the reader should know.
+    """
+
+    rows: int
+    arms: Mapping[Arm, int]
+    reference: str
+    policies: list[PolicyResult]
+    replays: list[PolicyResult]
+    diagnostics: list[Diagnostic]
+    refused: Mapping[str, int] = field(default_factory=dict)
+    examples: Mapping[str, str] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    def __getitem__(self, name: str) -> PolicyResult:
+        """Return the result of a policy."""
+        for own in (*self.policies, *self.replays):
+            if own.name == name:
+                return own
+        raise KeyError(name)
+
+    @property
+    def level(self) -> Level:
+        """``error`` if the log itself should not be used."""
+        return worst(self.diagnostics)
+
+    @property
+    def conclusion(self) -> str:
+        """One sentence: whether any policy is better than the reference."""
+        if self.level == "error":
+            return "Do not use these numbers: " + self._first_problem()
+        better, unusable = [], []
+        for own in self.policies:
+            if own.name == self.reference or own.difference_sequence is None:
+                continue
+            if own.level == "error":
+                unusable.append(own.name)
+            elif own.difference_sequence.low > 0:
+                better.append(own)
+        if better:
+            best = max(better, key=lambda own: next(iter(own.differences.values())).value)
+            return f"{best.name} is better than {self.reference}, with 95% confidence at any time."
+        if unusable:
+            return (
+                f"Nothing can be concluded about {', '.join(unusable)}: the log has too little power for it. "
+                "The checks say why."
+            )
+        return f"No policy is shown to be better than {self.reference}."
+
+    def _first_problem(self) -> str:
+        return next(each.message for each in self.diagnostics if each.level == "error")
+
+    def table(self) -> str:
+        """Return the results as a table for a terminal, with the conclusion and all failed checks."""
+        names = list(next(iter(self.policies)).estimates)
+        rows = [["policy", *names, "95% at any time", "rows", "check"]]
+        for own in self.policies:
+            cells = [str(own.estimates[name]) for name in names]
+            worth = f"{own.effective_rows or 0:,.0f}"
+            rows.append([own.name, *cells, str(own.sequence), worth, own.level])
+        for own in self.replays:
+            value = str(own.estimates["replay"])
+            rows.append([own.name, value, *[""] * len(names), f"{own.rows:,}", own.level])
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        lines = [
+            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+            for row in rows
+        ]
+        lines.insert(1, "  ".join("-" * width for width in widths))
+        refused = sum(self.refused.values())
+        head = f"{self.rows:,} decisions, {len(self.arms)} arms" + (f", {refused:,} rows refused" * (refused > 0))
+        problems = [f"log: {each.message}" for each in self.diagnostics if each.level != "ok"]
+        for own in (*self.policies, *self.replays):
+            problems += [f"{own.name}: {each.message}" for each in own.problems]
+        for reason, count in self.refused.items():
+            problems.append(f"{count:,} × {reason}, for example {self.examples[reason]}")
+        return "\n".join([head, "", *lines, "", self.conclusion, *self.notes, *problems])
+
+    def __str__(self) -> str:
+        return self.table()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain values, for JSON."""
+        plain: dict[str, Any] = json.loads(json.dumps(asdict(self), default=str))
+        return {"conclusion": self.conclusion, "level": self.level, **plain}
+
+    def draw(self, path: str | PathLike[str]) -> None:
+        """Draw the values with their confidence sequences over the log.
+
+        Parameters
+        ----------
+        path : str or path
+            A .png, .svg or .pdf file.
+
+        Raises
+        ------
+        InvalidSettings
+            If the figure cannot be saved.
+        MissingExtra
+            If matplotlib is not installed.
+        """
+        from glcb.evaluate.figures import draw
+
+        draw(self, Path(path))
+
+    def write(self, folder: str | PathLike[str]) -> list[Path]:
+        """Write ``report.html``, ``report.md`` and ``evaluation.json``.
+
+        Parameters
+        ----------
+        folder : str or path
+            The folder; it is created if necessary.
+
+        Returns
+        -------
+        list of Path
+            The files.
+        """
+        from glcb.evaluate.report import write
+
+        return write(self, Path(folder))
+
+
+def _number(value: float) -> str:
+    return f"{value:.4g}".replace("-", "−")

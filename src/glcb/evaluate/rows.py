@@ -1,0 +1,142 @@
+"""Logged decisions: one at a time as they are read, and many at once as they are evaluated."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from glcb._arrays import Bool, Float64, Int64
+from glcb._errors import LogError
+from glcb._types import Arm, Rewards
+
+CHUNK_ROWS = 1000
+MAX_ARMS = 1000
+"""A log with more distinct arms than this is unlikely to name the right column."""
+
+
+class LoggedDecision(NamedTuple):
+    """A decision of a log, with its reward."""
+
+    context: Any
+    arm: Arm
+    reward: float
+    propensity: float
+    """The probability of the arm; 0 if the log does not have it."""
+    eligible: tuple[Arm, ...] | None = None
+    """The arms to choose from, if the log has them."""
+
+
+class LogRow(NamedTuple):
+    """A decision of a log, or the reason why a row was refused, and the share of the log read so far."""
+
+    decision: LoggedDecision | None
+    share: float
+    reason: str = ""
+    message: str = ""
+
+
+@dataclass
+class Survey:
+    """What a first pass over a log finds."""
+
+    rows: int = 0
+    arms: dict[Arm, int] = field(default_factory=dict)
+    """The number of decisions for each arm."""
+    lowest: float = np.inf
+    highest: float = -np.inf
+    binary: bool = True
+    nonzero: int = 0
+    """Rewards that differ from the most common bound: for 0/1 rewards, the number of ones."""
+    smallest_propensity: float = 1.0
+    without_propensity: int = 0
+    refused: Counter[str] = field(default_factory=Counter)
+    examples: dict[str, str] = field(default_factory=dict)
+
+    def add(self, row: LogRow, number: int) -> None:
+        """Count a row."""
+        decision = row.decision
+        if decision is None:
+            self.refused[row.reason] += 1
+            self.examples.setdefault(row.reason, f"row {number:,}: {row.message}")
+            return
+        self.rows += 1
+        for arm in decision.eligible or ():
+            self.arms.setdefault(arm, 0)
+        self.arms[decision.arm] = self.arms.get(decision.arm, 0) + 1
+        if len(self.arms) > MAX_ARMS:
+            raise LogError(f"the log has more than {MAX_ARMS:,} arms: name the column of the arms")
+        reward = decision.reward
+        self.lowest, self.highest = min(self.lowest, reward), max(self.highest, reward)
+        self.binary = self.binary and reward in (0.0, 1.0)
+        self.nonzero += reward != 0
+        if decision.propensity:
+            self.smallest_propensity = min(self.smallest_propensity, decision.propensity)
+        else:
+            self.without_propensity += 1
+
+    @property
+    def rewards(self) -> Rewards:
+        """The range of the rewards: "binary", or the smallest and the largest one."""
+        if self.binary or self.lowest == self.highest:
+            return "binary" if self.binary else (min(self.lowest, 0.0), max(self.highest, self.lowest + 1.0))
+        return self.lowest, self.highest
+
+
+@dataclass(frozen=True, eq=False)
+class Chunk:
+    """Consecutive decisions of a log. Rewards are scaled to [0, 1]."""
+
+    contexts: Sequence[Any]
+    arm: Int64
+    """The index of the logged arm."""
+    reward: Float64
+    raw_reward: Float64
+    propensity: Float64
+    eligible: Bool
+    """Which arms could be chosen: one column per arm."""
+    all_eligible: bool
+    """Whether every arm could be chosen in every row."""
+
+    def __len__(self) -> int:
+        return len(self.arm)
+
+    def eligible_arms(self, row: int, arms: Sequence[Arm]) -> list[Arm] | None:
+        """Return the arms that could be chosen in a row, or None for all."""
+        return None if self.all_eligible else [arms[i] for i in np.flatnonzero(self.eligible[row])]
+
+
+def chunks(
+    decisions: Iterable[LoggedDecision], arms: Mapping[Arm, int], reward_range: tuple[float, float]
+) -> Iterator[Chunk]:
+    """Yield chunks of a log."""
+    batch: list[LoggedDecision] = []
+    for decision in decisions:
+        batch.append(decision)
+        if len(batch) == CHUNK_ROWS:
+            yield _chunk(batch, arms, reward_range)
+            batch = []
+    if batch:
+        yield _chunk(batch, arms, reward_range)
+
+
+def _chunk(
+    batch: list[LoggedDecision], arms: Mapping[Arm, int], reward_range: tuple[float, float]
+) -> Chunk:
+    low, high = reward_range
+    raw = np.array([decision.reward for decision in batch])
+    eligible = np.ones((len(batch), len(arms)), np.bool_)
+    for row, decision in enumerate(batch):
+        if decision.eligible is not None:
+            eligible[row] = False
+            eligible[row, [arms[arm] for arm in decision.eligible]] = True
+    return Chunk(
+        contexts=[decision.context for decision in batch],
+        arm=np.array([arms[decision.arm] for decision in batch]),
+        reward=(raw - low) / (high - low),
+        raw_reward=raw,
+        propensity=np.array([decision.propensity for decision in batch]),
+        eligible=eligible,
+        all_eligible=bool(eligible.all()),
+    )

@@ -1,0 +1,202 @@
+"""The policies that can be evaluated on a log.
+
+A target assigns probabilities to the arms of every logged decision. One that learns does so from the rows
+before, so that its probabilities never depend on the reward they are evaluated with.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from glcb._arrays import Arrays, Float64
+from glcb._errors import InvalidInput, UnknownArm
+from glcb._model_file import Snapshot
+from glcb._types import Arm
+from glcb.bandit.bandit import Bandit
+from glcb.bandit.offline import OfflineBandit
+from glcb.evaluate.rows import Chunk
+
+Rule = Callable[[Any], Arm | Mapping[Arm, float]]
+"""Returns an arm for a context, or the probability of each arm."""
+
+_TOLERANCE = 1e-6
+
+
+class Target(Protocol):
+    """A policy to evaluate."""
+
+    def assign(self, chunk: Chunk) -> Float64:
+        """Return the probability of each arm in each row; then learn from the rows, if the target learns."""
+
+    def snapshot(self) -> Arrays | Snapshot | None:
+        """Return the state of a target that learns."""
+
+    def restore(self, state: Any) -> None:
+        """Restore a snapshot."""
+
+
+class Uniform:
+    """Chooses each eligible arm with the same probability."""
+
+    def assign(self, chunk: Chunk) -> Float64:
+        """Return the same probability for each eligible arm."""
+        return chunk.eligible / chunk.eligible.sum(axis=1, keepdims=True)
+
+    def snapshot(self) -> None:
+        """Return None: there is no state."""
+
+    def restore(self, state: Any) -> None:
+        """Do nothing: there is no state."""
+
+
+class Constant(Uniform):
+    """Always chooses the same arm, or any eligible one where it is not eligible."""
+
+    def __init__(self, arm: int) -> None:
+        self._arm = arm
+
+    def assign(self, chunk: Chunk) -> Float64:
+        """Return 1 for the arm."""
+        result = super().assign(chunk)
+        possible = chunk.eligible[:, self._arm]
+        result[possible] = 0.0
+        result[possible, self._arm] = 1.0
+        return result
+
+
+class BestFixedArm(Uniform):
+    """Chooses the eligible arm with the best estimated mean reward so far, regardless of the context.
+
+    Choosing the best arm of the whole log in hindsight would be biased towards lucky arms.
+    """
+
+    def __init__(self, arms: int) -> None:
+        self._rewards = np.zeros(arms)
+        self._weights = np.zeros(arms)
+
+    def assign(self, chunk: Chunk) -> Float64:
+        """Return 1 for the best arm so far. The arms that have no estimate yet come first."""
+        own = np.zeros((len(chunk) + 1, self._rewards.size))
+        own[np.arange(1, len(chunk) + 1), chunk.arm] = 1 / chunk.propensity
+        rewards = self._rewards + np.cumsum(own * np.append(0.0, chunk.reward)[:, None], axis=0)
+        weights = self._weights + np.cumsum(own, axis=0)
+        self._rewards, self._weights = rewards[-1], weights[-1]
+        means = np.divide(rewards, weights, out=np.full_like(rewards, 2.0), where=weights > 0)[:-1]
+        means[~chunk.eligible] = -1.0
+        best = means == means.max(axis=1, keepdims=True)
+        result: Float64 = best / best.sum(axis=1, keepdims=True)
+        return result
+
+    def snapshot(self) -> Arrays:  # type: ignore[override]
+        """Return the sums of each arm."""
+        return {"rewards": self._rewards, "weights": self._weights}
+
+    def restore(self, state: Any) -> None:
+        """Restore a snapshot."""
+        self._rewards, self._weights = np.array(state["rewards"]), np.array(state["weights"])
+
+
+class RuleTarget(Uniform):
+    """A function of the context."""
+
+    def __init__(self, rule: Rule, index: Mapping[Arm, int], name: str) -> None:
+        self._rule, self._index, self._name = rule, index, name
+        self._arms = len(set(index.values()))
+
+    def assign(self, chunk: Chunk) -> Float64:
+        """Return the probabilities that the function returns."""
+        result = np.zeros((len(chunk), self._arms))
+        for row, context in enumerate(chunk.contexts):
+            answer = self._rule(context)
+            shares = answer if isinstance(answer, Mapping) else {answer: 1.0}
+            for arm, share in shares.items():
+                if arm not in self._index:
+                    known = ", ".join(map(repr, list(self._index)[:8]))
+                    raise UnknownArm(f"the policy {self._name!r} chose {arm!r}; the arms are {known}")
+                result[row, self._index[arm]] = share
+        total = result.sum(axis=1)
+        if result.min(initial=0.0) < 0 or np.abs(total - 1).max(initial=0.0) > _TOLERANCE:
+            raise InvalidInput(
+                f"the policy {self._name!r} must return an arm, or probabilities that add up to 1"
+            )
+        return result
+
+
+class BanditTarget:
+    """A bandit, either frozen or learning from every row after it has been assigned.
+
+    Arms of the log that the bandit does not have get the probability 0 and are not learned.
+    """
+
+    def __init__(self, bandit: Bandit, arms: Sequence[Arm], *, learns: bool) -> None:
+        self._bandit, self._learns = OfflineBandit(bandit), learns
+        self._arms = tuple(arms)
+        index = {arm: position for position, arm in enumerate(arms)}
+        self._positions = np.array([index[arm] for arm in self._bandit.arms])
+        self._own = set(self._bandit.arms)
+
+    def preview(self, chunk: Chunk, row: int) -> Float64:
+        """Return the probability of each arm of the log in one row."""
+        eligible = chunk.eligible_arms(row, self._arms)
+        own = None if eligible is None else [arm for arm in eligible if arm in self._own]
+        result = np.zeros(len(self._arms))
+        if own == []:
+            result[chunk.eligible[row]] = 1 / chunk.eligible[row].sum()
+        else:
+            result[self._positions] = self._bandit.preview(chunk.contexts[row], own).probabilities
+        return result
+
+    def learn(self, chunk: Chunk, row: int) -> None:
+        """Learn from one row."""
+        arm = self._arms[chunk.arm[row]]
+        if arm in self._own:
+            self._bandit.learn(chunk.contexts[row], arm, float(chunk.raw_reward[row]))
+
+    def assign(self, chunk: Chunk) -> Float64:
+        """Return the choice probabilities of the bandit."""
+        result = np.empty((len(chunk), len(self._arms)))
+        for row in range(len(chunk)):
+            result[row] = self.preview(chunk, row)
+            if self._learns:
+                self.learn(chunk, row)
+        return result
+
+    def snapshot(self) -> Snapshot | None:
+        """Return the state of a bandit that learns."""
+        return self._bandit.snapshot() if self._learns else None
+
+    def restore(self, state: Any) -> None:
+        """Restore a snapshot."""
+        if state is not None:
+            self._bandit = OfflineBandit(Bandit.from_snapshot(state))
+
+
+class RewardModel:
+    """Predicts the reward of every arm from the rows before, with the bandit's own learner."""
+
+    def __init__(self, bandit: Bandit, reward_range: tuple[float, float]) -> None:
+        self._bandit, self._range = OfflineBandit(bandit), reward_range
+
+    def predict(self, chunk: Chunk) -> tuple[Float64, Float64]:
+        """Return the predicted reward of each arm in each row, scaled to [0, 1], and the encoded contexts.
+
+        Then learn from the rows.
+        """
+        arms = self._bandit.arms
+        predictions, encoded = np.empty((len(chunk), len(arms))), []
+        for row, context in enumerate(chunk.contexts):
+            preview = self._bandit.preview(context)
+            predictions[row] = preview.values
+            encoded.append(preview.x.copy())
+            self._bandit.learn(context, arms[chunk.arm[row]], float(chunk.raw_reward[row]))
+        low, high = self._range
+        return np.clip((predictions - low) / (high - low), 0.0, 1.0), np.array(encoded, np.float64)
+
+    def snapshot(self) -> Snapshot:
+        """Return the state."""
+        return self._bandit.snapshot()
+
+    def restore(self, state: Snapshot) -> None:
+        """Restore a snapshot."""
+        self._bandit = OfflineBandit(Bandit.from_snapshot(state))
