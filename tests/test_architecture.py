@@ -29,6 +29,7 @@ ALLOWED: dict[str, set[str]] = {
     "_validation": {"_arrays", "_errors", "_numba", "_text", "_types"},
     "_forgetting": {"_arrays", "_numba", "_validation"},
     "_figures": {"_errors", "_files"},
+    "_document": set(),
     "_model_file": {"_arrays", "_errors", "_files", "_version"},
     "_api": {"_errors", "bandit.config"},
     # The algorithm: networks know nothing of arms or rewards, policies nothing of files, tasks or HTTP.
@@ -47,11 +48,16 @@ ALLOWED: dict[str, set[str]] = {
         *("_files", "_model_file", "_numba", "_text", "_version"),
         *("explain", "explore", "policies"),
     },
+    "evaluate": {
+        *BASIC,
+        *("_document", "_figures", "_files", "_model_file", "_text"),
+        *("bandit", "policies"),
+    },
     # Benchmarks.
     "tasks": {*BASIC, "_registry", "_text", "_version"},
     "bench": {
         *BASIC,
-        *("_figures", "_files", "_registry"),
+        *("_document", "_figures", "_files", "_registry"),
         *("bandit", "gln", "policies", "tasks"),
     },
     # The service and its client. The demo of the service sends its traffic through the client.
@@ -59,13 +65,13 @@ ALLOWED: dict[str, set[str]] = {
     "service": {
         *BASIC,
         *("_api", "_files", "_model_file", "_version"),
-        *("bandit", "client", "explore", "policies"),
+        *("bandit", "client", "evaluate", "explore", "policies"),
     },
     # Nothing uses the command line.
     "cli": {
         *BASIC,
         *("_text", "_version"),
-        *("bandit", "bench", "policies", "service", "tasks"),
+        *("bandit", "bench", "evaluate", "policies", "service", "tasks"),
     },
     "__main__": {"cli"},
     "__init__": {"_errors", "_version", "bandit", "explain", "policies"},
@@ -90,7 +96,7 @@ THIRD_PARTY: dict[str, set[str]] = {
     "httpx": {"client", "service"},
     "jax": {"policies"},
     "mabwiser": {"policies"},
-    "matplotlib": {"_figures", "bench"},
+    "matplotlib": {"_figures", "bench", "evaluate"},
     "msgspec": {"_api", "client", "service"},
     "optax": {"policies"},
     "prometheus_client": {"service"},

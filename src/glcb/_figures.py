@@ -1,10 +1,12 @@
-"""Figures as files. Matplotlib is optional and is imported when the first figure is drawn."""
+"""Figures as files and as SVG elements. Matplotlib is optional and is imported for the first figure."""
 
+import io
 import os
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from glcb._errors import INSTALL_REPORT, InvalidSettings, MissingExtra
 from glcb._files import atomic_write
@@ -14,6 +16,21 @@ if TYPE_CHECKING:
 
 
 _SUFFIXES = (".png", ".svg", ".pdf")
+
+# Placeholder that is replaced by the text color of the page.
+_INK = "#010203"
+
+_VECTOR_STYLE: Any = {
+    **dict.fromkeys(
+        ("text.color", "axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color", "grid.color"), _INK
+    ),
+    "font.size": 8.0,
+    "axes.linewidth": 0.6,
+    "xtick.major.width": 0.6,
+    "ytick.major.width": 0.6,
+    "text.parse_math": False,  # dollar signs in a name are literal
+    "svg.fonttype": "none",  # text remains text: small, searchable, in the font of the page
+}
 
 
 @contextmanager
@@ -51,3 +68,44 @@ def check_figure_path(path: Path) -> None:
     if path.is_dir() or not os.access(path.parent, os.W_OK):
         reason = "it is a folder" if path.is_dir() else f"the folder {path.parent} is not writable"
         raise InvalidSettings(f"cannot save the figure {path}: {reason}; choose another path")
+
+
+def vector(
+    draw: Callable[["Axes"], None],
+    name: str,
+    *,
+    width: float,
+    height: float,
+    margins: tuple[float, float, float, float],
+) -> str:
+    """Return the result of ``draw`` as an SVG element. Text takes its color and font from the page.
+
+    Figures on one page need distinct names. Sizes are in points; margins are left, right, bottom, top.
+    """
+    try:
+        from matplotlib import rc_context
+        from matplotlib.backends.backend_svg import FigureCanvasSVG
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise MissingExtra(f"figures need matplotlib: {INSTALL_REPORT}") from error
+
+    left, right, bottom, top = margins
+    text = io.StringIO()
+    with rc_context({**_VECTOR_STYLE, "svg.hashsalt": name}):
+        drawing = Figure(figsize=(width / 72, height / 72))
+        FigureCanvasSVG(drawing)
+        box = (left / width, bottom / height, 1 - (left + right) / width, 1 - (bottom + top) / height)
+        axes = drawing.add_axes(box)
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.grid(alpha=0.15, linewidth=0.6)
+        draw(axes)
+        nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
+        drawing.savefig(text, format="svg", transparent=True, metadata=nothing)
+    return _embeddable(text.getvalue())
+
+
+def _embeddable(svg: str) -> str:
+    """Return the bare element, without fonts, which the page sets, and without ids that figures share."""
+    element = svg[svg.index("<svg") :].replace(_INK, "currentColor")
+    element = re.sub(r"font-family: [^;\"]*;?", "", element)
+    return re.sub(r' id="[^"]*_[0-9]+"', "", element)

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from glcb._document.document import Gallery, Section, Table
 from glcb._errors import InvalidSettings
 from glcb.bench import paper
 from glcb.bench.report import write
 from glcb.bench.report.build import read
-from glcb.bench.report.document import Gallery, Section, Table
 from glcb.bench.report.sections import comparison, leads, overview, setup, summary
 from glcb.bench.report.selection import Column, Entry, Selection, select
 from glcb.bench.run import Record

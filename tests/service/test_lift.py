@@ -8,9 +8,9 @@ import pytest
 
 from benchmarks.lift import WORLDS, coverage, decisions_needed, decisions_needed_before
 from glcb._api.requests import DecisionRequest, RewardItem
+from glcb.evaluate.sequences import boundary
 from glcb.service import responses
 from glcb.service.core.experiment import Experiment
-from glcb.evaluate.sequences import boundary
 from glcb.service.lift import CONFIDENCE, MAX_WEIGHT, LiftSums, weights
 from tests.service.builders import RecordedExperiment
 

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from glcb._errors import GlcbError
 from glcb._version import __version__
-from glcb.cli import audit, bench, data, demo, keys, learn, policies, report, serve, study, tasks
+from glcb.cli import audit, bench, data, demo, evaluate, keys, learn, policies, report, serve, study, tasks
 
 app = typer.Typer(
     help="Contextual bandits that learn online.",
@@ -22,6 +22,8 @@ app = typer.Typer(
 )
 app.command()(demo.demo)
 app.command()(learn.learn)
+app.command()(evaluate.evaluate)
+app.command()(evaluate.convert)
 app.command()(policies.policies)
 app.add_typer(tasks.app, name="tasks")
 app.add_typer(data.app, name="data")

@@ -154,11 +154,15 @@ def evaluate(
         plan.replays = {}
     evaluator = Evaluator(plan)
     folder = None if checkpoint_folder is None else Path(checkpoint_folder)
-    fingerprint = _fingerprint(path, named, [list(estimators), reference, logging, layout, seed, replay, max_ratio])
+    fingerprint = _fingerprint(
+        path, named, [list(estimators), reference, logging, layout, seed, replay, max_ratio]
+    )
     if folder is not None:
         checkpoint.load(folder, evaluator, fingerprint)
     saved_at = time.monotonic()
-    for rows in evaluator.run(_usable(formats.read(path, format, layout), plan.index, logging, len(plan.arms))):
+    for rows in evaluator.run(
+        _usable(formats.read(path, format, layout), plan.index, logging, len(plan.arms))
+    ):
         if progress is not None:
             progress("evaluating", rows / survey.rows)
         if folder is not None and time.monotonic() - saved_at > _CHECKPOINT_SECONDS:
@@ -220,7 +224,7 @@ def convert(
                 file.write(line.encode())
     except OSError as error:
         raise LogError(f"cannot write {out}: {error.strerror or error}") from error
-    survey.arms = {arm: survey.arms.get(arm, survey.arms.get(str(arm), 0)) for arm in arms}
+    survey.arms = _counts(survey, arms)
     return survey
 
 
@@ -236,6 +240,32 @@ def _json_line(decision: LoggedDecision) -> str:
 
 
 # ---- the log ----------------------------------------------------------------------------------------
+
+
+def survey(
+    log: str | PathLike[str],
+    *,
+    format: str | None = None,  # noqa: A002 (the built-in is not used here)
+    context_column: str = LogColumns.context,
+    arm_column: str = LogColumns.arm,
+    reward_column: str = LogColumns.reward,
+    propensity_column: str = LogColumns.propensity,
+    ignore_columns: Collection[str] = (),
+    default_reward: float | None = None,
+) -> Survey:
+    """Return the arms of a log and the range of its rewards. The arguments are those of `evaluate`."""
+    columns = LogColumns(context_column, arm_column, reward_column, propensity_column, tuple(ignore_columns))
+    found = _survey(Path(log), format, Layout(columns, default_reward), None)
+    found.arms = _counts(found, _arms(found)[0])
+    return found
+
+
+def _counts(survey: Survey, arms: tuple[Arm, ...]) -> dict[Arm, int]:
+    """Return the number of decisions for each arm; an integer may be text in the log."""
+    return {
+        arm: sum(survey.arms.get(name, 0) for name in ((arm, str(arm)) if isinstance(arm, int) else (arm,)))
+        for arm in arms
+    }
 
 
 def _survey(path: Path, form: str | None, layout: Layout, progress: Progress | None) -> Survey:
@@ -318,9 +348,9 @@ def _plan(
         notes.append("The log was taken to be uniformly random, on the word of the user.")
     if survey.without_propensity == survey.rows:
         raise InvalidInput(
-            "the log has no propensities, so it does not say what other arms would have earned. Name the column "
-            "of the propensities, or, if the arms were chosen uniformly at random, pass logging='uniform' "
-            "(--logging uniform)"
+            "the log has no propensities, so it does not say what other arms would have earned. Name the "
+            "column of the propensities, or, if the arms were chosen uniformly at random, pass "
+            "logging='uniform' (--logging uniform)"
         )
     if survey.without_propensity:
         survey.refused["missing propensity"] = survey.without_propensity
@@ -332,7 +362,7 @@ def _plan(
             if arm not in survey.arms and str(arm) not in survey.arms:
                 survey.arms[arm] = 0
     arms, index = _arms(survey)
-    survey.arms = {arm: survey.arms.get(arm, survey.arms.get(str(arm), 0)) for arm in arms}
+    survey.arms = _counts(survey, arms)
     targets: dict[str, Target] = {}
     replays: dict[str, BanditTarget] = {}
     for name, policy in policies.items():
@@ -366,8 +396,8 @@ def _resolve(name: str, arms: tuple[Arm, ...], survey: Survey, seed: int) -> Ban
         return Constant(spelled[arm])
     if name not in registry.names():
         raise InvalidSettings(
-            f"there is no policy {name!r}: use uniform, best-fixed-arm, arm=NAME, or a name that `glcb policies` "
-            "lists"
+            f"there is no policy {name!r}: use uniform, best-fixed-arm, arm=NAME, or a name that "
+            "`glcb policies` lists"
         )
     return Bandit(arms, policy=name, rewards=survey.rewards, seed=seed)
 

@@ -33,7 +33,9 @@ class Bootstrap:
         for totals, own in zip(self._totals, terms, strict=True):
             totals += multiplicities @ own
 
-    def interval(self, estimator: int, policy: int, reference: int | None, level: float) -> tuple[float, float]:
+    def interval(
+        self, estimator: int, policy: int, reference: int | None, level: float
+    ) -> tuple[float, float]:
         """Return the percentile interval of an estimate, or of a difference from the reference."""
         sums = self._sums[estimator]
         values = sums.combine(self._totals[estimator], np.maximum(self._counts, 1)[:, None])

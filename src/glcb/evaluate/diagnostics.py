@@ -47,10 +47,15 @@ class WeightSums:
         """1 / p minus the number of eligible arms: sum, sum of squares, sum of the numbers of arms."""
 
     def add(
-        self, weight: Float64, match: Float64, reward: Float64, assigned: Float64, propensity: Float64,
+        self,
+        weight: Float64,
+        match: Float64,
+        reward: Float64,
+        assigned: Float64,
+        propensity: Float64,
         eligible: Bool,
     ) -> None:
-        """Add rows: weights and matching probabilities by policy, rewards, and sums of probabilities by arm."""
+        """Add rows: weights and matching probabilities by policy, and the sums of probabilities by arm."""
         self._count += len(weight)
         self._weights += weight.sum(axis=0)
         self._squares += (weight**2).sum(axis=0)
@@ -146,8 +151,8 @@ class WeightSums:
             return Diagnostic("support", "ok", "The log has decisions for every arm that the policy plays.")
         names = ", ".join(repr(arms[index]) for index in never[:5]) + (", …" if len(never) > 5 else "")
         message = (
-            f"The policy plays {names} in {missing:.1%} of the rows, and the log never does: nothing is known "
-            "about their reward there. Only the direct method extrapolates, without evidence."
+            f"The policy plays {names} in {missing:.1%} of the rows, and the log never does: nothing is "
+            "known about their reward there. Only the direct method extrapolates, without evidence."
         )
         return Diagnostic("support", "error" if missing > _MAX_UNSUPPORTED[1] else "warning", message)
 
@@ -157,7 +162,8 @@ class WeightSums:
         if effective < _MIN_EFFECTIVE_REWARDS:
             spread = 1 / math.sqrt(effective) if effective else math.inf
             message += (
-                f". That gives an error of about ±{spread:.0%} and no power to tell policies apart: collect more."
+                f". That gives an error of about ±{spread:.0%} and no power to tell policies apart: collect "
+                "more data."
             )
             return Diagnostic("rewards", "error", message)
         return Diagnostic("rewards", "ok", message + ".")
@@ -200,7 +206,9 @@ class ContextSums:
         """Check that the contexts of the two halves of the log are alike."""
         counts = self._sums[:, 0]
         if not self._sums.size or counts.min() < _MIN_EFFECTIVE_ROWS:
-            return Diagnostic("context drift", "ok", "There are too few rows to compare two halves of the log.")
+            return Diagnostic(
+                "context drift", "ok", "There are too few rows to compare two halves of the log."
+            )
         means = self._sums[:, 1] / counts
         variances = np.maximum(self._sums[:, 2] / counts - means**2, 0.0)
         moved = np.abs(means[1] - means[0])
@@ -210,8 +218,8 @@ class ContextSums:
         if not drifted.any():
             return Diagnostic("context drift", "ok", "The contexts of both halves of the log are alike.")
         message = (
-            f"{int(drifted.sum())} of {drifted.size} encoded features differ between the two halves of the log. "
-            "The estimates describe the contexts of the log; those of tomorrow may be closer to its end."
+            f"{int(drifted.sum())} of {drifted.size} encoded features differ between the two halves of the "
+            "log. The estimates describe the contexts of the log; those of tomorrow may be closer to its end."
         )
         return Diagnostic("context drift", "warning", message)
 

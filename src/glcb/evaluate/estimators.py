@@ -70,7 +70,7 @@ def switch_dr(
 def shrunk_dr(
     reward: Float64, weight: Float64, predicted: Float64, expected: Float64, max_weight: float = MAX_WEIGHT
 ) -> Float64:
-    """Doubly robust with weights λw / (w² + λ), λ = ``max_weight``²: optimistic shrinkage (Su et al. 2020)."""
+    """Doubly robust with weights λw / (w² + λ), λ = ``max_weight``² (Su et al. 2020)."""
     shrinkage = max_weight**2
     return doubly_robust(reward, shrinkage * weight / (weight**2 + shrinkage), predicted, expected)
 
@@ -135,7 +135,7 @@ class EstimateSums:
         self._products = np.zeros((size, size))
 
     def terms(self, rows: Rows) -> Float64:
-        """Return the terms of rows, one column per policy; for ``snips``, followed by those of the weights."""
+        """Return the terms of rows, one column per policy; for ``snips``, the weights follow."""
         if self._is_ratio:
             return np.hstack([ips(rows.reward, rows.weight), rows.weight])
         return _TERMS[self.estimator](rows)
@@ -173,7 +173,7 @@ class EstimateSums:
         gradient[policy] = 1.0
         if self._is_ratio:
             policies = gradient.size // 2
-            weight = self._totals[policies + policy] / max(self._count[0], 1)
+            weight = float(self._totals[policies + policy] / np.maximum(self._count[0], 1))
             if weight <= 0:
                 return np.zeros_like(gradient)
             gradient[policy] = 1 / weight

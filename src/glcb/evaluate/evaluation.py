@@ -15,7 +15,7 @@ from glcb.evaluate import estimators as est
 from glcb.evaluate.bootstrap import Bootstrap
 from glcb.evaluate.diagnostics import ContextSums, WeightSums
 from glcb.evaluate.replay import Replay
-from glcb.evaluate.result import Evaluation, Interval, PolicyResult, Point, Quantity
+from glcb.evaluate.result import Evaluation, Interval, Point, PolicyResult, Quantity
 from glcb.evaluate.rows import Chunk, LoggedDecision, Survey, chunks
 from glcb.evaluate.sequences import CONFIDENCE, BettingSequence, LowerSequence
 from glcb.evaluate.targets import BanditTarget, RewardModel, Target
@@ -101,7 +101,7 @@ class Evaluator:
     # ---- adding rows ----------------------------------------------------------------------------
 
     def run(self, decisions: Iterable[LoggedDecision]) -> Iterator[int]:
-        """Evaluate decisions; yield the number of rows after each chunk. Chunks of an earlier run are skipped."""
+        """Evaluate decisions; yield the number of rows after each chunk. Skip those of an earlier run."""
         done, rows = self.chunks, 0
         for number, chunk in enumerate(chunks(decisions, self._plan.index, self._range)):
             rows += len(chunk)
@@ -179,9 +179,7 @@ class Evaluator:
         overall = [self._weights.check_propensities()]
         if self._model is not None:
             overall.append(self._contexts.check())
-        results = [
-            self._policy(position, name, logged_counts) for position, name in enumerate(self._names)
-        ]
+        results = [self._policy(position, name, logged_counts) for position, name in enumerate(self._names)]
         replays = [
             PolicyResult(
                 name=f"{name} (replay)",
@@ -245,7 +243,10 @@ class Evaluator:
         return float(above[position] - 1), float(1 - below[position])
 
     def _quantity(
-        self, estimate: est.Estimate, bootstrap: tuple[float, float] | None = None, is_difference: bool = False
+        self,
+        estimate: est.Estimate,
+        bootstrap: tuple[float, float] | None = None,
+        is_difference: bool = False,
     ) -> Quantity:
         """Return an estimate with its intervals, in the unit of the rewards."""
         place = self._scale if is_difference else self._unscale
@@ -293,4 +294,4 @@ class Evaluator:
         for name, part in self.parts().items():
             part.restore(state.parts[name])
         self.chunks, self._spacing = state.chunks, state.spacing
-        self._points = [[Point(*values) for values in own] for own in state.points]
+        self._points = [[Point(int(rows), *rest) for rows, *rest in own] for own in state.points]

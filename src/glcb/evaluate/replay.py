@@ -74,8 +74,8 @@ class Replay:
             checks = [Diagnostic("accepted rows", "error", message)]
         if exceeded > _MAX_EXCEEDED * rows:
             message = (
-                f"In {exceeded / rows:.1%} of the rows π / p exceeds the limit of {self._max_ratio:,.4g}: the "
-                "accepted rows are not quite what the policy would have seen."
+                f"In {exceeded / rows:.1%} of the rows π / p exceeds the limit of {self._max_ratio:,.4g}: "
+                "the accepted rows are not quite what the policy would have seen."
             )
             checks.append(Diagnostic("replay limit", "warning", message))
         return checks

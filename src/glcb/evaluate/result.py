@@ -184,7 +184,9 @@ class Evaluation:
         ]
         lines.insert(1, "  ".join("-" * width for width in widths))
         refused = sum(self.refused.values())
-        head = f"{self.rows:,} decisions, {len(self.arms)} arms" + (f", {refused:,} rows refused" * (refused > 0))
+        head = f"{self.rows:,} decisions, {len(self.arms)} arms" + (
+            f", {refused:,} rows refused" * (refused > 0)
+        )
         problems = [f"log: {each.message}" for each in self.diagnostics if each.level != "ok"]
         for own in (*self.policies, *self.replays):
             problems += [f"{own.name}: {each.message}" for each in own.problems]

@@ -104,13 +104,13 @@ class Chunk:
 
     def eligible_arms(self, row: int, arms: Sequence[Arm]) -> list[Arm] | None:
         """Return the arms that could be chosen in a row, or None for all."""
-        return None if self.all_eligible else [arms[i] for i in np.flatnonzero(self.eligible[row])]
+        return None if self.all_eligible else [arms[int(i)] for i in np.flatnonzero(self.eligible[row])]
 
 
 def chunks(
     decisions: Iterable[LoggedDecision], arms: Mapping[Arm, int], reward_range: tuple[float, float]
 ) -> Iterator[Chunk]:
-    """Yield chunks of a log."""
+    """Yield chunks of a log. ``arms`` has the position of each arm, under all its spellings."""
     batch: list[LoggedDecision] = []
     for decision in decisions:
         batch.append(decision)
@@ -121,12 +121,10 @@ def chunks(
         yield _chunk(batch, arms, reward_range)
 
 
-def _chunk(
-    batch: list[LoggedDecision], arms: Mapping[Arm, int], reward_range: tuple[float, float]
-) -> Chunk:
+def _chunk(batch: list[LoggedDecision], arms: Mapping[Arm, int], reward_range: tuple[float, float]) -> Chunk:
     low, high = reward_range
     raw = np.array([decision.reward for decision in batch])
-    eligible = np.ones((len(batch), len(arms)), np.bool_)
+    eligible = np.ones((len(batch), len(set(arms.values()))), np.bool_)
     for row, decision in enumerate(batch):
         if decision.eligible is not None:
             eligible[row] = False

@@ -41,7 +41,8 @@ class Uniform:
 
     def assign(self, chunk: Chunk) -> Float64:
         """Return the same probability for each eligible arm."""
-        return chunk.eligible / chunk.eligible.sum(axis=1, keepdims=True)
+        shares: Float64 = chunk.eligible / chunk.eligible.sum(axis=1, keepdims=True)
+        return shares
 
     def snapshot(self) -> None:
         """Return None: there is no state."""

@@ -8,10 +8,10 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from glcb._api.responses import Check
+from glcb.evaluate.sequences import boundary
 from glcb.service.core.experiment import Experiment
 from glcb.service.core.tally import Block
 from glcb.service.core.vitals import ALARM_SECONDS, MIN_DECISIONS, Vitals
-from glcb.evaluate.sequences import boundary
 
 _MIN_SAMPLE = 100
 """Decisions or rewards that a check of means needs."""

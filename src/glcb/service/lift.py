@@ -26,6 +26,7 @@ CONFIDENCE = 0.95
 MAX_WEIGHT = 100.0
 """Decisions with a larger weight on any arm are left out. A holdout of 1 % already prevents them."""
 
+
 class Weights(Struct, array_like=True):
     """The importance weights of a decision."""
 

@@ -116,6 +116,7 @@ class Position:
         self._file, self._size = file, size
 
     def __call__(self) -> float:
+        """Return the share."""
         return min(1.0, self._file.tell() / self._size) if self._size else 1.0
 
 

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
+from glcb._document import html, markdown
 from glcb._errors import ResultsError
 from glcb._files import atomic_write
-from glcb.bench.report import html, markdown
 from glcb.bench.report.build import Report
 from glcb.bench.report.insertion import insert
 

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from pathlib import Path
 
+from glcb._document.document import Document, Fact, Section
 from glcb._errors import ResultsError
-from glcb.bench.report.document import Document, Fact, Section
 from glcb.bench.report.formatting import count_range
 from glcb.bench.report.sections import comparison, curves, leads, overview, setup, summary
 from glcb.bench.report.selection import Selection, select

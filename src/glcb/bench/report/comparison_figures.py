@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from glcb._document.document import Figure
 from glcb.bench.comparison import ERRORS, Outcome
 from glcb.bench.figures import vector
 from glcb.bench.report import appearance
-from glcb.bench.report.document import Figure
 from glcb.bench.report.figures import spread_labels
 from glcb.bench.report.formatting import number
 

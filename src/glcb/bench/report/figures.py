@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from glcb._arrays import Float64
+from glcb._document.document import Figure
 from glcb.bench.curves import Curve
 from glcb.bench.figures import vector
 from glcb.bench.report import appearance
-from glcb.bench.report.document import Figure
 from glcb.bench.report.selection import Entry
 
 if TYPE_CHECKING:

@@ -10,11 +10,11 @@ sections of the report whose tables it shows, and ends with a fixed line::
 import re
 from pathlib import Path
 
+from glcb._document import markdown
+from glcb._document.document import Table
 from glcb._errors import ResultsError
 from glcb._files import atomic_write
-from glcb.bench.report import markdown
 from glcb.bench.report.build import Report
-from glcb.bench.report.document import Table
 
 END = "<!-- results: end -->"
 CONCLUSION = "conclusion"

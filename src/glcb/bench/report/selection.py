@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from glcb._document.document import Table
 from glcb._errors import ResultsError
 from glcb.bench import paper
 from glcb.bench.plan import PAPER_TASKS
 from glcb.bench.report import appearance
-from glcb.bench.report.document import Table
 from glcb.bench.report.formatting import digits
 from glcb.bench.results import FILE
 from glcb.bench.run import Record

@@ -3,7 +3,7 @@
 import csv
 import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from glcb._errors import InvalidSettings, LogError
@@ -19,7 +19,7 @@ __all__ = ["FORMATS", "Layout", "detect", "read"]
 class Layout:
     """How a log is laid out: the columns of a table, and the reward of decisions without one."""
 
-    columns: LogColumns = LogColumns()
+    columns: LogColumns = field(default_factory=LogColumns)
     default_reward: float | None = None
 
 

@@ -1,4 +1,4 @@
-"""Decision-service JSON lines, as Azure Personalizer and Vowpal Wabbit's reinforcement learning library log them.
+"""Decision-service JSON lines, as Azure Personalizer and Vowpal Wabbit log them.
 
 One JSON object per decision: ``c`` holds the shared features, with those of the actions in ``_multi``; ``a``
 and ``p`` the actions in the order of the ranking and their probabilities; ``_label_cost`` and

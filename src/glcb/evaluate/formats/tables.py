@@ -31,8 +31,9 @@ class _Joined:
     __slots__ = ("final", "reward", "values")
 
     def __init__(self, values: Mapping[str, Any]) -> None:
-        self.values, self.reward, self.final = values, None, False
-        self.reward: float | None
+        self.values = values
+        self.reward: float | None = None
+        self.final = False
 
 
 class _Joiner:
@@ -43,7 +44,7 @@ class _Joiner:
         self._pending: OrderedDict[str, _Joined] = OrderedDict()
 
     def add(self, values: Mapping[str, Any], share: float) -> Iterator[LogRow]:
-        """Add an event; yield the decisions whose reward is now known, and that of the event if it is refused."""
+        """Add an event; yield the decisions whose reward is now known, or why the event is refused."""
         try:
             self._add(values)
         except RejectedRow as error:
@@ -79,9 +80,7 @@ class _Joiner:
         return _row({**joined.values, "reward": reward}, LogColumns(), share)
 
 
-def _read(
-    form: str, path: Path, columns: LogColumns, default_reward: float | None
-) -> Iterator[LogRow]:
+def _read(form: str, path: Path, columns: LogColumns, default_reward: float | None) -> Iterator[LogRow]:
     """Yield the decisions of a file."""
     joiner = _Joiner(columns, default_reward)
     for record in read_records(path, form, columns):
@@ -106,13 +105,17 @@ def _row(
     try:
         arm = to_arm(get_arm(values, columns))
         if arm is None:
-            raise RejectedRow("unknown arm", f"an arm must be a name or an integer, got {values[columns.arm]!r}")
+            raise RejectedRow(
+                "unknown arm", f"an arm must be a name or an integer, got {values[columns.arm]!r}"
+            )
         if default_reward is not None and values.get(columns.reward) in (None, ""):
             reward = default_reward
         else:
             reward = get_reward(values, columns)
         propensity = get_propensity(values, columns)
-        decision = LoggedDecision(get_context(values, columns), arm, reward, propensity, _eligible(values, arm))
+        decision = LoggedDecision(
+            get_context(values, columns), arm, reward, propensity, _eligible(values, arm)
+        )
         return LogRow(decision, share)
     except RejectedRow as error:
         return LogRow(None, share, error.reason, str(error))
@@ -125,5 +128,7 @@ def _eligible(values: Mapping[str, Any], chosen: Arm) -> tuple[Arm, ...] | None:
         return None
     arms = tuple(arm for arm in map(to_arm, listed) if arm is not None)
     if chosen not in arms:
-        raise RejectedRow("invalid eligible arms", f"the chosen arm {chosen!r} is not among the eligible ones")
+        raise RejectedRow(
+            "invalid eligible arms", f"the chosen arm {chosen!r} is not among the eligible ones"
+        )
     return arms

@@ -8,12 +8,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from glcb._document.document import Block, Cell, Gallery, Group, Row, Section, Table
 from glcb._errors import InvalidSettings
 from glcb.bench import paper
 from glcb.bench.comparison import Duel, Outcome
 from glcb.bench.ranks import SIGNIFICANCE, Standing, compare_ranks, standings
 from glcb.bench.report.comparison_figures import RankMark, draw_ranks
-from glcb.bench.report.document import Block, Cell, Gallery, Group, Row, Section, Table
 from glcb.bench.report.figures import strokes
 from glcb.bench.report.formatting import count, count_range, mean_and_error, number
 from glcb.bench.report.selection import Column, Entry, Selection

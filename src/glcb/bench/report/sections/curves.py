@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
+from glcb._document.document import Block, Cell, Figure, Gallery, Group, Row, Section, Table
 from glcb.bench.curves import Curve, cumulative_reward, decision_time, regret
-from glcb.bench.report.document import Block, Cell, Figure, Gallery, Group, Row, Section, Table
 from glcb.bench.report.figures import ERRORS, Line, draw_lines, strokes
 from glcb.bench.report.formatting import count_range, number
 from glcb.bench.report.selection import Column, Entry, Selection

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from glcb._document.document import Block, Cell, Group, Row, Section, Table
 from glcb.bench.comparison import ERRORS, Duel, Outcome, Tally, best_other
-from glcb.bench.report.document import Block, Cell, Group, Row, Section, Table
 from glcb.bench.report.formatting import count, number
 from glcb.bench.report.sections.comparison import duel
 from glcb.bench.report.selection import Column, Entry, Selection

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from glcb._document.document import Block, Figure, Gallery, Section
 from glcb.bench.comparison import ERRORS, conclusion, leaders
 from glcb.bench.report.appearance import MUTED
 from glcb.bench.report.comparison_figures import (
@@ -12,7 +13,6 @@ from glcb.bench.report.comparison_figures import (
     draw_leads,
     legend_height,
 )
-from glcb.bench.report.document import Block, Figure, Gallery, Section
 from glcb.bench.report.figures import Bar, draw_bars, strokes
 from glcb.bench.report.formatting import count_range
 from glcb.bench.report.sections.comparison import LEADING

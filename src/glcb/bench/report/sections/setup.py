@@ -8,10 +8,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from glcb._document.document import Block, Cell, Group, Listing, Row, Section, Table
 from glcb._errors import InvalidInput, InvalidSettings
 from glcb._types import Rewards
 from glcb.bench import paper
-from glcb.bench.report.document import Block, Cell, Group, Listing, Row, Section, Table
 from glcb.bench.report.formatting import count
 from glcb.bench.report.selection import Entry, Selection
 from glcb.bench.results import FAILURES

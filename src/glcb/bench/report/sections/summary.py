@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from glcb._document.document import Block, Cell, Gallery, Group, Row, Section, Table
 from glcb.bench.comparison import Tally, pareto_front
 from glcb.bench.report.comparison_figures import CostMark, draw_costs
-from glcb.bench.report.document import Block, Cell, Gallery, Group, Row, Section, Table
 from glcb.bench.report.figures import strokes
 from glcb.bench.report.formatting import digits, number
 from glcb.bench.report.sections.comparison import LEADING, duel, main_standings

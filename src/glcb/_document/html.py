@@ -5,7 +5,7 @@ from html import escape
 from importlib.resources import files
 from string import Template
 
-from glcb.bench.report.document import (
+from glcb._document.document import (
     Block,
     Cell,
     Document,
@@ -40,7 +40,7 @@ def render(document: Document) -> str:
 
 
 def _resource(name: str) -> str:
-    return files("glcb.bench.report").joinpath(name).read_text(encoding="utf-8")
+    return files("glcb._document").joinpath(name).read_text(encoding="utf-8")
 
 
 def _section(section: Section) -> str:

@@ -2,7 +2,7 @@
 
 import re
 
-from glcb.bench.report.document import Block, Cell, Document, Figure, Gallery, Listing, Section, Table
+from glcb._document.document import Block, Cell, Document, Figure, Gallery, Listing, Section, Table
 
 FOLDER = "report-figures"
 

@@ -1,0 +1,1 @@
+"""Documents of sections, tables and figures, rendered as one HTML page and as Markdown."""

@@ -1,0 +1,239 @@
+"""``glcb evaluate`` and ``glcb convert``: what other policies would have earned on a log."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
+
+import typer
+
+from glcb.cli._options import split
+
+if TYPE_CHECKING:
+    from glcb.evaluate import Evaluation
+    from glcb.evaluate.api import Policy, Stage
+
+Log = Annotated[
+    Path,
+    typer.Argument(
+        metavar="LOG",
+        help="A log of a bandit, or a table, Vowpal Wabbit text, decision-service JSON or Open Bandit file.",
+        show_default=False,
+    ),
+]
+Format = Annotated[
+    str | None,
+    typer.Option(
+        "--format",
+        metavar="FORMAT",
+        help="jsonl, csv, parquet, vw, dsjson or openbandit.",
+        show_default="detected",
+    ),
+]
+ContextColumn = Annotated[str, typer.Option(metavar="COLUMN", help="Column with contexts as JSON.")]
+ArmColumn = Annotated[str, typer.Option(metavar="COLUMN", help="Column with the chosen arm.")]
+RewardColumn = Annotated[str, typer.Option(metavar="COLUMN", help="Column with the reward.")]
+PropensityColumn = Annotated[
+    str, typer.Option(metavar="COLUMN", help="Column with the propensity of the chosen arm.")
+]
+IgnoreColumns = Annotated[
+    str,
+    typer.Option(
+        metavar="COLUMNS", help="Columns that are not features, separated by commas.", show_default=False
+    ),
+]
+DefaultReward = Annotated[
+    float | None,
+    typer.Option(metavar="X", help="Reward of decisions without one.", show_default="they are left out"),
+]
+
+
+def evaluate(
+    log: Log,
+    policies: Annotated[
+        str,
+        typer.Option(
+            metavar="NAMES",
+            help="Policies, separated by commas: names of `glcb policies`, which learn; `uniform`; "
+            "`best-fixed-arm`; `arm=NAME`; or a model file (.glcb), which does not learn.",
+        ),
+    ] = "glcb,best-fixed-arm,uniform",
+    variants: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--try",
+            metavar="SETTINGS",
+            help="Also evaluate `glcb` with other settings, such as `exploration=0.02`, `half_life=5000`, "
+            "`policy=linucb` or `without=ARM`; several are separated by commas. Can be repeated.",
+            show_default=False,
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="Folder for report.html, report.md and evaluation.json. An interrupted run resumes there.",
+            show_default="no report",
+        ),
+    ] = None,
+    estimators: Annotated[
+        str,
+        typer.Option(
+            metavar="NAMES",
+            help="Estimators, separated by commas: ips, snips, clipped-ips, dm, dr, switch-dr, shrunk-dr.",
+        ),
+    ] = "dr,snips,ips,dm",
+    reference: Annotated[
+        str, typer.Option(metavar="POLICY", help="Policy that differences are relative to.")
+    ] = "logged",
+    logging: Annotated[
+        str | None,
+        typer.Option(
+            metavar="HOW",
+            help="`uniform` if the log has no propensities and its arms were chosen uniformly at random.",
+            show_default=False,
+        ),
+    ] = None,
+    default_reward: DefaultReward = None,
+    replay: Annotated[
+        bool, typer.Option("--replay/--no-replay", help="Replay the policies that learn.")
+    ] = True,
+    max_ratio: Annotated[
+        float | None,
+        typer.Option(metavar="M", help="Bound of π / p for replay.", show_default="1 / smallest propensity"),
+    ] = None,
+    constant_values: Annotated[
+        bool,
+        typer.Option(
+            help="Add a betting confidence sequence. It assumes that values do not change over time."
+        ),
+    ] = False,
+    seed: Annotated[int, typer.Option(metavar="N", help="Random seed.")] = 0,
+    form: Format = None,
+    context_column: ContextColumn = "context",
+    arm_column: ArmColumn = "arm",
+    reward_column: RewardColumn = "reward",
+    propensity_column: PropensityColumn = "propensity",
+    ignore_columns: IgnoreColumns = "",
+) -> None:
+    """Estimate what policies would have earned on a log of decisions with propensities."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    from glcb.evaluate import evaluate as run
+
+    console = Console(stderr=True, highlight=False)
+    arguments: dict[str, Any] = {
+        "format": form,
+        "default_reward": default_reward,
+        "context_column": context_column,
+        "arm_column": arm_column,
+        "reward_column": reward_column,
+        "propensity_column": propensity_column,
+        "ignore_columns": split(ignore_columns),
+    }
+    chosen: dict[str, Policy] = {name: _policy(name) for name in split(policies)}
+    for settings in variants or ():
+        chosen[settings] = _variant(log, settings, arguments, seed)
+    with Progress(console=console, transient=True) as progress:
+        bar = progress.add_task("reading", total=1.0)
+
+        def show(stage: "Stage", share: float) -> None:
+            progress.update(bar, description=stage, completed=share)
+
+        result: Evaluation = run(
+            log,
+            chosen,
+            estimators=split(estimators),
+            reference=reference,
+            logging=cast('Literal["uniform"] | None', logging),
+            replay=replay,
+            max_ratio=max_ratio,
+            constant_values=constant_values,
+            seed=seed,
+            checkpoint_folder=None if out is None else out / "progress",
+            progress=show,
+            **arguments,
+        )
+    typer.echo(result.table())
+    if out is not None:
+        for path in result.write(out):
+            typer.echo(path)
+
+
+def _policy(name: str) -> "Policy":
+    """Return the policy for a name or a model file."""
+    if not name.endswith(".glcb"):
+        return name
+    from glcb.bandit import Bandit
+    from glcb.evaluate import Frozen
+
+    return Frozen(Bandit.load(name))
+
+
+def _variant(log: Path, settings: str, arguments: dict[str, Any], seed: int) -> "Policy":
+    """Return a bandit with some other settings, for the arms and rewards of the log."""
+    from glcb._errors import InvalidSettings
+    from glcb.bandit import Bandit
+    from glcb.evaluate.api import survey
+
+    found = survey(log, **arguments)
+    arms = list(found.arms)
+    changes: dict[str, Any] = {}
+    for setting in split(settings):
+        name, equals, value = setting.partition("=")
+        if not equals:
+            raise InvalidSettings(f"--try takes settings such as exploration=0.02, got {setting!r}")
+        if name == "without":
+            if value not in map(str, arms):
+                raise InvalidSettings(
+                    f"there is no arm {value!r}; the arms are {', '.join(map(str, arms[:8]))}"
+                )
+            arms = [arm for arm in arms if str(arm) != value]
+        else:
+            changes[name] = _parse(name, value)
+    known = Bandit(arms).get_params()
+    if unknown := [name for name in changes if name not in known]:
+        raise InvalidSettings(f"Bandit has no setting {unknown[0]!r}; it has {', '.join(known)}")
+    return Bandit(arms, **{"rewards": found.rewards, "seed": seed, **changes})
+
+
+def _parse(name: str, value: str) -> str | int | float:
+    if name in ("policy", "exploration_mode"):
+        return value
+    try:
+        return float(value) if "." in value or "e" in value else int(value)
+    except ValueError:
+        return value
+
+
+def convert(
+    log: Log,
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="File to write.", show_default=False)],
+    to: Annotated[
+        str, typer.Option(metavar="FORMAT", help="jsonl (one decision per line) or vw (Vowpal Wabbit text).")
+    ] = "jsonl",
+    form: Format = None,
+    context_column: ContextColumn = "context",
+    arm_column: ArmColumn = "arm",
+    reward_column: RewardColumn = "reward",
+    propensity_column: PropensityColumn = "propensity",
+    ignore_columns: IgnoreColumns = "",
+    default_reward: DefaultReward = None,
+) -> None:
+    """Convert a log to JSON lines with one decision each, or to Vowpal Wabbit text."""
+    from glcb.bandit.logs import LogColumns
+    from glcb.evaluate import convert as run
+
+    columns = LogColumns(context_column, arm_column, reward_column, propensity_column, split(ignore_columns))
+    found = run(
+        log,
+        out,
+        to=cast('Literal["jsonl", "vw"]', to),
+        format=form,
+        columns=columns,
+        default_reward=default_reward,
+    )
+    typer.echo(f"{found.rows:,} decisions, {sum(found.refused.values()):,} rows refused")
+    for reason, count in found.refused.items():
+        typer.echo(f"  {count:,} × {reason}, for example {found.examples[reason]}")
+    if to == "vw":
+        typer.echo("arms: " + ", ".join(f"{number} = {arm}" for number, arm in enumerate(found.arms, 1)))

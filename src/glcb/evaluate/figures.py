@@ -1,0 +1,101 @@
+"""Figures of an evaluation: values over the log, the weights, and the arms of each policy."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from glcb._document.document import Figure
+from glcb._figures import check_figure_path, figure, vector
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from glcb.evaluate.result import Evaluation, PolicyResult
+
+_COLORS = ("#868e96", "#e8590c", "#1c7ed6", "#0ca678", "#7950f2", "#d6336c", "#f08c00", "#15aabf")
+_WIDTH, _HEIGHT = 300.0, 190.0
+_MAX_ARMS = 12
+
+
+def color(position: int) -> str:
+    """Return the color of a policy; that of the logging policy is gray."""
+    return _COLORS[0] if not position else _COLORS[1 + (position - 1) % (len(_COLORS) - 1)]
+
+
+def draw(result: "Evaluation", path: Path) -> None:
+    """Draw the values over the log, with their confidence sequences, and the arms of each policy."""
+    check_figure_path(path)
+    with figure(path, width=10, height=4, columns=2) as (values, arms):
+        draw_values(values, result.policies)
+        values.legend(frameon=False, fontsize=8)
+        draw_arms(arms, result.policies)
+
+
+def draw_values(axes: "Axes", policies: Sequence["PolicyResult"]) -> None:
+    """Draw the estimated value of each policy over the rows of the log."""
+    for position, own in enumerate(policies):
+        rows = [point.rows for point in own.curve]
+        axes.plot(rows, [point.value for point in own.curve], color=color(position), label=own.name)
+        lows, highs = [point.low for point in own.curve], [point.high for point in own.curve]
+        axes.fill_between(rows, lows, highs, color=color(position), alpha=0.12, linewidth=0)
+    last = [own.curve[-1] for own in policies if own.curve]
+    if last:
+        low, high = min(point.low for point in last), max(point.high for point in last)
+        margin = 0.5 * (high - low) or 0.05
+        axes.set_ylim(low - margin, high + margin)
+    axes.set(xlabel="rows of the log", ylabel="value")
+
+
+def draw_arms(axes: "Axes", policies: Sequence["PolicyResult"]) -> None:
+    """Draw the share of each arm in the decisions of each policy; the most frequent arms only."""
+    totals = {arm: sum(own.shares.get(arm, 0.0) for own in policies) for arm in policies[0].shares}
+    shown = sorted(totals, key=lambda arm: -totals[arm])[:_MAX_ARMS]
+    height = 0.8 / len(policies)
+    for position, own in enumerate(policies):
+        places = [index + position * height for index in range(len(shown))]
+        axes.barh(places, [own.shares[arm] for arm in shown], height=height, color=color(position))
+    axes.set_yticks([index + 0.4 - height / 2 for index in range(len(shown))], [str(arm) for arm in shown])
+    axes.invert_yaxis()
+    axes.set(xlabel="share of decisions", xlim=(0, 1))
+
+
+def value_figure(result: "Evaluation") -> Figure:
+    """Return the figure of values over the log."""
+    names = [own.name for own in result.policies]
+    right = 12 + 4.2 * max(map(len, names))
+
+    def draw_labeled(axes: "Axes") -> None:
+        draw_values(axes, result.policies)
+        low, high = axes.get_ylim()
+        ends = sorted(
+            (own.curve[-1].value, position) for position, own in enumerate(result.policies) if own.curve
+        )
+        place = low - (high - low)
+        for value, position in ends:
+            place = max(value, place + 0.07 * (high - low))
+            axes.annotate(
+                names[position],
+                (1.02, place),
+                xycoords=("axes fraction", "data"),
+                color=color(position),
+                va="center",
+                annotation_clip=False,
+            )
+
+    svg = vector(draw_labeled, "values", width=_WIDTH + right, height=_HEIGHT, margins=(42, right, 30, 8))
+    return Figure("values", "Value of each policy over the log, with its confidence sequence", svg)
+
+
+def arm_figure(result: "Evaluation") -> Figure:
+    """Return the figure of the arms of each policy."""
+    labels = max(len(str(arm)) for arm in result.arms)
+    rows = min(len(result.arms), _MAX_ARMS)
+    height = max(60.0, 9.0 * rows * len(result.policies) + 40)
+    svg = vector(
+        lambda axes: draw_arms(axes, result.policies),
+        "arms",
+        width=_WIDTH,
+        height=height,
+        margins=(12 + 4.6 * labels, 10, 30, 8),
+    )
+    return Figure("arms", "Share of each arm, by policy; the logging policy is gray", svg)

@@ -1,0 +1,144 @@
+"""The report of an evaluation, as one HTML page, as Markdown and as JSON."""
+
+import json
+from pathlib import Path
+
+from glcb._document import html, markdown
+from glcb._document.document import Cell, Document, Fact, Gallery, Group, Listing, Row, Section, Table
+from glcb._errors import LogError
+from glcb._files import atomic_write
+from glcb.evaluate.diagnostics import Diagnostic
+from glcb.evaluate.figures import arm_figure, value_figure
+from glcb.evaluate.result import Evaluation, Interval, PolicyResult
+
+_INTRODUCTION = (
+    "The value of a policy is its expected reward per decision in the contexts of the log, estimated from "
+    "decisions that another policy made. The interval at any time is a 95% confidence sequence: it stays "
+    "valid while data arrive and if the logging policy was learning. Normal and bootstrap intervals do not; "
+    "use them only if neither policy learns and the end of the log was fixed in advance."
+)
+_MARKS = {"ok": "passed", "warning": "warning", "error": "do not use"}
+
+
+def write(result: Evaluation, folder: Path) -> list[Path]:
+    """Write ``report.html``, ``report.md`` and ``evaluation.json``."""
+    page = document(result)
+    files = {
+        "report.html": html.render(page),
+        **markdown.render(page),
+        "evaluation.json": json.dumps(result.to_dict(), indent=1, ensure_ascii=False) + "\n",
+    }
+    try:
+        for name, text in files.items():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            with atomic_write(folder / name) as file:
+                file.write(text.encode())
+    except OSError as error:
+        raise LogError(f"cannot write the report to {folder}: {error.strerror or error}") from error
+    return [folder / name for name in ("report.html", "report.md", "evaluation.json")]
+
+
+def document(result: Evaluation) -> Document:
+    """Return the report."""
+    refused = sum(result.refused.values())
+    facts = [
+        Fact(f"{result.rows:,}", "decisions"),
+        Fact(f"{len(result.arms):,}", "arms"),
+        Fact(f"{refused:,}", "rows refused"),
+    ]
+    sections = [
+        Section("values", "Values", (_value_table(result), Gallery("", (value_figure(result),)))),
+        Section("checks", "Checks", _checks(result)),
+        Section("differences", f"Differences from {result.reference}", (_difference_table(result),)),
+        Section("weights", "Weights and arms", (_weight_table(result), Gallery("", (arm_figure(result),)))),
+    ]
+    notes = [*result.notes, *(_refusal(result, reason) for reason in result.refused)]
+    if notes:
+        sections.append(Section("log", "Log", (Listing(tuple(notes)),)))
+    return Document("Off-policy evaluation", result.conclusion, _INTRODUCTION, tuple(facts), tuple(sections))
+
+
+def _value_table(result: Evaluation) -> Table:
+    names = list(result.policies[0].estimates)
+    rows = [
+        _row(own, [*(str(own.estimates[name]) for name in names), _text(own.sequence), _MARKS[own.level]])
+        for own in result.policies
+    ]
+    caption = "Estimated reward per decision ± standard error"
+    groups = [Group("", tuple(rows))]
+    if result.replays:
+        blank = [""] * len(names)
+        replayed = [
+            _row(own, [str(own.estimates["replay"]), *blank, _MARKS[own.level]]) for own in result.replays
+        ]
+        groups.append(Group("Replay: the policy learned from accepted rows only", tuple(replayed)))
+    return Table(caption, ("policy", *names, "95% at any time", "checks"), tuple(groups))
+
+
+def _difference_table(result: Evaluation) -> Table:
+    names = list(result.policies[0].estimates)
+    first = names[0]
+    rows = [
+        _row(
+            own,
+            [
+                str(own.differences[first]),
+                _text(own.difference_sequence),
+                str(own.differences[first].normal),
+                _text(own.differences[first].bootstrap),
+            ],
+        )
+        for own in result.policies
+        if own.name != result.reference
+    ]
+    columns = (
+        "policy",
+        f"{first} ± s.e.",
+        "95% at any time",
+        "normal, fixed logging only",
+        "bootstrap, fixed logging only",
+    )
+    return Table("Paired differences", columns, (Group("", tuple(rows)),))
+
+
+def _weight_table(result: Evaluation) -> Table:
+    rows = [
+        _row(
+            own,
+            [
+                f"{own.effective_rows or 0:,.0f}",
+                f"{own.largest_weight or 0:,.4g}",
+                f"{own.match_rate or 0:.1%}",
+            ],
+        )
+        for own in result.policies
+    ]
+    columns = ("policy", "effective rows", "largest weight", "match rate")
+    return Table("What the estimates rest on", columns, (Group("", tuple(rows)),))
+
+
+def _checks(result: Evaluation) -> tuple[Table, ...]:
+    groups = [Group("the log", tuple(map(_check, result.diagnostics)))]
+    groups += [
+        Group(own.name, tuple(map(_check, own.diagnostics)))
+        for own in (*result.policies, *result.replays)
+        if own.diagnostics
+    ]
+    return (Table("Every check, in words", ("check", "result", "meaning"), tuple(groups), textual=True),)
+
+
+def _check(own: Diagnostic) -> Row:
+    return Row(Cell(own.name), (Cell(_MARKS[own.level], best=own.level == "error"), Cell(own.message)))
+
+
+def _row(own: PolicyResult, cells: list[str]) -> Row:
+    unusable = own.level == "error"
+    return Row(Cell(own.name), tuple(Cell(text, uncertain=unusable and bool(text)) for text in cells))
+
+
+def _text(interval: Interval | None) -> str:
+    return "" if interval is None else str(interval)
+
+
+def _refusal(result: Evaluation, reason: str) -> str:
+    return f"{result.refused[reason]:,} × {reason}, for example {result.examples[reason]}"
