@@ -17,6 +17,7 @@ A model must be fitted without the row itself, and, if the logging policy was le
 *Post-contextual-bandit inference*, 2021).
 """
 
+import math
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
@@ -185,9 +186,9 @@ class EstimateSums:
         count = float(self._count[0])
         if count < 2:
             return np.inf
-        mean = gradient @ self._totals / count
-        variance = (gradient @ self._products @ gradient / count - mean**2) * count / (count - 1)
-        return float(np.sqrt(max(variance, 0.0) / count))
+        mean = float(gradient @ self._totals) / count
+        variance = (float(gradient @ self._products @ gradient) / count - mean**2) * count / (count - 1)
+        return math.sqrt(max(variance, 0.0) / count)
 
     def snapshot(self) -> Arrays:
         """Return the state."""

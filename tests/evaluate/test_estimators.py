@@ -1,0 +1,87 @@
+"""Estimators of the value of a policy."""
+
+import numpy as np
+import pytest
+
+from glcb.evaluate import estimators as est
+
+RNG = np.random.default_rng(5)
+ROWS, POLICIES = 400, 3
+
+
+def rows(count: int = ROWS) -> est.Rows:
+    reward = RNG.random((count, 1))
+    weight = RNG.exponential(1.0, (count, POLICIES))
+    return est.Rows(reward, weight, RNG.random((count, POLICIES)), RNG.random((count, POLICIES)))
+
+
+def accumulate(name: str, data: est.Rows, parts: int = 4) -> est.EstimateSums:
+    sums = est.EstimateSums(name, POLICIES)
+    for part in np.array_split(np.arange(len(data.reward)), parts):
+        sums.add(sums.terms(est.Rows(*(column[part] for column in data))))
+    return sums
+
+
+@pytest.mark.parametrize("name", est.NAMES)
+def test_sums_over_parts_equal_the_formula_on_all_rows(name: str) -> None:
+    data = rows()
+    sums = accumulate(name, data)
+    if name == "snips":
+        expected = (data.weight * data.reward).sum(axis=0) / data.weight.sum(axis=0)
+    else:
+        expected = {**est.WEIGHTED, **est.MODELED}[name](data).mean(axis=0)
+    assert sums.estimates() == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("name", est.NAMES)
+def test_standard_errors_match_the_spread_over_repeated_samples(name: str) -> None:
+    many = [accumulate(name, rows(), parts=1) for _ in range(400)]
+    for quantity in (lambda sums: sums.estimate(1), lambda sums: sums.difference(1, 2)):
+        found = [quantity(sums) for sums in many]
+        spread = np.std([own.value for own in found])
+        assert np.mean([own.error for own in found]) == pytest.approx(spread, rel=0.12)
+
+
+def test_paired_differences_are_more_precise_than_independent_ones() -> None:
+    data = rows()
+    alike = data._replace(weight=data.weight[:, :1] + 0.01 * data.weight)
+    sums = accumulate("ips", alike)
+    assert sums.difference(0, 1).error < 0.1 * sums.estimate(0).error
+
+
+def test_one_row_has_no_standard_error() -> None:
+    assert accumulate("dr", rows(1), parts=1).estimate(0).error == np.inf
+
+
+def test_a_policy_that_never_matches_has_the_value_zero_and_no_warning() -> None:
+    data = rows()._replace(weight=np.zeros((ROWS, POLICIES)))
+    assert accumulate("snips", data).estimate(0) == (0.0, 0.0)
+
+
+def test_large_weights_are_tamed_in_the_stated_way() -> None:
+    reward, weight = np.array([1.0, 1.0]), np.array([2.0, 40.0])
+    predicted, expected = np.array([0.5, 0.5]), np.array([0.5, 0.5])
+    assert est.clipped_ips(reward, weight, 10).tolist() == [2.0, 10.0]
+    assert est.switch_dr(reward, weight, predicted, expected, 10).tolist() == [1.5, 0.5]
+    shrunk = 100 * weight / (weight**2 + 100)
+    assert est.shrunk_dr(reward, weight, predicted, expected, 10) == pytest.approx(0.5 + shrunk * 0.5)
+
+
+STORED = {"ips": 0.44, "snips": 0.44 / 0.835, "dm": 0.538, "dr": 0.5585}
+"""Computed by hand from the five rows of the test below."""
+
+
+@pytest.mark.parametrize("name", STORED)
+def test_estimates_equal_those_computed_by_hand(name: str) -> None:
+    reward = np.array([1.0, 0.0, 1.0, 0.5, 0.0])[:, None]
+    pscore = np.array([0.5, 0.25, 0.8, 0.4, 0.5])
+    target = np.array([[0.6, 0.4], [0.3, 0.7], [0.5, 0.5], [0.3, 0.7], [0.2, 0.8]])
+    action = np.array([0, 0, 1, 0, 0])
+    model = np.array([[0.8, 0.4], [0.3, 0.5], [0.6, 0.7], [0.4, 0.6], [0.1, 0.5]])
+    position = np.arange(5)
+    weight = (target[position, action] / pscore)[:, None]
+    predicted = model[position, action][:, None]
+    expected = (target * model).sum(axis=1, keepdims=True)
+    sums = est.EstimateSums(name, 1)
+    sums.add(sums.terms(est.Rows(reward, weight, predicted, expected)))
+    assert sums.estimates()[0] == pytest.approx(STORED[name], abs=1e-12)
