@@ -29,7 +29,11 @@ def result(log: Path) -> Evaluation:
 @pytest.mark.parametrize("estimator", ["dr", "snips", "ips", "clipped-ips", "switch-dr"])
 @pytest.mark.parametrize(
     ("policy", "truth"),
-    [("uniform", UNIFORM_VALUE), ("rule", RULE_VALUE), ("games", value(lambda age, arm: float(arm == "games")))],
+    [
+        ("uniform", UNIFORM_VALUE),
+        ("rule", RULE_VALUE),
+        ("games", value(lambda age, arm: float(arm == "games"))),
+    ],
 )
 def test_estimates_are_close_to_the_truth(
     result: Evaluation, policy: str, truth: float, estimator: str
@@ -105,7 +109,12 @@ def test_best_fixed_arm_is_chosen_from_earlier_rows(tmp_path: Path) -> None:
     """With pure noise, the best arm in hindsight looks better than it is."""
     rng = np.random.default_rng(0)
     lines: list[dict[str, object]] = [
-        {"context": {"x": 0}, "arm": int(rng.integers(20)), "reward": float(rng.random() < 0.5), "propensity": 0.05}
+        {
+            "context": {"x": 0},
+            "arm": int(rng.integers(20)),
+            "reward": float(rng.random() < 0.5),
+            "propensity": 0.05,
+        }
         for _ in range(2000)
     ]
     found = evaluate(write(tmp_path / "log.jsonl", lines), ["best-fixed-arm"], **FAST)
@@ -220,7 +229,9 @@ def test_a_rare_match_is_noticed(tmp_path: Path) -> None:
     lines: list[dict[str, object]] = []
     for _ in range(2000):
         rare = rng.random() < 0.005
-        lines.append({"context": {"x": 1}, "arm": int(rare), "reward": 1.0, "propensity": 0.005 if rare else 0.995})
+        lines.append(
+            {"context": {"x": 1}, "arm": int(rare), "reward": 1.0, "propensity": 0.005 if rare else 0.995}
+        )
     found = evaluate(write(tmp_path / "log.jsonl", lines), ["arm=1"], **FAST)
     assert {"effective sample size", "largest weight"} <= failed(found, "arm=1")
 
@@ -237,9 +248,11 @@ def test_drifting_contexts_are_noticed(tmp_path: Path) -> None:
 
 
 def test_a_log_without_propensities_is_refused_unless_it_is_uniform(tmp_path: Path) -> None:
-    lines = [{name: own for name, own in row.items() if name != "propensity"} for row in rows(2000, uniform=True)]
+    lines = [
+        {name: own for name, own in row.items() if name != "propensity"} for row in rows(2000, uniform=True)
+    ]
     path = write(tmp_path / "log.jsonl", lines)
-    with pytest.raises(InvalidInput, match="no propensities.*logging='uniform'"):
+    with pytest.raises(InvalidInput, match=r"no propensities.*logging='uniform'"):
         evaluate(path, {"rule": rule}, **FAST)
     found = evaluate(path, {"rule": rule}, logging="uniform", **FAST)
     own = found["rule"].estimates["ips"]

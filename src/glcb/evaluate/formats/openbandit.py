@@ -1,7 +1,6 @@
 """Tables of the Open Bandit Dataset (Saito et al. 2021): one row per displayed item."""
 
 import csv
-import io
 from collections.abc import Collection, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -26,7 +25,7 @@ def matches(names: Collection[str]) -> bool:
 def read(path: Path, columns: LogColumns, default_reward: float | None) -> Iterator[LogRow]:
     """Yield the decisions of a file. The position is a feature; index and time are not."""
     with open_log(path) as (file, _):
-        names = next(csv.reader(io.TextIOWrapper(file, "utf-8-sig")), [])
+        names = next(csv.reader([file.readline().decode("utf-8-sig", "replace")]), [])
     not_features = [name for name in _COLUMNS.ignore if name in names]
     layout = replace(_COLUMNS, ignore=(*not_features, *columns.ignore))
     yield from tables.read_csv(path, layout, default_reward)

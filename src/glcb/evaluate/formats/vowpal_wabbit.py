@@ -126,12 +126,12 @@ def write(decisions: Iterable[LoggedDecision], arms: Mapping[Arm, int]) -> Itera
 
     >>> row = LoggedDecision({"age": 31, "country": "FR", "new": True}, "news", 1.0, 0.5)
     >>> list(write([row], {"sports": 0, "news": 1}))
-    ['2:-1:0.5 | age:31 country=FR new\\n']
+    ['2:-1.0:0.5 | age:31 country=FR new\\n']
     """
     for decision in decisions:
         row, _ = to_row(decision.context)
         features = " ".join(filter(None, (_feature(str(name), value) for name, value in row.items())))
-        label = f"{arms[decision.arm] + 1}:{-decision.reward:g}:{decision.propensity!r}"
+        label = f"{arms[decision.arm] + 1}:{0.0 - decision.reward!r}:{decision.propensity!r}"
         yield f"{label} | {features}\n"
 
 

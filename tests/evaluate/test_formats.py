@@ -1,0 +1,216 @@
+"""Reading logs of other systems, and converting them."""
+
+import gzip
+import json
+import lzma
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from glcb._errors import InvalidSettings, LogError
+from glcb.evaluate import convert, evaluate
+from glcb.evaluate.formats import Layout, detect, read
+from glcb.evaluate.rows import LoggedDecision, LogRow
+from tests.evaluate.logs import rows, rule, write
+
+
+def decisions(path: Path, form: str | None = None) -> list[LoggedDecision]:
+    return [row.decision for row in read(path, form, Layout()) if row.decision is not None]
+
+
+def refused(path: Path) -> list[LogRow]:
+    return [row for row in read(path, None, Layout()) if row.decision is None]
+
+
+VW = """\
+2:-1:0.25 |user age:31 country=FR
+1:0:0.75 |user age:20 country=DE
+"""
+
+ADF = """\
+shared |user age:31 country=FR
+|item a
+0:-1:0.5 |item b
+|item c
+
+shared |user age:20
+0:0.5:0.25 |item a
+|item b
+"""
+
+DSJSON = {
+    "_label_cost": -1.0,
+    "_label_probability": 0.8,
+    "_label_Action": 2,
+    "_labelIndex": 1,
+    "EventId": "e1",
+    "a": [2, 1, 3],
+    "p": [0.8, 0.1, 0.1],
+    "c": {
+        "User": {"age": 31, "country": "FR"},
+        "_multi": [
+            {"i": {"constant": 1, "id": "pasta"}, "j": [{"price": 3}]},
+            {"i": {"constant": 1, "id": "salad"}},
+            {"i": {"constant": 1, "id": "soup"}},
+        ],
+    },
+}
+
+OPEN_BANDIT = """\
+,timestamp,item_id,position,click,propensity_score,user_feature_0
+0,2019-11-24 00:03:13+00:00,14,3,0,0.0294,abc
+1,2019-11-24 00:03:36+00:00,7,1,1,0.0294,def
+"""
+
+
+def test_vowpal_wabbit_text_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "log.vw"
+    path.write_text(VW)
+    assert detect(path) == "vw"
+    assert decisions(path) == [
+        LoggedDecision({"user.age": 31.0, "user.country": "FR"}, 2, 1.0, 0.25),
+        LoggedDecision({"user.age": 20.0, "user.country": "DE"}, 1, 0.0, 0.75),
+    ]
+
+
+def test_vowpal_wabbit_blocks_with_arm_features_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "log.txt"
+    path.write_text(ADF)
+    assert detect(path) == "vw"
+    assert decisions(path) == [
+        LoggedDecision({"user.age": 31.0, "user.country": "FR"}, 2, 1.0, 0.5, (1, 2, 3)),
+        LoggedDecision({"user.age": 20.0}, 1, -0.5, 0.25, (1, 2)),
+    ]
+
+
+def test_decision_service_json_is_read(tmp_path: Path) -> None:
+    path = write(tmp_path / "log.json", [DSJSON])
+    assert detect(path) == "dsjson"
+    assert decisions(path) == [
+        LoggedDecision({"User.age": 31, "User.country": "FR"}, "salad", 1.0, 0.8, ("pasta", "salad", "soup"))
+    ]
+
+
+def test_open_bandit_tables_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "men.csv"
+    path.write_text(OPEN_BANDIT)
+    assert detect(path) == "openbandit"
+    first, second = decisions(path)
+    assert (first.arm, first.reward, first.context) == ("14", 0.0, {"position": 3, "user_feature_0": "abc"})
+    assert (second.arm, second.reward, second.propensity) == ("7", 1.0, 0.0294)
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, lzma.compress], ids=["gz", "xz"])
+def test_compressed_logs_are_read(tmp_path: Path, pack: object) -> None:
+    suffix = ".gz" if pack is gzip.compress else ".xz"
+    path = tmp_path / f"log.jsonl{suffix}"
+    text = "".join(json.dumps(row) + "\n" for row in rows(5))
+    path.write_bytes(pack(text.encode()))  # type: ignore[operator]
+    assert len(decisions(path)) == 5
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "reason"),
+    [
+        ("log.vw", "1:-1:0.5 | a\n\n1:x:0.5 | a\n", "no label"),
+        ("log.vw", "1:-1:0.5 | a\n2:-1:1.5 | a\n", "invalid label"),
+        ("log.vw", "shared | a\n| x\n| y\n", "no label"),
+        ("log.jsonl", '{"_label_cost": 1, "c": {}, "p": [1]}\n', "invalid row"),
+        ("log.jsonl", '{"_label_cost": 1}\nnot json\n', "invalid row"),
+        (
+            "log.jsonl",
+            '{"context": {"a": 1}, "arm": "x", "reward": 1, "propensity": 0.5, "eligible": ["y"]}\n',
+            "invalid eligible arms",
+        ),
+        (
+            "log.jsonl",
+            '{"glcb_log": 3}\n{"event": "reward", "id": "1", "reward": 1}\n',
+            "unknown decision",
+        ),
+    ],
+)
+def test_rows_that_cannot_be_used_are_refused_with_a_reason(
+    tmp_path: Path, name: str, text: str, reason: str
+) -> None:
+    path = tmp_path / name
+    path.write_text(text)
+    assert reason in {row.reason for row in refused(path)}
+
+
+def test_an_unknown_format_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "log.dat"
+    path.write_text("a;b;c\n")
+    with pytest.raises(LogError, match="not recognized: pass format="):
+        detect(path)
+
+
+# ---- conversion -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("form", ["jsonl", "vw"])
+def test_a_converted_log_gives_the_same_estimates(tmp_path: Path, form: str) -> None:
+    path = write(tmp_path / "log.jsonl", rows(500))
+    found = convert(path, tmp_path / f"out.{form}", to=form)  # type: ignore[arg-type]
+    assert found.rows == 500
+    assert list(found.arms) == ["games", "news", "sports"]
+    arms = {"games": "arm=games"} if form == "jsonl" else {"games": "arm=1"}
+    before = evaluate(path, {"games": "arm=games"}, estimators=("ips",))["games"].estimates["ips"]
+    after = evaluate(tmp_path / f"out.{form}", arms, estimators=("ips",))["games"].estimates["ips"]
+    assert after.value == pytest.approx(before.value, abs=1e-9)
+
+
+def test_eligible_arms_survive_conversion(tmp_path: Path) -> None:
+    path = tmp_path / "log.txt"
+    path.write_text(ADF)
+    convert(path, tmp_path / "out.jsonl")
+    assert [row.eligible for row in decisions(tmp_path / "out.jsonl")] == [(1, 2, 3), (1, 2)]
+
+
+def test_a_log_is_not_converted_onto_itself(tmp_path: Path) -> None:
+    path = write(tmp_path / "log.jsonl", rows(5))
+    before = path.read_text()
+    with pytest.raises(InvalidSettings, match="is the log itself"):
+        convert(path, path)
+    assert path.read_text() == before
+
+
+def test_vowpal_wabbit_text_needs_propensities(tmp_path: Path) -> None:
+    lines: list[dict[str, object]] = [{"context": {"a": 1}, "arm": "x", "reward": 1}]
+    with pytest.raises(LogError, match="have no propensity"):
+        convert(write(tmp_path / "log.jsonl", lines), tmp_path / "out.vw", to="vw")
+    assert not (tmp_path / "out.vw").exists()
+
+
+@pytest.mark.rivals
+def test_ips_equals_the_average_loss_that_vowpal_wabbit_reports(tmp_path: Path) -> None:
+    """Vowpal Wabbit predicts the index of an arm for every row, and reports the IPS estimate of its loss."""
+    path = write(tmp_path / "log.jsonl", rows(2000))
+    found = convert(path, tmp_path / "log.vw", to="vw")
+    arms = list(found.arms)
+    ran = subprocess.run(
+        [
+            *(sys.executable, "-m", "vowpalwabbit", "--cb", str(len(arms)), "--cb_type", "ips"),
+            *("-d", str(tmp_path / "log.vw"), "-p", str(tmp_path / "predictions"), "--progress", "100000"),
+        ],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    (line,) = (line for line in ran.stderr.splitlines() if line.startswith("average loss"))
+    predictions = iter((tmp_path / "predictions").read_text().split())
+    result = evaluate(path, {"vw": lambda context: arms[int(next(predictions))]}, estimators=("ips",))
+    assert result["vw"].estimates["ips"].value == pytest.approx(-float(line.split("=")[1]), abs=2e-6)
+
+
+def test_a_rule_gets_the_context_of_the_log(tmp_path: Path) -> None:
+    seen = []
+
+    def remember(context: dict[str, float]) -> str:
+        seen.append(context)
+        return rule(context)
+
+    lines = rows(20)
+    evaluate(write(tmp_path / "log.jsonl", lines), {"rule": remember}, estimators=("ips",))
+    assert seen == [row["context"] for row in lines]
