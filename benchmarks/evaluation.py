@@ -1,0 +1,252 @@
+"""Off-policy evaluation where the truth is known: bias, error and coverage on the tasks of the paper.
+
+    python -m benchmarks.evaluation accuracy --logs 20      # needs GLCB_DATA_DIR
+    python -m benchmarks.evaluation coverage --logs 1000
+    python -m benchmarks.evaluation speed
+
+A log is a stream of a task in which only the reward of one arm is revealed. Three policies write logs:
+ε-greedy (0.2) around a least-squares fit on other data, a softmax of the same fit, and a bandit that learns.
+The true value of a policy on a log is its mean reward over the contexts of the log, from the full table of
+rewards.
+"""
+
+import argparse
+import json
+import os
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from glcb import Bandit
+from glcb._arrays import Float64
+from glcb._types import reward_range
+from glcb.bandit.offline import OfflineBandit
+from glcb.evaluate import evaluate
+from glcb.evaluate.estimators import NAMES
+from glcb.evaluate.sequences import LowerSequence
+from glcb.tasks import registry
+from glcb.tasks.base import Stream, Task
+
+TASKS = ("adult", "covertype", "statlog", "financial", "jester", "mushroom", "wheel")
+LOGGING = ("epsilon-greedy", "softmax", "glcb")
+TRAINING = 10_000
+"""Added to the seed of a log: logging and evaluated policies are trained on another stream."""
+
+
+def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print a table."""
+    table = Table(*columns)
+    for row in rows:
+        table.add_row(*row)
+    Console(width=200).print(table)
+
+
+def scores(task: Task, seed: int, contexts: Float64) -> Float64:
+    """Return linear predictions of the reward of each arm, fitted to a small stream with other data."""
+    training = task.stream(TRAINING + seed, 500)
+    ones = np.ones((len(training.contexts), 1))
+    inputs = np.hstack([training.contexts, ones])
+    matrix = inputs.T @ inputs + np.eye(inputs.shape[1])
+    weights = np.linalg.solve(matrix, inputs.T @ training.rewards)
+    result: Float64 = np.hstack([contexts, np.ones((len(contexts), 1))]) @ weights
+    return result
+
+
+def log_rows(task: Task, stream: Stream, logging: str, seed: int) -> Iterator[dict[str, object]]:
+    """Yield the rows of a log."""
+    rng = np.random.default_rng((seed, 77))
+    arms = len(task.arms)
+    low, high = reward_range(task.rewards)
+    predicted = scores(task, seed, stream.contexts.astype(np.float64))
+    bandit = Bandit(list(range(arms)), rewards=task.rewards, exploration=0.2, seed=seed)
+    for step, context in enumerate(stream.contexts.tolist()):
+        if logging == "glcb":
+            decision = bandit.decide(context)
+            arm, propensity = int(decision.arm), decision.propensity
+            bandit.reward(decision.id, float(stream.rewards[step, arm]))
+        else:
+            if logging == "softmax":
+                shares = np.exp(5 * (predicted[step] - predicted[step].max()) / (high - low))
+                shares = 0.1 / arms + 0.9 * shares / shares.sum()
+            else:
+                shares = np.full(arms, 0.2 / arms)
+                shares[predicted[step].argmax()] += 0.8
+            arm = int(rng.choice(arms, p=shares))
+            propensity = float(shares[arm])
+        reward = float(stream.rewards[step, arm])
+        yield {"context": context, "arm": arm, "reward": reward, "propensity": propensity}
+
+
+def trained(task: Task, policy: str, seed: int) -> Bandit:
+    """Return a bandit trained on another stream."""
+    stream = task.stream(2 * TRAINING + seed, 1000)
+    bandit = Bandit(list(range(len(task.arms))), policy=policy, rewards=task.rewards, seed=seed)
+    for context, rewards in zip(stream.contexts.tolist(), stream.rewards, strict=True):
+        decision = bandit.decide(context)
+        bandit.reward(decision.id, float(rewards[int(decision.arm)]))
+    bandit.set_params(exploration=0.05)
+    return bandit
+
+
+def accuracy(logs: int, rows: int, tasks: list[str], out: Path) -> None:
+    """Write and print the bias and root mean squared error of every estimator."""
+    out.parent.mkdir(parents=True, exist_ok=True)
+    done = (
+        {tuple(json.loads(line)["key"]) for line in out.read_text().splitlines()} if out.exists() else set()
+    )
+    for name in tasks:
+        task = registry.get(name)
+        for logging in LOGGING:
+            for seed in range(logs):
+                if (name, logging, seed) not in done:
+                    found = one_log(task, logging, seed, rows)
+                    with out.open("a") as file:
+                        file.write(json.dumps({"key": [name, logging, seed], "errors": found}) + "\n")
+    summarize(out)
+
+
+def one_log(task: Task, logging: str, seed: int, rows: int) -> dict[str, dict[str, float]]:
+    """Return the error of every estimator for every evaluated policy, relative to the range of rewards."""
+    stream = task.stream(seed, rows)
+    arms = len(task.arms)
+    low, high = reward_range(task.rewards)
+    best = int(task.stream(TRAINING + seed, 1000).rewards.mean(axis=0).argmax())
+    bandits = {policy: trained(task, policy, seed) for policy in ("linucb", "glcb")}
+    assigned: dict[str, list[Float64]] = {policy: [] for policy in bandits}
+
+    def watched(policy: str) -> Callable[[list[float]], dict[int, float]]:
+        offline = OfflineBandit(bandits[policy])
+
+        def rule(context: list[float]) -> dict[int, float]:
+            shares = offline.preview(context).probabilities
+            assigned[policy].append(shares)
+            return dict(enumerate(shares.tolist()))
+
+        return rule
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "log.jsonl"
+        with path.open("w") as file:
+            file.writelines(json.dumps(row) + "\n" for row in log_rows(task, stream, logging, seed))
+        policies = {
+            "uniform": lambda context: dict.fromkeys(range(arms), 1 / arms),
+            "best arm": lambda context: best,
+            **{policy: watched(policy) for policy in bandits},
+        }
+        result = evaluate(path, policies, estimators=NAMES)
+    truth = {"uniform": stream.rewards.mean(), "best arm": stream.rewards[:, best].mean()}
+    for policy, shares in assigned.items():
+        truth[policy] = (np.array(shares) * stream.rewards).sum(axis=1).mean()
+    return {
+        policy: {
+            estimator: float((result[policy].estimates[estimator].value - truth[policy]) / (high - low))
+            for estimator in NAMES
+        }
+        for policy in policies
+    }
+
+
+def summarize(out: Path) -> None:
+    """Print bias and root mean squared error by task and estimator, over logging and evaluated policies."""
+    errors: dict[str, list[list[float]]] = {}
+    for line in out.read_text().splitlines():
+        record = json.loads(line)
+        for found in record["errors"].values():
+            errors.setdefault(record["key"][0], []).append([found[name] for name in NAMES])
+    table, wins = [], 0
+    for task, found in errors.items():
+        values = np.array(found)
+        rmse, bias = np.sqrt((values**2).mean(axis=0)), values.mean(axis=0)
+        wins += bool(rmse[NAMES.index("dr")] <= rmse[NAMES.index("snips")])
+        table.append(
+            [task, str(len(found)), *(f"{e:.4f} ({b:+.4f})" for e, b in zip(rmse, bias, strict=True))]
+        )
+    print("root mean squared error (bias), in units of the range of rewards")
+    print_table(["task", "estimates", *NAMES], table)
+    print(f"dr has at most the error of snips on {wins} of {len(errors)} tasks")
+
+
+def coverage(logs: int, rows: int) -> None:
+    """Print how often the confidence sequence, watched at every row, ever misses the true value."""
+    table = []
+    for name in ("wheel", "statlog"):
+        task = registry.get(name)
+        low, high = reward_range(task.rewards)
+        stream = task.stream(0, rows)
+        arms = len(task.arms)
+        rewards = (stream.rewards - low) / (high - low)
+        predicted = scores(task, 0, stream.contexts.astype(np.float64))
+        shares = np.full((rows, arms), 0.2 / arms)
+        shares[np.arange(rows), predicted.argmax(axis=1)] += 0.8
+        target = np.full((rows, arms), 0.1 / arms)
+        target[np.arange(rows), (-predicted).argmax(axis=1)] += 0.9
+        truth = np.cumsum((target * rewards).sum(axis=1)) / np.arange(1, rows + 1)
+        rng = np.random.default_rng(0)
+        missed, sequence = np.zeros(logs, np.bool_), LowerSequence(2 * logs)
+        for row in range(rows):
+            arm = (rng.random((logs, 1)) > np.cumsum(shares[row])[None, :]).sum(axis=1).clip(max=arms - 1)
+            weight, reward = target[row, arm] / shares[row, arm], rewards[row, arm]
+            sequence.add(np.concatenate([weight * reward, weight * (1 - reward)])[None, :])
+            gains, losses = np.split(sequence.bounds(0.025), 2)
+            missed |= (gains > truth[row]) | (1 - losses < truth[row])
+        width = float(np.mean(1 - losses - gains))
+        table.append([name, f"{logs:,}", f"{rows:,}", f"{1 - missed.mean():.2%}", f"{width:.3f}"])
+    print_table(["task", "logs", "rows", "covered at all rows", "mean width at the end"], table)
+
+
+def speed(rows: int) -> None:
+    """Print the time and memory of IPS and SNIPS on a large log."""
+    import resource
+
+    rng = np.random.default_rng(0)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "log.csv"
+        with path.open("w") as file:
+            file.write("country,age,arm,reward,propensity\n")
+            for start in range(0, rows, 100_000):
+                count = min(100_000, rows - start)
+                ages, arms = rng.integers(18, 90, count), rng.integers(0, 5, count)
+                clicks = rng.random(count) < 0.05
+                file.writelines(
+                    f"FR,{age},{arm},{int(click)},0.2\n"
+                    for age, arm, click in zip(ages, arms, clicks, strict=True)
+                )
+        before = time.perf_counter(), time.process_time()
+        policies = {
+            "rule": lambda context: context["age"] % 5,
+            "uniform": "uniform",
+            "best": "best-fixed-arm",
+        }
+        evaluate(path, policies, estimators=("ips", "snips"))
+        wall, cpu = time.perf_counter() - before[0], time.process_time() - before[1]
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(f"{rows:,} rows, 3 policies: {wall:.1f} s ({cpu:.1f} s of CPU), largest memory {memory:.0f} MB")
+
+
+def main() -> None:
+    """Run one part."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("part", choices=("accuracy", "coverage", "speed"))
+    parser.add_argument("--logs", type=int, default=20)
+    parser.add_argument("--rows", type=int, default=None)
+    parser.add_argument("--tasks", default=",".join(TASKS))
+    parser.add_argument("--out", type=Path, default=Path("benchmarks/out/evaluation.jsonl"))
+    arguments = parser.parse_args()
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    if arguments.part == "accuracy":
+        accuracy(arguments.logs, arguments.rows or 2000, arguments.tasks.split(","), arguments.out)
+    elif arguments.part == "coverage":
+        coverage(arguments.logs, arguments.rows or 500)
+    else:
+        speed(arguments.rows or 1_000_000)
+
+
+if __name__ == "__main__":
+    main()
