@@ -67,21 +67,32 @@ def test_large_weights_are_tamed_in_the_stated_way() -> None:
     assert est.shrunk_dr(reward, weight, predicted, expected, 10) == pytest.approx(0.5 + shrunk * 0.5)
 
 
-STORED = {"ips": 0.44, "snips": 0.44 / 0.835, "dm": 0.538, "dr": 0.5585}
-"""Computed by hand from the five rows of the test below."""
+STORED = {
+    "ips": 0.478628183819149,
+    "snips": 0.4466504435352766,
+    "dm": 0.490628590588772,
+    "dr": 0.33490669381472893,
+    "switch-dr": 0.33490669381472893,
+    "shrunk-dr": 0.3401598155076895,
+}
+"""What Open Bandit Pipeline 0.4.1 (``obp``) returns for the rows of the test below."""
+
+
+def shares(first: int, second: int, modulus: int) -> np.ndarray:
+    raw = 1.0 + (first * np.arange(40)[:, None] + second * np.arange(4)) % modulus
+    return raw / raw.sum(axis=1, keepdims=True)
 
 
 @pytest.mark.parametrize("name", STORED)
-def test_estimates_equal_those_computed_by_hand(name: str) -> None:
-    reward = np.array([1.0, 0.0, 1.0, 0.5, 0.0])[:, None]
-    pscore = np.array([0.5, 0.25, 0.8, 0.4, 0.5])
-    target = np.array([[0.6, 0.4], [0.3, 0.7], [0.5, 0.5], [0.3, 0.7], [0.2, 0.8]])
-    action = np.array([0, 0, 1, 0, 0])
-    model = np.array([[0.8, 0.4], [0.3, 0.5], [0.6, 0.7], [0.4, 0.6], [0.1, 0.5]])
-    position = np.arange(5)
-    weight = (target[position, action] / pscore)[:, None]
-    predicted = model[position, action][:, None]
-    expected = (target * model).sum(axis=1, keepdims=True)
+def test_estimates_equal_those_of_the_open_bandit_pipeline(name: str) -> None:
+    row = np.arange(40)
+    target, logged = shares(7, 11, 13), shares(5, 3, 7)
+    action = (3 * row + row // 4) % 4
+    reward = (11 * row % 17) / 16
+    model = ((13 * row[:, None] + 5 * np.arange(4)) % 19) / 18
+    weight = target[row, action] / logged[row, action]
+    expected = (target * model).sum(axis=1)
+    data = est.Rows(*(column[:, None] for column in (reward, weight, model[row, action], expected)))
     sums = est.EstimateSums(name, 1)
-    sums.add(sums.terms(est.Rows(reward, weight, predicted, expected)))
-    assert sums.estimates()[0] == pytest.approx(STORED[name], abs=1e-12)
+    sums.add(sums.terms(data))
+    assert sums.estimates()[0] == pytest.approx(STORED[name], abs=1e-9)
