@@ -2,7 +2,8 @@
 
 import inspect
 from collections.abc import Callable
-from functools import cache
+from contextlib import suppress
+from functools import cache, cached_property
 from hashlib import sha256
 from pathlib import Path
 from types import FunctionType
@@ -10,6 +11,9 @@ from typing import Any, ParamSpec, TypeVar, cast
 
 import numba
 from numba.core.dispatcher import Dispatcher
+from numba.core.registry import CPUDispatcher
+
+from glcb._numba import packed, subroutine
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -22,12 +26,30 @@ _OPTIONS: dict[str, Any] = {
     "fastmath": {"reassoc", "contract", "nsz"},
 }
 
+_MACHINERY = (__file__, packed.__file__, subroutine.__file__)
+"""The files that determine how every kernel is compiled."""
+
 _digests: dict[object, str] = {}
 """The digest of the source of each kernel and of everything it uses."""
 
 
+class _Kernel(CPUDispatcher):  # type: ignore[misc]
+    """A compiled function for callers in Python. Other kernels link its subroutine."""
+
+    @cached_property
+    def _subroutine(self) -> Any:
+        compiler = {"pipeline_class": subroutine.SubroutineCompiler, **subroutine.OPTIONS}
+        return numba.njit(**_OPTIONS, **compiler)(self.py_func)
+
+    @property
+    def _numba_type_(self) -> Any:
+        return self._subroutine._numba_type_
+
+
 def kernel(function: Callable[P, R]) -> Callable[P, R]:
     """Compile ``function`` on its first call and cache the machine code on disk.
+
+    Only kernels that Python calls are cached: their machine code contains the kernels that they call.
 
     Numba identifies a cached kernel by file, line and name, and recompiles it when that file changes. It does
     not notice changes in other files from which the kernel imports a kernel, an intrinsic, a constant or a
@@ -41,12 +63,12 @@ def kernel(function: Callable[P, R]) -> Callable[P, R]:
     the last bits of the sum would depend on memory addresses.
     """
     source = cast("FunctionType", function)
-    digest = _digest(*map(_dependency, (source.__globals__.get(name) for name in source.__code__.co_names)))
+    used = (source.__globals__.get(name) for name in source.__code__.co_names)
+    digest = _digest(*map(_content, _MACHINERY), *map(_dependency, used))
     source.__qualname__ = f"{source.__qualname__}_{digest}"
-    try:
-        compiled = numba.njit(cache=True, **_OPTIONS)(function)
-    except RuntimeError:  # no writable cache folder: compile in every process
-        compiled = numba.njit(**_OPTIONS)(function)
+    compiled = _Kernel(py_func=function, targetoptions={"nopython": True, "no_cfunc_wrapper": True, **_OPTIONS})
+    with suppress(RuntimeError):  # no writable cache folder: compile in every process
+        compiled.enable_caching()
     _digests[compiled] = _digest(digest, _content(source.__code__.co_filename))
     return cast("Callable[P, R]", compiled)
 
