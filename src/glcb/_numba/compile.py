@@ -1,5 +1,6 @@
 """The decorator for compiled kernels, with an on-disk cache that notices changes in imported files."""
 
+import gc
 import inspect
 from collections.abc import Callable
 from contextlib import suppress
@@ -21,6 +22,7 @@ R = TypeVar("R")
 _OPTIONS: dict[str, Any] = {
     "nogil": True,  # other threads can run during a kernel
     "error_model": "numpy",
+    "no_cfunc_wrapper": True,  # no caller in C
     # Allow sums to be reordered, so that they vectorize. Full fastmath would also let the compiler assume
     # that NaN and infinity do not occur, and delete the checks for them.
     "fastmath": {"reassoc", "contract", "nsz"},
@@ -38,12 +40,21 @@ class _Kernel(CPUDispatcher):  # type: ignore[misc]
 
     @cached_property
     def _subroutine(self) -> Any:
-        compiler = {"pipeline_class": subroutine.SubroutineCompiler, **subroutine.OPTIONS}
-        return numba.njit(**_OPTIONS, **compiler)(self.py_func)
+        return numba.njit(pipeline_class=subroutine.SubroutineCompiler, **_OPTIONS)(self.py_func)
 
     @property
     def _numba_type_(self) -> Any:
         return self._subroutine._numba_type_
+
+    def compile(self, sig: Any) -> Any:
+        """Compile without garbage collection, which would take a tenth of the time and find nothing."""
+        collecting = gc.isenabled()
+        gc.disable()
+        try:
+            return super().compile(sig)
+        finally:
+            if collecting:
+                gc.enable()
 
 
 def kernel(function: Callable[P, R]) -> Callable[P, R]:
@@ -66,11 +77,26 @@ def kernel(function: Callable[P, R]) -> Callable[P, R]:
     used = (source.__globals__.get(name) for name in source.__code__.co_names)
     digest = _digest(*map(_content, _MACHINERY), *map(_dependency, used))
     source.__qualname__ = f"{source.__qualname__}_{digest}"
-    compiled = _Kernel(py_func=function, targetoptions={"nopython": True, "no_cfunc_wrapper": True, **_OPTIONS})
+    compiled = _Kernel(
+        py_func=function, targetoptions={"nopython": True, "no_cfunc_wrapper": True, **_OPTIONS}
+    )
     with suppress(RuntimeError):  # no writable cache folder: compile in every process
         compiled.enable_caching()
     _digests[compiled] = _digest(digest, _content(source.__code__.co_filename))
     return cast("Callable[P, R]", compiled)
+
+
+def cache_folder(compiled: Callable[..., object]) -> str | None:
+    """Return the folder in which a kernel is cached, or None if no folder is writable."""
+    path: str | None = cast("_Kernel", compiled).stats.cache_path
+    return path
+
+
+def is_cached(compiled: Callable[..., object]) -> bool:
+    """Return whether the cache on disk holds machine code of this version of a kernel."""
+    if cache_folder(compiled) is None:
+        return False
+    return bool(cast("_Kernel", compiled)._cache._cache_file._load_index())
 
 
 def _dependency(value: object) -> str:

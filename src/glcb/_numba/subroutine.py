@@ -17,9 +17,6 @@ from numba.core.compiler import CompilerBase, DefaultPassBuilder
 from numba.core.compiler_machinery import register_pass
 from numba.core.typed_passes import NativeLowering
 
-OPTIONS: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-"""Leave out the wrappers for callers in Python and C."""
-
 _MAX_SMALL = 1
 """A kernel is small if its calls of kernels are nested at most this deep."""
 
@@ -49,8 +46,12 @@ class _SubroutineLowering(NativeLowering):  # type: ignore[misc]
 
     def run_pass(self, state: Any) -> bool:
         state.library = _SubroutineLibrary(state.targetctx.codegen(), state.func_id.func_qualname)
-        state.flags.no_compile = True
+        # Only this step has other flags. Numba compiles its own functions once per set of flags.
+        flags = state.flags
+        state.flags = flags.copy()
+        state.flags.no_compile = state.flags.no_cpython_wrapper = True
         super().run_pass(state)
+        state.flags = flags
         lowered = state["cr"]
         if lowered.env.consts:
             raise NotImplementedError(f"{state.func_id.func_name} uses a Python object")

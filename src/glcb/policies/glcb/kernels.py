@@ -94,7 +94,9 @@ def estimate(contexts: Float32, results: Float64, addresses: Int64) -> None:
     networks, arms = len(bank.mixture), results.shape[2]
     first = np.int64(0)  # a literal would compile a second version of the prediction
     probabilities = np.empty(networks, np.float32)
-    deviations, scales, uncertainties = np.empty(arms), np.empty(arms), np.zeros(arms)
+    deviations, scales, uncertainties = np.empty(arms), np.empty(arms), np.empty(arms)
+    for arm in range(arms):
+        uncertainties[arm] = 0.0
     for context in range(len(contexts)):
         values, bonuses, pseudocounts = results[context, 0], results[context, 1], results[context, 2]
         _cache(contexts[context], arrays)
