@@ -1,8 +1,10 @@
 """The decorator for compiled kernels, with an on-disk cache that notices changes in imported files."""
 
+import gc
 import inspect
 from collections.abc import Callable
-from functools import cache
+from contextlib import suppress
+from functools import cache, cached_property
 from hashlib import sha256
 from pathlib import Path
 from types import FunctionType
@@ -10,6 +12,9 @@ from typing import Any, ParamSpec, TypeVar, cast
 
 import numba
 from numba.core.dispatcher import Dispatcher
+from numba.core.registry import CPUDispatcher
+
+from glcb._numba import packed, subroutine
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -17,17 +22,45 @@ R = TypeVar("R")
 _OPTIONS: dict[str, Any] = {
     "nogil": True,  # other threads can run during a kernel
     "error_model": "numpy",
+    "no_cfunc_wrapper": True,  # no caller in C
     # Allow sums to be reordered, so that they vectorize. Full fastmath would also let the compiler assume
     # that NaN and infinity do not occur, and delete the checks for them.
     "fastmath": {"reassoc", "contract", "nsz"},
 }
 
+_MACHINERY = (__file__, packed.__file__, subroutine.__file__)
+"""The files that determine how every kernel is compiled."""
+
 _digests: dict[object, str] = {}
 """The digest of the source of each kernel and of everything it uses."""
 
 
+class _Kernel(CPUDispatcher):  # type: ignore[misc]
+    """A compiled function for callers in Python. Other kernels link its subroutine."""
+
+    @cached_property
+    def _subroutine(self) -> Any:
+        return numba.njit(pipeline_class=subroutine.SubroutineCompiler, **_OPTIONS)(self.py_func)
+
+    @property
+    def _numba_type_(self) -> Any:
+        return self._subroutine._numba_type_
+
+    def compile(self, sig: Any) -> Any:
+        """Compile without garbage collection, which would take a tenth of the time and find nothing."""
+        collecting = gc.isenabled()
+        gc.disable()
+        try:
+            return super().compile(sig)
+        finally:
+            if collecting:
+                gc.enable()
+
+
 def kernel(function: Callable[P, R]) -> Callable[P, R]:
     """Compile ``function`` on its first call and cache the machine code on disk.
+
+    Only kernels that Python calls are cached: their machine code contains the kernels that they call.
 
     Numba identifies a cached kernel by file, line and name, and recompiles it when that file changes. It does
     not notice changes in other files from which the kernel imports a kernel, an intrinsic, a constant or a
@@ -41,14 +74,29 @@ def kernel(function: Callable[P, R]) -> Callable[P, R]:
     the last bits of the sum would depend on memory addresses.
     """
     source = cast("FunctionType", function)
-    digest = _digest(*map(_dependency, (source.__globals__.get(name) for name in source.__code__.co_names)))
+    used = (source.__globals__.get(name) for name in source.__code__.co_names)
+    digest = _digest(*map(_content, _MACHINERY), *map(_dependency, used))
     source.__qualname__ = f"{source.__qualname__}_{digest}"
-    try:
-        compiled = numba.njit(cache=True, **_OPTIONS)(function)
-    except RuntimeError:  # no writable cache folder: compile in every process
-        compiled = numba.njit(**_OPTIONS)(function)
+    compiled = _Kernel(
+        py_func=function, targetoptions={"nopython": True, "no_cfunc_wrapper": True, **_OPTIONS}
+    )
+    with suppress(RuntimeError):  # no writable cache folder: compile in every process
+        compiled.enable_caching()
     _digests[compiled] = _digest(digest, _content(source.__code__.co_filename))
     return cast("Callable[P, R]", compiled)
+
+
+def cache_folder(compiled: Callable[..., object]) -> str | None:
+    """Return the folder in which a kernel is cached, or None if no folder is writable."""
+    path: str | None = cast("_Kernel", compiled).stats.cache_path
+    return path
+
+
+def is_cached(compiled: Callable[..., object]) -> bool:
+    """Return whether the cache on disk holds machine code of this version of a kernel."""
+    if cache_folder(compiled) is None:
+        return False
+    return bool(cast("_Kernel", compiled)._cache._cache_file._load_index())
 
 
 def _dependency(value: object) -> str:

@@ -12,7 +12,21 @@ from rich.text import Text
 
 from glcb._errors import GlcbError
 from glcb._version import __version__
-from glcb.cli import audit, bench, data, demo, evaluate, keys, learn, policies, report, serve, study, tasks
+from glcb.cli import (
+    audit,
+    bench,
+    data,
+    demo,
+    evaluate,
+    keys,
+    learn,
+    policies,
+    report,
+    serve,
+    study,
+    tasks,
+    warm,
+)
 
 app = typer.Typer(
     help="Contextual bandits that learn online.",
@@ -33,6 +47,7 @@ app.command()(study.study)
 app.command()(serve.serve)
 app.add_typer(keys.app, name="keys")
 app.command()(audit.audit)
+app.command()(warm.warm)
 
 
 def _print_version(requested: bool) -> None:

@@ -63,9 +63,13 @@ def write_pseudocounts(signature: Int64, counts: CountArrays, result: Float64) -
     for row in rows:
         if row >= 0:
             prefetch(table.ravel(), row * arms, arms)
-    unit_counts = np.zeros((units, arms))
-    largest = np.zeros(arms)
+    unit_counts = np.empty((units, arms))
+    largest, weighted, total_weight = np.empty(arms), np.empty(arms), np.empty(arms)
+    for arm in range(arms):
+        largest[arm] = weighted[arm] = total_weight[arm] = 0.0
     for unit in range(units):
+        for arm in range(arms):
+            unit_counts[unit, arm] = 0.0
         if rows[unit] >= 0:
             for arm in range(arms):
                 unit_counts[unit, arm] = table[rows[unit], arm]
@@ -81,8 +85,6 @@ def write_pseudocounts(signature: Int64, counts: CountArrays, result: Float64) -
     flat = weights.ravel()
     for i in range(flat.size):
         flat[i] = _exp(flat[i])
-    weighted = np.zeros(arms)
-    total_weight = np.zeros(arms)
     for unit in range(units):
         for arm in range(arms):
             weighted[arm] += weights[unit, arm] * unit_counts[unit, arm]

@@ -74,7 +74,9 @@ def _write_probabilities(scores: Float64, exploration: float, by_gap: bool, resu
     for twice that gap, and so on.
     """
     arms = scores.size
-    best = scores.max()
+    best = -np.inf
+    for arm in range(arms):
+        best = max(best, scores[arm])
     ties = 0
     next_best = -np.inf
     for arm in range(arms):
@@ -83,7 +85,8 @@ def _write_probabilities(scores: Float64, exploration: float, by_gap: bool, resu
         elif scores[arm] > next_best:
             next_best = scores[arm]
     if ties == arms:
-        result[:] = 1 / arms
+        for arm in range(arms):
+            result[arm] = 1 / arms
         return
     smallest_gap = best - next_best
     for arm in range(arms):

@@ -1,10 +1,15 @@
-"""Compile the kernels that decisions need before the first request, in a thread that can be stopped."""
+"""Compile the kernels that decisions need before the first request, in a thread that can be stopped.
+
+The thread starts processes that compile in parallel, unless the kernels are cached, and then loads them.
+"""
 
 import asyncio
 import ctypes
 import threading
+from contextlib import suppress
 
-from glcb.bandit import Bandit
+from glcb._errors import NotSupported
+from glcb.bandit import warm
 
 _POLL_SECONDS = 0.05
 _RETRY_SECONDS = 1.0
@@ -37,14 +42,10 @@ async def warm_up() -> None:
 
 
 def _exercise() -> None:
-    for rewards in ("binary", (0.0, 1.0)):
-        bandit = Bandit(["a", "b"], rewards=rewards)
-        for value in (0.0, 1.0):
-            decision = bandit.decide({"number": 0.5, "text": "a", "truth": True})
-            bandit.reward(decision.id, value)
-        bandit.explain({"number": 0.5})
-        bandit.add_arm("c", like="a")
-        bandit.remove_arm("c")
+    if not warm.is_warm() and warm.can_compile_in_processes():
+        with suppress(NotSupported):  # compile here instead
+            warm.compile_in_processes(warm.ROUNDS[0])
+    warm.exercise()
 
 
 def _interrupt(thread: threading.Thread) -> None:

@@ -92,12 +92,15 @@ def estimate(contexts: Float32, results: Float64, addresses: Int64) -> None:
         arrays.context_cache,
     )
     networks, arms = len(bank.mixture), results.shape[2]
+    first = np.int64(0)  # a literal would compile a second version of the prediction
     probabilities = np.empty(networks, np.float32)
-    deviations, scales, uncertainties = np.empty(arms), np.empty(arms), np.zeros(arms)
+    deviations, scales, uncertainties = np.empty(arms), np.empty(arms), np.empty(arms)
+    for arm in range(arms):
+        uncertainties[arm] = 0.0
     for context in range(len(contexts)):
         values, bonuses, pseudocounts = results[context, 0], results[context, 1], results[context, 2]
         _cache(contexts[context], arrays)
-        predict(cache.inputs, cache.signature, 0, bank, probabilities)
+        predict(cache.inputs, cache.signature, first, bank, probabilities)
         write_moments(probabilities.reshape(arms, networks // arms), tree.outcomes, values, deviations)
         if arrays.expert_inputs.size > 0:
             mix_values(arrays.expert_inputs, values, deviations, uncertainties, arrays.experts)

@@ -1,0 +1,159 @@
+"""Compile kernels ahead of time, in several processes.
+
+Numba compiles one kernel at a time per process. Decisions and rewards need different kernels, so two
+processes compile them in about half the time. They leave the machine code in Numba's cache on disk.
+"""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+
+from glcb._errors import MissingExtra, NotSupported
+from glcb._numba.compile import cache_folder, is_cached
+from glcb.bandit.bandit import Bandit
+from glcb.policies.glcb import kernels
+from glcb.policies.glcb.policy import GLCB
+from glcb.policies.registry import make_policy
+
+_POLL_SECONDS = 0.02
+_X = [0.25, 0.5, 0.75]
+
+
+def _decisions() -> None:
+    policy = GLCB(2, len(_X))
+    policy.decide(_X)
+    policy.count_decision(_X, 0)
+    policy.explain(_X)
+
+
+def _rewards() -> None:
+    policy = GLCB(2, len(_X))
+    policy.learn(_X, 0, 1)
+    policy.add_arm(2, like=0)
+    bandit = Bandit(2, policy="uniform")
+    bandit.reward(bandit.decide({"number": 0.5}).id, 1)
+
+
+def _rare() -> None:
+    policy = GLCB(2, len(_X), half_life=2)
+    policy.distribution(_X)
+    for name in ("glcb", "linucb", "ucb1", "tree-ts"):
+        with suppress(MissingExtra):
+            policy = make_policy(name, 2, len(_X), **({"half_life": 2} if name == "glcb" else {}))
+            for arm in (0, 1) * 2:
+                policy.decide(_X)
+                policy.learn(_X, arm, 1)
+
+
+PARTS: dict[str, Callable[[], None]] = {"decisions": _decisions, "rewards": _rewards, "rare": _rare}
+"""What to compile: the kernels of decisions and explanations, those of rewards, new arms and contexts, and
+those of forgetting and of other policies."""
+
+ROUNDS = (("decisions", "rewards"), ("rare",))
+"""Parts that need different kernels are compiled at the same time. The last part uses what is cached then."""
+
+
+def compile_part(name: str) -> None:
+    """Compile the kernels of one part in this process."""
+    PARTS[name]()
+
+
+def exercise() -> None:
+    """Compile or load everything that a default bandit needs, in this process."""
+    for rewards in ("binary", (0.0, 1.0)):
+        bandit = Bandit(["a", "b"], rewards=rewards)
+        for value in (0.0, 1.0):
+            decision = bandit.decide({"number": 0.5, "text": "a", "truth": True})
+            bandit.reward(decision.id, value)
+        bandit.explain({"number": 0.5})
+        bandit.add_arm("c", like="a")
+        bandit.remove_arm("c")
+
+
+def is_warm() -> bool:
+    """Return whether the kernels of decisions and rewards are cached on disk."""
+    return is_cached(kernels.estimate) and is_cached(kernels.learn_reward)
+
+
+def can_compile_in_processes() -> bool:
+    """Return whether several processes would help: they need a common cache and more than one core."""
+    return cache_folder(kernels.estimate) is not None and available_cores() > 1
+
+
+def folder() -> str:
+    """Return the folder with the compiled kernels.
+
+    Raises
+    ------
+    NotSupported
+        If no folder for them is writable.
+    """
+    path = cache_folder(kernels.estimate)
+    if path is None:
+        raise NotSupported(
+            "there is no writable folder for compiled kernels; set NUMBA_CACHE_DIR to a folder that this "
+            "user can write to"
+        )
+    return path
+
+
+def compile_in_processes(
+    parts: Iterable[str],
+    processes: int | None = None,
+    finished: Callable[[str, float], None] = lambda part, seconds: None,
+) -> None:
+    """Compile parts in parallel processes, each of which writes to the cache on disk.
+
+    Parameters
+    ----------
+    parts
+        Names of parts, the longest first.
+    processes
+        The number of processes at a time; the default is one per core.
+    finished
+        Called with the name of every part and the seconds it took.
+
+    Raises
+    ------
+    NotSupported
+        If a process fails. The error includes its last line of output.
+    """
+    limit = processes or available_cores()
+    waiting, running = list(parts), dict[str, tuple[subprocess.Popen[str], float]]()
+    try:
+        while waiting or running:
+            while waiting and len(running) < limit:
+                part = waiting.pop(0)
+                running[part] = _start(part), time.monotonic()
+            time.sleep(_POLL_SECONDS)
+            for part, (process, started) in list(running.items()):
+                if process.poll() is not None:
+                    del running[part]
+                    _check(process, part)
+                    finished(part, time.monotonic() - started)
+    finally:
+        for process, _ in running.values():
+            process.kill()
+            process.communicate()
+
+
+def available_cores() -> int:
+    """Return the number of cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _start(part: str) -> subprocess.Popen[str]:
+    program = f"from glcb.bandit.warm import compile_part; compile_part({part!r})"
+    command = [sys.executable, "-P", "-c", program]
+    streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
+    return subprocess.Popen(command, text=True, **streams)
+
+
+def _check(process: subprocess.Popen[str], part: str) -> None:
+    _, output = process.communicate()
+    if process.returncode != 0:
+        lines = output.strip().splitlines() or [f"exit status {process.returncode}"]
+        raise NotSupported(f"the kernels of {part} could not be compiled: {lines[-1]}")
