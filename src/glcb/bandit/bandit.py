@@ -110,7 +110,12 @@ class Bandit:
     # ---- deciding and learning ------------------------------------------------------------------
 
     def decide(
-        self, context: Any, *, eligible: Iterable[Arm] | None = None, uniform: bool = False
+        self,
+        context: Any,
+        *,
+        eligible: Iterable[Arm] | None = None,
+        uniform: bool = False,
+        id: str | None = None,  # noqa: A002 (the name of the attribute of a decision)
     ) -> BanditDecision:
         """Choose an arm for a context. The decision is pending until its reward arrives.
 
@@ -122,6 +127,8 @@ class Bandit:
             The arms to choose from. Default: all.
         uniform : bool, default False
             Choose each eligible arm with the same probability, as for a control group.
+        id : str, optional
+            The id of the decision: 1 to 100 characters from A–Z, a–z, 0–9, ``_`` and ``-``.
 
         Returns
         -------
@@ -134,12 +141,14 @@ class Bandit:
             If `context` has none of these forms, or does not match earlier contexts.
         UnknownArm
             If `eligible` is empty or names an arm that does not exist.
+        DuplicateDecision
+            If a decision with this id is pending, or among the last `max_pending` that are not.
         LogError
             If there is a log and it cannot be written.
         """
         with self._lock:
             allowed = None if eligible is None else _validation.eligible(eligible, self._core.index)
-            return self._core.decide(context, allowed, uniform)
+            return self._core.decide(context, allowed, uniform, id)
 
     def decide_many(self, contexts: Any, *, eligible: Iterable[Arm] | None = None) -> list[BanditDecision]:
         """Choose an arm for each of many contexts.

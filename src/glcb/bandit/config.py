@@ -24,6 +24,9 @@ RewardAggregation = Literal["first", "last", "max", "sum"]
 Clock = Callable[[], float]
 """A function that returns the time in seconds."""
 
+DECISION_ID = "[A-Za-z0-9_-]{1,100}"
+"""The pattern of the id of a decision."""
+
 
 def _metadata(
     doc: str,
