@@ -68,10 +68,12 @@ class BanditCore:
     def __init__(self, config: BanditConfig) -> None:
         self.log: LogWriter | None = None
         self.on_reward: RewardCallback | None = None
+        self.id_prefix = ""
+        """Begins the id of every decision whose id is not chosen by the caller."""
         self.reset(config)
 
     def reset(self, config: BanditConfig) -> None:
-        """Reset to an untrained state with new arguments. The log and the callback are kept."""
+        """Reset to an untrained state with new arguments. Log, callback and prefix of the ids are kept."""
         self.config = config
         self.arms = config.arm_names
         self.index = {arm: index for index, arm in enumerate(self.arms)}
@@ -166,7 +168,7 @@ class BanditCore:
     ) -> str:
         """Log, count and add a decision; return its id."""
         x = prepared.encoded.x
-        decision_id = self.pending.next_id(x) if chosen_id is None else chosen_id
+        decision_id = self.pending.next_id(x, self.id_prefix) if chosen_id is None else chosen_id
         if self.log is not None:
             self.log.write(decision_event(decision_id, self._log_time(now), arm, propensity, context))
         self._commit(prepared)
@@ -292,7 +294,7 @@ class BanditCore:
         prepared = self._prepare_change(context)
         policy, x = prepared.policy, prepared.encoded.x
         policy.ensure_capacity()
-        decision = PendingDecision(x, arm, propensity, id=self.pending.next_id(x))
+        decision = PendingDecision(x, arm, propensity, id=self.pending.next_id(x, self.id_prefix))
         if self.log is not None:
             time = self._log_time(_NO_TIME)
             self.log.write(
@@ -367,9 +369,9 @@ class BanditCore:
     def snapshot(self) -> Snapshot:
         """Return the complete state, except the log, the callback and the clock."""
         arguments, generator = self.arguments(), self.rng.bit_generator.state
-        prefix = self.pending.prefix
         if self.policy is None or self.encoder is None:
-            return Snapshot("Bandit", arguments, generator, {}, {"running": False, "id_prefix": prefix})
+            metadata = {"running": False, "id_prefix": self.id_prefix}
+            return Snapshot("Bandit", arguments, generator, {}, metadata)
         policy = self.policy.snapshot()
         encoder, encoder_arrays = self.encoder.snapshot()
         pending, pending_arrays = self.pending.snapshot(self.index, self.encoder.width)
@@ -379,7 +381,7 @@ class BanditCore:
         }
         metadata = {
             "running": True,
-            "id_prefix": prefix,
+            "id_prefix": self.id_prefix,
             "policy": {"arguments": policy.arguments, "generator": policy.generator},
             "encoder": encoder,
             "pending": pending,
@@ -391,7 +393,7 @@ class BanditCore:
         """Return the core of a snapshot; raise ValueError, TypeError or KeyError if it is invalid."""
         core = cls(BanditConfig(**snapshot.arguments))
         metadata = snapshot.about
-        core.pending.prefix = checked_prefix(metadata.get("id_prefix", ""))  # older files have none
+        core.id_prefix = checked_prefix(metadata.get("id_prefix", ""))  # older files have none
         if metadata["running"]:
             parts: dict[str, dict[str, np.ndarray]] = {"policy": {}, "encoder": {}, "pending": {}}
             for name, array in snapshot.arrays.items():

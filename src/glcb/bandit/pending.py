@@ -51,8 +51,6 @@ class PendingDecisions:
     def __init__(self, capacity: int, rules: RewardRules) -> None:
         self.capacity = capacity
         self.rules = rules
-        self.prefix = ""
-        """Begins the id of every decision whose id is not chosen by the caller."""
         self.decisions = 0
         self.rewarded = 0
         self.timed_out = 0
@@ -90,11 +88,11 @@ class PendingDecisions:
 
     # ---- decisions ------------------------------------------------------------------------------
 
-    def next_id(self, x: Float32) -> str:
+    def next_id(self, x: Float32, prefix: str) -> str:
         """Return the id of the next decision, if `x` is its encoded context."""
         number = self.decisions + 1
         checksum = zlib.crc32(x.tobytes(), number & 0xFFFFFFFF)
-        while self.is_known(decision_id := f"{self.prefix}{number}-{checksum:08x}"):  # chosen by the caller
+        while self.is_known(decision_id := f"{prefix}{number}-{checksum:08x}"):  # chosen by the caller
             checksum += 1
         return decision_id
 

@@ -12,9 +12,9 @@ from collections import defaultdict
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
-from glcb._api.requests import ExperimentChanges, ExperimentSettings
+from glcb._api.requests import Creation, ExperimentChanges, ExperimentSettings
 from glcb._api.responses import ExperimentInfo
-from glcb._errors import GlcbError, StorageError
+from glcb._errors import GlcbError, InvalidSettings, StorageError
 from glcb.service.background import log_failures, run_in_thread
 from glcb.service.config import ServiceSettings
 from glcb.service.core import limits
@@ -239,7 +239,7 @@ class Engine:
                 )
             self.cache.require_storage()
             experiment, first = await run_in_thread(
-                Experiment.create, new_creation(name, settings), self._clock()
+                _create, new_creation(name, settings), self._clock(), self.settings
             )
             self._rows_are_stale = True  # a failing write may or may not have reached the database
             number = await run_in_thread(self._database.create, name, first)
@@ -279,7 +279,7 @@ class Engine:
     async def upload(self, name: str, content: bytes) -> None:
         """Replace the bandit of an experiment with the one in a model file."""
         await run_in_thread(limits.check_model, content, self.settings)
-        await self.apply(name, "upload", content)
+        await self.apply(name, "replace_model", content)
 
     def count_error(self, name: str | None, error: ApiError) -> None:
         """Count an error response, if its experiment exists."""
@@ -309,6 +309,16 @@ class Engine:
             return await self.read(name, experiment_info)
         except ApiError:  # deleted or found to be broken meanwhile
             return await self._info(name)
+
+
+def _create(creation: Creation, now: float, limits: ServiceSettings) -> tuple[Experiment, Event]:
+    """Return a new experiment and its first event; raise InvalidSettings if no snapshot can hold it."""
+    experiment, first = Experiment.create(creation, now)
+    try:
+        experiment.snapshot().pack()
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InvalidSettings(f"these settings cannot be stored: {error}") from error
+    return experiment, first
 
 
 def _differences(first: ExperimentSettings, second: ExperimentSettings) -> list[str]:
