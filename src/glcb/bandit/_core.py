@@ -28,7 +28,7 @@ from glcb.bandit.encoding.schema import parse_schema
 from glcb.bandit.logs.format import decision_event, outcome_event, reward_event
 from glcb.bandit.logs.writer import LogWriter
 from glcb.bandit.pending import PendingDecisions
-from glcb.bandit.records import PendingDecision, checked_prefix, is_valid_id
+from glcb.bandit.records import PendingDecision, checked_prefix, is_valid_id, random_prefix
 from glcb.bandit.reward_rules import RewardRules, hash_key, read_clock
 from glcb.explain import Explanation
 from glcb.explore.probabilities import draw, probabilities
@@ -90,6 +90,13 @@ class BanditCore:
     def change(self, **changes: Any) -> None:
         """Change mutable arguments."""
         self.config = replace(self.config, **changes)
+
+    def separate(self) -> None:
+        """Make later ids and random numbers differ from those of every other copy of this bandit."""
+        self.id_prefix = random_prefix()
+        self.rng = np.random.default_rng()
+        if self.policy is not None:
+            self.policy.rng_state = np.random.default_rng().bit_generator.state
 
     def arguments(self) -> dict[str, Any]:
         """Return the arguments of an untrained bandit with the current arms, without the clock."""
