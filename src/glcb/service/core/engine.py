@@ -133,7 +133,7 @@ class Engine:
             if len(requests) <= _MAX_INLINE_EVENTS and loaded.is_fast:
                 events, results = self._apply(loaded, kind, requests)
             else:
-                events, results = await run_in_thread(self._apply, loaded, kind, requests)
+                events, results = await run_in_thread(self._apply_within_limits, loaded, kind, requests)
             on_disk = self.journal.submit(loaded.generation, loaded.id, events)
         except BaseException:
             self.cache.drop(loaded)  # memory is ahead of the disk
@@ -157,6 +157,12 @@ class Engine:
         if isinstance(result, ApiError):
             raise result
         return result
+
+    def _apply_within_limits(
+        self, loaded: LoadedExperiment, kind: str, requests: Sequence[Any]
+    ) -> tuple[list[Event], list[bytes | ApiError | RepeatedAnswer]]:
+        with limits.memory(self.settings):
+            return self._apply(loaded, kind, requests)
 
     def _apply(
         self, loaded: LoadedExperiment, kind: str, requests: Sequence[Any]
@@ -195,10 +201,14 @@ class Engine:
         loaded = await self.cache.acquire(name)
         loaded.last_used = time.monotonic()
         try:
-            return await run_in_thread(view, loaded.experiment)
+            return await run_in_thread(self._view_within_limits, view, loaded.experiment)
         finally:
             loaded.lock.release()
             await self.journal.submit(loaded.generation, loaded.id, ())
+
+    def _view_within_limits(self, view: Callable[[Experiment], T], experiment: Experiment) -> T:
+        with limits.memory(self.settings):
+            return view(experiment)
 
     # ---- experiments ----------------------------------------------------------------------------
 
@@ -311,9 +321,10 @@ class Engine:
             return await self._info(name)
 
 
-def _create(creation: Creation, now: float, limits: ServiceSettings) -> tuple[Experiment, Event]:
+def _create(creation: Creation, now: float, settings: ServiceSettings) -> tuple[Experiment, Event]:
     """Return a new experiment and its first event; raise InvalidSettings if no snapshot can hold it."""
-    experiment, first = Experiment.create(creation, now)
+    with limits.memory(settings):
+        experiment, first = Experiment.create(creation, now)
     try:
         experiment.snapshot().pack()
     except (TypeError, ValueError, OverflowError) as error:

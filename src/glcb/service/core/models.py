@@ -10,12 +10,14 @@ import msgspec
 from glcb import _model_file
 from glcb._api.requests import Creation, ExperimentSettings, encode
 from glcb._errors import InvalidSettings, ModelFileError, NotSupported
-from glcb._model_file import Snapshot
+from glcb._model_file import HeaderLimits, Snapshot
 from glcb.bandit import Bandit
 from glcb.bandit.config import check_integers
 from glcb.bandit.encoding.schema import parse_schema
 
 _SOURCE = "the model"
+_HEADER = HeaderLimits(size=16_000_000, values=100_000)
+"""Limits of the header of an uploaded model. It is parsed in a fraction of a second."""
 
 # ---- bandits ------------------------------------------------------------------------------------
 
@@ -58,7 +60,7 @@ def model_file(bandit: Snapshot) -> bytes:
 
 def parse_model(content: bytes, id_prefix: str) -> Bandit:
     """Return the bandit in a model file; raise ModelFileError if the service cannot host it."""
-    bandit = restore_bandit(_with_prefix(_model_file.parse(content, _SOURCE), id_prefix))
+    bandit = restore_bandit(_with_prefix(_model_file.parse(content, _SOURCE, _HEADER), id_prefix))
     if not all(isinstance(arm, str) and 1 <= len(arm) <= 200 for arm in bandit.arms):
         raise ModelFileError("the arms of the model must be strings of 1 to 200 characters: rename them")
     return bandit
