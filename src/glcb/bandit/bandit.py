@@ -387,9 +387,9 @@ class Bandit(Parameters):
         The log is either a file written by :meth:`log_to` or a table with one row per decision. It is read
         row by row. Rows that cannot be used are counted by reason and skipped.
 
-        Decisions without a reward in the log are pending here, with the same id if this bandit had the same
-        state as the writer when the log began. So after a crash, :meth:`load` the model and replay the log
-        started when it was saved; this restores everything.
+        Decisions without a reward in the log are pending here. They have the same ids, unless this bandit
+        already has decisions with these ids. After a crash, :meth:`load` the model and replay the log started
+        when it was saved; this restores everything.
 
         Parameters
         ----------
