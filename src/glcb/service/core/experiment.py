@@ -269,7 +269,7 @@ class Experiment:
 
     def _upload(self, content: bytes, _payload: bytes) -> _Result:
         """Replay an upload of an earlier version, which also forgot the idempotency keys."""
-        result = self._use_model(models.parse_model(content, ""))
+        result = self._use_model(models.parse_model(content))
         self.state.idempotency_keys = IdempotencyKeys()
         return result
 

@@ -58,7 +58,7 @@ def model_file(bandit: Snapshot) -> bytes:
     return b"".join(_model_file.chunks(bandit))
 
 
-def parse_model(content: bytes, id_prefix: str) -> Bandit:
+def parse_model(content: bytes, id_prefix: str = "") -> Bandit:
     """Return the bandit in a model file; raise ModelFileError if the service cannot host it."""
     bandit = restore_bandit(_with_prefix(_model_file.parse(content, _SOURCE, _HEADER), id_prefix))
     if not all(isinstance(arm, str) and 1 <= len(arm) <= 200 for arm in bandit.arms):
