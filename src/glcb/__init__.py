@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from glcb._errors import (
     ClosedDecision,
     DataError,
+    DuplicateDecision,
     DuplicateReward,
     GlcbError,
     InvalidContext,
@@ -56,6 +57,7 @@ __all__ = [
     "ClosedDecision",
     "DataError",
     "Decision",
+    "DuplicateDecision",
     "DuplicateReward",
     "EpsilonGreedy",
     "Estimates",

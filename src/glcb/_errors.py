@@ -7,6 +7,7 @@ GlcbError
 │   ├── UnknownArm
 │   ├── UnknownDecision
 │   ├── ClosedDecision
+│   ├── DuplicateDecision
 │   ├── DuplicateReward
 │   └── InvalidSettings
 ├── NotSupported
@@ -70,6 +71,10 @@ class UnknownDecision(InvalidInput):
 
 class ClosedDecision(InvalidInput):
     """The decision is no longer pending: it timed out, was evicted, or its arm was removed."""
+
+
+class DuplicateDecision(InvalidInput):
+    """There is already a decision with this id."""
 
 
 class DuplicateReward(InvalidInput):

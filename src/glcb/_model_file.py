@@ -20,7 +20,7 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import llvmlite.binding as llvm
 import numba
@@ -32,10 +32,10 @@ from glcb._files import atomic_write
 from glcb._version import __version__
 
 MAGIC = b"GLCB\r\n\x1a\n"
-VERSION = 3
-"""Format 2, of glcb 0.2, lacks the labels of pending decisions. Format 1 was written by glcb 0.1 and stores
-arguments under different names."""
-_READABLE = (2, VERSION)
+VERSION = 4
+"""In format 3, the ids of decisions are numbers. Format 2, of glcb 0.2, also lacks the labels of pending
+decisions. Format 1 was written by glcb 0.1 and stores arguments under different names."""
+_READABLE = (2, 3, VERSION)
 _HEAD = struct.Struct("<8sIQ")
 _DIGEST_SIZE = hashlib.sha256().digest_size
 _ALIGNMENT = 64
@@ -74,13 +74,28 @@ def read(path: str | os.PathLike[str]) -> Snapshot:
     return parse(content, path)
 
 
-def parse(content: bytes, path: object) -> Snapshot:
+class HeaderLimits(NamedTuple):
+    """Limits of a header from an untrusted source. While it is parsed, no other thread can run."""
+
+    size: int
+    """In bytes."""
+    values: int
+    """Approximate number of values, counted by the commas."""
+
+
+def parse(content: bytes, path: object, limits: HeaderLimits | None = None) -> Snapshot:
     """Return the snapshot in ``content``, the bytes of the file ``path``."""
     if content[: len(MAGIC)] != MAGIC:
         raise ModelFileError(f"{path} is not a glcb model file; write one with policy.save(path)")
     if len(content) < _HEAD.size + _DIGEST_SIZE:
         raise ModelFileError(f"{path} is truncated after {len(content)} bytes; use an earlier copy")
     _, version, length = _HEAD.unpack_from(content)
+    if limits is not None and (
+        length > limits.size or content.count(b",", _HEAD.size, _HEAD.size + length) > limits.values
+    ):
+        raise ModelFileError(
+            f"the header of {path} is too large: use fewer arms, features and categories, or shorter names"
+        )
     if version not in _READABLE:
         if version in _PREVIOUS_RELEASES:
             advice = f"use {_PREVIOUS_RELEASES[version]} to read it, or train a new model"

@@ -8,7 +8,9 @@ import math
 import numbers
 import reprlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, TypeVar
 
 import numpy as np
@@ -24,6 +26,7 @@ T = TypeVar("T")
 
 MAX_ARMS = 100_000
 MAX_BYTES = 8 * 2**30
+_memory_limit: ContextVar[int | None] = ContextVar("memory_limit", default=None)
 _MIN_REWARD_SPAN, _MAX_REWARD = 1e-100, 1e100
 """Rewards within these limits can be squared without overflow or underflow."""
 TOLERANCE = 1e-6
@@ -73,12 +76,28 @@ def list_of_length(name: str, values: object, length: int) -> list[Any]:
     return converted
 
 
-def check_memory(needed: int, what: str) -> None:
-    """Raise InvalidSettings if ``what`` needs more memory than glcb allows."""
-    if needed > MAX_BYTES:
+@contextmanager
+def memory_limit(limit: int) -> Iterator[None]:
+    """Limit the memory, in bytes, to which a policy that is created in this block can grow."""
+    token = _memory_limit.set(limit)
+    try:
+        yield
+    finally:
+        _memory_limit.reset(token)
+
+
+def check_memory(needed: int, what: str, grown: int = 0) -> None:
+    """Raise InvalidSettings if ``what`` needs more memory than glcb allows.
+
+    Within :func:`memory_limit`, what it can grow to must not exceed the limit either.
+    """
+    limit, own_limit = MAX_BYTES, _memory_limit.get()
+    if own_limit is not None:
+        limit, needed = own_limit, max(needed, grown)
+    if needed > limit:
         raise InvalidSettings(
-            f"{what} would need {needed / 2**30:,.0f} GiB, more than the limit of {MAX_BYTES >> 30} GiB; use "
-            "fewer arms, features, units or hyperplanes"
+            f"{what} would need {needed / 2**30:,.1f} GiB, more than the limit of {limit / 2**30:,.1f} GiB; "
+            "use fewer arms, features, units or hyperplanes"
         )
 
 

@@ -229,7 +229,7 @@ def test_memory_is_bounded_by_max_pending(tmp_path: Path) -> None:
     bandit = Bandit(ARMS, max_pending=5, policy="ucb1")
     report = bandit.learn_from(as_jsonl(tmp_path / "log.jsonl", [HEADER, *events]))
     assert report.learned == 0
-    assert report.refused == {"unknown decision": 492}
+    assert report.refused == {"closed decision": 492}
     assert bandit.counts == {
         "decisions": 500,
         "rewarded": 0,

@@ -291,3 +291,13 @@ for kernel in (scaling._place, scaling._observe, probabilities._write_probabilit
     assert len(kernel.signatures) == 1, kernel
 """
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_a_bandit_that_could_not_be_loaded_is_not_saved(tmp_path: Path) -> None:
+    bandit = run(Bandit(ARMS, **FAST), 20)
+    bandit.save(tmp_path / "bandit")
+    before = (tmp_path / "bandit").read_bytes()
+    bandit._core.pending.decisions -= 15
+    with pytest.raises(ModelFileError, match=r"the bandit could not be loaded from it \(.*are not counts"):
+        bandit.save(tmp_path / "bandit")
+    assert (tmp_path / "bandit").read_bytes() == before

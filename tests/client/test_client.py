@@ -15,6 +15,7 @@ from benchmarks.service.server import Server, serving
 from glcb import (
     Bandit,
     ClosedDecision,
+    DuplicateDecision,
     DuplicateReward,
     InvalidContext,
     InvalidInput,
@@ -269,3 +270,12 @@ def test_the_asynchronous_client(server: Server, tmp_path: Path) -> None:
 
     asyncio.run(scenario())
     assert Bandit.load(tmp_path / "model.glcb").counts["decisions"] == 20
+
+
+def test_the_caller_can_choose_the_id_of_a_decision(experiment: Experiment) -> None:
+    assert experiment.decide({"age": 31}, id="order-17").id == "order-17"
+    with pytest.raises(DuplicateDecision, match="already a decision 'order-17'"):
+        experiment.decide({"age": 31}, id="order-17")
+    with pytest.raises(InvalidInput):
+        experiment.decide({"age": 31}, id="order 17")
+    assert experiment.reward("order-17", 1)

@@ -24,9 +24,11 @@ def settings(**changes: Any) -> ExperimentSettings:
 class RecordedExperiment:
     """An experiment together with all its events."""
 
-    def __init__(self, **changes: Any) -> None:
+    def __init__(self, id_prefix: str = "", **changes: Any) -> None:
         self.now = 1_000_000.0
-        creation = Creation(name="home", salt="always the same", settings=settings(**changes))
+        creation = Creation(
+            name="home", salt="always the same", id_prefix=id_prefix, settings=settings(**changes)
+        )
         self.experiment, first = Experiment.create(creation, self.now)
         self.events: list[Event] = [first]
 

@@ -193,7 +193,7 @@ def test_a_batch_is_answered_in_order(tmp_path: Path) -> None:
         rejected = [number for number, result in enumerate(results) if isinstance(result, ApiError)]
         assert rejected == [3, 13, 23, 33]
         made = [msgspec.json.decode(result, type=Decision) for result in results if isinstance(result, bytes)]
-        assert [int(decision.id.partition("-")[0]) for decision in made] == list(range(1, 37))
+        assert [int(decision.id.split("-")[1]) for decision in made] == list(range(1, 37))
 
     with_engine(tmp_path, scenario)
 

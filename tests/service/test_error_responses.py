@@ -150,16 +150,16 @@ def test_only_the_dashboard_is_served_during_startup(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("path", "body", "expected"),
     [
-        (f"{E}/decisions", b'{"contxt": {}}', "the fields are context, eligible, idempotency_key"),
+        (f"{E}/decisions", b'{"contxt": {}}', "the fields are context, eligible, id, idempotency_key"),
         (
             f"{E}/decisions",
             b'{"context": {}, "a` - at `$.b[0]": 1}',
-            "are context, eligible, idempotency_key",
+            "are context, eligible, id, idempotency_key",
         ),
         (
             f"{E}/decisions/batch",
             b'{"decisions": [{"context": {}, "k": 1}]}',
-            "are context, eligible, idempotency_key",
+            "are context, eligible, id, idempotency_key",
         ),
         (f"{E}/rewards", b'{"reward": []}', "the fields are rewards"),
         (

@@ -1,21 +1,24 @@
 """Experiments: the same events lead to the same state, and a rejected request changes nothing."""
 
 import random
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
 from glcb._api.requests import ExperimentChanges, ExperimentSettings, NewArm
-from glcb._errors import GlcbError
+from glcb._errors import GlcbError, InvalidSettings
 from glcb.bandit import Bandit
 from glcb.service.core import models
+from glcb.service.core.engine import Engine
 from glcb.service.core.experiment import CorruptLog, Experiment
 from glcb.service.core.idempotency import IdempotencyKeys, RepeatedAnswer, StoredAnswer, digest
 from glcb.service.core.models import ExperimentSnapshot
 from glcb.service.errors import ApiError, as_api_error
 from glcb.service.storage.snapshots import from_first_event
-from tests.service.builders import RecordedExperiment
+from tests.service.builders import RecordedExperiment, settings
+from tests.service.engine_harness import FailingDatabase, decide_and_reward, verified, with_engine
 
 COMBINATIONS: list[dict[str, Any]] = [
     {"policy": "glcb"},
@@ -259,7 +262,7 @@ def test_an_uploaded_model_replaces_the_bandit(tmp_path: Any) -> None:
     other.save(tmp_path / "model.glcb")
     recorded = RecordedExperiment()
     recorded.reward(recorded.decide({"age": 1}).id, 1)
-    recorded.apply("upload", (tmp_path / "model.glcb").read_bytes())
+    recorded.apply("replace_model", (tmp_path / "model.glcb").read_bytes())
     state = recorded.experiment.state
     assert state.settings.arms == ["x", "y"]
     assert state.settings.rewards == (0.0, 10.0)
@@ -315,7 +318,7 @@ def test_only_the_state_of_an_archived_experiment_can_change() -> None:
         ("change", ExperimentChanges(holdout=0.5)),
         ("change", ExperimentChanges(state="archived", exploration_mode="uniform")),
         ("add_arm", NewArm(name="d")),
-        ("upload", model),
+        ("replace_model", model),
     ):
         with pytest.raises(ApiError) as caught:
             recorded.apply(kind, request)
@@ -323,4 +326,47 @@ def test_only_the_state_of_an_archived_experiment_can_change() -> None:
     assert recorded.experiment.snapshot().digest() == before
     recorded.apply("change", ExperimentChanges(state="running", exploration=0.2))
     assert recorded.experiment.state.settings.exploration == 0.2
-    recorded.apply("upload", model)
+    recorded.apply("replace_model", model)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"schema": {"age": [0, 10**25]}},
+        {"schema": {"age": {"kind": "number", "range": [0, 10**25]}}},
+        {"policy_settings": {"alpha": 10**25}},
+    ],
+    ids=str,
+)
+def test_integers_that_no_snapshot_can_hold_are_refused(changes: dict[str, Any], tmp_path: Path) -> None:
+    async def scenario(engine: Engine, _: FailingDatabase) -> None:
+        with pytest.raises(InvalidSettings, match="integers must have at most 64 bits, got 1"):
+            await engine.create("home", settings(**changes))
+        assert await engine.list_experiments(lambda name: True) == []
+
+    with_engine(tmp_path, scenario)
+
+
+def test_an_experiment_with_integers_of_more_than_64_bits_is_repaired_by_replay(tmp_path: Path) -> None:
+    stored = msgspec.json.decode(RecordedExperiment(schema={"age": ["0", "1e+25"]}).events[0].request)
+    stored["settings"]["schema"] = {"age": [0, 10**25]}
+    first = RecordedExperiment().events[0]._replace(request=msgspec.json.encode(stored))
+
+    async def before(_: Engine, database: FailingDatabase) -> None:
+        database.create("home", first)
+
+    async def after(engine: Engine, database: FailingDatabase) -> None:
+        await decide_and_reward(engine, 5)
+        verified(database)
+
+    with_engine(tmp_path, before)
+    for _ in range(2):
+        with_engine(tmp_path, after)
+
+
+def test_missing_events_are_named() -> None:
+    recorded = RecordedExperiment()
+    run_through_all_events(recorded, 5)
+    experiment = from_first_event(recorded.events[0])
+    with pytest.raises(CorruptLog, match=r"events 2 to 3 of 'home' are missing"):
+        experiment.replay(recorded.events[3])

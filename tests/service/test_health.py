@@ -287,7 +287,7 @@ def test_a_healthy_pipeline_with_one_click_in_a_hundred_rarely_fails(pipeline: s
 
 def uploaded(simulation: Simulation, bandit: Bandit) -> Simulation:
     content = b"".join(_model_file.chunks(bandit.snapshot()))
-    simulation.experiment.apply("upload", content, simulation.time)
+    simulation.experiment.apply("replace_model", content, simulation.time)
     return simulation
 
 

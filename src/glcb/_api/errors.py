@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 from glcb._errors import (
     ClosedDecision,
+    DuplicateDecision,
     DuplicateReward,
     GlcbError,
     InvalidContext,
@@ -56,6 +57,9 @@ ERROR_CODES: dict[str, ErrorCode] = {
     "experiment_paused": ErrorCode(409, NotRunning, "The experiment is paused."),
     "experiment_archived": ErrorCode(409, NotRunning, "The experiment is archived."),
     "arm_exists": ErrorCode(409, InvalidSettings, "The experiment already has an arm with this name."),
+    "duplicate_decision": ErrorCode(
+        409, DuplicateDecision, "The experiment already has a decision with this id.", (DuplicateDecision,)
+    ),
     "duplicate_reward": ErrorCode(
         409, DuplicateReward, "The decision has already been rewarded.", (DuplicateReward,)
     ),

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from glcb.bandit.config import BanditConfig
+from glcb.bandit.config import DECISION_ID, BanditConfig
 
 EXPERIMENT_NAME = re.compile("[a-z0-9][a-z0-9_-]{0,63}")
 """Matches a whole experiment name."""
@@ -26,6 +26,14 @@ IdempotencyKey = Annotated[
         min_length=1,
         max_length=200,
         description="Makes retries safe: a repeated request with the same key has no further effect.",
+    ),
+]
+DecisionId = Annotated[
+    str,
+    Meta(
+        pattern=f"^{DECISION_ID}$",
+        description="The id of the decision, 1 to 100 characters, which no other decision has. If it is "
+        "omitted, the service chooses one.",
     ),
 ]
 Context = Annotated[
@@ -85,6 +93,8 @@ class Creation(Struct, kw_only=True):
     name: str
     salt: str
     """Makes the assignment to the holdout unpredictable."""
+    id_prefix: str = ""
+    """Random beginning of the ids of its decisions. Experiments of earlier versions have none."""
     settings: ExperimentSettings
 
 
@@ -100,6 +110,7 @@ class DecisionRequest(Struct, kw_only=True, forbid_unknown_fields=True, omit_def
 
     context: Context
     eligible: Eligible | None = None
+    id: DecisionId | None = None
     idempotency_key: IdempotencyKey | None = None
 
 

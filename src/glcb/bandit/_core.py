@@ -4,6 +4,10 @@ An event is written to the log first, if there is one, and then applied. Everyth
 before the line is written, and if the line cannot be written, nothing is applied. The log therefore always
 matches the state, and replaying it gives another bandit the same state. ``Bandit`` holds the lock; nothing
 here is thread-safe.
+
+An interrupt can come between any two steps. The steps are in an order in which the state can be saved and
+loaded after each of them, and a decision is marked before its reward is learned, so that none is learned
+twice.
 """
 
 import math
@@ -23,7 +27,8 @@ from glcb.bandit.encoding.encoder import EncodedContext, Encoder
 from glcb.bandit.encoding.schema import parse_schema
 from glcb.bandit.logs.format import decision_event, outcome_event, reward_event
 from glcb.bandit.logs.writer import LogWriter
-from glcb.bandit.pending import PendingDecision, PendingDecisions
+from glcb.bandit.pending import PendingDecisions
+from glcb.bandit.records import PendingDecision, checked_prefix, is_valid_id, random_prefix
 from glcb.bandit.reward_rules import RewardRules, hash_key, read_clock
 from glcb.explain import Explanation
 from glcb.explore.probabilities import draw, probabilities
@@ -63,10 +68,12 @@ class BanditCore:
     def __init__(self, config: BanditConfig) -> None:
         self.log: LogWriter | None = None
         self.on_reward: RewardCallback | None = None
+        self.id_prefix = ""
+        """Begins the id of every decision whose id is not chosen by the caller."""
         self.reset(config)
 
     def reset(self, config: BanditConfig) -> None:
-        """Reset to an untrained state with new arguments. The log and the callback are kept."""
+        """Reset to an untrained state with new arguments. Log, callback and prefix of the ids are kept."""
         self.config = config
         self.arms = config.arm_names
         self.index = {arm: index for index, arm in enumerate(self.arms)}
@@ -84,6 +91,13 @@ class BanditCore:
         """Change mutable arguments."""
         self.config = replace(self.config, **changes)
 
+    def separate(self) -> None:
+        """Make later ids and random numbers differ from those of every other copy of this bandit."""
+        self.id_prefix = random_prefix()
+        self.rng = np.random.default_rng()
+        if self.policy is not None:
+            self.policy.rng_state = np.random.default_rng().bit_generator.state
+
     def arguments(self) -> dict[str, Any]:
         """Return the arguments of an untrained bandit with the current arms, without the clock."""
         return {**self.config.as_json(), "arms": list(self.arms)}
@@ -95,6 +109,18 @@ class BanditCore:
         encoder = self.encoder or self._make_encoder(context)
         encoded = encoder.encode(context)
         return Prepared(encoder, self.policy or self.config.make_policy(self.arms, encoder.width), encoded)
+
+    def _prepare_change(self, context: Any) -> Prepared:
+        """Encode a context whose encoding is committed.
+
+        Taking slots has several steps, so it is done in a copy of the encoder, which replaces it in one step.
+        """
+        prepared = self.prepare(context)
+        if self.encoder is None or not prepared.encoded.claims:
+            return prepared
+        metadata, arrays = self.encoder.snapshot()
+        encoder = Encoder.from_snapshot(metadata, arrays)
+        return Prepared(encoder, prepared.policy, encoder.encode(context))
 
     def _make_encoder(self, first: Any) -> Encoder:
         return Encoder(parse_schema(self.config.schema), first, self.config.spare_slots)
@@ -109,10 +135,14 @@ class BanditCore:
             except InvalidContext as error:
                 raise InvalidContext(f"row {row}: {error}") from None
 
-    def decide(self, context: Any, allowed: list[int] | None, uniform: bool) -> BanditDecision:
+    def decide(
+        self, context: Any, allowed: list[int] | None, uniform: bool, decision_id: str | None = None
+    ) -> BanditDecision:
         """Choose an arm, and add the decision to those that are pending."""
         config = self.config
-        prepared = self.prepare(context)
+        if decision_id is not None:
+            self.pending.check_new_id(decision_id)
+        prepared = self._prepare_change(context)
         policy, x = prepared.policy, prepared.encoded.x
         now = self.now()
         self.settle(now, incoming=1)
@@ -125,7 +155,7 @@ class BanditCore:
             policy.ensure_capacity()
             chosen = draw(arm_probabilities, self.rng)
             arm, propensity = self.arms[chosen], float(arm_probabilities[chosen])
-            decision_id = self._add_decision(prepared, context, arm, propensity, now)
+            decision_id = self._add_decision(prepared, context, arm, propensity, now, decision_id)
         except BaseException:
             if rng_states is not None:
                 self.rng.bit_generator.state, policy.rng_state = rng_states
@@ -134,15 +164,23 @@ class BanditCore:
             arm, self.arms, estimates, decision_id, propensity, arm_probabilities, policy.is_randomized
         )
 
-    def _add_decision(self, prepared: Prepared, context: Any, arm: Arm, propensity: float, now: float) -> str:
+    def _add_decision(
+        self,
+        prepared: Prepared,
+        context: Any,
+        arm: Arm,
+        propensity: float,
+        now: float,
+        chosen_id: str | None,
+    ) -> str:
         """Log, count and add a decision; return its id."""
         x = prepared.encoded.x
-        decision_id = self.pending.next_id(x)
+        decision_id = self.pending.next_id(x, self.id_prefix) if chosen_id is None else chosen_id
         if self.log is not None:
             self.log.write(decision_event(decision_id, self._log_time(now), arm, propensity, context))
         self._commit(prepared)
         prepared.policy.count_decision(x, arm)
-        self.pending.add(PendingDecision(x, arm, propensity, now))
+        self.pending.add(PendingDecision(x, arm, propensity, now, id=decision_id))
         self.pending.warn_before_eviction(now)
         return decision_id
 
@@ -218,6 +256,7 @@ class BanditCore:
             self.log.write(outcome_event(decision.id, self._log_time(now), label, final))
         self._learn_label(decision, label)
         self.pending.label(decision)
+        decision.is_learned = False  # a late reward is learned as well
 
     def _learn_label(self, decision: PendingDecision, value: float) -> None:
         if self.pending.learns_label(decision):
@@ -228,8 +267,14 @@ class BanditCore:
         self.policy.ensure_capacity()
 
     def _learn(self, decision: PendingDecision, value: float) -> None:
+        """Learn a reward. If an interrupt comes before the decision is settled, it is not learned again."""
         assert self.policy is not None  # a decision has been made
-        self.policy.learn(decision.x, decision.arm, value, counted=True)
+        decision.is_learned = True
+        try:
+            self.policy.learn(decision.x, decision.arm, value, counted=True)
+        except Exception:
+            decision.is_learned = False
+            raise
 
     def _notify(self, decision: PendingDecision, value: float) -> None:
         """Call the callback last: if it fails, the reward has already been learned."""
@@ -253,10 +298,10 @@ class BanditCore:
         """Learn from a decision together with its reward; it is never pending."""
         checked = _validation.reward(reward, self.config.rewards)
         _validation.arm(arm, self.index)
-        prepared = self.prepare(context)
+        prepared = self._prepare_change(context)
         policy, x = prepared.policy, prepared.encoded.x
         policy.ensure_capacity()
-        decision = PendingDecision(x, arm, propensity, id=self.pending.next_id(x))
+        decision = PendingDecision(x, arm, propensity, id=self.pending.next_id(x, self.id_prefix))
         if self.log is not None:
             time = self._log_time(_NO_TIME)
             self.log.write(
@@ -269,14 +314,16 @@ class BanditCore:
         self.pending.count_rewarded()
         self._notify(decision, checked)
 
-    def replay_decision(self, context: Any, arm: Arm, propensity: float, time: float) -> str:
-        """Add a pending decision; return its id."""
+    def replay_decision(self, context: Any, arm: Arm, propensity: float, time: float, logged_id: str) -> str:
+        """Add a pending decision; return its id, which is that of the log unless it is known here."""
         _validation.arm(arm, self.index)
-        prepared = self.prepare(context)
+        prepared = self._prepare_change(context)
         self.settle(_NO_TIME, incoming=1)
         prepared.policy.ensure_capacity()
         decided_at = 0.0 if self.config.reward_timeout is None else time
-        return self._add_decision(prepared, context, arm, propensity, decided_at)
+        is_new = is_valid_id(logged_id) and not self.pending.is_known(logged_id)
+        own_id = logged_id if is_new else None
+        return self._add_decision(prepared, context, arm, propensity, decided_at, own_id)
 
     def replay_reward(
         self, decision_id: str, value: float, key: str | int | None, final: bool, time: float
@@ -300,23 +347,29 @@ class BanditCore:
         new = _validation.new_arm(name, self.index)
         if like is not None:
             _validation.arm(like, self.index)
-        if self.policy is not None:
-            self.policy.add_arm(new, like=like)
-        self._set_arms((*self.arms, new))
+        policy = self._copy_policy()
+        if policy is not None:
+            policy.add_arm(new, like=like)
+        self._set_arms((*self.arms, new), policy)
 
     def remove_arm(self, name: Arm) -> None:
         """Remove an arm and settle its pending decisions."""
         index = _validation.arm(name, self.index)
         if len(self.arms) == 1:
             raise InvalidSettings(f"{name!r} is the only arm: add another one before you remove it")
-        if self.policy is not None:
-            self.policy.remove_arm(name)
+        policy = self._copy_policy()
+        if policy is not None:
+            policy.remove_arm(name)
         self.pending.remove_arm(self.arms[index])
-        self._set_arms((*self.arms[:index], *self.arms[index + 1 :]))
+        self._set_arms((*self.arms[:index], *self.arms[index + 1 :]), policy)
 
-    def _set_arms(self, arms: tuple[Arm, ...]) -> None:
-        self.arms = arms
-        self.index = {arm: index for index, arm in enumerate(arms)}
+    def _copy_policy(self) -> Policy | None:
+        return None if self.policy is None else type(self.policy).from_snapshot(self.policy.snapshot())
+
+    def _set_arms(self, arms: tuple[Arm, ...], policy: Policy | None) -> None:
+        index = {arm: index for index, arm in enumerate(arms)}
+        # A single call, which no interrupt can split, so that the arms and the policy never disagree.
+        vars(self).update(arms=arms, index=index, policy=policy)
 
     # ---- saving ---------------------------------------------------------------------------------
 
@@ -324,7 +377,8 @@ class BanditCore:
         """Return the complete state, except the log, the callback and the clock."""
         arguments, generator = self.arguments(), self.rng.bit_generator.state
         if self.policy is None or self.encoder is None:
-            return Snapshot("Bandit", arguments, generator, {}, {"running": False})
+            metadata = {"running": False, "id_prefix": self.id_prefix}
+            return Snapshot("Bandit", arguments, generator, {}, metadata)
         policy = self.policy.snapshot()
         encoder, encoder_arrays = self.encoder.snapshot()
         pending, pending_arrays = self.pending.snapshot(self.index, self.encoder.width)
@@ -334,6 +388,7 @@ class BanditCore:
         }
         metadata = {
             "running": True,
+            "id_prefix": self.id_prefix,
             "policy": {"arguments": policy.arguments, "generator": policy.generator},
             "encoder": encoder,
             "pending": pending,
@@ -345,6 +400,7 @@ class BanditCore:
         """Return the core of a snapshot; raise ValueError, TypeError or KeyError if it is invalid."""
         core = cls(BanditConfig(**snapshot.arguments))
         metadata = snapshot.about
+        core.id_prefix = checked_prefix(metadata.get("id_prefix", ""))  # older files have none
         if metadata["running"]:
             parts: dict[str, dict[str, np.ndarray]] = {"policy": {}, "encoder": {}, "pending": {}}
             for name, array in snapshot.arrays.items():

@@ -6,23 +6,24 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Self
 
-from glcb import _model_file, _validation
-from glcb._errors import InvalidInput, InvalidSettings, ModelFileError
+from glcb import _validation
+from glcb._errors import InvalidInput
 from glcb._model_file import Snapshot
 from glcb._types import Arm, ExplorationMode, Rewards
-from glcb.bandit import display
+from glcb.bandit import display, files, forks
 from glcb.bandit._core import BanditCore, RewardCallback
-from glcb.bandit.config import MUTABLE, BanditConfig, Clock, RewardAggregation
+from glcb.bandit.config import BanditConfig, Clock, RewardAggregation
 from glcb.bandit.decision import BanditDecision
 from glcb.bandit.encoding.schema import Schema
 from glcb.bandit.encoding.values import to_contexts
 from glcb.bandit.logs.format import LogColumns
 from glcb.bandit.logs.replay import LogReplay, LogReport, Progress
 from glcb.bandit.logs.writer import LogWriter
+from glcb.bandit.parameters import Parameters
 from glcb.explain import Explanation
 
 
-class Bandit:
+class Bandit(Parameters):
     """Chooses between named arms for contexts of any form, and learns from the rewards.
 
     All methods are thread-safe. A call with invalid input raises an error and changes nothing.
@@ -99,18 +100,28 @@ class Bandit:
         half_life: int | None = BanditConfig.half_life,
         seed: int = BanditConfig.seed,
     ) -> None:
-        # The arguments as passed: scikit-learn's clone expects get_params to return the same objects.
-        self._params: dict[str, Any] = dict(locals())
-        del self._params["self"]
+        params: dict[str, Any] = dict(locals())
+        del params["self"]
         if isinstance(arms, Iterator):  # it can be read only once
-            self._params["arms"] = tuple(arms)
-        self._lock = threading.RLock()
-        self._core = BanditCore(BanditConfig(**self._params))
+            params["arms"] = tuple(arms)
+        self._start(BanditCore(BanditConfig(**params)), params)
+
+    def _start(self, core: BanditCore, params: dict[str, Any]) -> None:
+        self._lock, self._core, self._params = threading.RLock(), core, params
+        forks.watch(self)
+
+    def _separate(self) -> None:
+        self._core.separate()
 
     # ---- deciding and learning ------------------------------------------------------------------
 
     def decide(
-        self, context: Any, *, eligible: Iterable[Arm] | None = None, uniform: bool = False
+        self,
+        context: Any,
+        *,
+        eligible: Iterable[Arm] | None = None,
+        uniform: bool = False,
+        id: str | None = None,  # noqa: A002 (the name of the attribute of a decision)
     ) -> BanditDecision:
         """Choose an arm for a context. The decision is pending until its reward arrives.
 
@@ -122,6 +133,8 @@ class Bandit:
             The arms to choose from. Default: all.
         uniform : bool, default False
             Choose each eligible arm with the same probability, as for a control group.
+        id : str, optional
+            The id of the decision: 1 to 100 characters from A–Z, a–z, 0–9, ``_`` and ``-``.
 
         Returns
         -------
@@ -134,12 +147,14 @@ class Bandit:
             If `context` has none of these forms, or does not match earlier contexts.
         UnknownArm
             If `eligible` is empty or names an arm that does not exist.
+        DuplicateDecision
+            If a decision with this id is pending, or among the last `max_pending` that are not.
         LogError
             If there is a log and it cannot be written.
         """
         with self._lock:
             allowed = None if eligible is None else _validation.eligible(eligible, self._core.index)
-            return self._core.decide(context, allowed, uniform)
+            return self._core.decide(context, allowed, uniform, id)
 
     def decide_many(self, contexts: Any, *, eligible: Iterable[Arm] | None = None) -> list[BanditDecision]:
         """Choose an arm for each of many contexts.
@@ -280,11 +295,6 @@ class Bandit:
 
     # ---- arms -----------------------------------------------------------------------------------
 
-    @property
-    def arms(self) -> tuple[Arm, ...]:
-        """The names of the arms."""
-        return self._core.arms
-
     def add_arm(self, name: Arm, *, like: Arm | None = None) -> None:
         """Add an arm.
 
@@ -377,9 +387,9 @@ class Bandit:
         The log is either a file written by :meth:`log_to` or a table with one row per decision. It is read
         row by row. Rows that cannot be used are counted by reason and skipped.
 
-        Decisions without a reward in the log are pending here, with the same id if this bandit had the same
-        state as the writer when the log began. So after a crash, :meth:`load` the model and replay the log
-        started when it was saved; this restores everything.
+        Decisions without a reward in the log are pending here. They have the same ids, unless this bandit
+        already has decisions with these ids. After a crash, :meth:`load` the model and replay the log started
+        when it was saved; this restores everything.
 
         Parameters
         ----------
@@ -457,64 +467,6 @@ class Bandit:
         with self._lock:
             return display.to_html(self._core.arguments(), self.counts, self.reward_counts, self.schema)
 
-    # ---- parameters, as in scikit-learn ---------------------------------------------------------
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return the arguments of an untrained bandit like this one, with the current arms.
-
-        Parameters
-        ----------
-        deep : bool
-            Ignored; accepted for compatibility with scikit-learn.
-
-        Returns
-        -------
-        dict
-            The arguments by name.
-        """
-        with self._lock:
-            params = dict(self._params)
-            return params if self.arms == self._core.config.arms else {**params, "arms": self.arms}
-
-    def set_params(self, **changes: Any) -> Self:
-        """Change arguments.
-
-        After the first decision, only ``exploration``, ``exploration_mode`` and ``clock`` can change.
-
-        Parameters
-        ----------
-        **changes
-            New values of arguments, by name.
-
-        Returns
-        -------
-        Bandit
-            This bandit.
-
-        Raises
-        ------
-        InvalidSettings
-            If an argument does not exist, is invalid, or can no longer change.
-        """
-        with self._lock:
-            params = self.get_params()
-            for name in changes:
-                if name not in params:
-                    raise InvalidSettings(f"Bandit has no parameter {name!r}; it has {', '.join(params)}")
-                if self._core.has_started and name not in MUTABLE:
-                    raise InvalidSettings(
-                        f"{name} cannot change after the first decision: create a new bandit with "
-                        f"Bandit(**{{**bandit.get_params(), {name!r}: …}})"
-                    )
-            if self._core.has_started:
-                self._core.change(**changes)
-                self._params.update(changes)
-            else:
-                untrained = type(self)(**{**params, **changes})
-                self._core.reset(untrained._core.config)
-                self._params = untrained._params
-        return self
-
     # ---- saving ---------------------------------------------------------------------------------
 
     def save(self, path: str | PathLike[str]) -> None:
@@ -528,9 +480,9 @@ class Bandit:
         Raises
         ------
         ModelFileError
-            If the file cannot be written.
+            If the file cannot be written, or the bandit could not be loaded from it.
         """
-        _model_file.write(path, self.snapshot())
+        files.write(path, self.snapshot())
 
     @classmethod
     def load(cls, path: str | PathLike[str], *, clock: Clock = BanditConfig.clock) -> Self:
@@ -553,17 +505,10 @@ class Bandit:
         ModelFileError
             If the file cannot be read, is damaged, has another format version, or holds a policy.
         """
-        snapshot = _model_file.read(path)
-        if snapshot.policy != "Bandit":
-            raise ModelFileError(
-                f"{path} holds a {snapshot.policy}, not a Bandit: load it with {snapshot.policy}.load"
-            )
-        try:
-            bandit = cls.from_snapshot(snapshot)
-        except (KeyError, TypeError, ValueError, OverflowError, MemoryError) as error:
-            raise ModelFileError(f"{path} is not a complete Bandit: {error}") from error
-        bandit._core.change(clock=clock)
-        bandit._params["clock"] = clock
+        bandit = cls.__new__(cls)
+        core, params = files.read(path)
+        core.change(clock=clock)
+        bandit._start(core, {**params, "clock": clock})
         return bandit
 
     def snapshot(self) -> Snapshot:
@@ -588,6 +533,5 @@ class Bandit:
         return self.snapshot()
 
     def __setstate__(self, snapshot: Snapshot) -> None:
-        self._lock = threading.RLock()
-        self._core = BanditCore.from_snapshot(snapshot)
-        self._params = {**snapshot.arguments, "clock": self._core.config.clock}
+        core = BanditCore.from_snapshot(snapshot)
+        self._start(core, {**snapshot.arguments, "clock": core.config.clock})

@@ -6,9 +6,10 @@ imports neither Numba nor msgspec.
 """
 
 import json as json_module
+import reprlib
 import time
 import types
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Literal, Union, cast, get_args, get_origin, get_type_hints
 
@@ -23,6 +24,9 @@ RewardAggregation = Literal["first", "last", "max", "sum"]
 
 Clock = Callable[[], float]
 """A function that returns the time in seconds."""
+
+DECISION_ID = "[A-Za-z0-9_-]{1,100}"
+"""The pattern of the id of a decision."""
 
 
 def _metadata(
@@ -209,6 +213,7 @@ class BanditConfig:
         self._set("arms", _validation.arms(self.arms))
         self._set("policy", registry.get(self.policy).name)
         self._set("rewards", _validation.rewards(self.rewards))
+        check_integers(self.schema, self.policy_settings)
         schema = {name: feature.as_json() for name, feature in parse_schema(self.schema).items()}
         self._set("schema", schema or None)
         self._set("policy_settings", _plain_settings(self.policy_settings) or None)
@@ -316,6 +321,34 @@ def _check_bounds(declared: Any, value: Any) -> Any:
         return value
     check = _validation.integer if isinstance(minimum, int) else _validation.number
     return check(declared.name, value, minimum, maximum)
+
+
+def check_integers(schema: object, policy_settings: object) -> None:
+    """Raise InvalidSettings if there is an integer of more than 64 bits, which not every format can store.
+
+    Examples
+    --------
+    >>> check_integers({"age": (0, 2**63)}, {"alpha": 1})
+    >>> check_integers({"age": (0, 2**64)}, None)
+    Traceback (most recent call last):
+    glcb._errors.InvalidSettings: integers must have at most 64 bits, got 18446744073709551616 in the schema
+    """
+    for where, value in (("the schema", schema), ("policy_settings", policy_settings)):
+        for integer in _integers(value):
+            if not -(2**63) <= integer < 2**64:
+                shown = reprlib.repr(integer)
+                raise InvalidSettings(f"integers must have at most 64 bits, got {shown} in {where}")
+
+
+def _integers(value: object) -> Iterator[int]:
+    if isinstance(value, int):
+        yield value
+    elif isinstance(value, Mapping):
+        for item in value.values():
+            yield from _integers(item)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _integers(item)
 
 
 def _plain_settings(settings: object) -> dict[str, Any]:

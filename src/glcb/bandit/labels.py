@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 from glcb._types import Arm
 
 if TYPE_CHECKING:
-    from glcb.bandit.pending import PendingDecision
+    from glcb.bandit.records import PendingDecision
 
 QUANTILE = 0.9
 """Share of the rewards that arrive before the label age."""
@@ -63,9 +63,10 @@ class LabelQueue:
     @property
     def label_age(self) -> float:
         """Age in seconds at which decisions are labeled: the timeout until the first reward has arrived."""
-        if not self._sorted:
+        ordered = self._ordered()
+        if not ordered:
             return self.timeout
-        return min(self.timeout, self._sorted[math.ceil(QUANTILE * len(self._sorted)) - 1])
+        return min(self.timeout, ordered[math.ceil(QUANTILE * len(ordered)) - 1])
 
     @property
     def delays(self) -> tuple[float, ...]:
@@ -74,10 +75,17 @@ class LabelQueue:
 
     def add_delay(self, delay: float) -> None:
         """Record the delay of a reward."""
+        ordered = self._ordered()
         if len(self._delays) == MEMORY:
-            del self._sorted[bisect_left(self._sorted, self._delays.popleft())]
+            del ordered[bisect_left(ordered, self._delays.popleft())]
         self._delays.append(delay)
-        insort(self._sorted, delay)
+        insort(ordered, delay)
+
+    def _ordered(self) -> list[float]:
+        """Return the delays in ascending order. After an interrupt, they must be sorted again."""
+        if len(self._sorted) != len(self._delays):
+            self._sorted = sorted(self._delays)
+        return self._sorted
 
     # ---- decisions ------------------------------------------------------------------------------
 
@@ -95,8 +103,9 @@ class LabelQueue:
 
     def is_due_with_reward(self, decision: "PendingDecision", now: float) -> bool:
         """Return whether a decision has reached the label age if its reward arrives now."""
-        earlier = bisect_right(self._sorted, now - decision.decided_at)
-        return earlier >= math.ceil(QUANTILE * (len(self._sorted) + 1)) - 1
+        ordered = self._ordered()
+        earlier = bisect_right(ordered, now - decision.decided_at)
+        return earlier >= math.ceil(QUANTILE * (len(ordered) + 1)) - 1
 
     def due(
         self, now: float, incoming: int, excluded: "PendingDecision | None"
@@ -119,7 +128,7 @@ class LabelQueue:
     def label(self, decision: "PendingDecision") -> None:
         """Record that a decision has its label."""
         waived = self.waives(decision)
-        del self._unlabeled[decision.id]
+        self._unlabeled.pop(decision.id, None)  # it is not there if an interrupt came when it was added
         decision.label = "waived" if waived else "default"
         if waived:
             self.surplus[decision.arm] -= 1

@@ -2,7 +2,12 @@
 
 The id of a decision is its number and a checksum of its context. An id of another bandit, or of a bandit that
 continued from an earlier copy, is accepted only if that bandit had made the same number of decisions and its
-context encodes to the same numbers.
+context encodes to the same numbers. A bandit with a random prefix accepts no ids of other bandits. The caller
+can also choose the ids.
+
+An exception such as KeyboardInterrupt can come between any two steps. The steps of a change are therefore in
+an order in which the state is valid after each of them. Decisions are counted before they are added, and
+removed before their outcome is counted; what is in neither place counts as evicted.
 """
 
 import math
@@ -10,55 +15,31 @@ import reprlib
 import warnings
 import zlib
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple, get_args
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
-from glcb._arrays import Arrays, Float32, Int64, check_values
-from glcb._errors import ClosedDecision, DuplicateReward, InvalidReward, UnknownDecision
+from glcb._arrays import Arrays, Float32
+from glcb._errors import (
+    ClosedDecision,
+    DuplicateDecision,
+    DuplicateReward,
+    InvalidInput,
+    InvalidReward,
+    UnknownDecision,
+)
 from glcb._types import Arm
-from glcb.bandit.labels import LABELS, MEMORY, Label, LabelQueue
+from glcb.bandit import pending_arrays
+from glcb.bandit.labels import LabelQueue
+from glcb.bandit.records import Outcome, PendingDecision, SettledDecision, is_valid_id
 from glcb.bandit.reward_rules import RewardRules
 
 MAX_KEYS = 1000
 """Number of idempotency keys that one decision can have."""
 _PROJECTED_FROM = 100
 """Number of pending decisions from which it is projected whether decisions will be evicted."""
-
-Outcome = Literal["rewarded", "evicted", "removed", "timed_out"]
-"""How a decision ended: its reward was learned, newer decisions replaced it, its arm was removed, or its
-timeout passed without a reward."""
-
-_OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
-
-
-@dataclass(slots=True, eq=False)
-class PendingDecision:
-    """A decision whose reward has not been learned yet."""
-
-    x: Float32
-    """The context as it was encoded at the decision."""
-    arm: Arm
-    propensity: float
-    """The probability of the arm; 0 if it is unknown, as in some logs."""
-    decided_at: float = 0.0
-    """The time of the decision in seconds; 0 without a timeout."""
-    reward: float | None = None
-    """The aggregate of the rewards so far, or the reward that is learned at the label age."""
-    keys: set[int] = field(default_factory=set)
-    """Hashes of the idempotency keys of its rewards."""
-    id: str = ""
-    label: Label = "none"
-    """What has been learned from the decision, if it has a label age."""
-
-
-class SettledDecision(NamedTuple):
-    """A decision that is no longer pending."""
-
-    outcome: Outcome
-    keys: set[int]
 
 
 class PendingDecisions:
@@ -73,7 +54,6 @@ class PendingDecisions:
         self.decisions = 0
         self.rewarded = 0
         self.timed_out = 0
-        self.evicted = 0
         self.removed = 0
         self._warned = False
         self.labels: LabelQueue | None = None
@@ -90,6 +70,11 @@ class PendingDecisions:
         return iter(self._pending.values())
 
     @property
+    def evicted(self) -> int:
+        """Number of decisions that ended in no other way."""
+        return self.decisions - self.rewarded - self.timed_out - self.removed - len(self._pending)
+
+    @property
     def counts(self) -> dict[str, int]:
         """Number of decisions in total, and by state."""
         return {
@@ -103,21 +88,37 @@ class PendingDecisions:
 
     # ---- decisions ------------------------------------------------------------------------------
 
-    def next_id(self, x: Float32) -> str:
+    def next_id(self, x: Float32, prefix: str) -> str:
         """Return the id of the next decision, if `x` is its encoded context."""
         number = self.decisions + 1
-        return _to_id((number, zlib.crc32(x.tobytes(), number & 0xFFFFFFFF)))
+        checksum = zlib.crc32(x.tobytes(), number & 0xFFFFFFFF)
+        while self.is_known(decision_id := f"{prefix}{number}-{checksum:08x}"):  # chosen by the caller
+            checksum += 1
+        return decision_id
+
+    def is_known(self, decision_id: str) -> bool:
+        """Return whether a decision with this id is pending or was settled recently."""
+        return decision_id in self._pending or decision_id in self._settled
+
+    def check_new_id(self, decision_id: object) -> None:
+        """Raise InvalidInput unless the id, chosen by the caller, can be that of a new decision."""
+        if not isinstance(decision_id, str) or not is_valid_id(decision_id):
+            raise InvalidInput(
+                "the id of a decision must be a string of 1 to 100 characters from A–Z, a–z, 0–9, _ and -, "
+                f"got {reprlib.repr(decision_id)}"
+            )
+        if self.is_known(decision_id):
+            raise DuplicateDecision(f"there is already a decision {decision_id!r}: use each id only once")
 
     def add(self, decision: PendingDecision) -> None:
-        """Add a decision and set its id; evict the oldest if there are too many."""
-        decision.id = self.next_id(decision.x)
+        """Number and add a decision; evict the oldest if there are too many."""
+        if len(self._pending) == self.capacity:
+            self._settle(next(iter(self._pending.values())), "evicted")
+        decision.number = self.decisions + 1
         self.decisions += 1
         self._pending[decision.id] = decision
         if self.labels is not None:
             self.labels.add(decision)
-        if len(self._pending) > self.capacity:
-            self.evicted += 1
-            self._settle(next(iter(self._pending)), "evicted")
 
     def warn_before_eviction(self, now: float) -> None:
         """Warn once if there will be too many pending decisions before the first one times out."""
@@ -154,11 +155,13 @@ class PendingDecisions:
                 "for a decision d, pass d.id"
             )
         decision = self._pending.get(decision_id)
-        if decision is not None and not self.rules.has_timed_out(decision.decided_at, now):
+        is_due = decision is not None and self.rules.has_timed_out(decision.decided_at, now)
+        if decision is not None and not is_due and not decision.is_learned:
             return decision
         outcome: Outcome | None
         if decision is not None:
-            outcome = "timed_out" if decision.reward is None else "rewarded"
+            has_reward = decision.reward is not None or decision.is_learned
+            outcome = "rewarded" if has_reward else "timed_out"
         else:
             settled = self._settled.get(decision_id)
             outcome = None if settled is None else settled.outcome
@@ -207,18 +210,20 @@ class PendingDecisions:
         If there is a label age, a reward that has not been learned settles the decision as well, and is
         learned later.
         """
+        keys = decision.keys if key is None else {*decision.keys, key}
+        reward = decision.reward if final else self.rules.aggregate(decision.reward, value)
         labels = self.labels
+        if not final and labels is None:
+            self._pending[decision.id] = replace(decision, reward=reward, keys=keys)
+            return
+        decision.reward = reward
         if labels is not None:
             labels.add_delay(max(now - decision.decided_at, 0.0))
             if final:
                 labels.add_late_reward(decision)
-        if final or labels is not None:
-            self.rewarded += 1
-            self._settle(decision.id, "rewarded")
-        if not final:
-            decision.reward = self.rules.aggregate(decision.reward, value)
-        if key is not None:
-            decision.keys.add(key)
+        decision.keys = keys
+        self._settle(decision, "rewarded")
+        self.rewarded += 1
 
     # ---- settling -------------------------------------------------------------------------------
 
@@ -254,7 +259,9 @@ class PendingDecisions:
 
     def learns_label(self, decision: PendingDecision) -> bool:
         """Return whether the label of a decision is to be learned now."""
-        return decision.label == "none" and (self.labels is None or not self.labels.waives(decision))
+        if decision.label != "none" or decision.is_learned:
+            return False
+        return self.labels is None or not self.labels.waives(decision)
 
     def label(self, decision: PendingDecision) -> None:
         """Record that a decision has its label."""
@@ -265,27 +272,28 @@ class PendingDecisions:
         """Settle a decision that is due."""
         self.label(decision)
         if decision.reward is not None:
+            self._settle(decision, "rewarded")
             self.rewarded += 1
-            self._settle(decision.id, "rewarded")
         elif self.rules.has_timed_out(decision.decided_at, now):
+            self._settle(decision, "timed_out")
             self.timed_out += 1
-            self._settle(decision.id, "timed_out")
         else:
-            self.evicted += 1
-            self._settle(decision.id, "evicted")
+            self._settle(decision, "evicted")
 
     def remove_arm(self, arm: Arm) -> None:
         """Settle all pending decisions for `arm`."""
-        for decision_id in [decision.id for decision in self if decision.arm == arm]:
+        for decision in [decision for decision in self if decision.arm == arm]:
+            self._settle(decision, "removed")
             self.removed += 1
-            self._settle(decision_id, "removed")
         if self.labels is not None:
             self.labels.remove_arm(arm)
 
-    def _settle(self, decision_id: str, outcome: Outcome) -> None:
-        self._settled[decision_id] = SettledDecision(outcome, self._pending.pop(decision_id).keys)
-        if len(self._settled) > self.capacity:
+    def _settle(self, decision: PendingDecision, outcome: Outcome) -> None:
+        """Move a decision to those that are settled. The caller counts the outcome afterwards."""
+        if len(self._settled) >= self.capacity:
             self._settled.popitem(last=False)
+        self._settled[decision.id] = SettledDecision(outcome, decision.keys)
+        del self._pending[decision.id]
 
     # ---- saving ---------------------------------------------------------------------------------
 
@@ -294,7 +302,9 @@ class PendingDecisions:
         counts = {name: count for name, count in self.counts.items() if name != "pending"}
         labels = self.labels
         unlearned = [] if labels is None else [one for one in labels if one.reward is not None]
-        arrays = _to_arrays([*self._pending.values(), *unlearned], self._settled, index, width)
+        unlearned = [one for one in unlearned if one.id not in self._pending]
+        decisions = [*self._pending.values(), *unlearned]
+        arrays = pending_arrays.from_decisions(decisions, self._settled, index, width)
         arrays["is_settled"][len(self._pending) :] = 1
         arrays["delays"] = np.array([] if labels is None else labels.delays, np.float64)
         arrays["surplus"] = np.array(
@@ -304,8 +314,8 @@ class PendingDecisions:
 
     def restore(self, counts: dict[str, Any], arrays: Arrays, arms: Sequence[Arm], width: int) -> None:
         """Restore a snapshot; raise ValueError, TypeError or KeyError if it is invalid."""
-        arrays = {**_without_labels(len(arrays["ids"]), len(arms)), **arrays}
-        decisions, settled = _from_arrays(arrays, arms, width)
+        arrays = pending_arrays.in_current_format(arrays, len(arms))
+        decisions, settled = pending_arrays.to_decisions(arrays, arms, width)
         is_settled = arrays["is_settled"].tolist()
         pending = [one for one, known in zip(decisions, is_settled, strict=True) if not known]
         counts = {name: counts[name] for name in self.counts if name != "pending"}
@@ -318,128 +328,14 @@ class PendingDecisions:
         if len(self._pending) != len(pending) or max(len(pending), len(settled)) > self.capacity:
             raise ValueError("there are too many pending decisions, or two with the same id")
         self._restore_labels(decisions, arrays, arms)
+        del counts["evicted"]  # it follows from the others
         vars(self).update(counts)
 
     def _restore_labels(self, decisions: list[PendingDecision], arrays: Arrays, arms: Sequence[Arm]) -> None:
-        delays, surplus = arrays["delays"], arrays["surplus"]
-        check_values("delays", delays)
-        if delays.ndim != 1 or delays.size > MEMORY or surplus.shape != (len(arms),):
-            raise ValueError("the delays or the surplus have the wrong size")
-        if (delays.size and delays.min() < 0) or (surplus.size and surplus.min() < 0):
-            raise ValueError("delays and surplus must not be negative")
         if self.labels is not None:
             unlabeled = [decision for decision in decisions if decision.label == "none"]
-            self.labels.restore(sorted(unlabeled, key=lambda one: _from_id(one.id)), delays.tolist())
-            self.labels.surplus.update(dict(zip(arms, surplus.tolist(), strict=True)))
+            unlabeled.sort(key=lambda decision: decision.number)
+            self.labels.restore(unlabeled, arrays["delays"].tolist())
+            self.labels.surplus.update(dict(zip(arms, arrays["surplus"].tolist(), strict=True)))
         elif arrays["is_settled"].any():
             raise ValueError("there are rewards to be learned, but no default reward")
-
-
-def _without_labels(decisions: int, arms: int) -> Arrays:
-    """Return the arrays that files of format 2 do not have."""
-    return {
-        "labels": np.zeros(decisions, np.int64),
-        "is_settled": np.zeros(decisions, np.int64),
-        "delays": np.zeros(0, np.float64),
-        "surplus": np.zeros(arms, np.int64),
-    }
-
-
-def _to_id(parts: Sequence[int]) -> str:
-    """Return an id from its two numbers.
-
-    >>> _to_id((7, 255)), _from_id("7-000000ff")
-    ('7-000000ff', (7, 255))
-    """
-    number, checksum = parts
-    return f"{number}-{checksum:08x}"
-
-
-def _from_id(decision_id: str) -> tuple[int, int]:
-    number, _, checksum = decision_id.partition("-")
-    return int(number), int(checksum, 16)
-
-
-def _to_arrays(
-    decisions: Sequence[PendingDecision],
-    settled: Mapping[str, SettledDecision],
-    index: Mapping[Arm, int],
-    width: int,
-) -> Arrays:
-    rewards = [decision.reward for decision in decisions]
-    return {
-        "ids": _pairs(_from_id(decision.id) for decision in decisions),
-        "contexts": np.array([decision.x for decision in decisions], np.float32).reshape(-1, width),
-        "arms": np.array([index[decision.arm] for decision in decisions], np.int64),
-        "propensities": np.array([decision.propensity for decision in decisions], np.float64),
-        "decided_at": np.array([decision.decided_at for decision in decisions], np.float64),
-        "has_reward": np.array([reward is not None for reward in rewards], np.int64),
-        "rewards": np.array([reward or 0.0 for reward in rewards], np.float64),
-        "labels": np.array([LABELS.index(decision.label) for decision in decisions], np.int64),
-        "is_settled": np.zeros(len(decisions), np.int64),
-        "keys": _key_rows(decision.keys for decision in decisions),
-        "settled_ids": _pairs(map(_from_id, settled)),
-        "settled_outcomes": np.array([_OUTCOMES.index(one.outcome) for one in settled.values()], np.int64),
-        "settled_keys": _key_rows(one.keys for one in settled.values()),
-    }
-
-
-def _from_arrays(
-    arrays: Arrays, arms: Sequence[Arm], width: int
-) -> tuple[list[PendingDecision], OrderedDict[str, SettledDecision]]:
-    count, settled_count = len(arrays["ids"]), len(arrays["settled_ids"])
-    for name, own in _to_arrays((), {}, {}, width).items():
-        array = arrays[name]
-        rows = len(array) if name.endswith("keys") else settled_count if name.startswith("settled") else count
-        shape = (rows, *own.shape[1:])
-        if array.shape != shape or array.dtype != own.dtype:
-            raise ValueError(f"{name} is {array.dtype} {array.shape}, expected {own.dtype} {shape}")
-        check_values(name, array)
-    maxima = {
-        "contexts": 1,
-        "propensities": 1,
-        "arms": len(arms) - 1,
-        "has_reward": 1,
-        "labels": len(LABELS) - 1,
-        "is_settled": 1,
-        "settled_outcomes": len(_OUTCOMES) - 1,
-    }
-    for name, maximum in maxima.items():
-        array = arrays[name]
-        if array.size and not 0 <= array.min() <= array.max() <= maximum:
-            raise ValueError(f"{name} must be from 0 to {maximum}")
-    names = ("arms", "propensities", "decided_at", "has_reward", "rewards", "labels")
-    columns = (arrays[name].tolist() for name in names)
-    ids = map(_to_id, arrays["ids"].tolist())
-    decisions = [
-        PendingDecision(
-            x.copy(), arms[arm], propensity, decided_at, reward if known else None, keys, name, LABELS[label]
-        )
-        for name, x, keys, arm, propensity, decided_at, known, reward, label in zip(
-            ids, arrays["contexts"], _key_sets(arrays["keys"], count), *columns, strict=True
-        )
-    ]
-    outcomes = zip(
-        arrays["settled_outcomes"].tolist(), _key_sets(arrays["settled_keys"], settled_count), strict=True
-    )
-    settled = [SettledDecision(_OUTCOMES[outcome], keys) for outcome, keys in outcomes]
-    settled_ids = map(_to_id, arrays["settled_ids"].tolist())
-    return decisions, OrderedDict(zip(settled_ids, settled, strict=True))
-
-
-def _pairs(pairs: Iterable[tuple[int, int]]) -> Int64:
-    return np.array(list(pairs), np.int64).reshape(-1, 2)
-
-
-def _key_rows(sets: Iterable[set[int]]) -> Int64:
-    """Return a row (position of the decision, key) for each key."""
-    return _pairs((row, key) for row, keys in enumerate(sets) for key in sorted(keys))
-
-
-def _key_sets(rows: Int64, count: int) -> list[set[int]]:
-    sets: list[set[int]] = [set() for _ in range(count)]
-    for row, key in rows.tolist():
-        if row >= count:
-            raise ValueError("a key belongs to a decision that does not exist")
-        sets[row].add(key)
-    return sets

@@ -12,8 +12,10 @@ from glcb._errors import INSTALL_CLIENT, MissingExtra
 try:
     from glcb._api.requests import ExperimentSettings
     from glcb._api.responses import Decision, ExperimentInfo, Explanation, Stats
-    from glcb.client.async_ import AsyncClient, AsyncExperiment
-    from glcb.client.sync import Client, Experiment
+    from glcb.client.async_ import AsyncClient
+    from glcb.client.async_experiment import AsyncExperiment
+    from glcb.client.sync import Client
+    from glcb.client.sync_experiment import Experiment
 except ModuleNotFoundError as error:
     raise MissingExtra(f"the client needs {error.name}: {INSTALL_CLIENT}") from error
 

@@ -30,6 +30,7 @@ from glcb._errors import (
 )
 from glcb._files import atomic_write
 from glcb._version import __version__
+from glcb.bandit.config import DECISION_ID
 from glcb.client._contexts import context_to_json, iterate_contexts
 
 T = TypeVar("T")
@@ -38,7 +39,7 @@ Reward = tuple[str, float] | tuple[str, float, str]
 """The id of a decision, its reward, and optionally an idempotency key."""
 
 _JSON = "application/json"
-_DECISION_ID = re.compile(r"[\w-]{1,100}", re.ASCII)
+_DECISION_ID = re.compile(DECISION_ID)
 
 # A batch is split into requests that stay below the default limits of the service.
 _MAX_ITEMS = 1000
@@ -140,9 +141,17 @@ def delete(name: str) -> Request:
     return Request("DELETE", _path(name), idempotent=False)
 
 
-def decide(name: str, context: Any, eligible: Iterable[str] | None, idempotency_key: str | None) -> Request:
+def decide(
+    name: str,
+    context: Any,
+    eligible: Iterable[str] | None,
+    decision_id: str | None,
+    idempotency_key: str | None,
+) -> Request:
     """Make a decision. If the caller passes no key, a random one makes retries safe."""
     body = {**_decision_body(context, eligible), "idempotency_key": _key(idempotency_key)}
+    if decision_id is not None:
+        body["id"] = decision_id
     return Request("POST", _path(name, "decisions"), _encode(body))
 
 

@@ -108,6 +108,13 @@ class Bank:
         update_size = sum(int(size) * int(row) for size, row in layout[:, [SIZE, ROW]]) * networks
         return 4 * _INITIAL_CONTEXTS * update_size + 8 * sum(layers) * signatures + 4 * sum(layers) * networks
 
+    @staticmethod
+    def bytes_grown(features: int, networks: int, layers: tuple[int, ...], hyperplanes: list[int]) -> int:
+        """Return the memory of the weights once every unit has seen all its contexts."""
+        layout = _layout(features, layers, adapts=True)
+        rows = [int(row) for size, row in layout[:, [SIZE, ROW]] for _ in range(size)]
+        return 4 * networks * sum(row << count for row, count in zip(rows, hyperplanes, strict=True))
+
     @property
     def networks(self) -> int:
         """Number of networks."""

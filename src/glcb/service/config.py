@@ -94,6 +94,14 @@ class ServiceSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             "For larger models, if there is enough memory.",
         ),
     ] = 50_000_000
+    max_model_memory: Annotated[
+        int,
+        _count(
+            "Memory to which a model can grow, in bytes. It depends on the arms, the slots and the settings "
+            "of the policy.",
+            "For larger models, if there is enough memory.",
+        ),
+    ] = 4_000_000_000
     max_experiments: Annotated[
         int,
         _count("Experiments in the database.", "For more experiments."),

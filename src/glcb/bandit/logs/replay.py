@@ -103,7 +103,7 @@ class ReplayTarget(Protocol):
     def replay_row(self, context: Any, arm: Arm, reward: float, propensity: float) -> None:
         """Learn from a decision together with its reward."""
 
-    def replay_decision(self, context: Any, arm: Arm, propensity: float, time: float) -> str:
+    def replay_decision(self, context: Any, arm: Arm, propensity: float, time: float, logged_id: str) -> str:
         """Add a pending decision and return its id in the bandit."""
 
     def replay_reward(
@@ -208,7 +208,7 @@ class LogReplay:
         context = get_context(values, self._columns)
         arm = self._find_arm(values)
         propensity = get_propensity(values, self._columns)
-        own_id = self._target.replay_decision(context, arm, propensity, _time(values))
+        own_id = self._target.replay_decision(context, arm, propensity, _time(values), log_id)
         self._decisions += 1
         self._remember(self._pending_ids, log_id, own_id)
 

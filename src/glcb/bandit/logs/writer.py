@@ -32,6 +32,7 @@ class LogWriter:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
+        self._process = os.getpid()
         self._descriptor = -1
         self._end = 0
         self._is_older = False
@@ -69,6 +70,11 @@ class LogWriter:
 
     def write(self, *events: Event) -> None:
         """Append a line for each event: all of them, or none and raise LogError."""
+        if os.getpid() != self._process:
+            raise LogError(
+                f"the log {self.path} belongs to the process that this one was forked from: call log_to with "
+                "another path, or with None"
+            )
         lines = [json.dumps(event, separators=(",", ":"), allow_nan=False) + "\n" for event in events]
         text = "".join(lines).encode()
         try:

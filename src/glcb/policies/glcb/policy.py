@@ -318,14 +318,16 @@ class GLCB(Policy):
         settings, hyperplanes = self.settings, self.settings.hyperplanes_of_units
         signatures = 1 << max(hyperplanes)
         networks = arms * self._values.networks_per_arm
-        _validation.check_memory(
+        needed = (
             Gates.bytes_needed(self.features, hyperplanes)
             + Bank.bytes_needed(self.features, networks, settings.layers, signatures)
             + Newton.bytes_needed(self.features, settings.ridges if settings.optimizer == "newton" else ())
             + Experts.bytes_needed(arms, self.features, settings.experts)
-            + Counts.bytes_needed(len(hyperplanes), signatures, arms),
-            "A bandit of this size",
+            + Counts.bytes_needed(len(hyperplanes), signatures, arms)
         )
+        weights = Bank.bytes_grown(self.features, networks, settings.layers, hyperplanes)
+        counts = 4 * arms * sum(1 << count for count in hyperplanes)
+        _validation.check_memory(needed, "A bandit of this size", grown=needed + weights + counts)
 
     # ---- arms and snapshots -------------------------------------------------------------------------
 

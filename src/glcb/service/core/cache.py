@@ -110,17 +110,8 @@ class ExperimentCache:
         for name, row in list(self.rows.items()):
             if row.last_sequence > row.snapshot_sequence:
                 with contextlib.suppress(GlcbError):  # logged; the other experiments are not affected
-                    await self._load_and_save(name)
+                    await self.save(await self._load(name))
                 await self.evict_surplus()
-
-    async def _load_and_save(self, name: str) -> None:
-        loaded = await self._load(name)
-        try:
-            await self.save(loaded)
-        except Exception as error:
-            self.drop(loaded)
-            self.broken[name] = _reason(error)
-            log.exception("experiment cannot be saved", extra={"experiment": name})
 
     def find(self, name: str) -> ExperimentRow:
         """Return the row of an experiment; raise ApiError if there is none."""
@@ -229,7 +220,7 @@ class ExperimentCache:
                 on_disk = self._journal.submit(loaded.generation, loaded.id, ())
             await on_disk
             await self._write(loaded, snapshot, info)
-        except StorageError as error:
+        except Exception as error:  # any error: an experiment that cannot be saved can still be replayed
             self._log_unsaved(loaded, error)
         finally:
             loaded.is_saving = False

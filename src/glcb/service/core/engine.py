@@ -12,9 +12,9 @@ from collections import defaultdict
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
-from glcb._api.requests import ExperimentChanges, ExperimentSettings
+from glcb._api.requests import Creation, ExperimentChanges, ExperimentSettings
 from glcb._api.responses import ExperimentInfo
-from glcb._errors import GlcbError, StorageError
+from glcb._errors import GlcbError, InvalidSettings, StorageError
 from glcb.service.background import log_failures, run_in_thread
 from glcb.service.config import ServiceSettings
 from glcb.service.core import limits
@@ -133,7 +133,7 @@ class Engine:
             if len(requests) <= _MAX_INLINE_EVENTS and loaded.is_fast:
                 events, results = self._apply(loaded, kind, requests)
             else:
-                events, results = await run_in_thread(self._apply, loaded, kind, requests)
+                events, results = await run_in_thread(self._apply_within_limits, loaded, kind, requests)
             on_disk = self.journal.submit(loaded.generation, loaded.id, events)
         except BaseException:
             self.cache.drop(loaded)  # memory is ahead of the disk
@@ -157,6 +157,12 @@ class Engine:
         if isinstance(result, ApiError):
             raise result
         return result
+
+    def _apply_within_limits(
+        self, loaded: LoadedExperiment, kind: str, requests: Sequence[Any]
+    ) -> tuple[list[Event], list[bytes | ApiError | RepeatedAnswer]]:
+        with limits.memory(self.settings):
+            return self._apply(loaded, kind, requests)
 
     def _apply(
         self, loaded: LoadedExperiment, kind: str, requests: Sequence[Any]
@@ -195,10 +201,14 @@ class Engine:
         loaded = await self.cache.acquire(name)
         loaded.last_used = time.monotonic()
         try:
-            return await run_in_thread(view, loaded.experiment)
+            return await run_in_thread(self._view_within_limits, view, loaded.experiment)
         finally:
             loaded.lock.release()
             await self.journal.submit(loaded.generation, loaded.id, ())
+
+    def _view_within_limits(self, view: Callable[[Experiment], T], experiment: Experiment) -> T:
+        with limits.memory(self.settings):
+            return view(experiment)
 
     # ---- experiments ----------------------------------------------------------------------------
 
@@ -239,7 +249,7 @@ class Engine:
                 )
             self.cache.require_storage()
             experiment, first = await run_in_thread(
-                Experiment.create, new_creation(name, settings), self._clock()
+                _create, new_creation(name, settings), self._clock(), self.settings
             )
             self._rows_are_stale = True  # a failing write may or may not have reached the database
             number = await run_in_thread(self._database.create, name, first)
@@ -279,7 +289,7 @@ class Engine:
     async def upload(self, name: str, content: bytes) -> None:
         """Replace the bandit of an experiment with the one in a model file."""
         await run_in_thread(limits.check_model, content, self.settings)
-        await self.apply(name, "upload", content)
+        await self.apply(name, "replace_model", content)
 
     def count_error(self, name: str | None, error: ApiError) -> None:
         """Count an error response, if its experiment exists."""
@@ -309,6 +319,17 @@ class Engine:
             return await self.read(name, experiment_info)
         except ApiError:  # deleted or found to be broken meanwhile
             return await self._info(name)
+
+
+def _create(creation: Creation, now: float, settings: ServiceSettings) -> tuple[Experiment, Event]:
+    """Return a new experiment and its first event; raise InvalidSettings if no snapshot can hold it."""
+    with limits.memory(settings):
+        experiment, first = Experiment.create(creation, now)
+    try:
+        experiment.snapshot().pack()
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InvalidSettings(f"these settings cannot be stored: {error}") from error
+    return experiment, first
 
 
 def _differences(first: ExperimentSettings, second: ExperimentSettings) -> list[str]:

@@ -27,6 +27,7 @@ from glcb._errors import GlcbError, InvalidSettings, ModelFileError, StorageErro
 from glcb._types import reward_range
 from glcb.bandit import Bandit
 from glcb.bandit.decision import BanditDecision
+from glcb.bandit.records import random_prefix
 from glcb.explore.probabilities import probabilities
 from glcb.policies import registry
 from glcb.service.core import models
@@ -89,7 +90,7 @@ class Experiment:
     def create(cls, creation: Creation, now: float) -> tuple["Experiment", Event]:
         """Return a new experiment and its first event."""
         state = ExperimentState(creation=creation, settings=creation.settings, created=now)
-        experiment = cls(state, models.make_bandit(creation.settings))
+        experiment = cls(state, models.make_bandit(creation.settings, creation.id_prefix))
         return experiment, experiment._record("create", encode(creation), NO_OUTCOME, now)
 
     @property
@@ -142,6 +143,11 @@ class Experiment:
 
     def replay(self, event: Event) -> None:
         """Apply a stored event; raise CorruptLog if its outcome differs from the stored one."""
+        if event.sequence != self.state.sequence + 1:
+            raise CorruptLog(
+                f"events {self.state.sequence + 1} to {event.sequence - 1} of "
+                f"{self.state.creation.name!r} are missing"
+            )
         try:
             kind = _REQUESTS[event.kind]
             request = event.request if kind is bytes else msgspec.json.decode(event.request, type=kind)
@@ -164,14 +170,16 @@ class Experiment:
         state.last_event_at = at
         return Event(state.sequence, at, kind, request, outcome)
 
-    def _decide(self, request: DecisionRequest, payload: bytes) -> _Result:
+    def _decide(self, request: DecisionRequest, _payload: bytes) -> _Result:
         state = self.state
-        repeated = state.idempotency_keys.find(request.idempotency_key, payload)
+        repeated = state.idempotency_keys.find(request.idempotency_key, request)
         if repeated is not None:
             return None, repeated
         self._reject_if("archived", "paused")
         held_out = self._holdout_draw() < state.settings.holdout
-        decision = self._bandit.decide(request.context, eligible=request.eligible, uniform=held_out)
+        decision = self._bandit.decide(
+            request.context, eligible=request.eligible, uniform=held_out, id=request.id
+        )
         arm = str(decision.arm)
         answer = encode(
             Decision(
@@ -185,7 +193,7 @@ class Experiment:
         state.decisions += 1
         self._count_decision(decision, request, held_out)
         if request.idempotency_key is not None:
-            stored = StoredAnswer(digest(payload), decision.id, state.sequence + 1)
+            stored = StoredAnswer(digest(request), decision.id, state.sequence + 1)
             state.idempotency_keys.add(request.idempotency_key, stored, self._bandit.is_pending)
         return answer, answer
 
@@ -253,14 +261,23 @@ class Experiment:
         self.state.settings = msgspec.structs.replace(self.state.settings, arms=arms)
         return encode(arms), NO_OUTCOME
 
-    def _upload(self, content: bytes, _payload: bytes) -> _Result:
-        """Replace the bandit and restart the statistics."""
+    def _replace_model(self, content: bytes, _payload: bytes) -> _Result:
+        """Replace the bandit and restart the statistics. The ids of its decisions get a new prefix."""
         self._reject_if("archived")
-        bandit = models.parse_model(content)
+        id_prefix = f"{self._keyed_digest(b'upload', self.state.sequence + 1, 5).hex()}-"
+        return self._use_model(models.parse_model(content, id_prefix))
+
+    def _upload(self, content: bytes, _payload: bytes) -> _Result:
+        """Replay an upload of an earlier version, which also forgot the idempotency keys."""
+        result = self._use_model(models.parse_model(content))
+        self.state.idempotency_keys = IdempotencyKeys()
+        return result
+
+    def _use_model(self, bandit: Bandit) -> _Result:
         state = self.state
         state.settings = models.settings_of(bandit, state.settings.holdout)
         state.creation = msgspec.structs.replace(state.creation, settings=state.settings)
-        state.tally, state.idempotency_keys = Tally(), IdempotencyKeys()
+        state.tally = Tally()
         self._attach(bandit, {})
         return NO_OUTCOME, NO_OUTCOME
 
@@ -327,9 +344,13 @@ class Experiment:
 
     def _holdout_draw(self) -> float:
         """Return a number in [0, 1) that depends only on the salt and the number of decisions."""
-        number = self.state.decisions.to_bytes(8)
-        drawn = blake2b(number, digest_size=7, key=self.state.creation.salt.encode()).digest()
+        drawn = self._keyed_digest(b"", self.state.decisions, 7)
         return (int.from_bytes(drawn) >> 3) / 2**53
+
+    def _keyed_digest(self, purpose: bytes, number: int, size: int) -> bytes:
+        """Return bytes that nobody can predict who does not know the salt."""
+        key = self.state.creation.salt.encode()
+        return blake2b(purpose + number.to_bytes(8), digest_size=size, key=key).digest()
 
     def _reject_if(self, *statuses: str) -> None:
         status = self.state.status
@@ -358,10 +379,10 @@ class Experiment:
 
 
 def new_creation(name: str, settings: ExperimentSettings) -> Creation:
-    """Return the first event's request for a new experiment, with a random salt for the holdout."""
+    """Return the first event's request for a new experiment, with random numbers of its own."""
     if not settings.arms:
         raise InvalidSettings("an experiment needs at least one arm")
-    return Creation(name=name, salt=secrets.token_hex(16), settings=settings)
+    return Creation(name=name, salt=secrets.token_hex(16), id_prefix=random_prefix(), settings=settings)
 
 
 _Handler = Callable[[Experiment, Any, bytes], _Result]
@@ -373,6 +394,7 @@ _HANDLERS: dict[str, _Handler] = {
     "change": Experiment._change,
     "add_arm": Experiment._add_arm,
     "remove_arm": Experiment._remove_arm,
+    "replace_model": Experiment._replace_model,
     "upload": Experiment._upload,
 }
 """The kinds of events after the first one."""
@@ -384,6 +406,7 @@ _REQUESTS: dict[str, Any] = {
     "change": ExperimentChanges,
     "add_arm": NewArm,
     "remove_arm": NewArm,
+    "replace_model": bytes,
     "upload": bytes,
 }
 """The request type of each kind of event; bytes for those that are not JSON."""

@@ -6,8 +6,9 @@ capacity is then set to twice what is left, so that sweeping costs constant time
 
 from collections.abc import Callable
 from hashlib import blake2b
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import msgspec
 from msgspec import Struct, field
 
 from glcb.service.errors import ApiError
@@ -16,6 +17,9 @@ MIN_KEYS = 10_000
 """The newest keys that are always remembered. Keys of pending decisions are kept longer."""
 
 IsPending = Callable[[str], bool]
+
+_encode = msgspec.json.Encoder(order="deterministic").encode
+"""Sort the features of a context by name: their order does not distinguish two requests."""
 
 
 class RepeatedAnswer(NamedTuple):
@@ -40,7 +44,7 @@ class IdempotencyKeys(Struct):
     answers: dict[str, StoredAnswer] = field(default_factory=dict)
     capacity: int = 2 * MIN_KEYS
 
-    def find(self, key: str | None, request: bytes) -> RepeatedAnswer | None:
+    def find(self, key: str | None, request: Any) -> RepeatedAnswer | None:
         """Return the stored answer of a repeated request, or None if the request is new.
 
         Raises
@@ -71,6 +75,10 @@ class IdempotencyKeys(Struct):
             self.answers, self.capacity = kept, 2 * len(kept)
 
 
-def digest(request: bytes) -> bytes:
-    """Return the digest that identifies a request."""
-    return blake2b(request, digest_size=16).digest()
+def digest(request: Any) -> bytes:
+    """Return the digest that identifies a request.
+
+    >>> digest({"age": 31, "country": "FR"}) == digest({"country": "FR", "age": 31})
+    True
+    """
+    return blake2b(_encode(request), digest_size=16).digest()

@@ -1,7 +1,9 @@
 """Size limits for new requests. Replay ignores them: limits may change, stored events must not."""
 
+from contextlib import AbstractContextManager
 from typing import Any
 
+from glcb import _validation
 from glcb._api.requests import ExperimentSettings
 from glcb.bandit.encoding.encoder import Encoder
 from glcb.bandit.encoding.schema import parse_schema
@@ -52,6 +54,11 @@ def _check_size(arms: int, slots: int, limits: ServiceSettings) -> None:
         )
 
 
+def memory(limits: ServiceSettings) -> AbstractContextManager[None]:
+    """Return a context in which a policy that would grow too large cannot be created."""
+    return _validation.memory_limit(limits.max_model_memory)
+
+
 def check_batch(count: int, limits: ServiceSettings) -> None:
     """Reject too many decisions or rewards in one request."""
     _at_most("items in one request", count, limits.max_batch)
@@ -59,7 +66,8 @@ def check_batch(count: int, limits: ServiceSettings) -> None:
 
 def check_model(content: bytes, limits: ServiceSettings) -> None:
     """Reject a model file that is unreadable or too large."""
-    settings = models.settings_of(models.parse_model(content), holdout=0.0)
+    with memory(limits):
+        settings = models.settings_of(models.parse_model(content), holdout=0.0)
     check_settings(settings, limits)
 
 

@@ -2,26 +2,55 @@
 
 import hashlib
 import json
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import msgspec
 
 from glcb import _model_file
-from glcb._api.requests import ExperimentSettings, encode
-from glcb._errors import ModelFileError, NotSupported
-from glcb._model_file import Snapshot
+from glcb._api.requests import Creation, ExperimentSettings, encode
+from glcb._errors import InvalidSettings, ModelFileError, NotSupported
+from glcb._model_file import HeaderLimits, Snapshot
 from glcb.bandit import Bandit
+from glcb.bandit.config import check_integers
+from glcb.bandit.encoding.schema import parse_schema
 
 _SOURCE = "the model"
+_HEADER = HeaderLimits(size=16_000_000, values=100_000)
+"""Limits of the header of an uploaded model. It is parsed in a fraction of a second."""
 
 # ---- bandits ------------------------------------------------------------------------------------
 
 
-def make_bandit(settings: ExperimentSettings) -> Bandit:
+def make_bandit(settings: ExperimentSettings, id_prefix: str) -> Bandit:
     """Return an untrained bandit."""
     arguments = msgspec.structs.asdict(settings)
     del arguments["holdout"]
-    return Bandit(**arguments)
+    return Bandit.from_snapshot(_with_prefix(Bandit(**arguments).snapshot(), id_prefix))
+
+
+def _with_prefix(bandit: Snapshot, id_prefix: str) -> Snapshot:
+    """Return the snapshot of a bandit whose later decisions have ids with this prefix."""
+    return replace(bandit, about={**bandit.about, "id_prefix": id_prefix})
+
+
+def storable(creation: Creation) -> Creation:
+    """Return a creation without integers of more than 64 bits, which version 0.2 accepted but could not save.
+
+    Categories become strings, and other numbers become floats, as they do in the bandit.
+    """
+    settings = creation.settings
+    try:
+        check_integers(settings.schema, settings.policy_settings)
+    except InvalidSettings:
+        schema = {name: feature.as_json() for name, feature in parse_schema(settings.schema).items()}
+        policy_settings = {
+            name: float(value) if isinstance(value, int) else value
+            for name, value in (settings.policy_settings or {}).items()
+        }
+        changes = {"schema": schema or None, "policy_settings": policy_settings or None}
+        return msgspec.structs.replace(creation, settings=msgspec.structs.replace(settings, **changes))
+    return creation
 
 
 def model_file(bandit: Snapshot) -> bytes:
@@ -29,9 +58,9 @@ def model_file(bandit: Snapshot) -> bytes:
     return b"".join(_model_file.chunks(bandit))
 
 
-def parse_model(content: bytes) -> Bandit:
+def parse_model(content: bytes, id_prefix: str = "") -> Bandit:
     """Return the bandit in a model file; raise ModelFileError if the service cannot host it."""
-    bandit = restore_bandit(_model_file.parse(content, _SOURCE))
+    bandit = restore_bandit(_with_prefix(_model_file.parse(content, _SOURCE, _HEADER), id_prefix))
     if not all(isinstance(arm, str) and 1 <= len(arm) <= 200 for arm in bandit.arms):
         raise ModelFileError("the arms of the model must be strings of 1 to 200 characters: rename them")
     return bandit
@@ -54,8 +83,9 @@ def settings_of(bandit: Bandit, holdout: float) -> ExperimentSettings:
     arguments = {**bandit.snapshot().arguments, "holdout": holdout}
     try:
         settings = msgspec.convert(arguments, ExperimentSettings)
-        encode(settings)  # reject here what cannot be stored as an event
-    except (msgspec.ValidationError, UnicodeEncodeError) as error:
+        encode(settings)  # reject here what cannot be stored as an event or in a snapshot
+        msgspec.msgpack.encode(settings)
+    except (msgspec.ValidationError, UnicodeEncodeError, OverflowError) as error:
         raise ModelFileError(f"{_SOURCE} has settings that the service does not support: {error}") from None
     return settings
 

@@ -76,7 +76,10 @@ OPERATIONS = (
     Operation(
         "POST", fast_path.DECISION, "decide", "decide", "Make a decision.",
         requests.DecisionRequest, responses.Decision, 200,
-        ("invalid_context", "unknown_arm", "idempotency_key_reused", "too_many", *_STATE_CODES),
+        (
+            *("invalid_context", "unknown_arm", "duplicate_decision", "idempotency_key_reused"),
+            *("too_many", "invalid_settings", *_STATE_CODES),
+        ),
     ),
     Operation(
         "POST", f"{fast_path.DECISION}/batch", "decide_many", "decide", "Make many decisions, in order.",
@@ -94,7 +97,7 @@ OPERATIONS = (
     Operation(
         "POST", f"{_EXPERIMENT}/explanations", "explain", "read", "Explain a decision without making it.",
         requests.ExplanationRequest, responses.Explanation, 200,
-        ("invalid_context", "unknown_arm", "not_supported", "too_many"),
+        ("invalid_context", "unknown_arm", "not_supported", "too_many", "invalid_settings"),
     ),
     Operation(
         "GET", f"{_EXPERIMENT}/stats", "stats", "read",

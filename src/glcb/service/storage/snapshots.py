@@ -7,8 +7,9 @@ import msgspec
 
 from glcb._api.requests import Creation, encode
 from glcb._api.responses import ExperimentInfo
-from glcb._errors import GlcbError, ModelFileError
+from glcb._errors import GlcbError, ModelFileError, StorageError
 from glcb.service.config import ServiceSettings
+from glcb.service.core import models
 from glcb.service.core.experiment import CorruptLog, Experiment
 from glcb.service.core.models import ExperimentSnapshot
 from glcb.service.storage.database import Database, Event, SnapshotRow
@@ -47,7 +48,9 @@ def restore(database: Database, experiment: int) -> tuple[Experiment, int]:
     for row in reversed(database.snapshots(experiment)):
         try:
             restored = load_snapshot(database, experiment, row)
-        except ModelFileError as error:
+        except StorageError:
+            raise
+        except Exception as error:  # whatever is wrong with a snapshot, the events may be complete
             log.error("snapshot is damaged", extra={"sequence": row.sequence, "reason": str(error)})
         else:
             return _replay(restored, database, experiment), row.sequence
@@ -71,7 +74,7 @@ def from_first_event(event: Event) -> Experiment:
     if event.kind != "create":
         raise CorruptLog(f"its first event must be of kind 'create', got {event.kind!r}")
     try:
-        creation = msgspec.json.decode(event.request, type=Creation)
+        creation = models.storable(msgspec.json.decode(event.request, type=Creation))
         experiment, _ = Experiment.create(creation, event.at)
     except (msgspec.DecodeError, GlcbError) as error:
         raise CorruptLog(f"its first event cannot be replayed: {error}") from error

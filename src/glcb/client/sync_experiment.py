@@ -1,0 +1,388 @@
+"""Experiments of the blocking client."""
+
+from collections.abc import Callable, Iterable
+from os import PathLike
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+from msgspec.structs import asdict
+
+from glcb._api.responses import Decision, ExperimentInfo, Explanation, RewardAccepted, Stats
+from glcb._errors import GlcbError
+from glcb.client import _requests
+from glcb.client._requests import Request, Response, Reward, parse
+
+if TYPE_CHECKING:
+    from glcb.client.sync import Client
+
+T = TypeVar("T")
+
+
+class Experiment:
+    """An experiment in the service, with the methods of ``glcb.Bandit``.
+
+    Returned by :meth:`Client.create` and :meth:`Client.experiment`. Methods that
+    change the experiment return it as it is after the change.
+    """
+
+    def __init__(self, client: "Client", name: str) -> None:
+        self.name = name
+        self._client = client
+
+    # ---- decisions and rewards ------------------------------------------------------------------
+
+    def decide(
+        self,
+        context: Any,
+        *,
+        eligible: Iterable[str] | None = None,
+        id: str | None = None,  # noqa: A002 (the name of the attribute of a decision)
+        idempotency_key: str | None = None,
+    ) -> Decision:
+        """Choose an arm for a context.
+
+        Parameters
+        ----------
+        context
+            A dict, a row of a data frame, or a list or array of values.
+        eligible
+            The arms to choose from; None for all.
+        id
+            The id of the decision: 1 to 100 characters from A–Z, a–z, 0–9, ``_`` and ``-``. None lets the
+            service choose one.
+        idempotency_key
+            Calls with the same key return the same decision. Without one, every call is a new decision, made
+            once even if the request has to be retried.
+
+        Returns
+        -------
+        Decision
+            The chosen arm, its propensity, and the id to send the reward to.
+
+        Raises
+        ------
+        InvalidContext
+            If the context cannot be used.
+        UnknownArm
+            If an eligible arm does not exist.
+        DuplicateDecision
+            If the experiment already has a decision with this id.
+        InvalidInput
+            If the id is invalid, or the idempotency key was used before with a different request.
+        NotRunning
+            If the experiment is paused or archived.
+        ServiceUnavailable
+            If the service did not respond.
+        """
+        request = _requests.decide(self.name, context, eligible, id, idempotency_key)
+        return self._request(request, Decision)
+
+    def decide_many(
+        self, contexts: Any, *, eligible: Iterable[str] | None = None
+    ) -> list[Decision | GlcbError]:
+        """Choose an arm for each of many contexts.
+
+        Parameters
+        ----------
+        contexts
+            A list of contexts, or a pandas or Polars data frame with one context per row.
+        eligible
+            The arms to choose from; None for all.
+
+        Returns
+        -------
+        list of Decision or GlcbError
+            For each context, in order, the decision or the error with which it was refused.
+
+        Raises
+        ------
+        InvalidContext
+            If a context cannot be encoded. No request is sent.
+        """
+        requests, count = _requests.decide_many(self.name, contexts, eligible)
+        return self._send_batches(requests, count, lambda response: _requests.parse_batch(response, Decision))
+
+    def reward(self, decision: str, value: float, *, idempotency_key: str | None = None) -> bool:
+        """Report the reward of a decision.
+
+        Parameters
+        ----------
+        decision
+            The id of the decision.
+        value
+            The reward.
+        idempotency_key
+            A reward with the same key as an earlier one of this decision is ignored. Without one, every call
+            reports a new reward, once even if the request has to be retried.
+
+        Returns
+        -------
+        bool
+            Whether the reward was accepted; False for a duplicate. If a response was lost, so that it is
+            unclear which attempt reported the reward, the result is True.
+
+        Raises
+        ------
+        UnknownDecision
+            If the experiment has no such decision.
+        ClosedDecision
+            If the decision no longer accepts a reward.
+        DuplicateReward
+            If the decision has already been rewarded.
+        InvalidReward
+            If the reward is outside the declared range.
+        NotRunning
+            If the experiment is archived.
+        """
+        response = self._client._send(_requests.reward(self.name, decision, value, idempotency_key))
+        return _requests.was_accepted(parse(response, RewardAccepted), response)
+
+    def reward_many(self, rewards: Iterable[Reward]) -> list[bool | GlcbError]:
+        """Report the rewards of many decisions.
+
+        Parameters
+        ----------
+        rewards
+            Tuples ``(id, value)`` or ``(id, value, idempotency_key)``.
+
+        Returns
+        -------
+        list of bool or GlcbError
+            For each reward, in order, whether it was accepted, as in :meth:`reward`, or the error with which
+            it was refused.
+        """
+        requests, count = _requests.reward_many(self.name, rewards)
+        return self._send_batches(requests, count, _requests.parse_accepted)
+
+    def explain(self, context: Any, *, eligible: Iterable[str] | None = None) -> Explanation:
+        """Explain the decision for a context without making it.
+
+        Parameters
+        ----------
+        context
+            A context as in :meth:`decide`.
+        eligible
+            The arms to choose from; None for all.
+
+        Returns
+        -------
+        Explanation
+            Value, bonus, probability and feature contributions of each arm.
+
+        Raises
+        ------
+        InvalidContext
+            If the context cannot be used.
+        NotSupported
+            If the policy cannot explain its decisions.
+        """
+        return self._request(_requests.explain(self.name, context, eligible), Explanation)
+
+    # ---- arms and state -------------------------------------------------------------------------
+
+    def add_arm(self, name: str, *, like: str | None = None) -> ExperimentInfo:
+        """Add an arm.
+
+        Parameters
+        ----------
+        name
+            Name of the new arm.
+        like
+            An arm whose learned state the new arm copies; None for an untrained arm.
+
+        Returns
+        -------
+        ExperimentInfo
+            The experiment after the change.
+
+        Raises
+        ------
+        InvalidSettings
+            If the experiment already has an arm with this name.
+        UnknownArm
+            If ``like`` does not exist.
+        """
+        return self._request(_requests.add_arm(self.name, name, like), ExperimentInfo)
+
+    def remove_arm(self, name: str) -> ExperimentInfo:
+        """Remove an arm and everything learned about it; its pending decisions are closed.
+
+        Parameters
+        ----------
+        name
+            Name of the arm.
+
+        Returns
+        -------
+        ExperimentInfo
+            The experiment after the change.
+
+        Raises
+        ------
+        UnknownArm
+            If the experiment has no such arm.
+        InvalidSettings
+            If it is the only arm.
+        """
+        return self._request(_requests.remove_arm(self.name, name), ExperimentInfo)
+
+    def change(
+        self,
+        *,
+        exploration: float | None = None,
+        exploration_mode: Literal["gap", "uniform"] | None = None,
+        holdout: float | None = None,
+    ) -> ExperimentInfo:
+        """Change settings of the experiment; None leaves a setting unchanged.
+
+        Parameters
+        ----------
+        exploration
+            Share of decisions spent on exploration.
+        exploration_mode
+            ``"gap"`` or ``"uniform"``.
+        holdout
+            Share of decisions that are made uniformly at random.
+
+        Returns
+        -------
+        ExperimentInfo
+            The experiment after the change.
+
+        Raises
+        ------
+        InvalidSettings
+            If a setting is invalid.
+        NotRunning
+            If the experiment is archived.
+        """
+        request = _requests.change(
+            self.name, exploration=exploration, exploration_mode=exploration_mode, holdout=holdout
+        )
+        return self._request(request, ExperimentInfo)
+
+    def pause(self) -> ExperimentInfo:
+        """Refuse decisions until :meth:`resume`; rewards are still accepted."""
+        return self._request(_requests.change(self.name, state="paused"), ExperimentInfo)
+
+    def resume(self) -> ExperimentInfo:
+        """Accept decisions again."""
+        return self._request(_requests.change(self.name, state="running"), ExperimentInfo)
+
+    def archive(self) -> ExperimentInfo:
+        """Refuse decisions and rewards; everything can still be read."""
+        return self._request(_requests.change(self.name, state="archived"), ExperimentInfo)
+
+    def delete(self) -> None:
+        """Delete the experiment with its decisions, rewards and model."""
+        self._client._send(_requests.delete(self.name))
+
+    # ---- information ----------------------------------------------------------------------------
+
+    def info(self) -> ExperimentInfo:
+        """Return the settings, state, counts and health of the experiment."""
+        return self._request(_requests.info(self.name), ExperimentInfo)
+
+    def stats(self) -> Stats:
+        """Return lift, match rate, arms, history, features, refused requests, latency and health."""
+        return self._request(_requests.stats(self.name), Stats)
+
+    @property
+    def arms(self) -> tuple[str, ...]:
+        """The current arms. Sends a request."""
+        return tuple(self.info().settings.arms)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Number of decisions, in total and by outcome. Sends a request."""
+        return asdict(self.info().counts)
+
+    @property
+    def reward_counts(self) -> dict[str, int]:
+        """Number of rewards learned, by arm. Sends a request."""
+        return self.info().reward_counts
+
+    # ---- files ----------------------------------------------------------------------------------
+
+    def export(
+        self,
+        path: str | PathLike[str],
+        *,
+        format: Literal["jsonl", "parquet"] = "jsonl",  # noqa: A002
+        after: int = 0,
+    ) -> None:
+        """Write decisions and rewards to a file that ``Bandit.learn_from`` can read.
+
+        Rewards are exported as they were reported. Default rewards, learned when a decision times out, are
+        not included.
+
+        Parameters
+        ----------
+        path
+            The file to write.
+        format
+            ``"jsonl"`` or ``"parquet"``.
+        after
+            Export only events with a larger sequence number.
+
+        Raises
+        ------
+        LogError
+            If the file cannot be written.
+        """
+        self._client._send(_requests.export(self.name, path, format, after))
+
+    def save_model(self, path: str | PathLike[str]) -> None:
+        """Save the bandit to a file that ``Bandit.load`` can read.
+
+        Parameters
+        ----------
+        path
+            The file to write.
+
+        Raises
+        ------
+        ModelFileError
+            If the file cannot be written.
+        """
+        self._client._send(_requests.save_model(self.name, path))
+
+    def load_model(self, path: str | PathLike[str]) -> ExperimentInfo:
+        """Replace the bandit of the experiment, including its arms and settings, with one from a file.
+
+        Parameters
+        ----------
+        path
+            A file written by :meth:`save_model` or ``Bandit.save``.
+
+        Returns
+        -------
+        ExperimentInfo
+            The experiment after the change.
+
+        Raises
+        ------
+        ModelFileError
+            If the file cannot be read or is not usable by the service.
+        """
+        return self._request(_requests.load_model(self.name, path), ExperimentInfo)
+
+    def __repr__(self) -> str:
+        return f"Experiment({self.name!r} of {self._client!r})"
+
+    def _request(self, request: Request, kind: type[T]) -> T:
+        return parse(self._client._send(request), kind)
+
+    def _send_batches(
+        self, requests: list[Request], count: int, parse_items: Callable[[Response], list[T | GlcbError]]
+    ) -> list[T | GlcbError]:
+        """Return one result per item; a failed request returns its error for each unprocessed item."""
+        results: list[T | GlcbError] = []
+        for request in requests:
+            try:
+                response = self._client._send(request)
+            except GlcbError as error:
+                if not results:
+                    raise
+                return [*results, *[error] * (count - len(results))]
+            results.extend(parse_items(response))
+        return results

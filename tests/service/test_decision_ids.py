@@ -1,0 +1,112 @@
+"""The ids of decisions: never issued twice, and optionally chosen by the caller."""
+
+from pathlib import Path
+
+import pytest
+
+from glcb import ClosedDecision, DuplicateDecision, InvalidInput, UnknownDecision
+from glcb._api.errors import ERROR_CODES, code_of
+from glcb.service.core import models
+from glcb.service.core.engine import Engine
+from glcb.service.errors import ApiError
+from tests.service.builders import RecordedExperiment, settings
+from tests.service.engine_harness import FailingDatabase, decide, reward, verified, with_engine
+
+CONTEXT = {"device": "mobile", "country": "FR"}
+
+
+def test_a_new_experiment_takes_no_rewards_of_a_deleted_one_with_its_name(tmp_path: Path) -> None:
+    async def scenario(engine: Engine, database: FailingDatabase) -> None:
+        await engine.create("home", settings())
+        old = [(await decide(engine, CONTEXT)).id for _ in range(20)]
+        await engine.delete("home")
+        await engine.create("home", settings())
+        new = [(await decide(engine, CONTEXT)).id for _ in range(20)]
+        assert not set(old) & set(new)
+        for decision in old:
+            with pytest.raises(ApiError) as caught:
+                await reward(engine, decision, 1)
+            assert caught.value.code == "unknown_decision"
+        verified(database)
+
+    with_engine(tmp_path, scenario)
+
+
+def test_an_uploaded_model_takes_no_rewards_of_decisions_after_its_download() -> None:
+    recorded = RecordedExperiment(id_prefix="first-")
+    before = recorded.decide(CONTEXT).id
+    model = models.model_file(recorded.experiment.bandit.snapshot())
+    lost = [recorded.decide(CONTEXT).id for _ in range(20)]
+    issued = {before, *lost}
+    for _ in range(2):
+        recorded.apply("replace_model", model)
+        later = {recorded.decide(CONTEXT).id for _ in range(20)}
+        assert not later & issued
+        issued |= later
+        with pytest.raises(UnknownDecision):
+            recorded.reward(lost[0], 1)
+    recorded.reward(before, 1)  # it is pending in the model
+
+
+def test_an_idempotency_key_is_remembered_after_an_upload() -> None:
+    recorded = RecordedExperiment()
+    model = models.model_file(recorded.experiment.bandit.snapshot())
+    decision = recorded.decide(CONTEXT, idempotency_key="k")
+    recorded.apply("replace_model", model)
+    assert recorded.decide(CONTEXT, idempotency_key="k") == decision
+
+
+def test_the_order_of_the_features_does_not_matter_for_an_idempotency_key() -> None:
+    recorded = RecordedExperiment()
+    decision = recorded.decide(CONTEXT, idempotency_key="k")
+    reordered = dict(reversed(CONTEXT.items()))
+    assert recorded.decide(reordered, idempotency_key="k") == decision
+    with pytest.raises(ApiError, match="different request"):
+        recorded.decide({**CONTEXT, "country": "DE"}, idempotency_key="k")
+
+
+def test_an_upload_of_an_earlier_version_is_replayed_as_it_was() -> None:
+    recorded = RecordedExperiment()
+    first = recorded.decide(CONTEXT, idempotency_key="k")
+    model = models.model_file(recorded.experiment.bandit.snapshot())
+    recorded.apply("upload", model)
+    again = recorded.decide(CONTEXT, idempotency_key="k")
+    assert first.id.startswith("1-")
+    assert again.id.startswith("2-")
+
+
+def test_a_decision_has_the_id_that_the_caller_chose() -> None:
+    recorded = RecordedExperiment()
+    assert recorded.decide(CONTEXT, id="order-17").id == "order-17"
+    for _ in range(2):
+        with pytest.raises(DuplicateDecision, match="already a decision 'order-17'") as caught:
+            recorded.decide(CONTEXT, id="order-17")
+        assert ERROR_CODES[code_of(caught.value)].status == 409
+        assert recorded.experiment.bandit.counts["decisions"] == 1
+        if recorded.experiment.bandit.is_pending("order-17"):
+            recorded.reward("order-17", 1)
+
+
+def test_a_chosen_id_and_its_idempotency_key_can_be_sent_again() -> None:
+    recorded = RecordedExperiment()
+    decision = recorded.decide(CONTEXT, id="order-17", idempotency_key="k")
+    assert recorded.decide(CONTEXT, id="order-17", idempotency_key="k") == decision
+
+
+@pytest.mark.parametrize("chosen", ["", "a b", "a/b", "Zoë", "x" * 101])
+def test_an_invalid_id_is_rejected(chosen: str) -> None:
+    recorded = RecordedExperiment()
+    with pytest.raises(InvalidInput, match="1 to 100 characters"):
+        recorded.decide(CONTEXT, id=chosen)
+
+
+def test_a_chosen_id_never_collides_with_one_of_the_service() -> None:
+    twin = RecordedExperiment()
+    expected = [twin.decide(CONTEXT).id for _ in range(3)]
+    recorded = RecordedExperiment(max_pending=3)
+    recorded.decide(CONTEXT, id=expected[1])
+    assert recorded.decide(CONTEXT).id != expected[1]
+    recorded.decide(CONTEXT)
+    recorded.decide(CONTEXT)
+    with pytest.raises(ClosedDecision):
+        recorded.reward(expected[1], 1)

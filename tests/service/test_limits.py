@@ -1,0 +1,92 @@
+"""Limits on the size of experiments and models."""
+
+import hashlib
+import json
+import struct
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from glcb import InvalidSettings, ModelFileError
+from glcb._model_file import MAGIC, VERSION
+from glcb.service.config import ServiceSettings
+from glcb.service.core import limits, models
+from glcb.service.core.engine import Engine
+from glcb.service.errors import ApiError
+from tests.service.builders import RecordedExperiment, settings
+from tests.service.engine_harness import FailingDatabase, decide, with_engine
+
+LARGE: list[dict[str, Any]] = [
+    {"layers": [20_000, 20_000, 1]},
+    {"layers": [1000, 1], "hyperplanes": 16},
+    {"layers": [1000, 100, 1], "hyperplanes": 14},
+]
+
+
+@pytest.mark.parametrize("policy_settings", LARGE, ids=str)
+def test_settings_with_which_a_model_could_grow_too_large_are_refused(
+    policy_settings: dict[str, Any], tmp_path: Path
+) -> None:
+    wide = {f"feature {number}": 0.5 for number in range(30)}
+
+    async def first_decision(engine: Engine, name: str, **changes: Any) -> None:
+        await engine.create(name, settings(policy="glcb", **changes))
+        await decide(engine, wide, name)
+
+    async def scenario(engine: Engine, _: FailingDatabase) -> None:
+        with pytest.raises((InvalidSettings, ApiError), match=r"GiB, more than the limit of 0\.9 GiB"):
+            await first_decision(engine, "large", policy_settings=policy_settings)
+        await first_decision(engine, "small")
+
+    with_engine(tmp_path, scenario, max_model_memory=1_000_000_000)
+
+
+def test_an_explanation_cannot_create_a_model_that_is_too_large(tmp_path: Path) -> None:
+    async def scenario(engine: Engine, _: FailingDatabase) -> None:
+        await engine.create("home", settings(policy="glcb"))
+        with pytest.raises(InvalidSettings, match="GiB"):
+            await engine.read("home", lambda experiment: experiment.bandit.explain([0.5] * 500))
+
+    with_engine(tmp_path, scenario, max_model_memory=20_000_000)
+
+
+def packed(header: bytes, version: int = VERSION) -> bytes:
+    """Return a model file with this header and a valid checksum."""
+    body = struct.pack("<8sIQ", MAGIC, version, len(header)) + header
+    return body + hashlib.sha256(body).digest()
+
+
+@pytest.mark.parametrize("version", [VERSION, VERSION + 1])
+@pytest.mark.parametrize(
+    "header",
+    [
+        b'{"policy":"Bandit","arguments":[' + b"{}," * 7_000_000 + b"{}]}",
+        b'{"policy":"Bandit","arguments":"' + b"x" * 60_000_000 + b'"}',
+    ],
+    ids=["many values", "long string"],
+)
+def test_a_large_header_is_refused_before_it_is_parsed(header: bytes, version: int) -> None:
+    content = packed(header, version)
+    started = time.thread_time()
+    with pytest.raises(ModelFileError, match="the header of the model is too large"):
+        limits.check_model(content, ServiceSettings())
+    assert time.thread_time() - started < 0.5
+
+
+def test_an_uploaded_model_that_asks_for_too_much_memory_is_refused() -> None:
+    model = models.model_file(RecordedExperiment(policy="glcb").experiment.bandit.snapshot())
+    header = json.loads(model[20 : 20 + struct.unpack_from("<8sIQ", model)[2]])
+    header["arguments"]["policy_settings"] = {"layers": [1000, 1], "hyperplanes": 16}
+    header["arguments"]["arms"] = [f"arm {number}" for number in range(100)]
+    with pytest.raises(ModelFileError, match="GiB"):
+        limits.check_model(packed(json.dumps(header).encode()), ServiceSettings())
+
+
+def test_a_model_with_many_long_names_can_be_downloaded_and_uploaded() -> None:
+    arms = [f"{number} " + "é" * 190 for number in range(1000)]
+    recorded = RecordedExperiment(arms=arms, policy="ucb1")
+    for number in range(20):
+        recorded.decide({f"{place} " + "é" * 90: f"{number} " + "値" * 90 for place in range(1000)})
+    limits.check_model(models.model_file(recorded.experiment.bandit.snapshot()), ServiceSettings())
