@@ -146,7 +146,7 @@ class Experiment:
             kind = _REQUESTS[event.kind]
             request = event.request if kind is bytes else msgspec.json.decode(event.request, type=kind)
             replayed, _ = self.apply(event.kind, request, event.at)
-        except (KeyError, msgspec.DecodeError, GlcbError) as error:
+        except (KeyError, msgspec.DecodeError, UnicodeDecodeError, GlcbError) as error:
             raise self._mismatch(event, type(error).__name__) from error
         if replayed is None or replayed[:3] != event[:3] or replayed.outcome != event.outcome:
             raise self._mismatch(event, "nothing" if replayed is None else repr(replayed.outcome[:200]))
