@@ -63,12 +63,11 @@ def link_rows(rows: Sequence[EventRow], heads: Mapping[int, Head]) -> tuple[list
     """
     linked: list[LinkedRow] = []
     last = dict(heads)
-    for row in rows:
-        experiment, sequence = row[0], row[1]
+    for experiment, sequence, at, kind, request, outcome in rows:
         before, link = last[experiment]
         if sequence != before + 1:
             raise StorageError(f"event {sequence} of experiment {experiment} cannot follow event {before}")
-        link = next_link(link, *row[1:])
+        link = next_link(link, sequence, at, kind, request, outcome)
         last[experiment] = Head(sequence, link)
-        linked.append((*row, link))
+        linked.append((experiment, sequence, at, kind, request, outcome, link))
     return linked, last

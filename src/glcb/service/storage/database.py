@@ -231,7 +231,8 @@ class Database:
             return str(tables.read_about(connection, "id"))
 
     def _release(self) -> None:
-        self._lock, self._files, self._epoch = None, None, None
+        self._lock, self._files = None, None
+        self._epoch = "released"  # a thread that hangs must not write any more
 
     def _log_vanished(self, known: set[int]) -> None:
         for number in sorted(known - self.experiment_ids()):
@@ -468,7 +469,12 @@ class Database:
         """Write a snapshot in parts. It exists once its row does; a failure removes the parts."""
         place = {"experiment": experiment, "sequence": row.sequence}
         pieces = [content[start : start + PART_BYTES] for start in range(0, len(content), PART_BYTES)]
-        self._delete_snapshot(place)  # an interrupted attempt may have left parts
+        if row.sequence in [one.sequence for one in self.snapshots(experiment)]:
+            if self.snapshot_content(**place) == content:
+                return  # an earlier attempt has succeeded, although it seemed to fail
+            with self.write() as connection:
+                connection.execute(delete(snapshots).filter_by(**place))
+        self._delete_parts(place)  # an interrupted attempt may have left some
         try:
             for number, piece in enumerate(pieces):
                 with self.write() as connection:
@@ -480,7 +486,7 @@ class Database:
                 )
         except StorageError:
             with contextlib.suppress(StorageError):  # free the disk space: events need it
-                self._delete_snapshot(place)
+                self._delete_parts(place)
             raise
 
     def snapshot_content(self, experiment: int, sequence: int) -> bytes:
@@ -535,10 +541,11 @@ class Database:
             row = connection.execute(select(*columns).where(experiments.c.id == experiment)).one()
         return Pruned(*row)
 
-    def _delete_snapshot(self, place: dict[str, int]) -> None:
+    def _delete_parts(self, place: dict[str, int]) -> None:
+        """Delete the parts of a snapshot that does not exist."""
+        row = select(snapshots.c.sequence).filter_by(**place)
         with self.write() as connection:
-            for table in (snapshots, parts):
-                connection.execute(delete(table).filter_by(**place))
+            connection.execute(delete(parts).filter_by(**place).where(~row.exists()))
 
 
 def _events_up_to(experiment: int, sequence: int) -> Any:
