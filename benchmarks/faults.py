@@ -24,6 +24,7 @@ from benchmarks.service import postgres
 from glcb._api.requests import DecisionRequest, ExperimentChanges, ExperimentSettings, RewardItem
 from glcb._api.responses import Decision
 from glcb._errors import StorageError
+from glcb.bandit import Bandit
 from glcb.service import export
 from glcb.service.audit import audit_database
 from glcb.service.auth import Keyring
@@ -280,6 +281,7 @@ def main() -> None:
     parser.add_argument("--step", type=int, default=1, help="inject into every STEP-th call")
     parser.add_argument("--stores", nargs="+", choices=("SQLite", "PostgreSQL"), default=[])
     chosen = parser.parse_args()
+    Bandit(["a", "b"], policy="linucb").decide({"age": 1})  # compile the kernels first
     with stores() as urls:
         for name, url in urls.items():
             if chosen.stores and name not in chosen.stores:

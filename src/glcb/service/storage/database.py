@@ -146,6 +146,7 @@ class Database:
         self._heads: dict[int, Head] = {}
         self._lock: locks.Lock | None = None
         self._files: locks.SqliteFiles | None = None
+        self._keeper: Any = None
         self._epoch: str | None = None
         try:
             with self.write() as connection:
@@ -165,13 +166,12 @@ class Database:
     @contextlib.contextmanager
     def write(self) -> Iterator[Connection]:
         """Yield a connection in a transaction that commits on exit and rolls back on an error."""
-        with self._transaction() as connection:
+        with self._checked_files(), self._transaction() as connection:
             if self._epoch is not None:
                 query = select(about.c.value).where(about.c.name == "epoch").with_for_update(read=True)
                 if connection.execute(query).scalar() != self._epoch:
                     raise StorageError(TAKEN_OVER)
             yield connection
-        self._check_files()
 
     @contextlib.contextmanager
     def _transaction(self) -> Iterator[Connection]:
@@ -207,9 +207,9 @@ class Database:
         with contextlib.ExitStack() as stack:
             stack.callback(lock.close)
             locks.wait_for(lock, timeout)
-            if self._file is not None:
-                # As long as a connection is open, SQLite keeps its write-ahead log.
-                stack.callback(self.engine.raw_connection().close)
+            if self._file is not None:  # as long as a connection is open, SQLite keeps its write-ahead log
+                self._keeper = self.engine.raw_connection()
+                stack.callback(self._keeper.close)
             identity = self._take_over()
             if self._file is not None:
                 self._files = locks.SqliteFiles(self._file)
@@ -241,12 +241,21 @@ class Database:
                 extra={"id": number, "events": self._heads.pop(number).sequence},
             )
 
-    def _check_files(self) -> None:
-        """Raise StorageError if the database or the lock of this service was deleted or replaced."""
-        if self._files is not None:
-            self._files.check()
+    @contextlib.contextmanager
+    def _checked_files(self) -> Iterator[None]:
+        """After the block, raise StorageError if the database or the lock file was deleted or replaced."""
+        try:
+            yield
+        except StorageError:
+            self._check_files()  # the likely cause
+            raise
+        self._check_files()
         if self._lock is not None:
             self._lock.check()
+
+    def _check_files(self) -> None:
+        if self._files is not None:
+            self._files.check()
 
     def watch(self) -> None:
         """Acquire a lost lock again; raise StorageError if another service has it. Call it periodically."""
@@ -268,20 +277,20 @@ class Database:
     def probe(self) -> None:
         """Raise StorageError unless the database accepts writes and this service still owns it."""
         self.watch()
-        self.fence()
         try:
             self._check_files()
         except StorageError:
             self._checkpoint()
             raise
+        self.fence()
         with self.write() as connection:
             connection.execute(about.delete().where(about.c.name == "probe"))
             connection.execute(about.insert().values(name="probe", value="x" * 8192))
 
     def _checkpoint(self) -> None:
         """Copy the write-ahead log, which may have been deleted, into the SQLite file."""
-        with contextlib.suppress(SQLAlchemyError), self.engine.connect() as connection:
-            connection.connection.cursor().execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+        with contextlib.suppress(Exception), contextlib.closing(self._keeper.cursor()) as cursor:
+            cursor.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
 
     # ---- events ---------------------------------------------------------------------------------
 
@@ -297,11 +306,10 @@ class Database:
         errors = (SQLAlchemyError, self.engine.dialect.loaded_dbapi.Error)
         self._is_appending = True
         try:
-            with self._single_writer(), storage_errors("written to", errors):
+            with self._checked_files(), self._single_writer(), storage_errors("written to", errors):
                 heads = self._appender.append(rows, self._epoch, self._heads)
         finally:
             self._is_appending = False
-        self._check_files()
         for experiment, head in heads.items():
             self._note(experiment, head)
 

@@ -154,14 +154,13 @@ class SqliteFiles:
         """Raise StorageError if a file is not the original one. Call it after a commit."""
         for path, original in self._originals:
             try:
-                found = path.stat()
+                is_original = os.path.samestat(path.stat(), original)
             except FileNotFoundError:
-                raise StorageError(
-                    f"{path} was deleted while the service used it: stop the service, and restore the file"
-                ) from None
+                is_original = False
             except OSError as error:
                 raise StorageError(f"{path} cannot be accessed: {error.strerror}") from error
-            if not os.path.samestat(found, original):
+            if not is_original:
                 raise StorageError(
-                    f"{path} was replaced by another file while the service used it: restart the service"
+                    f"{path} was deleted or replaced while the service used it: stop the service, and restore "
+                    "the file"
                 )
