@@ -14,7 +14,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any, Literal, TypeVar, get_args
+from typing import Any, Literal, NamedTuple, TypeVar, get_args
 
 import msgspec
 import psycopg
@@ -263,6 +263,26 @@ def run(url: Any, call: int, kind: Kind) -> tuple[int, int]:
     return calls, once.errors
 
 
+class Runs(NamedTuple):
+    """The faults of one kind."""
+
+    faults: int
+    """Number of runs, each with one fault."""
+    refused: int
+    """Number of requests that were refused."""
+
+
+def run_all(url: Any, kind: Kind, step: int = 1) -> Runs:
+    """Inject a fault into every ``step``-th call, one at a time."""
+    call, runs = 1, Runs(0, 0)
+    while True:
+        calls, refused = run(url, call, kind)
+        runs = Runs(runs.faults + 1, runs.refused + refused)
+        call += step
+        if call > calls:
+            return runs
+
+
 @contextmanager
 def stores() -> Iterator[dict[str, Any]]:
     """Yield the URL of an empty database of each installed kind, by name."""
@@ -287,15 +307,12 @@ def main() -> None:
             if chosen.stores and name not in chosen.stores:
                 continue
             for kind in KINDS:
-                started, call, runs, failed = time.perf_counter(), 1, 0, 0
-                while True:
-                    calls, errors = run(url, call, kind)
-                    runs, failed, call = runs + 1, failed + errors, call + chosen.step
-                    if call > calls:
-                        break
+                started = time.perf_counter()
+                runs = run_all(url, kind, chosen.step)
                 print(
-                    f"{name}, {kind}: {runs} faults in {time.perf_counter() - started:,.0f} s, "
-                    f"{failed} requests refused, nothing acknowledged was lost, all succeeded when repeated",
+                    f"{name}, {kind}: {runs.faults} faults in {time.perf_counter() - started:,.0f} s, "
+                    f"{runs.refused} requests refused; nothing acknowledged was lost, and everything "
+                    "succeeded when repeated",
                     flush=True,
                 )
 

@@ -60,7 +60,9 @@ def with_engine(
 
     async def run() -> None:
         database = FailingDatabase(folder)
-        clock = ManualClock(changes.pop("clock", time.time))
+        clock = changes.pop("clock", time.time)
+        if not hasattr(clock, "is_settled"):
+            clock = ManualClock(clock)
         engine = Engine(database, ServiceSettings(**changes), clock)
         await engine.start()
         await scenario(engine, database)

@@ -161,6 +161,6 @@ class SqliteFiles:
                 raise StorageError(f"{path} cannot be accessed: {error.strerror}") from error
             if not is_original:
                 raise StorageError(
-                    f"{path} was deleted or replaced while the service used it: stop the service, and restore "
+                    f"{path} was deleted or replaced while the service used it: stop the service and restore "
                     "the file"
                 )
