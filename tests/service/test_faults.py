@@ -11,6 +11,8 @@ from benchmarks import faults
 from benchmarks.service import postgres
 from glcb.service.storage.connection import sqlite_url
 
+pytestmark = pytest.mark.live
+
 STEP = 25
 """A fault in every call would take minutes."""
 
@@ -21,7 +23,6 @@ def test_faults_of_sqlite(tmp_path: Path, kind: faults.Kind) -> None:
     assert runs.faults >= 8
 
 
-@pytest.mark.live
 @pytest.mark.postgres
 @pytest.mark.parametrize("kind", faults.KINDS)
 def test_faults_of_postgresql(cluster: postgres.Cluster, kind: faults.Kind) -> None:
