@@ -247,6 +247,7 @@ def run(url: Any, call: int, kind: Kind) -> tuple[int, int]:
 
     Raises AssertionError if anything acknowledged is lost.
     """
+    Database(url).close()  # creates the tables, which may take longer than the deadline
     with closing(Database(url, DEADLINE)) as database:
         faults = inject(database)
         with database.exclusive(5):

@@ -19,6 +19,6 @@ def audit(data: DataOption = None, database: DatabaseOption = None, config: Conf
         typer.echo(finding.line)
         agrees = agrees and finding.ok
     if opened.marks is None or not opened.marks.path.exists():
-        typer.echo("there is no high-water mark, so a loss of the newest events could not be noticed")
+        typer.echo("without a high-water mark, a loss of the newest events cannot be noticed", err=True)
     if not agrees:
         raise typer.Exit(1)

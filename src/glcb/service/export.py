@@ -22,7 +22,7 @@ _CHUNK_BYTES = 256 << 10
 """Size at which a chunk of lines is sent."""
 _ROW_GROUP = 10_000
 """Maximum number of rows per row group of a Parquet file."""
-_ROW_GROUP_BYTES = 16 << 20
+_ROW_GROUP_BYTES = 4 << 20
 """Size of contexts at which a row group is complete."""
 
 Row = dict[str, Any]

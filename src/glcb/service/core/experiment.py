@@ -203,13 +203,10 @@ class Experiment:
         return NO_OUTCOME, encode(RewardAccepted(request.id, "accepted"))
 
     def _settle(self, _request: bytes, _payload: bytes) -> _Result:
-        before = self._bandit.counts
-        self._bandit.settle()
-        counts = self._bandit.counts
-        if counts == before:
+        if not self._bandit.settle():
             return None, NO_OUTCOME
         self._count_rewards()
-        return encode(counts), NO_OUTCOME
+        return encode(self._bandit.counts), NO_OUTCOME
 
     def _change(self, request: ExperimentChanges, _payload: bytes) -> _Result:
         state = self.state
