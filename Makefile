@@ -28,7 +28,7 @@ help:
 	@echo "make lint        check style and types only"
 	@echo "make speed       measure time and memory, compared with other libraries (minutes, on an idle machine)"
 	@echo "make load        measure throughput and latency of glcb serve on SQLite and PostgreSQL (minutes)"
-	@echo "make soak        long-running tests: a million operations, hundreds of crashes, outages, fuzzing (hours)"
+	@echo "make soak        long-running tests: a million operations, hundreds of crashes, outages, faults, fuzzing (hours)"
 	@echo "make figures     take the dashboard screenshots in docs/images (needs Chromium)"
 	@echo "make tables      update the tables in docs/results.md from results/"
 	@echo "make clean       remove all generated files"
@@ -102,6 +102,7 @@ soak: $(DEV)
 	@$(BENCHMARK) benchmarks.soak
 	@$(BENCHMARK) benchmarks.crash_test
 	@$(BENCHMARK) benchmarks.outage
+	@$(BENCHMARK) benchmarks.faults
 	@$(BENCHMARK) benchmarks.fuzz
 	@$(BENCHMARK) benchmarks.endurance
 	@$(BENCHMARK) benchmarks.dashboard_load

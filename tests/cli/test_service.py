@@ -48,7 +48,9 @@ def test_api_keys_are_created_listed_and_removed(tmp_path: Path) -> None:
 def test_audit_reports_differences_by_its_exit_status(tmp_path: Path) -> None:
     path = str(tmp_path / "glcb.db")
     storage = open_database(ServiceSettings(data=path))
-    assert run("audit", "--data", path).output == "there are no experiments\n"
+    empty = run("audit", "--data", path)
+    assert empty.stdout == "there are no experiments\n"
+    assert "without a high-water mark" in empty.stderr
     storage.create("home", Event(1, 0.0, "decide", b"{}", b"{}"))
     result = run("audit", "--data", path)
     assert result.exit_code == 1

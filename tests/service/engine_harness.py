@@ -15,7 +15,8 @@ from glcb.service.audit import audit_database
 from glcb.service.config import ServiceSettings
 from glcb.service.core.engine import Engine
 from glcb.service.core.experiment import Experiment
-from glcb.service.storage.connection import EventRow, sqlite_url
+from glcb.service.storage.chain import EventRow
+from glcb.service.storage.connection import sqlite_url
 from glcb.service.storage.database import Database
 
 
@@ -37,6 +38,18 @@ class FailingDatabase(Database):
         super().probe()
 
 
+class ManualClock:
+    """A clock that returns what a function returns."""
+
+    is_settled = True
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        self._now = now
+
+    def __call__(self) -> float:
+        return self._now()
+
+
 def with_engine(
     folder: Path,
     scenario: Callable[[Engine, FailingDatabase], Awaitable[None]],
@@ -48,6 +61,8 @@ def with_engine(
     async def run() -> None:
         database = FailingDatabase(folder)
         clock = changes.pop("clock", time.time)
+        if not hasattr(clock, "is_settled"):
+            clock = ManualClock(clock)
         engine = Engine(database, ServiceSettings(**changes), clock)
         await engine.start()
         await scenario(engine, database)

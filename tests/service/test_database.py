@@ -11,10 +11,11 @@ from sqlalchemy import Connection, text
 from benchmarks.service import postgres
 from glcb._errors import InvalidSettings, StorageError
 from glcb.service.storage import database as database_module
-from glcb.service.storage import snapshots, tables
-from glcb.service.storage.connection import EventRow, connect, parse_url, sqlite_url
+from glcb.service.storage import tables
+from glcb.service.storage.chain import EventRow
+from glcb.service.storage.connection import connect, parse_url, sqlite_url
 from glcb.service.storage.database import Database, Event, SnapshotRow
-from tests.service.builders import RecordedExperiment, open_test_database
+from tests.service.builders import open_test_database
 
 
 def event(sequence: int, at: float = 0.0) -> Event:
@@ -26,7 +27,7 @@ def rows(experiment: int, *sequences: int, at: float = 0.0) -> list[EventRow]:
 
 
 def test_events_are_read_in_order_and_bit_for_bit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(database_module, "_READ_EVENTS", 3)
+    monkeypatch.setattr(database_module, "_PAGE_EVENTS", 3)
     database = open_test_database(tmp_path)
     number = database.create("home", Event(1, 0.1 + 0.2, "create", bytes(range(256)), b""))
     database.append(rows(number, *range(2, 12)))
@@ -41,8 +42,11 @@ def test_a_transaction_is_all_or_nothing(tmp_path: Path) -> None:
     database = open_test_database(tmp_path)
     database.append(rows(1, 1, 2))
     with pytest.raises(StorageError, match="cannot be written to"):
-        database.append(rows(1, 3, 2))
+        database.append([*rows(2, 1), *rows(1, 2)])
+    with pytest.raises(StorageError, match="event 5 of experiment 1 cannot follow event 3"):
+        database.append(rows(1, 3, 5))
     assert [one.sequence for one in database.events(1, 0)] == [1, 2]
+    assert list(database.events(2, 0)) == []
 
 
 def test_a_commit_is_on_disk_when_it_returns(tmp_path: Path) -> None:
@@ -67,8 +71,8 @@ def test_experiments_are_listed_with_their_last_event_and_snapshot(tmp_path: Pat
     database.append(rows(first, 2, 3))
     database.save_snapshot(first, SnapshotRow(2, 0.0, "digest", 0), b"content", b"summary")
     assert [tuple(row) for row in database.experiments()] == [
-        (second, "a", 1, 0, b""),
-        (first, "b", 3, 2, b"summary"),
+        (second, "a", 1, 0, b"", 0.0),
+        (first, "b", 3, 2, b"summary", 0.0),
     ]
 
 
@@ -105,16 +109,16 @@ def test_pruning_keeps_recent_events_and_those_that_a_snapshot_needs(tmp_path: P
     database.append(rows(number, *range(101, 201), at=1000.0))
     for sequence in (20, 40, 60, 150):
         database.save_snapshot(number, SnapshotRow(sequence, 0.0, "digest", 0), b"x", b"")
-    database.prune(number, 2, before=500.0)
+    database.prune(number, 2, before=500.0, now=1500.0)
     assert [row.sequence for row in database.snapshots(number)] == [60, 150]
-    assert next(database.events(number, 0)).sequence == 61
-    database.prune(number, 1, before=500.0)
+    assert next(database.events(number, 0)).sequence == 60
+    database.prune(number, 1, before=500.0, now=1500.0)
     assert next(database.events(number, 0)).sequence == 101, "recent events are kept"
     assert database.snapshot_content(number, 60) == b""
 
 
 def test_a_deleted_experiment_leaves_no_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(database_module, "_DELETE_EVENTS", 3)
+    monkeypatch.setattr(database_module, "_PAGE_EVENTS", 3)
     database = open_test_database(tmp_path)
     number = database.create("home", event(1))
     database.append(rows(number, *range(2, 12)))
@@ -160,51 +164,6 @@ def test_a_migration_that_fails_changes_nothing(tmp_path: Path) -> None:
         tables.migrate(connection, (*tables.MIGRATIONS, add_a_column))
 
 
-def set_format(folder: Path, version: int) -> None:
-    with contextlib.closing(sqlite3.connect(folder / "glcb.db")) as connection, connection:
-        connection.execute("UPDATE glcb_about SET value = ? WHERE name = 'version'", (str(version),))
-
-
-def test_the_statistics_of_format_2_are_rebuilt_from_the_events(tmp_path: Path) -> None:
-    database = open_test_database(tmp_path)
-    recorded = RecordedExperiment(holdout=0.5)
-    number = database.create("home", recorded.events[0])
-    for step in range(20):
-        recorded.reward(recorded.decide({"x": step}).id, step % 2)
-    database.append([(number, *event) for event in recorded.events[1:]])
-    row = SnapshotRow(recorded.experiment.state.sequence, 0.0, "digest of format 2", 0)
-    database.save_snapshot(number, row, b"snapshot of format 2", b"")
-    set_format(tmp_path, 2)
-    database = open_test_database(tmp_path)
-    assert database.snapshots(number) == []
-    restored, _ = snapshots.restore(database, number)
-    assert restored.snapshot().digest() == recorded.experiment.snapshot().digest()
-    assert restored.state.tally.lift.n == 20
-
-
-def test_statistics_of_format_2_without_the_first_events_are_rejected_unchanged(tmp_path: Path) -> None:
-    database = open_test_database(tmp_path)
-    number = database.create("home", event(1))
-    database.save_snapshot(number, SnapshotRow(1, 0.0, "digest", 0), b"snapshot", b"")
-    with contextlib.closing(sqlite3.connect(tmp_path / "glcb.db")) as connection, connection:
-        connection.execute("DELETE FROM glcb_events")
-    set_format(tmp_path, 2)
-    with pytest.raises(StorageError, match=r"older format, and the statistics of 'home' cannot be rebuilt"):
-        open_test_database(tmp_path)
-    assert len(database.snapshots(number)) == 1
-
-
-def test_a_database_with_other_label_times_is_rejected_unchanged(tmp_path: Path) -> None:
-    database = open_test_database(tmp_path)
-    recorded = RecordedExperiment(reward_timeout=60, default_reward=0)
-    number = database.create("home", recorded.events[0])
-    database.save_snapshot(number, SnapshotRow(1, 0.0, "digest", 0), b"snapshot", b"")
-    set_format(tmp_path, 3)
-    with pytest.raises(StorageError, match="'home' learned default rewards at another time"):
-        open_test_database(tmp_path)
-    assert len(database.snapshots(number)) == 1
-
-
 def write_version(folder: Path, version: str) -> None:
     """Create a database that only has a format version, as every version of glcb writes it."""
     with contextlib.closing(sqlite3.connect(folder / "glcb.db")) as connection, connection:
@@ -212,15 +171,20 @@ def write_version(folder: Path, version: str) -> None:
         connection.execute("INSERT INTO glcb_about VALUES ('version', ?)", (version,))
 
 
-def test_a_database_of_the_previous_format_is_rejected_unchanged(tmp_path: Path) -> None:
-    write_version(tmp_path, "1")
-    with pytest.raises(StorageError, match=r"written by glcb 0\.1 \(format 1\).*start a new database"):
+@pytest.mark.parametrize(
+    ("version", "writer"), [("1", r"glcb 0\.1"), ("2", r"glcb 0\.2"), ("4", r"a version of glcb after 0\.2")]
+)
+def test_a_database_of_an_earlier_format_is_rejected_unchanged(
+    tmp_path: Path, version: str, writer: str
+) -> None:
+    write_version(tmp_path, version)
+    with pytest.raises(StorageError, match=rf"by {writer} \(format {version}\).*start a new database"):
         open_test_database(tmp_path)
     with contextlib.closing(sqlite3.connect(tmp_path / "glcb.db")) as connection:
         assert connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall() == [
             ("glcb_about",)
         ]
-        assert connection.execute("SELECT value FROM glcb_about").fetchall() == [("1",)]
+        assert connection.execute("SELECT value FROM glcb_about").fetchall() == [(version,)]
 
 
 def test_a_database_of_a_newer_format_is_rejected(tmp_path: Path) -> None:
@@ -232,7 +196,7 @@ def test_a_database_of_a_newer_format_is_rejected(tmp_path: Path) -> None:
 @pytest.mark.live
 @pytest.mark.postgres
 def test_a_postgresql_database_of_the_previous_format_is_rejected(cluster: postgres.Cluster) -> None:
-    engine = connect(parse_url(cluster.url))
+    engine = connect(parse_url(cluster.url), 10.0)
     with engine.begin() as connection:
         connection.execute(text("CREATE TABLE glcb_about (name TEXT PRIMARY KEY, value TEXT NOT NULL)"))
         connection.execute(text("INSERT INTO glcb_about VALUES ('version', '1')"))

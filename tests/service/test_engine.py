@@ -249,6 +249,24 @@ def test_a_clock_set_back_is_counted_and_keeps_the_order_of_events(tmp_path: Pat
     with_engine(tmp_path, scenario, clock=lambda: times[0])
 
 
+def test_a_default_reward_that_is_learned_before_the_timeout_is_an_event(tmp_path: Path) -> None:
+    times = [1000.0]
+
+    async def scenario(engine: Engine, database: FailingDatabase) -> None:
+        await engine.create("home", settings(reward_timeout=1000.0, default_reward=0.0))
+        first = await decide(engine, {"age": 1})
+        times[0] += 1
+        await reward(engine, first.id, 1)  # from now on, decisions are labeled at the age of a second
+        await decide(engine, {"age": 1})
+        times[0] += 5
+        await engine.tick()
+        assert [event.kind for event in database.events(1, 0)][-1] == "settle"
+        await decide(engine, {"age": 1})
+
+    with_engine(tmp_path, scenario, clock=lambda: times[0])
+    verified(FailingDatabase(tmp_path))
+
+
 def test_requests_beyond_the_limits_are_rejected(tmp_path: Path) -> None:
     async def scenario(engine: Engine, _: FailingDatabase) -> None:
         for wrong in (

@@ -9,7 +9,8 @@ import pytest
 
 from glcb._errors import StorageError
 from glcb.service.storage import journal as journal_module
-from glcb.service.storage.connection import EventRow, sqlite_url
+from glcb.service.storage.chain import EventRow
+from glcb.service.storage.connection import sqlite_url
 from glcb.service.storage.database import Database, Event
 from glcb.service.storage.journal import Journal
 

@@ -1,6 +1,7 @@
 """The system clock is set back and forth while the service runs."""
 
 import os
+import time
 from pathlib import Path
 
 import pytest
@@ -32,7 +33,7 @@ def test_event_times_never_decrease(serve: Serve, tmp_path: Path) -> None:
     shift = tmp_path / "shift"
     shift.write_text("0")
     paths = [str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])]
-    server = serve(environment={"PYTHONPATH": os.pathsep.join(paths)})
+    server = serve("--set", "clock_hold_seconds=1", environment={"PYTHONPATH": os.pathsep.join(paths)})
     made = server.client.put(PATH, {"arms": ["a", "b"], "policy": "linucb", "reward_timeout": HOUR})
     assert made.status == 201
     _decide_and_reward(server.client)
@@ -44,10 +45,12 @@ def test_event_times_never_decrease(serve: Serve, tmp_path: Path) -> None:
     late = server.client.post(f"{PATH}/decisions", {"context": {"x": 2}}).data["id"]
     shift.write_text(str(2 * HOUR))
     _decide_and_reward(server.client)
+    time.sleep(2.5)  # longer than clock_hold_seconds and the interval of the periodic work
+    _decide_and_reward(server.client)
     assert server.client.post(f"{PATH}/decisions/{late}/reward", {"value": 1}).code == "closed_decision"
     times = [event["time"] for event in server.client.events("e")]
     assert times == sorted(times)
     assert times[0] < times[-1]
     counts = server.client.get(PATH).data["counts"]
-    assert counts == {"decisions": 5, "rewarded": 4, "timed_out": 1, "evicted": 0, "removed": 0, "pending": 0}
+    assert counts == {"decisions": 6, "rewarded": 5, "timed_out": 1, "evicted": 0, "removed": 0, "pending": 0}
     assert server.command("audit").returncode == 0

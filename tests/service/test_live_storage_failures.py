@@ -4,10 +4,12 @@ import asyncio
 import os
 import resource
 import shutil
+import signal
+import sqlite3
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
@@ -125,3 +127,36 @@ def test_the_database_goes_down_under_load(serve: Serve, cluster: postgres.Clust
     result = outage(serve(store=("--database", cluster.url)), cluster, seconds=1.0)
     assert result.refused > 0
     assert result.slowest < 10
+
+
+def _processes(cluster: postgres.Cluster) -> list[int]:
+    """Return the processes of a cluster."""
+    children = Path(f"/proc/{cluster.pid}/task/{cluster.pid}/children").read_text().split()
+    return [cluster.pid, *map(int, children)]
+
+
+@pytest.mark.postgres
+def test_the_database_hangs_temporarily(serve: Serve, cluster: postgres.Cluster) -> None:
+    server = serve("--set", "storage_seconds=1", store=("--database", cluster.url))
+    ledger = _start_traffic(server)
+    stopped = _processes(cluster)
+    for process in stopped:
+        os.kill(process, signal.SIGSTOP)
+    try:
+        started = time.monotonic()
+        _assert_unavailable(server, ledger)
+        assert time.monotonic() - started < 10
+    finally:
+        for process in stopped:
+            os.kill(process, signal.SIGCONT)
+    _assert_recovered(server, ledger)
+
+
+def test_another_process_locks_the_database_temporarily(serve: Serve, tmp_path: Path) -> None:
+    server = serve("--set", "storage_seconds=1")
+    ledger = _start_traffic(server)
+    with closing(sqlite3.connect(tmp_path / "glcb.db")) as other:
+        other.execute("BEGIN IMMEDIATE")
+        _assert_unavailable(server, ledger)
+        other.rollback()
+    _assert_recovered(server, ledger)

@@ -225,15 +225,20 @@ class BanditCore:
             self._notify(decision, checked)
         return True
 
-    def settle(self, now: float, incoming: int = 0, reported: PendingDecision | None = None) -> None:
+    def settle(self, now: float, incoming: int = 0, reported: PendingDecision | None = None) -> bool:
         """Close the decisions that have timed out, and label those that have reached the label age.
 
         The oldest also make space for `incoming` new ones. A reward of `reported` is about to be learned.
+        Return whether there was any.
         """
+        changed = False
         for decision, outcome in self.pending.due(now, incoming):
             self._close(decision, outcome, now)
+            changed = True
         for decision, label in self.pending.due_labels(now, incoming, reported):
             self._label(decision, label, now)
+            changed = True
+        return changed
 
     def _close(
         self, decision: PendingDecision, outcome: float | None, now: float, logged_at: float | None = None

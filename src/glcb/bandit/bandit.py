@@ -233,10 +233,16 @@ class Bandit(Parameters):
             core = self._core
             return core.reward(decision, value, idempotency_key, core.now())
 
-    def settle(self) -> None:
-        """Close all decisions that have timed out. Without this call, the next decision or reward does so."""
+    def settle(self) -> bool:
+        """Close all decisions that have timed out. Without this call, the next decision or reward does so.
+
+        Returns
+        -------
+        bool
+            Whether anything changed: a decision was closed, or its default reward was learned.
+        """
         with self._lock:
-            self._core.settle(self._core.now())
+            return self._core.settle(self._core.now())
 
     def on_reward(self, callback: RewardCallback | None) -> None:
         """Call ``callback(id, arm, reward)`` once the reward of a decision is final; None removes it.

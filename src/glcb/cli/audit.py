@@ -6,9 +6,10 @@ from glcb.cli._options import ConfigOption, DatabaseOption, DataOption, existing
 
 
 def audit(data: DataOption = None, database: DatabaseOption = None, config: ConfigOption = None) -> None:
-    """Replay the event log and compare it with every snapshot.
+    """Replay the event log; compare it with its chain of digests, every snapshot and the high-water mark.
 
-    Exits with status 1 if a recorded result or a snapshot differs. The service can keep running.
+    Exits with status 1 if events are missing or altered, or if a recorded result or a snapshot differs. The
+    service can keep running.
     """
     opened = existing_database(data, database, config)
     from glcb.service.audit import audit_database
@@ -17,5 +18,7 @@ def audit(data: DataOption = None, database: DatabaseOption = None, config: Conf
     for finding in audit_database(opened):
         typer.echo(finding.line)
         agrees = agrees and finding.ok
+    if opened.marks is None or not opened.marks.path.exists():
+        typer.echo("without a high-water mark, a loss of the newest events cannot be noticed", err=True)
     if not agrees:
         raise typer.Exit(1)

@@ -1,4 +1,4 @@
-"""Audit a database: replay its events and compare every outcome and snapshot."""
+"""Audit a database: check the chain of events, replay them, and compare every outcome and snapshot."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -6,7 +6,10 @@ from typing import NamedTuple
 from glcb._errors import GlcbError, StorageError
 from glcb.service.core.experiment import Experiment
 from glcb.service.core.models import ExperimentSnapshot
-from glcb.service.storage.database import Database, ExperimentRow, SnapshotRow
+from glcb.service.responses import timestamp
+from glcb.service.storage import tables
+from glcb.service.storage.chain import Head, first_link, next_link
+from glcb.service.storage.database import Database, Event, ExperimentRow, Pruned, SnapshotRow
 from glcb.service.storage.snapshots import from_first_event, load_snapshot
 
 
@@ -17,44 +20,121 @@ class Finding(NamedTuple):
     ok: bool
 
 
+class _Result(NamedTuple):
+    """What was compared."""
+
+    events: int
+    snapshots: int
+    pruned: Pruned
+
+
 def audit_database(database: Database) -> Iterator[Finding]:
-    """Replay every experiment; yield whether it agrees with its stored outcomes and snapshots."""
+    """Replay every experiment; yield whether it agrees with its stored outcomes, links and snapshots.
+
+    Experiments that the high-water mark knows must exist, with all their events.
+    """
+    yield from _audit_pages(database)
+    marks: dict[int, Head] | None = None
+    if database.marks is not None and database.marks.path.exists():
+        try:
+            with database.read() as connection:
+                database.marks.check_owner(str(tables.read_about(connection, "id")))
+            marks = database.marks.heads()  # before the events: a running service adds some meanwhile
+        except StorageError as error:
+            yield Finding(f"DIFFERENT: {error}", False)
     rows = database.experiments()
-    if not rows:
+    if not rows and not marks:
         yield Finding("there are no experiments", True)
     for row in rows:
         try:
-            events, snapshots = _audit_experiment(database, row)
+            result = _audit_with_retry(database, row, (marks or {}).get(row.id))
         except GlcbError as error:
             yield Finding(f"{row.name}: DIFFERENT: {error}", False)
+        except Exception as error:  # damaged data can raise anything
+            yield Finding(f"{row.name}: DIFFERENT: {type(error).__name__}: {error}", False)
         else:
-            yield Finding(f"{row.name}: {events:,} events and {snapshots:,} snapshots agree", True)
+            yield Finding(_summary(row, result), True)
+    existing = database.experiment_ids()
+    for number, head in (marks or {}).items():
+        if number not in existing:
+            yield Finding(f"experiment {number}: DIFFERENT: all its {head.sequence:,} events are lost", False)
 
 
-def _audit_experiment(database: Database, row: ExperimentRow) -> tuple[int, int]:
-    """Return the number of events and snapshots compared; raise GlcbError at the first difference."""
+def _audit_pages(database: Database) -> Iterator[Finding]:
+    """Yield what SQLite itself finds damaged."""
+    if database.is_sqlite:
+        with database.read() as connection:
+            problems = connection.exec_driver_sql("PRAGMA quick_check(5)").scalars().all()
+        for problem in problems:
+            if problem != "ok":
+                yield Finding(f"DIFFERENT: the SQLite file is damaged: {problem}", False)
+
+
+def _summary(row: ExperimentRow, result: _Result) -> str:
+    pruned = result.pruned
+    text = f"{row.name}: {result.events:,} events and {result.snapshots:,} snapshots agree"
+    if pruned.sequence:
+        text += f"; events 1 to {pruned.sequence:,} were pruned, the last of them at {timestamp(pruned.at)}"
+    return text
+
+
+def _audit_with_retry(database: Database, row: ExperimentRow, mark: Head | None) -> _Result:
+    """Audit an experiment; once more if a running service has pruned it meanwhile."""
+    before = database.pruned(row.id)
+    try:
+        return _audit_experiment(database, row, mark)
+    except GlcbError:
+        if database.pruned(row.id) == before:
+            raise
+    return _audit_experiment(database, row, mark)
+
+
+def _audit_experiment(database: Database, row: ExperimentRow, mark: Head | None) -> _Result:
+    """Return what was compared; raise GlcbError at the first difference."""
+    lost = None if mark is None else database.lost_events(row.id, mark)
+    if lost is not None:
+        raise StorageError(lost)
+    pruned = database.pruned(row.id)
     snapshots = [one for one in database.snapshots(row.id) if one.sequence <= row.last_sequence]
-    events = database.events(row.id, 0, row.last_sequence)
+    events = _chained(database, row, pruned)
     first = next(events, None)
-    replayed, compared = 0, 0
-    if first is not None and first.kind == "create" and first.sequence == 1:
-        experiment, replayed = from_first_event(first), 1
+    if first is None:
+        raise StorageError(f"all its events are lost, {row.last_sequence:,} or more")
+    replayed, compared = 1, 0
+    if first.sequence == 1:
+        experiment = from_first_event(first)
     else:  # the first events were pruned: start from the oldest snapshot
         if not snapshots:
-            raise StorageError("its first event is missing, and it has no snapshot")
+            raise StorageError("its first event was pruned, and it has no snapshot")
         experiment = load_snapshot(database, row.id, snapshots[0])
-        events = database.events(row.id, snapshots[0].sequence, row.last_sequence)
+        while first is not None and first.sequence < snapshots[0].sequence:
+            first = next(events, None)
+            replayed += 1
     while True:
         while snapshots and snapshots[0].sequence == experiment.state.sequence:
             compared += _compare(database, row, experiment, snapshots.pop(0))
-        event = next(events, None)
-        if event is None:
+        event_or_none = next(events, None)
+        if event_or_none is None:
             break
-        experiment.replay(event)
+        experiment.replay(event_or_none)
         replayed += 1
     if snapshots:
         raise StorageError(f"there is a snapshot of event {snapshots[0].sequence}, but not this event")
-    return replayed, compared
+    return _Result(replayed, compared, pruned)
+
+
+def _chained(database: Database, row: ExperimentRow, pruned: Pruned) -> Iterator[Event]:
+    """Yield the events from the first one that was not pruned; raise StorageError at a gap in the chain."""
+    expected = pruned.sequence + 1
+    link = pruned.link if pruned.sequence else first_link(row.id)
+    for event, stored in database.linked_events(row.id, 0, row.last_sequence):
+        if event.sequence != expected:
+            raise StorageError(f"events {expected} to {event.sequence - 1} were deleted, but not by pruning")
+        link = next_link(link, *event)
+        if stored != link:
+            raise StorageError(f"event {event.sequence} was altered, or one before it was: its link differs")
+        expected += 1
+        yield event
 
 
 def _compare(database: Database, row: ExperimentRow, experiment: Experiment, snapshot: SnapshotRow) -> int:

@@ -1,5 +1,6 @@
 """API keys: random secrets, stored as digests, with a role and optionally bound to experiments."""
 
+import asyncio
 import hashlib
 import hmac
 import json
@@ -125,12 +126,19 @@ class Keyring:
         self.refreshed_at = 0.0
         """Time of the last refresh on the monotonic clock."""
         self.keys: list[ApiKey] = []
+        self._reloading: asyncio.Task[None] | None = None
         self.refresh()
 
     def refresh(self) -> None:
         """Read the keys again."""
         self.keys = list_keys(self._database)
         self.refreshed_at = time.monotonic()
+
+    async def reload(self) -> None:
+        """Read the keys again in a thread. Callers at the same time share one reading."""
+        if self._reloading is None or self._reloading.done():
+            self._reloading = asyncio.ensure_future(self._database.threads.run(self.refresh))
+        await asyncio.shield(self._reloading)
 
     def find(self, secret: str) -> ApiKey | None:
         """Return the key with this secret, or None. The duration does not depend on the secret."""

@@ -57,6 +57,14 @@ class ServiceSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         str | None,
         _about("URL of a PostgreSQL database, used instead of the file.", "To use PostgreSQL."),
     ] = None
+    high_water_file: Annotated[
+        str | None,
+        _about(
+            "File in which the service notes the last event of each experiment, to notice if the database "
+            "loses its newest events. By default, a SQLite file has one beside it, with the suffix `.mark`.",
+            "With PostgreSQL, to notice a fail-over that loses events even after a restart.",
+        ),
+    ] = None
     log_level: Annotated[
         Literal["debug", "info", "warning", "error"],
         _about("Lowest level of log messages to write.", "To log more or less."),
@@ -82,6 +90,10 @@ class ServiceSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         int,
         _count("Features per context, values per schema, and spare slots.", "For wider contexts."),
     ] = 1000
+    max_context_bytes: Annotated[
+        int,
+        _count("Largest context, in bytes of JSON.", "For contexts with long texts, which cost disk space."),
+    ] = 100_000
     max_arms: Annotated[
         int,
         _count("Arms per experiment.", "For experiments with more arms."),
@@ -156,6 +168,22 @@ class ServiceSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             "If a supervisor restarts the service before the old process has exited.",
         ),
     ] = 10
+    storage_seconds: Annotated[
+        float,
+        _positive(
+            "Time after which a commit or a read that has not returned counts as failed; requests then get "
+            "status 503. After half of it, `/readyz` fails.",
+            "If the disk or the database is slow.",
+        ),
+    ] = 10
+    clock_hold_seconds: Annotated[
+        float,
+        _positive(
+            "Time for which the system clock must keep a jump ahead of more than a second before the service "
+            "follows it.",
+            "To follow corrections of the clock earlier.",
+        ),
+    ] = 300
     shutdown_seconds: Annotated[
         float,
         _positive("Time that shutdown waits for requests in flight.", "To match a supervisor's timeout."),

@@ -4,7 +4,6 @@ The lines have the format that ``Bandit.log_to`` writes and ``Bandit.learn_from`
 lines: default rewards of timed-out decisions are not stored as events; they follow from a replay.
 """
 
-import asyncio
 import io
 import json
 from collections.abc import AsyncIterator, Iterator, Mapping
@@ -19,9 +18,12 @@ from glcb.service.errors import ApiError
 from glcb.service.storage.database import Database, Event
 
 MEDIA_TYPES = {"jsonl": "application/x-ndjson", "parquet": "application/vnd.apache.parquet"}
-_CHUNK_LINES = 1000
+_CHUNK_BYTES = 256 << 10
+"""Size at which a chunk of lines is sent."""
 _ROW_GROUP = 10_000
-"""Rows per row group of a Parquet file."""
+"""Maximum number of rows per row group of a Parquet file."""
+_ROW_GROUP_BYTES = 4 << 20
+"""Size of contexts at which a row group is complete."""
 
 Row = dict[str, Any]
 
@@ -46,7 +48,7 @@ async def stream(database: Database, experiment: int, export_format: str, after:
     """Yield the export in chunks. The database is read in a thread, at the pace of the consumer."""
     rows = _rows(database.events(experiment, after))
     chunks = _lines(rows) if export_format == "jsonl" else _parquet(rows)
-    while (chunk := await asyncio.to_thread(next, chunks, None)) is not None:
+    while (chunk := await database.export_threads.run(next, chunks, None)) is not None:
         yield chunk
 
 
@@ -81,14 +83,14 @@ def _rows(events: Iterator[Event]) -> Iterator[Row]:
 
 
 def _lines(rows: Iterator[Row]) -> Iterator[bytes]:
-    lines = [encode(header_event())]
+    chunk = bytearray(encode(header_event()) + b"\n")
     for row in rows:
-        lines.append(encode({name: value for name, value in row.items() if value is not None}))
-        if len(lines) == _CHUNK_LINES:
-            yield b"\n".join(lines) + b"\n"
-            lines.clear()
-    if lines:
-        yield b"\n".join(lines) + b"\n"
+        chunk += encode({name: value for name, value in row.items() if value is not None}) + b"\n"
+        if len(chunk) >= _CHUNK_BYTES:
+            yield bytes(chunk)
+            chunk.clear()
+    if chunk:
+        yield bytes(chunk)
 
 
 def _parquet(rows: Iterator[Row]) -> Iterator[bytes]:
@@ -149,6 +151,7 @@ class _Sink(io.RawIOBase):
 
 def _row_groups(rows: Iterator[Row]) -> Iterator[list[Row]]:
     group: list[Row] = []
+    size = 0
     for row in rows:
         nested = {
             name: json.dumps(row[name])
@@ -156,8 +159,9 @@ def _row_groups(rows: Iterator[Row]) -> Iterator[list[Row]]:
             if row.get(name) is not None
         }
         group.append({**row, **nested})
-        if len(group) == _ROW_GROUP:
+        size += sum(map(len, nested.values()))
+        if len(group) == _ROW_GROUP or size >= _ROW_GROUP_BYTES:
             yield group
-            group = []
+            group, size = [], 0
     if group:
         yield group

@@ -144,6 +144,10 @@ class Metrics:
         gauges = {
             "glcb_http_requests_in_flight": ("HTTP requests being processed.", self.in_flight),
             "glcb_journal_queued_events": ("Events queued for commit.", journal.depth),
+            "glcb_journal_oldest_event_seconds": (
+                "Age of the oldest event that is not committed.",
+                journal.oldest_age(),
+            ),
             "glcb_storage_available": ("1 if the database accepts events.", int(journal.failure is None)),
             "glcb_loaded_experiments": ("Experiments in memory.", len(self._engine.loaded)),
         }

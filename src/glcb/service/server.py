@@ -158,7 +158,7 @@ class Service:
                 tasks.create_task(log_failures(self._companion(url)))
             while True:
                 await asyncio.sleep(_TICK_SECONDS)
-                for work in (engine.tick(), asyncio.to_thread(self._keyring.refresh)):
+                for work in (engine.tick(), self._keyring.reload()):
                     await log_failures(work)
 
 

@@ -4,12 +4,14 @@ import asyncio
 import contextlib
 import logging
 import time
+from collections.abc import Iterator
 
 from glcb._api.requests import encode
 from glcb._api.responses import ExperimentInfo
 from glcb._errors import GlcbError, StorageError
 from glcb.service.background import run_in_thread
 from glcb.service.config import ServiceSettings
+from glcb.service.core.clock import Clock
 from glcb.service.core.experiment import CorruptLog, Experiment
 from glcb.service.core.models import ExperimentSnapshot
 from glcb.service.errors import ApiError
@@ -88,9 +90,11 @@ class ExperimentCache:
         Writes their events.
     settings
         The settings of the service.
+    clock
+        The time of the service.
     """
 
-    def __init__(self, database: Database, journal: Journal, settings: ServiceSettings) -> None:
+    def __init__(self, database: Database, journal: Journal, settings: ServiceSettings, clock: Clock) -> None:
         self.rows: dict[str, ExperimentRow] = {}
         """All experiments by name."""
         self.loaded: dict[str, LoadedExperiment] = {}
@@ -99,11 +103,32 @@ class ExperimentCache:
         self._database = database
         self._journal = journal
         self._settings = settings
+        self._clock = clock
+        self._in_doubt = False
         self._loading: dict[str, asyncio.Task[LoadedExperiment]] = {}
 
     async def refresh(self) -> None:
         """Read the list of experiments from the database."""
-        self.rows = {row.name: row for row in await run_in_thread(self._database.experiments)}
+        rows = await self._database.threads.run(self._database.experiments)
+        self.rows = {row.name: row for row in rows}
+
+    @contextlib.contextmanager
+    def change_of_rows(self) -> Iterator[None]:
+        """Remember if the block fails: its change may or may not have reached the database."""
+        try:
+            yield
+        except BaseException:
+            self._in_doubt = True
+            raise
+
+    async def settle_rows(self) -> None:
+        """After a failed change, read the list of experiments again, once the change can no longer happen."""
+        if self._in_doubt:
+            if self._database.threads.is_stalled:
+                raise StorageError("the database has not answered: retry")
+            await self._database.threads.run(self._database.fence)
+            await self.refresh()
+            self._in_doubt = False
 
     async def restore_all(self) -> None:
         """Load every experiment with events after its newest snapshot, and save a new snapshot."""
@@ -158,6 +183,7 @@ class ExperimentCache:
         return last
 
     async def _load(self, name: str) -> LoadedExperiment:
+        await self.settle_rows()
         row = self.find(name)
         if name in self.broken:
             raise self._broken_error(name)
@@ -173,7 +199,7 @@ class ExperimentCache:
         await self._journal.submit(generation, row.id, ())  # its queued events must be on disk first
         started = time.perf_counter()
         try:
-            experiment, saved = await run_in_thread(snapshots.restore, self._database, row.id)
+            experiment, saved = await self._database.threads.run(snapshots.restore, self._database, row.id)
         except Exception as error:
             reason = _reason(error)
             log.error("experiment cannot be loaded", extra={"experiment": row.name, "reason": reason})
@@ -242,7 +268,9 @@ class ExperimentCache:
     async def _write(
         self, loaded: LoadedExperiment, snapshot: ExperimentSnapshot, info: ExperimentInfo
     ) -> None:
-        await run_in_thread(snapshots.save, self._database, loaded.id, snapshot, info, self._settings)
+        await self._database.threads.run(
+            snapshots.save, self._database, loaded.id, snapshot, info, self._settings, self._clock
+        )
         loaded.saved_sequence = max(loaded.saved_sequence, snapshot.sequence)
         row = self.rows.get(loaded.name)
         if row is not None and row.id == loaded.id:

@@ -19,6 +19,7 @@ from glcb.service.background import log_failures, run_in_thread
 from glcb.service.config import ServiceSettings
 from glcb.service.core import limits
 from glcb.service.core.cache import ExperimentCache, LoadedExperiment
+from glcb.service.core.clock import Clock, PlausibleClock
 from glcb.service.core.experiment import Experiment, new_creation
 from glcb.service.core.idempotency import RepeatedAnswer
 from glcb.service.errors import ApiError, as_api_error
@@ -44,24 +45,21 @@ class Engine:
     settings
         The settings of the service.
     clock
-        Returns the time in seconds since the epoch.
+        The time of the service; by default, a :class:`PlausibleClock`.
     """
 
-    def __init__(
-        self, database: Database, settings: ServiceSettings, clock: Callable[[], float] = time.time
-    ) -> None:
+    def __init__(self, database: Database, settings: ServiceSettings, clock: Clock | None = None) -> None:
         self.settings = settings
         self.metrics = Metrics(self)
         self.activity: defaultdict[str, Activity] = defaultdict(Activity)
         self._database = database
-        self._clock = clock
+        self._clock = clock or PlausibleClock(settings.clock_hold_seconds)
         self._creating = asyncio.Lock()
-        self._rows_are_stale = False
         self._tasks: set[asyncio.Task[None]] = set()
         self.journal = Journal(
             database, max_events=settings.max_commit_events, on_commit=self.metrics.add_commit
         )
-        self.cache = ExperimentCache(database, self.journal, settings)
+        self.cache = ExperimentCache(database, self.journal, settings, self._clock)
 
     @property
     def loaded(self) -> dict[str, LoadedExperiment]:
@@ -73,12 +71,16 @@ class Engine:
     async def start(self) -> None:
         """Restore every experiment that has events after its newest snapshot."""
         await self.cache.refresh()
+        if isinstance(self._clock, PlausibleClock):
+            self._clock.start_after(max((row.last_event_at for row in self.cache.rows.values()), default=0.0))
         await self.cache.restore_all()
         self.run_in_background(self._sweep(None))
 
     async def stop(self) -> None:
         """Write all queued events, and a snapshot of every experiment that changed."""
         for loaded in list(self.loaded.values()):
+            if self._database.threads.is_stalled:
+                break  # the events on disk are sufficient
             await self.cache.unload(loaded)
         if self._tasks:
             await asyncio.wait(self._tasks)
@@ -92,6 +94,7 @@ class Engine:
 
     async def tick(self) -> None:
         """Settle decisions whose reward timed out, and unload idle experiments. Call it periodically."""
+        await self._database.threads.run(self._database.watch)
         for name, loaded in list(self.loaded.items()):
             state = loaded.experiment.state
             can_time_out = state.settings.reward_timeout is not None and state.status != "archived"
@@ -189,7 +192,7 @@ class Engine:
         return events, results
 
     async def _stored_answer(self, loaded: LoadedExperiment, answer: RepeatedAnswer) -> bytes | ApiError:
-        event = await run_in_thread(self._database.event, loaded.id, answer.sequence)
+        event = await self._database.threads.run(self._database.event, loaded.id, answer.sequence)
         if event is None:
             return ApiError(
                 "closed_decision", "the answer to this idempotency key has been pruned: use a new key"
@@ -228,9 +231,7 @@ class Engine:
             An experiment with this name has different settings, or a limit is exceeded.
         """
         async with self._creating:
-            if self._rows_are_stale:
-                await self.cache.refresh()
-                self._rows_are_stale = False
+            await self.cache.settle_rows()
             if name in self.cache.rows:
                 different = await self.read(
                     name, lambda experiment: _differences(experiment.state.creation.settings, settings)
@@ -251,9 +252,8 @@ class Engine:
             experiment, first = await run_in_thread(
                 _create, new_creation(name, settings), self._clock(), self.settings
             )
-            self._rows_are_stale = True  # a failing write may or may not have reached the database
-            number = await run_in_thread(self._database.create, name, first)
-            self._rows_are_stale = False
+            with self.cache.change_of_rows():
+                number = await self._database.threads.run(self._database.create, name, first)
             self.cache.add(number, experiment)
             self.activity.pop(name, None)
             return experiment_info(experiment), True
@@ -261,13 +261,15 @@ class Engine:
     async def delete(self, name: str) -> None:
         """Delete an experiment with its events and snapshots."""
         async with self._creating:
+            await self.cache.settle_rows()
             row = self.cache.find(name)
             loaded = await self.cache.forget(name)
             del self.cache.rows[name]  # from here on, no request loads it
             try:
-                await run_in_thread(self._database.delete, row.id)
+                with self.cache.change_of_rows():
+                    await self._database.threads.run(self._database.delete, row.id)
             except StorageError:
-                self.cache.rows[name] = row
+                self.cache.rows[name] = row  # until the list is read again
                 raise
         self.activity.pop(name, None)
         self.run_in_background(self._sweep(loaded))
@@ -276,7 +278,7 @@ class Engine:
         """Remove the rows of deleted experiments, after a snapshot of ``loaded`` that is being written."""
         while loaded is not None and loaded.is_saving:
             await asyncio.sleep(_SWEEP_POLL_SECONDS)
-        await asyncio.to_thread(self._database.sweep)
+        await self._database.threads.run(self._database.sweep)
 
     async def change(self, name: str, changes: ExperimentChanges) -> ExperimentInfo:
         """Change the settings or the state of an experiment; an archived one is unloaded."""

@@ -152,7 +152,7 @@ class Experiment:
             kind = _REQUESTS[event.kind]
             request = event.request if kind is bytes else msgspec.json.decode(event.request, type=kind)
             replayed, _ = self.apply(event.kind, request, event.at)
-        except (KeyError, msgspec.DecodeError, GlcbError) as error:
+        except (KeyError, msgspec.DecodeError, UnicodeDecodeError, GlcbError) as error:
             raise self._mismatch(event, type(error).__name__) from error
         if replayed is None or replayed[:3] != event[:3] or replayed.outcome != event.outcome:
             raise self._mismatch(event, "nothing" if replayed is None else repr(replayed.outcome[:200]))
@@ -211,13 +211,10 @@ class Experiment:
         return NO_OUTCOME, encode(RewardAccepted(request.id, "accepted"))
 
     def _settle(self, _request: bytes, _payload: bytes) -> _Result:
-        before = self._bandit.counts
-        self._bandit.settle()
-        counts = self._bandit.counts
-        if counts == before:
+        if not self._bandit.settle():
             return None, NO_OUTCOME
         self._count_rewards()
-        return encode(counts), NO_OUTCOME
+        return encode(self._bandit.counts), NO_OUTCOME
 
     def _change(self, request: ExperimentChanges, _payload: bytes) -> _Result:
         state = self.state

@@ -4,7 +4,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from glcb import _validation
-from glcb._api.requests import ExperimentSettings
+from glcb._api.requests import ExperimentSettings, encode
 from glcb.bandit.encoding.encoder import Encoder
 from glcb.bandit.encoding.schema import parse_schema
 from glcb.service.config import ServiceSettings
@@ -32,6 +32,7 @@ def check(experiment: Experiment, kind: str, request: Any, limits: ServiceSettin
     arms = len(experiment.bandit.arms)
     if kind in ("decide", "explain"):
         _at_most("features", len(request.context), limits.max_features)
+        _at_most("bytes in a context", len(encode(request.context)), limits.max_context_bytes)
         if not experiment.has_decisions:
             settings = experiment.state.settings
             encoder = Encoder(parse_schema(settings.schema), request.context, settings.spare_slots)

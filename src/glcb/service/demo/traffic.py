@@ -31,6 +31,8 @@ _RETRY_SECONDS = 2.0
 class SimulatedClock:
     """A clock that advances by one second per reading."""
 
+    is_settled = True
+
     def __init__(self, now: float) -> None:
         self.now = now
 

@@ -1,6 +1,5 @@
 """Authentication and authorization."""
 
-import asyncio
 import ipaddress
 import time
 
@@ -42,7 +41,7 @@ class Authenticator:
         text = secret.strip().decode("latin-1")
         key = self.keyring.find(text)
         if key is None and time.monotonic() - self.keyring.refreshed_at > _REFRESH_SECONDS:
-            await asyncio.to_thread(self.keyring.refresh)
+            await self.keyring.reload()
             key = self.keyring.find(text)
         if key is None:
             raise ApiError("unauthorized", "the API key is unknown: create one with `glcb keys add`")

@@ -191,8 +191,8 @@ class Handlers:
     # ---- the service itself ---------------------------------------------------------------------
 
     async def ready(self, _request: Request) -> Response:
-        """Readiness probe: fail while the database is unavailable."""
-        trouble = self._engine.journal.failure
+        """Readiness probe: fail while the database is unavailable or takes too long."""
+        trouble = self._engine.journal.trouble()
         if trouble is not None:
             raise ApiError("storage_unavailable", trouble)
         return _json(Status("ready"))

@@ -1,20 +1,17 @@
 """Connections to SQLite or PostgreSQL. When a commit returns, it is on disk."""
 
 import contextlib
-from collections.abc import Iterator, Sequence
+import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import URL, Connection, Engine, create_engine, event, insert
+from sqlalchemy import URL, Connection, Engine, create_engine, event
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
 from glcb._errors import InvalidSettings, MissingExtra, StorageError
 from glcb.service.config import ServiceSettings
-from glcb.service.storage import tables
-
-EventRow = tuple[int, int, float, str, bytes, bytes]
-"""A row of the event table: experiment id, sequence, time, kind, request, outcome."""
 
 # ---- addresses ----------------------------------------------------------------------------------
 
@@ -56,62 +53,76 @@ def database_url(settings: ServiceSettings) -> URL:
 
 def database_is_missing(settings: ServiceSettings) -> bool:
     """Return whether the configured database is a SQLite file that does not exist."""
-    file = _sqlite_file(database_url(settings))
+    file = sqlite_file(database_url(settings))
     return file is not None and not file.exists()
 
 
 def database_location(settings: ServiceSettings) -> str:
     """Return the configured database as a path or URL, without its password."""
     url = database_url(settings)
-    return str(_sqlite_file(url) or url.render_as_string(hide_password=True))
+    return str(sqlite_file(url) or url.render_as_string(hide_password=True))
 
 
-def _sqlite_file(url: URL) -> Path | None:
+def sqlite_file(url: URL) -> Path | None:
+    """Return the SQLite file of a URL, or None for PostgreSQL."""
     return Path(str(url.database)).absolute() if url.get_backend_name() == "sqlite" else None
 
 
 # ---- connections --------------------------------------------------------------------------------
 
 
-def connect(url: URL) -> Engine:
+def connect(url: URL, deadline: float) -> Engine:
     """Return a pool of connections whose commits are durable.
+
+    Parameters
+    ----------
+    url
+        Where the database is. A missing SQLite file is created, readable by its owner alone.
+    deadline
+        Seconds after which a statement fails, or a wait for a lock.
 
     Raises
     ------
     MissingExtra
         The driver of the database is not installed.
     """
+    is_sqlite = url.get_backend_name() == "sqlite"
     try:
-        return _sqlite_engine(url) if url.get_backend_name() == "sqlite" else _postgresql_engine(url)
+        return _sqlite_engine(url, deadline) if is_sqlite else _postgresql_engine(url, deadline)
     except ImportError as error:
         raise MissingExtra(f"the database {url.get_backend_name()} needs a driver: {error}") from error
 
 
-def _sqlite_engine(url: URL) -> Engine:
+def _sqlite_engine(url: URL, deadline: float) -> Engine:
+    with contextlib.suppress(OSError):  # SQLite creates its other files with the permissions of this one
+        os.close(os.open(str(url.database), os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
     engine = create_engine(
-        url, connect_args={"check_same_thread": False, "timeout": 30}, hide_parameters=True
+        url, connect_args={"check_same_thread": False, "timeout": deadline}, hide_parameters=True
     )
     event.listen(engine, "connect", _configure_sqlite)
     event.listen(engine, "begin", _begin_sqlite)
     return engine
 
 
-def _postgresql_engine(url: URL) -> Engine:
+def _postgresql_engine(url: URL, deadline: float) -> Engine:
     settings = {
         "connect_timeout": 5,
         "tcp_user_timeout": 10_000,
         "keepalives_idle": 5,
         "keepalives_interval": 2,
+        "keepalives_count": 3,
     }
-    engine = create_engine(url, pool_pre_ping=True, connect_args=settings, hide_parameters=True)
-    event.listen(engine, "connect", _configure_postgresql)
+    engine = create_engine(
+        url, pool_pre_ping=True, pool_timeout=deadline, connect_args=settings, hide_parameters=True
+    )
+    event.listen(engine, "connect", lambda connection, _record: _configure_postgresql(connection, deadline))
     return engine
 
 
 def _configure_sqlite(connection: Any, _record: object) -> None:
     connection.isolation_level = None  # begin transactions explicitly, see _begin_sqlite
     # synchronous=FULL: a commit returns after fsync. WAL: readers never wait for the writer.
-    for pragma in ("journal_mode=WAL", "synchronous=FULL", "busy_timeout=30000", "cache_size=-16000"):
+    for pragma in ("journal_mode=WAL", "synchronous=FULL", "cache_size=-16000"):
         connection.execute(f"PRAGMA {pragma}").fetchall()
 
 
@@ -120,8 +131,11 @@ def _begin_sqlite(connection: Connection) -> None:
     connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
 
-def _configure_postgresql(connection: Any, _record: object) -> None:
+def _configure_postgresql(connection: Any, deadline: float) -> None:
+    milliseconds = max(1, round(1000 * deadline))
     with connection.cursor() as cursor:
+        for name in ("statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout"):
+            cursor.execute(f"SET {name} TO {milliseconds}")
         cursor.execute("SELECT current_setting('synchronous_commit')")
         if cursor.fetchone()[0] == "off":  # override the cluster: acknowledged events must be on disk
             cursor.execute("SET synchronous_commit TO on")
@@ -137,38 +151,3 @@ def storage_errors(action: str, errors: tuple[type[Exception], ...] = (SQLAlchem
         cause = getattr(error, "orig", None) or error
         first = str(cause).strip().partition("\n")[0]
         raise StorageError(f"the database cannot be {action}: {first}") from error
-
-
-class EventAppender:
-    """Inserts events on its own connection, through the driver itself: every response waits for it."""
-
-    def __init__(self, engine: Engine, is_sqlite: bool) -> None:
-        self._engine = engine
-        self._is_sqlite = is_sqlite
-        self._connection: Any = None
-        statement = insert(tables.events).compile(dialect=engine.dialect)
-        self._statement, self._positional = str(statement), bool(statement.positional)
-
-    def append(self, rows: Sequence[EventRow]) -> None:
-        """Insert events in one transaction."""
-        names = tables.events.c.keys()
-        values: Any = rows if self._positional else [dict(zip(names, row, strict=True)) for row in rows]
-        try:
-            if self._connection is None:
-                self._connection = self._engine.raw_connection()
-            cursor = self._connection.cursor()
-            if self._is_sqlite:
-                cursor.execute("BEGIN IMMEDIATE")
-            cursor.executemany(self._statement, values)
-            cursor.close()
-            self._connection.commit()
-        except BaseException:
-            self.close()  # the next append starts with a fresh connection
-            raise
-
-    def close(self) -> None:
-        """Drop the connection and everything that was not committed."""
-        if self._connection is not None:
-            with contextlib.suppress(Exception):
-                self._connection.invalidate()
-            self._connection = None

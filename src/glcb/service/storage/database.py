@@ -1,35 +1,45 @@
 """The database of the service: experiments, their events and their snapshots."""
 
 import contextlib
+import logging
 import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from sqlalchemy import URL, Connection, and_, delete, func, insert, select, update
+from sqlalchemy import URL, Connection, Row, and_, delete, func, insert, select, update
 from sqlalchemy.exc import SQLAlchemyError
 
 from glcb._errors import InvalidSettings, StorageError
 from glcb.service.config import ServiceSettings
 from glcb.service.storage import locks, tables
+from glcb.service.storage.appender import TAKEN_OVER, EventAppender
+from glcb.service.storage.chain import EventRow, Head, first_link, next_link
 from glcb.service.storage.connection import (
-    EventAppender,
-    EventRow,
     connect,
     database_is_missing,
     database_location,
     database_url,
     parse_url,
+    sqlite_file,
     storage_errors,
 )
-from glcb.service.storage.tables import DELETED_PREFIX, events, experiments, parts, snapshots
+from glcb.service.storage.marks import MarkFile
+from glcb.service.storage.tables import DELETED_PREFIX, about, events, experiments, parts, snapshots
+from glcb.service.storage.threads import StorageThreads, database_call
+
+log = logging.getLogger("glcb.service")
 
 PART_BYTES = 1 << 20
 """Snapshots are written in parts of this size, so that no commit waits long for one."""
-_READ_EVENTS = 1000
-"""Events read per query."""
-_DELETE_EVENTS = 5000
-"""Events deleted per transaction."""
+_PAGE_EVENTS = 1000
+"""Maximum number of events read or deleted at a time."""
+_PAGE_BYTES = 8 << 20
+"""Maximum size of the events read or deleted at a time; a larger event is a page of its own."""
+_THREADS = 8
+"""Threads for calls to the database."""
+_EXPORT_THREADS = 2
+"""Threads for exports, which must not keep experiments from being loaded."""
 
 
 class Event(NamedTuple):
@@ -53,6 +63,19 @@ class ExperimentRow(NamedTuple):
     """Sequence number of the last event in its newest snapshot; 0 without a snapshot."""
     summary: bytes
     """The encoded ``ExperimentInfo`` of its newest snapshot; empty without a snapshot."""
+    last_event_at: float = 0.0
+    """Time of its last event."""
+
+
+class Pruned(NamedTuple):
+    """What was pruned from an experiment."""
+
+    sequence: int
+    """Sequence number of the last pruned event; 0 if none was pruned."""
+    link: bytes
+    """Its link in the chain."""
+    at: float
+    """Time at which it was pruned."""
 
 
 class SnapshotRow(NamedTuple):
@@ -78,7 +101,7 @@ def open_database(settings: ServiceSettings) -> "Database":
         folder = Path(settings.data).absolute().parent
         if not folder.is_dir():
             raise InvalidSettings(f"there is no folder {folder} for the data file: create it first")
-    return Database(database_url(settings))
+    return Database(database_url(settings), settings.storage_seconds, settings.high_water_file)
 
 
 def open_existing_database(settings: ServiceSettings) -> "Database":
@@ -98,16 +121,33 @@ class Database:
     ----------
     url
         Where the database is. Missing tables are created.
+    deadline
+        Seconds after which a call to the database counts as failed.
+    high_water_file
+        Where the service notes the last events outside the database. By default, beside a SQLite file, and
+        nowhere for PostgreSQL.
     """
 
-    def __init__(self, url: str | URL) -> None:
+    def __init__(self, url: str | URL, deadline: float = 10.0, high_water_file: str | None = None) -> None:
         self.url = parse_url(url)
         self.is_sqlite = self.url.get_backend_name() == "sqlite"
-        self.engine = connect(self.url)
+        self.deadline = deadline
+        self.engine = connect(self.url, deadline)
+        self.threads = StorageThreads(_THREADS, deadline)
+        self.export_threads = StorageThreads(_EXPORT_THREADS, deadline)
+        file = sqlite_file(self.url)
+        self._file = None if file is None else file.resolve()
+        mark = high_water_file or (None if file is None else f"{self._file}.mark")
+        self.marks = None if mark is None else MarkFile(Path(mark))
         # SQLite allows one writer. Waiting on this lock wakes at once; waiting inside SQLite polls.
         self._write_lock = threading.Lock()
-        self._service_lock: locks.Lock | None = None
         self._appender = EventAppender(self.engine, self.is_sqlite)
+        self._is_appending = False
+        self._heads: dict[int, Head] = {}
+        self._lock: locks.Lock | None = None
+        self._files: locks.SqliteFiles | None = None
+        self._keeper: Any = None
+        self._epoch: str | None = None
         try:
             with self.write() as connection:
                 tables.migrate(connection)
@@ -116,16 +156,27 @@ class Database:
             raise
 
     def close(self) -> None:
-        """Close all connections."""
-        self._appender.close()
-        self.engine.dispose()
+        """Close all connections, except those that hang."""
+        if not (self._is_appending or self.threads.is_stalled or self.export_threads.is_stalled):
+            self._appender.close()
+            self.engine.dispose()
 
     # ---- transactions ---------------------------------------------------------------------------
 
     @contextlib.contextmanager
     def write(self) -> Iterator[Connection]:
         """Yield a connection in a transaction that commits on exit and rolls back on an error."""
+        with self._checked_files(), self._transaction() as connection:
+            if self._epoch is not None:
+                query = select(about.c.value).where(about.c.name == "epoch").with_for_update(read=True)
+                if connection.execute(query).scalar() != self._epoch:
+                    raise StorageError(TAKEN_OVER)
+            yield connection
+
+    @contextlib.contextmanager
+    def _transaction(self) -> Iterator[Connection]:
         with (
+            database_call(),
             self._single_writer(),
             storage_errors("written to"),
             self.engine.connect().execution_options(writes=True) as connection,
@@ -136,36 +187,160 @@ class Database:
     @contextlib.contextmanager
     def read(self) -> Iterator[Connection]:
         """Yield a connection that reads one consistent state of the database."""
-        with storage_errors("read"), self.engine.connect() as connection, connection.begin():
+        with (
+            database_call(),
+            storage_errors("read"),
+            self.engine.connect() as connection,
+            connection.begin(),
+        ):
             yield connection
-
-    def probe(self) -> None:
-        """Raise StorageError unless the database accepts writes and this service still holds its lock."""
-        if self._service_lock is not None and not self._service_lock.acquire():
-            raise StorageError("another service has taken over this database")
-        with self.write() as connection:
-            connection.execute(tables.about.delete().where(tables.about.c.name == "probe"))
-            connection.execute(tables.about.insert().values(name="probe", value="x" * 8192))
-
-    @contextlib.contextmanager
-    def exclusive(self, timeout: float) -> Iterator[None]:
-        """Keep other services off this database; raise StorageError if one still runs after ``timeout``."""
-        lock = locks.FileLock(self.url) if self.is_sqlite else locks.AdvisoryLock(self.engine)
-        with contextlib.closing(lock):
-            locks.wait_for(lock, timeout)
-            self._service_lock = lock
-            yield
 
     def _single_writer(self) -> contextlib.AbstractContextManager[object]:
         return self._write_lock if self.is_sqlite else contextlib.nullcontext()
 
+    # ---- ownership ------------------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def exclusive(self, timeout: float) -> Iterator[None]:
+        """Keep other services off this database; raise StorageError if one still runs after ``timeout``."""
+        lock = locks.AdvisoryLock(self.engine) if self._file is None else locks.FileLock(self._file)
+        with contextlib.ExitStack() as stack:
+            stack.callback(lock.close)
+            locks.wait_for(lock, timeout)
+            if self._file is not None:  # as long as a connection is open, SQLite keeps its write-ahead log
+                self._keeper = self.engine.raw_connection()
+                stack.callback(self._keeper.close)
+            identity = self._take_over()
+            if self._file is not None:
+                self._files = locks.SqliteFiles(self._file)
+            self._lock = lock
+            stack.callback(self._release)
+            if self.marks is not None:
+                self.marks.open(identity)
+                stack.callback(self.marks.close)
+                self._heads.update(self.marks.heads())
+                self._log_vanished(set(self._heads))
+            yield
+
+    def _take_over(self) -> str:
+        """Raise the epoch, once no transaction of an earlier service can commit; return the database's id."""
+        with self._transaction() as connection:
+            query = select(about.c.value).where(about.c.name == "epoch").with_for_update()
+            self._epoch = str(int(connection.execute(query).scalar() or 0) + 1)
+            connection.execute(update(about).where(about.c.name == "epoch").values(value=self._epoch))
+            return str(tables.read_about(connection, "id"))
+
+    def _release(self) -> None:
+        self._lock, self._files = None, None
+        self._epoch = "released"  # a thread that hangs must not write any more
+
+    def _log_vanished(self, known: set[int]) -> None:
+        for number in sorted(known - self.experiment_ids()):
+            log.error(
+                "an experiment has vanished from the database",
+                extra={"id": number, "events": self._heads.pop(number).sequence},
+            )
+
+    @contextlib.contextmanager
+    def _checked_files(self) -> Iterator[None]:
+        """After the block, raise StorageError if the database or the lock file was deleted or replaced."""
+        try:
+            yield
+        except StorageError:
+            self._check_files()  # the likely cause
+            raise
+        self._check_files()
+        if self._lock is not None:
+            self._lock.check()
+
+    def _check_files(self) -> None:
+        if self._files is not None:
+            self._files.check()
+
+    def watch(self) -> None:
+        """Acquire a lost lock again; raise StorageError if another service has it. Call it periodically."""
+        if self._lock is not None and not self._lock.acquire():
+            raise StorageError(TAKEN_OVER)
+
+    def fence(self) -> None:
+        """Wait until no earlier transaction of this service can commit any more.
+
+        A transaction whose connection was lost may still be running in PostgreSQL. It has a share lock on
+        the epoch.
+        """
+        same = update(about).where(about.c.name == "epoch").values(value=about.c.value)
+        with self._transaction() as connection:
+            mine = same if self._epoch is None else same.where(about.c.value == self._epoch)
+            if connection.execute(mine).rowcount != 1:
+                raise StorageError(TAKEN_OVER)
+
+    def probe(self) -> None:
+        """Raise StorageError unless the database accepts writes and this service still owns it."""
+        self.watch()
+        try:
+            self._check_files()
+        except StorageError:
+            self._checkpoint()
+            raise
+        self.fence()
+        with self.write() as connection:
+            connection.execute(about.delete().where(about.c.name == "probe"))
+            connection.execute(about.insert().values(name="probe", value="x" * 8192))
+
+    def _checkpoint(self) -> None:
+        """Copy the write-ahead log, which may have been deleted, into the SQLite file."""
+        with contextlib.suppress(Exception), contextlib.closing(self._keeper.cursor()) as cursor:
+            cursor.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+
     # ---- events ---------------------------------------------------------------------------------
 
     def append(self, rows: Sequence[EventRow]) -> None:
-        """Insert events of any experiments in one transaction. Call it from one thread only."""
+        """Insert events of any experiments in one transaction. Call it from one thread only.
+
+        Raises
+        ------
+        StorageError
+            The events were not written, or it is unknown whether they were; or the events before them, the
+            files of the database or the ownership of this service were lost.
+        """
         errors = (SQLAlchemyError, self.engine.dialect.loaded_dbapi.Error)
-        with self._single_writer(), storage_errors("written to", errors):
-            self._appender.append(rows)
+        self._is_appending = True
+        try:
+            with self._checked_files(), self._single_writer(), storage_errors("written to", errors):
+                heads = self._appender.append(rows, self._epoch, self._heads)
+        finally:
+            self._is_appending = False
+        for experiment, head in heads.items():
+            self._note(experiment, head)
+
+    def _note(self, experiment: int, head: Head) -> None:
+        """Remember the last event of an experiment, here and outside the database."""
+        self._heads[experiment] = head
+        if self.marks is not None:
+            self.marks.set(experiment, head)
+
+    def lost_events(self, experiment: int, known: Head | None = None) -> str | None:
+        """Return which acknowledged events are missing at the end, or None.
+
+        Parameters
+        ----------
+        experiment
+            The id of the experiment.
+        known
+            An event that must exist; by default, the last one that this service knows.
+        """
+        head = known or self._heads.get(experiment)
+        if head is None:
+            return None
+        query = select(events.c.sequence, events.c.chain).where(events.c.experiment == experiment)
+        with self.read() as connection:
+            last = connection.execute(query.order_by(events.c.sequence.desc()).limit(1)).first()
+            stored = connection.execute(query.where(events.c.sequence == head.sequence)).first()
+        if stored is not None:
+            return None if stored.chain == head.link else f"event {head.sequence} has been replaced"
+        first = 1 if last is None else last.sequence + 1
+        lost = f"event {first}" if first == head.sequence else f"events {first} to {head.sequence}"
+        return f"{lost} were acknowledged but are not in the database"
 
     def event(self, experiment: int, sequence: int) -> Event | None:
         """Return one event, or None if it was pruned."""
@@ -173,39 +348,45 @@ class Database:
 
     def events(self, experiment: int, after: int, up_to: int | None = None) -> Iterator[Event]:
         """Yield the events with ``after < sequence <= up_to`` in order, reading a page at a time."""
-        while True:
-            where = [events.c.experiment == experiment, events.c.sequence > after]
-            if up_to is not None:
-                where.append(events.c.sequence <= up_to)
-            columns = (getattr(events.c, name) for name in Event._fields)
-            with self.read() as connection:
-                rows = connection.execute(
-                    select(*columns).where(*where).order_by(events.c.sequence).limit(_READ_EVENTS)
-                ).all()
-            yield from (Event(*row) for row in rows)
-            if len(rows) < _READ_EVENTS:
-                return
-            after = rows[-1].sequence
+        columns = [getattr(events.c, name) for name in Event._fields]
+        return (Event._make(row) for row in self._pages(columns, experiment, after, up_to))
 
-    def _delete_events(self, experiment: int, up_to: int | None, before: float | None) -> None:
-        where = [events.c.experiment == experiment]
-        if up_to is not None:
-            where.append(events.c.sequence <= up_to)
-        if before is not None:
-            where.append(events.c.at < before)
-        while True:
-            page = select(events.c.sequence).where(*where).order_by(events.c.sequence).limit(_DELETE_EVENTS)
+    def linked_events(
+        self, experiment: int, after: int, up_to: int | None = None
+    ) -> Iterator[tuple[Event, bytes]]:
+        """Yield events like :meth:`events`, each with its link in the chain."""
+        columns = [*(getattr(events.c, name) for name in Event._fields), events.c.chain]
+        pages = self._pages(columns, experiment, after, up_to)
+        return ((Event._make(row[:-1]), row[-1]) for row in pages)
+
+    def _pages(
+        self, columns: Sequence[Any], experiment: int, after: int, up_to: int | None
+    ) -> Iterator[Row[Any]]:
+        while (last := self._page_end(experiment, after, up_to)) is not None:
+            where = (events.c.experiment == experiment, events.c.sequence.between(after + 1, last))
             with self.read() as connection:
-                sequences = connection.execute(page).scalars().all()
-            if not sequences:
-                return
-            with self.write() as connection:
-                connection.execute(
-                    delete(events).where(
-                        events.c.experiment == experiment,
-                        events.c.sequence.between(sequences[0], sequences[-1]),
-                    )
-                )
+                rows = connection.execute(select(*columns).where(*where).order_by(events.c.sequence)).all()
+            yield from rows
+            after = last
+
+    def _page_end(self, experiment: int, after: int, up_to: int | None) -> int | None:
+        """Return the last sequence number of the next page, or None if there are no more events."""
+        size = func.length(events.c.request) + func.length(events.c.outcome)
+        query = select(events.c.sequence, size).where(
+            events.c.experiment == experiment, events.c.sequence > after
+        )
+        if up_to is not None:
+            query = query.where(events.c.sequence <= up_to)
+        last, total = None, 0
+        with self.read() as connection:
+            for sequence, size_in_bytes in connection.execute(
+                query.order_by(events.c.sequence).limit(_PAGE_EVENTS)
+            ):
+                total += size_in_bytes
+                if last is not None and total > _PAGE_BYTES:
+                    break
+                last = sequence
+        return last
 
     # ---- experiments ----------------------------------------------------------------------------
 
@@ -222,25 +403,41 @@ class Database:
             .where(others.c.experiment == experiments.c.id)
             .scalar_subquery()
         )
+        at = (
+            select(events.c.at)
+            .where(events.c.experiment == experiments.c.id)
+            .order_by(events.c.sequence.desc())
+            .limit(1)
+            .scalar_subquery()
+        )
         joined = experiments.outerjoin(
             snapshots, and_(snapshots.c.experiment == experiments.c.id, snapshots.c.sequence == newest)
         )
-        columns = (experiments.c.id, experiments.c.name, last, snapshots.c.sequence, snapshots.c.summary)
+        stored = snapshots.c
+        columns = (experiments.c.id, experiments.c.name, last, stored.sequence, stored.summary, at)
         with self.read() as connection:
             named = select(*columns).select_from(joined).where(~experiments.c.name.startswith(DELETED_PREFIX))
             rows = connection.execute(named.order_by(experiments.c.name)).all()
         return [
-            ExperimentRow(number, name, max(last or 0, snapshot or 0), snapshot or 0, summary or b"")
-            for number, name, last, snapshot, summary in rows
+            ExperimentRow(number, name, max(last or 0, taken or 0), taken or 0, summary or b"", at or 0.0)
+            for number, name, last, taken, summary, at in rows
         ]
+
+    def experiment_ids(self) -> set[int]:
+        """Return the ids of all experiments, including deleted ones whose rows have not been removed."""
+        with self.read() as connection:
+            return set(connection.execute(select(experiments.c.id)).scalars())
 
     def create(self, name: str, first: Event) -> int:
         """Insert an experiment with its first event; return its id."""
         with self.write() as connection:
             key = connection.execute(insert(experiments).values(name=name)).inserted_primary_key
             assert key is not None
-            connection.execute(insert(events).values(experiment=key[0], **first._asdict()))
-            return int(key[0])
+            number = int(key[0])
+            link = next_link(first_link(number), *first)
+            connection.execute(insert(events).values(experiment=number, chain=link, **first._asdict()))
+        self._note(number, Head(first.sequence, link))
+        return number
 
     def delete(self, experiment: int) -> None:
         """Free the name of an experiment, which deletes it; :meth:`sweep` removes its rows."""
@@ -254,7 +451,14 @@ class Database:
         with self.read() as connection:
             ids = connection.execute(deleted).scalars().all()
         for number in ids:
-            self._delete_events(number, None, None)
+            after = 0
+            while (last := self._page_end(number, after, None)) is not None:
+                with self.write() as connection:
+                    connection.execute(_events_up_to(number, last))
+                after = last
+            self._heads.pop(number, None)
+            if self.marks is not None:
+                self.marks.clear(number)
             with self.write() as connection:
                 for table in (snapshots, parts):
                     connection.execute(delete(table).where(table.c.experiment == number))
@@ -273,7 +477,12 @@ class Database:
         """Write a snapshot in parts. It exists once its row does; a failure removes the parts."""
         place = {"experiment": experiment, "sequence": row.sequence}
         pieces = [content[start : start + PART_BYTES] for start in range(0, len(content), PART_BYTES)]
-        self._delete_snapshot(place)  # an interrupted attempt may have left parts
+        if row.sequence in [one.sequence for one in self.snapshots(experiment)]:
+            if self.snapshot_content(**place) == content:
+                return  # an earlier attempt has succeeded, although it seemed to fail
+            with self.write() as connection:
+                connection.execute(delete(snapshots).filter_by(**place))
+        self._delete_parts(place)  # an interrupted attempt may have left some
         try:
             for number, piece in enumerate(pieces):
                 with self.write() as connection:
@@ -285,7 +494,7 @@ class Database:
                 )
         except StorageError:
             with contextlib.suppress(StorageError):  # free the disk space: events need it
-                self._delete_snapshot(place)
+                self._delete_parts(place)
             raise
 
     def snapshot_content(self, experiment: int, sequence: int) -> bytes:
@@ -294,8 +503,20 @@ class Database:
         with self.read() as connection:
             return b"".join(connection.execute(query.order_by(parts.c.part)).scalars())
 
-    def prune(self, experiment: int, keep: int, before: float) -> None:
-        """Keep the newest ``keep`` snapshots; delete events older than ``before`` that none of them needs."""
+    def prune(self, experiment: int, keep: int, before: float, now: float) -> None:
+        """Keep the newest ``keep`` snapshots; delete old events that none of them needs.
+
+        Parameters
+        ----------
+        experiment
+            The id of the experiment.
+        keep
+            Number of snapshots to keep.
+        before
+            Delete events that are older than this time, except the last one.
+        now
+            The time to record.
+        """
         rows = self.snapshots(experiment)
         if len(rows) > keep:
             oldest = rows[-keep].sequence
@@ -305,9 +526,35 @@ class Database:
                         delete(table).where(table.c.experiment == experiment, table.c.sequence < oldest)
                     )
         if rows:
-            self._delete_events(experiment, rows[-min(keep, len(rows))].sequence, before)
+            self._prune_events(experiment, rows[-min(keep, len(rows))].sequence - 1, before, now)
 
-    def _delete_snapshot(self, place: dict[str, int]) -> None:
+    def _prune_events(self, experiment: int, up_to: int, before: float, now: float) -> None:
+        """Delete the first events in pages, each with a record of what was pruned."""
+        query = select(events.c.sequence, events.c.chain).where(events.c.experiment == experiment)
+        while (end := self._page_end(experiment, 0, up_to)) is not None:
+            old = query.where(events.c.sequence <= end, events.c.at < before)
+            with self.read() as connection:
+                last = connection.execute(old.order_by(events.c.sequence.desc()).limit(1)).first()
+            if last is None:
+                return
+            record = {"pruned_sequence": last.sequence, "pruned_chain": last.chain, "pruned_at": now}
+            with self.write() as connection:
+                connection.execute(_events_up_to(experiment, last.sequence))
+                connection.execute(update(experiments).where(experiments.c.id == experiment).values(record))
+
+    def pruned(self, experiment: int) -> Pruned:
+        """Return what was pruned from an experiment."""
+        columns = (experiments.c.pruned_sequence, experiments.c.pruned_chain, experiments.c.pruned_at)
+        with self.read() as connection:
+            row = connection.execute(select(*columns).where(experiments.c.id == experiment)).one()
+        return Pruned(*row)
+
+    def _delete_parts(self, place: dict[str, int]) -> None:
+        """Delete the parts of a snapshot that does not exist."""
+        row = select(snapshots.c.sequence).filter_by(**place)
         with self.write() as connection:
-            for table in (snapshots, parts):
-                connection.execute(delete(table).filter_by(**place))
+            connection.execute(delete(parts).filter_by(**place).where(~row.exists()))
+
+
+def _events_up_to(experiment: int, sequence: int) -> Any:
+    return delete(events).where(events.c.experiment == experiment, events.c.sequence <= sequence)

@@ -2,7 +2,8 @@
 
 If a commit fails, all later events fail too, because they were applied to a state that is not on disk.
 Each failure starts a new generation. An experiment loaded in an earlier generation may contain lost events
-and must be loaded again.
+and must be loaded again. A commit that does not return within the deadline counts as failed; it may still
+succeed, and no event is written before it has ended.
 """
 
 import asyncio
@@ -14,7 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from glcb._errors import StorageError
-from glcb.service.storage.connection import EventRow
+from glcb.service.storage.chain import EventRow
 from glcb.service.storage.database import Database, Event
 
 log = logging.getLogger("glcb.service")
@@ -23,6 +24,7 @@ _GATHER_SECONDS = 0.002
 """A commit waits this long for more events: committing many takes little longer than committing few."""
 _PROBE_SECONDS = 0.5
 """Interval of the write probes while the database is unavailable."""
+_STOP_POLL_SECONDS = 0.005
 
 OnCommit = Callable[[int, float], None]
 """Receives the number of events in a commit and its duration in seconds."""
@@ -31,6 +33,8 @@ OnCommit = Callable[[int, float], None]
 class _Entry(NamedTuple):
     rows: Sequence[EventRow]
     done: asyncio.Future[None]
+    since: float
+    """When it was submitted, on the monotonic clock."""
 
 
 class Journal:
@@ -39,7 +43,7 @@ class Journal:
     Parameters
     ----------
     database
-        Where events are written.
+        Where events are written. Its deadline applies to commits.
     max_events
         Maximum number of events per commit.
     on_commit
@@ -52,7 +56,7 @@ class Journal:
         self._on_commit = on_commit
         self._loop = asyncio.get_running_loop()
         self._queue: deque[_Entry] = deque()
-        self._writing = False
+        self._writing: list[_Entry] = []
         self._stopping = False
         self._changed = threading.Condition()
         self.generation = 0
@@ -63,6 +67,7 @@ class Journal:
         """Number of queued events."""
         self._thread = threading.Thread(target=self._run, name="glcb-journal", daemon=True)
         self._thread.start()
+        self._watcher = self._loop.call_later(database.deadline / 4, self._watch)
 
     # ---- called from the event loop -------------------------------------------------------------
 
@@ -84,21 +89,48 @@ class Journal:
             if not rows and not self._queue and not self._writing:
                 done.set_result(None)
                 return done
-            self._queue.append(_Entry(rows, done))
+            self._queue.append(_Entry(rows, done, time.monotonic()))
             self.depth += len(rows)
             self._changed.notify()
         return done
 
+    def oldest_age(self) -> float:
+        """Return the seconds since the oldest event that is not on disk yet was submitted; 0 without one."""
+        with self._changed:
+            entry = self._writing[0] if self._writing else self._queue[0] if self._queue else None
+        return 0.0 if entry is None else time.monotonic() - entry.since
+
+    def trouble(self) -> str | None:
+        """Return why events cannot be written: the last commit failed, or this one takes too long."""
+        age = self.oldest_age()
+        if self.failure is None and age > self._database.deadline / 2:
+            return f"an event has been waiting for the database for {age:.1f} s"
+        return self.failure
+
     async def stop(self) -> None:
-        """Write the queued events, then end the thread."""
+        """Write the queued events, then end the thread. A database that hangs is abandoned."""
         with self._changed:
             self._stopping = True
             self._changed.notify()
-        await asyncio.to_thread(self._thread.join)
+        end = time.monotonic() + 2 * self._database.deadline
+        while self._thread.is_alive() and time.monotonic() < end:
+            await asyncio.sleep(_STOP_POLL_SECONDS)
+        self._watcher.cancel()
+        if self._thread.is_alive():
+            log.error("the database does not answer: the journal was abandoned")
+
+    def _watch(self) -> None:
+        """Fail all events if the oldest one has waited for longer than the deadline."""
+        deadline = self._database.deadline
+        self._watcher = self._loop.call_later(deadline / 4, self._watch)
+        if self.oldest_age() > deadline:
+            reason = f"the database has not answered for {deadline:g} s: retry"
+            log.error("commit takes too long", extra={"reason": reason})
+            self._resolve(self._give_up(reason), reason)
 
     def _resolve(self, entries: Sequence[_Entry], failure: str | None) -> None:
         for entry in entries:
-            if entry.done.cancelled():
+            if entry.done.done():  # canceled
                 continue
             if failure is None:
                 entry.done.set_result(None)
@@ -117,43 +149,57 @@ class Journal:
                     self._database.append(rows)
             except Exception as error:  # any error: if this thread ended, all requests would hang
                 log.error("commit failed", extra={"events": len(rows), "reason": str(error)})
-                self._fail(entries, str(error))
-                continue
-            with self._changed:
-                self._writing = False
-                self.depth -= len(rows)
-            if rows:
-                self._on_commit(len(rows), time.perf_counter() - started)
-            self._loop.call_soon_threadsafe(self._resolve, entries, None)
+                self._loop.call_soon_threadsafe(self._resolve, self._give_up(str(error)), str(error))
+            else:
+                if self._finish(entries):
+                    if rows:
+                        self._on_commit(len(rows), time.perf_counter() - started)
+                    self._loop.call_soon_threadsafe(self._resolve, entries, None)
+            if self.failure is not None:
+                self._wait_for_database()
 
     def _next_batch(self) -> list[_Entry]:
         """Wait for events; return those of the next commit, or an empty list at the end."""
-        with self._changed:
-            while not self._queue:
-                if self._stopping:
-                    return []
-                self._changed.wait()
-        if not self._stopping:
-            time.sleep(_GATHER_SECONDS)
-        with self._changed:
-            entries: list[_Entry] = []
-            capacity = self._max_events
-            while self._queue and (not entries or len(self._queue[0].rows) <= capacity):
-                entries.append(self._queue.popleft())
-                capacity -= len(entries[-1].rows)
-            self._writing = True
-            return entries
+        while True:
+            with self._changed:
+                while not self._queue:
+                    if self._stopping:
+                        return []
+                    self._changed.wait()
+            if not self._stopping:
+                time.sleep(_GATHER_SECONDS)
+            with self._changed:
+                entries: list[_Entry] = []
+                capacity = self._max_events
+                while self._queue and (not entries or len(self._queue[0].rows) <= capacity):
+                    entries.append(self._queue.popleft())
+                    capacity -= len(entries[-1].rows)
+                self._writing = entries
+            if entries:  # otherwise they have failed meanwhile
+                return entries
 
-    def _fail(self, entries: list[_Entry], failure: str) -> None:
-        """Fail all queued events, and those submitted until the database accepts writes again."""
+    def _finish(self, entries: list[_Entry]) -> bool:
+        """Note that a commit has succeeded; return whether its events have not failed before."""
+        with self._changed:
+            in_time = self._writing is entries
+            if in_time:
+                self._writing = []
+                self.depth -= sum(len(entry.rows) for entry in entries)
+            return in_time
+
+    def _give_up(self, failure: str) -> list[_Entry]:
+        """Start a new generation; return the events that have failed with the old one."""
         with self._changed:
             self.generation += 1
             self.failure = failure
-            lost = [*entries, *self._queue]
+            lost = [*self._writing, *self._queue]
             self._queue.clear()
-            self._writing = False
+            self._writing = []
             self.depth = 0
-        self._loop.call_soon_threadsafe(self._resolve, lost, failure)
+        return lost
+
+    def _wait_for_database(self) -> None:
+        """Wait until the database accepts writes again. Until then, all events are rejected."""
         while not self._stopping:
             with self._changed:
                 self._changed.wait(_PROBE_SECONDS)

@@ -1,11 +1,16 @@
-"""Locks that keep a second service off a database: each would miss the other's events."""
+"""Locks that keep a second service off a database: each would miss the other's events.
+
+A lock can be lost: its file can be deleted, its connection can break. The epoch in the database, which every
+transaction of a service compares, then keeps the service that lost it from writing.
+"""
 
 import contextlib
+import os
 import time
 from pathlib import Path
 from typing import IO, Protocol
 
-from sqlalchemy import URL, Connection, Engine, text
+from sqlalchemy import Connection, Engine, text
 from sqlalchemy.exc import SQLAlchemyError
 
 from glcb._errors import StorageError
@@ -22,6 +27,9 @@ class Lock(Protocol):
     def acquire(self) -> bool:
         """Try to acquire the lock; return whether this service holds it. Can be called again while held."""
 
+    def check(self) -> None:
+        """Raise StorageError if the lock is known to be lost. This is cheap."""
+
     def close(self) -> None:
         """Release the lock."""
 
@@ -36,35 +44,53 @@ def wait_for(lock: Lock, timeout: float) -> None:
 
 
 class FileLock:
-    """A lock on a file beside the SQLite file. The system releases it when the process ends."""
+    """A lock on a file beside the SQLite file. The system releases it when the process ends.
 
-    def __init__(self, url: URL) -> None:
-        self._path = Path(f"{url.database}.lock")
+    Parameters
+    ----------
+    database
+        The SQLite file, without symbolic links.
+    """
+
+    def __init__(self, database: Path) -> None:
+        self._path = Path(f"{database}.lock")
         self._file: IO[str] | None = None
 
     def acquire(self) -> bool:
         """Try to acquire the lock; return whether this service holds it."""
         try:
-            self._file = self._file or self._path.open("w")
+            if self._file is not None and not self._is_current(self._file):
+                self.close()  # the file was deleted or replaced
+            if self._file is None:
+                self._file = os.fdopen(os.open(self._path, os.O_CREAT | os.O_RDWR, 0o600), "r+")
             lock_file(self._file.fileno())
+            return self._is_current(self._file)
         except BlockingIOError:
             return False
         except OSError as error:
             raise StorageError(f"cannot lock {self._path}: {error.strerror}") from error
-        return True
+
+    def check(self) -> None:
+        """Raise StorageError if the lock file was deleted or replaced."""
+        if self._file is None or not self._is_current(self._file):
+            raise StorageError(f"the lock file {self._path} was deleted or replaced")
 
     def close(self) -> None:
         """Release the lock."""
         if self._file is not None:
             self._file.close()
+            self._file = None
+
+    def _is_current(self, file: IO[str]) -> bool:
+        """Return whether the path still leads to the locked file."""
+        try:
+            return os.path.samestat(self._path.stat(), os.fstat(file.fileno()))
+        except FileNotFoundError:
+            return False
 
 
 class AdvisoryLock:
-    """A PostgreSQL advisory lock. It lasts as long as its connection and is acquired again after a loss.
-
-    While it is lost, the primary key of the event table still keeps two services from both writing an event
-    with the same sequence number.
-    """
+    """A PostgreSQL advisory lock. It lasts as long as its connection and is acquired again after a loss."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -87,6 +113,9 @@ class AdvisoryLock:
             self._connection.execute(text("SELECT pg_try_advisory_lock(:n)"), {"n": _ADVISORY_KEY}).scalar()
         )
 
+    def check(self) -> None:
+        """Do nothing: only a query could tell, and the epoch is compared anyway."""
+
     def close(self) -> None:
         """Release the lock."""
         if self._connection is not None:
@@ -94,3 +123,44 @@ class AdvisoryLock:
                 self._connection.invalidate()
                 self._connection.close()
             self._connection = None
+
+
+class SqliteFiles:
+    """Notices when the files of a running SQLite database are deleted or replaced.
+
+    SQLite would keep writing to the deleted files, and all of it would be lost with the process.
+
+    Parameters
+    ----------
+    database
+        The SQLite file, without symbolic links. It must have a write-ahead log.
+
+    Raises
+    ------
+    StorageError
+        The file has a second name, for which SQLite would use another write-ahead log.
+    """
+
+    def __init__(self, database: Path) -> None:
+        self._originals = [(path, path.stat()) for path in (database, Path(f"{database}-wal"))]
+        names = self._originals[0][1].st_nlink
+        if names > 1:
+            raise StorageError(
+                f"{database} is a hard link, one of {names} names of the same file, and SQLite would corrupt "
+                "it: keep one name"
+            )
+
+    def check(self) -> None:
+        """Raise StorageError if a file is not the original one. Call it after a commit."""
+        for path, original in self._originals:
+            try:
+                is_original = os.path.samestat(path.stat(), original)
+            except FileNotFoundError:
+                is_original = False
+            except OSError as error:
+                raise StorageError(f"{path} cannot be accessed: {error.strerror}") from error
+            if not is_original:
+                raise StorageError(
+                    f"{path} was deleted or replaced while the service used it: stop the service and restore "
+                    "the file"
+                )

@@ -1,7 +1,7 @@
 """Save experiments as snapshots, and restore them from the newest snapshot and the events after it."""
 
 import logging
-import time
+import math
 
 import msgspec
 
@@ -10,6 +10,7 @@ from glcb._api.responses import ExperimentInfo
 from glcb._errors import GlcbError, ModelFileError, StorageError
 from glcb.service.config import ServiceSettings
 from glcb.service.core import models
+from glcb.service.core.clock import Clock
 from glcb.service.core.experiment import CorruptLog, Experiment
 from glcb.service.core.models import ExperimentSnapshot
 from glcb.service.storage.database import Database, Event, SnapshotRow
@@ -25,12 +26,14 @@ def save(
     snapshot: ExperimentSnapshot,
     info: ExperimentInfo,
     settings: ServiceSettings,
+    clock: Clock,
 ) -> None:
-    """Write a snapshot of an experiment, then prune older snapshots and events."""
-    row = SnapshotRow(snapshot.sequence, time.time(), snapshot.digest(), 0)
+    """Write a snapshot of an experiment, then prune older snapshots and, if the time is certain, events."""
+    now = clock()
+    row = SnapshotRow(snapshot.sequence, now, snapshot.digest(), 0)
     database.save_snapshot(experiment, row, snapshot.pack(), encode(info))
-    before = time.time() - settings.event_retention_days * _DAY_SECONDS
-    database.prune(experiment, settings.keep_snapshots, before)
+    before = now - settings.event_retention_days * _DAY_SECONDS if clock.is_settled else -math.inf
+    database.prune(experiment, settings.keep_snapshots, before, now)
 
 
 def restore(database: Database, experiment: int) -> tuple[Experiment, int]:
@@ -41,10 +44,18 @@ def restore(database: Database, experiment: int) -> tuple[Experiment, int]:
     Raises
     ------
     CorruptLog
-        The stored events cannot be replayed. This is permanent.
+        The stored events cannot be replayed, or the newest ones are missing. This is permanent.
     StorageError
         The database cannot be read. This may be temporary.
     """
+    lost = database.lost_events(experiment)
+    if lost is not None:
+        advice = (
+            f", or stop the service and delete {database.marks.path} to continue without them"
+            if database.marks is not None
+            else ""
+        )
+        raise CorruptLog(f"{lost}{advice}")
     for row in reversed(database.snapshots(experiment)):
         try:
             restored = load_snapshot(database, experiment, row)
@@ -76,7 +87,7 @@ def from_first_event(event: Event) -> Experiment:
     try:
         creation = models.storable(msgspec.json.decode(event.request, type=Creation))
         experiment, _ = Experiment.create(creation, event.at)
-    except (msgspec.DecodeError, GlcbError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, GlcbError) as error:
         raise CorruptLog(f"its first event cannot be replayed: {error}") from error
     return experiment
 

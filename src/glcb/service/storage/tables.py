@@ -1,6 +1,6 @@
 """The tables of the service and their format version."""
 
-import json
+import secrets
 from collections.abc import Callable, Sequence
 
 from sqlalchemy import (
@@ -36,6 +36,10 @@ experiments = Table(
     metadata,
     Column("id", Integer, primary_key=True, autoincrement=True),
     Column("name", String(64), nullable=False, unique=True),
+    # What was pruned: the last deleted event, its link in the chain, and when it was deleted.
+    Column("pruned_sequence", BigInteger, nullable=False, default=0),
+    Column("pruned_chain", LargeBinary, nullable=False, default=b""),
+    Column("pruned_at", Float(53), nullable=False, default=0.0),
     sqlite_autoincrement=True,  # a new experiment must never inherit rows of a deleted one
 )
 
@@ -48,6 +52,7 @@ events = Table(
     Column("kind", String(16), nullable=False),
     Column("request", LargeBinary, nullable=False),
     Column("outcome", LargeBinary, nullable=False),
+    Column("chain", LargeBinary, nullable=False),
     sqlite_with_rowid=False,
 )
 
@@ -85,66 +90,14 @@ api_keys = Table(
 DELETED_PREFIX = "-"
 """Starts the placeholder name of a deleted experiment; no valid name starts with it."""
 
-_OLDEST_VERSION = 2
+_OLDEST_VERSION = 5
 """The oldest format (of tables, events and snapshots) that can be migrated to the current one."""
-_WRITERS = {1: "0.1"}
+_WRITERS = {1: "glcb 0.1", 2: "glcb 0.2"}
 """The releases of glcb that wrote formats whose events can no longer be replayed."""
 
 Migration = Callable[[Connection], None]
 
-
-def _rebuild_statistics(connection: Connection) -> None:
-    """Format 3 has other statistics: delete the snapshots, so that the events are replayed from the first.
-
-    Raises
-    ------
-    StorageError
-        The first event of an experiment has been pruned. Nothing has changed.
-    """
-    complete = select(events.c.experiment).where(events.c.sequence == 1)
-    pruned = select(experiments.c.name).where(
-        experiments.c.id.not_in(complete), ~experiments.c.name.startswith(DELETED_PREFIX)
-    )
-    names = connection.execute(pruned.order_by(experiments.c.name)).scalars().all()
-    if names:
-        shown = ", ".join(map(repr, names))
-        raise StorageError(
-            f"the database has an older format, and the statistics of {shown} cannot be rebuilt because the "
-            "first events have been pruned: keep serving it with the version of glcb that wrote it, or start "
-            "a new database with --data or --database"
-        )
-    connection.execute(parts.delete())
-    connection.execute(snapshots.delete())
-
-
-def _reject_old_labels(connection: Connection) -> None:
-    """Format 4 learns clicks and non-clicks at the same age: rebuild the snapshots, which have more arrays.
-
-    Raises
-    ------
-    StorageError
-        An experiment has a default reward, so its events would be replayed differently. Nothing has changed.
-    """
-    creations = (
-        select(experiments.c.name, events.c.request)
-        .join(events, events.c.experiment == experiments.c.id)
-        .where(events.c.sequence == 1, ~experiments.c.name.startswith(DELETED_PREFIX))
-    )
-    names = []
-    for name, request in connection.execute(creations.order_by(experiments.c.name)):
-        settings = json.loads(request)["settings"]
-        if settings.get("default_reward") is not None:
-            names.append(name)
-    if names:
-        raise StorageError(
-            f"the database has an older format, and {', '.join(map(repr, names))} learned default rewards at "
-            "another time than this version does, so the events cannot be replayed: keep serving it with the "
-            "version of glcb that wrote it, or start a new database with --data or --database"
-        )
-    _rebuild_statistics(connection)
-
-
-MIGRATIONS: Sequence[Migration] = (_rebuild_statistics, _reject_old_labels)
+MIGRATIONS: Sequence[Migration] = ()
 """Each converts one format to the next, starting with ``_OLDEST_VERSION``. Only append."""
 
 
@@ -160,14 +113,16 @@ def migrate(connection: Connection, migrations: Sequence[Migration] = MIGRATIONS
     version = _read_version(connection)
     if version is None:
         metadata.create_all(connection)
+        identity = [{"name": "id", "value": secrets.token_hex(16)}, {"name": "epoch", "value": "0"}]
+        connection.execute(about.insert(), identity)
         version = _OLDEST_VERSION
     elif version == target:
         return
     if version < _OLDEST_VERSION:
-        writer = _WRITERS.get(version, "an earlier version")
+        writer = _WRITERS.get(version, "a version of glcb after 0.2")
         raise StorageError(
-            f"the database was written by glcb {writer} (format {version}), but glcb {__version__} reads "
-            f"format {target}: keep serving it with glcb {writer}, or start a new database with --data or "
+            f"the database was written by {writer} (format {version}), but glcb {__version__} reads "
+            f"format {target}: keep serving it with {writer}, or start a new database with --data or "
             "--database"
         )
     if version > target:
@@ -181,9 +136,14 @@ def migrate(connection: Connection, migrations: Sequence[Migration] = MIGRATIONS
     connection.execute(about.insert().values(name="version", value=str(target)))
 
 
+def read_about(connection: Connection, name: str) -> str | None:
+    """Return a value of the table that describes the database."""
+    return connection.execute(select(about.c.value).where(about.c.name == name)).scalar()
+
+
 def _read_version(connection: Connection) -> int | None:
     """Return the version of an existing database, or None for an empty one."""
     if not inspect(connection).has_table(about.name):
         return None
-    stored = connection.execute(select(about.c.value).where(about.c.name == "version")).scalar()
+    stored = read_about(connection, "version")
     return None if stored is None else int(stored)

@@ -1,0 +1,73 @@
+"""A hash chain over the events of an experiment: no event can change or vanish without a trace.
+
+The link of an event is a digest of the event and of the link before it. Links are computed once, when an
+event is written, and compared with the next commit and by ``glcb audit``.
+"""
+
+import struct
+from collections.abc import Mapping, Sequence
+from hashlib import blake2b
+from typing import NamedTuple
+
+from glcb._errors import StorageError
+
+EventRow = tuple[int, int, float, str, bytes, bytes]
+"""An event to write: experiment id, sequence, time, kind, request, outcome."""
+LinkedRow = tuple[int, int, float, str, bytes, bytes, bytes]
+"""A row of the event table: an event and its link."""
+
+LINK_BYTES = 16
+_pack_numbers = struct.Struct("<qdII").pack
+
+
+class Head(NamedTuple):
+    """The last event of an experiment."""
+
+    sequence: int
+    link: bytes
+
+
+def first_link(experiment: int) -> bytes:
+    """Return what the first event of an experiment is linked to."""
+    return experiment.to_bytes(LINK_BYTES)
+
+
+def next_link(previous: bytes, sequence: int, at: float, kind: str, request: bytes, outcome: bytes) -> bytes:
+    """Return the link of an event.
+
+    >>> next_link(first_link(1), 1, 0.0, "create", b"{}", b"{}").hex()
+    'd3cf131017d6c8d4ecf7e194af7b72bd'
+    """
+    name = kind.encode()
+    numbers = _pack_numbers(sequence, at, len(name), len(request))
+    content = b"".join((previous, numbers, name, request, outcome))
+    return blake2b(content, digest_size=LINK_BYTES).digest()
+
+
+def previous_events(rows: Sequence[EventRow]) -> dict[int, int]:
+    """Return the sequence number before the first event of each experiment."""
+    previous: dict[int, int] = {}
+    for row in rows:
+        if row[0] not in previous:
+            previous[row[0]] = row[1] - 1
+    return previous
+
+
+def link_rows(rows: Sequence[EventRow], heads: Mapping[int, Head]) -> tuple[list[LinkedRow], dict[int, Head]]:
+    """Link events to the last ones of their experiments; return the rows to write and the new last events.
+
+    Raises
+    ------
+    StorageError
+        The sequence numbers of an experiment have a gap.
+    """
+    linked: list[LinkedRow] = []
+    last = dict(heads)
+    for experiment, sequence, at, kind, request, outcome in rows:
+        before, link = last[experiment]
+        if sequence != before + 1:
+            raise StorageError(f"event {sequence} of experiment {experiment} cannot follow event {before}")
+        link = next_link(link, sequence, at, kind, request, outcome)
+        last[experiment] = Head(sequence, link)
+        linked.append((experiment, sequence, at, kind, request, outcome, link))
+    return linked, last

@@ -1,0 +1,116 @@
+"""A high-water mark outside the database: the last acknowledged event of each experiment.
+
+A database that loses its newest events, such as a SQLite file without its write-ahead log, looks intact from
+the inside. The mark is written after each commit and before the responses, without a sync: it is
+never ahead of the database, and at most a few seconds behind it after a power failure.
+"""
+
+import contextlib
+import logging
+import os
+import struct
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+
+from glcb._errors import StorageError
+from glcb.service.storage.chain import LINK_BYTES, Head
+
+log = logging.getLogger("glcb.service")
+
+_MAGIC = b"glcbmark"
+_SLOT = struct.Struct(f"<q{LINK_BYTES}s")
+_SLOT_BYTES = 32
+"""Slot 0 names the database; slot N is about experiment N: sequence, link, checksum."""
+
+
+class MarkFile:
+    """The last acknowledged event of each experiment, in a file of fixed slots.
+
+    Parameters
+    ----------
+    path
+        The file. It is created by :meth:`open`.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._descriptor: int | None = None
+
+    def open(self, database: str) -> None:
+        """Open the file for writing; create it if it is missing.
+
+        Parameters
+        ----------
+        database
+            The id of the database, 32 hexadecimal digits.
+
+        Raises
+        ------
+        StorageError
+            The file cannot be opened, or belongs to another database.
+        """
+        if self.path.exists():
+            self.check_owner(database)
+        try:
+            self._descriptor = os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600)
+            os.pwrite(self._descriptor, _header(database), 0)
+        except OSError as error:
+            raise StorageError(f"cannot write {self.path}: {error.strerror}") from error
+
+    def check_owner(self, database: str) -> None:
+        """Raise StorageError if the file belongs to another database."""
+        if self._read()[:_SLOT_BYTES] not in (b"", _header(database)):
+            raise StorageError(
+                f"{self.path} belongs to another database: the database was deleted or replaced, and its "
+                f"events are not here; restore it, or delete {self.path} to start without them"
+            )
+
+    def close(self) -> None:
+        """Sync and close the file."""
+        if self._descriptor is not None:
+            with contextlib.suppress(OSError):
+                os.fsync(self._descriptor)
+                os.close(self._descriptor)
+            self._descriptor = None
+
+    def set(self, experiment: int, head: Head) -> None:
+        """Note the last event of an experiment. A failure is logged: the event itself is on disk."""
+        if self._descriptor is None:
+            return
+        content = _SLOT.pack(*head)
+        slot = content + zlib.crc32(content).to_bytes(4, "little")
+        try:
+            os.pwrite(self._descriptor, slot, experiment * _SLOT_BYTES)
+        except OSError as error:
+            log.warning("the high-water mark cannot be written", extra={"reason": str(error)})
+
+    def clear(self, experiment: int) -> None:
+        """Forget an experiment."""
+        self.set(experiment, Head(0, bytes(LINK_BYTES)))
+
+    def heads(self) -> dict[int, Head]:
+        """Return the last event of each experiment; damaged slots are left out."""
+        return dict(self._heads())
+
+    def _heads(self) -> Iterator[tuple[int, Head]]:
+        content = self._read()
+        for start in range(_SLOT_BYTES, len(content), _SLOT_BYTES):
+            slot = content[start : start + _SLOT.size + 4]
+            head, checksum = slot[: _SLOT.size], slot[_SLOT.size :]
+            if zlib.crc32(head).to_bytes(4, "little") == checksum:
+                sequence, link = _SLOT.unpack(head)
+                if sequence > 0:
+                    yield start // _SLOT_BYTES, Head(sequence, link)
+
+    def _read(self) -> bytes:
+        try:
+            return self.path.read_bytes()
+        except FileNotFoundError:
+            return b""
+        except OSError as error:
+            raise StorageError(f"cannot read {self.path}: {error.strerror}") from error
+
+
+def _header(database: str) -> bytes:
+    return (_MAGIC + bytes.fromhex(database)).ljust(_SLOT_BYTES, b"\0")
