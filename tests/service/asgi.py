@@ -14,6 +14,7 @@ from glcb.service.config import ServiceSettings
 from glcb.service.core.engine import Engine
 from glcb.service.http import wire
 from glcb.service.http.access import Authenticator
+from glcb.service.http.admission import Admission
 from glcb.service.http.app import Application
 from glcb.service.http.handlers import Handlers
 from glcb.service.http.wire import Message
@@ -47,9 +48,15 @@ class Service:
     """An application with its engine and storage."""
 
     def __init__(
-        self, app: Application, engine: Engine, storage: Database, authenticator: Authenticator
+        self,
+        app: Application,
+        engine: Engine,
+        storage: Database,
+        authenticator: Authenticator,
+        admission: Admission,
     ) -> None:
         self.app = app
+        self.admission = admission
         self.authenticator = authenticator
         self.engine = engine
         self.storage = storage
@@ -116,8 +123,9 @@ async def running_service(folder: Path, clock: Callable[[], float] = time.time, 
     await engine.start()
     app = Application(lifespan)
     authenticator = Authenticator(Keyring(storage), settings.host)
-    app.open(engine, authenticator, Handlers(engine, storage, authenticator).app)
-    yield Service(app, engine, storage, authenticator)
+    admission = Admission(settings)
+    app.open(engine, authenticator, admission, Handlers(engine, storage, authenticator, admission).app)
+    yield Service(app, engine, storage, authenticator, admission)
     await engine.stop()
 
 

@@ -2,16 +2,16 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from pathlib import Path
+from typing import Any
 
-import pytest
 import uvicorn
 from uvicorn.server import ServerState
 
 from glcb.service import auth as keys
 from glcb.service.http.app import Application
-from glcb.service.http.protocol import LimitedProtocol
+from glcb.service.http.protocol import Connection, Connections, Timeouts
 from tests.service.asgi import Service, lifespan, running_service
 
 BODY = b" " * 500_000
@@ -21,24 +21,24 @@ Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 @contextlib.asynccontextmanager
-async def connected(app: Application) -> AsyncIterator[Streams]:
+async def connected(app: Application, max_connections: int = 10, **seconds: float) -> AsyncIterator[Streams]:
     """Yield a connection to an application."""
-    config = uvicorn.Config(
-        app,
-        http=LimitedProtocol,
-        ws="none",
-        log_config=None,
-        timeout_keep_alive=600,
-    )
-    state = ServerState()
+    timeouts = Timeouts(**{"request_seconds": 10, "idle_seconds": 60, "write_seconds": 30, **seconds})
+    connections = Connections(app, ServerState(), timeouts, max_connections)
     loop = asyncio.get_running_loop()
-    listener = await loop.create_server(lambda: LimitedProtocol(config, state, {}), "127.0.0.1", 0)
+    listener = await loop.create_server(lambda: Connection(connections), "127.0.0.1", 0)
     reader, writer = await asyncio.open_connection(*listener.sockets[0].getsockname())
     try:
         yield reader, writer
     finally:
         writer.close()
         listener.close()
+
+
+def run_as_served(scenario: Coroutine[Any, Any, None]) -> None:
+    """Run a scenario in the event loop of the service, which is uvloop where it is available."""
+    with asyncio.Runner(loop_factory=uvicorn.Config("").get_loop_factory()) as runner:
+        runner.run(scenario)
 
 
 async def answer(reader: asyncio.StreamReader) -> int:
@@ -76,7 +76,7 @@ def in_connection(folder: Path, scenario: Callable[[Service, Streams], Awaitable
         async with running_service(folder) as own, connected(own.app) as streams:
             await scenario(own, streams)
 
-    asyncio.run(run())
+    run_as_served(run())
 
 
 def test_an_unauthorized_client_can_finish_its_request_and_reuse_the_connection(tmp_path: Path) -> None:
@@ -93,21 +93,17 @@ def test_a_client_refused_during_startup_can_reuse_the_connection() -> None:
         async with connected(Application(lifespan)) as streams:
             assert await refused_early(streams) == [503, 200]
 
-    asyncio.run(run())
+    run_as_served(run())
 
 
-def test_a_connection_is_closed_if_the_rest_of_the_body_never_arrives(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(LimitedProtocol, "request_seconds", 0.1)
-
+def test_a_connection_is_closed_if_the_rest_of_the_body_never_arrives() -> None:
     async def run() -> None:
-        async with connected(Application(lifespan)) as (reader, writer):
+        async with connected(Application(lifespan), request_seconds=0.1) as (reader, writer):
             writer.write(head("POST", PATH, len(BODY)) + BODY[:1000])
             assert await answer(reader) == 503
             assert await asyncio.wait_for(reader.read(), 20) == b""
 
-    asyncio.run(run())
+    run_as_served(run())
 
 
 def test_endless_headers_are_refused_even_on_a_reused_connection() -> None:
@@ -119,4 +115,4 @@ def test_endless_headers_are_refused_even_on_a_reused_connection() -> None:
             assert await answer(reader) == 431
             assert await asyncio.wait_for(reader.read(), 20) == b""
 
-    asyncio.run(run())
+    run_as_served(run())
