@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -72,6 +72,7 @@ class Service:
         host: str = "localhost",
         media: str | None = "application/json",
         query: str = "",
+        more_headers: Mapping[str, str] | None = None,
     ) -> Answer:
         if pieces is None:
             pieces = [body if isinstance(body, bytes) else b"" if body is None else msgspec.json.encode(body)]
@@ -80,6 +81,7 @@ class Service:
             headers.append((b"content-type", media.encode()))
         if key is not None:
             headers.append((b"authorization", b"Bearer " + key.encode()))
+        headers.extend((name.encode(), value.encode()) for name, value in (more_headers or {}).items())
         scope = {
             "type": "http",
             "method": method,
@@ -122,7 +124,7 @@ async def running_service(folder: Path, clock: Callable[[], float] = time.time, 
     engine = Engine(storage, settings, clock)
     await engine.start()
     app = Application(lifespan)
-    authenticator = Authenticator(Keyring(storage), settings.host)
+    authenticator = Authenticator(Keyring(storage), settings.host, settings.require_keys)
     admission = Admission(settings)
     app.open(engine, authenticator, admission, Handlers(engine, storage, authenticator, admission).app)
     yield Service(app, engine, storage, authenticator, admission)

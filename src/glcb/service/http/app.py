@@ -24,6 +24,8 @@ Router = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 _CLIENT_CLOSED_REQUEST = 499
 """The status recorded for a request whose client disconnected."""
+_SMALL_BYTES = 65_536
+"""Smaller responses are not counted: the number of connections limits them."""
 
 
 class Application:
@@ -179,8 +181,9 @@ class _Recorder:
             return
         if self._start is not None:
             lease: Lease | None = self._scope.get("glcb.lease")
-            if lease is not None:
-                lease.take(len(message.get("body", b"")))
+            size = len(message.get("body", b""))
+            if lease is not None and size > _SMALL_BYTES:
+                lease.take(size)
             self.has_started = True
             await self._send(self._start)
             self._start = None
