@@ -83,10 +83,12 @@ class Exchange:
         """Whether the response is complete."""
         self.is_gone = False
         """Whether the client is gone."""
-        self._changed = asyncio.Event()
-        self._expects_continue = version == "1.1" and any(
-            name == b"expect" and value.lower() == b"100-continue" for name, value in headers
-        )
+        self._can_continue = version == "1.1"
+        """Whether the client may wait for permission to send its body."""
+        self._is_read = False
+        """Whether the application has read the whole request."""
+        self._changed: asyncio.Future[None] | None = None
+        """What the application waits for."""
         self._start: Message | None = None
         self._has_started = False
         self._is_chunked = False
@@ -98,18 +100,22 @@ class Exchange:
         if self.is_answered:
             return False
         self.body += part
-        self._changed.set()
+        self._wake()
         return len(self.body) > _MAX_UNREAD_BYTES
 
     def finish(self) -> None:
         """Note that the request was received."""
         self.is_received = True
-        self._changed.set()
+        self._wake()
 
     def leave(self) -> None:
         """Note that the client is gone."""
         self.is_gone = True
-        self._changed.set()
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._changed is not None and not self._changed.done():
+            self._changed.set_result(None)
 
     @property
     def can_be_refused(self) -> bool:
@@ -142,20 +148,19 @@ class Exchange:
     # ---- called by the application --------------------------------------------------------------
 
     async def _receive(self) -> Message:
-        if self._expects_continue and not self._has_started:
-            self._expects_continue = False
-            self._connection.write(_CONTINUE)
-        while not (self.body or self.is_gone or self.is_answered):
-            if self.is_received and self._changed.is_set():
-                break
+        if self._can_continue:
+            self._can_continue = False
+            if any(name == b"expect" and value.lower() == b"100-continue" for name, value in self.headers):
+                self._connection.write(_CONTINUE)
+        while not (self.body or self.is_gone or self.is_answered or self.is_received > self._is_read):
             self._connection.resume_reading()
-            self._changed.clear()
-            await self._changed.wait()
+            self._changed = asyncio.get_running_loop().create_future()
+            await self._changed
         if self.is_gone or self.is_answered:
             return {"type": "http.disconnect"}
         part = bytes(self.body)
         self.body.clear()
-        self._changed.clear()
+        self._is_read = self.is_received
         return {"type": "http.request", "body": part, "more_body": not self.is_received}
 
     async def _send(self, message: Message) -> None:
@@ -165,11 +170,11 @@ class Exchange:
         content, more = message.get("body", b""), message.get("more_body", False)
         if self._start is not None:
             self._connection.write(self._head(self._start))
-            self._start, self._has_started = None, True
+            self._start, self._has_started, self._can_continue = None, True, False
         await self._connection.write_all(self, self._framed(content, more))
         if not more:
             self.is_answered = True
-            self._changed.set()
+            self._wake()
 
     def _head(self, start: Message) -> bytes:
         status: int = start["status"]

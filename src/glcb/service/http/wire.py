@@ -136,7 +136,7 @@ def _decoder(kind: Any) -> msgspec.json.Decoder[Any]:
 def decode(content: bytes, kind: type[T]) -> T:
     """Decode a JSON body."""
     try:
-        decoded: T = _decoder(kind).decode(content)
+        decoded: T = _decoder(kind).decode(content)  # type: ignore[arg-type]  # types are hashable
         return decoded
     except msgspec.ValidationError as error:
         message = f"the body does not match the schema: {error}{_fields_hint(kind, error)}"
