@@ -372,11 +372,12 @@ class Connection(asyncio.BufferedProtocol):
         task.add_done_callback(self._all.state.tasks.discard)
 
     async def _answer(self, exchange: Exchange, admitted: Admitted) -> None:
-        answer = await self._all.app.answer(admitted, bytes(exchange.body))
-        exchange.is_answered = True
-        if not exchange.is_gone:
+        try:
+            answer = await self._all.app.answer(admitted, bytes(exchange.body))
+            exchange.is_answered = True
             self.write(self._all.json_response(answer, exchange.keep_alive))
-        self.finished(exchange)
+        finally:
+            self.finished(exchange)
 
     # ---- responses ------------------------------------------------------------------------------
 
