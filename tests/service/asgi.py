@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,6 +14,7 @@ from glcb.service.config import ServiceSettings
 from glcb.service.core.engine import Engine
 from glcb.service.http import wire
 from glcb.service.http.access import Authenticator
+from glcb.service.http.admission import Admission
 from glcb.service.http.app import Application
 from glcb.service.http.handlers import Handlers
 from glcb.service.http.wire import Message
@@ -47,9 +48,15 @@ class Service:
     """An application with its engine and storage."""
 
     def __init__(
-        self, app: Application, engine: Engine, storage: Database, authenticator: Authenticator
+        self,
+        app: Application,
+        engine: Engine,
+        storage: Database,
+        authenticator: Authenticator,
+        admission: Admission,
     ) -> None:
         self.app = app
+        self.admission = admission
         self.authenticator = authenticator
         self.engine = engine
         self.storage = storage
@@ -65,6 +72,7 @@ class Service:
         host: str = "localhost",
         media: str | None = "application/json",
         query: str = "",
+        more_headers: Mapping[str, str] | None = None,
     ) -> Answer:
         if pieces is None:
             pieces = [body if isinstance(body, bytes) else b"" if body is None else msgspec.json.encode(body)]
@@ -73,6 +81,7 @@ class Service:
             headers.append((b"content-type", media.encode()))
         if key is not None:
             headers.append((b"authorization", b"Bearer " + key.encode()))
+        headers.extend((name.encode(), value.encode()) for name, value in (more_headers or {}).items())
         scope = {
             "type": "http",
             "method": method,
@@ -115,9 +124,10 @@ async def running_service(folder: Path, clock: Callable[[], float] = time.time, 
     engine = Engine(storage, settings, clock)
     await engine.start()
     app = Application(lifespan)
-    authenticator = Authenticator(Keyring(storage), settings.host)
-    app.open(engine, authenticator, Handlers(engine, storage, authenticator).app)
-    yield Service(app, engine, storage, authenticator)
+    authenticator = Authenticator(Keyring(storage), settings.host, settings.require_keys)
+    admission = Admission(settings)
+    app.open(engine, authenticator, admission, Handlers(engine, storage, authenticator, admission).app)
+    yield Service(app, engine, storage, authenticator, admission)
     await engine.stop()
 
 

@@ -64,7 +64,8 @@ def test_every_setting_is_documented_with_its_default() -> None:
     defaults = ServiceSettings()
     for row in rows:
         default = getattr(defaults, row.name)
-        assert row.default == ("" if default is None else str(default))
+        written = str(default).lower() if isinstance(default, bool) else str(default)
+        assert row.default == ("" if default is None else written)
         assert row.type
         assert row.meaning.endswith(".")
         assert row.when_to_change.endswith(".")

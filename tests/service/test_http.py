@@ -236,7 +236,8 @@ def test_without_keys_only_this_machine_is_answered(tmp_path: Path) -> None:
     async def scenario(service: Service) -> None:
         for host in ("localhost:8000", "127.0.0.1:8000", "[::1]:8000"):
             assert (await service.ask("GET", "/v1/experiments", host=host)).status == 200
-        assert (await service.ask("GET", "/v1/experiments", host="evil.example:8000")).code == "forbidden"
+        for host in ("evil.example:8000", "[::1].evil.example", "[::1]evil.example:8000", "localhost:x", ""):
+            assert (await service.ask("GET", "/v1/experiments", host=host)).code == "forbidden"
 
     with_service(tmp_path, scenario)
 

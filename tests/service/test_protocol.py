@@ -2,8 +2,10 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import pytest
 import uvicorn
@@ -11,8 +13,9 @@ from uvicorn.server import ServerState
 
 from glcb.service import auth as keys
 from glcb.service.http.app import Application
-from glcb.service.http.protocol import LimitedProtocol
-from tests.service.asgi import Service, lifespan, running_service
+from glcb.service.http.protocol import Connection, Connections, Timeouts
+from glcb.service.http.static import pages
+from tests.service.asgi import Service, create_experiment, lifespan, running_service
 
 BODY = b" " * 500_000
 PATH = "/v1/experiments/home/decisions"
@@ -20,25 +23,56 @@ PATH = "/v1/experiments/home/decisions"
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
+class Listening(NamedTuple):
+    """An application that listens on a port."""
+
+    connections: Connections
+    address: tuple[str, int]
+
+    async def connect(self) -> Streams:
+        client = socket.socket()
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        client.setblocking(False)
+        await asyncio.get_running_loop().sock_connect(client, self.address)
+        return await asyncio.open_connection(sock=client)
+
+    @property
+    def count(self) -> int:
+        return len(self.connections.state.connections)
+
+
 @contextlib.asynccontextmanager
-async def connected(app: Application) -> AsyncIterator[Streams]:
-    """Yield a connection to an application."""
-    config = uvicorn.Config(
-        app,
-        http=LimitedProtocol,
-        ws="none",
-        log_config=None,
-        timeout_keep_alive=600,
-    )
-    state = ServerState()
+async def listening(
+    app: Application, max_connections: int = 10, **seconds: float
+) -> AsyncIterator[Listening]:
+    """Let an application listen; ``seconds`` are timeouts."""
+    timeouts = Timeouts(**{"request_seconds": 10, "idle_seconds": 60, "write_seconds": 30, **seconds})
+    connections = Connections(app, ServerState(), timeouts, max_connections)
     loop = asyncio.get_running_loop()
-    listener = await loop.create_server(lambda: LimitedProtocol(config, state, {}), "127.0.0.1", 0)
-    reader, writer = await asyncio.open_connection(*listener.sockets[0].getsockname())
+    listener = await loop.create_server(lambda: Connection(connections), "127.0.0.1", 0)
+    for own in listener.sockets:  # small buffers, so that unread responses stay in the process
+        own.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
     try:
-        yield reader, writer
+        yield Listening(connections, listener.sockets[0].getsockname())
     finally:
-        writer.close()
         listener.close()
+
+
+@contextlib.asynccontextmanager
+async def connected(app: Application, **seconds: float) -> AsyncIterator[Streams]:
+    """Yield a connection to an application."""
+    async with listening(app, **seconds) as server:
+        reader, writer = await server.connect()
+        try:
+            yield reader, writer
+        finally:
+            writer.close()
+
+
+def run_as_served(scenario: Coroutine[Any, Any, None]) -> None:
+    """Run a scenario in the event loop of the service, which is uvloop where it is available."""
+    with asyncio.Runner(loop_factory=uvicorn.Config("").get_loop_factory()) as runner:
+        runner.run(scenario)
 
 
 async def answer(reader: asyncio.StreamReader) -> int:
@@ -76,7 +110,7 @@ def in_connection(folder: Path, scenario: Callable[[Service, Streams], Awaitable
         async with running_service(folder) as own, connected(own.app) as streams:
             await scenario(own, streams)
 
-    asyncio.run(run())
+    run_as_served(run())
 
 
 def test_an_unauthorized_client_can_finish_its_request_and_reuse_the_connection(tmp_path: Path) -> None:
@@ -93,21 +127,17 @@ def test_a_client_refused_during_startup_can_reuse_the_connection() -> None:
         async with connected(Application(lifespan)) as streams:
             assert await refused_early(streams) == [503, 200]
 
-    asyncio.run(run())
+    run_as_served(run())
 
 
-def test_a_connection_is_closed_if_the_rest_of_the_body_never_arrives(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(LimitedProtocol, "request_seconds", 0.1)
-
+def test_a_connection_is_closed_if_the_rest_of_the_body_never_arrives() -> None:
     async def run() -> None:
-        async with connected(Application(lifespan)) as (reader, writer):
+        async with connected(Application(lifespan), request_seconds=0.1) as (reader, writer):
             writer.write(head("POST", PATH, len(BODY)) + BODY[:1000])
             assert await answer(reader) == 503
             assert await asyncio.wait_for(reader.read(), 20) == b""
 
-    asyncio.run(run())
+    run_as_served(run())
 
 
 def test_endless_headers_are_refused_even_on_a_reused_connection() -> None:
@@ -119,4 +149,216 @@ def test_endless_headers_are_refused_even_on_a_reused_connection() -> None:
             assert await answer(reader) == 431
             assert await asyncio.wait_for(reader.read(), 20) == b""
 
-    asyncio.run(run())
+    run_as_served(run())
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Wait until a condition holds."""
+    async with asyncio.timeout(20):
+        while not condition():
+            await asyncio.sleep(0.02)
+
+
+async def send_until_refused(streams: Streams, part: bytes, max_bytes: int) -> bytes:
+    """Send the same part again and again; return what the server sends once it has closed its side."""
+    reader, writer = streams
+    reading = asyncio.ensure_future(reader.read())
+    for _ in range(max_bytes // len(part)):
+        writer.write(part)
+        await asyncio.sleep(0)
+        if reading.done() or writer.is_closing():
+            break
+        with contextlib.suppress(OSError):
+            await writer.drain()
+    try:
+        return await asyncio.wait_for(reading, 5)
+    except OSError:
+        return b""
+
+
+CHUNKED = (
+    f"POST {PATH} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    "Transfer-Encoding: chunked\r\n\r\n"
+).encode()
+
+
+@pytest.mark.parametrize(
+    ("start", "part"),
+    [
+        (b"GET /healthz HTTP/1.1\r\n", b"X: x\r\n" * 1000),
+        (b"\r\n", b"\r\n" * 5000),
+        (CHUNKED + b"2\r\n{}\r\n0\r\n", b"X: x\r\n" * 1000),
+        (CHUNKED + b"2\r\n{}\r\n0\r\nX: ", b"x" * 10_000),
+        (CHUNKED + b"2;", b"x" * 10_000),
+        (CHUNKED, b"1\r\n \r\n" * 1000),
+    ],
+    ids=["headers", "empty lines", "trailers", "one trailer", "chunk extension", "chunks of one byte"],
+)
+def test_bytes_outside_the_body_are_refused_in_every_state(tmp_path: Path, start: bytes, part: bytes) -> None:
+    async def scenario(own: Service, streams: Streams) -> None:
+        await create_experiment(own)
+        streams[1].write(start)
+        received = await send_until_refused(streams, part, max_bytes=400_000)
+        assert received.startswith(b"HTTP/1.1 431"), received
+        assert received.count(b"HTTP/1.1 ") == 1
+
+    in_connection(tmp_path, scenario)
+
+
+def test_the_rest_is_dropped_after_a_refusal() -> None:
+    async def run() -> None:
+        async with connected(Application(lifespan)) as (reader, writer):
+            writer.write(b"not HTTP\r\n\r\n")
+            for _ in range(50):
+                writer.write(head("GET", "/healthz") * 1000)
+                await writer.drain()
+            writer.write_eof()
+            received = await asyncio.wait_for(reader.read(), 20)
+            assert received.startswith(b"HTTP/1.1 400")
+            assert received.count(b"HTTP/1.1 ") == 1
+
+    run_as_served(run())
+
+
+def test_clients_that_do_not_read_are_disconnected_and_hold_little_memory() -> None:
+    async def run() -> None:
+        path = f"/static/{pages().digest}/vendor/uPlot.iife.min.js"
+        async with listening(Application(lifespan), write_seconds=0.5) as server:
+            streams = [await server.connect() for _ in range(5)]
+            for reader, writer in streams:
+                reader._transport.pause_reading()  # type: ignore[attr-defined]
+                writer.write(head("GET", path) * 15)
+            await until(lambda: server.count == 5)
+            await until(lambda: all(one._writable for one in server.connections.state.connections))
+            unsent = [one._transport.get_write_buffer_size() for one in server.connections.state.connections]
+            assert max(unsent) <= 3 * 32_768
+            await until(lambda: server.count == 0)
+            for _, writer in streams:
+                writer.close()
+
+    run_as_served(run())
+
+
+def test_pipelined_requests_are_answered_in_order_up_to_a_limit() -> None:
+    async def run() -> None:
+        async with connected(Application(lifespan)) as (reader, writer):
+            writer.write(head("GET", "/healthz") * 3 + head("GET", "/readyz"))
+            assert [await answer(reader) for _ in range(4)] == [200, 200, 200, 503]
+            writer.write(head("GET", "/healthz") * 100)
+            received = await asyncio.wait_for(reader.read(), 20)
+            assert received.count(b"HTTP/1.1 200") == 17
+            assert received.count(b"connection: close") == 1
+
+    run_as_served(run())
+
+
+def test_a_complete_request_is_answered_before_the_garbage_behind_it(tmp_path: Path) -> None:
+    async def scenario(own: Service, streams: Streams) -> None:
+        await create_experiment(own)
+        reader, writer = streams
+        body = b'{"context":{"age":31}}'
+        writer.write(head("POST", PATH, len(body)) + body + b"\x00garbage\r\n\r\n")
+        assert [await answer(reader), await answer(reader)] == [200, 400]
+        assert await asyncio.wait_for(reader.read(), 20) == b""
+        assert own.engine.loaded["home"].experiment.bandit.counts["decisions"] == 1
+
+    in_connection(tmp_path, scenario)
+
+
+def test_a_content_length_with_thousands_of_digits_is_no_internal_error(tmp_path: Path) -> None:
+    async def scenario(own: Service, streams: Streams) -> None:
+        await create_experiment(own)
+        reader, writer = streams
+        body = b'{"context":{"age":31}}'
+        lines = head("POST", PATH, len(body)).replace(b"Length: ", b"Length: " + b"0" * 5000)
+        writer.write(lines + body)
+        assert await answer(reader) == 200
+
+    in_connection(tmp_path, scenario)
+
+
+def test_slow_bodies_hold_no_slot(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with (
+            running_service(tmp_path, max_concurrent_requests=2) as own,
+            listening(own.app) as server,
+        ):
+            await create_experiment(own)
+            slow = [await server.connect() for _ in range(4)]
+            for number, (_, writer) in enumerate(slow):
+                media = b"application/json; charset=utf-8" if number % 2 else b"application/json"
+                writer.write(head("POST", PATH, 100).replace(b"application/json", media) + b"{")
+            await until(lambda: server.count == 4)
+            reader, writer = await server.connect()
+            body = b'{"context":{"age":31}}'
+            writer.write(head("POST", PATH, len(body)) + body)
+            assert await answer(reader) == 200
+            for _, other in slow:
+                other.close()
+            writer.close()
+
+    run_as_served(run())
+
+
+def test_a_body_that_does_not_arrive_ends_in_a_timeout(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with (
+            running_service(tmp_path) as own,
+            connected(own.app, request_seconds=0.2) as (reader, writer),
+        ):
+            await create_experiment(own)
+            writer.write(head("POST", PATH, 100) + b"{")
+            assert await answer(reader) == 408
+            assert await asyncio.wait_for(reader.read(), 20) == b""
+
+    run_as_served(run())
+
+
+def test_a_new_connection_replaces_the_one_that_has_waited_longest() -> None:
+    async def run() -> None:
+        async with listening(Application(lifespan), max_connections=3) as server:
+            streams = []
+            for _ in range(3):  # none of them is idle
+                streams.append(await server.connect())
+                streams[-1][1].write(head("POST", PATH, 1000)[:40])
+                await until(lambda: server.count == len(streams))
+            await asyncio.sleep(0.05)
+            reader, writer = await server.connect()
+            writer.write(head("GET", "/healthz"))
+            assert await answer(reader) == 200
+            with contextlib.suppress(ConnectionResetError):
+                assert await asyncio.wait_for(streams[0][0].read(), 5) == b""
+            assert server.count == 3
+            for _, other in streams:
+                other.close()
+            writer.close()
+
+    run_as_served(run())
+
+
+def test_invalid_requests_leave_nothing_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    async def run() -> None:
+        async with listening(Application(lifespan)) as server:
+            for content in (b"not HTTP\r\n\r\n", head("CONNECT", "localhost:80"), head("GET", "nowhere")):
+                reader, writer = await server.connect()
+                writer.write(content)
+                writer.write_eof()
+                assert (await asyncio.wait_for(reader.read(), 20)).startswith(b"HTTP/1.1 400")
+                writer.close()
+
+    run_as_served(run())
+    assert caplog.records == []
+
+
+@pytest.mark.parametrize(("upgrade", "version"), [("websocket", "1.1"), ("h2c", "1.1"), ("", "1.0")])
+def test_a_request_for_another_protocol_is_answered_and_closed(upgrade: str, version: str) -> None:
+    async def run() -> None:
+        async with connected(Application(lifespan)) as (reader, writer):
+            lines = [f"GET /healthz HTTP/{version}", "Host: localhost"]
+            if upgrade:
+                lines += ["Connection: Upgrade", f"Upgrade: {upgrade}"]
+            writer.write("\r\n".join([*lines, "", ""]).encode())
+            assert await answer(reader) == 200
+            assert await asyncio.wait_for(reader.read(), 20) == b""
+
+    run_as_served(run())

@@ -49,6 +49,13 @@ class ServiceSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         int,
         _port("Port to listen on; 0 selects a free port.", "If the port is taken."),
     ] = 8000
+    require_keys: Annotated[
+        bool,
+        _about(
+            "Whether requests need an API key even on the loopback address and while no key exists.",
+            "Behind a reverse proxy: set it to true.",
+        ),
+    ] = False
     data: Annotated[
         str,
         _about("SQLite file with all data.", "To keep the data elsewhere."),
@@ -127,14 +134,39 @@ class ServiceSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     max_concurrent_requests: Annotated[
         int,
         _count(
-            "Requests processed at the same time; more get status 503.",
+            "Decisions and rewards, or batches of them, processed at the same time; more get status 503.",
             "To refuse requests earlier or later.",
         ),
     ] = 1000
+    max_other_requests: Annotated[
+        int,
+        _count(
+            "All other requests with an API key, such as exports and explanations, at the same time; more "
+            "get status 503.",
+            "If many people use the dashboard.",
+        ),
+    ] = 100
+    max_share: Annotated[
+        float,
+        Meta(
+            gt=0,
+            le=1,
+            description="Share of these two limits, and of max_buffered_bytes, that one API key or one "
+            "experiment can use.",
+            extra={"when_to_change": "1 if one key or one experiment may use everything."},
+        ),
+    ] = 0.5
+    max_buffered_bytes: Annotated[
+        int,
+        _count(
+            "Bytes of request bodies and of responses in memory; requests beyond that get status 503.",
+            "To use more or less memory. A model must fit into the share of one API key.",
+        ),
+    ] = 600_000_000
     max_connections: Annotated[
         int,
         _count(
-            "Open connections; beyond that, the one that has been idle longest is closed.",
+            "Open connections; beyond that, the one that has waited longest for its client is closed.",
             "If many clients keep connections open.",
         ),
     ] = 4000
@@ -153,6 +185,13 @@ class ServiceSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         float,
         _positive("Time a client has to send a complete request.", "For slow clients."),
     ] = 10
+    write_seconds: Annotated[
+        float,
+        _positive(
+            "Time a client has to read what was sent, at most 64 KB, before the connection is aborted.",
+            "For slow clients.",
+        ),
+    ] = 30
     idle_seconds: Annotated[
         float,
         _positive("Time after which an idle connection is closed.", "To match a proxy's keep-alive time."),
@@ -234,12 +273,11 @@ selects a free port.', when_to_change='If the port is taken.')
     rows = []
     for field in msgspec.structs.fields(ServiceSettings):
         kind, meta = get_args(field.type)
-        default = "" if field.default is None else str(field.default)
         rows.append(
             SettingRow(
                 field.name,
                 _type_text(kind, meta),
-                default,
+                _default_text(field.default),
                 meta.description or "",
                 meta.extra["when_to_change"],
             )
@@ -247,12 +285,21 @@ selects a free port.', when_to_change='If the port is taken.')
     return rows
 
 
+def _default_text(default: object) -> str:
+    """Return a default as it is written in a settings file."""
+    if default is None:
+        return ""
+    return str(default).lower() if isinstance(default, bool) else str(default)
+
+
 def _type_text(kind: Any, meta: Meta) -> str:
     """Return a type and its bounds in words."""
     if get_origin(kind) is Literal:
         *most, last = get_args(kind)
         return f"{', '.join(most)} or {last}"
-    name = {int: "integer", float: "number"}.get(kind, "text")
+    name = {int: "integer", float: "number", bool: "true or false"}.get(kind, "text")
+    if meta.le is not None and meta.gt is not None:
+        return f"{name} above {meta.gt}, at most {meta.le}"
     if meta.le is not None:
         return f"{name}, {meta.ge} to {meta.le}"
     if meta.ge is not None:

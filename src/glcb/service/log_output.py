@@ -1,13 +1,51 @@
-"""Log records on standard error, as JSON lines or as text."""
+"""Log records on standard error, as JSON lines or as text.
+
+Clients cannot fill the disk: a long line is shortened, and a message that repeats too often is suppressed for
+a while.
+"""
 
 import json
 import logging
 import sys
+from collections import Counter
 from typing import Any
 
 from glcb.service.responses import timestamp
 
 _STANDARD_FIELDS = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "color_message"}
+_MAX_CHARACTERS = 8000
+"""Longest text of one field, such as a traceback."""
+_PERIOD_SECONDS = 10.0
+_MAX_REPEATS = 100
+"""Lines with the same message in one period."""
+
+
+class RepeatFilter(logging.Filter):
+    """Suppresses a message that has been logged too often in the current period.
+
+    The first line of the message in a later period has the number of suppressed ones as ``suppressed``.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._period_end = 0.0
+        self._counts: Counter[tuple[str, str]] = Counter()
+        self._suppressed: Counter[tuple[str, str]] = Counter()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Return whether to write a record."""
+        if not 0 <= self._period_end - record.created <= _PERIOD_SECONDS:
+            self._period_end = record.created + _PERIOD_SECONDS
+            self._counts.clear()
+        message = record.name, str(record.msg)
+        self._counts[message] += 1
+        if self._counts[message] > _MAX_REPEATS:
+            self._suppressed[message] += 1
+            return False
+        suppressed = self._suppressed.pop(message, 0)
+        if suppressed:
+            record.suppressed = suppressed
+        return True
 
 
 class JsonFormatter(logging.Formatter):
@@ -23,7 +61,7 @@ class JsonFormatter(logging.Formatter):
         fields.update({name: value for name, value in vars(record).items() if name not in _STANDARD_FIELDS})
         if record.exc_info:
             fields["trace"] = self.formatException(record.exc_info)
-        return json.dumps(fields, default=str)
+        return json.dumps({name: _shorten(value) for name, value in fields.items()}, default=str)
 
 
 class TextFormatter(logging.Formatter):
@@ -32,18 +70,28 @@ class TextFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """Return a record as one line, followed by its traceback if it has one."""
         extra = " ".join(
-            f"{name}={value}" for name, value in vars(record).items() if name not in _STANDARD_FIELDS
+            f"{name}={_shorten(value)}"
+            for name, value in vars(record).items()
+            if name not in _STANDARD_FIELDS
         )
-        line = (
-            f"{timestamp(record.created)} {record.levelname.lower()} {record.getMessage()} {extra}".rstrip()
-        )
-        return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
+        message = _shorten(record.getMessage())
+        line = f"{timestamp(record.created)} {record.levelname.lower()} {message} {extra}".rstrip()
+        return f"{line}\n{_shorten(self.formatException(record.exc_info))}" if record.exc_info else line
+
+
+def _shorten(value: Any) -> Any:
+    """Return a text without its middle if it is too long; any other value unchanged."""
+    if not isinstance(value, str) or len(value) <= _MAX_CHARACTERS:
+        return value
+    half = _MAX_CHARACTERS // 2
+    return f"{value[:half]} … {value[-half:]}"
 
 
 def configure_logging(level: str, log_format: str) -> None:
     """Send the logs of the service and of Uvicorn to standard error."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonFormatter() if log_format == "json" else TextFormatter())
+    handler.addFilter(RepeatFilter())
     for name in ("glcb.service", "uvicorn.error"):
         logger = logging.getLogger(name)
         logger.handlers = [handler]

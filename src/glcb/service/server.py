@@ -22,9 +22,10 @@ from glcb.service.background import log_failures
 from glcb.service.config import ServiceSettings
 from glcb.service.core.engine import Engine
 from glcb.service.http.access import Authenticator, is_loopback
+from glcb.service.http.admission import Admission
 from glcb.service.http.app import Application
 from glcb.service.http.handlers import Handlers
-from glcb.service.http.protocol import LimitedProtocol
+from glcb.service.http.protocol import Connection, Connections, Timeouts
 from glcb.service.http.wire import Receive, Send
 from glcb.service.log_output import configure_logging
 from glcb.service.storage.connection import database_is_missing
@@ -142,8 +143,11 @@ class Service:
                 await self._prepare(self._database)
             await warm_up()
             await engine.start()
-            authenticator = Authenticator(self._keyring, self._settings.host)
-            self._app.open(engine, authenticator, Handlers(engine, self._database, authenticator).app)
+            settings = self._settings
+            authenticator = Authenticator(self._keyring, settings.host, settings.require_keys)
+            admission = Admission(settings)
+            handlers = Handlers(engine, self._database, authenticator, admission)
+            self._app.open(engine, authenticator, admission, handlers.app)
         except Exception as error:
             self._failure = error
             self._server.should_exit = True
@@ -166,15 +170,10 @@ class _Server(uvicorn.Server):
     """Uvicorn's server. After the shutdown signal, it answers new requests with status 503."""
 
     def __init__(self, app: Application, settings: ServiceSettings, max_files: int) -> None:
-        LimitedProtocol.request_seconds = settings.request_seconds
-        LimitedProtocol.idle_seconds = settings.idle_seconds
-        LimitedProtocol.max_connections = min(
-            settings.max_connections, max_files - min(_RESERVED_FILES, max_files // 2)
-        )
         super().__init__(
             uvicorn.Config(
                 app,
-                http=LimitedProtocol,
+                http=self._connection,  # type: ignore[arg-type]  # a function is as good as a class
                 ws="none",
                 lifespan="on",
                 log_config=None,
@@ -182,11 +181,16 @@ class _Server(uvicorn.Server):
                 server_header=False,
                 proxy_headers=False,
                 backlog=_BACKLOG,
-                timeout_keep_alive=int(settings.idle_seconds) + 1,
                 timeout_graceful_shutdown=int(settings.shutdown_seconds) or 1,
             )
         )
         self._app = app
+        timeouts = Timeouts(settings.request_seconds, settings.idle_seconds, settings.write_seconds)
+        max_connections = min(settings.max_connections, max_files - min(_RESERVED_FILES, max_files // 2))
+        self._connections = Connections(app, self.server_state, timeouts, max_connections)
+
+    def _connection(self, **_: Any) -> Connection:
+        return Connection(self._connections)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Shut down gracefully; on a second Ctrl-C, immediately."""

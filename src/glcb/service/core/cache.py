@@ -53,11 +53,17 @@ class LoadedExperiment:
         """Whether it was dropped from memory: load it again."""
         self.lock = asyncio.Lock()
         self.last_used = time.monotonic()
+        self.needs_cpu_time = True
+        """Whether the CPU time of the next event must be measured. This is a system call, so it is only done
+        after an event whose duration does not show that events are fast."""
         self._mean_seconds = 0.0
 
-    def add_event_time(self, seconds: float) -> None:
-        """Update the moving average of the CPU time per event."""
-        self._mean_seconds += (seconds - self._mean_seconds) / 10
+    def add_event_time(self, seconds: float, cpu_seconds: float | None) -> None:
+        """Update the moving average of the CPU time per event, which is at most the duration of the event."""
+        is_short = seconds < _SLOW_SECONDS / 2
+        self.needs_cpu_time = not is_short
+        if is_short or cpu_seconds is not None:
+            self._mean_seconds += ((cpu_seconds or seconds) - self._mean_seconds) / 10
 
     @property
     def is_fast(self) -> bool:

@@ -177,15 +177,17 @@ class Engine:
             now = self._clock()
             if now < latest:
                 self.metrics.add_clock_regression(latest - now)
-            started, cpu_started = time.perf_counter(), time.thread_time()
+            started = time.perf_counter()
+            cpu_started = time.thread_time() if loaded.needs_cpu_time else None
             try:
                 limits.check(experiment, kind, request, self.settings)
                 event, answer = experiment.apply(kind, request, now)
             except GlcbError as error:
                 results.append(as_api_error(error))
                 continue
-            loaded.add_event_time(time.thread_time() - cpu_started)
-            self.metrics.add_event(kind, time.perf_counter() - started)
+            seconds = time.perf_counter() - started
+            loaded.add_event_time(seconds, None if cpu_started is None else time.thread_time() - cpu_started)
+            self.metrics.add_event(kind, seconds)
             results.append(answer)
             if event is not None:
                 events.append(event)

@@ -1,14 +1,37 @@
 """Authentication and authorization."""
 
 import ipaddress
+import re
 import time
+from collections.abc import Mapping
 
 from glcb.service.auth import ANONYMOUS, ApiKey, Keyring, Role
 from glcb.service.errors import ApiError
-from glcb.service.http.wire import Scope, header
+from glcb.service.http.wire import Scope
 
 _REFRESH_SECONDS = 0.2
 """Minimum time between two reloads of the keys that an unknown key triggers."""
+_FORWARDED = frozenset(
+    (
+        b"cf-connecting-ip",
+        b"forwarded",
+        b"true-client-ip",
+        b"via",
+        b"x-client-ip",
+        b"x-cluster-client-ip",
+        b"x-forwarded-by",
+        b"x-forwarded-for",
+        b"x-forwarded-host",
+        b"x-forwarded-port",
+        b"x-forwarded-proto",
+        b"x-forwarded-server",
+        b"x-original-host",
+        b"x-real-ip",
+    )
+)
+"""Headers that reverse proxies add."""
+_HOST = re.compile(r"(?:\[([0-9a-f:.]+)\]|([^:\[\]]+))(?::[0-9]*)?")
+"""Matches a Host header: an IPv6 address in brackets or a name, and an optional port."""
 
 
 class Authenticator:
@@ -20,29 +43,40 @@ class Authenticator:
         The API keys of the service.
     host
         The address on which the service listens.
+    require_keys
+        Whether requests need a key even on a loopback address and while no key exists.
     """
 
-    def __init__(self, keyring: Keyring, host: str) -> None:
+    def __init__(self, keyring: Keyring, host: str, require_keys: bool = False) -> None:
         self.keyring = keyring
-        self._is_local = is_loopback(host)
+        self._is_local = is_loopback(host) and not require_keys
 
-    async def authenticate(self, scope: Scope) -> ApiKey:
-        """Return the API key that was sent with a request.
+    def recognize(self, headers: Mapping[bytes, bytes]) -> ApiKey | None:
+        """Return the API key that was sent with a request, or None if it is not known yet.
 
         A service on a loopback address needs no key as long as none exists. On any other address, every
         request needs one, even after the last key was removed.
+
+        Raises
+        ------
+        ApiError
+            There is no key, or the request needs one because it comes from elsewhere.
         """
         if self._is_local and not self.keyring.keys:
-            _check_host(scope)
+            _check_is_local(headers)
             return ANONYMOUS
-        scheme, _, secret = (header(scope, b"authorization") or b"").partition(b" ")
+        scheme, _, secret = headers.get(b"authorization", b"").partition(b" ")
         if scheme.lower() != b"bearer" or not secret.strip():
             raise ApiError("unauthorized", "an API key is required: send it as Authorization: Bearer KEY")
-        text = secret.strip().decode("latin-1")
-        key = self.keyring.find(text)
+        return self.keyring.find(secret.strip().decode("latin-1"))
+
+    async def authenticate(self, scope: Scope) -> ApiKey:
+        """Return the API key that was sent with a request; look for new keys if it is unknown."""
+        headers = dict(reversed(scope["headers"]))  # the first of several headers with the same name counts
+        key = self.recognize(headers)
         if key is None and time.monotonic() - self.keyring.refreshed_at > _REFRESH_SECONDS:
             await self.keyring.reload()
-            key = self.keyring.find(text)
+            key = self.recognize(headers)
         if key is None:
             raise ApiError("unauthorized", "the API key is unknown: create one with `glcb keys add`")
         return key
@@ -77,15 +111,17 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def _check_host(scope: Scope) -> None:
-    """Refuse a foreign Host header: a web page may have rebound its name to this machine."""
-    host = (header(scope, b"host") or b"localhost").decode("latin-1")
-    name = (
-        host[: host.index("]")].lstrip("[")
-        if host.startswith("[") and "]" in host
-        else host.partition(":")[0]
-    )
-    if not is_loopback(name.lower()):
+def _check_is_local(headers: Mapping[bytes, bytes]) -> None:
+    """Refuse a request that a proxy forwards, or a web page whose name was rebound to this machine."""
+    forwarded = sorted(_FORWARDED & headers.keys())
+    if forwarded:
+        raise ApiError(
+            "forbidden",
+            f"the header {forwarded[0].decode()} says that a proxy forwards this request, and there are no "
+            "API keys: create one with `glcb keys add`",
+        )
+    host = _HOST.fullmatch(headers.get(b"host", b"localhost").decode("latin-1").lower())
+    if host is None or not is_loopback(host[1] or host[2]):
         raise ApiError(
             "forbidden",
             "without API keys, the service only answers requests to localhost: create a key with "

@@ -1,8 +1,8 @@
-"""The ASGI application: admission, routing to the fast path or the handlers, and error responses."""
+"""The ASGI application: routing to the fast path or the handlers, and error responses."""
 
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 from starlette.exceptions import HTTPException
 
@@ -10,9 +10,12 @@ from glcb._errors import GlcbError
 from glcb.service.core.engine import Engine
 from glcb.service.errors import ApiError, as_api_error
 from glcb.service.http import access, fast_path, wire
-from glcb.service.http.operations import LIVENESS, READINESS, allowed_methods
+from glcb.service.http.admission import Admission, Lease
+from glcb.service.http.exchange import Disconnected
+from glcb.service.http.fast_path import Admitted, FastPath
+from glcb.service.http.operations import LIVENESS, allowed_methods
 from glcb.service.http.static import is_page, pages
-from glcb.service.http.wire import Receive, Scope, Send
+from glcb.service.http.wire import Header, JsonAnswer, Receive, Scope, Send
 
 log = logging.getLogger("glcb.service")
 
@@ -21,6 +24,8 @@ Router = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 _CLIENT_CLOSED_REQUEST = 499
 """The status recorded for a request whose client disconnected."""
+_SMALL_BYTES = 65_536
+"""Smaller responses are not counted: the number of connections limits them."""
 
 
 class Application:
@@ -34,16 +39,18 @@ class Application:
 
     def __init__(self, lifespan: Lifespan) -> None:
         self._lifespan = lifespan
-        self._serving: tuple[Engine, access.Authenticator, Router] | None = None
+        self._serving: _Serving | None = None
         # Code and message. A raised exception would keep a reference to the request.
         self._unavailable = (
             "starting",
             "the service is starting; the first start compiles kernels, which takes 20 to 30 seconds: retry",
         )
 
-    def open(self, engine: Engine, authenticator: access.Authenticator, router: Router) -> None:
+    def open(
+        self, engine: Engine, authenticator: access.Authenticator, admission: Admission, router: Router
+    ) -> None:
         """Start serving requests; ``router`` handles all routes outside the fast path."""
-        self._serving = engine, authenticator, router
+        self._serving = _Serving(engine, authenticator, admission, router)
 
     def close(self) -> None:
         """Refuse requests from now on."""
@@ -55,11 +62,12 @@ class Application:
         if scope["type"] == "lifespan":
             await self._lifespan(receive, send)
         elif scope["path"] == LIVENESS and scope["method"] in ("GET", "HEAD"):
-            await wire.send_json(send, 200, b'{"status":"alive"}')
+            await wire.send_json(send, JsonAnswer(200, b'{"status":"alive"}'))
         elif self._serving is None:
             await self._refuse_all_but_the_page(scope, receive, send)
         else:
-            await self._serve(*self._serving, scope, receive, send)
+            scope["app"] = self  # makes Starlette raise errors instead of answering them itself
+            await self._serving.serve(scope, receive, send)
 
     async def _refuse_all_but_the_page(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve the dashboard, which shows the state of the service and reconnects automatically."""
@@ -68,59 +76,117 @@ class Application:
                 raise ApiError(*self._unavailable)
             await pages().app(scope, receive, send)
         except ApiError as error:
-            await _send_error(send, error)
+            await wire.send_json(send, wire.error_answer(error))
 
-    async def _serve(
-        self,
-        engine: Engine,
-        authenticator: access.Authenticator,
-        router: Router,
-        scope: Scope,
-        receive: Receive,
-        send: Send,
+    # ---- without ASGI messages ------------------------------------------------------------------
+
+    def admit(self, method: str, path: str, headers: Sequence[Header]) -> Admitted | None:
+        """Return a decision or a reward that can be answered by :meth:`answer`, otherwise None."""
+        return None if self._serving is None else self._serving.fast_path.admit(method, path, headers)
+
+    async def answer(self, admitted: Admitted, content: bytes) -> JsonAnswer:
+        """Make a decision, or report a reward."""
+        if self._serving is None:
+            return wire.error_answer(ApiError(*self._unavailable))
+        return await self._serving.answer(admitted, content)
+
+    def count_refusal(self, problem: ApiError) -> None:
+        """Count a request that was refused before it was complete."""
+        if self._serving is not None:
+            self._serving.engine.metrics.add_request("none", problem.status, 0.0)
+
+
+class _Serving:
+    """Answers requests while the service runs."""
+
+    def __init__(
+        self, engine: Engine, authenticator: access.Authenticator, admission: Admission, router: Router
     ) -> None:
-        metrics, began = engine.metrics, time.perf_counter()
-        if metrics.in_flight >= engine.settings.max_concurrent_requests and scope["path"] != READINESS:
-            metrics.add_request("any", 503, 0.0)
-            await _send_error(send, ApiError("overloaded", "the service has too many open requests: retry"))
-            return
+        self.engine = engine
+        self.fast_path = FastPath(engine, authenticator, admission)
+        self._authenticator = authenticator
+        self._admission = admission
+        self._router = router
+
+    async def answer(self, admitted: Admitted, content: bytes) -> JsonAnswer:
+        """Make a decision, or report a reward."""
+        metrics, began = self.engine.metrics, time.perf_counter()
         metrics.in_flight += 1
-        recorder = _StatusRecorder(send)
+        try:
+            answer = JsonAnswer(200, await self.fast_path.handle(admitted, content))
+        except Exception as error:
+            problem = _as_problem(error, {"glcb.route": admitted.route})
+            self.engine.count_error(admitted.experiment, problem)
+            answer = wire.error_answer(problem)
+        finally:
+            metrics.in_flight -= 1
+        metrics.add_request(admitted.route, answer.status, time.perf_counter() - began)
+        return answer
+
+    async def serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle one request."""
+        metrics, began = self.engine.metrics, time.perf_counter()
+        metrics.in_flight += 1
+        recorder = _Recorder(send, scope)
         try:
             match = fast_path.match(scope["method"], scope["path"])
             if match is None:
-                scope["app"] = self  # makes Starlette raise errors instead of answering them itself
-                await router(scope, receive, recorder)
+                await self._router(scope, receive, recorder)
             else:
-                scope["glcb.route"], name, decision = match
-                access.authorize(await authenticator.authenticate(scope), "decide", name)
-                scope["glcb.experiment"] = name
-                content = await fast_path.handle(engine, name, decision, scope, receive)
-                await wire.send_json(recorder, 200, content)
-        except wire.Disconnected:
+                content = await self._decide(*match, scope, receive)
+                await wire.send_json(recorder, JsonAnswer(200, content))
+        except (wire.Disconnected, Disconnected):
             recorder.status = _CLIENT_CLOSED_REQUEST
         except Exception as error:
-            if recorder.started:
+            if recorder.has_started:
                 raise  # the response is incomplete: the server closes the connection
             problem = _as_problem(error, scope)
-            engine.count_error(scope.get("glcb.experiment"), problem)
-            await _send_error(recorder, problem)
+            self.engine.count_error(scope.get("glcb.experiment"), problem)
+            await wire.send_json(recorder, wire.error_answer(problem))
         finally:
+            lease: Lease | None = scope.get("glcb.lease")
+            if lease is not None:
+                lease.close()
             metrics.in_flight -= 1
             metrics.add_request(scope.get("glcb.route", "none"), recorder.status, time.perf_counter() - began)
 
+    async def _decide(self, route: str, name: str, decision: str, scope: Scope, receive: Receive) -> bytes:
+        """Check a decision or a reward that could not be admitted from its headers alone, and handle it."""
+        scope["glcb.route"] = route
+        key = await self._authenticator.authenticate(scope)
+        access.authorize(key, "decide", name)
+        scope["glcb.experiment"] = name
+        lease = scope["glcb.lease"] = self._admission.lease(key, name)
+        wire.check_json(scope)
+        settings = self.engine.settings
+        content = await wire.read_body(
+            scope, receive, settings.max_body_bytes, settings.request_seconds, lease.take
+        )
+        return await self.fast_path.handle(Admitted(route, name, decision, key), content)
 
-class _StatusRecorder:
-    """Forwards ASGI messages and records the status of the response."""
 
-    def __init__(self, send: Send) -> None:
+class _Recorder:
+    """Forwards ASGI messages, records the status and counts the memory of the response."""
+
+    def __init__(self, send: Send, scope: Scope) -> None:
         self._send = send
-        self.started = False
+        self._scope = scope
+        self._start: wire.Message | None = None
+        self.has_started = False
         self.status = 500
 
     async def __call__(self, message: wire.Message) -> None:
         if message["type"] == "http.response.start":
-            self.started, self.status = True, message["status"]
+            self._start, self.status = message, message["status"]
+            return
+        if self._start is not None:
+            lease: Lease | None = self._scope.get("glcb.lease")
+            size = len(message.get("body", b""))
+            if lease is not None and size > _SMALL_BYTES:
+                lease.take(size)
+            self.has_started = True
+            await self._send(self._start)
+            self._start = None
         await self._send(message)
 
 
@@ -135,7 +201,3 @@ def _as_problem(error: Exception, scope: Scope) -> ApiError:
         return ApiError("not_found", "there is no such route: /openapi.json lists all routes")
     log.error("a request failed", exc_info=error, extra={"route": scope.get("glcb.route", "none")})
     return ApiError("internal_error", "the service failed: see its log for details")
-
-
-async def _send_error(send: Send, error: ApiError) -> None:
-    await wire.send_json(send, error.status, wire.error_body(error), wire.error_headers(error))

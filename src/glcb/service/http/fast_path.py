@@ -1,14 +1,32 @@
 """The fast path: one decision, and its reward, without routing or request objects."""
 
 import time
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from glcb._api.requests import DecisionRequest, RewardItem, RewardRequest
+from glcb.service.auth import ApiKey
 from glcb.service.core.engine import Engine
-from glcb.service.http.wire import Receive, Scope, check_json, decode, read_body
+from glcb.service.errors import ApiError
+from glcb.service.http import access
+from glcb.service.http.admission import Admission
+from glcb.service.http.wire import Header, decode
 
 DECISION = "/v1/experiments/{name}/decisions"
 REWARD = "/v1/experiments/{name}/decisions/{id}/reward"
 PATHS = (DECISION, REWARD)
+_MAX_LENGTH_DIGITS = 5
+"""Bodies below 100 kB are received by the connection itself."""
+
+
+class Admitted(NamedTuple):
+    """A decision, or a reward, that its API key permits."""
+
+    route: str
+    experiment: str
+    decision: str
+    """The id of the decision if this is a reward, otherwise empty."""
+    key: ApiKey
 
 
 def match(method: str, path: str) -> tuple[str, str, str] | None:
@@ -30,16 +48,61 @@ def match(method: str, path: str) -> tuple[str, str, str] | None:
     return None
 
 
-async def handle(engine: Engine, name: str, decision: str, scope: Scope, receive: Receive) -> bytes:
-    """Make a decision, or report the reward of one; return the response body once the event is on disk."""
-    began = time.perf_counter()
-    check_json(scope)
-    settings = engine.settings
-    content = await read_body(scope, receive, settings.max_body_bytes, settings.request_seconds)
-    if decision:
-        reward = decode(content, RewardRequest)
-        item = RewardItem(id=decision, value=reward.value, idempotency_key=reward.idempotency_key)
-        return await engine.apply(name, "reward", item)
-    response = await engine.apply(name, "decide", decode(content, DecisionRequest))
-    engine.activity[name].latency.add(time.perf_counter() - began)
-    return response
+class FastPath:
+    """Admits and makes single decisions and rewards.
+
+    Parameters
+    ----------
+    engine
+        Applies decisions and rewards.
+    authenticator
+        Finds the API key of a request.
+    admission
+        Limits the requests at the same time.
+    """
+
+    def __init__(self, engine: Engine, authenticator: access.Authenticator, admission: Admission) -> None:
+        self._engine = engine
+        self._authenticator = authenticator
+        self._admission = admission
+
+    def admit(self, method: str, path: str, headers: Sequence[Header]) -> Admitted | None:
+        """Return a decision or a reward that is certainly permitted and has a small JSON body.
+
+        For all other requests, return None: the application decides what is wrong with them, if anything.
+        """
+        matched = match(method, path)
+        if matched is None:
+            return None
+        fields = dict(reversed(headers))  # the first of several headers with the same name counts
+        if (
+            fields.get(b"content-type") != b"application/json"
+            or len(length := fields.get(b"content-length", b"")) > _MAX_LENGTH_DIGITS
+            or not length
+            or int(length) > self._engine.settings.max_body_bytes
+            or b"expect" in fields
+        ):
+            return None
+        try:
+            key = self._authenticator.recognize(fields)
+        except ApiError:
+            return None
+        if key is None or not key.has_role("decide") or not key.can_access(matched[1]):
+            return None
+        return Admitted(*matched, key)
+
+    async def handle(self, admitted: Admitted, content: bytes) -> bytes:
+        """Make the decision or report the reward; return the response body once the event is on disk."""
+        began = time.perf_counter()
+        _, name, decision, key = admitted
+        self._admission.enter("decisions", key.name, name)
+        try:
+            if decision:
+                reward = decode(content, RewardRequest)
+                item = RewardItem(id=decision, value=reward.value, idempotency_key=reward.idempotency_key)
+                return await self._engine.apply(name, "reward", item)
+            response = await self._engine.apply(name, "decide", decode(content, DecisionRequest))
+            self._engine.activity[name].latency.add(time.perf_counter() - began)
+            return response
+        finally:
+            self._admission.leave("decisions", key.name, name)

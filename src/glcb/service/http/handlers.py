@@ -1,7 +1,7 @@
 """Handlers of all routes outside the fast path."""
 
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, TypeVar
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
@@ -11,18 +11,20 @@ from glcb._api import requests
 from glcb._api.requests import EXPERIMENT_NAME, encode
 from glcb._api.responses import ExperimentList, Explanation, Status
 from glcb.service import export, responses, stats
+from glcb.service.auth import Role
 from glcb.service.background import run_in_thread
 from glcb.service.core import limits, models
 from glcb.service.core.engine import Engine
 from glcb.service.core.experiment import Experiment
 from glcb.service.errors import ApiError
 from glcb.service.http import access, fast_path, openapi, wire
+from glcb.service.http.admission import Admission, Lease
 from glcb.service.http.operations import LIVENESS, OPERATIONS, Operation
 from glcb.service.http.static import pages
 from glcb.service.metrics import Activity
 from glcb.service.storage.database import Database
 
-T = TypeVar("T")
+_Handler = Callable[[Request], Awaitable[Response]]
 
 
 class Handlers:
@@ -36,40 +38,81 @@ class Handlers:
         The database, for exports.
     authenticator
         Finds the API key of a request.
+    admission
+        Limits the requests at the same time and the memory of their bodies.
     """
 
-    def __init__(self, engine: Engine, storage: Database, authenticator: access.Authenticator) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        storage: Database,
+        authenticator: access.Authenticator,
+        admission: Admission,
+    ) -> None:
         self._engine = engine
         self._storage = storage
         self._authenticator = authenticator
+        self._admission = admission
         self._document = encode(openapi.document())
         routes = [self._route(one) for one in OPERATIONS if one.path not in (*fast_path.PATHS, LIVENESS)]
         self.app = Router([*routes, pages().route], redirect_slashes=False)
 
     def _route(self, operation: Operation) -> Route:
-        handler: Callable[[Request], Awaitable[Response]] = getattr(self, operation.name)
+        handler: _Handler = getattr(self, operation.name)
 
         async def endpoint(request: Request) -> Response:
             request.scope["glcb.route"] = operation.path
-            key = await self._authenticator.authenticate(request.scope) if operation.role else None
-            if key is not None and operation.role is not None:
-                access.authorize(key, operation.role, request.path_params.get("name"))
-                request.scope["glcb.experiment"] = request.path_params.get("name")
-            request.state.key = key
-            response = await handler(request)
+            if operation.role is None:
+                response = await handler(request)
+            else:
+                response = await self._admitted(request, operation, operation.role, handler)
             wire.add_security_headers(response.raw_headers)
             return response
 
         path = operation.path.replace("{arm}", "{arm:path}")
         return Route(path, endpoint, methods=[operation.method], name=operation.name)
 
-    async def _body(self, request: Request, kind: type[T]) -> T:
-        wire.check_json(request.scope)
+    async def _admitted(
+        self, request: Request, operation: Operation, role: Role, handler: _Handler
+    ) -> Response:
+        """Handle a request that needs an API key, once its body is complete and it has a slot."""
+        name = request.path_params.get("name")
+        key = await self._authenticator.authenticate(request.scope)
+        access.authorize(key, role, name)
+        request.scope["glcb.experiment"] = name
+        lease = request.scope["glcb.lease"] = self._admission.lease(key, name)
+        request.state.key = key
+        if operation.body is bytes:
+            request.state.body = await self._model_file(request, lease)
+        elif operation.body is not None:
+            wire.check_json(request.scope)
+            settings = self._engine.settings
+            content = await wire.read_body(
+                request.scope, request.receive, settings.max_body_bytes, settings.request_seconds, lease.take
+            )
+            request.state.body = wire.decode(content, operation.body)
+        if role == "decide":
+            lease.enter("decisions")
+            return await handler(request)
+        lease.enter("others")
+        async with self._admission.turn(name):
+            return await handler(request)
+
+    async def _model_file(self, request: Request, lease: Lease) -> bytes:
+        if wire.media_type(request.scope) != b"application/octet-stream":
+            raise ApiError(
+                "unsupported_media_type",
+                "the body must be a model file: send Content-Type: application/octet-stream",
+            )
+        self._engine.experiment_id(_name(request))  # refuse an unknown experiment before reading the body
         settings = self._engine.settings
-        content = await wire.read_body(
-            request.scope, request.receive, settings.max_body_bytes, settings.request_seconds
+        return await wire.read_body(
+            request.scope,
+            request.receive,
+            settings.max_model_bytes,
+            10 * settings.request_seconds,
+            lease.take,
         )
-        return wire.decode(content, kind)
 
     async def _experiment(self, name: str, status: int = 200) -> Response:
         return _json(await self._engine.read(name, responses.experiment_info), status)
@@ -78,7 +121,7 @@ class Handlers:
 
     async def create(self, request: Request) -> Response:
         """Create an experiment, or return it if it exists with the same settings."""
-        settings = await self._body(request, requests.ExperimentSettings)
+        settings: requests.ExperimentSettings = request.state.body
         name = _name(request)
         if not EXPERIMENT_NAME.fullmatch(name):
             raise ApiError(
@@ -99,8 +142,7 @@ class Handlers:
 
     async def change(self, request: Request) -> Response:
         """Change the state or settings of an experiment."""
-        changes = await self._body(request, requests.ExperimentChanges)
-        return _json(await self._engine.change(_name(request), changes))
+        return _json(await self._engine.change(_name(request), request.state.body))
 
     async def delete(self, request: Request) -> Response:
         """Delete an experiment."""
@@ -109,7 +151,7 @@ class Handlers:
 
     async def add_arm(self, request: Request) -> Response:
         """Add an arm."""
-        await self._engine.apply(_name(request), "add_arm", await self._body(request, requests.NewArm))
+        await self._engine.apply(_name(request), "add_arm", request.state.body)
         return await self._experiment(_name(request), 201)
 
     async def remove_arm(self, request: Request) -> Response:
@@ -122,13 +164,13 @@ class Handlers:
 
     async def decide_many(self, request: Request) -> Response:
         """Make many decisions."""
-        decisions = (await self._body(request, requests.DecisionBatch)).decisions
+        decisions = request.state.body.decisions
         limits.check_batch(len(decisions), self._engine.settings)
         return await self._apply_batch(_name(request), "decide", decisions)
 
     async def reward_many(self, request: Request) -> Response:
         """Report many rewards."""
-        rewards = (await self._body(request, requests.RewardBatch)).rewards
+        rewards = request.state.body.rewards
         limits.check_batch(len(rewards), self._engine.settings)
         return await self._apply_batch(_name(request), "reward", rewards)
 
@@ -146,7 +188,7 @@ class Handlers:
 
     async def explain(self, request: Request) -> Response:
         """Explain a decision without making it."""
-        body = await self._body(request, requests.ExplanationRequest)
+        body: requests.ExplanationRequest = request.state.body
 
         def explanation(experiment: Experiment) -> Explanation:
             limits.check(experiment, "explain", body, self._engine.settings)
@@ -165,7 +207,16 @@ class Handlers:
         form, after = export.parse_query(request.query_params)
         number = self._engine.experiment_id(_name(request))
         stream = export.stream(self._storage, number, form, after)
-        return StreamingResponse(stream, media_type=export.MEDIA_TYPES[form])
+        return StreamingResponse(self._in_turns(stream), media_type=export.MEDIA_TYPES[form])
+
+    async def _in_turns(self, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+        """Yield the chunks; only reading them counts as work, not waiting for the client."""
+        while True:
+            async with self._admission.threads:
+                chunk = await anext(chunks, None)
+            if chunk is None:
+                return
+            yield chunk
 
     async def download(self, request: Request) -> Response:
         """Return the bandit as a model file."""
@@ -175,17 +226,7 @@ class Handlers:
 
     async def upload(self, request: Request) -> Response:
         """Replace the bandit of an experiment."""
-        if wire.media_type(request.scope) != b"application/octet-stream":
-            raise ApiError(
-                "unsupported_media_type",
-                "the body must be a model file: send Content-Type: application/octet-stream",
-            )
-        self._engine.experiment_id(_name(request))  # refuse an unknown experiment before reading the body
-        settings = self._engine.settings
-        content = await wire.read_body(
-            request.scope, request.receive, settings.max_model_bytes, 10 * settings.request_seconds
-        )
-        await self._engine.upload(_name(request), content)
+        await self._engine.upload(_name(request), request.state.body)
         return await self._experiment(_name(request))
 
     # ---- the service itself ---------------------------------------------------------------------

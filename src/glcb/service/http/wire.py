@@ -1,9 +1,10 @@
 """Reading request bodies and writing responses at the level of ASGI messages."""
 
 import asyncio
+import functools
 import re
 from collections.abc import Awaitable, Callable, MutableMapping, Sequence
-from typing import Any, TypeVar, get_args
+from typing import Any, NamedTuple, TypeVar, get_args
 
 import msgspec
 
@@ -15,6 +16,8 @@ Message = MutableMapping[str, Any]
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
+Header = tuple[bytes, bytes]
+Hold = Callable[[int], None]
 T = TypeVar("T")
 
 SECURITY_HEADERS = [
@@ -29,9 +32,17 @@ SECURITY_HEADERS = [
 ]
 """Headers of every response."""
 
-_JSON_HEADERS = [*SECURITY_HEADERS, (b"content-type", b"application/json")]
-_MAX_DISCARDED = 32_000_000
-"""Bytes of an oversized body that are read and discarded before the connection is closed."""
+JSON_HEADERS = [*SECURITY_HEADERS, (b"content-type", b"application/json")]
+"""Headers of every response with a JSON body."""
+
+
+class JsonAnswer(NamedTuple):
+    """A response with a JSON body."""
+
+    status: int
+    content: bytes
+    headers: Sequence[Header] = ()
+    """Headers beyond those of every JSON response."""
 
 
 class Disconnected(Exception):
@@ -61,10 +72,27 @@ def check_json(scope: Scope) -> None:
         raise ApiError("unsupported_media_type", "the body must be JSON: send Content-Type: application/json")
 
 
-async def read_body(scope: Scope, receive: Receive, max_bytes: int, seconds: float) -> bytes:
-    """Return the body of a request; refuse it if it is too large or too slow."""
-    if int(header(scope, b"content-length") or 0) > max_bytes and header(scope, b"expect") is not None:
-        raise _too_large(max_bytes)  # the client waits for permission to send
+def content_length(scope: Scope) -> int:
+    """Return the declared length of the body, or 0 if there is none; all above 10¹⁸ count as 10¹⁸."""
+    return int((header(scope, b"content-length") or b"").lstrip(b"0")[:19] or 0)
+
+
+async def read_body(scope: Scope, receive: Receive, max_bytes: int, seconds: float, hold: Hold) -> bytes:
+    """Return the body of a request; refuse it if it is too large or too slow.
+
+    Parameters
+    ----------
+    scope, receive
+        The request.
+    max_bytes
+        The largest size of the body.
+    seconds
+        The time that the client has to send it.
+    hold
+        Called with the size of each part that is kept in memory; it may refuse the request.
+    """
+    if content_length(scope) > max_bytes:
+        raise _too_large(max_bytes)
     parts: list[bytes] = []
     size = 0
     try:
@@ -76,29 +104,40 @@ async def read_body(scope: Scope, receive: Receive, max_bytes: int, seconds: flo
                 part: bytes = message.get("body", b"")
                 size += len(part)
                 if size > max_bytes:
-                    parts.clear()
-                else:
-                    parts.append(part)
-                complete = not message.get("more_body", False)
-                # A client that is still sending does not read the response: discard the rest first.
-                if size > max_bytes and (complete or size > max_bytes + _MAX_DISCARDED):
                     raise _too_large(max_bytes)
-                if complete:
+                hold(len(part))
+                parts.append(part)
+                if not message.get("more_body", False):
                     return parts[0] if len(parts) == 1 else b"".join(parts)
     except TimeoutError:
-        raise ApiError(
-            "request_timeout", f"the request was not complete after {seconds:g} seconds: send it again"
-        ) from None
+        raise request_timeout(seconds) from None
+
+
+def request_timeout(seconds: float) -> ApiError:
+    """Return the error for a client that is too slow."""
+    message = f"the request was not complete after {seconds:g} seconds: send it again"
+    return ApiError("request_timeout", message)
+
+
+def headers_too_large(max_bytes: int) -> ApiError:
+    """Return the error for headers, trailers or chunk framing without end."""
+    return ApiError("too_large", f"headers and trailers can have at most {max_bytes:,} bytes", status=431)
 
 
 def _too_large(max_bytes: int) -> ApiError:
     return ApiError("too_large", f"a request can have at most {max_bytes:,} bytes: split it")
 
 
+@functools.cache
+def _decoder(kind: Any) -> msgspec.json.Decoder[Any]:
+    return msgspec.json.Decoder(kind)
+
+
 def decode(content: bytes, kind: type[T]) -> T:
     """Decode a JSON body."""
     try:
-        return msgspec.json.decode(content, type=kind)
+        decoded: T = _decoder(kind).decode(content)  # type: ignore[arg-type]  # types are hashable
+        return decoded
     except msgspec.ValidationError as error:
         message = f"the body does not match the schema: {error}{_fields_hint(kind, error)}"
         raise ApiError("invalid_request", message) from None
@@ -128,19 +167,22 @@ def _nan_hint(content: bytes, error: Exception) -> str:
 # ---- responses ----------------------------------------------------------------------------------
 
 
-def add_security_headers(headers: list[tuple[bytes, bytes]]) -> None:
+def add_security_headers(headers: list[Header]) -> None:
     """Add the headers of every response, except those that the response already sets."""
     names = {name for name, _ in headers}
     headers.extend(pair for pair in SECURITY_HEADERS if pair[0] not in names)
 
 
-async def send_json(
-    send: Send, status: int, content: bytes, more_headers: Sequence[tuple[bytes, bytes]] = ()
-) -> None:
+async def send_json(send: Send, answer: JsonAnswer) -> None:
     """Send a JSON response."""
-    headers = [*_JSON_HEADERS, (b"content-length", b"%d" % len(content)), *more_headers]
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": content})
+    headers = [*JSON_HEADERS, (b"content-length", b"%d" % len(answer.content)), *answer.headers]
+    await send({"type": "http.response.start", "status": answer.status, "headers": headers})
+    await send({"type": "http.response.body", "body": answer.content})
+
+
+def error_answer(error: ApiError) -> JsonAnswer:
+    """Return an error response."""
+    return JsonAnswer(error.status, error_body(error), _error_headers(error))
 
 
 def error_body(error: ApiError) -> bytes:
@@ -148,8 +190,7 @@ def error_body(error: ApiError) -> bytes:
     return encode(ErrorResponse(ErrorDetail(error.code, str(error))))
 
 
-def error_headers(error: ApiError) -> list[tuple[bytes, bytes]]:
-    """Return the additional headers of an error response."""
+def _error_headers(error: ApiError) -> list[Header]:
     if error.status == 401:
         return [(b"www-authenticate", b"Bearer")]
     if error.allow:

@@ -1,0 +1,140 @@
+"""Which requests are handled at the same time, and how much memory their bodies take.
+
+Decisions and rewards come first: they have slots of their own. All other requests that need an API key have
+few slots and take turns, so that a decision never waits for more than one of them. One API key and one
+experiment can use a share of the slots, and one key a share of the memory. Pages and errors need no slot.
+"""
+
+import asyncio
+import contextlib
+from collections import Counter
+from collections.abc import AsyncIterator
+from typing import Literal
+from weakref import WeakValueDictionary
+
+from glcb.service.auth import ApiKey
+from glcb.service.config import ServiceSettings
+from glcb.service.errors import ApiError
+
+Lane = Literal["decisions", "others"]
+
+_THREADS = 2
+"""Requests other than decisions and rewards that are worked on at the same time."""
+
+
+class Admission:
+    """The slots and the memory of a service.
+
+    Parameters
+    ----------
+    settings
+        The settings of the service.
+    """
+
+    def __init__(self, settings: ServiceSettings) -> None:
+        self._limits: dict[Lane, int] = {
+            "decisions": settings.max_concurrent_requests,
+            "others": settings.max_other_requests,
+        }
+        self._share = settings.max_share
+        self._max_bytes = settings.max_buffered_bytes
+        self._used: Counter[Lane] = Counter()
+        self._used_by: Counter[tuple[Lane, str, str]] = Counter()
+        self._bytes = 0
+        self._bytes_of: Counter[str] = Counter()
+        self.threads = asyncio.Semaphore(_THREADS)
+        """Limits the work outside of decisions and rewards that goes on at the same time."""
+        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+    def lease(self, key: ApiKey, experiment: str | None) -> "Lease":
+        """Return what one request will use, which is nothing yet."""
+        return Lease(self, key.name, experiment or "")
+
+    def enter(self, lane: Lane, key: str, experiment: str) -> None:
+        """Take a slot.
+
+        Raises
+        ------
+        ApiError
+            All slots are in use, or all that one key or one experiment can use.
+        """
+        limit, used = self._limits[lane], self._used_by
+        if self._used[lane] >= limit:
+            raise ApiError("overloaded", "the service has too many open requests: retry")
+        share = max(1, int(limit * self._share))
+        if key and used[lane, "key", key] >= share:
+            raise ApiError("overloaded", "this API key has too many open requests: retry")
+        if experiment and used[lane, "experiment", experiment] >= share:
+            raise ApiError("overloaded", "this experiment has too many open requests: retry")
+        self._used[lane] += 1
+        used[lane, "key", key] += 1
+        used[lane, "experiment", experiment] += 1
+
+    def leave(self, lane: Lane, key: str, experiment: str) -> None:
+        """Free a slot."""
+        self._used[lane] -= 1
+        for user in ((lane, "key", key), (lane, "experiment", experiment)):
+            self._used_by[user] -= 1
+            if not self._used_by[user]:
+                del self._used_by[user]
+
+    @contextlib.asynccontextmanager
+    async def turn(self, experiment: str | None) -> AsyncIterator[None]:
+        """Wait for a turn: one request of an experiment at a time, and few in total."""
+        lock = self._turns.setdefault(experiment or "", asyncio.Lock())
+        async with lock, self.threads:
+            yield
+
+    def take_bytes(self, key: str, count: int) -> None:
+        """Count bytes in memory; raise ApiError if there are too many."""
+        if self._bytes + count > self._max_bytes:
+            raise ApiError("overloaded", "the service has too much data in memory: retry")
+        if key and self._bytes_of[key] + count > self._max_bytes * self._share:
+            raise ApiError("overloaded", "this API key has too much data in memory: retry")
+        self._bytes += count
+        self._bytes_of[key] += count
+
+    def return_bytes(self, key: str, count: int) -> None:
+        """Count bytes that are no longer in memory."""
+        self._bytes -= count
+        self._bytes_of[key] -= count
+        if not self._bytes_of[key]:
+            del self._bytes_of[key]
+
+
+class Lease:
+    """The slot of one request, and the memory of its body and its response.
+
+    Parameters
+    ----------
+    admission
+        Counts what all requests use.
+    key, experiment
+        The names of the API key and of the experiment; empty if there is none.
+    """
+
+    def __init__(self, admission: Admission, key: str, experiment: str) -> None:
+        self._admission = admission
+        self._key = key
+        self._experiment = experiment
+        self._lane: Lane | None = None
+        self._bytes = 0
+
+    def enter(self, lane: Lane) -> None:
+        """Take a slot; raise ApiError if there is none."""
+        self._admission.enter(lane, self._key, self._experiment)
+        self._lane = lane
+
+    def take(self, count: int) -> None:
+        """Count bytes in memory; raise ApiError if there are too many."""
+        self._admission.take_bytes(self._key, count)
+        self._bytes += count
+
+    def close(self) -> None:
+        """Free the slot and the memory."""
+        if self._lane is not None:
+            self._admission.leave(self._lane, self._key, self._experiment)
+            self._lane = None
+        if self._bytes:
+            self._admission.return_bytes(self._key, self._bytes)
+            self._bytes = 0
