@@ -9,6 +9,7 @@ import pytest
 from sqlalchemy import Connection, text
 
 from benchmarks.service import postgres
+from glcb._api.requests import NewArm
 from glcb._errors import InvalidSettings, StorageError
 from glcb.service.storage import database as database_module
 from glcb.service.storage import snapshots, tables
@@ -203,6 +204,24 @@ def test_a_database_with_other_label_times_is_rejected_unchanged(tmp_path: Path)
     with pytest.raises(StorageError, match="'home' learned default rewards at another time"):
         open_test_database(tmp_path)
     assert len(database.snapshots(number)) == 1
+
+
+@pytest.mark.parametrize("like", [None, "a"], ids=["untrained", "copied"])
+def test_a_database_of_format_4_is_rejected_only_if_it_has_a_copied_arm(
+    tmp_path: Path, like: str | None
+) -> None:
+    database = open_test_database(tmp_path)
+    recorded = RecordedExperiment()
+    recorded.apply("add_arm", NewArm(name="d", like=like))
+    number = database.create("home", recorded.events[0])
+    database.append([(number, *event) for event in recorded.events[1:]])
+    set_format(tmp_path, 4)
+    if like is None:
+        restored, _ = snapshots.restore(open_test_database(tmp_path), number)
+        assert restored.snapshot().digest() == recorded.experiment.snapshot().digest()
+    else:
+        with pytest.raises(StorageError, match="'home' copied an arm with more evidence"):
+            open_test_database(tmp_path)
 
 
 def write_version(folder: Path, version: str) -> None:

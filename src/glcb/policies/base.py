@@ -11,6 +11,7 @@ the rewards, an arm whose rewards are lost would look unexplored forever. Learni
 rewards.
 """
 
+import math
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
@@ -29,6 +30,9 @@ from glcb._types import MAX_FEATURES, Arm, Rewards
 from glcb.explain import Explanation
 from glcb.explore import best_arm
 from glcb.policies.decision import Decision, Estimates
+
+COPIED_DECISIONS = 64
+"""The evidence for a copied arm counts as at most that of this many decisions: another arm may differ."""
 
 
 class Policy(ABC):
@@ -130,8 +134,11 @@ class Policy(ABC):
         """
         raise NotImplementedError
 
-    def _forget(self) -> None:
-        """Halve the weight of all evidence. ``reward_counts`` and ``updates`` stay as they are."""
+    def _forget(self, arms: slice | None = None) -> None:
+        """Halve the weight of all evidence, or of that for some arms.
+
+        ``reward_counts`` and ``updates`` stay as they are.
+        """
         raise NotImplementedError
 
     def _arguments(self) -> dict[str, Any]:
@@ -399,8 +406,8 @@ class Policy(ABC):
         name
             The name of the new arm.
         like
-            An arm to copy, with its counts and everything learned about it. By default the arm starts
-            untrained.
+            An arm to copy. The new arm has its values, but the evidence of at most ``COPIED_DECISIONS``
+            decisions, so that it is explored. By default the arm starts untrained.
 
         Raises
         ------
@@ -414,7 +421,15 @@ class Policy(ABC):
         with self._lock:
             new = _validation.new_arm(name, self._index)
             source = -1 if like is None else _validation.arm(like, self._index)
-            self._replace_arms((*self.arms, new), [*range(len(self.arms)), source])
+            halvings = 0 if like is None else self._halvings(source)
+            self._replace_arms((*self.arms, new), [*range(len(self.arms)), source], halvings)
+
+    def _halvings(self, arm: int) -> int:
+        """Return how often the evidence for an arm has to be halved before the arm is copied."""
+        decisions = int(self._decision_counts[arm])
+        if self.half_life is not None:
+            decisions = min(decisions, 2 * self.half_life)
+        return max(0, math.ceil(math.log2(max(decisions, 1) / COPIED_DECISIONS)))
 
     def remove_arm(self, name: Arm) -> None:
         """Remove an arm. The other arms keep everything learned about them.
@@ -440,7 +455,8 @@ class Policy(ABC):
             kept = [other for other in range(len(self.arms)) if other != index]
             self._replace_arms(tuple(self.arms[other] for other in kept), kept)
 
-    def _replace_arms(self, arms: tuple[Arm, ...], sources: list[int]) -> None:
+    def _replace_arms(self, arms: tuple[Arm, ...], sources: list[int], halvings: int = 0) -> None:
+        """Reorder the arms, and halve the evidence for the last one ``halvings`` times."""
         if not self.arms_can_change:
             raise NotSupported(
                 f"{type(self).__name__} cannot add or remove arms: create a new policy with all arms"
@@ -453,8 +469,20 @@ class Policy(ABC):
             "_reward_counts": take_rows(self._reward_counts, order, 0),
             "_decision_counts": take_rows(self._decision_counts, order, 0),
         }
+        if halvings:
+            changed = self._with_halved_arm(changed, len(arms) - 1, halvings)
         # A single call, which no interrupt can split, so that the arms and the model never disagree.
         vars(self).update(changed)
+
+    def _with_halved_arm(self, changed: dict[str, Any], arm: int, halvings: int) -> dict[str, Any]:
+        """Halve the evidence for an arm in the attributes ``changed``, which share nothing with ``self``."""
+        new = object.__new__(type(self))
+        vars(new).update({**vars(self), **changed})
+        for _ in range(halvings if self.can_forget else 0):
+            new._forget(slice(arm, arm + 1))
+        new._reward_counts[arm] >>= halvings
+        new._decision_counts[arm] >>= halvings
+        return {name: vars(new)[name] for name in changed}
 
     # ---- snapshots and files ------------------------------------------------------------------------
 

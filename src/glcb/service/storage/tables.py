@@ -144,7 +144,30 @@ def _reject_old_labels(connection: Connection) -> None:
     _rebuild_statistics(connection)
 
 
-MIGRATIONS: Sequence[Migration] = (_rebuild_statistics, _reject_old_labels)
+def _reject_copied_arms(connection: Connection) -> None:
+    """Format 5 copies an arm with less evidence.
+
+    Raises
+    ------
+    StorageError
+        An experiment has a copied arm, so its events would be replayed differently. Nothing has changed.
+    """
+    additions = (
+        select(experiments.c.name, events.c.request)
+        .join(events, events.c.experiment == experiments.c.id)
+        .where(events.c.kind == "add_arm", ~experiments.c.name.startswith(DELETED_PREFIX))
+    )
+    rows = connection.execute(additions.order_by(experiments.c.name))
+    names = sorted({name for name, request in rows if json.loads(request).get("like") is not None})
+    if names:
+        raise StorageError(
+            f"the database has an older format, and {', '.join(map(repr, names))} copied an arm with more "
+            "evidence than this version does, so the events cannot be replayed: keep serving it with the "
+            "version of glcb that wrote it, or start a new database with --data or --database"
+        )
+
+
+MIGRATIONS: Sequence[Migration] = (_rebuild_statistics, _reject_old_labels, _reject_copied_arms)
 """Each converts one format to the next, starting with ``_OLDEST_VERSION``. Only append."""
 
 
