@@ -318,14 +318,16 @@ def test_a_warning_comes_before_the_first_eviction() -> None:
 def test_a_warning_comes_before_the_first_eviction_if_traffic_grows_slowly() -> None:
     clock = ManualClock()
     bandit = Bandit(ARMS, max_pending=400, reward_timeout=300, default_reward=0, clock=clock, **FAST)
-    interval = 1.0
-    with pytest.warns(UserWarning, match="max_pending=400, the oldest are evicted: set max_pending to at"):
-        for _ in range(2000):
+
+    def decide_ever_faster() -> None:
+        interval = 1.0
+        while bandit.counts["pending"] < 380:
             interval *= 0.9995
             clock.now += interval
             bandit.decide(CONTEXT)
-            if bandit.counts["pending"] > 380:
-                break
+
+    with pytest.warns(UserWarning, match="max_pending=400, the oldest are evicted: set max_pending to at"):
+        decide_ever_faster()
     assert bandit.counts["evicted"] == 0
     assert bandit.counts["timed_out"] > 0
 

@@ -19,7 +19,7 @@ from glcb.bench.studies.homepage_visits import (
     UNLIKE,
     VISITS,
     Setup,
-    StoredLifts,
+    StoredResults,
     available_policies,
     lift,
     make_homepage,
@@ -105,7 +105,7 @@ class HomepageStudy(Study):
         by_rate = {rate: policy_comparison(policies, rate) for rate in CLICK_RATES}
         comparisons = [*by_rate.values(), NEW_ARTICLE, LABEL_AGE, FORGETTING]
         cells = {cell: None for rows in comparisons for row in rows.values() for cell in row.values()}
-        stored, total = StoredLifts(context.folder), self.seeds * len(cells)
+        stored, total = StoredResults(context.folder), self.seeds * len(cells)
         lifts: dict[Cell, list[float]] = {cell: [] for cell in cells}
         for seed in range(self.seeds):
             for done, cell in enumerate(cells):

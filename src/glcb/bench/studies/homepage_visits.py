@@ -9,6 +9,7 @@ is never reported.
 
 import heapq
 import json
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -206,8 +207,10 @@ def lift(homepage: Homepage, setup: Setup, seed: int) -> float:
     return expected / random - 1
 
 
-class StoredLifts:
-    """Lifts by key in a file, so that an interrupted study can resume.
+class StoredResults:
+    """Numbers by key in a file, one line each, so that an interrupted study can resume.
+
+    An incomplete last line, left by a study that was killed, is removed.
 
     Parameters
     ----------
@@ -217,21 +220,25 @@ class StoredLifts:
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        self._path = folder / "lifts.jsonl"
-        self._lifts: dict[str, float] = {}
+        self._path = folder / "results.jsonl"
+        self._results: dict[str, float] = {}
         if self._path.exists():
-            for line in self._path.read_text().splitlines():
+            content = self._path.read_bytes()
+            complete = content.rfind(b"\n") + 1
+            if complete < len(content):
+                os.truncate(self._path, complete)
+            for line in content[:complete].splitlines():
                 stored = json.loads(line)
-                self._lifts[stored["key"]] = stored["lift"]
+                self._results[stored["key"]] = stored["result"]
 
     def get(self, policy: str, key: str, measure: Callable[[], float]) -> float:
-        """Return a stored lift of this version of a policy and of the bandit, or measure and store it."""
+        """Return a stored result of this version of a policy and of the bandit, or measure and store it."""
         key = f"{policy} version {registry.get(policy).version}, log version {LOG_VERSION}, {key}"
-        if key not in self._lifts:
-            self._lifts[key] = measure()
+        if key not in self._results:
+            self._results[key] = measure()
             with self._path.open("a") as file:
-                file.write(json.dumps({"key": key, "lift": self._lifts[key]}) + "\n")
-        return self._lifts[key]
+                file.write(json.dumps({"key": key, "result": self._results[key]}) + "\n")
+        return self._results[key]
 
 
 def available_policies(policies: Sequence[str] = POLICIES) -> tuple[list[str], list[str]]:
