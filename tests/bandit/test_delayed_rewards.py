@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from benchmarks.labels import GROUPS, biases
 from glcb import (
     Bandit,
     ClosedDecision,
@@ -283,6 +284,17 @@ def test_the_mean_of_the_labels_is_that_of_the_rewards_at_the_timeout(slow: floa
     assert np.all(np.abs(np.subtract(final, 0.3)) < 4 * error)
     assert np.all(early < 0.4)  # learned as they arrive, clicks would come first and the mean would be 1
     assert np.all(early > 0.2)
+
+
+def test_the_labels_of_every_arm_and_context_are_close_to_the_rewards() -> None:
+    """Delays depend on the arm and click rates on the context. As known, clicks would be learned first."""
+    for early, late in (biases("label age", seed) for seed in (10_000, 10_001)):
+        frequent = [group for group in GROUPS if group.kind == 1]
+        assert max(abs(early[group]) for group in frequent) < 0.2
+        assert max(abs(late[group]) for group in frequent) < 0.07
+    early, late = biases("as known", 10_000)
+    assert min(early[group] for group in GROUPS) > 0.15
+    assert min(late[group] for group in GROUPS) > 0.03
 
 
 def test_removing_an_arm_drops_its_rewards_that_are_not_learned_yet() -> None:
