@@ -10,7 +10,7 @@ of what was learned and the mean of the rewards, relative to the latter.
 
 import argparse
 import heapq
-from collections import Counter
+from collections import Counter, defaultdict
 from typing import Any, Literal, NamedTuple
 from unittest.mock import patch
 
@@ -46,7 +46,7 @@ class Means:
     """Means by group."""
 
     def __init__(self) -> None:
-        self._sums: Counter[Group] = Counter()
+        self._sums: defaultdict[Group, float] = defaultdict(float)
         self._counts: Counter[Group] = Counter()
 
     def add(self, group: Group, value: float) -> None:

@@ -118,11 +118,11 @@ def test_a_lost_reward_counts_but_is_not_lreceived() -> None:
 
 
 @pytest.mark.data
-def test_the_delay_study_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_delay_study_runs_and_resumes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bandit_comparison, "POLICY", "linucb")
-    expected = ("statlog", "covertype", "delay 10", "delay 1000", "30% lost", "2 seeds")
     monkeypatch.setattr(delay, "CLICK_POLICIES", ("linucb", "epsilon-greedy"))
-    study, expected = Delay(seeds=2, steps=150, visits=30), (*expected, "lift over random", "50")
+    study = Delay(seeds=2, steps=150, visits=30)
+    expected = ("statlog", "covertype", "delay 10", "delay 1000", "30% lost", "2 seeds", "lift over random")
     assert run_study(study, tmp_path, *expected)[-1] == (2 * 15 * 2, 2 * 15 * 2)
     monkeypatch.setattr(delay, "lift", None)
     monkeypatch.setattr(delay, "run_bandit", None)
