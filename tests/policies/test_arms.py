@@ -12,10 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from glcb import GLCB, UCB1, InvalidSettings, LinUCB, NotSupported, Policy, UnknownArm
+from glcb import GLCB, UCB1, InvalidSettings, LinUCB, NotSupported, Policy, UnknownArm, _forgetting
 from glcb._arrays import Float64
 from glcb._types import reward_range
-from glcb.policies import base
 from tests.policies.cases import ARMS, CASES, FEATURES, POLICIES, full_state, reward, trained
 from tests.policies.conftest import maker
 
@@ -79,7 +78,7 @@ def test_a_copy_of_a_well_known_arm_has_little_evidence(
     policy: Policy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before, green = estimates_of(policy), ARMS.index("green")
-    monkeypatch.setattr(base, "COPIED_DECISIONS", 4)
+    monkeypatch.setattr(_forgetting, "COPIED_DECISIONS", 4)
     policy.add_arm("twin", like="green")
     assert policy.reward_counts["twin"] == policy.reward_counts["green"] >> 3 == 3
     values, counts = estimates_of(policy)
@@ -96,7 +95,7 @@ def test_a_copy_of_a_well_known_arm_has_little_evidence(
 def test_the_evidence_that_is_copied_is_halved_like_that_which_is_forgotten(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(base, "COPIED_DECISIONS", 4)
+    monkeypatch.setattr(_forgetting, "COPIED_DECISIONS", 4)
     policy = trained_on_all_arms_but_one("linucb", "binary")
     assert isinstance(policy, LinUCB)
     policy.add_arm("twin", like="green")
@@ -110,7 +109,7 @@ def test_the_evidence_that_is_copied_is_halved_like_that_which_is_forgotten(
 def test_evidence_that_is_already_forgotten_is_not_discounted_again(
     half_life: int | None, halvings: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(base, "COPIED_DECISIONS", 4)
+    monkeypatch.setattr(_forgetting, "COPIED_DECISIONS", 4)
     policy = LinUCB(ARMS, FEATURES, half_life=half_life)
     for x in np.random.default_rng(1).random((27, FEATURES)):
         policy.learn(x, "red", 1)
@@ -121,7 +120,7 @@ def test_evidence_that_is_already_forgotten_is_not_discounted_again(
 def test_a_discounted_copy_is_saved_and_removed_without_a_trace(
     policy: Policy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(base, "COPIED_DECISIONS", 4)
+    monkeypatch.setattr(_forgetting, "COPIED_DECISIONS", 4)
     before = full_state(policy)
     policy.add_arm("twin", like="red")
     policy.save(tmp_path / "model")
