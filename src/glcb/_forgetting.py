@@ -1,4 +1,4 @@
-"""Forgetting: after every ``half_life`` decisions, all evidence is halved.
+"""Forgetting: after every ``half_life`` decisions, all evidence is halved; so is that for a copied arm.
 
 Halving periodically, instead of decaying slightly with every decision, keeps counts integral and updates
 fast. The evidence weighs at most as much as that of 2 · ``half_life`` decisions, just before a halving, and
@@ -14,11 +14,23 @@ from glcb._arrays import Float64
 from glcb._numba.compile import kernel
 
 _MAX_HALF_LIFE = 2**53
+COPIED_DECISIONS = 64
+"""The evidence for a copied arm counts as at most that of this many decisions: the new arm may differ."""
 
 
 def check_half_life(half_life: object) -> int | None:
     """Return ``half_life`` as an integer, or None for no forgetting."""
     return None if half_life is None else _validation.integer("half_life", half_life, 2, _MAX_HALF_LIFE)
+
+
+def halvings_of_copy(decisions: int, half_life: int | None) -> int:
+    """Return how often the evidence for an arm with this many decisions is halved in a copy of the arm.
+
+    >>> halvings_of_copy(64, None), halvings_of_copy(65, None), halvings_of_copy(5000, 100)
+    (0, 1, 2)
+    """
+    evidence = decisions if half_life is None else min(decisions, 2 * half_life)
+    return max(0, math.ceil(math.log2(max(evidence, 1) / COPIED_DECISIONS)))
 
 
 @kernel

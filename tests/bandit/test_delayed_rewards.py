@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from benchmarks.labels import GROUPS, biases
 from glcb import (
     Bandit,
     ClosedDecision,
@@ -285,6 +286,17 @@ def test_the_mean_of_the_labels_is_that_of_the_rewards_at_the_timeout(slow: floa
     assert np.all(early > 0.2)
 
 
+def test_the_labels_of_every_arm_and_context_are_close_to_the_rewards() -> None:
+    """Delays depend on the arm and click rates on the context. As known, clicks would be learned first."""
+    for early, late in (biases("label age", seed) for seed in (10_000, 10_001)):
+        frequent = [group for group in GROUPS if group.kind == 1]
+        assert max(abs(early[group]) for group in frequent) < 0.2
+        assert max(abs(late[group]) for group in frequent) < 0.07
+    early, late = biases("as known", 10_000)
+    assert min(early[group] for group in GROUPS) > 0.15
+    assert min(late[group] for group in GROUPS) > 0.03
+
+
 def test_removing_an_arm_drops_its_rewards_that_are_not_learned_yet() -> None:
     clock = ManualClock()
     bandit = Bandit(["a", "b"], policy="ucb1", reward_timeout=60, default_reward=0, clock=clock)
@@ -313,6 +325,23 @@ def test_a_warning_comes_before_the_first_eviction() -> None:
     assert bandit.counts["evicted"] == 0
     decide(200)  # it is not repeated
     assert bandit.counts["evicted"] > 0
+
+
+def test_a_warning_comes_before_the_first_eviction_if_traffic_grows_slowly() -> None:
+    clock = ManualClock()
+    bandit = Bandit(ARMS, max_pending=400, reward_timeout=300, default_reward=0, clock=clock, **FAST)
+
+    def decide_ever_faster() -> None:
+        interval = 1.0
+        while bandit.counts["pending"] < 380:
+            interval *= 0.9995
+            clock.now += interval
+            bandit.decide(CONTEXT)
+
+    with pytest.warns(UserWarning, match="max_pending=400, the oldest are evicted: set max_pending to at"):
+        decide_ever_faster()
+    assert bandit.counts["evicted"] == 0
+    assert bandit.counts["timed_out"] > 0
 
 
 def test_there_is_no_warning_if_decisions_time_out_first() -> None:

@@ -1,12 +1,14 @@
 """Studies of ``Bandit``."""
 
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 from rich.console import Console
 
-from glcb import DataError, LinUCB
+from glcb import DataError, LinUCB, Uniform
 from glcb.bandit import Bandit
 from glcb.bench import studies
 from glcb.bench.studies import bandit_comparison, contexts, delay, homepage
@@ -20,7 +22,9 @@ from glcb.bench.studies.homepage_visits import (
     ARTICLES,
     MODEL,
     REMOVED,
+    LearnedAt,
     Setup,
+    StoredResults,
     lift,
     make_homepage,
 )
@@ -114,12 +118,15 @@ def test_a_lost_reward_counts_but_is_not_lreceived() -> None:
 
 
 @pytest.mark.data
-def test_the_delay_study_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_delay_study_runs_and_resumes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bandit_comparison, "POLICY", "linucb")
-    expected = ("statlog", "covertype", "delay 10", "delay 1000", "30% lost", "2 seeds")
     monkeypatch.setattr(delay, "CLICK_POLICIES", ("linucb", "epsilon-greedy"))
-    progress = run_study(Delay(seeds=2, steps=150, visits=30), tmp_path, *expected, "lift over random", "50")
-    assert progress[-1] == (2 * 15 * 2, 2 * 15 * 2)
+    study = Delay(seeds=2, steps=150, visits=30)
+    expected = ("statlog", "covertype", "delay 10", "delay 1000", "30% lost", "2 seeds", "lift over random")
+    assert run_study(study, tmp_path, *expected)[-1] == (2 * 15 * 2, 2 * 15 * 2)
+    monkeypatch.setattr(delay, "lift", None)
+    monkeypatch.setattr(delay, "run_bandit", None)
+    run_study(study, tmp_path, *expected)
 
 
 def test_the_homepage_study_runs_and_resumes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -129,6 +136,31 @@ def test_the_homepage_study_runs_and_resumes(tmp_path: Path, monkeypatch: pytest
     run_study(study, tmp_path, *expected)
     monkeypatch.setattr(homepage, "lift", None)
     run_study(study, tmp_path, *expected)
+
+
+def test_an_incomplete_result_is_measured_again(tmp_path: Path) -> None:
+    for result in (1.0, 2.0):
+        assert StoredResults(tmp_path).get("linucb", str(result), partial(float, result)) == result
+    path = tmp_path / "results.jsonl"
+    path.write_bytes(path.read_bytes()[:-3])
+    stored = StoredResults(tmp_path)
+    assert [stored.get("linucb", key, lambda: 3.0) for key in ("1.0", "2.0")] == [1, 3]
+    assert StoredResults(tmp_path).get("linucb", "2.0", lambda: 4.0) == 3
+
+
+@pytest.mark.parametrize("learned_at", ["label age", "timeout", "as known"])
+def test_the_time_of_learning_decides_what_is_learned(
+    learned_at: LearnedAt, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Half of the clicks are known at once, the others after 1,000 seconds; the window is 2,000 seconds."""
+    visits = make_homepage(10_000, 0.5, 300, loss_rate=0.0)
+    delays = np.where(np.arange(300) % 2, 0.0, 1000.0)[:, None] * np.ones(len(ARTICLES))
+    learned: list[float] = []
+    monkeypatch.setattr(Uniform, "_learn", lambda self, x, arm, reward: learned.append(reward))
+    lift(replace(visits, delays=delays), Setup("uniform", 2000.0, adds=False, learned_at=learned_at), 1)
+    first = {"label age": 0.3, "timeout": 0.3, "as known": 1.0}[learned_at]
+    assert np.mean(learned[:20]) >= first
+    assert (min(learned[:20]) == 0) == (learned_at != "as known")
 
 
 @pytest.mark.parametrize("click_rate", [0.05, 0.2])

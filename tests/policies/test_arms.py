@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from glcb import GLCB, UCB1, InvalidSettings, NotSupported, Policy, UnknownArm
+from glcb import GLCB, UCB1, InvalidSettings, LinUCB, NotSupported, Policy, UnknownArm, _forgetting
 from glcb._arrays import Float64
+from glcb._types import reward_range
 from tests.policies.cases import ARMS, CASES, FEATURES, POLICIES, full_state, reward, trained
 from tests.policies.conftest import maker
 
@@ -71,6 +72,62 @@ def test_a_copied_arm_has_the_estimates_of_the_original(policy: Policy) -> None:
     assert policy.reward_counts["twin"] == policy.reward_counts["green"] > 0
     for each in estimates_of(policy):
         assert np.array_equal(each[:, -1], each[:, ARMS.index("green")])
+
+
+def test_a_copy_of_a_well_known_arm_has_little_evidence(
+    policy: Policy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before, green = estimates_of(policy), ARMS.index("green")
+    monkeypatch.setattr(_forgetting, "COPIED_DECISIONS", 4)
+    policy.add_arm("twin", like="green")
+    assert policy.reward_counts["twin"] == policy.reward_counts["green"] >> 3 == 3
+    values, counts = estimates_of(policy)
+    assert np.array_equal(values[:, :-1], before[0])
+    assert np.array_equal(counts[:, :-1], before[1])
+    if policy.can_forget:
+        assert (counts[:, -1] <= counts[:, green]).all()
+        assert counts[:, -1].mean() < 0.5 * counts[:, green].mean()
+    np.testing.assert_allclose(
+        values[:, -1], values[:, green], atol=0.25 * np.ptp(reward_range(policy.rewards))
+    )
+
+
+def test_the_evidence_that_is_copied_is_halved_like_that_which_is_forgotten(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(_forgetting, "COPIED_DECISIONS", 4)
+    policy = trained_on_all_arms_but_one("linucb", "binary")
+    assert isinstance(policy, LinUCB)
+    policy.add_arm("twin", like="green")
+    moment = np.linalg.inv(policy._inverses[ARMS.index("green")]) - policy.ridge * np.eye(FEATURES + 1)
+    expected = np.linalg.inv(policy.ridge * np.eye(FEATURES + 1) + moment / 8)
+    np.testing.assert_allclose(policy._inverses[-1], expected, atol=1e-9)
+    np.testing.assert_allclose(policy._moments[-1], policy._moments[ARMS.index("green")] / 8)
+
+
+@pytest.mark.parametrize(("half_life", "halvings"), [(None, 3), (6, 2)], ids=["none", "6"])
+def test_evidence_that_is_already_forgotten_is_not_discounted_again(
+    half_life: int | None, halvings: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_forgetting, "COPIED_DECISIONS", 4)
+    policy = LinUCB(ARMS, FEATURES, half_life=half_life)
+    for x in np.random.default_rng(1).random((27, FEATURES)):
+        policy.learn(x, "red", 1)
+    policy.add_arm("twin", like="red")
+    assert policy.reward_counts["twin"] == 27 >> halvings
+
+
+def test_a_discounted_copy_is_saved_and_removed_without_a_trace(
+    policy: Policy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_forgetting, "COPIED_DECISIONS", 4)
+    before = full_state(policy)
+    policy.add_arm("twin", like="red")
+    policy.save(tmp_path / "model")
+    loaded = type(policy).load(tmp_path / "model")
+    assert full_state(trained(loaded, 20, seed=4)) == full_state(trained(copy.deepcopy(policy), 20, seed=4))
+    policy.remove_arm("twin")
+    assert full_state(policy) == before
 
 
 def learn(policy: Policy, contexts: Float64, arm: str) -> None:

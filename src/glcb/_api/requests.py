@@ -102,7 +102,7 @@ class NewArm(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=Tru
     """An arm to add."""
 
     name: ArmName
-    like: Annotated[ArmName | None, Meta(description="An arm whose learned state the new arm copies.")] = None
+    like: Annotated[ArmName | None, Meta(description="An arm to copy, with little of its evidence.")] = None
 
 
 class DecisionRequest(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):

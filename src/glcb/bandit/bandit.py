@@ -309,8 +309,8 @@ class Bandit(Parameters):
         name : str or int
             The name of the new arm.
         like : str or int, optional
-            An arm to copy, with its evidence: the new arm is explored no more than this one. Default: the new
-            arm is untrained.
+            An arm to copy. The new arm has its values, but the evidence of at most 64 decisions, so that it
+            is explored. Default: the new arm is untrained.
 
         Raises
         ------

@@ -40,6 +40,8 @@ MAX_KEYS = 1000
 """Number of idempotency keys that one decision can have."""
 _PROJECTED_FROM = 100
 """Number of pending decisions from which it is projected whether decisions will be evicted."""
+_ALMOST_FULL = 0.9
+"""Share of the capacity from which a little more traffic would evict decisions."""
 
 
 class PendingDecisions:
@@ -121,21 +123,31 @@ class PendingDecisions:
             self.labels.add(decision)
 
     def warn_before_eviction(self, now: float) -> None:
-        """Warn once if there will be too many pending decisions before the first one times out."""
-        timeout = self.rules.reward_timeout
-        if timeout is None or self._warned or len(self._pending) < max(self.capacity / 2, _PROJECTED_FROM):
+        """Warn once if there will be too many pending decisions before the first one times out.
+
+        If traffic grows slowly, the oldest decision is always close to its timeout, so there is also a
+        warning when almost all of the capacity is in use.
+        """
+        timeout, pending = self.rules.reward_timeout, len(self._pending)
+        if timeout is None or self._warned or pending < max(self.capacity / 2, _PROJECTED_FROM):
             return
         age = now - next(iter(self._pending.values())).decided_at
-        if age < timeout / 2:
-            self._warned = True
-            needed = math.ceil(len(self._pending) * timeout / max(age, timeout / 1e6))
-            warnings.warn(
-                f"{len(self._pending):,} decisions are pending after {age:,.0f} seconds; at this rate, more "
-                f"than max_pending={self.capacity:,} are made within the reward_timeout of {timeout:,g} "
-                f"seconds, and the oldest will be evicted: set max_pending to at least {needed:,}, or lower "
-                "reward_timeout",
-                stacklevel=2,
+        needed = math.ceil(pending * timeout / min(max(age, timeout / 1e6), timeout))
+        if needed <= self.capacity * (1 if pending < _ALMOST_FULL * self.capacity else _ALMOST_FULL):
+            return
+        self._warned = True
+        reason = f"{pending:,} decisions are pending after {age:,.0f} seconds; "
+        if needed > self.capacity:
+            reason += (
+                f"at this rate, more than max_pending={self.capacity:,} are made within the reward_timeout "
+                f"of {timeout:,g} seconds, and the oldest will be evicted"
             )
+        else:
+            needed = 2 * self.capacity
+            reason += f"if there are more than max_pending={self.capacity:,}, the oldest are evicted"
+        warnings.warn(
+            f"{reason}: set max_pending to at least {needed:,}, or lower reward_timeout", stacklevel=2
+        )
 
     def count_rewarded(self) -> None:
         """Count a decision that arrives together with its reward."""

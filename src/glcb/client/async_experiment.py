@@ -189,7 +189,7 @@ class AsyncExperiment:
         name
             Name of the new arm.
         like
-            An arm whose learned state the new arm copies; None for an untrained arm.
+            An arm to copy, with little of its evidence; None for an untrained arm.
 
         Returns
         -------

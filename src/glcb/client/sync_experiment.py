@@ -187,7 +187,7 @@ class Experiment:
         name
             Name of the new arm.
         like
-            An arm whose learned state the new arm copies; None for an untrained arm.
+            An arm to copy, with little of its evidence; None for an untrained arm.
 
         Returns
         -------

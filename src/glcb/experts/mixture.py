@@ -290,11 +290,12 @@ class Experts:
         difference = x.astype(np.float64) - baseline
         return Contributions(bases, contributions * difference)
 
-    def forget(self) -> None:
-        """Halve the weight of everything learned. Weights and shares stay, but move faster."""
-        self.linear.forget()
-        self.fourier.forget()
-        self.arrays.errors[:] /= 2
+    def forget(self, arms: slice | None = None) -> None:
+        """Halve the weight of all evidence, or of some arms. Weights and shares stay, but move faster."""
+        self.linear.forget(arms)
+        self.fourier.forget(arms)
+        if arms is None:
+            self.arrays.errors[:] /= 2
 
     def reordered(self, sources: Int64) -> Self:
         """Return a copy in which arm j is the current arm ``sources[j]``, or a new arm for −1."""

@@ -178,9 +178,9 @@ class Regression:
         """Return P of one arm as a full matrix."""
         return _unpacked(self.arrays.inverses[arm], self.inputs)
 
-    def forget(self) -> None:
-        """Halve the weight of all targets so far. λ and the weights stay."""
-        for arm in range(len(self.arrays.weights)):
+    def forget(self, arms: slice | None = None) -> None:
+        """Halve the weight of all targets so far, of all or some arms. λ and the weights stay."""
+        for arm in range(len(self.arrays.weights))[arms or slice(None)]:
             inverse = self.inverse(arm)
             halve_moment(inverse, self.ridge)
             self.arrays.inverses[arm] = _packed(inverse)

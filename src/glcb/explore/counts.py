@@ -159,10 +159,12 @@ class Counts:
         self.ensure_capacity()
         add_count(signature, arm, self.arrays)
 
-    def forget(self) -> None:
-        """Halve all counts, rounded down."""
-        for counts in (self._rows, self.arrays.total):
-            np.right_shift(counts, 1, out=counts)
+    def forget(self, arms: slice | None = None) -> None:
+        """Halve all counts, or those of some arms, rounded down."""
+        rows = self._rows
+        rows[:, arms or slice(None)] >>= 1
+        if arms is None:
+            np.right_shift(self.arrays.total, 1, out=self.arrays.total)
 
     def ensure_capacity(self) -> int:
         """Grow the table if it has no space for one more row per unit, the most that a decision can add.

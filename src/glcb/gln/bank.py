@@ -179,18 +179,22 @@ class Bank:
             self.arrays,
         )
 
-    def forget(self) -> None:
-        """Halve everything that determines step sizes: past inputs, gradients and targets. Weights stay."""
-        bank = self.arrays
+    def forget(self, networks: slice | None = None) -> None:
+        """Halve everything that determines step sizes: past inputs, gradients and targets. Weights stay.
+
+        If only some networks forget, the past inputs, which all have in common, stay as well.
+        """
+        bank, chosen = self.arrays, networks or slice(None)
         for size, _, stride, row, unit, _, _ in bank.layout.tolist():
             if row > stride:
                 starts = bank.cell_at[unit : unit + size]
                 for start in starts[starts >= 0]:
                     cell = bank.weights[start : start + row * self.networks].reshape(-1, row)
-                    cell[:, stride:] /= 2
-        np.right_shift(bank.tally, 1, out=bank.tally)
+                    cell[chosen, stride:] /= 2
+        bank.tally[chosen] >>= 1
         write_offsets(bank)
-        self.optimizer.forget()
+        if networks is None:
+            self.optimizer.forget()
 
     def reorder(self, sources: Int64) -> None:
         """Replace network j with the old network ``sources[j]``, or with a new network for −1.

@@ -6,9 +6,8 @@ counters, locking, snapshots and files. A subclass implements ``_estimate`` and 
 those of the other hooks that it needs.
 
 A decision and its reward are two events when rewards are delayed or lost: ``count_decision`` records the
-decision, and ``learn(..., counted=True)`` its reward. Exploration depends on the decisions. If it depended on
-the rewards, an arm whose rewards are lost would look unexplored forever. Learning rates depend on the
-rewards.
+decision, and ``learn(..., counted=True)`` its reward. Exploration depends on the decisions: an arm whose
+rewards are lost would otherwise look unexplored forever. Learning rates depend on the rewards.
 """
 
 import threading
@@ -21,7 +20,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from glcb import _model_file, _validation
+from glcb import _forgetting, _model_file, _validation
 from glcb._arrays import Arrays, Float32, Float64, Int64, copy_into, take_rows
 from glcb._errors import InvalidSettings, MissingExtra, ModelFileError, NotSupported, install_command
 from glcb._model_file import Snapshot
@@ -130,8 +129,8 @@ class Policy(ABC):
         """
         raise NotImplementedError
 
-    def _forget(self) -> None:
-        """Halve the weight of all evidence. ``reward_counts`` and ``updates`` stay as they are."""
+    def _forget(self, arms: slice | None = None) -> None:
+        """Halve the weight of all evidence, or of that for some arms. Counters stay as they are."""
         raise NotImplementedError
 
     def _arguments(self) -> dict[str, Any]:
@@ -399,8 +398,8 @@ class Policy(ABC):
         name
             The name of the new arm.
         like
-            An arm to copy, with its counts and everything learned about it. By default the arm starts
-            untrained.
+            An arm to copy. The new arm has its values, but the evidence of at most 64 decisions, so that it
+            is explored. By default the arm starts untrained.
 
         Raises
         ------
@@ -414,7 +413,9 @@ class Policy(ABC):
         with self._lock:
             new = _validation.new_arm(name, self._index)
             source = -1 if like is None else _validation.arm(like, self._index)
-            self._replace_arms((*self.arms, new), [*range(len(self.arms)), source])
+            decisions = 0 if like is None else int(self._decision_counts[source])
+            halvings = _forgetting.halvings_of_copy(decisions, self.half_life)
+            self._replace_arms((*self.arms, new), [*range(len(self.arms)), source], halvings)
 
     def remove_arm(self, name: Arm) -> None:
         """Remove an arm. The other arms keep everything learned about them.
@@ -440,11 +441,10 @@ class Policy(ABC):
             kept = [other for other in range(len(self.arms)) if other != index]
             self._replace_arms(tuple(self.arms[other] for other in kept), kept)
 
-    def _replace_arms(self, arms: tuple[Arm, ...], sources: list[int]) -> None:
+    def _replace_arms(self, arms: tuple[Arm, ...], sources: list[int], halvings: int = 0) -> None:
         if not self.arms_can_change:
-            raise NotSupported(
-                f"{type(self).__name__} cannot add or remove arms: create a new policy with all arms"
-            )
+            name = type(self).__name__
+            raise NotSupported(f"{name} cannot add or remove arms: create a new policy with all arms")
         order = np.array(sources, np.int64)
         changed = {
             **self._reordered(order),
@@ -453,8 +453,14 @@ class Policy(ABC):
             "_reward_counts": take_rows(self._reward_counts, order, 0),
             "_decision_counts": take_rows(self._decision_counts, order, 0),
         }
+        new = object.__new__(type(self))
+        vars(new).update(vars(self) | changed)
+        new._reward_counts[-1] >>= halvings
+        new._decision_counts[-1] >>= halvings
+        for _ in range(halvings if self.can_forget else 0):
+            new._forget(slice(len(arms) - 1, len(arms)))
         # A single call, which no interrupt can split, so that the arms and the model never disagree.
-        vars(self).update(changed)
+        vars(self).update(vars(new))
 
     # ---- snapshots and files ------------------------------------------------------------------------
 
@@ -512,13 +518,8 @@ class Policy(ABC):
         """
         policy = cls(**snapshot.arguments)
         updates, decisions = np.zeros((2, 1), np.int64)
-        counters = {
-            "reward_counts": policy._reward_counts,
-            "updates": updates,
-            "decision_counts": policy._decision_counts,
-            "decisions": decisions,
-        }
-        copy_into(counters, snapshot.arrays)
+        counts = {"reward_counts": policy._reward_counts, "decision_counts": policy._decision_counts}
+        copy_into({**counts, "updates": updates, "decisions": decisions}, snapshot.arrays)
         policy._updates, policy._decisions = int(updates[0]), int(decisions[0])
         policy._restore(snapshot.arrays)
         policy.rng_state = snapshot.generator

@@ -209,9 +209,10 @@ class Tree:
         """Update the value of the reward's bin."""
         update_leaf(arm, reward, self.arrays)
 
-    def forget(self) -> None:
-        """Halve all counts. The values of bins stay, but later rewards move them faster."""
-        np.right_shift(self.arrays.counts, 1, out=self.arrays.counts)
+    def forget(self, arms: slice | None = None) -> None:
+        """Halve the counts of all or some arms. The values of bins stay, but move faster later."""
+        counts = self.arrays.counts
+        counts[arms or slice(None)] >>= 1
 
     def reorder(self, sources: Int64) -> None:
         """Replace arm j with the old arm ``sources[j]``, or with a new arm for −1."""

@@ -28,7 +28,7 @@ from glcb.bench.studies.homepage_visits import (
     MEAN_DELAY,
     VISITS,
     Setup,
-    StoredLifts,
+    StoredResults,
     available_policies,
     lift,
     make_homepage,
@@ -107,16 +107,13 @@ class Delay(TaskStudy):
             for task in available.names
             for condition in CONDITIONS
         }
+        stored = StoredResults(context.folder)
         for seed, name in self.for_each_seed(context, available.names):
-            task = get(name)
-            stream = task.stream(seed, self.steps)
             baseline, *changed = (
-                run_bandit(
-                    make_bandit(task, seed),
-                    stream.contexts,
-                    stream.rewards,
-                    delay=condition.delay,
-                    lost=condition.losses(seed, stream.steps),
+                stored.get(
+                    POLICY,
+                    f"{name} {self.steps} {seed} {condition}",
+                    partial(self._total, name, seed, condition),
                 )
                 for condition in (IMMEDIATE, *CONDITIONS)
             )
@@ -139,17 +136,28 @@ class Delay(TaskStudy):
         return StudyResult(
             [
                 pair_table(results, title, "condition", IMMEDIATE.name, "delayed or lost"),
-                _click_table(self._lifts(context, policies)),
+                _click_table(self._lifts(stored, context, policies)),
             ],
             [*remarks, *available.remarks, *missing],
             pair_figure(results, "Delayed or lost rewards", "reward, % of that with immediate rewards"),
         )
 
+    def _total(self, name: str, seed: int, condition: Condition) -> float:
+        """Return the total reward of a task."""
+        task = get(name)
+        stream = task.stream(seed, self.steps)
+        return run_bandit(
+            make_bandit(task, seed),
+            stream.contexts,
+            stream.rewards,
+            delay=condition.delay,
+            lost=condition.losses(seed, stream.steps),
+        )
+
     def _lifts(
-        self, context: StudyContext, policies: Sequence[str]
+        self, stored: StoredResults, context: StudyContext, policies: Sequence[str]
     ) -> Mapping[Clicks, Mapping[str, list[float]]]:
         """Measure the lift over random articles of every policy, seed by seed."""
-        stored = StoredLifts(context.folder)
         lifts: dict[Clicks, dict[str, list[float]]] = {
             clicks: {policy: [] for policy in policies} for clicks in CLICKS
         }

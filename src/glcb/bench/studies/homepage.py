@@ -19,7 +19,7 @@ from glcb.bench.studies.homepage_visits import (
     UNLIKE,
     VISITS,
     Setup,
-    StoredLifts,
+    StoredResults,
     available_policies,
     lift,
     make_homepage,
@@ -54,19 +54,23 @@ def policy_comparison(policies: Sequence[str], click_rate: float) -> Comparison:
 
 
 NEW_ARTICLE: Comparison = {
-    name: {
-        "not added": Cell(_BASE._replace(adds=False), similarity=similarity),
-        "untrained": Cell(_BASE, similarity=similarity),
-        "like=": Cell(_BASE._replace(like=MODEL), similarity=similarity),
+    f"{name}, {rate:.0%}": {
+        "not added": Cell(_BASE._replace(adds=False), rate, similarity),
+        "untrained": Cell(_BASE, rate, similarity),
+        "like=": Cell(_BASE._replace(like=MODEL), rate, similarity),
     }
+    for rate in CLICK_RATES
     for name, similarity in (("similar", SIMILAR), ("partly similar", PARTLY_SIMILAR), ("unlike", UNLIKE))
 }
 LABEL_AGE: Comparison = {
-    name: {
-        "label age": Cell(_BASE, delay_ratio=ratio),
-        "timeout": Cell(_BASE._replace(aggregation="max"), delay_ratio=ratio),
+    f"{name}, {rate:.0%}": {
+        "label age": Cell(_BASE, rate, delay_ratio=ratio),
+        "no delay": Cell(_BASE._replace(window=None), rate),
+        "timeout": Cell(_BASE._replace(learned_at="timeout"), rate, delay_ratio=ratio),
+        "as known": Cell(_BASE._replace(learned_at="as known"), rate, delay_ratio=ratio),
     }
-    for name, ratio in (("the same for all articles", 1.0), ("slowest 16 × fastest", 16.0))
+    for rate in CLICK_RATES
+    for name, ratio in (("the same", 1.0), ("slowest 16 × fastest", 16.0))
 }
 FORGETTING: Comparison = {
     f"{rate:.0%}": {
@@ -101,7 +105,7 @@ class HomepageStudy(Study):
         by_rate = {rate: policy_comparison(policies, rate) for rate in CLICK_RATES}
         comparisons = [*by_rate.values(), NEW_ARTICLE, LABEL_AGE, FORGETTING]
         cells = {cell: None for rows in comparisons for row in rows.values() for cell in row.values()}
-        stored, total = StoredLifts(context.folder), self.seeds * len(cells)
+        stored, total = StoredResults(context.folder), self.seeds * len(cells)
         lifts: dict[Cell, list[float]] = {cell: [] for cell in cells}
         for seed in range(self.seeds):
             for done, cell in enumerate(cells):
@@ -115,8 +119,14 @@ class HomepageStudy(Study):
             for rate, rows in by_rate.items()
         ]
         tables += [
-            _table(f"{title}: new article", "new article", NEW_ARTICLE, lifts, against="not added"),
-            _table(f"{title}: learned at", "delays", LABEL_AGE, lifts, against="label age"),
+            _table(f"{title}: new article", "new, click rate", NEW_ARTICLE, lifts, against="not added"),
+            _table(
+                f"{title}: learned at",
+                "delays of articles, click rate",
+                LABEL_AGE,
+                lifts,
+                against="label age",
+            ),
             _table(f"{title}: half-life", "click rate", FORGETTING, lifts, against="no half-life"),
         ]
         remark = (
@@ -124,7 +134,8 @@ class HomepageStudy(Study):
             "five minutes on average, 5% of them never. One article is added after a third of the visits, "
             "one is removed after two thirds. The lift is in expected clicks; differences are paired. "
             "Without delay, every outcome is reported at once; otherwise only clicks are, and the window is "
-            "the reward timeout. Unless stated otherwise, the window is two hours and the click rate 5%."
+            "the reward timeout. In the last three tables it is two hours. A click that is learned as known "
+            "is learned when it is reported, and its absence when the window ends."
         )
         return StudyResult(tables, [remark, *remarks], _figure(by_rate, lifts))
 

@@ -9,16 +9,17 @@ is never reported.
 
 import heapq
 import json
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from glcb._arrays import Float64
 from glcb.bandit import Bandit
-from glcb.bandit.config import RewardAggregation
+from glcb.bandit.logs.format import LOG_VERSION
 from glcb.policies import registry
 
 POLICIES = ("glcb", "linucb", "lints", "epsilon-greedy", "vw-squarecb")
@@ -38,6 +39,10 @@ MODEL = ARTICLES[1]
 SIMILAR, PARTLY_SIMILAR, UNLIKE = 0.9, 0.5, 0.0
 _TOO_MANY = 10_000_000
 
+LearnedAt = Literal["label age", "timeout", "as known"]
+"""When a decision is learned: at the label age, at the timeout, or a click when it is reported and its
+absence at the timeout."""
+
 
 class Setup(NamedTuple):
     """How the bandit is set up, and what it knows."""
@@ -50,7 +55,7 @@ class Setup(NamedTuple):
     """The article that the added article starts as a copy of."""
     adds: bool = True
     """Whether an article is added."""
-    aggregation: RewardAggregation = "first"
+    learned_at: LearnedAt = "label age"
 
 
 @dataclass(frozen=True)
@@ -155,28 +160,29 @@ def lift(homepage: Homepage, setup: Setup, seed: int) -> float:
     one even if the bandit does not have it.
     """
     now = 0.0
+    has_timeout = setup.window is not None and setup.learned_at != "as known"
     can_change = registry.get(setup.policy).policy_class.arms_can_change
     bandit = Bandit(
         [article for article in ARTICLES if article != ADDED or not can_change],
         policy=setup.policy,
         schema={"hour": (0, 24)},
         max_pending=_TOO_MANY,
-        reward_timeout=setup.window,
-        default_reward=None if setup.window is None else 0,
-        reward_aggregation=setup.aggregation,
+        reward_timeout=setup.window if has_timeout else None,
+        default_reward=0 if has_timeout else None,
+        reward_aggregation="max" if has_timeout and setup.learned_at == "timeout" else "first",
         clock=lambda: now,
         half_life=setup.half_life,
         seed=seed,
     )
-    reports: list[tuple[float, str]] = []
+    reports: list[tuple[float, str, int]] = []
     expected = random = 0.0
     eligible: list[int] = []
     for step, context in enumerate(homepage.contexts):
         visit_at = step * SECONDS_PER_VISIT
         while reports and reports[0][0] <= visit_at:
-            now, decision_id = heapq.heappop(reports)
+            now, decision_id, reward = heapq.heappop(reports)
             if bandit.is_pending(decision_id):
-                bandit.reward(decision_id, 1)
+                bandit.reward(decision_id, reward)
         now = visit_at
         before, eligible = eligible, homepage.eligible(step, setup.adds)
         if can_change and before and before != eligible:
@@ -195,12 +201,16 @@ def lift(homepage: Homepage, setup: Setup, seed: int) -> float:
         if setup.window is None:
             bandit.reward(decision.id, clicked if delay < np.inf else 0)
         elif clicked and delay <= setup.window:
-            heapq.heappush(reports, (visit_at + delay, decision.id))
+            heapq.heappush(reports, (visit_at + delay, decision.id, 1))
+        elif not has_timeout:
+            heapq.heappush(reports, (visit_at + setup.window, decision.id, 0))
     return expected / random - 1
 
 
-class StoredLifts:
-    """Lifts by key in a file, so that an interrupted study can resume.
+class StoredResults:
+    """Numbers by key in a file, one line each, so that an interrupted study can resume.
+
+    An incomplete last line, left by a study that was killed, is removed.
 
     Parameters
     ----------
@@ -210,21 +220,25 @@ class StoredLifts:
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        self._path = folder / "lifts.jsonl"
-        self._lifts: dict[str, float] = {}
+        self._path = folder / "results.jsonl"
+        self._results: dict[str, float] = {}
         if self._path.exists():
-            for line in self._path.read_text().splitlines():
+            content = self._path.read_bytes()
+            complete = content.rfind(b"\n") + 1
+            if complete < len(content):
+                os.truncate(self._path, complete)
+            for line in content[:complete].splitlines():
                 stored = json.loads(line)
-                self._lifts[stored["key"]] = stored["lift"]
+                self._results[stored["key"]] = stored["result"]
 
     def get(self, policy: str, key: str, measure: Callable[[], float]) -> float:
-        """Return a stored lift of this version of a policy, or measure and store it."""
-        key = f"{policy} version {registry.get(policy).version}, {key}"
-        if key not in self._lifts:
-            self._lifts[key] = measure()
+        """Return a stored result of this version of a policy and of the bandit, or measure and store it."""
+        key = f"{policy} version {registry.get(policy).version}, log version {LOG_VERSION}, {key}"
+        if key not in self._results:
+            self._results[key] = measure()
             with self._path.open("a") as file:
-                file.write(json.dumps({"key": key, "lift": self._lifts[key]}) + "\n")
-        return self._lifts[key]
+                file.write(json.dumps({"key": key, "result": self._results[key]}) + "\n")
+        return self._results[key]
 
 
 def available_policies(policies: Sequence[str] = POLICIES) -> tuple[list[str], list[str]]:

@@ -268,10 +268,12 @@ class GLCB(Policy):
     def _count_and_learn(self, x: Float32, arm: int, reward: float) -> None:
         kernels.learn_reward(x, arm, reward, False, self._arrays.addresses)
 
-    def _forget(self) -> None:
-        for part in (self._bank, self._values, self._experts, self._counts):
-            part.forget()
-        self._effective_rewards >>= 1
+    def _forget(self, arms: slice | None = None) -> None:
+        per_arm = self._values.networks_per_arm
+        self._bank.forget(None if arms is None else slice(arms.start * per_arm, arms.stop * per_arm))
+        for part in (self._values, self._experts, self._counts):
+            part.forget(arms)
+        self._effective_rewards[arms or slice(None)] >>= 1
 
     # ---- memory -------------------------------------------------------------------------------------
 

@@ -101,11 +101,11 @@ class LinearPolicy(Policy):
         """Return the reward on a scale from 0 to 1."""
         return (reward - self._low) / (self._high - self._low)
 
-    def _forget(self) -> None:
-        self._moments /= 2
-        for inverse, moment, weights in zip(self._inverses, self._moments, self._weights, strict=True):
-            halve_moment(inverse, self.ridge)
-            weights[:] = inverse @ moment
+    def _forget(self, arms: slice | None = None) -> None:
+        for arm in range(len(self.arms))[arms or slice(None)]:
+            self._moments[arm] /= 2
+            halve_moment(self._inverses[arm], self.ridge)
+            self._weights[arm] = self._inverses[arm] @ self._moments[arm]
 
     def _reordered(self, sources: Int64) -> dict[str, Any]:
         prior = np.eye(self._width) / self.ridge

@@ -123,9 +123,9 @@ class RandomFeaturePolicy(LinearPolicy):
         gradients = self._weights @ self._map.slopes(x, baseline)
         return bases, (self._high - self._low) * gradients * (x.astype(np.float64) - baseline)
 
-    def _forget(self) -> None:
-        super()._forget()
-        self._first_weights /= 2
+    def _forget(self, arms: slice | None = None) -> None:
+        super()._forget(arms)
+        self._first_weights[arms or slice(None)] /= 2
 
     def _reordered(self, sources: Int64) -> dict[str, Any]:
         weights = take_rows(self._first_weights, sources, 0)

@@ -93,10 +93,10 @@ class RFFUCBSD(RandomFeaturePolicy):
         self._squares[arm] += self._scaled(reward) ** 2
         self._effective_counts[arm] += 1
 
-    def _forget(self) -> None:
-        super()._forget()
-        self._squares /= 2
-        self._effective_counts /= 2
+    def _forget(self, arms: slice | None = None) -> None:
+        super()._forget(arms)
+        self._squares[arms or slice(None)] /= 2
+        self._effective_counts[arms or slice(None)] /= 2
 
     def _reordered(self, sources: Int64) -> dict[str, Any]:
         return {
