@@ -17,6 +17,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from rich.console import Console
@@ -133,7 +134,7 @@ def one_log(task: Task, logging: str, seed: int, rows: int) -> dict[str, dict[st
         path = Path(folder) / "log.jsonl"
         with path.open("w") as file:
             file.writelines(json.dumps(row) + "\n" for row in log_rows(task, stream, logging, seed))
-        policies = {
+        policies: dict[str, Any] = {
             "uniform": lambda context: dict.fromkeys(range(arms), 1 / arms),
             "best arm": lambda context: best,
             **{policy: watched(policy) for policy in bandits},
@@ -217,7 +218,7 @@ def speed(rows: int) -> None:
                     for age, arm, click in zip(ages, arms, clicks, strict=True)
                 )
         before = time.perf_counter(), time.process_time()
-        policies = {
+        policies: dict[str, Any] = {
             "rule": lambda context: context["age"] % 5,
             "uniform": "uniform",
             "best": "best-fixed-arm",

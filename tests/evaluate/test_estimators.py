@@ -36,8 +36,7 @@ def test_sums_over_parts_equal_the_formula_on_all_rows(name: str) -> None:
 @pytest.mark.parametrize("name", est.NAMES)
 def test_standard_errors_match_the_spread_over_repeated_samples(name: str) -> None:
     many = [accumulate(name, rows(), parts=1) for _ in range(400)]
-    for quantity in (lambda sums: sums.estimate(1), lambda sums: sums.difference(1, 2)):
-        found = [quantity(sums) for sums in many]
+    for found in ([sums.estimate(1) for sums in many], [sums.difference(1, 2) for sums in many]):
         spread = np.std([own.value for own in found])
         assert np.mean([own.error for own in found]) == pytest.approx(spread, rel=0.12)
 
@@ -79,7 +78,7 @@ STORED = {
 
 
 def shares(first: int, second: int, modulus: int) -> np.ndarray:
-    raw = 1.0 + (first * np.arange(40)[:, None] + second * np.arange(4)) % modulus
+    raw: np.ndarray = 1.0 + (first * np.arange(40)[:, None] + second * np.arange(4)) % modulus
     return raw / raw.sum(axis=1, keepdims=True)
 
 

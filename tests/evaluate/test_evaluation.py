@@ -22,7 +22,7 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def result(log: Path) -> Evaluation:
-    policies = {"uniform": "uniform", "rule": rule, "games": "arm=games", "linucb": "linucb"}
+    policies: dict[str, Any] = {"uniform": "uniform", "rule": rule, "games": "arm=games", "linucb": "linucb"}
     return evaluate(log, policies, estimators=("dr", "snips", "ips", "clipped-ips", "dm", "switch-dr"))
 
 
