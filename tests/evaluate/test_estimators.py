@@ -78,8 +78,9 @@ STORED = {
 
 
 def shares(first: int, second: int, modulus: int) -> np.ndarray:
-    raw: np.ndarray = 1.0 + (first * np.arange(40)[:, None] + second * np.arange(4)) % modulus
-    return raw / raw.sum(axis=1, keepdims=True)
+    raw = 1.0 + (first * np.arange(40)[:, None] + second * np.arange(4)) % modulus
+    result: np.ndarray = raw / raw.sum(axis=1, keepdims=True)
+    return result
 
 
 @pytest.mark.parametrize("name", STORED)
