@@ -46,6 +46,11 @@ class _Kernel(CPUDispatcher):  # type: ignore[misc]
     def _numba_type_(self) -> Any:
         return self._subroutine._numba_type_
 
+    def add_overload(self, cres: Any) -> None:
+        """Add machine code, and what its subroutines need."""
+        subroutine.set_environments(cres)
+        super().add_overload(cres)
+
     def compile(self, sig: Any) -> Any:
         """Compile without garbage collection, which would take a tenth of the time and find nothing."""
         collecting = gc.isenabled()

@@ -53,8 +53,6 @@ class _SubroutineLowering(NativeLowering):  # type: ignore[misc]
         super().run_pass(state)
         state.flags = flags
         lowered = state["cr"]
-        if lowered.env.consts:
-            raise NotImplementedError(f"{state.func_id.func_name} uses a Python object")
         # Callers find the code by the object that Python would call. It has no address and is never called.
         name, module = state.func_id.func_name, lowered.fndesc.lookup_module()
         key = _dynfunc.make_function(module, name, "", 0, lowered.env, (state.library,))
@@ -75,3 +73,9 @@ class SubroutineCompiler(CompilerBase):  # type: ignore[misc]
         ]
         pipeline.finalize()
         return [pipeline]
+
+
+def set_environments(result: Any) -> None:
+    """Give the subroutines in a compiled kernel their Python objects, such as arguments of exceptions."""
+    for environment in result._find_referenced_environments():
+        result.library.codegen.set_env(environment.env_name, environment)
