@@ -71,18 +71,19 @@ def test_a_kernel_reads_and_changes_packed_arrays() -> None:
 
 @kernel
 def scaled(inner: Inner) -> float:
-    return inner.factor * inner.table[0, 0]
+    return inner.factor * float(inner.table[0, 0])
 
 
 @kernel
 def pass_on(addresses: Int64) -> float:
-    return scaled(unpack(addresses, OUTER).second)
+    result: float = scaled(unpack(addresses, OUTER).second)
+    return result
 
 
 def test_a_part_can_be_passed_to_another_kernel_which_also_accepts_the_named_tuple() -> None:
     arrays = outer(np.random.default_rng(0))
     packed = PackedArguments(arrays, OUTER)
-    expected = arrays.second.factor * arrays.second.table[0, 0]
+    expected = arrays.second.factor * float(arrays.second.table[0, 0])
     assert pass_on(packed.addresses) == scaled(arrays.second) == expected
 
 

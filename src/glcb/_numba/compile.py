@@ -35,7 +35,7 @@ _digests: dict[object, str] = {}
 """The digest of the source of each kernel and of everything it uses."""
 
 
-class _Kernel(CPUDispatcher):  # type: ignore[misc]
+class _Kernel(CPUDispatcher):
     """A compiled function for callers in Python. Other kernels link its subroutine."""
 
     @cached_property
@@ -101,7 +101,7 @@ def is_cached(compiled: Callable[..., object]) -> bool:
     """Return whether the cache on disk holds machine code of this version of a kernel."""
     if cache_folder(compiled) is None:
         return False
-    return bool(cast("_Kernel", compiled)._cache._cache_file._load_index())
+    return bool(cast("Any", compiled)._cache._cache_file._load_index())
 
 
 def _dependency(value: object) -> str:
