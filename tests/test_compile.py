@@ -1,4 +1,4 @@
-"""Cached machine code is recompiled when anything it depends on changes."""
+"""Kernels call each other, and cached machine code is recompiled when anything it depends on changes."""
 
 import os
 import subprocess
@@ -77,3 +77,43 @@ def test_a_change_of_an_imported_constant_or_named_tuple_is_noticed(tmp_path: Pa
     write(tmp_path, "inner", "x", "", pair.format("b", "a", 2))
     assert run(tmp_path) == ["7.0", "0"]
     assert run(tmp_path) == ["7.0", "1"]
+
+
+ERROR = """
+from glcb._numba.compile import kernel
+
+@kernel
+def inner(x):
+    if x > 1:
+        raise ValueError("too large", x)
+    return x
+
+@kernel
+def outer(x):
+    return inner(x) + 1
+"""
+CALLS = """
+from errors import inner, outer
+assert (outer(1.0), inner(1.0)) == (2.0, 1.0)
+for function in (outer, inner):
+    try:
+        function(3.0)
+    except ValueError as error:
+        print(*error.args)
+"""
+
+
+def test_an_error_in_an_inner_kernel_reaches_the_caller(tmp_path: Path) -> None:
+    (tmp_path / "errors.py").write_text(ERROR)
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    command = [sys.executable, "-c", CALLS]
+    for _ in ("compiled", "loaded from the cache"):
+        printed = subprocess.check_output(command, cwd=tmp_path, env=environment, text=True)
+        assert printed == "too large 3.0\ntoo large 3.0\n"
+
+
+def test_a_kernel_works_without_a_writable_cache(tmp_path: Path) -> None:
+    (tmp_path / "errors.py").write_text(ERROR)
+    no_folder = "from numba.core import caching\ncaching.CacheImpl._locator_classes = []\n"
+    subprocess.run([sys.executable, "-c", no_folder + CALLS], cwd=tmp_path, check=True)
+    assert not list(tmp_path.rglob("*.nb?"))

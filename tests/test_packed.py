@@ -7,10 +7,11 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 from numba import boolean, float32, float64, int64, uint32
+from numba.core.errors import TypingError
 
 from glcb._arrays import Float32, Float64, Int64, UInt32
 from glcb._numba.compile import kernel
-from glcb._numba.packed import PackedArguments, named_tuple_type, unpack
+from glcb._numba.packed import PackedArguments, View, named_tuple_type, unpack
 
 
 class Inner(NamedTuple):
@@ -66,6 +67,47 @@ def test_a_kernel_reads_and_changes_packed_arrays() -> None:
         30 + 7,
     ]
     assert arrays.steps[6] == 70
+
+
+@kernel
+def scaled(inner: Inner) -> float:
+    return inner.factor * float(inner.table[0, 0])
+
+
+@kernel
+def pass_on(addresses: Int64) -> float:
+    result: float = scaled(unpack(addresses, OUTER).second)
+    return result
+
+
+def test_a_part_can_be_passed_to_another_kernel_which_also_accepts_the_named_tuple() -> None:
+    arrays = outer(np.random.default_rng(0))
+    packed = PackedArguments(arrays, OUTER)
+    expected = arrays.second.factor * float(arrays.second.table[0, 0])
+    assert pass_on(packed.addresses) == scaled(arrays.second) == expected
+
+
+@kernel
+def misspelled(addresses: Int64) -> float:
+    return float(unpack(addresses, OUTER).third)
+
+
+def test_an_unknown_field_is_an_error() -> None:
+    with pytest.raises(TypingError, match="third"):
+        misspelled(np.zeros(20, np.int64))
+
+
+def test_views_of_tuples_with_other_field_names_differ() -> None:
+    class Swapped(NamedTuple):
+        doubled: bool
+        factor: float
+
+    class Original(NamedTuple):
+        factor: float
+        doubled: bool
+
+    kinds = [View(named_tuple_type(cls, float64, float64)) for cls in (Swapped, Original, Original)]
+    assert kinds[0] != kinds[1] == kinds[2]
 
 
 def test_packed_arguments_keep_their_arrays_alive() -> None:

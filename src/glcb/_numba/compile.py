@@ -35,7 +35,7 @@ _digests: dict[object, str] = {}
 """The digest of the source of each kernel and of everything it uses."""
 
 
-class _Kernel(CPUDispatcher):  # type: ignore[misc]
+class _Kernel(CPUDispatcher):
     """A compiled function for callers in Python. Other kernels link its subroutine."""
 
     @cached_property
@@ -45,6 +45,11 @@ class _Kernel(CPUDispatcher):  # type: ignore[misc]
     @property
     def _numba_type_(self) -> Any:
         return self._subroutine._numba_type_
+
+    def add_overload(self, cres: Any) -> None:
+        """Add machine code, and what its subroutines need."""
+        subroutine.set_environments(cres)
+        super().add_overload(cres)
 
     def compile(self, sig: Any) -> Any:
         """Compile without garbage collection, which would take a tenth of the time and find nothing."""
@@ -96,7 +101,7 @@ def is_cached(compiled: Callable[..., object]) -> bool:
     """Return whether the cache on disk holds machine code of this version of a kernel."""
     if cache_folder(compiled) is None:
         return False
-    return bool(cast("_Kernel", compiled)._cache._cache_file._load_index())
+    return bool(cast("Any", compiled)._cache._cache_file._load_index())
 
 
 def _dependency(value: object) -> str:

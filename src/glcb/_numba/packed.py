@@ -5,6 +5,8 @@ array, and twice as much when the caches are cold. A GLCB policy has 25 arrays. 
 a single array with the addresses and shapes of the others, and read them through a view of it.
 """
 
+# mypy: disable-error-code="no-untyped-call"
+
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -53,7 +55,7 @@ def _addresses(fields: tuple[Any, ...]) -> Iterator[int]:
             yield int(np.float64(field).view(np.int64))
 
 
-class View(types.Type):  # type: ignore[misc]
+class View(types.Type):
     """The Numba type of packed arguments: like the named tuple, but nothing is read before it is used.
 
     A kernel that passes a view on passes one pointer. Named tuples would be passed as hundreds of values, and
@@ -73,25 +75,26 @@ class View(types.Type):  # type: ignore[misc]
 def _numbers(kind: Any) -> int:
     """Return how many numbers a field occupies."""
     if isinstance(kind, types.BaseTuple):
-        return sum(map(_numbers, kind))
+        fields: Any = kind
+        return sum(map(_numbers, fields))
     return 1 + kind.ndim if isinstance(kind, types.Array) else 1
 
 
 @register_model(View)
-class _ViewModel(models.PrimitiveModel):  # type: ignore[misc]
+class _ViewModel(models.PrimitiveModel):
     def __init__(self, manager: Any, view: View) -> None:
         super().__init__(manager, view, cgutils.intp_t.as_pointer())
 
 
 @infer_getattr
-class _ViewFields(AttributeTemplate):  # type: ignore[misc]
+class _ViewFields(AttributeTemplate):
     key = View
 
-    def generic_resolve(self, view: View, name: str) -> Any:
+    def generic_resolve(self, value: Any, attr: str) -> Any:  # type: ignore[override]
         """Return the type of a field; None if there is no such field."""
-        if name not in view.tuple_type.fields:
+        if attr not in value.tuple_type.fields:
             return None
-        kind, _ = view.field(name)
+        kind, _ = value.field(attr)
         return View(kind) if isinstance(kind, types.BaseTuple) else kind
 
 

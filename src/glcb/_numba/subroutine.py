@@ -9,9 +9,11 @@ still optimized on their own first: those that call no other kernel, and those t
 They contain the sums, whose last bits depend on when they are vectorized.
 """
 
+# mypy: disable-error-code="no-untyped-call"
+
 from typing import Any
 
-from numba import _dynfunc
+from numba import _dynfunc  # type: ignore[attr-defined]
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
 from numba.core.compiler_machinery import register_pass
@@ -21,7 +23,7 @@ _MAX_SMALL = 1
 """A kernel is small if its calls of kernels are nested at most this deep."""
 
 
-class _SubroutineLibrary(JITCodeLibrary):  # type: ignore[misc]
+class _SubroutineLibrary(JITCodeLibrary):
     """Intermediate code for linking. No machine code is emitted."""
 
     depth = 0
@@ -39,7 +41,7 @@ class _SubroutineLibrary(JITCodeLibrary):  # type: ignore[misc]
 
 
 @register_pass(mutates_CFG=True, analysis_only=False)
-class _SubroutineLowering(NativeLowering):  # type: ignore[misc]
+class _SubroutineLowering(NativeLowering):
     """Translate to intermediate code and make it available to callers."""
 
     _name = "glcb_subroutine_lowering"
@@ -53,8 +55,6 @@ class _SubroutineLowering(NativeLowering):  # type: ignore[misc]
         super().run_pass(state)
         state.flags = flags
         lowered = state["cr"]
-        if lowered.env.consts:
-            raise NotImplementedError(f"{state.func_id.func_name} uses a Python object")
         # Callers find the code by the object that Python would call. It has no address and is never called.
         name, module = state.func_id.func_name, lowered.fndesc.lookup_module()
         key = _dynfunc.make_function(module, name, "", 0, lowered.env, (state.library,))
@@ -63,7 +63,7 @@ class _SubroutineLowering(NativeLowering):  # type: ignore[misc]
         return True
 
 
-class SubroutineCompiler(CompilerBase):  # type: ignore[misc]
+class SubroutineCompiler(CompilerBase):
     """Numba's usual pipeline, without the generation of machine code."""
 
     def define_pipelines(self) -> list[Any]:
@@ -75,3 +75,9 @@ class SubroutineCompiler(CompilerBase):  # type: ignore[misc]
         ]
         pipeline.finalize()
         return [pipeline]
+
+
+def set_environments(result: Any) -> None:
+    """Give the subroutines in a compiled kernel their Python objects, such as arguments of exceptions."""
+    for environment in result._find_referenced_environments():
+        result.library.codegen.set_env(environment.env_name, environment)

@@ -4,7 +4,6 @@ Numba compiles one kernel at a time per process. Decisions and rewards need diff
 processes compile them in about half the time. They leave the machine code in Numba's cache on disk.
 """
 
-import os
 import subprocess
 import sys
 import time
@@ -14,8 +13,9 @@ from contextlib import suppress
 from glcb._errors import MissingExtra, NotSupported
 from glcb._numba.compile import cache_folder, is_cached
 from glcb.bandit.bandit import Bandit
+from glcb.policies.base import Policy
 from glcb.policies.glcb import kernels
-from glcb.policies.glcb.policy import GLCB
+from glcb.policies.glcb.policy import GLCB, available_cores
 from glcb.policies.registry import make_policy
 
 _POLL_SECONDS = 0.02
@@ -38,14 +38,15 @@ def _rewards() -> None:
 
 
 def _rare() -> None:
-    policy = GLCB(2, len(_X), half_life=2)
-    policy.distribution(_X)
-    for name in ("glcb", "linucb", "ucb1", "tree-ts"):
+    GLCB(2, len(_X)).distribution(_X)
+    policies: list[Policy] = [GLCB(2, len(_X), half_life=2)]
+    for name in ("linucb", "ucb1", "tree-ts"):
         with suppress(MissingExtra):
-            policy = make_policy(name, 2, len(_X), **({"half_life": 2} if name == "glcb" else {}))
-            for arm in (0, 1) * 2:
-                policy.decide(_X)
-                policy.learn(_X, arm, 1)
+            policies.append(make_policy(name, 2, len(_X)))
+    for policy in policies:
+        for arm in (0, 1) * 2:
+            policy.decide(_X)
+            policy.learn(_X, arm, 1)
 
 
 PARTS: dict[str, Callable[[], None]] = {"decisions": _decisions, "rewards": _rewards, "rare": _rare}
@@ -140,16 +141,15 @@ def compile_in_processes(
             process.communicate()
 
 
-def available_cores() -> int:
-    """Return the number of cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 def _start(part: str) -> subprocess.Popen[str]:
     program = f"from glcb.bandit.warm import compile_part; compile_part({part!r})"
-    command = [sys.executable, "-P", "-c", program]
-    streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
-    return subprocess.Popen(command, text=True, **streams)
+    return subprocess.Popen(
+        [sys.executable, "-P", "-c", program],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
 
 
 def _check(process: subprocess.Popen[str], part: str) -> None:

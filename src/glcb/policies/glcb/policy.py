@@ -230,7 +230,7 @@ class GLCB(Policy):
 
     def _estimate_many(self, contexts: Float32) -> Iterable[Estimates]:
         """Estimate on all cores: the kernels release the GIL."""
-        cores = _available_cores()
+        cores = available_cores()
         if cores == 1 or len(contexts) < _MIN_CONTEXTS_FOR_THREADS:
             return self._estimate_chunk(contexts)
         with ThreadPoolExecutor(cores) as pool:
@@ -374,7 +374,8 @@ class GLCB(Policy):
         self._bind()
 
 
-def _available_cores() -> int:
+def available_cores() -> int:
+    """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
