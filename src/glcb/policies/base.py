@@ -16,7 +16,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from importlib.util import find_spec
 from os import PathLike
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -216,13 +216,15 @@ class Policy(ABC):
                 decisions.append(Decision(self.arms[best], self.arms, estimates))
         return decisions
 
-    def estimate(self, x: ArrayLike) -> Estimates:
+    def estimate(self, x: ArrayLike, *, checked: bool = False) -> Estimates:
         """Return value, bonus and pseudocount of every arm in context ``x``. Learns nothing.
 
         Parameters
         ----------
         x
             The context: one number within [0, 1] per feature.
+        checked
+            Whether ``x`` is known to be a valid context: a contiguous float32 array.
 
         Returns
         -------
@@ -234,7 +236,7 @@ class Policy(ABC):
         InvalidContext
             If ``x`` has the wrong length or a value outside [0, 1].
         """
-        context = _validation.context(x, self.features)
+        context = self._context(x, checked)
         with self._lock:
             return self._estimate(context)
 
@@ -294,7 +296,9 @@ class Policy(ABC):
         """Number of rewards learned."""
         return self._updates
 
-    def learn(self, x: ArrayLike, arm: Arm, reward: float, *, counted: bool = False) -> None:
+    def learn(
+        self, x: ArrayLike, arm: Arm, reward: float, *, counted: bool = False, checked: bool = False
+    ) -> None:
         """Learn the reward of one decision. An interrupt (Ctrl-C) can leave a single update incomplete.
 
         Parameters
@@ -307,13 +311,15 @@ class Policy(ABC):
             Its reward.
         counted
             Whether :meth:`count_decision` has already recorded the decision.
+        checked
+            Whether ``x`` is known to be a valid context: a contiguous float32 array.
 
         Raises
         ------
         InvalidContext, UnknownArm, InvalidReward
             If an argument is invalid; nothing is learned.
         """
-        context = _validation.context(x, self.features)
+        context = self._context(x, checked)
         value = _validation.reward(reward, self.rewards)
         with self._lock:
             index = _validation.arm(arm, self._index)
@@ -345,7 +351,7 @@ class Policy(ABC):
             for x, index, value in zip(rows, indices, values, strict=True):
                 self._update(x, index, value)
 
-    def count_decision(self, x: ArrayLike, arm: Arm) -> None:
+    def count_decision(self, x: ArrayLike, arm: Arm, *, checked: bool = False) -> None:
         """Record that ``arm`` was chosen in context ``x``. Its reward can be learned later, or never.
 
         Parameters
@@ -354,13 +360,15 @@ class Policy(ABC):
             The context of the decision.
         arm
             The chosen arm.
+        checked
+            Whether ``x`` is known to be a valid context: a contiguous float32 array.
 
         Raises
         ------
         InvalidContext, UnknownArm
             If an argument is invalid; nothing is recorded.
         """
-        context = _validation.context(x, self.features)
+        context = self._context(x, checked)
         with self._lock:
             index = _validation.arm(arm, self._index)
             self._ensure_capacity()
@@ -371,6 +379,10 @@ class Policy(ABC):
         """Allocate the memory for one more step, so that :meth:`count_decision` cannot run out of it."""
         with self._lock:
             self._ensure_capacity()
+
+    def _context(self, x: ArrayLike, checked: bool) -> Float32:
+        """Return a context in its canonical form."""
+        return cast("Float32", x) if checked else _validation.context(x, self.features)
 
     def _update(self, x: Float32, arm: int, reward: float, counted: bool = False) -> None:
         self._ensure_capacity()
