@@ -109,8 +109,7 @@ class PendingDecisions:
         return _to_id((number, zlib.crc32(x.tobytes(), number & 0xFFFFFFFF)))
 
     def add(self, decision: PendingDecision) -> None:
-        """Add a decision and set its id; evict the oldest if there are too many."""
-        decision.id = self.next_id(decision.x)
+        """Add a decision; evict the oldest if there are too many."""
         self.decisions += 1
         self._pending[decision.id] = decision
         if self.labels is not None:

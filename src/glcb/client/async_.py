@@ -439,6 +439,7 @@ class AsyncExperiment:
         *,
         exploration: float | None = None,
         exploration_mode: Literal["gap", "uniform"] | None = None,
+        schema: Mapping[str, Any] | None = None,
         holdout: float | None = None,
     ) -> ExperimentInfo:
         """Change settings of the experiment; None leaves a setting unchanged.
@@ -449,6 +450,8 @@ class AsyncExperiment:
             Share of decisions spent on exploration.
         exploration_mode
             ``"gap"`` or ``"uniform"``.
+        schema
+            The declared features, by name; those of an empty dict are all inferred.
         holdout
             Share of decisions that are made uniformly at random.
 
@@ -465,7 +468,11 @@ class AsyncExperiment:
             If the experiment is archived.
         """
         request = _requests.change(
-            self.name, exploration=exploration, exploration_mode=exploration_mode, holdout=holdout
+            self.name,
+            exploration=exploration,
+            exploration_mode=exploration_mode,
+            schema=schema,
+            holdout=holdout,
         )
         return await self._request(request, ExperimentInfo)
 

@@ -437,6 +437,7 @@ class Experiment:
         *,
         exploration: float | None = None,
         exploration_mode: Literal["gap", "uniform"] | None = None,
+        schema: Mapping[str, Any] | None = None,
         holdout: float | None = None,
     ) -> ExperimentInfo:
         """Change settings of the experiment; None leaves a setting unchanged.
@@ -447,6 +448,8 @@ class Experiment:
             Share of decisions spent on exploration.
         exploration_mode
             ``"gap"`` or ``"uniform"``.
+        schema
+            The declared features, by name; those of an empty dict are all inferred.
         holdout
             Share of decisions that are made uniformly at random.
 
@@ -463,7 +466,11 @@ class Experiment:
             If the experiment is archived.
         """
         request = _requests.change(
-            self.name, exploration=exploration, exploration_mode=exploration_mode, holdout=holdout
+            self.name,
+            exploration=exploration,
+            exploration_mode=exploration_mode,
+            schema=schema,
+            holdout=holdout,
         )
         return self._request(request, ExperimentInfo)
 
