@@ -15,8 +15,6 @@ from glcb.policies.glcb import kernels
 from glcb.policies.glcb.policy import GLCB
 
 CONTEXTS, ROUNDS = 500, 8
-MAX_RATIO = 1.6
-"""The target for 20 mixed features and 3 arms."""
 
 Times = dict[str, float]
 """Median microseconds by name."""
@@ -37,6 +35,10 @@ def main() -> None:
         for call in ("decide", "reward"):
             bandit, kernel = times[call], times[f"kernel {call}"]
             print(f"{description:<42} {call:<8} {bandit:7.1f} {kernel:7.1f} {bandit / kernel:6.2f}")
+        bandit, kernel = (
+            sum(times[f"{part}{call}"] for call in ("decide", "reward")) for part in ("", "kernel ")
+        )
+        print(f"{'':<42} {'both':<8} {bandit:7.1f} {kernel:7.1f} {bandit / kernel:6.2f}")
         print(f"{'':<42} {'encode':<8} {times['encode']:7.1f}")
 
 
@@ -59,8 +61,8 @@ def measure(bandit: Bandit, contexts: list[dict[str, Any]], rng: np.random.Gener
 
     for _ in range(ROUNDS):
         for context in contexts:
-            x, reward = encoder.encode(context).x, float(rng.integers(2))
-            decision = timed("decide", bandit.decide, context)
+            decision, reward = timed("decide", bandit.decide, context), float(rng.integers(2))
+            x = encoder.encode(context).x
             twin.ensure_capacity()
             timed("kernel decide", _decide, twin, x, results)
             timed("reward", bandit.reward, decision.id, reward)

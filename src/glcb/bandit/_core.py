@@ -27,7 +27,7 @@ from glcb.bandit.logs.writer import LogWriter
 from glcb.bandit.pending import PendingDecision, PendingDecisions
 from glcb.bandit.reward_rules import RewardRules, hash_key, read_clock
 from glcb.explain import Explanation
-from glcb.explore.probabilities import draw, probabilities
+from glcb.explore.probabilities import choose
 from glcb.policies import registry
 from glcb.policies.base import Policy
 
@@ -126,11 +126,11 @@ class BanditCore:
         try:
             estimates = policy.estimate(x, checked=True)
             scores = np.zeros(len(self.arms)) if uniform else estimates.values + estimates.bonuses
-            arm_probabilities = probabilities(scores, allowed, config.exploration, config.exploration_mode)
             policy.ensure_capacity()
-            choices = arm_probabilities.tolist()
-            chosen = draw(choices, self.rng)
-            arm, propensity = self.arms[chosen], choices[chosen]
+            arm_probabilities, chosen = choose(
+                scores, allowed, config.exploration, config.exploration_mode, self.rng
+            )
+            arm, propensity = self.arms[chosen], float(arm_probabilities[chosen])
             decision_id = self._add_decision(prepared, context, arm, propensity, now)
         except BaseException:
             if rng_states is not None:

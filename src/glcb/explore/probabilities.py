@@ -1,10 +1,5 @@
 """Choice probabilities: the arm with the best score, except for a share reserved for exploration."""
 
-import math
-from bisect import bisect_right
-from collections.abc import Sequence
-from itertools import accumulate
-
 import numpy as np
 
 from glcb._arrays import Float64
@@ -56,14 +51,23 @@ def probabilities(
     return result
 
 
-def draw(probabilities: Sequence[float], rng: np.random.Generator) -> int:
-    """Return a random arm, drawn with these probabilities.
+def choose(
+    scores: Float64,
+    allowed: list[int] | None,
+    exploration: float,
+    exploration_mode: ExplorationMode,
+    rng: np.random.Generator,
+) -> tuple[Float64, int]:
+    """Return the probability of each arm, and an arm drawn with these probabilities.
 
-    A list is faster than an array.
+    The arguments are those of :func:`probabilities`.
     """
-    bounds = list(accumulate(probabilities))
-    # Rounding can leave the last bound below 1.
-    return bisect_right(bounds, min(rng.random(), math.nextafter(bounds[-1], 0.0)))
+    if allowed is None:
+        result: Float64 = np.empty(scores.size)
+        by_gap = exploration_mode == "gap"
+        return result, _choose(scores, exploration, by_gap, rng.random(), result)
+    result = probabilities(scores, allowed, exploration, exploration_mode)
+    return result, _arm_at(result, rng.random())
 
 
 @kernel
@@ -109,3 +113,24 @@ def _write_probabilities(scores: Float64, exploration: float, by_gap: bool, resu
     for arm in range(arms):
         if scores[arm] == best:
             result[arm] = remaining / ties
+
+
+@kernel
+def _arm_at(probabilities: Float64, point: float) -> int:
+    """Return the arm whose interval of the cumulative distribution contains ``point``."""
+    result = 0
+    cumulative = 0.0
+    for arm in range(probabilities.size):
+        if probabilities[arm] > 0:
+            result = arm
+            cumulative += probabilities[arm]
+            if point < cumulative:
+                break
+    return result
+
+
+@kernel
+def _choose(scores: Float64, exploration: float, by_gap: bool, point: float, result: Float64) -> int:
+    """Write the probability of each arm; return the one whose interval contains ``point``."""
+    _write_probabilities(scores, exploration, by_gap, result)
+    return _arm_at(result, point)

@@ -236,7 +236,7 @@ class Policy(ABC):
         InvalidContext
             If ``x`` has the wrong length or a value outside [0, 1].
         """
-        context = self._context(x, checked)
+        context = cast("Float32", x) if checked else _validation.context(x, self.features)
         with self._lock:
             return self._estimate(context)
 
@@ -319,7 +319,7 @@ class Policy(ABC):
         InvalidContext, UnknownArm, InvalidReward
             If an argument is invalid; nothing is learned.
         """
-        context = self._context(x, checked)
+        context = cast("Float32", x) if checked else _validation.context(x, self.features)
         value = _validation.reward(reward, self.rewards)
         with self._lock:
             index = _validation.arm(arm, self._index)
@@ -368,7 +368,7 @@ class Policy(ABC):
         InvalidContext, UnknownArm
             If an argument is invalid; nothing is recorded.
         """
-        context = self._context(x, checked)
+        context = cast("Float32", x) if checked else _validation.context(x, self.features)
         with self._lock:
             index = _validation.arm(arm, self._index)
             self._ensure_capacity()
@@ -379,10 +379,6 @@ class Policy(ABC):
         """Allocate the memory for one more step, so that :meth:`count_decision` cannot run out of it."""
         with self._lock:
             self._ensure_capacity()
-
-    def _context(self, x: ArrayLike, checked: bool) -> Float32:
-        """Return a context in its canonical form."""
-        return cast("Float32", x) if checked else _validation.context(x, self.features)
 
     def _update(self, x: Float32, arm: int, reward: float, counted: bool = False) -> None:
         self._ensure_capacity()
