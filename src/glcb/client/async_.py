@@ -467,13 +467,8 @@ class AsyncExperiment:
         NotRunning
             If the experiment is archived.
         """
-        request = _requests.change(
-            self.name,
-            exploration=exploration,
-            exploration_mode=exploration_mode,
-            schema=schema,
-            holdout=holdout,
-        )
+        changes = {"exploration": exploration, "exploration_mode": exploration_mode, "schema": schema}
+        request = _requests.change(self.name, **changes, holdout=holdout)
         return await self._request(request, ExperimentInfo)
 
     async def pause(self) -> ExperimentInfo:

@@ -465,13 +465,8 @@ class Experiment:
         NotRunning
             If the experiment is archived.
         """
-        request = _requests.change(
-            self.name,
-            exploration=exploration,
-            exploration_mode=exploration_mode,
-            schema=schema,
-            holdout=holdout,
-        )
+        changes = {"exploration": exploration, "exploration_mode": exploration_mode, "schema": schema}
+        request = _requests.change(self.name, **changes, holdout=holdout)
         return self._request(request, ExperimentInfo)
 
     def pause(self) -> ExperimentInfo:

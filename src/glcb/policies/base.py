@@ -82,13 +82,7 @@ class Policy(ABC):
 
     @classmethod
     def missing_packages(cls) -> list[str]:
-        """Return the packages that the policy requires and that are not installed.
-
-        Returns
-        -------
-        list of str
-            The names of the packages.
-        """
+        """Return the names of the packages that the policy requires and that are not installed."""
         return [package for package in cls.requires if find_spec(package) is None]
 
     # ---- hooks for subclasses: called with the lock held and with validated arguments ---------------
@@ -533,12 +527,7 @@ class Policy(ABC):
         return policy
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Restore the state of a snapshot.
-
-        Parameters
-        ----------
-        snapshot
-            The result of :meth:`snapshot`.
+        """Restore the state of a snapshot, the result of :meth:`snapshot`.
 
         Raises
         ------
