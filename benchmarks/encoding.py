@@ -1,75 +1,95 @@
-"""The cost of encoding: microseconds per step of ``Bandit`` compared with its policy alone.
+"""The cost of ``Bandit`` around the kernels of its policy: microseconds per decision and per reward.
 
-Times are CPU times, the median of many rounds, so that other work on the machine matters little. Run it with
-``python -m benchmarks.encoding``.
+A bandit and the bare kernels of a policy with the same history take turns, context by context, so that
+other work on the machine affects both alike. Run it with ``python -m benchmarks.encoding``.
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from glcb import Bandit
-from glcb.explore.probabilities import draw, probabilities
-from glcb.policies import registry
+from glcb.policies.glcb import kernels
+from glcb.policies.glcb.policy import GLCB
 
-FEATURES, ARMS, CONTEXTS, ROUNDS = 94, 14, 200, 15
-POLICY = "glcb"
+CONTEXTS, ROUNDS = 500, 8
 
-Parts = dict[str, tuple[Callable[[Any], Any], Sequence[Any]]]
-"""Timed functions by name, each with its inputs."""
+Times = dict[str, float]
+"""Median microseconds by name."""
 
 
 def main() -> None:
     """Measure and print."""
     rng = np.random.default_rng(0)
-    table = rng.random((CONTEXTS, FEATURES))
-    policy = registry.get(POLICY).create(ARMS, FEATURES)
-    for x in table:
-        policy.learn(x, int(rng.integers(ARMS)), int(rng.integers(2)))
-    print(f"{POLICY}, {ARMS} arms: µs of CPU time per call, median of {ROUNDS} rounds")
-    array: Parts = {f"array of {FEATURES} numbers: policy.decide": (policy.decide, list(table))}
-    names = [f"feature {i}" for i in range(FEATURES)]
-    dicts = [dict(zip(names, row, strict=True)) for row in table.tolist()]
-    show({**array, **parts(f"dict of {FEATURES} numbers", dicts, rng)})
-    show(parts("dict of 6 numbers and 8 categories", [person(rng) for _ in range(CONTEXTS)], rng))
+    print("glcb: median µs per call; both in alternation")
+    print(f"{'contexts':<42} {'call':<8} {'Bandit':>7} {'kernel':>7} {'ratio':>6}")
+    for description, arms, make in (
+        ("20 mixed features, 3 arms", 3, mixed),
+        ("94 numbers, 14 arms", 14, numbers),
+        ("6 numbers and 8 categories, 14 arms", 14, person),
+    ):
+        contexts = [make(rng) for _ in range(CONTEXTS)]
+        times = measure(Bandit(arms), contexts, rng)
+        for call in ("decide", "reward"):
+            bandit, kernel = times[call], times[f"kernel {call}"]
+            print(f"{description:<42} {call:<8} {bandit:7.1f} {kernel:7.1f} {bandit / kernel:6.2f}")
+        bandit, kernel = (
+            sum(times[f"{part}{call}"] for call in ("decide", "reward")) for part in ("", "kernel ")
+        )
+        print(f"{'':<42} {'both':<8} {bandit:7.1f} {kernel:7.1f} {bandit / kernel:6.2f}")
+        print(f"{'':<42} {'encode':<8} {times['encode']:7.1f}")
 
 
-def parts(description: str, contexts: Sequence[Any], rng: np.random.Generator) -> Parts:
-    """Return ``Bandit.decide`` on these contexts, and each of its parts."""
-    bandit = Bandit(ARMS, policy=POLICY)
+def measure(bandit: Bandit, contexts: list[dict[str, Any]], rng: np.random.Generator) -> Times:
+    """Return the times of ``Bandit``, of the kernels alone, and of the encoder."""
     for context in contexts:
         bandit.reward(bandit.decide(context).id, int(rng.integers(2)))
-    encoder, policy = bandit._core.encoder, bandit._core.policy
+    policy, encoder = bandit._core.policy, bandit._core.encoder
+    assert isinstance(policy, GLCB)
     assert encoder is not None
-    assert policy is not None
-    readings = [encoder.encode(context) for context in contexts]
-    encoded = [reading.x for reading in readings]
-    estimates = [policy.estimate(x) for x in encoded]
+    twin = GLCB.from_snapshot(policy.snapshot())
+    results = np.empty((1, 3, len(bandit.arms)))
+    taken: dict[str, list[float]] = {}
+
+    def timed(name: str, call: Callable[..., Any], *arguments: Any) -> Any:
+        start = time.perf_counter()
+        result = call(*arguments)
+        taken.setdefault(name, []).append(1e6 * (time.perf_counter() - start))
+        return result
+
+    for _ in range(ROUNDS):
+        for context in contexts:
+            decision, reward = timed("decide", bandit.decide, context), float(rng.integers(2))
+            x = encoder.encode(context).x
+            twin.ensure_capacity()
+            timed("kernel decide", _decide, twin, x, results)
+            timed("reward", bandit.reward, decision.id, reward)
+            twin.ensure_capacity()
+            timed("kernel reward", kernels.learn_reward, x, 0, reward, True, twin._arrays.addresses)
+            timed("encode", encoder.encode, context)
+    return {name: float(np.median(times)) for name, times in taken.items()}
+
+
+def _decide(policy: GLCB, x: np.ndarray, results: np.ndarray) -> None:
+    """Run only the compiled part of a decision."""
+    kernels.estimate(x.reshape(1, -1), results, policy._arrays.addresses)
+    kernels.count_decision(x, 0, policy._arrays.addresses)
+
+
+def mixed(rng: np.random.Generator) -> dict[str, Any]:
+    """Draw eight numbers, eight categories and four booleans."""
     return {
-        f"{description}, {encoder.width} slots: Bandit.decide": (bandit.decide, contexts),
-        "    encoder.encode": (encoder.encode, contexts),
-        "    policy.estimate": (policy.estimate, encoded),
-        "    probabilities and draw": (
-            lambda e: draw(probabilities(e.values + e.bonuses, None, 0.05, "gap"), rng),
-            estimates,
-        ),
-        "    encoder.commit": (encoder.commit, readings),
+        **{f"number {i}": float(rng.normal()) for i in range(8)},
+        **{f"category {i}": f"value {rng.integers(5)}" for i in range(8)},
+        **{f"boolean {i}": bool(rng.integers(2)) for i in range(4)},
     }
 
 
-def show(parts: Parts) -> None:
-    """Time the parts in interleaved rounds and print the medians."""
-    rounds: dict[str, list[float]] = {name: [] for name in parts}
-    for _ in range(ROUNDS):
-        for name, (call, inputs) in parts.items():
-            start = time.process_time()
-            for one in inputs:
-                call(one)
-            rounds[name].append((time.process_time() - start) / len(inputs))
-    for name, times in rounds.items():
-        print(f"{name:<62} {1e6 * float(np.median(times)):6.1f}")
+def numbers(rng: np.random.Generator) -> dict[str, Any]:
+    """Draw 94 numbers."""
+    return {f"feature {i}": float(value) for i, value in enumerate(rng.random(94))}
 
 
 def person(rng: np.random.Generator) -> dict[str, Any]:

@@ -92,7 +92,7 @@ def test_choices_are_enforced(field: Any) -> None:
 
 def test_parameters_are_those_of_the_config() -> None:
     assert list(Bandit(2).get_params()) == [field.name for field in FIELDS]
-    assert set(MUTABLE) == {"exploration", "exploration_mode", "clock"}
+    assert set(MUTABLE) == {"exploration", "exploration_mode", "schema", "clock"}
     bandit = Bandit(2, policy="linucb")
     bandit.decide([1.0])
     for name in set(bandit.get_params()) - set(MUTABLE):

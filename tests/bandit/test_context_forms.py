@@ -136,8 +136,8 @@ def test_too_many_features_are_refused() -> None:
 
 def test_the_hash_is_the_same_in_every_process() -> None:
     program = (
-        "from glcb.bandit.encoding.features import Slots\n"
-        "print([Slots(2, 50, 50).hashed(f'key={i}') for i in range(50)])"
+        "from glcb.bandit.encoding.slots import Slots\n"
+        "print([Slots(2, 50, (), ()).hashed(f'key={i}') for i in range(50)])"
     )
     runs = {
         subprocess.run(

@@ -13,8 +13,8 @@ import pytest
 
 from glcb import InvalidSettings
 from glcb.bandit.encoding.encoder import Encoder
-from glcb.bandit.encoding.features import SPARE_SLOTS, SPARE_SLOTS_PER_CATEGORY
 from glcb.bandit.encoding.schema import parse_schema
+from glcb.bandit.encoding.slots import SPARE_SLOTS, SPARE_SLOTS_PER_CATEGORY
 
 FIRST = {"age": 30, "country": "FR", "member": True}
 AGE, MEMBER, FRANCE = 0, 1, 2
@@ -125,7 +125,7 @@ BROKEN = {
     "missing": [None, math.nan, np.nan, pd.NA, pd.NaT, np.datetime64("NaT")],
     "infinite": [math.inf, -math.inf, 10**400, 1e301, np.float64("inf"), Decimal("Infinity")],
     "unsupported": [[1], {"a": 1}, (1, 2), {1}, datetime.date(2020, 1, 1), object(), np.array([1, 2]), b"x"],
-    "type_changed": ["thirty", "30"],
+    "type_changed": ["thirty", "3O", "1_000", "nan"],
 }
 
 

@@ -229,7 +229,7 @@ def test_parameters_can_be_set() -> None:
     assert bandit.reward_counts == reward_counts
     assert bandit.decide({"age": 5}).propensity in (0.5, 1)
     before = full_state(bandit)
-    for name, value in {"arms": 3, "policy": "glcb", "seed": 1, "schema": None}.items():
+    for name, value in {"arms": 3, "policy": "glcb", "seed": 1, "spare_slots": 3}.items():
         with pytest.raises(InvalidSettings, match="cannot change after the first decision"):
             bandit.set_params(**{name: value})
     with pytest.raises(InvalidSettings, match="no parameter 'weather'"):

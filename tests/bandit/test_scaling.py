@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from glcb._arrays import Float64
-from glcb.bandit.encoding.scaling import SAMPLE, Scales
+from glcb.bandit.encoding.scaling import SAMPLE, WINDOW, Scales
 
 
 def one_column(limits: tuple[float, float] | None = None) -> Scales:
@@ -23,7 +23,7 @@ def placed(scales: Scales, number: float) -> float:
 
 def observed(scales: Scales, numbers: Float64) -> Scales:
     for number in numbers:
-        scales.observe(np.array([number]))
+        scales.observe(np.array([number]), np.zeros(0, np.float32), np.zeros(0, np.int64))
     return scales
 
 
@@ -70,17 +70,24 @@ def test_a_scale_converges() -> None:
     assert np.abs(after - before).max() < 0.05
 
 
-def test_the_sample_is_uniform_over_all_numbers() -> None:
+def test_the_sample_is_uniform_over_the_numbers_of_a_window() -> None:
     # The numbers are their own positions in the stream: no part of it may be preferred.
-    scales = observed(one_column(), np.arange(20_000.0))
+    scales = observed(one_column(), np.arange(float(WINDOW)))
     sample = scales.snapshot()["samples"][0]
     assert len(set(sample)) == SAMPLE
     expected = SAMPLE / 10
-    counts = np.histogram(sample, 10, (0, 20_000))[0]
+    counts = np.histogram(sample, 10, (0, WINDOW))[0]
     assert float(((counts - expected) ** 2 / expected).sum()) < 27.9  # 99.9 % of χ² with 9 degrees
 
 
-@given(st.lists(st.floats(-1e300, 1e300), min_size=1, max_size=600))
+def test_numbers_older_than_the_window_fade() -> None:
+    # Each number removes an older one with probability 1 / WINDOW: exp(−3), or 13 of 256, are left.
+    scales = observed(one_column(), np.arange(4.0 * WINDOW))
+    sample = scales.snapshot()["samples"][0]
+    assert 3 <= (sample < WINDOW).sum() <= 25
+
+
+@given(st.lists(st.floats(-1e299, 1e299), min_size=1, max_size=600))
 def test_the_sample_stays_sorted_and_scaled_numbers_stay_in_the_unit_interval(numbers: list[float]) -> None:
     scales = one_column()
     for number in numbers:
@@ -134,14 +141,14 @@ def test_nan_is_ignored() -> None:
 def test_an_invalid_snapshot_is_refused(name: str, value: float) -> None:
     scales = observed(one_column(), np.arange(40.0))
     state = {key: array.copy() for key, array in scales.snapshot().items()}
-    Scales().restore(state, width=1)
+    Scales().restore(state, width=1, columns=[0])
     state[name] = np.full_like(state[name], value, dtype=np.asarray(value).dtype)
     with pytest.raises(ValueError, match=r"."):
-        Scales().restore(state, width=1)
+        Scales().restore(state, width=1, columns=[0])
 
 
 def test_an_unsorted_sample_is_refused() -> None:
     state = observed(one_column(), np.arange(40.0)).snapshot()
     state["samples"][0, :2] = 5, 3
     with pytest.raises(ValueError, match="not sorted"):
-        Scales().restore(state, width=1)
+        Scales().restore(state, width=1, columns=[0])

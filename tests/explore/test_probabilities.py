@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from glcb._arrays import Float64
 from glcb._types import MAX_EXPLORATION, ExplorationMode
-from glcb.explore.probabilities import draw, probabilities
+from glcb.explore.probabilities import _arm_at, choose, probabilities
 
 EXPLORATION_MODES: tuple[ExplorationMode, ...] = get_args(ExplorationMode)
 
@@ -81,10 +81,13 @@ def test_next_to_an_untried_arm_all_others_are_equally_likely() -> None:
 @pytest.mark.parametrize("exploration_mode", EXPLORATION_MODES)
 @pytest.mark.parametrize("allowed", [None, [1, 2, 4]])
 def test_draws_follow_the_probabilities(exploration_mode: ExplorationMode, allowed: list[int] | None) -> None:
-    result = probabilities(np.array([0.2, 0.9, 0.8, 0.85, 0.1]), allowed, 0.3, exploration_mode)
+    scores = np.array([0.2, 0.9, 0.8, 0.85, 0.1])
+    result = probabilities(scores, allowed, 0.3, exploration_mode)
     rng = np.random.default_rng(10_000)
     draws = 40_000
-    counts = np.bincount([draw(result, rng) for _ in range(draws)], minlength=5)
+    chosen = [choose(scores, allowed, 0.3, exploration_mode, rng) for _ in range(draws)]
+    assert all((one == result).all() for one, _ in chosen)
+    counts = np.bincount([arm for _, arm in chosen], minlength=5)
     possible = result > 0
     assert counts[~possible].sum() == 0
     expected = draws * result[possible]
@@ -94,9 +97,5 @@ def test_draws_follow_the_probabilities(exploration_mode: ExplorationMode, allow
 
 
 def test_rounding_never_draws_an_arm_of_probability_zero() -> None:
-    class Highest(np.random.Generator):
-        def random(self, *_: object, **__: object) -> float:  # type: ignore[override]
-            return 1 - 2**-53
-
     result = np.array([0.1] * 9 + [0.1 - 1e-15, 0.0])
-    assert draw(result, Highest(np.random.PCG64(0))) == 9
+    assert _arm_at(result, 1 - 2**-53) == 9

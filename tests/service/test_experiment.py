@@ -55,6 +55,9 @@ def run_through_all_events(recorded: RecordedExperiment, steps: int = 120) -> No
             recorded.apply("add_arm", NewArm(name="d", like="a"))
         if step == 60:
             recorded.apply("change", ExperimentChanges(exploration=0.2, holdout=0.3))
+        if step == 70:
+            schema = {"age": {"kind": "number", "range": [0, 100]}, "country": ["A", "B"], "odd": "category"}
+            recorded.apply("change", ExperimentChanges(schema=schema))
         if step == 80:
             recorded.apply("remove_arm", NewArm(name="b"))
         if step == 90:

@@ -147,6 +147,13 @@ CASES: dict[str, tuple[str, Callable[[], Simulation], Callable[[], Simulation]]]
         lambda: Simulation().visit(100, size=1.0).visit(100, size="large"),
         lambda: Simulation().visit(300, size=1.0, missing=0.5),
     ),
+    "frequent features have no slot": (
+        "contexts",
+        lambda: (
+            Simulation(schema={"y": ["p", "q", "r"]}).visit(1).visit(300, **{f"f{i}": i for i in range(20)})
+        ),
+        lambda: Simulation(schema={"y": ["p", "q", "r"]}).visit(1).visit(600, f0=1.0),
+    ),
     "a feature vanished": (
         "features",
         lambda: Simulation().visit(600, size=1.0).visit(200),
@@ -205,6 +212,7 @@ def test_choices_that_contradict_the_logged_propensities_fail(arm: int) -> None:
         ("no reward has ever arrived", "before the reward timeout"),
         ("rewards stopped arriving", "before, 68.5% of the decisions had one"),
         ("only positive rewards", "report 0 as well, or set reward_timeout and default_reward=0"),
+        ("frequent features have no slot", "of the recent contexts have a value of 'f"),
         ("a feature vanished", "'size' has vanished"),
         ("a feature appeared", "'size' has appeared"),
         ("a feature is missing more often", "'x' was missing in 28% of the contexts, now 77%"),

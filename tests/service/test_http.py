@@ -90,6 +90,9 @@ def test_an_experiment_is_paused_archived_and_deleted(tmp_path: Path) -> None:
         settings = changed.data["settings"]
         assert (changed.data["state"], settings["exploration"], settings["holdout"]) == ("paused", 0.2, 0.5)
         assert (await service.ask("POST", f"{E}/decisions", {"context": {}})).code == "experiment_paused"
+        changed = await service.ask("PATCH", E, {"schema": {"age": {"kind": "number", "range": [0, 99]}}})
+        assert changed.data["settings"]["schema"] == {"age": {"kind": "number", "range": [0, 99]}}
+        assert (await service.ask("PATCH", E, {"schema": {"age": "big"}})).code == "invalid_settings"
         assert (await service.ask("PATCH", E, {"exploration": 7})).code == "invalid_settings"
         assert (await service.ask("PATCH", E, {"state": "unknown"})).code == "invalid_request"
         assert (await service.ask("PATCH", E, {"state": "archived"})).data["state"] == "archived"

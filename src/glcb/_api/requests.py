@@ -84,6 +84,7 @@ class ExperimentChanges(Struct, kw_only=True, forbid_unknown_fields=True, omit_d
     state: State | UnsetType = UNSET
     exploration: float | UnsetType = UNSET
     exploration_mode: Literal["gap", "uniform"] | UnsetType = UNSET
+    schema: Mapping[str, Any] | UnsetType = UNSET
     holdout: Holdout | UnsetType = UNSET
 
 

@@ -10,6 +10,8 @@ from glcb._numba.compile import kernel
 
 UNLIMITED = 2**62
 """The number of further updates that fit when every possible cell is allocated."""
+MIN_STEPS = 16
+"""A pool grows when it has space for fewer steps than this, so that its capacity is rarely checked."""
 
 
 def empty_index(units: int, signatures: int) -> Int64:

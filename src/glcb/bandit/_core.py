@@ -24,6 +24,7 @@ from glcb._types import Arm
 from glcb.bandit.config import BanditConfig
 from glcb.bandit.decision import BanditDecision
 from glcb.bandit.encoding.encoder import EncodedContext, Encoder
+from glcb.bandit.encoding.formats import upgrade
 from glcb.bandit.encoding.schema import parse_schema
 from glcb.bandit.logs.format import decision_event, outcome_event, reward_event
 from glcb.bandit.logs.writer import LogWriter
@@ -31,7 +32,7 @@ from glcb.bandit.pending import PendingDecisions
 from glcb.bandit.records import PendingDecision, checked_prefix, is_valid_id, random_prefix
 from glcb.bandit.reward_rules import RewardRules, hash_key, read_clock
 from glcb.explain import Explanation
-from glcb.explore.probabilities import draw, probabilities
+from glcb.explore.probabilities import choose
 from glcb.policies import registry
 from glcb.policies.base import Policy
 
@@ -89,7 +90,11 @@ class BanditCore:
 
     def change(self, **changes: Any) -> None:
         """Change mutable arguments."""
-        self.config = replace(self.config, **changes)
+        config, encoder = replace(self.config, **changes), self.encoder
+        if encoder is not None and config.schema != self.config.schema:
+            encoder = encoder.redeclared(parse_schema(config.schema))
+        # A single call, which no interrupt can split.
+        vars(self).update(config=config, encoder=encoder)
 
     def separate(self) -> None:
         """Make later ids and random numbers differ from those of every other copy of this bandit."""
@@ -149,11 +154,12 @@ class BanditCore:
         # Only writing the log can fail after random numbers are drawn; the same ones are then drawn again.
         rng_states = None if self.log is None else (self.rng.bit_generator.state, policy.rng_state)
         try:
-            estimates = policy.estimate(x)
+            estimates = policy.estimate(x, checked=True)
             scores = np.zeros(len(self.arms)) if uniform else estimates.values + estimates.bonuses
-            arm_probabilities = probabilities(scores, allowed, config.exploration, config.exploration_mode)
             policy.ensure_capacity()
-            chosen = draw(arm_probabilities, self.rng)
+            arm_probabilities, chosen = choose(
+                scores, allowed, config.exploration, config.exploration_mode, self.rng
+            )
             arm, propensity = self.arms[chosen], float(arm_probabilities[chosen])
             decision_id = self._add_decision(prepared, context, arm, propensity, now, decision_id)
         except BaseException:
@@ -179,7 +185,7 @@ class BanditCore:
         if self.log is not None:
             self.log.write(decision_event(decision_id, self._log_time(now), arm, propensity, context))
         self._commit(prepared)
-        prepared.policy.count_decision(x, arm)
+        prepared.policy.count_decision(x, arm, checked=True)
         self.pending.add(PendingDecision(x, arm, propensity, now, id=decision_id))
         self.pending.warn_before_eviction(now)
         return decision_id
@@ -231,6 +237,8 @@ class BanditCore:
         The oldest also make space for `incoming` new ones. A reward of `reported` is about to be learned.
         Return whether there was any.
         """
+        if self.config.reward_timeout is None:
+            return False
         changed = False
         for decision, outcome in self.pending.due(now, incoming):
             self._close(decision, outcome, now)
@@ -276,7 +284,7 @@ class BanditCore:
         assert self.policy is not None  # a decision has been made
         decision.is_learned = True
         try:
-            self.policy.learn(decision.x, decision.arm, value, counted=True)
+            self.policy.learn(decision.x, decision.arm, value, counted=True, checked=True)
         except Exception:
             decision.is_learned = False
             raise
@@ -314,7 +322,7 @@ class BanditCore:
                 reward_event(decision.id, time, checked, None, True),
             )
         self._commit(prepared)
-        policy.count_decision(x, arm)
+        policy.count_decision(x, arm, checked=True)
         self._learn(decision, checked)
         self.pending.count_rewarded()
         self._notify(decision, checked)
@@ -413,7 +421,8 @@ class BanditCore:
                 parts[part][rest] = array
             make = registry.get(core.config.policy).policy_class
             policy = make.from_snapshot(Snapshot(make.__name__, arrays=parts["policy"], **metadata["policy"]))
-            core.encoder = Encoder.from_snapshot(metadata["encoder"], parts["encoder"])
+            saved = upgrade(metadata["encoder"], parts["encoder"], parse_schema(core.config.schema))
+            core.encoder = Encoder.from_snapshot(*saved)
             width = core.encoder.width
             if policy.arms != core.arms or policy.features != width:
                 raise ValueError("the arms or features of the policy differ from those of the bandit")

@@ -126,6 +126,7 @@ class BanditConfig:
         metadata=_metadata(
             "Declared features, by name: a kind, a range or a list of categories. Others are inferred.",
             when="Ranges or categories are known in advance, or the first context is incomplete.",
+            mutable=True,
         ),
     )
     spare_slots: int | None = field(

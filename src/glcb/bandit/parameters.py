@@ -43,7 +43,9 @@ class Parameters:
     def set_params(self, **changes: Any) -> Self:
         """Change arguments.
 
-        After the first decision, only ``exploration``, ``exploration_mode`` and ``clock`` can change.
+        After the first decision, only ``exploration``, ``exploration_mode``, ``schema`` and ``clock`` can
+        change. A feature whose kind is declared anew starts again; the number of slots stays the same, and
+        pending decisions keep the encoding that they were made with.
 
         Parameters
         ----------
@@ -58,7 +60,8 @@ class Parameters:
         Raises
         ------
         InvalidSettings
-            If an argument does not exist, is invalid, or can no longer change.
+            If an argument does not exist, is invalid, or can no longer change; or if the schema needs more
+            slots than there are.
         """
         with self._lock:
             params = self.get_params()

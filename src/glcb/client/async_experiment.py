@@ -1,6 +1,6 @@
 """Experiments of the asynchronous client."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
@@ -232,6 +232,7 @@ class AsyncExperiment:
         *,
         exploration: float | None = None,
         exploration_mode: Literal["gap", "uniform"] | None = None,
+        schema: Mapping[str, Any] | None = None,
         holdout: float | None = None,
     ) -> ExperimentInfo:
         """Change settings of the experiment; None leaves a setting unchanged.
@@ -242,6 +243,8 @@ class AsyncExperiment:
             Share of decisions spent on exploration.
         exploration_mode
             ``"gap"`` or ``"uniform"``.
+        schema
+            The declared features, by name; those of an empty dict are all inferred.
         holdout
             Share of decisions that are made uniformly at random.
 
@@ -257,9 +260,8 @@ class AsyncExperiment:
         NotRunning
             If the experiment is archived.
         """
-        request = _requests.change(
-            self.name, exploration=exploration, exploration_mode=exploration_mode, holdout=holdout
-        )
+        changes = {"exploration": exploration, "exploration_mode": exploration_mode, "schema": schema}
+        request = _requests.change(self.name, **changes, holdout=holdout)
         return await self._request(request, ExperimentInfo)
 
     async def pause(self) -> ExperimentInfo:

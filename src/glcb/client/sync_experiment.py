@@ -1,6 +1,6 @@
 """Experiments of the blocking client."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
@@ -230,6 +230,7 @@ class Experiment:
         *,
         exploration: float | None = None,
         exploration_mode: Literal["gap", "uniform"] | None = None,
+        schema: Mapping[str, Any] | None = None,
         holdout: float | None = None,
     ) -> ExperimentInfo:
         """Change settings of the experiment; None leaves a setting unchanged.
@@ -240,6 +241,8 @@ class Experiment:
             Share of decisions spent on exploration.
         exploration_mode
             ``"gap"`` or ``"uniform"``.
+        schema
+            The declared features, by name; those of an empty dict are all inferred.
         holdout
             Share of decisions that are made uniformly at random.
 
@@ -255,9 +258,8 @@ class Experiment:
         NotRunning
             If the experiment is archived.
         """
-        request = _requests.change(
-            self.name, exploration=exploration, exploration_mode=exploration_mode, holdout=holdout
-        )
+        changes = {"exploration": exploration, "exploration_mode": exploration_mode, "schema": schema}
+        request = _requests.change(self.name, **changes, holdout=holdout)
         return self._request(request, ExperimentInfo)
 
     def pause(self) -> ExperimentInfo:

@@ -7,7 +7,14 @@ import numpy as np
 from numba import int64, uint32
 
 from glcb._arrays import Arrays, Float64, Int64, UInt32, check_values, copy_into, take_rows
-from glcb._numba.cell_index import UNLIMITED, check_visited_cells, empty_index, lookup, visited_cells
+from glcb._numba.cell_index import (
+    MIN_STEPS,
+    UNLIMITED,
+    check_visited_cells,
+    empty_index,
+    lookup,
+    visited_cells,
+)
 from glcb._numba.compile import kernel
 from glcb._numba.packed import named_tuple_type
 from glcb._numba.prefetch import prefetch
@@ -167,7 +174,7 @@ class Counts:
             np.right_shift(self.arrays.total, 1, out=self.arrays.total)
 
     def ensure_capacity(self) -> int:
-        """Grow the table if it has no space for one more row per unit, the most that a decision can add.
+        """Grow the table if it has no space for `MIN_STEPS` decisions, each with a new row per unit.
 
         Returns
         -------
@@ -176,7 +183,7 @@ class Counts:
         """
         own = self.arrays
         units, max_rows, used = len(own.row_at), own.row_at.size, int(own.used[0])
-        if len(own.table) < min(used + units, max_rows):
+        if len(own.table) < min(used + MIN_STEPS * units, max_rows):
             rows = min(2 * len(own.table) + _INITIAL_CONTEXTS * units, max_rows)
             larger = np.empty((rows, self.arms), np.uint32)
             larger[:used] = own.table[:used]

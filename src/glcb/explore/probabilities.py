@@ -51,9 +51,23 @@ def probabilities(
     return result
 
 
-def draw(probabilities: Float64, rng: np.random.Generator) -> int:
-    """Return a random arm, drawn with these probabilities."""
-    return _arm_at(probabilities, rng.random())
+def choose(
+    scores: Float64,
+    allowed: list[int] | None,
+    exploration: float,
+    exploration_mode: ExplorationMode,
+    rng: np.random.Generator,
+) -> tuple[Float64, int]:
+    """Return the probability of each arm, and an arm drawn with these probabilities.
+
+    The arguments are those of :func:`probabilities`.
+    """
+    if allowed is None:
+        result: Float64 = np.empty(scores.size)
+        by_gap = exploration_mode == "gap"
+        return result, _choose(scores, exploration, by_gap, rng.random(), result)
+    result = probabilities(scores, allowed, exploration, exploration_mode)
+    return result, _arm_at(result, rng.random())
 
 
 @kernel
@@ -116,3 +130,10 @@ def _arm_at(probabilities: Float64, point: float) -> int:
             if point < cumulative:
                 break
     return result
+
+
+@kernel
+def _choose(scores: Float64, exploration: float, by_gap: bool, point: float, result: Float64) -> int:
+    """Write the probability of each arm; return the one whose interval contains ``point``."""
+    _write_probabilities(scores, exploration, by_gap, result)
+    return _arm_at(result, point)

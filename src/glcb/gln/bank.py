@@ -6,7 +6,7 @@ from typing import Literal
 import numpy as np
 
 from glcb._arrays import Arrays, Float32, Int64, check_values, copy_into, take_rows
-from glcb._numba.cell_index import UNLIMITED, check_visited_cells, empty_index, visited_cells
+from glcb._numba.cell_index import MIN_STEPS, UNLIMITED, check_visited_cells, empty_index, visited_cells
 from glcb.gln.arithmetic import padded
 from glcb.gln.attribution import Attribution, attribution
 from glcb.gln.layout import (
@@ -233,7 +233,7 @@ class Bank:
         return cell.reshape(self.networks, row)[:, :fan_in].copy()
 
     def ensure_capacity(self) -> int:
-        """Grow the pool if it has no space for one more cell per unit, the most that an update can allocate.
+        """Grow the pool if it has no space for `MIN_STEPS` updates, each with a new cell per unit.
 
         Returns
         -------
@@ -242,7 +242,7 @@ class Bank:
         """
         bank, update_size = self.arrays, self._update_size * self.networks
         capacity, used = update_size * bank.cell_at.shape[1], int(bank.used[0])
-        if bank.weights.size - used < update_size and bank.weights.size < capacity:
+        if bank.weights.size - used < MIN_STEPS * update_size and bank.weights.size < capacity:
             # Doubling makes the amortized cost of copying constant; untouched pages use no memory.
             size = min(max(2 * bank.weights.size, _INITIAL_CONTEXTS * update_size), capacity)
             larger = np.empty(size, np.float32)

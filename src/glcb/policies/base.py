@@ -15,7 +15,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from importlib.util import find_spec
 from os import PathLike
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -81,13 +81,7 @@ class Policy(ABC):
 
     @classmethod
     def missing_packages(cls) -> list[str]:
-        """Return the packages that the policy requires and that are not installed.
-
-        Returns
-        -------
-        list of str
-            The names of the packages.
-        """
+        """Return the names of the packages that the policy requires and that are not installed."""
         return [package for package in cls.requires if find_spec(package) is None]
 
     # ---- hooks for subclasses: called with the lock held and with validated arguments ---------------
@@ -215,13 +209,15 @@ class Policy(ABC):
                 decisions.append(Decision(self.arms[best], self.arms, estimates))
         return decisions
 
-    def estimate(self, x: ArrayLike) -> Estimates:
+    def estimate(self, x: ArrayLike, *, checked: bool = False) -> Estimates:
         """Return value, bonus and pseudocount of every arm in context ``x``. Learns nothing.
 
         Parameters
         ----------
         x
             The context: one number within [0, 1] per feature.
+        checked
+            Whether ``x`` is known to be a valid context: a contiguous float32 array.
 
         Returns
         -------
@@ -233,7 +229,7 @@ class Policy(ABC):
         InvalidContext
             If ``x`` has the wrong length or a value outside [0, 1].
         """
-        context = _validation.context(x, self.features)
+        context = cast("Float32", x) if checked else _validation.context(x, self.features)
         with self._lock:
             return self._estimate(context)
 
@@ -293,7 +289,9 @@ class Policy(ABC):
         """Number of rewards learned."""
         return self._updates
 
-    def learn(self, x: ArrayLike, arm: Arm, reward: float, *, counted: bool = False) -> None:
+    def learn(
+        self, x: ArrayLike, arm: Arm, reward: float, *, counted: bool = False, checked: bool = False
+    ) -> None:
         """Learn the reward of one decision. An interrupt (Ctrl-C) can leave a single update incomplete.
 
         Parameters
@@ -306,13 +304,15 @@ class Policy(ABC):
             Its reward.
         counted
             Whether :meth:`count_decision` has already recorded the decision.
+        checked
+            Whether ``x`` is known to be a valid context: a contiguous float32 array.
 
         Raises
         ------
         InvalidContext, UnknownArm, InvalidReward
             If an argument is invalid; nothing is learned.
         """
-        context = _validation.context(x, self.features)
+        context = cast("Float32", x) if checked else _validation.context(x, self.features)
         value = _validation.reward(reward, self.rewards)
         with self._lock:
             index = _validation.arm(arm, self._index)
@@ -344,7 +344,7 @@ class Policy(ABC):
             for x, index, value in zip(rows, indices, values, strict=True):
                 self._update(x, index, value)
 
-    def count_decision(self, x: ArrayLike, arm: Arm) -> None:
+    def count_decision(self, x: ArrayLike, arm: Arm, *, checked: bool = False) -> None:
         """Record that ``arm`` was chosen in context ``x``. Its reward can be learned later, or never.
 
         Parameters
@@ -353,13 +353,15 @@ class Policy(ABC):
             The context of the decision.
         arm
             The chosen arm.
+        checked
+            Whether ``x`` is known to be a valid context: a contiguous float32 array.
 
         Raises
         ------
         InvalidContext, UnknownArm
             If an argument is invalid; nothing is recorded.
         """
-        context = _validation.context(x, self.features)
+        context = cast("Float32", x) if checked else _validation.context(x, self.features)
         with self._lock:
             index = _validation.arm(arm, self._index)
             self._ensure_capacity()
@@ -526,12 +528,7 @@ class Policy(ABC):
         return policy
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Restore the state of a snapshot.
-
-        Parameters
-        ----------
-        snapshot
-            The result of :meth:`snapshot`.
+        """Restore the state of a snapshot, the result of :meth:`snapshot`.
 
         Raises
         ------

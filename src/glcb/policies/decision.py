@@ -1,13 +1,13 @@
 """Estimates of all arms, and the decision based on them."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from glcb._arrays import Float64
 from glcb._types import Arm
 
 
-@dataclass(frozen=True, eq=False)
-class Estimates:
+class Estimates(NamedTuple):
     """Value, bonus and pseudocount of every arm in one context, in the order of the policy's arms."""
 
     values: Float64

@@ -226,11 +226,19 @@ def _contexts(experiment: Experiment) -> Iterator[Check]:
         for name, feature in schema.features.items()
     }
     worst = max(shares, key=shares.__getitem__)
+    homeless = max(schema.without_slot, key=schema.without_slot.__getitem__, default=worst)
     if shares[worst] > _MAX_UNUSABLE:
         text = (
             f"{shares[worst]:.1%} of the values of {worst!r} cannot be used as sent: they have another type, "
             "are outside the range, or are new values without a free slot. Check how it is computed, or "
-            "declare it in the schema of a new experiment."
+            "declare it in the schema."
+        )
+        yield Check("contexts", False, text)
+    elif schema.without_slot.get(homeless, 0.0) > _MAX_UNUSABLE:
+        text = (
+            f"{schema.without_slot[homeless]:.1%} of the recent contexts have a value of {homeless!r} that "
+            "has no slot of its own, so little can be learned from it. Send fewer features, declare "
+            f"{homeless!r} in the schema, or create an experiment with a larger spare_slots."
         )
         yield Check("contexts", False, text)
     else:

@@ -1,8 +1,10 @@
 """The online encoder: from a context to numbers in [0, 1].
 
 The first context fixes the width: one slot for every number and boolean, one for every declared value of a
-category, and a number of spare slots. Everything that appears later takes a spare slot: a value of a
-category, a feature, the indicator of a missing value. When none is free, slots are shared by hash.
+category, and a number of spare slots. Everything that appears later takes a free slot: a value of a
+category, a feature, the indicator of a missing value. When none is free, slots are shared by hash, until the
+newcomer is clearly more frequent than the owner of the least used slot, and takes it over (``slots.py``). In
+the same way, a feature that was not declared changes its kind if most of its values have another one.
 
 A slot without content is 0. A free slot is 0 too, so allocating it changes no earlier context. A present
 category, a true boolean and an indicator are 1; a number is its position on its scale. A missing number or
@@ -12,70 +14,111 @@ boolean that was expected is replaced by ½.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from glcb._arrays import Arrays, Float32, Float64
-from glcb._errors import InvalidContext
+from glcb._errors import InvalidContext, InvalidSettings
 from glcb._types import MAX_FEATURES
-from glcb.bandit.encoding.features import (
-    NO_SLOT,
-    SPARE_SLOTS,
-    SPARE_SLOTS_PER_CATEGORY,
-    Feature,
-    Slots,
-)
+from glcb.bandit.encoding.features import NO_SLOT, Feature, owner_of
 from glcb.bandit.encoding.origins import OTHER, Origins, trace_origins
+from glcb.bandit.encoding.plans import Plan, make_plan
 from glcb.bandit.encoding.scaling import Scales
 from glcb.bandit.encoding.schema import FeatureDeclaration, FeatureKind, FeatureReport, Schema
+from glcb.bandit.encoding.slots import (
+    HALVING_PERIOD,
+    SPARE_SLOTS,
+    SPARE_SLOTS_PER_CATEGORY,
+    Candidate,
+    Candidates,
+    Purpose,
+    Slots,
+    beats,
+)
 from glcb.bandit.encoding.values import (
     MAX_NUMBER,
     ValueKind,
     classify_value,
     feature_name,
+    parse_boolean,
+    parse_number,
     to_row,
     to_text,
 )
 
 IMPUTED = 0.5
 """Replaces a missing number or boolean."""
+KIND_RATIO = 4
+"""The kind of a feature changes if values of another kind are this many times as frequent."""
+MAX_MISSING = 0.8
+"""A feature of the first context is no longer expected if it is missing in more contexts than this."""
+MAX_PLANS = 64
 
 _KINDS: dict[ValueKind, FeatureKind] = {"number": "number", "text": "category", "boolean": "boolean"}
+_PURPOSES: dict[FeatureKind, Purpose] = {"number": "number", "category": "value", "boolean": "boolean"}
 
 
 class Claim(NamedTuple):
-    """A feature that takes the next spare slot."""
+    """A slot that gets a new owner."""
 
     feature: Feature
-    purpose: Literal["value", "number", "boolean", "indicator"]
-    value: str
-    """The category, if the slot is for one."""
+    candidate: Candidate
+    slot: int
+    number: float
+    """The first number of a feature that becomes a number."""
+
+
+@dataclass(slots=True, eq=False)
+class Changes:
+    """What committing an encoded context changes, in addition to counts and scales."""
+
+    claims: list[Claim] = field(default_factory=list)
+    candidates: list[Candidate] = field(default_factory=list)
+    """Values and features without a slot of their own."""
+    votes: list[tuple[Feature, FeatureKind]] = field(default_factory=list)
+    """Features with a value of another kind."""
+    unexpected: list[Feature] = field(default_factory=list)
+    """Features that are no longer expected."""
+    problems: list[tuple[Feature, str]] = field(default_factory=list)
+    unmapped: int = 0
+    """Number of values of features without a slot."""
+    not_by_owner: list[int] = field(default_factory=list)
+    """Slots that are set, but not by a value of their owner."""
+    set_by: dict[int, str] = field(default_factory=dict)
+    """The feature that set each slot that several features can share."""
 
 
 @dataclass(slots=True, eq=False)
 class EncodedContext:
-    """An encoded context, and the changes that committing it makes to the encoder."""
+    """An encoded context, and what committing it changes."""
 
     x: Float32
     """The encoded context."""
-    numbers: Float64
-    """The numbers of the context by column, NaN where there is none."""
-    claims: list[Claim] = field(default_factory=list)
-    """The features that take the next spare slots, in order."""
-    first_numbers: list[float] = field(default_factory=list)
-    """The first numbers of features that become numbers with this context."""
-    problems: list[tuple[Feature, str]] = field(default_factory=list)
-    unmapped: int = 0
-    """Number of values of features without a slot."""
-    set_by: dict[int, str] = field(default_factory=dict)
-    """The feature that set each slot that several features can share."""
+    inputs: Float64
+    """The numbers of the context by column, NaN where there is none. Slots may follow."""
+    changes: Changes | None = None
 
-    def set(self, slot: int, name: str) -> None:
+    @property
+    def claims(self) -> list[Claim]:
+        """The slots that get a new owner."""
+        return [] if self.changes is None else self.changes.claims
+
+
+@dataclass(slots=True, eq=False)
+class _Draft(Changes):
+    """A context that is being encoded."""
+
+    x: Float32 = field(kw_only=True)
+    numbers: list[float] = field(kw_only=True)
+
+    def set(self, slot: int, name: str, by_owner: bool = False) -> None:
         """Set a slot to 1 on behalf of the feature called `name`."""
         if slot != NO_SLOT:
+            if not by_owner and not self.x[slot]:
+                self.not_by_owner.append(slot)
             self.set_by[slot] = OTHER if self.x[slot] else name
             self.x[slot] = 1
 
@@ -100,23 +143,36 @@ class Encoder:
         row, self._length = to_row(first)
         if len(row) > MAX_FEATURES:
             raise InvalidContext(f"a context can have at most {MAX_FEATURES:,} features, got {len(row):,}")
-        expected: dict[str, FeatureDeclaration | None] = dict(declarations)
-        for key, value in row.items():
-            kind = _KINDS.get(classify_value(value)[0])
-            expected.setdefault(feature_name(key), FeatureDeclaration(kind) if kind else None)
         self._features: dict[str, Feature] = {}
-        used, self._scales = 0, Scales()
-        for name, declaration in expected.items():
-            feature = Feature.from_declaration(name, declaration, used, len(self._scales))
-            self._features[name] = feature
-            used += len(feature.slots)
-            if declaration is not None and feature.column != NO_SLOT:
-                self._scales.add(feature.slot, declaration.limits)
+        self._scales, self._candidates = Scales(), Candidates()
+        self._plans: dict[tuple[Any, ...], Plan] = {}
+        self._contexts = self._unmapped = reserved = 0
+        for name, declaration in declarations.items():
+            reserved = self._add_expected(name, declaration.kind, declaration, reserved)
+        for key, value in row.items():
+            name = feature_name(key)
+            if name not in self._features:
+                reserved = self._add_expected(name, _KINDS.get(classify_value(value)[0]), None, reserved)
         if spare_slots is None:
             open_ended = [f for f in self._features.values() if f.kind == "category" and not f.values]
             spare_slots = SPARE_SLOTS + SPARE_SLOTS_PER_CATEGORY * len(open_ended)
-        self._slots = Slots(used, max(1, used + spare_slots), used)
-        self._unmapped = 0
+        self._slots = Slots(reserved, max(1, reserved + spare_slots), range(reserved), self._declared_slots())
+
+    def _add_expected(
+        self, name: str, kind: FeatureKind | None, declaration: FeatureDeclaration | None, slot: int
+    ) -> int:
+        """Add an expected feature whose slots begin at `slot`; return the next slot."""
+        feature = self._features[name] = Feature(name, kind, expected=True, declaration=declaration)
+        if kind == "category" and declaration is not None:
+            feature.values = {value: slot + place for place, value in enumerate(declaration.values)}
+        elif kind in ("number", "boolean"):
+            feature.slot = slot
+            if kind == "number":
+                feature.column = self._scales.add(slot, None if declaration is None else declaration.limits)
+        return slot + len(feature.slots)
+
+    def _declared_slots(self) -> list[int]:
+        return [slot for feature in self._features.values() for slot in feature.declared_slots]
 
     @property
     def width(self) -> int:
@@ -127,13 +183,42 @@ class Encoder:
 
     def encode(self, context: Any) -> EncodedContext:
         """Encode a context. Changes nothing."""
-        row, length = to_row(context)
+        row, length = (context, None) if type(context) is dict else to_row(context)
         if length != self._length:
             before, now = ("named values" if n is None else f"{n} values" for n in (self._length, length))
             raise InvalidContext(f"earlier contexts had {before}, but this one has {now}")
+        plan = self._plans.get(tuple(row))
+        encoded = None if plan is None else self._encode_by_plan(plan, row)
+        return encoded or self._encode_by_feature(row)
+
+    def _encode_by_plan(self, plan: Plan, row: Mapping[Any, Any]) -> EncodedContext | None:
+        """Encode a context whose features are known; return None if a value is not of the usual type."""
+        found = plan.read(row)
+        if found is None:
+            return None
+        x: Float32 = np.zeros(self._slots.width, np.float32)
+        if plan.missing:
+            numbers, slots = found[: len(self._scales)], found[len(self._scales) :]
+            if any(abs(number) >= MAX_NUMBER for number in numbers):
+                return None
+            x[slots] = 1
+            draft = _Draft(x=x, numbers=numbers)
+            for feature in plan.missing:
+                self._encode_missing(draft, feature, "missing")
+            return self._finish(draft)
+        try:
+            inputs: Float64 = np.array(found, np.float64)
+        except OverflowError:  # an integer beyond the range of floats
+            return None
+        outliers = self._scales.place(inputs, x)
+        if outliers is None:
+            return None
+        return EncodedContext(x, inputs, Changes(problems=self._out_of_range(outliers)) if outliers else None)
+
+    def _encode_by_feature(self, row: Mapping[Any, Any]) -> EncodedContext:
+        """Encode a context feature by feature, and make a plan for those like it."""
         features = self._features
-        numbers, lit, unusual = [math.nan] * len(self._scales), [], []
-        # The fast path for values of the usual type; the rest is handled by _encode_unusual.
+        numbers, slots, unusual = [math.nan] * len(self._scales), [], []
         for key, value in row.items():
             feature = features.get(key)
             if feature is not None:
@@ -145,31 +230,38 @@ class Encoder:
                 elif value_type is str:
                     slot = feature.values.get(value)
                     if slot is not None:
-                        lit.append(slot)
+                        slots.append(slot)
                         continue
                 elif value_type is bool and feature.kind == "boolean":
                     if value:
-                        lit.append(feature.slot)
+                        slots.append(feature.slot)
                     continue
             unusual.append((key, value))
-        encoded = EncodedContext(np.zeros(self.width, np.float32), np.array(numbers, np.float64))
-        if lit:
-            encoded.x[lit] = 1
-        new_names = self._encode_unusual(encoded, row, unusual) if unusual else set()
+        draft = _Draft(x=np.zeros(self.width, np.float32), numbers=numbers)
+        draft.x[slots] = 1
+        new_names = self._encode_unusual(draft, row, unusual) if unusual else set()
+        if not unusual and len(self._plans) < MAX_PLANS:
+            self._plans[tuple(row)] = make_plan(row, features, len(numbers))
         if len(row) - len(new_names) < len(features):
             for feature in features.values():
                 if feature.expected and feature.name not in row and feature.name not in new_names:
-                    self._encode_missing(encoded, feature, "missing")
-        if numbers:
-            for column in self._scales.place(encoded.numbers, encoded.x):
-                outlier = next(feature for feature in features.values() if feature.column == column)
-                encoded.problems.append((outlier, "out_of_range"))
-        return encoded
+                    self._encode_missing(draft, feature, "missing")
+        return self._finish(draft)
+
+    def _finish(self, draft: _Draft) -> EncodedContext:
+        """Place the numbers, which overwrite any other value in their slots."""
+        inputs = np.array(draft.numbers, np.float64)
+        outliers = self._scales.place(inputs, draft.x)
+        draft.problems += self._out_of_range(outliers or ())
+        return EncodedContext(draft.x, inputs, draft)
+
+    def _out_of_range(self, columns: Sequence[int]) -> list[tuple[Feature, str]]:
+        return [(f, "out_of_range") for c in columns for f in self._features.values() if f.column == c]
 
     def _encode_unusual(
-        self, encoded: EncodedContext, row: Mapping[Any, Any], unusual: list[tuple[Any, Any]]
+        self, draft: _Draft, row: Mapping[Any, Any], unusual: list[tuple[Any, Any]]
     ) -> set[str]:
-        """Encode the values off the fast path; return the names that are new or spelled differently."""
+        """Encode unusual values; return the names that are new or spelled differently."""
         new_names: set[str] = set()
         for key, value in unusual:
             name = feature_name(key)
@@ -180,126 +272,265 @@ class Encoder:
                 new_names.add(name)
             kind, plain = classify_value(value)
             if feature is None:
-                self._encode_new_feature(encoded, name, kind, plain)
+                self._encode_new_feature(draft, name, kind, plain)
             elif kind not in _KINDS:
-                self._encode_missing(encoded, feature, kind)
+                self._encode_missing(draft, feature, kind)
             elif feature.kind is None:
-                self._encode_first_value(encoded, feature, kind, plain)
+                self._encode_first_value(draft, feature, kind, plain)
             else:
-                self._encode_converted(encoded, feature, kind, plain)
+                self._encode_known(draft, feature, kind, plain)
         return new_names
 
-    def _encode_converted(
-        self, encoded: EncodedContext, feature: Feature, kind: ValueKind, value: Any
-    ) -> None:
-        """Encode a value that may have to be converted to the type of the feature."""
-        if feature.kind == "category":
-            self._encode_category(encoded, feature, to_text(kind, value))
-        elif feature.kind == "number" and kind != "text":
-            encoded.numbers[feature.column] = value
-        elif feature.kind == "boolean" and kind != "text" and value in (0, 1):
-            encoded.x[feature.slot] = value
+    def _encode_known(self, draft: _Draft, feature: Feature, kind: ValueKind, value: Any) -> None:
+        """Encode a value that may have to be converted to the kind of the feature."""
+        if kind == "text" and feature.kind != "category":
+            parse = parse_number if feature.kind == "number" else parse_boolean
+            kind, value = parse(value)
+        if feature.kind == _KINDS.get(kind) or (feature.kind == "number" and kind == "boolean"):
+            if feature.kind == "category":
+                self._encode_category(draft, feature, to_text(kind, value), by_owner=True)
+            elif feature.kind == "number":
+                draft.numbers[feature.column] = value
+            else:
+                draft.x[feature.slot] = value
+        elif feature.kind == "boolean" and kind == "number" and value in (0, 1):
+            draft.x[feature.slot] = value
+        elif kind not in _KINDS:
+            self._encode_missing(draft, feature, kind)
+        elif self._changes_kind(draft, feature, _KINDS[kind]):
+            self._encode_first_value(draft, feature, kind, value)
+        elif feature.kind == "category":
+            by_owner = feature.declaration is not None
+            self._encode_category(draft, feature, to_text(kind, value), by_owner)
         else:
-            self._encode_missing(encoded, feature, "type_changed")
+            self._encode_missing(draft, feature, "type_changed")
 
-    def _encode_category(self, encoded: EncodedContext, feature: Feature, value: str) -> None:
-        """Set the slot of a category; a new one takes a spare slot, or shares one by hash."""
+    def _changes_kind(self, draft: _Draft, feature: Feature, kind: FeatureKind) -> bool:
+        """Return whether values of another kind are so frequent that the feature takes that kind."""
+        if feature.declaration is not None:
+            return False
+        draft.votes.append((feature, kind))
+        own = int(self._slots.uses[feature.value_slots].sum())
+        return beats(feature.votes[kind] + 1, own, KIND_RATIO)
+
+    def _encode_category(self, draft: _Draft, feature: Feature, value: str, by_owner: bool) -> None:
+        """Set the slot of a category; a new one claims a slot, or shares one by hash."""
         slot = feature.values.get(value, NO_SLOT)
         if slot == NO_SLOT:
-            spare = self._slots.spare(list(feature.values.values()))
-            if len(spare) < self._slots.max_category_slots:
-                slot = self._claim(encoded, feature, "value", value)
+            candidate, own = Candidate(feature.name, "value", value), feature.inferred_slots
+            full = len(own) >= self._slots.max_category_slots
+            slot = self._claim(draft, feature, candidate, among=own if full else ())
             if slot == NO_SLOT:
-                slot = self._slots.hashed(f"{feature.name}={value}", spare)
-                encoded.problems.append((feature, "hashed"))
-        encoded.set(slot, feature.name)
+                by_owner, slot = False, self._slots.hashed(candidate.text, own)
+                draft.problems.append((feature, "hashed"))
+        draft.set(slot, feature.name, by_owner)
 
-    def _encode_missing(self, encoded: EncodedContext, feature: Feature, problem: str) -> None:
+    def _encode_missing(self, draft: _Draft, feature: Feature, problem: str) -> None:
         """Impute ½ for a value that cannot be used, and set the indicator if the feature is expected."""
         if feature.expected or problem != "missing":
-            encoded.problems.append((feature, problem))
+            draft.problems.append((feature, problem))
         if not feature.expected:
             return
         if feature.slot != NO_SLOT:
-            encoded.x[feature.slot] = IMPUTED
+            draft.x[feature.slot] = IMPUTED
+            draft.not_by_owner.append(feature.slot)
+        if problem == "missing" and feature.declaration is None:
+            absent = feature.problems["missing"] + 1 - MAX_MISSING * self._contexts
+            if beats(int(absent), 0):
+                draft.unexpected.append(feature)
         slot = feature.indicator
         if slot == NO_SLOT:
-            slot = self._claim(encoded, feature, "indicator", "")
-        if slot == NO_SLOT:
-            slot = self._slots.hashed(f"{feature.name} is missing")
-        encoded.set(slot, feature.name)
+            candidate = Candidate(feature.name, "indicator", "")
+            slot = self._claim(draft, feature, candidate)
+            if slot == NO_SLOT:
+                draft.set(self._slots.hashed(candidate.text), feature.name)
+                return
+        draft.set(slot, feature.name, by_owner=True)
 
-    def _encode_new_feature(self, encoded: EncodedContext, name: str, kind: ValueKind, value: Any) -> None:
-        """Add a feature that has not occurred before, if it has a value and a slot is free."""
-        if kind in _KINDS and self._slots.free(len(encoded.claims)) != NO_SLOT:
-            self._encode_first_value(encoded, Feature(name, None, expected=False), kind, value)
+    def _encode_new_feature(self, draft: _Draft, name: str, kind: ValueKind, value: Any) -> None:
+        """Encode a value of a feature without slots, which gets one if it has a value."""
+        if kind in _KINDS:
+            self._encode_first_value(draft, Feature(name, None, expected=False), kind, value)
         elif kind != "missing":
-            encoded.unmapped += 1
-            if kind in _KINDS:
-                self._encode_hashed(encoded, name, kind, value)
+            draft.unmapped += self._slots.next_free(()) == NO_SLOT
 
-    def _encode_first_value(
-        self, encoded: EncodedContext, feature: Feature, kind: ValueKind, value: Any
-    ) -> None:
-        """Encode the first value of a feature, which determines the kind of the feature."""
-        if kind == "text":
-            slot = self._claim(encoded, feature, "value", to_text(kind, value))
-        else:
-            slot = self._claim(encoded, feature, "number" if kind == "number" else "boolean", "")
+    def _encode_first_value(self, draft: _Draft, feature: Feature, kind: ValueKind, value: Any) -> None:
+        """Encode the first value of a feature, or of a kind, which claims a slot; else share one by hash."""
+        text = to_text(kind, value) if kind == "text" else ""
+        candidate = Candidate(feature.name, _PURPOSES[_KINDS[kind]], text)
+        number, own = value if kind == "number" else math.nan, feature.value_slots
+        slot = own[0] if own else self._claim(draft, feature, candidate, number=number)
+        if own:
+            draft.claims.append(Claim(feature, candidate, slot, number))
         if slot == NO_SLOT:
-            encoded.problems.append((feature, "hashed"))
-            self._encode_hashed(encoded, feature.name, kind, value)
+            if feature.name in self._features:
+                draft.problems.append((feature, "hashed"))
+            else:
+                draft.unmapped += 1
+            draft.set(self._slots.hashed(candidate.text), feature.name)
         elif kind == "number":
-            encoded.first_numbers.append(value)
-            encoded.x[slot] = IMPUTED  # the middle of a scale without other numbers
+            draft.x[slot] = IMPUTED  # the middle of a scale without other numbers
         else:
-            encoded.x[slot] = kind == "text" or value
-
-    def _encode_hashed(self, encoded: EncodedContext, name: str, kind: ValueKind, value: Any) -> None:
-        """Set a shared slot: by feature and value for a category, by feature for a number."""
-        # A long text is hashed in its shortened form, which is what a log holds.
-        text = f"{name}={to_text(kind, value)}" if kind == "text" else name
-        encoded.set(self._slots.hashed(text), name)
+            draft.x[slot] = kind == "text" or value
 
     def _claim(
         self,
-        encoded: EncodedContext,
+        draft: _Draft,
         feature: Feature,
-        purpose: Literal["value", "number", "boolean", "indicator"],
-        value: str,
+        candidate: Candidate,
+        number: float = math.nan,
+        among: Sequence[int] = (),
     ) -> int:
-        """Return the next free slot, which belongs to the feature once the encoding is committed."""
-        slot = self._slots.free(len(encoded.claims))
+        """Return a slot that belongs to the candidate once the encoding is committed, or NO_SLOT.
+
+        It is a free one, or the least used one if the candidate is more frequent; if `among` is not empty,
+        the least used one of these.
+        """
+        claimed = [claim.slot for claim in draft.claims]
+        slot = NO_SLOT if among else self._slots.next_free(claimed)
+        if slot == NO_SLOT:
+            draft.candidates.append(candidate)
+            count = self._candidates[candidate] + 1
+            if beats(count, 0):
+                least = self._slots.least_used(among, claimed)
+                if least != NO_SLOT and beats(count, int(self._slots.uses[least])):
+                    slot = least
         if slot != NO_SLOT:
-            encoded.claims.append(Claim(feature, purpose, value))
+            draft.claims.append(Claim(feature, candidate, slot, number))
         return slot
 
     # ---- learning -------------------------------------------------------------------------------
 
     def commit(self, encoded: EncodedContext) -> None:
         """Apply the changes of an encoded context; nothing may have been committed since it was encoded."""
-        for feature, purpose, value in encoded.claims:
-            slot = self._slots.used
-            if purpose == "indicator":
-                feature.indicator = slot
-            elif purpose == "value":
-                feature.kind = "category"
-                feature.values[value] = slot
-            elif purpose == "boolean":
-                feature.kind, feature.slot = "boolean", slot
-            else:
-                feature.kind, feature.slot, feature.column = "number", slot, len(self._scales)
-                self._scales.add(slot, None)
-            self._features[feature.name] = feature
-            self._slots.used += 1
-        for feature, problem in encoded.problems:
+        self._scales.observe(encoded.inputs, encoded.x, self._slots.uses)
+        self._contexts += 1
+        if encoded.changes is not None:
+            self._apply(encoded.changes)
+        if self._contexts % HALVING_PERIOD == 0:
+            self._halve_counts()
+
+    def _apply(self, changes: Changes) -> None:
+        for slot in changes.not_by_owner:
+            self._slots.uses[slot] -= 1
+        for feature, problem in changes.problems:
             feature.problems[problem] += 1
-        self._unmapped += encoded.unmapped
-        numbers = encoded.numbers
-        if encoded.first_numbers:
-            numbers = np.append(numbers, encoded.first_numbers)
-        if numbers.size:
-            self._scales.observe(numbers)
+        for feature, kind in changes.votes:
+            feature.votes[kind] += 1
+        self._unmapped += changes.unmapped
+        for candidate in changes.candidates:
+            self._candidates.add(candidate)
+        for claim in changes.claims:
+            self._grant(claim)
+        for feature in changes.unexpected:
+            feature.expected = False
+            if feature.indicator != NO_SLOT:
+                self._vacate(feature.indicator)
+            if not feature.slots:
+                self._features.pop(feature.name, None)
+        if changes.claims or changes.unexpected:
+            self._plans.clear()
+
+    def _grant(self, claim: Claim) -> None:
+        """Make a feature the owner of a slot."""
+        feature, (name, purpose, value), slot, number = claim
+        self._vacate(slot)
+        if purpose == "indicator":
+            feature.indicator = slot
+        else:
+            kind = next(kind for kind, own in _PURPOSES.items() if own == purpose)
+            if feature.kind != kind:
+                self._clear(feature)
+                feature.kind = kind
+            if kind == "category":
+                feature.values[value] = slot
+            else:
+                feature.slot = slot
+        self._features[name] = feature
+        self._slots.take(slot, self._candidates.remove(claim.candidate))
+        if purpose == "number":
+            feature.column = self._scales.add(slot, None)
+            first = np.full(len(self._scales), np.nan)
+            first[feature.column] = number
+            self._scales.observe(first, np.zeros(0, np.float32), self._slots.uses)
+
+    def _clear(self, feature: Feature) -> None:
+        """Take all slots of a feature, except that of its indicator."""
+        for slot in feature.value_slots:
+            self._vacate(slot)
+        feature.votes.clear()
+
+    def _vacate(self, slot: int) -> None:
+        """Take a slot from its owner. A feature without slots is forgotten unless it is expected."""
+        owner = owner_of(slot, self._features)
+        if owner is None:
+            return
+        if slot == owner.slot and owner.column != NO_SLOT:
+            self._scales.remove(owner.column)
+        owner.drop(slot)
+        self._slots.give(slot)
+        if not owner.slots and not owner.expected:
+            del self._features[owner.name]
+
+    def _halve_counts(self) -> None:
+        """Halve all counts, so that they describe the recent past."""
+        np.right_shift(self._slots.uses, 1, out=self._slots.uses)
+        self._candidates.halve()
+        for feature in self._features.values():
+            for kind in feature.votes:
+                feature.votes[kind] >>= 1
+        self._plans.clear()
+
+    # ---- declaring ------------------------------------------------------------------------------
+
+    def redeclared(self, declarations: Mapping[str, FeatureDeclaration]) -> "Encoder":
+        """Return a copy of this encoder with other declarations.
+
+        A feature keeps its slots if its kind does not change. Slots for the others are taken from
+        features that are not declared, the least used ones first.
+
+        Raises
+        ------
+        InvalidSettings
+            If there are not enough slots.
+        """
+        encoder = Encoder.from_snapshot(*self.snapshot())
+        features = encoder._features
+        for feature in features.values():
+            feature.declaration = declarations.get(feature.name)
+        encoder._slots.protect(encoder._declared_slots())
+        for name, declaration in declarations.items():
+            feature = features.setdefault(name, Feature(name, None, expected=True, declaration=declaration))
+            feature.expected = True
+            if feature.kind != declaration.kind:
+                encoder._clear(feature)
+                feature.kind = "category" if declaration.kind == "category" else None
+            encoder._allocate(feature, declaration)
+        return encoder
+
+    def _allocate(self, feature: Feature, declaration: FeatureDeclaration) -> None:
+        """Find a slot for everything that is declared about a feature."""
+        if declaration.kind == "category":
+            candidates = [
+                Candidate(feature.name, "value", value)
+                for value in declaration.values
+                if value not in feature.values
+            ]
+        else:
+            candidates = [Candidate(feature.name, _PURPOSES[declaration.kind], "")] * (feature.kind is None)
+        for candidate in candidates:
+            slot = self._slots.next_free(())
+            if slot == NO_SLOT:
+                slot = self._slots.least_used((), ())
+            if slot == NO_SLOT:
+                raise InvalidSettings(
+                    f"the schema needs more than the {self.width} slots that the first decision fixed: "
+                    "declare fewer features and values, or start anew with a larger spare_slots"
+                )
+            self._grant(Claim(feature, candidate, slot, math.nan))
+            self._slots.protect(self._declared_slots())
+        if feature.column != NO_SLOT:
+            self._scales.set_limits(feature.column, declaration.limits)
 
     # ---- reporting ------------------------------------------------------------------------------
 
@@ -307,13 +538,18 @@ class Encoder:
         """Return the feature that each slot of an encoded context belongs to."""
         row, _ = to_row(context)
         named = {feature_name(key): value for key, value in row.items()}
-        return trace_origins(self._features, self._slots, encoded, named)
+        return trace_origins(self._features, self.width, encoded, named)
 
     @property
     def schema(self) -> Schema:
         """The features as the encoder handles them now."""
         reports = {name: self._report(feature) for name, feature in self._features.items()}
-        return Schema(reports, self.width, self.width - self._slots.used, self._unmapped)
+        halvings, contexts = divmod(self._contexts, HALVING_PERIOD)
+        contexts += HALVING_PERIOD - (HALVING_PERIOD >> min(halvings, 60))
+        without_slot = {
+            name: min(count / max(contexts, 1), 1.0) for name, count in self._candidates.by_feature().items()
+        }
+        return Schema(reports, self.width, len(self._slots.free), self._unmapped, without_slot)
 
     def _report(self, feature: Feature) -> FeatureReport:
         limits = None if feature.column == NO_SLOT else self._scales.limits(feature.column)
@@ -324,28 +560,39 @@ class Encoder:
 
     def snapshot(self) -> tuple[dict[str, Any], Arrays]:
         """Return the encoder as JSON-serializable metadata and arrays."""
-        slots = self._slots
         metadata = {
             "length": self._length,
-            "slots": [slots.reserved, slots.width, slots.used],
+            "slots": [self._slots.reserved, self._slots.width],
+            "contexts": self._contexts,
             "unmapped": self._unmapped,
+            "candidates": self._candidates.snapshot(),
             "features": [feature.snapshot() for feature in self._features.values()],
         }
-        return metadata, self._scales.snapshot()
+        return metadata, {**self._scales.snapshot(), "uses": self._slots.uses}
 
     @classmethod
     def from_snapshot(cls, metadata: dict[str, Any], arrays: Arrays) -> "Encoder":
         """Return the encoder of a snapshot; raise ValueError, TypeError or KeyError if it is invalid."""
         encoder = cls.__new__(cls)
-        encoder._length, encoder._unmapped = metadata["length"], int(metadata["unmapped"])
+        encoder._length = metadata["length"]
+        encoder._contexts, encoder._unmapped = metadata["contexts"], metadata["unmapped"]
+        counts = (encoder._contexts, encoder._unmapped)
+        if any(type(count) is not int or count < 0 for count in counts):
+            raise ValueError(f"{counts} are not counts")
         if encoder._length is not None and type(encoder._length) is not int:
             raise ValueError(f"the number of values must be an integer, got {encoder._length!r}")
-        encoder._slots = slots = Slots(*metadata["slots"])
-        encoder._scales = Scales()
-        encoder._scales.restore(arrays, slots.used)
-        features = [Feature.from_snapshot(saved, slots.used) for saved in metadata["features"]]
+        encoder._plans = {}
+        reserved, width = metadata["slots"]
+        features = [Feature.from_snapshot(saved, width) for saved in metadata["features"]]
         encoder._features = {feature.name: feature for feature in features}
-        columns = sorted(feature.column for feature in features if feature.column != NO_SLOT)
-        if columns != list(range(len(encoder._scales))):
-            raise ValueError("the scales of the encoder do not match its features")
+        owned = [slot for feature in features for slot in feature.slots]
+        if len(set(owned)) != len(owned):
+            raise ValueError("two features have the same slot")
+        encoder._slots = Slots(reserved, width, owned, encoder._declared_slots())
+        encoder._slots.restore(arrays)
+        encoder._candidates = Candidates()
+        encoder._candidates.restore(metadata["candidates"])
+        encoder._scales = Scales()
+        columns = [feature.column for feature in features if feature.column != NO_SLOT]
+        encoder._scales.restore(arrays, width, columns)
         return encoder

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from glcb._arrays import Float32
-from glcb.bandit.encoding.features import NO_SLOT, Feature, Slots
+from glcb.bandit.encoding.features import NO_SLOT, Feature
 from glcb.bandit.encoding.values import classify_value, to_text
 
 if TYPE_CHECKING:
@@ -32,19 +32,19 @@ class Origins:
 
 
 def trace_origins(
-    features: Mapping[str, Feature], slots: Slots, encoded: "EncodedContext", row: Mapping[str, Any]
+    features: Mapping[str, Feature], width: int, encoded: "EncodedContext", row: Mapping[str, Any]
 ) -> Origins:
     """Return the origins of an encoded `row`. A shared slot belongs to the feature that set it."""
-    owners: list[str | None] = [None] * slots.width
+    owners: list[str | None] = [None] * width
     number_slots = set()
     for feature in features.values():
         for slot in feature.slots:
             owners[slot] = feature.name
-        if feature.column != NO_SLOT and not math.isnan(encoded.numbers[feature.column]):
+        if feature.column != NO_SLOT and not math.isnan(encoded.inputs[feature.column]):
             number_slots.add(feature.slot)
-    for place, claim in enumerate(encoded.claims):
-        owners[slots.used + place] = claim.feature.name
-    for slot, name in encoded.set_by.items():
+    for claim in encoded.claims:
+        owners[claim.slot] = claim.feature.name
+    for slot, name in () if encoded.changes is None else encoded.changes.set_by.items():
         # Numbers are written last and overwrite any other value in their slot.
         if slot not in number_slots:
             owners[slot] = name

@@ -161,12 +161,16 @@ class Schema:
         Slots that are free for new values and new features.
     unmapped : int
         Number of values of features that appeared when no slot was free. They share slots by hash.
+    without_slot : mapping
+        For features with values that have no slot of their own, the share of the recent contexts that have
+        such a value. Rare values are not counted.
     """
 
     features: Mapping[str, FeatureReport]
     width: int
     free: int
     unmapped: int
+    without_slot: Mapping[str, float]
 
     @property
     def problems(self) -> dict[str, int]:

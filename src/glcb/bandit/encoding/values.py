@@ -7,6 +7,7 @@ installed or imported.
 import hashlib
 import math
 import numbers
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Literal
@@ -25,6 +26,8 @@ _PANDAS_MISSING = ("NAType", "NaTType")
 """Types of the pandas markers for missing values, which are neither None nor NaN."""
 _MAX_TEXT = 100
 _NESTED = (list, tuple, dict, set)
+_NUMBER = re.compile(r"\s{0,9}[+-]?([0-9]{1,40}\.?[0-9]{0,40}|\.[0-9]{1,40})([eE][+-]?[0-9]{1,9})?\s{0,9}")
+_BOOLEANS = {"true": True, "false": False, "1": True, "0": False}
 
 
 # ---- contexts ---------------------------------------------------------------------------------------
@@ -53,7 +56,7 @@ def to_row(context: Any) -> Row:
     >>> to_row({"age": 31}), to_row([0.5, "FR"])
     (({'age': 31}, None), ({'0': 0.5, '1': 'FR'}, 2))
     """
-    if isinstance(context, Mapping):
+    if type(context) is dict or isinstance(context, Mapping):
         return context, None
     if hasattr(context, "_asdict"):
         return context._asdict(), None
@@ -149,6 +152,29 @@ def _classify_number(value: Any) -> tuple[ValueKind, Any]:
     if math.isnan(number):
         return "missing", None
     return ("number", number) if abs(number) < MAX_NUMBER else ("infinite", None)
+
+
+def parse_number(text: str) -> tuple[ValueKind, Any]:
+    """Return the kind and the value of a text that may be a number.
+
+    Examples
+    --------
+    >>> parse_number("3.5"), parse_number(" -1e3 "), parse_number("three")
+    (('number', 3.5), ('number', -1000.0), ('text', 'three'))
+    """
+    return _classify_number(text) if _NUMBER.fullmatch(text) else ("text", text)
+
+
+def parse_boolean(text: str) -> tuple[ValueKind, Any]:
+    """Return the kind and the value of a text that may be a boolean.
+
+    Examples
+    --------
+    >>> parse_boolean("True"), parse_boolean("0"), parse_boolean("perhaps")
+    (('boolean', True), ('boolean', False), ('text', 'perhaps'))
+    """
+    value = _BOOLEANS.get(text.lower())
+    return ("text", text) if value is None else ("boolean", value)
 
 
 def to_text(kind: ValueKind, value: float | str | bool) -> str:

@@ -225,7 +225,7 @@ class GLCB(Policy):
 
     def _estimate(self, x: Float32) -> Estimates:
         results = np.empty((1, 3, len(self.arms)))
-        kernels.estimate(x.reshape(1, -1), results, self._arrays.addresses)
+        kernels.estimate(x[None], results, self._arrays.addresses)
         return Estimates(results[0, 0], results[0, 1], results[0, 2])
 
     def _estimate_many(self, contexts: Float32) -> Iterable[Estimates]:

@@ -220,7 +220,7 @@ class Experiment:
         state = self.state
         changes = {
             name: value
-            for name in ("exploration", "exploration_mode")
+            for name in ("exploration", "exploration_mode", "schema")
             if (value := getattr(request, name)) is not UNSET
         }
         if request.state in (UNSET, state.status) and (changes or request.holdout is not UNSET):
@@ -290,34 +290,36 @@ class Experiment:
         """The lowest and the highest reward."""
 
     def _count_decision(self, decision: BanditDecision, request: DecisionRequest, held_out: bool) -> None:
-        settings = self.state.settings
+        state, settings = self.state, self.state.settings
         arms: tuple[str, ...] = decision.arms  # type: ignore[assignment]
         chosen = arms.index(str(decision.arm))
         allowed = None if request.eligible is None else sorted(map(arms.index, set(request.eligible)))
-        own = decision.arm_probabilities
+        actual, values = decision.arm_probabilities.tolist(), decision.values.tolist()
+        own = actual
         if held_out:  # what the bandit would have done
-            own = probabilities(decision.scores, allowed, settings.exploration, settings.exploration_mode)
-        eligible = (own if allowed is None else own[allowed]).tolist()
+            scores, mode = decision.scores, settings.exploration_mode
+            own = probabilities(scores, allowed, settings.exploration, mode).tolist()
+        eligible = own if allowed is None else [own[arm] for arm in allowed]
         lowest, highest, n = min(eligible), max(eligible), len(eligible)
         opened = OpenDecision(
             arms[chosen],
             held_out,
             self._now,
-            float(decision.values[chosen]) if self.state.tally.predicts else None,
-            weights(float(own[chosen]), lowest, highest, n, settings.holdout),
+            values[chosen] if state.tally.predicts else None,
+            weights(own[chosen], lowest, highest, n, settings.holdout),
         )
         overlap = settings.holdout + (1 - settings.holdout) * lowest * n
         record = DecisionRecord(
             arms,
             chosen,
-            decision.arm_probabilities,
-            decision.values,
+            actual,
+            values,
             held_out,
             1 - highest,
             overlap,
             request.context,
         )
-        self.state.tally.add_decision(self._now, record)
+        state.tally.add_decision(self._now, record)
         self._open.add(decision.id, opened)
         self._count_rewards()
 

@@ -1,7 +1,10 @@
 """Size limits for new requests. Replay ignores them: limits may change, stored events must not."""
 
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from typing import Any
+
+from msgspec import UNSET
 
 from glcb import _validation
 from glcb._api.requests import ExperimentSettings, encode
@@ -16,10 +19,14 @@ from glcb.service.errors import ApiError
 def check_settings(settings: ExperimentSettings, limits: ServiceSettings) -> None:
     """Reject an experiment that is too large for the service."""
     _at_most("arms", len(settings.arms), limits.max_arms)
-    declared = sum(len(_values(feature)) or 1 for feature in (settings.schema or {}).values())
-    _at_most("features and values in the schema", declared, limits.max_features)
+    _check_schema(settings.schema, limits)
     _at_most("spare slots", settings.spare_slots or 0, limits.max_features)
     _at_most("pending decisions", settings.max_pending, limits.max_pending)
+
+
+def _check_schema(schema: Mapping[str, Any] | None, limits: ServiceSettings) -> None:
+    declared = sum(len(_values(feature)) or 1 for feature in (schema or {}).values())
+    _at_most("features and values in the schema", declared, limits.max_features)
 
 
 def _values(feature: object) -> list[object]:
@@ -37,6 +44,8 @@ def check(experiment: Experiment, kind: str, request: Any, limits: ServiceSettin
             settings = experiment.state.settings
             encoder = Encoder(parse_schema(settings.schema), request.context, settings.spare_slots)
             _check_size(arms, encoder.width, limits)
+    elif kind == "change" and request.schema is not UNSET:
+        _check_schema(request.schema, limits)
     elif kind == "add_arm":
         _at_most("arms", arms + 1, limits.max_arms)
         schema = experiment.bandit.schema

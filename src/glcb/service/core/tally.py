@@ -18,6 +18,7 @@ from glcb.service.lift import LiftSums
 MAX_BLOCKS = 200
 _WINDOW = 1000
 """Forecasts are averaged over about this many recent decisions; older ones fade."""
+_FEW_ARMS = 8
 
 _DECISIONS, _PREDICTED, _CHOSEN, _EXPECTED, _VARIANCE = range(5)
 _ROWS = 5
@@ -29,8 +30,8 @@ class DecisionRecord(NamedTuple):
     arms: tuple[str, ...]
     chosen: int
     """Index of the chosen arm."""
-    probabilities: Float64
-    values: Float64
+    probabilities: list[float]
+    values: list[float]
     """Predicted reward of each arm."""
     held_out: bool
     explored: float
@@ -73,7 +74,23 @@ class ArmForecasts(Struct):
         """Count a decision."""
         if decision.arms is not self.arms:
             self._set_arms(decision.arms)
-        rows, probabilities = self._rows(), decision.probabilities
+        if len(self.arms) <= _FEW_ARMS:
+            self._add_one_by_one(decision)
+        else:
+            self._add_at_once(decision)
+
+    def _add_one_by_one(self, decision: DecisionRecord) -> None:
+        """Count a decision; for few arms this is faster than NumPy, and the result is the same."""
+        sums, n = memoryview(self.sums).cast("d"), len(self.arms)
+        for arm, (probability, value) in enumerate(zip(decision.probabilities, decision.values, strict=True)):
+            sums[arm] += 1
+            sums[_PREDICTED * n + arm] += (value - sums[_PREDICTED * n + arm]) / min(sums[arm], _WINDOW)
+            sums[_EXPECTED * n + arm] += probability
+            sums[_VARIANCE * n + arm] += probability * (1 - probability)
+        sums[_CHOSEN * n + decision.chosen] += 1
+
+    def _add_at_once(self, decision: DecisionRecord) -> None:
+        rows, probabilities = self._rows(), np.array(decision.probabilities)
         count, predicted = rows[_DECISIONS], rows[_PREDICTED]
         count += 1
         predicted += (decision.values - predicted) / np.minimum(count, _WINDOW)
@@ -195,7 +212,7 @@ class Tally(Struct):
         if not decision.held_out:
             block.bandit_decisions += 1
             block.explored += decision.explored
-        self.arms.setdefault(arm, ArmTally()).decisions += 1
+        self._arm(arm).decisions += 1
         self.forecasts.add_decision(decision)
         self.vitals.arrivals.add_decision(at)
         self.vitals.features.add(decision.context, at)
@@ -220,9 +237,16 @@ class Tally(Struct):
             block.predicted += decision.predicted
             block.observed += value
             block.squared_errors += (value - decision.predicted) ** 2
-        tally = self.arms.setdefault(decision.arm, ArmTally())
+        tally = self._arm(decision.arm)
         tally.rewards += 1
         tally.total += value
+
+    def _arm(self, arm: str) -> ArmTally:
+        """Return the sums of an arm."""
+        tally = self.arms.get(arm)
+        if tally is None:
+            tally = self.arms[arm] = ArmTally()
+        return tally
 
     @property
     def predicts(self) -> bool:

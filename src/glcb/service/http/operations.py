@@ -57,7 +57,7 @@ OPERATIONS = (
     Operation("GET", _EXPERIMENT, "show", "read", "Get an experiment.", None, responses.ExperimentInfo),
     Operation(
         "PATCH", _EXPERIMENT, "change", "admin",
-        "Pause, resume or archive an experiment, or change its exploration or holdout.",
+        "Pause, resume or archive an experiment, or change its exploration, schema or holdout.",
         requests.ExperimentChanges, responses.ExperimentInfo, 200,
         ("invalid_settings", "experiment_archived"),
     ),
