@@ -33,8 +33,8 @@ from glcb._version import __version__
 
 MAGIC = b"GLCB\r\n\x1a\n"
 VERSION = 4
-"""Format 3 lacks the uses of slots, and the ids of decisions are numbers. Format 2, of glcb 0.2, also lacks the
-labels of pending decisions. Format 1 was written by glcb 0.1 and stores arguments under different names."""
+"""Format 3 lacks the uses of slots, and its ids of decisions are numbers. Format 2, of glcb 0.2, also lacks
+the labels of pending decisions. Format 1 was written by glcb 0.1 and stores arguments under other names."""
 _READABLE = (2, 3, VERSION)
 _HEAD = struct.Struct("<8sIQ")
 _DIGEST_SIZE = hashlib.sha256().digest_size

@@ -208,3 +208,11 @@ def test_an_invalid_snapshot_is_refused(path: tuple[Any, ...], value: object) ->
     place[path[-1]] = value
     with pytest.raises((ValueError, TypeError, KeyError)):
         Encoder.from_snapshot(metadata, arrays)
+
+
+def test_a_huge_integer_in_a_known_feature_is_accepted_as_infinite() -> None:
+    bandit = Bandit(arms=["a", "b"])
+    for age in (31, 45.5, 10**400):
+        bandit.decide({"age": age, "hour": 1.5})
+    assert bandit.schema is not None
+    assert bandit.counts["decisions"] == 3

@@ -40,12 +40,12 @@ class Plan(NamedTuple):
         numbers, booleans = self.numbers(values), self.booleans(values)
         if not (_are_numbers(map(type, numbers)) and _are_booleans(map(type, booleans))):
             return None
-        if not -MAX_NUMBER < sum(self.present(values)) < MAX_NUMBER:  # a number is NaN or infinite
-            return None
         try:
+            if not -MAX_NUMBER < sum(self.present(values)) < MAX_NUMBER:  # a number is NaN or infinite
+                return None
             slots = map(getitem, self.slots_of_values, self.categories(values))
             return [*numbers, *slots, *compress(self.boolean_slots, booleans)]
-        except (KeyError, TypeError):  # a new value, or one that is not a string
+        except (KeyError, OverflowError, TypeError):  # a new value, a huge integer, or not a string
             return None
 
 
