@@ -10,7 +10,7 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from glcb import InvalidContext
+from glcb import Bandit, InvalidContext
 from glcb.bandit.encoding.encoder import Encoder
 from tests.bandit.test_encoder import FIRST, encoded, opened, problems
 
