@@ -74,10 +74,11 @@ def test_a_closed_lease_frees_everything(admission: Admission) -> None:
 def test_a_decision_waits_for_at_most_one_explanation(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    permitted = threading.Semaphore(0)
+    permitted, begun = threading.Semaphore(0), threading.Event()
 
     def explanation(*_: Any) -> dict[str, str]:
-        assert permitted.acquire(timeout=20)
+        begun.set()
+        assert permitted.acquire(timeout=60)
         return {}
 
     monkeypatch.setattr("glcb.service.responses.explanation", explanation)
@@ -85,14 +86,15 @@ def test_a_decision_waits_for_at_most_one_explanation(
     async def scenario(service: Service) -> None:
         await create_experiment(service)
         context = {"context": {"age": 31}}
+        assert (await service.ask("POST", f"{E}/decisions", context)).status == 200
         explaining = [
             asyncio.ensure_future(service.ask("POST", f"{E}/explanations", context)) for _ in range(6)
         ]
-        await asyncio.sleep(0.2)
+        await asyncio.to_thread(begun.wait)
         deciding = asyncio.ensure_future(service.ask("POST", f"{E}/decisions", context))
         await asyncio.sleep(0.2)
         permitted.release()
-        done, _ = await asyncio.wait([deciding], timeout=5)
+        done, _ = await asyncio.wait([deciding], timeout=30)
         permitted.release(100)
         assert done, "the decision waited for all explanations"
         answers = await asyncio.gather(deciding, *explaining)

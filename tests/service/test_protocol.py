@@ -4,8 +4,9 @@ import asyncio
 import contextlib
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 import uvicorn
@@ -23,7 +24,8 @@ PATH = "/v1/experiments/home/decisions"
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
-class Listening(NamedTuple):
+@dataclass
+class Listening:
     """An application that listens on a port."""
 
     connections: Connections
@@ -37,8 +39,12 @@ class Listening(NamedTuple):
         return await asyncio.open_connection(sock=client)
 
     @property
+    def open(self) -> list[Any]:
+        return list(self.connections.state.connections)
+
+    @property
     def count(self) -> int:
-        return len(self.connections.state.connections)
+        return len(self.open)
 
 
 @contextlib.asynccontextmanager
@@ -59,9 +65,9 @@ async def listening(
 
 
 @contextlib.asynccontextmanager
-async def connected(app: Application, **seconds: float) -> AsyncIterator[Streams]:
+async def connected(app: Application, request_seconds: float = 10) -> AsyncIterator[Streams]:
     """Yield a connection to an application."""
-    async with listening(app, **seconds) as server:
+    async with listening(app, request_seconds=request_seconds) as server:
         reader, writer = await server.connect()
         try:
             yield reader, writer
@@ -229,8 +235,8 @@ def test_clients_that_do_not_read_are_disconnected_and_hold_little_memory() -> N
                 reader._transport.pause_reading()  # type: ignore[attr-defined]
                 writer.write(head("GET", path) * 15)
             await until(lambda: server.count == 5)
-            await until(lambda: all(one._writable for one in server.connections.state.connections))
-            unsent = [one._transport.get_write_buffer_size() for one in server.connections.state.connections]
+            await until(lambda: all(one._writable for one in server.open))
+            unsent = [one._transport.get_write_buffer_size() for one in server.open]
             assert max(unsent) <= 3 * 32_768
             await until(lambda: server.count == 0)
             for _, writer in streams:
