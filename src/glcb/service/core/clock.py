@@ -100,8 +100,3 @@ class PlausibleClock:
         """Whether the system clock agrees and has not jumped for a day."""
         self()
         return self._jump is None and self._uptime() - self._jumped_at >= _DAY_SECONDS
-
-    @property
-    def difference(self) -> float:
-        """Seconds by which the system clock is ahead of this one."""
-        return self._wall() - self()

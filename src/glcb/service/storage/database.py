@@ -145,6 +145,7 @@ class Database:
         self._is_appending = False
         self._heads: dict[int, Head] = {}
         self._lock: locks.Lock | None = None
+        self._watch_lock = threading.Lock()
         self._files: locks.SqliteFiles | None = None
         self._keeper: Any = None
         self._epoch: str | None = None
@@ -259,8 +260,9 @@ class Database:
 
     def watch(self) -> None:
         """Acquire a lost lock again; raise StorageError if another service has it. Call it periodically."""
-        if self._lock is not None and not self._lock.acquire():
-            raise StorageError(TAKEN_OVER)
+        with self._watch_lock:  # an advisory lock has a single connection
+            if self._lock is not None and not self._lock.acquire():
+                raise StorageError(TAKEN_OVER)
 
     def fence(self) -> None:
         """Wait until no earlier transaction of this service can commit any more.
