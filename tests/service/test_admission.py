@@ -138,6 +138,7 @@ def test_keys_can_be_required_on_the_loopback_address(tmp_path: Path) -> None:
     async def scenario(service: Service) -> None:
         assert (await service.ask("GET", "/v1/experiments")).status == 401
         secret = keys.add_key(service.storage, "team", "admin")
+        service.authenticator.keyring.refresh()
         assert (await service.ask("GET", "/v1/experiments", key=secret)).status == 200
 
     with_service(tmp_path, scenario, require_keys=True)
