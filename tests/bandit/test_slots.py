@@ -1,6 +1,7 @@
 """Slots go to what is frequent, however many rare features and values there are."""
 
 import json
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -212,6 +213,31 @@ def test_a_restored_encoder_continues_bit_for_bit(contexts: int) -> None:
         row = draw()
         assert encoded(encoder, row) == encoded(restored, row)
     assert state(encoder) == state(restored)
+
+
+def test_a_plan_changes_nothing_about_the_result() -> None:
+    rng = np.random.default_rng(10_000)
+    odd = (None, math.nan, math.inf, 1e301, -1e301, 10**400, -(10**400), "3", "x", True, 0, [1], b"x", 1e299)
+    first = {"age": 30, "price": 2.5, "country": "FR", "city": "x", "member": True}
+    planned, plain = opened(first), opened(first)
+    for _ in range(4000):
+        row: Context = {
+            "age": int(rng.integers(90)),
+            "price": float(rng.normal()),
+            "country": f"c{rng.zipf(1.5)}",
+            "city": "xyz"[rng.integers(3)],
+            "member": bool(rng.integers(2)),
+        }
+        if rng.random() < 0.2:
+            row[list(row)[rng.integers(5)]] = odd[rng.integers(len(odd))]
+        if rng.random() < 0.2:
+            del row[list(row)[rng.integers(5)]]
+        if rng.random() < 0.1:
+            row[f"feature {rng.zipf(1.3)}"] = float(rng.random())
+        plain._plans.clear()
+        assert encoded(planned, row) == encoded(plain, row)
+    assert state(planned) == state(plain)
+    assert planned._plans
 
 
 # ---- declaring again --------------------------------------------------------------------------------

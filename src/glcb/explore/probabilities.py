@@ -41,14 +41,7 @@ def probabilities(
     >>> probabilities(np.array([np.inf, 0.5, np.inf]), None, 0.0, "gap")
     array([0.5, 0. , 0.5])
     """
-    result: Float64 = np.zeros(scores.size)
-    if allowed is None:
-        _write_probabilities(scores, exploration, exploration_mode == "gap", result)
-    else:
-        eligible = np.zeros(len(allowed))
-        _write_probabilities(scores[allowed], exploration, exploration_mode == "gap", eligible)
-        result[allowed] = eligible
-    return result
+    return _choose_from(scores, allowed, exploration, exploration_mode, 0.0)[0]
 
 
 def choose(
@@ -62,12 +55,29 @@ def choose(
 
     The arguments are those of :func:`probabilities`.
     """
+    return _choose_from(scores, allowed, exploration, exploration_mode, rng.random())
+
+
+def _choose_from(
+    scores: Float64,
+    allowed: list[int] | None,
+    exploration: float,
+    exploration_mode: ExplorationMode,
+    point: float,
+) -> tuple[Float64, int]:
+    """Return the probability of each arm, and the arm whose interval contains ``point``.
+
+    There is one compiled function for all cases, so that none of them is compiled during a request.
+    """
+    by_gap = exploration_mode == "gap"
     if allowed is None:
         result: Float64 = np.empty(scores.size)
-        by_gap = exploration_mode == "gap"
-        return result, _choose(scores, exploration, by_gap, rng.random(), result)
-    result = probabilities(scores, allowed, exploration, exploration_mode)
-    return result, _arm_at(result, rng.random())
+        return result, _choose(scores, exploration, by_gap, point, result)
+    eligible: Float64 = np.empty(len(allowed))
+    chosen = _choose(scores[allowed], exploration, by_gap, point, eligible)
+    result = np.zeros(scores.size)
+    result[allowed] = eligible
+    return result, allowed[chosen]
 
 
 @kernel
