@@ -5,6 +5,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 
 from glcb._errors import GlcbError
 from glcb.service.core.engine import Engine
@@ -135,7 +136,7 @@ class _Serving:
             else:
                 content = await self._decide(*match, scope, receive)
                 await wire.send_json(recorder, JsonAnswer(200, content))
-        except (wire.Disconnected, Disconnected):
+        except (wire.Disconnected, Disconnected, ClientDisconnect):
             recorder.status = _CLIENT_CLOSED_REQUEST
         except Exception as error:
             if recorder.has_started:

@@ -95,6 +95,8 @@ class Handlers:
             lease.enter("decisions")
             return await handler(request)
         lease.enter("others")
+        if handler == self.export:  # it does not touch the experiment; reading its chunks is limited
+            return await handler(request)
         async with self._admission.turn(name):
             return await handler(request)
 
