@@ -14,7 +14,7 @@ from glcb._model_file import Snapshot
 
 @pytest.fixture
 def model(tmp_path: Path) -> Path:
-    bandit = GLCB(2, 1, layers=(2, 1), hyperplanes=1)
+    bandit = GLCB(2, 1, layers=(2, 1), hyperplanes=1, experts=())
     bandit.learn([0.3], 0, 1)
     path = tmp_path / "model"
     bandit.save(path)
@@ -71,7 +71,7 @@ OLD_FORMAT = Path(__file__).parent / "data" / "model_format_1.bin"
 def test_a_file_of_the_previous_format_names_the_version_that_wrote_it() -> None:
     with pytest.raises(
         ModelFileError,
-        match=r"_1\.bin was written by glcb 0\.1\.0 \(format 1\), .* reads format 3; use glcb 0\.1 to read",
+        match=r"_1\.bin was written by glcb 0\.1\.0 \(format 1\), .* reads format 4; use glcb 0\.1 to read",
     ):
         UCB1.load(OLD_FORMAT)
 
