@@ -101,6 +101,21 @@ def learn_target(z: Float64, arm: int, target: float, regression: RegressionArra
         regression.rounded[arm, k] = triangle[k]
 
 
+@kernel
+def reset(arm: int, ridge: float, regression: RegressionArrays) -> None:
+    """Forget all targets of ``arm``."""
+    weights, triangle = regression.weights[arm], regression.inverses[arm]
+    start = 0
+    for i in range(weights.size):
+        weights[i] = 0.0
+        for k in range(i):
+            triangle[start + k] = 0.0
+        triangle[start + i] = 1 / ridge
+        start += i + 1
+    for k in range(regression.rounded.shape[1]):
+        regression.rounded[arm, k] = triangle[k]
+
+
 class Regression:
     """One regression per arm on the same inputs.
 
