@@ -103,6 +103,7 @@ soak: $(DEV)
 	@$(BENCHMARK) benchmarks.crash_test
 	@$(BENCHMARK) benchmarks.outage
 	@$(BENCHMARK) benchmarks.fuzz
+	@$(BENCHMARK) benchmarks.inverses
 	@$(BENCHMARK) benchmarks.endurance
 	@$(BENCHMARK) benchmarks.dashboard_load
 
