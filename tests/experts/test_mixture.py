@@ -10,7 +10,15 @@ from glcb import GLCB, InvalidSettings
 from glcb._arrays import Float64
 from glcb.experts import Experts
 from glcb.experts.fourier import CONTEXTS_TO_MEASURE
-from glcb.experts.mixture import CLIP, FOURIER_RIDGE, REDISTRIBUTED, learn_mixture, mix_values
+from glcb.experts.mixture import (
+    CLIP,
+    FOURIER_RIDGE,
+    LOGISTIC_RIDGE,
+    REDISTRIBUTED,
+    REDISTRIBUTED_PER_SUCCESS,
+    learn_mixture,
+    mix_values,
+)
 from glcb.policies.glcb.paper import GLCBPaper
 
 
@@ -33,6 +41,15 @@ def test_a_reward_multiplies_shares_by_its_likelihood() -> None:
     likelihoods = np.array([0.9, 0.5, CLIP])
     expected = (1 - REDISTRIBUTED) * likelihoods / likelihoods.sum() + REDISTRIBUTED / 3
     np.testing.assert_allclose(list(own.shares.values()), expected)
+
+
+def test_rare_rewards_redistribute_less() -> None:
+    own = experts(("linear",))
+    for step in range(2000):
+        learn(own, X, 0, float(step % 100 == 0), network=0.5)
+    # The regression knows the frequency, 1%. The networks do not: each 0 halves their share.
+    redistributed = REDISTRIBUTED_PER_SUCCESS * 21 / 2001
+    assert own.shares["networks"] == pytest.approx(redistributed, rel=0.1)
 
 
 def test_bounded_rewards_have_a_normal_likelihood() -> None:
@@ -83,7 +100,7 @@ def test_values_are_the_mean_of_the_experts_and_bonuses_shrink_with_evidence() -
     np.testing.assert_allclose(values, 0.65)  # the mean of 0.8 and ½
     np.testing.assert_allclose(deviations, math.sqrt(0.65 * 0.35))
     np.testing.assert_allclose(
-        bonuses, 0.5 * 0.5 * 0.25 * math.sqrt((1 + 0.16 + 0.09 + 0.01) / 10), rtol=1e-5
+        bonuses, 0.5 * 0.5 * 0.25 * math.sqrt((1 + 0.16 + 0.09 + 0.01) / LOGISTIC_RIDGE), rtol=1e-5
     )
     for _ in range(20):
         learn(own, X, 1, 1.0, network=0.5)
@@ -155,7 +172,7 @@ def teach(policy: GLCB, contexts: Float64) -> None:
         ("expert_shares", [0.5, 0.5, 0.5]),
         ("expert_shares", [1.2, -0.1, -0.1]),
         ("expert_shares", [0.5, 0.5, 0.0]),
-        ("expert_errors", [-1.0, 0.0]),
+        ("expert_errors", [-1.0, 0.0, 0.0]),
         ("expert_first_targets", np.full((2, 32), 2.0)),
         ("wave_square", [-1.0]),
         ("linear_weights", np.full((2, 4), np.nan)),

@@ -45,7 +45,7 @@ WAVES = 128
 MAX_FEATURES: dict[Expert, int] = {"linear": 512, "fourier": 64}
 """An expert is left out if there are more features than this: its cost grows with their square, and waves
 gain nothing in that many dimensions."""
-LINEAR_RIDGE, LOGISTIC_RIDGE, FOURIER_RIDGE = 1.0, 10.0, 0.1
+LINEAR_RIDGE, LOGISTIC_RIDGE, FOURIER_RIDGE = 1.0, 3.0, 0.1
 LINEAR_BONUS, LOGISTIC_BONUS, FOURIER_BONUS = 0.25, 0.5, 0.1
 """The size of the bonus per unit of uncertainty, for an expert with a share of 1."""
 FOURIER_BONUS_FEATURES = 32
@@ -54,6 +54,9 @@ more, the uncertainty of the other regression tells contexts apart well enough, 
 With rewards of 0 and 1, it would explore too much."""
 REDISTRIBUTED = 0.01
 """The part of all shares that is redistributed evenly with each reward."""
+REDISTRIBUTED_PER_SUCCESS = 0.1
+"""With rewards of 0 and 1, at most this part per reward of 1. A rare 1 tells more about the experts than many
+0s; if the shares returned to equality in between, nothing would be learned about them."""
 CLIP = 0.01
 """Predictions of regressions are clipped to [CLIP, 1 − CLIP], like those of the units of a network. So an arm
 that seems hopeless keeps a chance to be explored."""
@@ -73,7 +76,7 @@ class ExpertArrays(NamedTuple):
     shares: Float64
     """The share of each expert. An expert that is left out always has 0."""
     errors: Float64
-    """Sum of the squared errors of the mixture, and their number."""
+    """Sum of the squared errors of the mixture, their number, and the sum of the targets."""
     linear: RegressionArrays
     fourier: RegressionArrays
     features: FourierArrays
@@ -151,6 +154,15 @@ def _log_likelihood(prediction: float, target: float, experts: ExpertArrays) -> 
 
 
 @kernel
+def _redistributed(experts: ExpertArrays) -> float:
+    """Return the part of all shares that the next reward redistributes evenly."""
+    if not experts.binary:
+        return REDISTRIBUTED
+    mean: float = (experts.errors[2] + 1) / (experts.errors[1] + 1)
+    return min(REDISTRIBUTED, REDISTRIBUTED_PER_SUCCESS * mean)
+
+
+@kernel
 def _update_shares(predictions: tuple[float, float, float], target: float, experts: ExpertArrays) -> None:
     """Weight the experts by the likelihood of the reward, then redistribute a part of the shares evenly."""
     shares = experts.shares
@@ -160,12 +172,13 @@ def _update_shares(predictions: tuple[float, float, float], target: float, exper
         mean += shares[expert] * predictions[expert]
     experts.errors[0] += (target - mean) ** 2
     experts.errors[1] += 1
+    experts.errors[2] += target
     best = -np.inf
     for expert in range(shares.size):
         present = shares[expert] > 0
         likelihoods[expert] = _log_likelihood(predictions[expert], target, experts) if present else -np.inf
         best = max(best, likelihoods[expert])
-    total, present_experts = 0.0, 0
+    total, present_experts, redistributed = 0.0, 0, _redistributed(experts)
     for expert in range(shares.size):
         if likelihoods[expert] > -np.inf:
             shares[expert] *= math.exp(likelihoods[expert] - best)
@@ -173,8 +186,8 @@ def _update_shares(predictions: tuple[float, float, float], target: float, exper
             present_experts += 1
     for expert in range(shares.size):
         if likelihoods[expert] > -np.inf:
-            kept = (1 - REDISTRIBUTED) * shares[expert] / total
-            shares[expert] = kept + REDISTRIBUTED / present_experts
+            kept = (1 - redistributed) * shares[expert] / total
+            shares[expert] = kept + redistributed / present_experts
 
 
 @kernel
@@ -265,7 +278,7 @@ class Experts:
         present = np.array([1.0, inputs["linear"] > 0, inputs["fourier"] > 0])
         self.arrays = ExpertArrays(
             shares=present / present.sum(),
-            errors=np.zeros(2),
+            errors=np.zeros(3),
             linear=self.linear.arrays,
             fourier=self.fourier.arrays,
             features=self.features.arrays,
