@@ -111,7 +111,7 @@ def test_values_are_the_mean_of_the_experts_and_bonuses_shrink_with_evidence() -
 
 
 @pytest.mark.parametrize(
-    ("features", "present"), [(64, {"linear", "fourier"}), (65, {"linear"}), (513, set())]
+    ("features", "present"), [(80, {"linear", "fourier"}), (81, {"linear"}), (513, set())]
 )
 def test_experts_that_would_be_too_slow_are_left_out(features: int, present: set[str]) -> None:
     policy = GLCB(2, features, layers=(2, 1))

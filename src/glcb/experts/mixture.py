@@ -42,7 +42,7 @@ Expert = Literal["linear", "fourier"]
 
 WAVES = 128
 """Number of random Fourier features."""
-MAX_FEATURES: dict[Expert, int] = {"linear": 512, "fourier": 64}
+MAX_FEATURES: dict[Expert, int] = {"linear": 512, "fourier": 80}
 """An expert is left out if there are more features than this: its cost grows with their square, and waves
 gain nothing in that many dimensions."""
 LINEAR_RIDGE, LOGISTIC_RIDGE, FOURIER_RIDGE = 1.0, 3.0, 0.1
