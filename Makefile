@@ -104,6 +104,7 @@ soak: $(DEV)
 	@$(BENCHMARK) benchmarks.outage
 	@$(BENCHMARK) benchmarks.faults
 	@$(BENCHMARK) benchmarks.fuzz
+	@$(BENCHMARK) benchmarks.inverses
 	@$(BENCHMARK) benchmarks.endurance
 	@$(BENCHMARK) benchmarks.dashboard_load
 

@@ -9,7 +9,16 @@ import pytest
 from glcb import GLCB, InvalidSettings
 from glcb._arrays import Float64
 from glcb.experts import Experts
-from glcb.experts.mixture import CLIP, REDISTRIBUTED, learn_mixture, mix_values
+from glcb.experts.fourier import CONTEXTS_TO_MEASURE
+from glcb.experts.mixture import (
+    CLIP,
+    FOURIER_RIDGE,
+    LOGISTIC_RIDGE,
+    REDISTRIBUTED,
+    REDISTRIBUTED_PER_SUCCESS,
+    learn_mixture,
+    mix_values,
+)
 from glcb.policies.glcb.paper import GLCBPaper
 
 
@@ -34,6 +43,15 @@ def test_a_reward_multiplies_shares_by_its_likelihood() -> None:
     np.testing.assert_allclose(list(own.shares.values()), expected)
 
 
+def test_rare_rewards_redistribute_less() -> None:
+    own = experts(("linear",))
+    for step in range(2000):
+        learn(own, X, 0, float(step % 100 == 0), network=0.5)
+    # The regression knows the frequency, 1%. The networks do not: each 0 halves their share.
+    redistributed = REDISTRIBUTED_PER_SUCCESS * 21 / 2001
+    assert own.shares["networks"] == pytest.approx(redistributed, rel=0.1)
+
+
 def test_bounded_rewards_have_a_normal_likelihood() -> None:
     own = experts(("linear",), binary=False)
     learn(own, X, 0, 2.0, network=1.0)
@@ -55,6 +73,26 @@ def test_an_expert_that_was_wrong_for_long_can_recover() -> None:
     assert own.shares["networks"] > 0.9
 
 
+@pytest.mark.parametrize("steps", [CONTEXTS_TO_MEASURE, CONTEXTS_TO_MEASURE + 30])
+def test_the_first_rewards_are_learned_again_with_waves(steps: int) -> None:
+    rng = np.random.default_rng(1)
+    own = experts(arms=3)
+    contexts, arms = rng.random((steps, 3), np.float32), rng.integers(2, size=steps)
+    targets = rng.random(steps)
+    for step in range(steps):
+        if step == 20:  # an arm is added and the arms change places
+            own, arms = own.reordered(np.array([2, 0, 1, -1])), arms + 1
+        learn(own, contexts[step], arms[step], targets[step], network=0.5)
+    features = np.array([own.features.at(x) for x in contexts])
+    assert features[:, :-4].all()
+    for arm in range(4):
+        z = features[arms == arm]
+        moment = FOURIER_RIDGE * np.eye(features.shape[1]) + z.T @ z
+        weights = np.linalg.solve(moment, z.T @ targets[arms == arm])
+        np.testing.assert_allclose(own.fourier.arrays.weights[arm], weights, atol=1e-9)
+        np.testing.assert_allclose(own.fourier.inverse(arm), np.linalg.inv(moment), atol=1e-9)
+
+
 def test_values_are_the_mean_of_the_experts_and_bonuses_shrink_with_evidence() -> None:
     own = experts(("linear",))
     values, deviations, bonuses = np.array([0.8, 0.8]), np.empty(2), np.empty(2)
@@ -62,7 +100,7 @@ def test_values_are_the_mean_of_the_experts_and_bonuses_shrink_with_evidence() -
     np.testing.assert_allclose(values, 0.65)  # the mean of 0.8 and ½
     np.testing.assert_allclose(deviations, math.sqrt(0.65 * 0.35))
     np.testing.assert_allclose(
-        bonuses, 0.5 * 0.5 * 0.25 * math.sqrt((1 + 0.16 + 0.09 + 0.01) / 10), rtol=1e-5
+        bonuses, 0.5 * 0.5 * 0.25 * math.sqrt((1 + 0.16 + 0.09 + 0.01) / LOGISTIC_RIDGE), rtol=1e-5
     )
     for _ in range(20):
         learn(own, X, 1, 1.0, network=0.5)
@@ -73,7 +111,7 @@ def test_values_are_the_mean_of_the_experts_and_bonuses_shrink_with_evidence() -
 
 
 @pytest.mark.parametrize(
-    ("features", "present"), [(256, {"linear", "fourier"}), (257, {"linear"}), (513, set())]
+    ("features", "present"), [(80, {"linear", "fourier"}), (81, {"linear"}), (513, set())]
 )
 def test_experts_that_would_be_too_slow_are_left_out(features: int, present: set[str]) -> None:
     policy = GLCB(2, features, layers=(2, 1))
@@ -86,13 +124,13 @@ def test_the_memory_of_the_experts_is_checked(monkeypatch: pytest.MonkeyPatch) -
     own = Experts(7, 20, ("linear", "fourier"), 0.0, 1.0, False, np.random.default_rng(0))
     parts = (own.arrays.linear, own.arrays.fourier)
     needed = sum(part.weights.nbytes + part.inverses.nbytes + part.rounded.nbytes for part in parts)
-    assert needed + own.features.snapshot()["wave_directions"].nbytes == Experts.bytes_needed(
-        7, 20, ("linear", "fourier")
-    )
-    monkeypatch.setattr("glcb._validation.MAX_BYTES", Experts.bytes_needed(1000, 200, ("fourier",)))
+    for array in ("wave_directions", "wave_first", "expert_first_targets"):
+        needed += own.snapshot()[array].nbytes
+    assert needed == Experts.bytes_needed(7, 20, ("linear", "fourier"))
+    monkeypatch.setattr("glcb._validation.MAX_BYTES", Experts.bytes_needed(1000, 60, ("fourier",)))
     with pytest.raises(InvalidSettings, match="GiB"):
-        GLCB(1000, 200, layers=(1,), hyperplanes=1)
-    GLCB(1000, 200, layers=(1,), hyperplanes=1, experts=())
+        GLCB(1000, 60, layers=(1,), hyperplanes=1)
+    GLCB(1000, 60, layers=(1,), hyperplanes=1, experts=())
 
 
 def test_the_policy_of_the_paper_has_no_experts() -> None:
@@ -134,14 +172,15 @@ def teach(policy: GLCB, contexts: Float64) -> None:
         ("expert_shares", [0.5, 0.5, 0.5]),
         ("expert_shares", [1.2, -0.1, -0.1]),
         ("expert_shares", [0.5, 0.5, 0.0]),
-        ("expert_errors", [-1.0, 0.0]),
+        ("expert_errors", [-1.0, 0.0, 0.0]),
+        ("expert_first_targets", np.full((2, 32), 2.0)),
         ("wave_square", [-1.0]),
         ("linear_weights", np.full((2, 4), np.nan)),
     ],
 )
 def test_an_invalid_snapshot_is_refused(name: str, value: object) -> None:
     own = experts()
-    with pytest.raises(ValueError, match=r"shares|negative|finite"):
+    with pytest.raises(ValueError, match=r"shares|negative|finite|within"):
         own.restore({**own.snapshot(), name: np.array(value)})
 
 

@@ -3,8 +3,8 @@
 A linear function of the features √(2/m) cos(ω·(x − ½) + φ) approximates a function from the space of a
 Gaussian kernel. The directions ω are N(0, 1/ℓ²), the phases φ uniform. ℓ² is the total variance of the
 contexts: half the mean squared distance of successive ones, measured over the first ``CONTEXTS_TO_MEASURE``;
-the waves are 0 until then. The context itself and a constant follow the waves, so that a linear function
-costs nothing.
+the waves are 0 until then. These contexts are kept, so that what was learned from them can be learned again
+with waves. The context itself and a constant follow the waves, so that a linear function costs nothing.
 """
 
 import math
@@ -38,8 +38,8 @@ class FourierArrays(NamedTuple):
     """One row per wave, in turns per unit of distance for a length of 1; padded with zeros."""
     phases: Float32
     """The phase of each wave, in turns."""
-    previous: Float32
-    """The previous context."""
+    first: Float32
+    """The contexts measured so far, one per row."""
     square: Float64
     """Sum of the squared distances of successive contexts; a single element."""
     contexts: Int64
@@ -47,14 +47,14 @@ class FourierArrays(NamedTuple):
 
 
 FOURIER_ARRAYS = named_tuple_type(
-    FourierArrays, float32[:, ::1], float32[::1], float32[::1], float64[::1], int64[::1]
+    FourierArrays, float32[:, ::1], float32[::1], float32[:, ::1], float64[::1], int64[::1]
 )
 
 
 @kernel
 def length(fourier: FourierArrays) -> float:
     """Return ℓ, with the variance of uniform contexts as one prior observation."""
-    prior = UNIFORM_VARIANCE * fourier.previous.size
+    prior = UNIFORM_VARIANCE * fourier.first.shape[1]
     return math.sqrt((fourier.square[0] / 2 + prior) / max(fourier.contexts[0], 1))
 
 
@@ -104,24 +104,19 @@ def write_features(x: Float32, fourier: FourierArrays, z: Float64) -> None:
 
 
 @kernel
-def measure(x: Float32, fourier: FourierArrays, z: Float64) -> None:
-    """Add the distance from the previous context to the measurement of the length.
-
-    If this was the last one, write the features of ``x`` to ``z``: they are no longer 0.
-    """
-    if fourier.contexts[0] >= CONTEXTS_TO_MEASURE:
-        return
+def measure(x: Float32, fourier: FourierArrays) -> None:
+    """Add the distance from the previous context to the measurement of the length, and keep ``x``."""
+    step = fourier.contexts[0]
     total = 0.0
-    if fourier.contexts[0] > 0:
+    if step > 0:
+        previous = fourier.first[step - 1]
         for i in range(x.size):
-            difference = np.float64(x[i]) - fourier.previous[i]
+            difference = np.float64(x[i]) - previous[i]
             total += difference * difference
     fourier.square[0] += total
     for i in range(x.size):
-        fourier.previous[i] = x[i]
+        fourier.first[step, i] = x[i]
     fourier.contexts[0] += 1
-    if fourier.contexts[0] == CONTEXTS_TO_MEASURE:
-        write_features(x, fourier, z)
 
 
 class FourierFeatures:
@@ -144,7 +139,7 @@ class FourierFeatures:
         self.arrays = FourierArrays(
             directions=directions,
             phases=rng.random(waves).astype(np.float32),
-            previous=np.zeros(features, np.float32),
+            first=np.zeros((CONTEXTS_TO_MEASURE, features), np.float32),
             square=np.zeros(1),
             contexts=np.zeros(1, np.int64),
         )
@@ -185,7 +180,7 @@ class FourierFeatures:
         return {
             "wave_directions": own.directions[:, : self.features],
             "wave_phases": own.phases,
-            "wave_previous": own.previous,
+            "wave_first": own.first,
             "wave_square": own.square,
             "wave_contexts": own.contexts,
         }

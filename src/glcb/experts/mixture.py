@@ -14,16 +14,24 @@ from typing import Literal, NamedTuple, Self
 import numpy as np
 from numba import boolean, float64
 
-from glcb._arrays import Arrays, Float32, Float64, Int64, copy_into
+from glcb._arrays import Arrays, Float32, Float64, Int64, copy_into, take_rows
 from glcb._numba.compile import kernel
 from glcb._numba.packed import named_tuple_type
-from glcb.experts.fourier import FOURIER_ARRAYS, FourierArrays, FourierFeatures, measure
+from glcb.experts.fourier import (
+    CONTEXTS_TO_MEASURE,
+    FOURIER_ARRAYS,
+    FourierArrays,
+    FourierFeatures,
+    measure,
+    write_features,
+)
 from glcb.experts.regression import (
     REGRESSION_ARRAYS,
     Regression,
     RegressionArrays,
     learn_target,
     predict_target,
+    reset,
     square,
     uncertainty,
 )
@@ -34,9 +42,10 @@ Expert = Literal["linear", "fourier"]
 
 WAVES = 128
 """Number of random Fourier features."""
-MAX_FEATURES: dict[Expert, int] = {"linear": 512, "fourier": 256}
-"""An expert is left out if there are more features than this: its cost grows with their square."""
-LINEAR_RIDGE, LOGISTIC_RIDGE, FOURIER_RIDGE = 1.0, 10.0, 0.1
+MAX_FEATURES: dict[Expert, int] = {"linear": 512, "fourier": 80}
+"""An expert is left out if there are more features than this: its cost grows with their square, and waves
+gain nothing in that many dimensions."""
+LINEAR_RIDGE, LOGISTIC_RIDGE, FOURIER_RIDGE = 1.0, 3.0, 0.1
 LINEAR_BONUS, LOGISTIC_BONUS, FOURIER_BONUS = 0.25, 0.5, 0.1
 """The size of the bonus per unit of uncertainty, for an expert with a share of 1."""
 FOURIER_BONUS_FEATURES = 32
@@ -45,11 +54,17 @@ more, the uncertainty of the other regression tells contexts apart well enough, 
 With rewards of 0 and 1, it would explore too much."""
 REDISTRIBUTED = 0.01
 """The part of all shares that is redistributed evenly with each reward."""
+REDISTRIBUTED_PER_SUCCESS = 0.1
+"""With rewards of 0 and 1, at most this part per reward of 1. A rare 1 tells more about the experts than many
+0s; if the shares returned to equality in between, nothing would be learned about them."""
 CLIP = 0.01
 """Predictions of regressions are clipped to [CLIP, 1 − CLIP], like those of the units of a network. So an arm
 that seems hopeless keeps a chance to be explored."""
 PRIOR_ERROR = 0.25
 """The squared error that is assumed before the first reward."""
+
+NO_TARGET = -1.0
+"""Targets are within [0, 1]."""
 
 NETWORKS, LINEAR, FOURIER = range(3)
 """Indices of the experts."""
@@ -61,10 +76,12 @@ class ExpertArrays(NamedTuple):
     shares: Float64
     """The share of each expert. An expert that is left out always has 0."""
     errors: Float64
-    """Sum of the squared errors of the mixture, and their number."""
+    """Sum of the squared errors of the mixture, their number, and the sum of the targets."""
     linear: RegressionArrays
     fourier: RegressionArrays
     features: FourierArrays
+    first_targets: Float64
+    """The targets of the first contexts, one row per arm; −1 where another arm was rewarded."""
     low: float
     high: float
     binary: bool
@@ -78,6 +95,7 @@ EXPERT_ARRAYS = named_tuple_type(
     REGRESSION_ARRAYS,
     REGRESSION_ARRAYS,
     FOURIER_ARRAYS,
+    float64[:, ::1],
     float64,
     float64,
     boolean,
@@ -136,6 +154,15 @@ def _log_likelihood(prediction: float, target: float, experts: ExpertArrays) -> 
 
 
 @kernel
+def _redistributed(experts: ExpertArrays) -> float:
+    """Return the part of all shares that the next reward redistributes evenly."""
+    if not experts.binary:
+        return REDISTRIBUTED
+    mean: float = (experts.errors[2] + 1) / (experts.errors[1] + 1)
+    return min(REDISTRIBUTED, REDISTRIBUTED_PER_SUCCESS * mean)
+
+
+@kernel
 def _update_shares(predictions: tuple[float, float, float], target: float, experts: ExpertArrays) -> None:
     """Weight the experts by the likelihood of the reward, then redistribute a part of the shares evenly."""
     shares = experts.shares
@@ -145,12 +172,13 @@ def _update_shares(predictions: tuple[float, float, float], target: float, exper
         mean += shares[expert] * predictions[expert]
     experts.errors[0] += (target - mean) ** 2
     experts.errors[1] += 1
+    experts.errors[2] += target
     best = -np.inf
     for expert in range(shares.size):
         present = shares[expert] > 0
         likelihoods[expert] = _log_likelihood(predictions[expert], target, experts) if present else -np.inf
         best = max(best, likelihoods[expert])
-    total, present_experts = 0.0, 0
+    total, present_experts, redistributed = 0.0, 0, _redistributed(experts)
     for expert in range(shares.size):
         if likelihoods[expert] > -np.inf:
             shares[expert] *= math.exp(likelihoods[expert] - best)
@@ -158,8 +186,24 @@ def _update_shares(predictions: tuple[float, float, float], target: float, exper
             present_experts += 1
     for expert in range(shares.size):
         if likelihoods[expert] > -np.inf:
-            kept = (1 - REDISTRIBUTED) * shares[expert] / total
-            shares[expert] = kept + REDISTRIBUTED / present_experts
+            kept = (1 - redistributed) * shares[expert] / total
+            shares[expert] = kept + redistributed / present_experts
+
+
+@kernel
+def _learn_again(z: Float64, experts: ExpertArrays) -> None:
+    """Learn the targets of the first contexts again, with waves.
+
+    Without waves, they were rows of a linear problem. If they stayed, they would force the weights of the
+    context and the constant to fit them alone.
+    """
+    for arm in range(len(experts.first_targets)):
+        reset(arm, FOURIER_RIDGE, experts.fourier)
+    for step in range(CONTEXTS_TO_MEASURE):
+        write_features(experts.features.first[step], experts.features, z)
+        for arm in range(len(experts.first_targets)):
+            if experts.first_targets[arm, step] != NO_TARGET:
+                learn_target(z, arm, experts.first_targets[arm, step], experts.fourier)
 
 
 @kernel
@@ -173,7 +217,12 @@ def learn_mixture(
         learn_target(z[experts.features.phases.size :], arm, target, experts.linear)
     if experts.shares[FOURIER] > 0:
         learn_target(z, arm, target, experts.fourier)
-        measure(x, experts.features, z)
+        step = experts.features.contexts[0]
+        if step < CONTEXTS_TO_MEASURE:
+            experts.first_targets[arm, step] = target
+            measure(x, experts.features)
+            if step + 1 == CONTEXTS_TO_MEASURE:
+                _learn_again(z, experts)
 
 
 class Contributions(NamedTuple):
@@ -229,10 +278,11 @@ class Experts:
         present = np.array([1.0, inputs["linear"] > 0, inputs["fourier"] > 0])
         self.arrays = ExpertArrays(
             shares=present / present.sum(),
-            errors=np.zeros(2),
+            errors=np.zeros(3),
             linear=self.linear.arrays,
             fourier=self.fourier.arrays,
             features=self.features.arrays,
+            first_targets=np.full((arms, CONTEXTS_TO_MEASURE), NO_TARGET),
             low=low,
             high=high,
             binary=binary,
@@ -242,10 +292,11 @@ class Experts:
     def bytes_needed(arms: int, features: int, kinds: tuple[Expert, ...]) -> int:
         """Return the most memory that experts of this size need."""
         inputs = _inputs(features, kinds)
-        waves = 4 * WAVES * features if inputs["fourier"] else 0
+        waves = 4 * (WAVES + CONTEXTS_TO_MEASURE) * features if inputs["fourier"] else 0
         has_fourier_bonus = features <= FOURIER_BONUS_FEATURES
         linear = Regression.bytes_needed(arms, inputs["linear"], has_uncertainty=True)
-        return waves + linear + Regression.bytes_needed(arms, inputs["fourier"], has_fourier_bonus)
+        targets = 8 * CONTEXTS_TO_MEASURE * arms
+        return waves + targets + linear + Regression.bytes_needed(arms, inputs["fourier"], has_fourier_bonus)
 
     @property
     def inputs(self) -> int:
@@ -303,7 +354,11 @@ class Experts:
         new.linear, new.fourier = copy(self.linear), copy(self.fourier)
         new.linear.reorder(sources)
         new.fourier.reorder(sources)
-        new.arrays = self.arrays._replace(linear=new.linear.arrays, fourier=new.fourier.arrays)
+        new.arrays = self.arrays._replace(
+            linear=new.linear.arrays,
+            fourier=new.fourier.arrays,
+            first_targets=take_rows(self.arrays.first_targets, sources, NO_TARGET),
+        )
         return new
 
     def snapshot(self) -> Arrays:
@@ -313,6 +368,7 @@ class Experts:
         return {
             "expert_shares": self.arrays.shares,
             "expert_errors": self.arrays.errors,
+            "expert_first_targets": self.arrays.first_targets,
             **self.linear.snapshot("linear"),
             **self.fourier.snapshot("fourier"),
             **self.features.snapshot(),
@@ -323,7 +379,14 @@ class Experts:
         if self.arrays.shares[NETWORKS] == 1:
             return
         absent = self.arrays.shares == 0
-        copy_into({"expert_shares": self.arrays.shares, "expert_errors": self.arrays.errors}, arrays)
+        copy_into(
+            {
+                "expert_shares": self.arrays.shares,
+                "expert_errors": self.arrays.errors,
+                "expert_first_targets": self.arrays.first_targets,
+            },
+            arrays,
+        )
         shares = self.arrays.shares
         if (
             shares.min() < 0
@@ -333,6 +396,9 @@ class Experts:
             raise ValueError("the shares of the experts must be positive and add up to 1")
         if self.arrays.errors.min() < 0:
             raise ValueError("the squared errors of the experts are negative")
+        targets = self.arrays.first_targets
+        if ((targets != NO_TARGET) & ((targets < 0) | (targets > 1))).any():
+            raise ValueError("the first targets of the experts must be within [0, 1]")
         self.linear.restore("linear", arrays)
         self.fourier.restore("fourier", arrays)
         self.features.restore(arrays)

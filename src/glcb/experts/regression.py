@@ -5,8 +5,7 @@ squared errors, p (1 − p) for the logistic loss. With every target, P follows 
 Newton step. For squared errors this is ridge regression, exactly (recursive least squares). For the logistic
 loss it is the extended Kalman filter of a constant state: one Newton step per target.
 
-P is float64, because a running inverse in float32 drifts. It is symmetric, so only its lower triangle is
-stored, row by row; half the memory is read and written.
+P is float64, because a running inverse in float32 drifts. Only its lower triangle is stored.
 """
 
 import math
@@ -19,6 +18,7 @@ from glcb._arrays import Arrays, Float32, Float64, Int64, copy_into, take_rows
 from glcb._forgetting import halve_moment
 from glcb._numba.compile import kernel
 from glcb._numba.packed import named_tuple_type
+from glcb._numba.triangle import dot, multiply, pack, subtract_square, unpack
 
 MIN_CURVATURE = 1e-4
 """The curvature of a logistic loss is at least this, so that even certain predictions gain evidence."""
@@ -41,39 +41,6 @@ class RegressionArrays(NamedTuple):
 REGRESSION_ARRAYS = named_tuple_type(
     RegressionArrays, float64[:, ::1], float64[:, ::1], float32[:, ::1], boolean
 )
-
-
-@kernel
-def dot(a: Float64, b: Float64) -> float:
-    """Return a · b in float64. A sum needs a loop of its own: see ``glcb._numba.compile``."""
-    total = 0.0
-    for i in range(a.size):
-        total += a[i] * b[i]
-    return total
-
-
-@kernel
-def _multiply(triangle: Float64, z: Float64, product: Float64) -> None:
-    """Write P z."""
-    start = 0
-    for i in range(z.size):
-        row = triangle[start : start + i]
-        product[i] = dot(row, z[:i]) + triangle[start + i] * z[i]
-        for k in range(i):
-            product[k] += row[k] * z[i]
-        start += i + 1
-
-
-@kernel
-def _subtract_square(triangle: Float64, factor: float, vector: Float64) -> None:
-    """Subtract ``factor`` · v vᵀ from P."""
-    start = 0
-    for i in range(vector.size):
-        row = triangle[start : start + i + 1]
-        scaled = factor * vector[i]
-        for k in range(i + 1):
-            row[k] -= scaled * vector[k]
-        start += i + 1
 
 
 @kernel
@@ -124,12 +91,27 @@ def learn_target(z: Float64, arm: int, target: float, regression: RegressionArra
     prediction = predict_target(z, arm, regression)
     curvature = max(prediction * (1 - prediction), MIN_CURVATURE) if regression.logistic else 1.0
     product = np.empty(z.size)
-    _multiply(triangle, z, product)
+    multiply(triangle, z, product)
     shrink = 1 / (1 + curvature * dot(z, product))
     step = shrink * (target - prediction)
     for i in range(z.size):
         weights[i] += step * product[i]
-    _subtract_square(triangle, shrink * curvature, product)
+    subtract_square(triangle, shrink * curvature, product)
+    for k in range(regression.rounded.shape[1]):
+        regression.rounded[arm, k] = triangle[k]
+
+
+@kernel
+def reset(arm: int, ridge: float, regression: RegressionArrays) -> None:
+    """Forget all targets of ``arm``."""
+    weights, triangle = regression.weights[arm], regression.inverses[arm]
+    start = 0
+    for i in range(weights.size):
+        weights[i] = 0.0
+        for k in range(i):
+            triangle[start + k] = 0.0
+        triangle[start + i] = 1 / ridge
+        start += i + 1
     for k in range(regression.rounded.shape[1]):
         regression.rounded[arm, k] = triangle[k]
 
@@ -156,7 +138,7 @@ class Regression:
     ) -> None:
         self.ridge = ridge
         self.has_uncertainty = has_uncertainty
-        self._initial_inverse = _packed(np.eye(inputs) / ridge)
+        self._initial_inverse = pack(np.eye(inputs) / ridge)
         inverses = np.tile(self._initial_inverse, (arms, 1))
         self.arrays = RegressionArrays(np.zeros((arms, inputs)), inverses, self._rounded(inverses), logistic)
 
@@ -176,14 +158,14 @@ class Regression:
 
     def inverse(self, arm: int) -> Float64:
         """Return P of one arm as a full matrix."""
-        return _unpacked(self.arrays.inverses[arm], self.inputs)
+        return unpack(self.arrays.inverses[arm])
 
     def forget(self, arms: slice | None = None) -> None:
         """Halve the weight of all targets so far, of all or some arms. λ and the weights stay."""
         for arm in range(len(self.arrays.weights))[arms or slice(None)]:
             inverse = self.inverse(arm)
             halve_moment(inverse, self.ridge)
-            self.arrays.inverses[arm] = _packed(inverse)
+            self.arrays.inverses[arm] = pack(inverse)
         self.arrays.rounded[:] = self._rounded(self.arrays.inverses)
 
     def reorder(self, sources: Int64) -> None:
@@ -205,16 +187,3 @@ class Regression:
         for arm in range(len(self.arrays.weights)):
             np.linalg.cholesky(self.inverse(arm))  # raises a ValueError unless it is positive definite
         self.arrays.rounded[:] = self._rounded(self.arrays.inverses)
-
-
-def _packed(matrix: Float64) -> Float64:
-    """Return the lower triangle, row by row."""
-    return matrix[np.tril_indices(len(matrix))]
-
-
-def _unpacked(triangle: Float64, size: int) -> Float64:
-    """Return the full symmetric matrix."""
-    matrix = np.zeros((size, size))
-    matrix[np.tril_indices(size)] = triangle
-    result: Float64 = matrix + np.tril(matrix, -1).T
-    return result

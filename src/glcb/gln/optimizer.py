@@ -5,7 +5,6 @@ these units can move and the rate of every unit. The bank applies them: a unit w
 moves by −rate · (p − r) along its direction. Units above the first layer move along their own inputs.
 """
 
-import math
 from typing import NamedTuple
 
 import numpy as np
@@ -15,6 +14,7 @@ from glcb._arrays import Arrays, Float32, Float64, Int64, copy_into
 from glcb._forgetting import halve_moment
 from glcb._numba.compile import kernel
 from glcb._numba.packed import named_tuple_type
+from glcb._numba.triangle import dot, multiply, pack, rows, subtract_square, unpack
 
 
 class Move(NamedTuple):
@@ -36,7 +36,7 @@ class OptimizerArrays(NamedTuple):
     direction_of: Int64
     """The index of the direction of each of these units."""
     inverses: Float64
-    """P for each direction; empty if units move along their inputs."""
+    """The lower triangle of P for each direction; nothing if units move along their inputs."""
     input_count: Int64
     """Number of inputs accumulated in the inverses; a single element."""
     damping: float
@@ -46,41 +46,24 @@ class OptimizerArrays(NamedTuple):
 
 
 OPTIMIZER_ARRAYS = named_tuple_type(
-    OptimizerArrays, float64[::1], int64[::1], float64[:, :, ::1], int64[::1], float64, float32[::1]
+    OptimizerArrays, float64[::1], int64[::1], float64[:, ::1], int64[::1], float64, float32[::1]
 )
-
-
-@kernel
-def _dot(a: Float64, b: Float64) -> float:
-    """Return a · b in float64. A sum needs a loop of its own: see ``glcb._numba.compile``."""
-    total = 0.0
-    for i in range(a.size):
-        total += a[i] * b[i]
-    return total
 
 
 @kernel
 def _accumulate(inputs: Float32, inverses: Float64, t: int, directions: Float32, lengths: Float64) -> None:
     """Add z zᵀ to the matrix behind every inverse P (Sherman–Morrison); write q = t·P z and z·q for each."""
-    kinds, size, _ = inverses.shape
+    size = rows(inverses[0])
     z = inputs[:size].astype(np.float64)
     q = np.empty(size)
-    for kind in range(kinds):
-        inverse = inverses[kind]
+    for kind in range(len(inverses)):
+        multiply(inverses[kind], z, q)
+        length = dot(z, q)
+        shrink = 1 / (1 + length)
+        subtract_square(inverses[kind], shrink, q)
         for i in range(size):
-            q[i] = _dot(inverse[i], z)
-        length = _dot(z, q)
-        # With h = shrink · q, h hᵀ is symmetric to the last bit, so the inverse stays symmetric.
-        shrink = 1 / math.sqrt(1 + length)
-        for i in range(size):
-            q[i] *= shrink
-        for i in range(size):
-            for k in range(size):
-                inverse[i, k] -= q[i] * q[k]
-        for i in range(size):
-            q[i] *= shrink * t
-            directions[kind, i] = q[i]
-        lengths[kind] = _dot(z, q)
+            directions[kind, i] = shrink * t * q[i]
+        lengths[kind] = shrink * t * length
 
 
 @kernel
@@ -150,7 +133,7 @@ class GradientDescent(Optimizer):
         self.arrays = OptimizerArrays(
             factors=np.resize(np.array(factors), units),
             direction_of=np.zeros(units, np.int64),
-            inverses=np.zeros((0, 0, 0)),
+            inverses=np.zeros((0, 0)),
             input_count=np.zeros(1, np.int64),
             damping=0.0,
             upper_rates=np.zeros(0, np.float32),
@@ -198,13 +181,10 @@ class Newton(Optimizer):
         size = features + 1
         group = np.arange(layers[0]) // group_size
         self._ridges = [ridge * size for ridge in ridges]
-        inverses = np.zeros((len(ridges), size, size))
-        for inverse, ridge in zip(inverses, self._ridges, strict=True):
-            np.fill_diagonal(inverse, 1 / ridge)
         self.arrays = OptimizerArrays(
             factors=np.array(factors)[group % len(factors)],
             direction_of=(group // len(factors)) % len(ridges),
-            inverses=inverses,
+            inverses=np.stack([pack(np.eye(size) / ridge) for ridge in self._ridges]),
             input_count=np.zeros(1, np.int64),
             damping=damping,
             upper_rates=np.full(sum(layers[1:]), self.upper_rate, np.float32),
@@ -213,17 +193,19 @@ class Newton(Optimizer):
     @staticmethod
     def bytes_needed(features: int, ridges: tuple[float, ...]) -> int:
         """Return the memory needed for the inverses."""
-        return 8 * len(ridges) * (features + 1) ** 2
+        return 4 * len(ridges) * (features + 1) * (features + 2)
 
     @property
     def inverses(self) -> Float64:
-        """P for each ridge."""
-        return self.arrays.inverses
+        """P for each ridge, as a full matrix."""
+        return np.stack([unpack(triangle) for triangle in self.arrays.inverses])
 
     def forget(self) -> None:
         """Halve the weight of all inputs so far, in the second moment and in t; λ stays."""
-        for inverse, ridge in zip(self.inverses, self._ridges, strict=True):
+        for triangle, ridge in zip(self.arrays.inverses, self._ridges, strict=True):
+            inverse = unpack(triangle)
             halve_moment(inverse, ridge)
+            triangle[:] = pack(inverse)
         input_count = self.arrays.input_count
         input_count >>= 1
 
@@ -233,7 +215,10 @@ class Newton(Optimizer):
 
     def restore(self, arrays: Arrays) -> None:
         """Restore a snapshot; raise KeyError or ValueError if it is invalid."""
-        super().restore(arrays)
-        np.linalg.cholesky(self.inverses)  # raises a ValueError unless they are positive definite
-        if not (self.inverses == self.inverses.swapaxes(1, 2)).all():
+        inverses = self.inverses
+        copy_into({"inverses": inverses, "input_count": self.arrays.input_count}, arrays)
+        np.linalg.cholesky(inverses)  # raises a ValueError unless they are positive definite
+        if not (inverses == inverses.swapaxes(1, 2)).all():
             raise ValueError("an inverse of the second moment is not symmetric")
+        for triangle, inverse in zip(self.arrays.inverses, inverses, strict=True):
+            triangle[:] = pack(inverse)

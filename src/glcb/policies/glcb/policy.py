@@ -64,7 +64,7 @@ class RewardDistribution(NamedTuple):
     """
 
 
-@register("glcb", source="Sezener, Hutter, Budden, Wang, Veness 2020, with our own optimizer", version=4)
+@register("glcb", source="Sezener, Hutter, Budden, Wang, Veness 2020, with our own optimizer", version=5)
 class GLCB(Policy):
     """The bandit of the paper, with our own optimizer and defaults that need no tuning.
 

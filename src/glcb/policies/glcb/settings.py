@@ -261,7 +261,7 @@ class Settings:
         metadata=_facts(
             _any_of("linear", "fourier"),
             "Regressions per arm that are mixed with the networks: on the context, and on random Fourier "
-            "features of it. They are left out above 512 and 256 features.",
+            "features of it. They are left out above 512 and 80 features.",
             when="() for the networks alone, as in the paper.",
         ),
     )
