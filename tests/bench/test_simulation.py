@@ -44,13 +44,15 @@ class Recorder(Uniform):
         self.events.append(("decide", _step(x), eligible))
         return super().decide(x, eligible=eligible)
 
-    def count_decision(self, x: ArrayLike, arm: Arm) -> None:
+    def count_decision(self, x: ArrayLike, arm: Arm, *, checked: bool = False) -> None:
         self.events.append(("count", _step(x)))
-        super().count_decision(x, arm)
+        super().count_decision(x, arm, checked=checked)
 
-    def learn(self, x: ArrayLike, arm: Arm, reward: float, *, counted: bool = False) -> None:
+    def learn(
+        self, x: ArrayLike, arm: Arm, reward: float, *, counted: bool = False, checked: bool = False
+    ) -> None:
         self.events.append(("learn", _step(x), counted))
-        super().learn(x, arm, reward, counted=counted)
+        super().learn(x, arm, reward, counted=counted, checked=checked)
 
 
 def _step(x: ArrayLike) -> int:

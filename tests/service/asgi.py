@@ -1,7 +1,6 @@
 """Requests to the application without a socket."""
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -118,10 +117,10 @@ async def lifespan(*_: Any) -> None:
 
 
 @asynccontextmanager
-async def running_service(folder: Path, clock: Callable[[], float] = time.time, **changes: Any) -> Any:
+async def running_service(folder: Path, **changes: Any) -> Any:
     storage = made(folder)
     settings = ServiceSettings(**changes)
-    engine = Engine(storage, settings, clock)
+    engine = Engine(storage, settings)
     await engine.start()
     app = Application(lifespan)
     authenticator = Authenticator(Keyring(storage), settings.host, settings.require_keys)

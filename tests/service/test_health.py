@@ -22,6 +22,9 @@ DAY = 86_400
 DEFAULT_ZERO = {"reward_timeout": 60.0, "default_reward": 0.0}
 
 
+MANY_FEATURES: dict[str, Any] = {f"f{i}": i for i in range(20)}
+
+
 class Simulation:
     """An experiment with simulated visitors, one per second."""
 
@@ -149,9 +152,7 @@ CASES: dict[str, tuple[str, Callable[[], Simulation], Callable[[], Simulation]]]
     ),
     "frequent features have no slot": (
         "contexts",
-        lambda: (
-            Simulation(schema={"y": ["p", "q", "r"]}).visit(1).visit(300, **{f"f{i}": i for i in range(20)})
-        ),
+        lambda: Simulation(schema={"y": ["p", "q", "r"]}).visit(1).visit(300, **MANY_FEATURES),
         lambda: Simulation(schema={"y": ["p", "q", "r"]}).visit(1).visit(600, f0=1.0),
     ),
     "a feature vanished": (

@@ -92,7 +92,7 @@ def estimate(contexts: Float32, results: Float64, addresses: Int64) -> None:
         arrays.context_cache,
     )
     networks, arms = len(bank.mixture), results.shape[2]
-    first = np.int64(0)  # a literal would compile a second version of the prediction
+    first: int = np.int64(0)  # type: ignore[assignment]  # a literal would compile another version
     probabilities = np.empty(networks, np.float32)
     deviations, scales, uncertainties = np.empty(arms), np.empty(arms), np.empty(arms)
     for arm in range(arms):
