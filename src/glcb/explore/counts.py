@@ -116,10 +116,6 @@ def add_count(signature: Int64, arm: int, counts: CountArrays) -> None:
     counts.total[0] += 1
 
 
-_INITIAL_CONTEXTS = 4
-"""The initial table has space for this many contexts that share no signature."""
-
-
 class Counts:
     """Decision counts N_u(s, a) for every unit u, signature s and arm a.
 
@@ -138,7 +134,7 @@ class Counts:
     @staticmethod
     def bytes_needed(units: int, signatures: int, arms: int) -> int:
         """Return the memory that counts of this size need for the first decision."""
-        return units * (8 * signatures + 4 * _INITIAL_CONTEXTS * arms)
+        return units * (8 * signatures + 4 * MIN_STEPS * arms)
 
     @property
     def arms(self) -> int:
@@ -184,7 +180,7 @@ class Counts:
         own = self.arrays
         units, max_rows, used = len(own.row_at), own.row_at.size, int(own.used[0])
         if len(own.table) < min(used + MIN_STEPS * units, max_rows):
-            rows = min(2 * len(own.table) + _INITIAL_CONTEXTS * units, max_rows)
+            rows = min(max(2 * len(own.table), used + MIN_STEPS * units), max_rows)
             larger = np.empty((rows, self.arms), np.uint32)
             larger[:used] = own.table[:used]
             self.arrays = own._replace(table=larger)

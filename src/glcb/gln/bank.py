@@ -30,9 +30,6 @@ Output = Literal["switching", "last"]
 Initialization = Literal["inputs", "frequency"]
 """What an untrained network predicts: the mean of its inputs, or an offset that follows its past targets."""
 
-_INITIAL_CONTEXTS = 4
-"""The initial pool has space for this many contexts that share no cell."""
-
 
 class Bank:
     """Networks of gated geometric mixing units, each of which learns its own target within [0, 1] online.
@@ -106,7 +103,7 @@ class Bank:
         """Return the most memory that a bank of this size needs for its first update."""
         layout = _layout(features, layers, adapts=True)
         update_size = sum(int(size) * int(row) for size, row in layout[:, [SIZE, ROW]]) * networks
-        return 4 * _INITIAL_CONTEXTS * update_size + 8 * sum(layers) * signatures + 4 * sum(layers) * networks
+        return 4 * MIN_STEPS * update_size + 8 * sum(layers) * signatures + 4 * sum(layers) * networks
 
     @staticmethod
     def bytes_grown(features: int, networks: int, layers: tuple[int, ...], hyperplanes: list[int]) -> int:
@@ -244,7 +241,7 @@ class Bank:
         capacity, used = update_size * bank.cell_at.shape[1], int(bank.used[0])
         if bank.weights.size - used < MIN_STEPS * update_size and bank.weights.size < capacity:
             # Doubling makes the amortized cost of copying constant; untouched pages use no memory.
-            size = min(max(2 * bank.weights.size, _INITIAL_CONTEXTS * update_size), capacity)
+            size = min(max(2 * bank.weights.size, used + MIN_STEPS * update_size), capacity)
             larger = np.empty(size, np.float32)
             larger[:used] = bank.weights[:used]
             self.arrays = bank._replace(weights=larger)

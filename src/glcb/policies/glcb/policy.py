@@ -260,12 +260,15 @@ class GLCB(Policy):
     # ---- learning -----------------------------------------------------------------------------------
 
     def _learn(self, x: Float32, arm: int, reward: float) -> None:
+        self._spare_steps -= 1
         kernels.learn_reward(x, arm, reward, True, self._arrays.addresses)
 
     def _count_decision(self, x: Float32, arm: int) -> None:
+        self._spare_steps -= 1
         kernels.count_decision(x, arm, self._arrays.addresses)
 
     def _count_and_learn(self, x: Float32, arm: int, reward: float) -> None:
+        self._spare_steps -= 1
         kernels.learn_reward(x, arm, reward, False, self._arrays.addresses)
 
     def _forget(self, arms: slice | None = None) -> None:
@@ -284,7 +287,6 @@ class GLCB(Policy):
             if bound.bank is not self._bank.arrays or bound.counts is not self._counts.arrays:
                 self._bind()
             self._spare_steps = spare
-        self._spare_steps -= 1
 
     def _bind(self) -> None:
         """Point the kernels to the current arrays; required whenever a part has replaced one."""
