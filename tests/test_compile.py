@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 KERNEL = """
 from glcb._numba.compile import kernel
 {imports}
@@ -117,3 +119,47 @@ def test_a_kernel_works_without_a_writable_cache(tmp_path: Path) -> None:
     no_folder = "from numba.core import caching\ncaching.CacheImpl._locator_classes = []\n"
     subprocess.run([sys.executable, "-c", no_folder + CALLS], cwd=tmp_path, check=True)
     assert not list(tmp_path.rglob("*.nb?"))
+
+
+LINKED = """
+from errors import inner, outer
+print(outer(1.0), len(outer.signatures), sum(outer.stats.cache_hits.values()))
+print(inner._numba_type_.dispatcher is inner)
+"""
+
+
+def links(folder: Path, changed_internals: str = "") -> list[str]:
+    """Return what a new process prints in which Numba has other internals."""
+    (folder / "errors.py").write_text(ERROR)
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(folder / "cache")}
+    command = [sys.executable, "-c", changed_internals + CALLS + LINKED]
+    return subprocess.check_output(command, cwd=folder, env=environment, text=True).splitlines()
+
+
+def test_kernels_link_subroutines(tmp_path: Path) -> None:
+    *_, links_machine_code = links(tmp_path)
+    assert links_machine_code == "False"
+
+
+@pytest.mark.parametrize(
+    "changed_internals",
+    [
+        pytest.param("from numba.core import typed_passes as t; del t.NativeLowering", id="a name is gone"),
+        pytest.param(
+            "from numba.core import compiler_machinery as m; m.register_pass = lambda: None",
+            id="a signature differs",
+        ),
+        pytest.param(
+            "from numba.core.compiler import _LowerResult as L; L._replace = None",
+            id="subroutines do not compile",
+        ),
+    ],
+)
+def test_kernels_work_when_the_internals_of_numba_change(tmp_path: Path, changed_internals: str) -> None:
+    for hits in (0, 1):
+        assert links(tmp_path, changed_internals) == [
+            "too large 3.0",
+            "too large 3.0",
+            f"2.0 1 {hits}",
+            "True",
+        ]

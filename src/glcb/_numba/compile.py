@@ -1,20 +1,19 @@
 """The decorator for compiled kernels, with an on-disk cache that notices changes in imported files."""
 
-import gc
 import inspect
 from collections.abc import Callable
 from contextlib import suppress
-from functools import cache, cached_property
+from functools import cache
 from hashlib import sha256
 from pathlib import Path
 from types import FunctionType
 from typing import Any, ParamSpec, TypeVar, cast
 
 import numba
-from numba.core.dispatcher import Dispatcher
-from numba.core.registry import CPUDispatcher
 
-from glcb._numba import packed, subroutine
+_jit: Any = numba.njit
+with suppress(ImportError, AttributeError, TypeError):  # a version of Numba with other internals
+    from glcb._numba.subroutine import jit as _jit
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -22,44 +21,13 @@ R = TypeVar("R")
 _OPTIONS: dict[str, Any] = {
     "nogil": True,  # other threads can run during a kernel
     "error_model": "numpy",
-    "no_cfunc_wrapper": True,  # no caller in C
     # Allow sums to be reordered, so that they vectorize. Full fastmath would also let the compiler assume
     # that NaN and infinity do not occur, and delete the checks for them.
     "fastmath": {"reassoc", "contract", "nsz"},
 }
 
-_MACHINERY = (__file__, packed.__file__, subroutine.__file__)
+_MACHINERY = [str(Path(__file__).with_name(f"{name}.py")) for name in ("compile", "packed", "subroutine")]
 """The files that determine how every kernel is compiled."""
-
-_digests: dict[object, str] = {}
-"""The digest of the source of each kernel and of everything it uses."""
-
-
-class _Kernel(CPUDispatcher):
-    """A compiled function for callers in Python. Other kernels link its subroutine."""
-
-    @cached_property
-    def _subroutine(self) -> Any:
-        return numba.njit(pipeline_class=subroutine.SubroutineCompiler, **_OPTIONS)(self.py_func)
-
-    @property
-    def _numba_type_(self) -> Any:
-        return self._subroutine._numba_type_
-
-    def add_overload(self, cres: Any) -> None:
-        """Add machine code, and what its subroutines need."""
-        subroutine.set_environments(cres)
-        super().add_overload(cres)
-
-    def compile(self, sig: Any) -> Any:
-        """Compile without garbage collection, which would take a tenth of the time and find nothing."""
-        collecting = gc.isenabled()
-        gc.disable()
-        try:
-            return super().compile(sig)
-        finally:
-            if collecting:
-                gc.enable()
 
 
 def kernel(function: Callable[P, R]) -> Callable[P, R]:
@@ -82,32 +50,32 @@ def kernel(function: Callable[P, R]) -> Callable[P, R]:
     used = (source.__globals__.get(name) for name in source.__code__.co_names)
     digest = _digest(*map(_content, _MACHINERY), *map(_dependency, used))
     source.__qualname__ = f"{source.__qualname__}_{digest}"
-    compiled = _Kernel(
-        py_func=function, targetoptions={"nopython": True, "no_cfunc_wrapper": True, **_OPTIONS}
-    )
-    with suppress(RuntimeError):  # no writable cache folder: compile in every process
-        compiled.enable_caching()
-    _digests[compiled] = _digest(digest, _content(source.__code__.co_filename))
+    try:
+        compiled = _jit(cache=True, **_OPTIONS)(function)
+    except RuntimeError:  # no writable cache folder: compile in every process
+        compiled = _jit(**_OPTIONS)(function)
+    compiled.glcb_digest = _digest(digest, _content(source.__code__.co_filename))
     return cast("Callable[P, R]", compiled)
 
 
 def cache_folder(compiled: Callable[..., object]) -> str | None:
     """Return the folder in which a kernel is cached, or None if no folder is writable."""
-    path: str | None = cast("_Kernel", compiled).stats.cache_path
+    path: str | None = cast("Any", compiled).stats.cache_path
     return path
 
 
 def is_cached(compiled: Callable[..., object]) -> bool:
     """Return whether the cache on disk holds machine code of this version of a kernel."""
-    if cache_folder(compiled) is None:
-        return False
-    return bool(cast("Any", compiled)._cache._cache_file._load_index())
+    with suppress(AttributeError, TypeError):  # no cache, or a version of Numba with other internals
+        return bool(cast("Any", compiled)._cache._cache_file._load_index())
+    return False
 
 
 def _dependency(value: object) -> str:
     """Return the text that determines what ``value`` contributes to a kernel that uses it."""
-    if isinstance(value, Dispatcher):
-        return _digests.get(value, "")
+    digest = getattr(value, "glcb_digest", None)
+    if digest is not None:  # a kernel
+        return str(digest)
     code = getattr(inspect.unwrap(cast("Any", value)), "__code__", None)  # an intrinsic wraps its function
     return _content(code.co_filename) if code else repr(getattr(value, "_fields", value))
 

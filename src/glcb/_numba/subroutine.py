@@ -7,17 +7,27 @@ every level. For a kernel that only other kernels call, all but the last time is
 This compiler stops after the translation to LLVM's intermediate code, which callers link. Small kernels are
 still optimized on their own first: those that call no other kernel, and those that call only such kernels.
 They contain the sums, whose last bits depend on when they are vectorized.
+
+This module uses internals of Numba. If it cannot be imported, ``glcb._numba.compile`` does without it, and if
+an example does not compile, kernels link each other as Numba links all functions. Only the speed differs.
 """
 
 # mypy: disable-error-code="no-untyped-call"
 
+import gc
+from collections.abc import Callable
+from functools import cache, cached_property
 from typing import Any
 
 from numba import _dynfunc  # type: ignore[attr-defined]
-from numba.core.codegen import JITCodeLibrary
-from numba.core.compiler import CompilerBase, DefaultPassBuilder
+from numba.core.codegen import JITCodeLibrary, JITCPUCodegen
+from numba.core.compiler import CompilerBase, CompileResult, DefaultPassBuilder
 from numba.core.compiler_machinery import register_pass
+from numba.core.registry import CPUDispatcher
 from numba.core.typed_passes import NativeLowering
+
+_find_environments = CompileResult._find_referenced_environments
+_set_environment = JITCPUCodegen.set_env
 
 _MAX_SMALL = 1
 """A kernel is small if its calls of kernels are nested at most this deep."""
@@ -63,7 +73,7 @@ class _SubroutineLowering(NativeLowering):
         return True
 
 
-class SubroutineCompiler(CompilerBase):
+class _SubroutineCompiler(CompilerBase):
     """Numba's usual pipeline, without the generation of machine code."""
 
     def define_pipelines(self) -> list[Any]:
@@ -77,7 +87,70 @@ class SubroutineCompiler(CompilerBase):
         return [pipeline]
 
 
-def set_environments(result: Any) -> None:
-    """Give the subroutines in a compiled kernel their Python objects, such as arguments of exceptions."""
-    for environment in result._find_referenced_environments():
-        result.library.codegen.set_env(environment.env_name, environment)
+class _Kernel(CPUDispatcher):
+    """A compiled function for callers in Python. Other kernels link its subroutine."""
+
+    @cached_property
+    def _subroutine(self) -> Any:
+        return CPUDispatcher(
+            py_func=self.py_func, targetoptions=self.targetoptions, pipeline_class=_SubroutineCompiler
+        )
+
+    @property
+    def _numba_type_(self) -> Any:
+        return self._subroutine._numba_type_ if _works() else super()._numba_type_
+
+    def add_overload(self, cres: Any) -> None:
+        """Add machine code, and give its subroutines their Python objects: arguments of exceptions."""
+        for environment in _find_environments(cres):
+            _set_environment(cres.library.codegen, environment.env_name, environment)
+        super().add_overload(cres)
+
+    def compile(self, sig: Any) -> Any:
+        """Compile without garbage collection, which would take a tenth of the time and find nothing."""
+        collecting = gc.isenabled()
+        gc.disable()
+        try:
+            return super().compile(sig)
+        finally:
+            if collecting:
+                gc.enable()
+
+
+def jit(cache: bool = False, **options: Any) -> Callable[[Callable[..., Any]], Any]:
+    """Return a decorator like ``numba.njit``, for functions that also call each other."""
+
+    def compiled(function: Callable[..., Any]) -> Any:
+        # The functions have no callers in C.
+        kernel = _Kernel(
+            py_func=function, targetoptions={"nopython": True, "no_cfunc_wrapper": True, **options}
+        )
+        if cache:
+            kernel.enable_caching()
+        return kernel
+
+    return compiled
+
+
+@jit()
+def _inner(x: float) -> float:
+    if x < 0:
+        raise ValueError(x)
+    return x
+
+
+_subroutine = _inner._subroutine
+_outer = jit()(lambda x: _subroutine(x) + 1)
+
+
+@cache
+def _works() -> bool:
+    """Compile and call an example; return whether this version of Numba links subroutines."""
+    try:
+        if _outer(1.0) == 2.0:
+            _outer(-1.0)
+    except ValueError as error:
+        return error.args == (-1.0,)
+    except Exception:  # internals can fail in any way
+        return False
+    return False
