@@ -80,6 +80,11 @@ def _choose_from(
     return result, allowed[chosen]
 
 
+def draw(probabilities: Float64, rng: np.random.Generator) -> int:
+    """Return a random arm, drawn with these probabilities."""
+    return _arm_at(probabilities, rng.random())
+
+
 @kernel
 def _sum(values: Float64) -> float:
     """Return the sum. A sum needs a loop of its own: see ``glcb._numba.compile``."""

@@ -69,7 +69,7 @@ def _activate_first_layer(
 
 
 @kernel
-def _activate_upper_layer(
+def activate_upper_layer(
     positions: Int64, layer: Int64, first: int, bank: BankArrays, activations: Float32
 ) -> None:
     """Write the outputs of a layer above the first, where each network has its own inputs."""
@@ -104,7 +104,7 @@ def predict(inputs: Float32, signature: Int64, first: int, bank: BankArrays, pro
     positions = lookup(bank.cell_at, signature)
     _activate_first_layer(inputs, positions, first, bank, activations)
     for layer in range(1, layout.shape[0]):
-        _activate_upper_layer(positions, layout[layer], first, bank, activations)
+        activate_upper_layer(positions, layout[layer], first, bank, activations)
     # One long loop over all elements, including biases and padding, vectorizes even for small layers.
     flat = activations.ravel()
     for i in range(flat.size):

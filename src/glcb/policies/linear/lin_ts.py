@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from glcb import _validation
-from glcb._arrays import Float32
+from glcb._arrays import Float32, Float64
 from glcb._types import Arm, Rewards
 from glcb.policies.decision import Estimates
 from glcb.policies.linear.base import LinearPolicy, pseudocounts, with_intercept
@@ -73,6 +73,13 @@ class LinTS(LinearPolicy):
         scale = self.posterior_scale * (self._high - self._low) * np.sqrt(widths)
         bonuses = self._rng.standard_normal(len(self.arms)) * scale
         return Estimates(means, bonuses, pseudocounts(z, widths, self.ridge))
+
+    def draw_noise(self, arm: int) -> Float64:
+        """Draw the difference of the weights of one arm from their mean, for candidates that share them."""
+        with self._lock:
+            factor = np.linalg.cholesky(self._inverses[arm])
+            noise: Float64 = self.posterior_scale * factor @ self._rng.standard_normal(len(factor))
+        return noise
 
     def _arguments(self) -> dict[str, Any]:
         return {**super()._arguments(), "posterior_scale": self.posterior_scale}

@@ -1,0 +1,7 @@
+"""One policy for all arms: the features of an arm are part of the context, and evidence is shared."""
+
+from glcb.policies.shared.candidates import Candidates, join
+from glcb.policies.shared.estimate import estimate_candidates
+from glcb.policies.shared.own import OwnCorrections
+
+__all__ = ["Candidates", "OwnCorrections", "estimate_candidates", "join"]

@@ -1,0 +1,264 @@
+"""The compiled estimate of GLCB for many candidates in one context.
+
+It computes what ``policies/glcb/kernels.py`` computes for the joint vector of each candidate, but everything
+that depends on the context alone once, and takes what depends on the arm alone from a cache.
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from glcb._arrays import Float32, Float64, Int64
+from glcb._numba.compile import kernel
+from glcb._numba.packed import unpack
+from glcb.experts.fourier import CONTEXTS_TO_MEASURE, COSINE, FourierArrays, length
+from glcb.experts.mixture import (
+    CLIP,
+    FOURIER,
+    FOURIER_BONUS,
+    LINEAR,
+    LINEAR_BONUS,
+    LOGISTIC_BONUS,
+    NETWORKS,
+    ExpertArrays,
+)
+from glcb.experts.regression import square, uncertainty
+from glcb.explore.counts import write_pseudocounts
+from glcb.explore.scoring import write_bonuses
+from glcb.gln.arithmetic import dot
+from glcb.gln.candidates import predict_candidates, signature_of_parts, write_parts
+from glcb.gln.gates import GateArrays
+from glcb.gln.layout import STRIDE
+from glcb.gln.predict import write_inputs
+from glcb.policies.glcb.kernels import GLCB_ARRAYS
+from glcb.values.tree import write_moments
+
+BLOCK = 64
+"""Number of candidates that are evaluated together."""
+HALF = np.float32(0.5)
+"""The center of every feature."""
+
+
+@kernel
+def write_arm_parts(
+    features: Float32,
+    context: int,
+    gates: GateArrays,
+    fourier: FourierArrays,
+    planes: Float32,
+    waves: Float32,
+) -> None:
+    """Write what every arm contributes to the gates and to the waves: one row per arm."""
+    width = features.shape[1]
+    centered = np.empty(width, np.float32)
+    for arm in range(len(features)):
+        write_parts(gates.normals, context, features[arm], planes[arm])
+        for i in range(width):
+            centered[i] = features[arm, i] - HALF
+        write_parts(fourier.directions, context, centered, waves[arm])
+
+
+@kernel
+def _write_waves(
+    context: Float32, arm: Float32, fourier: FourierArrays, frequency: np.float32, result: Float32
+) -> None:
+    """Write all waves at the joint vector, with an amplitude of 1."""
+    for k in range(context.size):
+        turn = (context[k] + arm[k]) * frequency + fourier.phases[k]
+        r = turn - np.rint(turn)
+        square_of_turn = r * r
+        series = COSINE[0]
+        for j in range(1, len(COSINE)):
+            series = COSINE[j] + square_of_turn * series
+        result[k] = series
+
+
+@kernel
+def _row(index: int) -> int:
+    """Return the start of a row of a lower triangle."""
+    return index * (index + 1) // 2
+
+
+@kernel
+def _arm_square(triangle: Float32, a: Float32, first: int) -> Any:
+    """Return aᵀPa for the inputs from ``first`` on."""
+    total = 0.0
+    for i in range(a.size):
+        start = _row(first + i) + first
+        total += a[i] * (2 * dot(triangle[start : start + i], a[:i]) + triangle[start + i] * a[i])
+    return total
+
+
+@kernel
+def _products(triangle: Float32, z: Float32, constant: int, first: int, result: Float32) -> None:
+    """Write P z for the inputs from ``first`` on, where z has the inputs 0, 1, … and the constant."""
+    for i in range(result.size):
+        start = _row(first + i)
+        result[i] = dot(triangle[start : start + z.size], z) + triangle[_row(constant) + first + i]
+
+
+@kernel
+def _context_square(triangle: Float32, z: Float32, constant: int) -> Any:
+    """Return zᵀPz, where z has the inputs 0, 1, … and the constant."""
+    last = _row(constant)
+    square = _arm_square(triangle, z, 0) + triangle[last + constant]
+    return square + 2 * dot(triangle[last : last + z.size], z)
+
+
+@kernel
+def _clipped(prediction: Any) -> float:
+    clipped: float = min(max(prediction, CLIP), 1 - CLIP)
+    return clipped
+
+
+@kernel
+def _join_inputs(waves: Float32, center: Float32, a: Float32, z: Float64) -> None:
+    """Write the inputs of the regression on random features: waves, context, arm and constant."""
+    amplitude = math.sqrt(2 / waves.size)
+    for k in range(waves.size):
+        z[k] = amplitude * waves[k]
+    for i in range(center.size):
+        z[waves.size + i] = center[i]
+    for i in range(a.size):
+        z[waves.size + center.size + i] = a[i]
+    z[z.size - 1] = 1.0
+
+
+@kernel
+def _mix(
+    x: Float32,
+    features: Float32,
+    waves: Float32,
+    values: Float64,
+    deviations: Float64,
+    bonuses: Float64,
+    experts: ExpertArrays,
+    has_networks: bool,
+) -> None:
+    """Replace the values of the networks with those of the mixture; write the bonuses of the regressions.
+
+    Without networks, the values are those of the regressions alone.
+    """
+    shares, fourier, context, width = experts.shares, experts.features, x.size, features.shape[1]
+    center = x - HALF
+    has_linear, has_fourier = shares[LINEAR] > 0, shares[FOURIER] > 0
+    linear = experts.linear.weights[0].astype(np.float32)
+    triangle = experts.linear.rounded[0]
+    has_bonus = has_linear and triangle.size > 0
+    constant = linear.size - 1
+    linear_context, square_context = 0.0, 0.0
+    cross = np.zeros(width if has_bonus else 0, np.float32)
+    if has_linear:
+        linear_context = dot(linear[:context], center) + linear[constant]
+    if has_bonus:
+        square_context = _context_square(triangle, center, constant)
+        _products(triangle, center, constant, context, cross)
+    all_weights = experts.fourier.weights[0]
+    count = fourier.phases.size
+    wave_weights = np.zeros(count, np.float32)
+    rest = all_weights[count:].astype(np.float32)
+    context_waves = np.zeros(count, np.float32)
+    fourier_context, frequency = 0.0, np.float32(1)
+    has_waves = has_fourier and fourier.contexts[0] >= CONTEXTS_TO_MEASURE
+    if has_fourier:
+        fourier_context = dot(rest[:context], center) + rest[rest.size - 1]
+    if has_waves:
+        frequency = np.float32(1 / length(fourier))
+        amplitude = math.sqrt(2 / count)
+        for k in range(count):
+            wave_weights[k] = amplitude * all_weights[k]
+        write_parts(fourier.directions, 0, center, context_waves)
+    wave_values = np.zeros(count, np.float32)
+    z = np.zeros(experts.fourier.weights.shape[1] if experts.fourier.rounded.size > 0 else 0)
+    a = np.empty(width, np.float32)
+    scale = experts.high - experts.low
+    for c in range(values.size):
+        for i in range(width):
+            a[i] = features[c, i] - HALF
+        predicted, waved, bonus = 0.0, 0.0, 0.0
+        if has_linear:
+            output = linear_context + dot(linear[context:constant], a)
+            predicted = _clipped(1 / (1 + math.exp(-output)) if experts.linear.logistic else output)
+        if has_fourier:
+            output = fourier_context + dot(rest[context : rest.size - 1], a)
+            if has_waves:
+                _write_waves(context_waves, waves[c], fourier, frequency, wave_values)
+                output += dot(wave_values, wave_weights)
+            waved = _clipped(output)
+        if has_bonus:
+            own, both = _arm_square(triangle, a, context), dot(cross, a)
+            size = LOGISTIC_BONUS * predicted * (1 - predicted) if experts.linear.logistic else LINEAR_BONUS
+            bonus = shares[LINEAR] * size * math.sqrt(max(float(square_context + own + 2 * both), 0.0))
+        if z.size > 0:
+            _join_inputs(wave_values, center, a, z)
+            bonus += shares[FOURIER] * FOURIER_BONUS * uncertainty(square(z), 0, experts.fourier)
+        mean = shares[LINEAR] * predicted + shares[FOURIER] * waved
+        if has_networks:
+            mean += shares[NETWORKS] * (values[c] - experts.low) / scale
+        else:
+            mean /= 1 - shares[NETWORKS]
+        values[c] = experts.low + scale * mean
+        bonuses[c] = scale * bonus
+        if experts.binary:
+            deviations[c] = math.sqrt(mean * (1 - mean))
+
+
+@kernel
+def estimate_candidates(
+    x: Float32,
+    features: Float32,
+    planes: Float32,
+    waves: Float32,
+    has_networks: bool,
+    results: Float64,
+    addresses: Int64,
+) -> None:
+    """Write value, bonus and pseudocount of every candidate: ``results`` is [3, candidates].
+
+    Without networks, which take most of the time, values are those of the regressions.
+    """
+    arrays = unpack(addresses, GLCB_ARRAYS)
+    gates, bank, tree, counts, rates = arrays.gates, arrays.bank, arrays.tree, arrays.counts, arrays.rates
+    context, candidates = x.size, len(features)
+    units, networks = gates.hyperplanes.size, len(bank.mixture)
+    context_planes = np.empty(planes.shape[1], np.float32)
+    write_parts(gates.normals, 0, x, context_planes)
+    for plane in range(context_planes.size):
+        context_planes[plane] -= gates.thresholds[plane]
+    values, bonuses, pseudocounts = results[0], results[1], results[2]
+    deviations, uncertainties = np.empty(candidates), np.zeros(candidates)
+    signatures = np.empty((BLOCK, units), np.int64)
+    inputs = np.zeros((BLOCK, bank.layout[0, STRIDE]), np.float32)
+    probabilities = np.empty((BLOCK, networks), np.float32)
+    for c in range(BLOCK):
+        if c == 0:
+            write_inputs(x, bank.lowest_input, bank.bias, inputs[0])
+        for i in range(context + 1):
+            inputs[c, i] = inputs[0, i]
+    for first in range(0, candidates, BLOCK):
+        count = min(BLOCK, candidates - first)
+        for c in range(count):
+            signature_of_parts(context_planes, planes[first + c], gates, signatures[c])
+            write_pseudocounts(signatures[c], counts, pseudocounts[first + c : first + c + 1])
+        if not has_networks:
+            continue
+        for c in range(count):
+            bias = inputs[c, context]  # the position before the inputs of the arm, which is overwritten
+            write_inputs(features[first + c], bank.lowest_input, bank.bias, inputs[c, context:])
+            inputs[c, context] = bias
+        predict_candidates(inputs[:count], signatures[:count], bank, probabilities[:count])
+        for c in range(count):
+            at = slice(first + c, first + c + 1)
+            write_moments(probabilities[c : c + 1], tree.outcomes, values[at], deviations[at])
+    if arrays.expert_inputs.size > 0:
+        _mix(x, features, waves, values, deviations, uncertainties, arrays.experts, has_networks)
+    if not has_networks and not arrays.experts.binary:
+        deviations[:] = math.sqrt((arrays.experts.errors[0] + 0.25) / (arrays.experts.errors[1] + 1))
+        for c in range(candidates):
+            deviations[c] *= arrays.experts.high - arrays.experts.low
+    for c in range(candidates):
+        deviations[c] = rates.bonus_scale * (deviations[c] if rates.bonus_in_deviations else 1.0)
+    write_bonuses(pseudocounts, counts.total[0] + 1, deviations, bonuses)
+    for c in range(candidates):
+        bonuses[c] += uncertainties[c]

@@ -1,0 +1,207 @@
+"""What each arm has learned for itself, beside the policy that all arms share.
+
+Features rarely say everything about an arm. So every arm that has been rewarded has a logistic regression on
+the context, which corrects the value of the shared policy: it is added to the logit of that value. Its
+weights start at 0, so that an arm without rewards of its own has the value of the shared policy, and follow
+by recursive Newton steps as in ``glcb.experts.regression``. Rewards are 0 or 1.
+
+A mixture decides how much to trust the corrections. Its two shares, of the shared values and of the corrected
+ones, are common to all arms and follow the likelihood of the rewards (fixed share: Herbster, Warmuth 1998).
+"""
+
+import math
+from collections import OrderedDict
+from typing import Any
+
+import numpy as np
+
+from glcb._arrays import Arrays, Float32, Float64, check_values, copy_into
+from glcb._forgetting import halve_moment
+from glcb._types import Arm
+from glcb.policies.decision import Estimates
+
+RIDGE = 1.0
+"""λ: the weight of the prior, under which nothing is corrected."""
+REDISTRIBUTED = 0.01
+"""The part of the shares that is redistributed evenly with each reward."""
+CLIP = 0.01
+"""Values are clipped to [CLIP, 1 − CLIP], like those of the experts."""
+MAX_ARMS = 10_000
+MAX_BYTES = 64 * 2**20
+"""At most this many arms and bytes; the correction of the arm that was rewarded least recently is dropped."""
+
+SHARED, OWN = range(2)
+
+
+class OwnCorrections:
+    """Corrections of the values of a shared policy, one per arm.
+
+    Parameters
+    ----------
+    context
+        Number of features of a context.
+    """
+
+    def __init__(self, context: int) -> None:
+        self.context = context
+        self._size = context + 1
+        self.capacity = max(1, min(MAX_ARMS, MAX_BYTES // (8 * self._size * (self._size + 1))))
+        self._index: OrderedDict[Arm, int] = OrderedDict()
+        self._weights: Float64 = np.zeros((0, self._size))
+        self._inverses: Float64 = np.zeros((0, self._size, self._size))
+        self._shares: Float64 = np.array([0.5, 0.5])
+
+    @property
+    def shares(self) -> dict[str, float]:
+        """The share of the values of the shared policy, and that of the corrected values."""
+        return {"shared": float(self._shares[SHARED]), "own": float(self._shares[OWN])}
+
+    @property
+    def arms(self) -> int:
+        """Number of arms with a correction."""
+        return len(self._index)
+
+    # ---- values ---------------------------------------------------------------------------------
+
+    def correct(self, x: Float32, names: tuple[Arm, ...], estimates: Estimates) -> Estimates:
+        """Return the estimates of candidates with corrected values."""
+        if not self._index:
+            return estimates
+        known = [(position, self._index[name]) for position, name in enumerate(names) if name in self._index]
+        if not known:
+            return estimates
+        positions, rows = (list(part) for part in zip(*known, strict=True))
+        values = estimates.values.copy()
+        shared = values[positions]
+        own = _corrected(shared, self._weights[rows] @ _inputs(x))
+        values[positions] = self._shares[SHARED] * shared + self._shares[OWN] * own
+        return Estimates(values, estimates.bonuses, estimates.pseudocounts)
+
+    def contributions(
+        self, arm: Arm, ends: Float32, values: Float64, contributions: Float64
+    ) -> tuple[Float64, Float64]:
+        """Return the corrected value at the context and the baseline, and the contributions to it.
+
+        Each nonlinearity is replaced by its slope between the two ends, so the contributions add up.
+
+        Parameters
+        ----------
+        arm
+            The name of the arm.
+        ends
+            The context and the baseline, one row each.
+        values
+            The value of the shared policy at both.
+        contributions
+            The contribution of each feature of the joint vector to the difference of these values.
+        """
+        row = self._index.get(arm)
+        if row is None:
+            return values, contributions
+        inputs = np.stack([_inputs(end) for end in ends])
+        outputs = inputs @ self._weights[row]
+        own = _corrected(values, outputs)
+        logits = _logit(values)
+        change, shared_change = (logits + outputs) @ (1, -1), values @ (1, -1)
+        slope = (own @ (1, -1)) / change if change else 0.0
+        bend = (logits @ (1, -1)) / shared_change if shared_change else 0.0
+        result = contributions * (self._shares[SHARED] + self._shares[OWN] * slope * bend)
+        corrections = (inputs[0] - inputs[1])[:-1] * self._weights[row, :-1]
+        result[: self.context] += self._shares[OWN] * slope * corrections
+        return self._shares[SHARED] * values + self._shares[OWN] * own, result
+
+    # ---- learning -------------------------------------------------------------------------------
+
+    def learn(self, x: Float32, arm: Arm, reward: float, value: float) -> None:
+        """Learn the reward of an arm for which the shared policy had predicted `value`."""
+        row = self._row(arm)
+        z = _inputs(x)
+        prediction = float(_corrected(np.array([value]), np.array([self._weights[row] @ z]))[0])
+        self._update_shares(np.array([value, prediction]), reward)
+        curvature = prediction * (1 - prediction)
+        product = self._inverses[row] @ z
+        shrink = 1 / (1 + curvature * float(z @ product))
+        self._weights[row] += shrink * (reward - prediction) * product
+        scaled = math.sqrt(shrink * curvature) * product
+        self._inverses[row] -= np.outer(scaled, scaled)  # symmetric to the last bit
+
+    def _row(self, arm: Arm) -> int:
+        """Return the row of an arm; a new one takes a free row, or that of the least recent arm."""
+        row = self._index.pop(arm, None)
+        if row is None:
+            if len(self._index) < self.capacity:
+                row = len(self._index)
+                if row == len(self._weights):
+                    count = min(max(8, 2 * row), self.capacity)
+                    self._weights = _grown(self._weights, count)
+                    self._inverses = _grown(self._inverses, count)
+            else:
+                _, row = self._index.popitem(last=False)
+            self._weights[row] = 0
+            self._inverses[row] = np.eye(self._size) / RIDGE
+        self._index[arm] = row
+        return row
+
+    def _update_shares(self, predictions: Float64, reward: float) -> None:
+        """Weight both by the likelihood of the reward, then redistribute a part of the shares evenly."""
+        clipped = predictions.clip(CLIP, 1 - CLIP)
+        weighted = self._shares * (clipped if reward > 0 else 1 - clipped)
+        self._shares[:] = (1 - REDISTRIBUTED) * weighted / weighted.sum() + REDISTRIBUTED / 2
+
+    def forget(self) -> None:
+        """Halve the weight of all rewards so far. λ and the weights stay."""
+        for row in self._index.values():
+            halve_moment(self._inverses[row], RIDGE)
+
+    # ---- saving ---------------------------------------------------------------------------------
+
+    def snapshot(self) -> tuple[dict[str, Any], Arrays]:
+        """Return the names of the arms, least recent first, and what was learned about them."""
+        rows = list(self._index.values())
+        return {"arms": list(self._index)}, {
+            "weights": self._weights[rows],
+            "inverses": self._inverses[rows],
+            "shares": self._shares,
+        }
+
+    def restore(self, metadata: dict[str, Any], arrays: Arrays) -> None:
+        """Restore a snapshot; raise ValueError, TypeError or KeyError if it is invalid."""
+        names, weights, inverses = metadata["arms"], arrays["weights"], arrays["inverses"]
+        shapes = {"weights": (len(names), self._size), "inverses": (len(names), self._size, self._size)}
+        for name, shape in shapes.items():
+            array = check_values(name, arrays[name])
+            if array.dtype != np.float64 or array.shape != shape:
+                raise ValueError(f"{name} must be float64 {shape}, got {array.dtype} {array.shape}")
+        if len(inverses):
+            np.linalg.cholesky(inverses)  # raises a ValueError unless they are positive definite
+        copy_into({"shares": self._shares}, arrays)
+        if self._shares.min() < 0 or not math.isclose(self._shares.sum(), 1, abs_tol=1e-6):
+            raise ValueError("the shares must not be negative and must add up to 1")
+        if len(names) > self.capacity or len(set(names)) != len(names):
+            raise ValueError("there are too many arms, or an arm occurs twice")
+        self._index = OrderedDict((name, row) for row, name in enumerate(names))
+        self._weights, self._inverses = weights.copy(), inverses.copy()
+
+
+def _inputs(x: Float32) -> Float64:
+    """Return [x − ½, 1]."""
+    return np.append(x.astype(np.float64) - 0.5, 1.0)
+
+
+def _corrected(values: Float64, outputs: Float64) -> Float64:
+    """Return σ(logit(value) + output), clipped."""
+    clipped = values.clip(CLIP, 1 - CLIP)
+    corrected: Float64 = 1 / (1 + (1 - clipped) / clipped * np.exp(-outputs))
+    return corrected.clip(CLIP, 1 - CLIP)
+
+
+def _logit(values: Float64) -> Float64:
+    clipped = values.clip(CLIP, 1 - CLIP)
+    logits: Float64 = np.log(clipped / (1 - clipped))
+    return logits
+
+
+def _grown(array: Float64, count: int) -> Float64:
+    larger: Float64 = np.zeros((count, *array.shape[1:]))
+    larger[: len(array)] = array
+    return larger
