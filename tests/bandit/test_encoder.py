@@ -229,7 +229,7 @@ def test_without_spare_slots_new_features_are_ignored() -> None:
 
 
 def test_a_feature_without_a_value_has_no_kind_yet() -> None:
-    encoder = opened({"age": None, "name": math.nan, "list": [1], "flag": None})
+    encoder = opened({"age": None, "name": math.nan, "list": {"a": 1}, "flag": None})
     assert {feature.kind for feature in encoder.schema.features.values()} == {None}
     row = {"age": 5, "name": "x", "list": 2.5, "flag": False}
     encoded(encoder, row)

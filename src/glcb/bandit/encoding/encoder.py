@@ -15,16 +15,16 @@ boolean that was expected is replaced by ½.
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from glcb._arrays import Arrays, Float32, Float64
 from glcb._errors import InvalidContext, InvalidSettings
 from glcb._types import MAX_FEATURES
+from glcb.bandit.encoding.encoded import Changes, Claim, Draft, EncodedContext
 from glcb.bandit.encoding.features import NO_SLOT, Feature, owner_of
-from glcb.bandit.encoding.origins import OTHER, Origins, trace_origins
+from glcb.bandit.encoding.origins import Origins, merge_parts, trace_origins
 from glcb.bandit.encoding.plans import Plan, make_plan
 from glcb.bandit.encoding.scaling import Scales
 from glcb.bandit.encoding.schema import FeatureDeclaration, FeatureKind, FeatureReport, Schema
@@ -38,6 +38,7 @@ from glcb.bandit.encoding.slots import (
     Slots,
     beats,
 )
+from glcb.bandit.encoding.structured import component_index, expand_first, expand_row
 from glcb.bandit.encoding.values import (
     MAX_NUMBER,
     ValueKind,
@@ -61,68 +62,6 @@ _KINDS: dict[ValueKind, FeatureKind] = {"number": "number", "text": "category", 
 _PURPOSES: dict[FeatureKind, Purpose] = {"number": "number", "category": "value", "boolean": "boolean"}
 
 
-class Claim(NamedTuple):
-    """A slot that gets a new owner."""
-
-    feature: Feature
-    candidate: Candidate
-    slot: int
-    number: float
-    """The first number of a feature that becomes a number."""
-
-
-@dataclass(slots=True, eq=False)
-class Changes:
-    """What committing an encoded context changes, in addition to counts and scales."""
-
-    claims: list[Claim] = field(default_factory=list)
-    candidates: list[Candidate] = field(default_factory=list)
-    """Values and features without a slot of their own."""
-    votes: list[tuple[Feature, FeatureKind]] = field(default_factory=list)
-    """Features with a value of another kind."""
-    unexpected: list[Feature] = field(default_factory=list)
-    """Features that are no longer expected."""
-    problems: list[tuple[Feature, str]] = field(default_factory=list)
-    unmapped: int = 0
-    """Number of values of features without a slot."""
-    not_by_owner: list[int] = field(default_factory=list)
-    """Slots that are set, but not by a value of their owner."""
-    set_by: dict[int, str] = field(default_factory=dict)
-    """The feature that set each slot that several features can share."""
-
-
-@dataclass(slots=True, eq=False)
-class EncodedContext:
-    """An encoded context, and what committing it changes."""
-
-    x: Float32
-    """The encoded context."""
-    inputs: Float64
-    """The numbers of the context by column, NaN where there is none. Slots may follow."""
-    changes: Changes | None = None
-
-    @property
-    def claims(self) -> list[Claim]:
-        """The slots that get a new owner."""
-        return [] if self.changes is None else self.changes.claims
-
-
-@dataclass(slots=True, eq=False)
-class _Draft(Changes):
-    """A context that is being encoded."""
-
-    x: Float32 = field(kw_only=True)
-    numbers: list[float] = field(kw_only=True)
-
-    def set(self, slot: int, name: str, by_owner: bool = False) -> None:
-        """Set a slot to 1 on behalf of the feature called `name`."""
-        if slot != NO_SLOT:
-            if not by_owner and not self.x[slot]:
-                self.not_by_owner.append(slot)
-            self.set_by[slot] = OTHER if self.x[slot] else name
-            self.x[slot] = 1
-
-
 class Encoder:
     """Encodes contexts as `width` numbers in [0, 1].
 
@@ -141,6 +80,7 @@ class Encoder:
         self, declarations: Mapping[str, FeatureDeclaration], first: Any, spare_slots: int | None
     ) -> None:
         row, self._length = to_row(first)
+        row, tags = expand_first(row) if self._length is None else (row, set())
         if len(row) > MAX_FEATURES:
             raise InvalidContext(f"a context can have at most {MAX_FEATURES:,} features, got {len(row):,}")
         self._features: dict[str, Feature] = {}
@@ -151,7 +91,7 @@ class Encoder:
             reserved = self._add_expected(name, declaration.kind, declaration, reserved)
         for key, value in row.items():
             name = feature_name(key)
-            if name not in self._features:
+            if name not in self._features and key not in tags:  # an absent tag is not a missing value
                 reserved = self._add_expected(name, _KINDS.get(classify_value(value)[0]), None, reserved)
         if spare_slots is None:
             open_ended = [f for f in self._features.values() if f.kind == "category" and not f.values]
@@ -187,9 +127,12 @@ class Encoder:
         if length != self._length:
             before, now = ("named values" if n is None else f"{n} values" for n in (self._length, length))
             raise InvalidContext(f"earlier contexts had {before}, but this one has {now}")
-        plan = self._plans.get(tuple(row))
+        return self._encode_row(row)
+
+    def _encode_row(self, row: Mapping[Any, Any], dropped: int = 0) -> EncodedContext:
+        plan = self._plans.get(tuple(row)) if not dropped else None
         encoded = None if plan is None else self._encode_by_plan(plan, row)
-        return encoded or self._encode_by_feature(row)
+        return encoded or self._encode_by_feature(row, dropped)
 
     def _encode_by_plan(self, plan: Plan, row: Mapping[Any, Any]) -> EncodedContext | None:
         """Encode a context whose features are known; return None if a value is not of the usual type."""
@@ -202,9 +145,9 @@ class Encoder:
             if any(abs(number) >= MAX_NUMBER for number in numbers):
                 return None
             x[slots] = 1
-            draft = _Draft(x=x, numbers=numbers)
+            draft = Draft(x=x, numbers=numbers)
             for feature in plan.missing:
-                self._encode_missing(draft, feature, "missing")
+                self._encode_missing(draft, feature, "absent")
             return self._finish(draft)
         try:
             inputs: Float64 = np.array(found, np.float64)
@@ -215,8 +158,11 @@ class Encoder:
             return None
         return EncodedContext(x, inputs, Changes(problems=self._out_of_range(outliers)) if outliers else None)
 
-    def _encode_by_feature(self, row: Mapping[Any, Any]) -> EncodedContext:
-        """Encode a context feature by feature, and make a plan for those like it."""
+    def _encode_by_feature(self, row: Mapping[Any, Any], dropped: int) -> EncodedContext:
+        """Encode a context feature by feature, and make a plan for those like it.
+
+        Values with a structure are expanded first. `dropped` is the number of those left out.
+        """
         features = self._features
         numbers, slots, unusual = [math.nan] * len(self._scales), [], []
         for key, value in row.items():
@@ -237,7 +183,11 @@ class Encoder:
                         slots.append(feature.slot)
                     continue
             unusual.append((key, value))
-        draft = _Draft(x=np.zeros(self.width, np.float32), numbers=numbers)
+        if unusual and self._length is None:
+            expanded = expand_row(row, [key for key, _ in unusual], features, len(self._slots.free))
+            if expanded is not None:
+                return self._encode_row(*expanded)
+        draft = Draft(x=np.zeros(self.width, np.float32), numbers=numbers, unmapped=dropped)
         draft.x[slots] = 1
         new_names = self._encode_unusual(draft, row, unusual) if unusual else set()
         if not unusual and len(self._plans) < MAX_PLANS:
@@ -245,10 +195,10 @@ class Encoder:
         if len(row) - len(new_names) < len(features):
             for feature in features.values():
                 if feature.expected and feature.name not in row and feature.name not in new_names:
-                    self._encode_missing(draft, feature, "missing")
+                    self._encode_missing(draft, feature, "absent")
         return self._finish(draft)
 
-    def _finish(self, draft: _Draft) -> EncodedContext:
+    def _finish(self, draft: Draft) -> EncodedContext:
         """Place the numbers, which overwrite any other value in their slots."""
         inputs = np.array(draft.numbers, np.float64)
         outliers = self._scales.place(inputs, draft.x)
@@ -259,7 +209,7 @@ class Encoder:
         return [(f, "out_of_range") for c in columns for f in self._features.values() if f.column == c]
 
     def _encode_unusual(
-        self, draft: _Draft, row: Mapping[Any, Any], unusual: list[tuple[Any, Any]]
+        self, draft: Draft, row: Mapping[Any, Any], unusual: list[tuple[Any, Any]]
     ) -> set[str]:
         """Encode unusual values; return the names that are new or spelled differently."""
         new_names: set[str] = set()
@@ -281,7 +231,7 @@ class Encoder:
                 self._encode_known(draft, feature, kind, plain)
         return new_names
 
-    def _encode_known(self, draft: _Draft, feature: Feature, kind: ValueKind, value: Any) -> None:
+    def _encode_known(self, draft: Draft, feature: Feature, kind: ValueKind, value: Any) -> None:
         """Encode a value that may have to be converted to the kind of the feature."""
         if kind == "text" and feature.kind != "category":
             parse = parse_number if feature.kind == "number" else parse_boolean
@@ -305,7 +255,7 @@ class Encoder:
         else:
             self._encode_missing(draft, feature, "type_changed")
 
-    def _changes_kind(self, draft: _Draft, feature: Feature, kind: FeatureKind) -> bool:
+    def _changes_kind(self, draft: Draft, feature: Feature, kind: FeatureKind) -> bool:
         """Return whether values of another kind are so frequent that the feature takes that kind."""
         if feature.declaration is not None:
             return False
@@ -313,7 +263,7 @@ class Encoder:
         own = int(self._slots.uses[feature.value_slots].sum())
         return beats(feature.votes[kind] + 1, own, KIND_RATIO)
 
-    def _encode_category(self, draft: _Draft, feature: Feature, value: str, by_owner: bool) -> None:
+    def _encode_category(self, draft: Draft, feature: Feature, value: str, by_owner: bool) -> None:
         """Set the slot of a category; a new one claims a slot, or shares one by hash."""
         slot = feature.values.get(value, NO_SLOT)
         if slot == NO_SLOT:
@@ -325,16 +275,22 @@ class Encoder:
                 draft.problems.append((feature, "hashed"))
         draft.set(slot, feature.name, by_owner)
 
-    def _encode_missing(self, draft: _Draft, feature: Feature, problem: str) -> None:
-        """Impute ½ for a value that cannot be used, and set the indicator if the feature is expected."""
-        if feature.expected or problem != "missing":
-            draft.problems.append((feature, problem))
+    def _encode_missing(self, draft: Draft, feature: Feature, problem: str) -> None:
+        """Impute ½ for a value that cannot be used, and set the indicator if the feature is expected.
+
+        Of a vector, only the first component has an indicator and is counted if the vector is absent.
+        """
+        is_component = bool(component_index(feature.name))  # the first stands for the whole vector
+        if (feature.expected or problem != "missing") and not (is_component and problem == "absent"):
+            draft.problems.append((feature, "missing" if problem == "absent" else problem))
         if not feature.expected:
             return
         if feature.slot != NO_SLOT:
             draft.x[feature.slot] = IMPUTED
             draft.not_by_owner.append(feature.slot)
-        if problem == "missing" and feature.declaration is None:
+        if is_component:
+            return
+        if problem in ("missing", "absent") and feature.declaration is None:
             absent = feature.problems["missing"] + 1 - MAX_MISSING * self._contexts
             if beats(int(absent), 0):
                 draft.unexpected.append(feature)
@@ -347,14 +303,14 @@ class Encoder:
                 return
         draft.set(slot, feature.name, by_owner=True)
 
-    def _encode_new_feature(self, draft: _Draft, name: str, kind: ValueKind, value: Any) -> None:
+    def _encode_new_feature(self, draft: Draft, name: str, kind: ValueKind, value: Any) -> None:
         """Encode a value of a feature without slots, which gets one if it has a value."""
         if kind in _KINDS:
             self._encode_first_value(draft, Feature(name, None, expected=False), kind, value)
         elif kind != "missing":
             draft.unmapped += self._slots.next_free(()) == NO_SLOT
 
-    def _encode_first_value(self, draft: _Draft, feature: Feature, kind: ValueKind, value: Any) -> None:
+    def _encode_first_value(self, draft: Draft, feature: Feature, kind: ValueKind, value: Any) -> None:
         """Encode the first value of a feature, or of a kind, which claims a slot; else share one by hash."""
         text = to_text(kind, value) if kind == "text" else ""
         candidate = Candidate(feature.name, _PURPOSES[_KINDS[kind]], text)
@@ -375,7 +331,7 @@ class Encoder:
 
     def _claim(
         self,
-        draft: _Draft,
+        draft: Draft,
         feature: Feature,
         candidate: Candidate,
         number: float = math.nan,
@@ -398,6 +354,14 @@ class Encoder:
         if slot != NO_SLOT:
             draft.claims.append(Claim(feature, candidate, slot, number))
         return slot
+
+    def alters_others(self, encoded: EncodedContext) -> bool:
+        """Return whether committing an encoded context changes how earlier contexts are encoded.
+
+        It does if a slot changes hands or a feature is no longer expected; scales are not considered.
+        """
+        taken_over = any(claim.slot not in self._slots.free for claim in encoded.claims)
+        return taken_over or (encoded.changes is not None and bool(encoded.changes.unexpected))
 
     # ---- learning -------------------------------------------------------------------------------
 
@@ -538,7 +502,8 @@ class Encoder:
         """Return the feature that each slot of an encoded context belongs to."""
         row, _ = to_row(context)
         named = {feature_name(key): value for key, value in row.items()}
-        return trace_origins(self._features, self.width, encoded, named)
+        origins = trace_origins(self._features, self.width, encoded, named)
+        return merge_parts(origins, named) if self._length is None else origins
 
     @property
     def schema(self) -> Schema:

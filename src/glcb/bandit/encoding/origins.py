@@ -3,19 +3,15 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from glcb._arrays import Float32
+from glcb.bandit.encoding.encoded import OTHER, EncodedContext
 from glcb.bandit.encoding.features import NO_SLOT, Feature
+from glcb.bandit.encoding.structured import component_index, feature_of, structure, to_plain
 from glcb.bandit.encoding.values import classify_value, to_text
-
-if TYPE_CHECKING:
-    from glcb.bandit.encoding.encoder import EncodedContext
-
-OTHER = "(other)"
-"""Represents several features that share one slot."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +28,7 @@ class Origins:
 
 
 def trace_origins(
-    features: Mapping[str, Feature], width: int, encoded: "EncodedContext", row: Mapping[str, Any]
+    features: Mapping[str, Feature], width: int, encoded: EncodedContext, row: Mapping[str, Any]
 ) -> Origins:
     """Return the origins of an encoded `row`. A shared slot belongs to the feature that set it."""
     owners: list[str | None] = [None] * width
@@ -54,6 +50,37 @@ def trace_origins(
     if OTHER in owners:
         values.setdefault(OTHER, "several features that share a slot")
     return Origins(owners, baseline, values)
+
+
+def merge_parts(origins: Origins, row: Mapping[str, Any]) -> Origins:
+    """Return origins in which the parts of a vector, of tags or of a date belong to one feature."""
+    whole = {
+        name: feature_of(name)
+        for name in origins.values
+        if name not in row and structure(row.get(feature_of(name))) is not None
+    }
+    whole |= {
+        name: feature_of(name)
+        for name in origins.values
+        if component_index(name) is not None or ("=" in name and name not in row)
+    }
+    if not whole:
+        return origins
+    values = {whole.get(name, name): text for name, text in origins.values.items()}
+    values |= {name: _describe_structure(row[name]) for name in whole.values() if name in row}
+    owners = [None if owner is None else whole.get(owner, owner) for owner in origins.owners]
+    return Origins(owners, origins.baseline, values)
+
+
+def _describe_structure(value: Any) -> str:
+    form = structure(value)
+    if form == "vector":
+        return f"a vector of length {len(value)}"
+    if form == "tags":
+        return ", ".join(to_plain(value)) or "none"
+    if form == "date":
+        return str(next(iter(to_plain(value).values())))
+    return _describe(value)
 
 
 def _describe(value: Any) -> str:

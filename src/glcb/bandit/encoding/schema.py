@@ -14,7 +14,7 @@ PROBLEMS = {
     "missing": "no value, None or NaN",
     "infinite": "infinite, or larger than 1e300",
     "type_changed": "of a different type than the feature",
-    "unsupported": "a list, a dict, a date or another object",
+    "unsupported": "a dict, a list of mixed values, a vector of another length or another object",
     "out_of_range": "a number far outside the range",
     "hashed": "a new value without a free slot: it shares one by hash",
 }

@@ -1,0 +1,220 @@
+"""Values with a structure: vectors, lists of tags, and dates become several plain values.
+
+A vector ``{"topic": [0.2, 0.7]}`` becomes the numbers ``topic[0]`` and ``topic[1]``. A list of tags
+``{"tags": ["new", "sale"]}`` becomes a boolean for each tag, ``tags=new`` and ``tags=sale``. A date
+``{"published": datetime(…)}`` becomes the numbers ``published``, in seconds, ``published.weekday`` and, if it
+has a time, ``published.hour``. In JSON, a date is ``{"date": "2026-11-17T09:30:00"}``.
+
+The length of a vector is fixed by its first value. A vector of another length counts as one unsupported
+value; a single component that cannot be used, such as NaN, counts as missing.
+"""
+
+import datetime
+import re
+from collections.abc import Callable, Container, Mapping, Sequence
+from typing import Any, Literal
+
+import numpy as np
+
+MAX_TAGS = 100
+"""Further tags of one value are ignored."""
+DATE_KEY = "date"
+"""The only key of a date in JSON."""
+
+Structure = Literal["vector", "tags", "date"]
+
+_COMPONENT = re.compile(r"^(.*)\[(\d+)\]$", re.DOTALL)
+_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+_SEQUENCES = (list, tuple, set, frozenset, np.ndarray)
+
+
+class WrongLength:
+    """Stands for a vector of another length than before; no encoder supports it."""
+
+    def __repr__(self) -> str:
+        return "a vector of another length"
+
+
+def structure(value: Any) -> Structure | None:
+    """Return the structure of a value, or None if it is plain or unsupported.
+
+    Examples
+    --------
+    >>> structure([0.5, 1]), structure(["new"]), structure(datetime.date(2026, 11, 17))
+    ('vector', 'tags', 'date')
+    >>> structure(0.5), structure([]), structure([1, "a"]), structure({"nested": 1})
+    (None, 'tags', None, None)
+    """
+    if isinstance(value, datetime.date):
+        return "date" if value == value else None  # NaT of pandas is a date that is not equal to itself
+    if isinstance(value, _SEQUENCES):
+        if isinstance(value, np.ndarray):
+            return "vector" if value.ndim == 1 and value.size and value.dtype.kind in "fiub" else None
+        if all(isinstance(item, str) for item in value):
+            return "tags"
+        is_vector = isinstance(value, list | tuple) and all(_is_number(item) for item in value)
+        return "vector" if is_vector else None
+    if isinstance(value, Mapping) and value.keys() == {DATE_KEY}:
+        return "date" if _parse_date(value[DATE_KEY]) is not None else None
+    return None
+
+
+def expand(name: str, value: Any, is_known: Callable[[str], bool]) -> dict[str, Any]:
+    """Return the plain values of a structured value, by name; {} if it has none.
+
+    Parameters
+    ----------
+    name
+        The name of the feature.
+    value
+        A value with a structure.
+    is_known
+        Returns whether there is a feature of this name. It tells the length of earlier vectors.
+    """
+    kind = structure(value)
+    if kind == "vector":
+        components = value.tolist() if isinstance(value, np.ndarray) else value
+        count = len(components)
+        has_other_length = not is_known(component(name, count - 1)) or is_known(component(name, count))
+        if is_known(component(name, 0)) and has_other_length:
+            return {component(name, 0): WrongLength()}
+        return {component(name, i): number for i, number in enumerate(components)}
+    if kind == "tags":
+        return {f"{name}={tag}": True for tag in _sorted_tags(value)}
+    moment = _parse_date(value[DATE_KEY] if isinstance(value, Mapping) else value)
+    assert moment is not None  # the value has a structure
+    parts = {name: _seconds(moment), f"{name}.weekday": moment.weekday()}
+    if isinstance(moment, datetime.datetime):
+        parts[f"{name}.hour"] = moment.hour + moment.minute / 60
+    return parts
+
+
+def expand_first(row: Mapping[Any, Any]) -> tuple[Mapping[Any, Any], set[str]]:
+    """Return the first context with plain values only, and the names that stand for tags."""
+    structures = {key: structure(value) for key, value in row.items()}
+    if not any(structures.values()):
+        return row, set()
+    plain: dict[Any, Any] = {}
+    tags: set[str] = set()
+    for key, value in row.items():
+        if structures[key] is None:
+            plain[key] = value
+            continue
+        parts = expand(str(key), value, lambda name: False)
+        plain.update(parts)
+        if structures[key] == "tags":
+            tags.update(parts)
+    return plain, tags
+
+
+def expand_row(
+    row: Mapping[Any, Any], unusual: Sequence[Any], known: Container[str], free: int
+) -> tuple[Mapping[Any, Any], int] | None:
+    """Return a context with plain values only, or None if it has no others.
+
+    The second part of the result is the number of new vectors for which fewer than `free` slots are free;
+    they are left out.
+    """
+    structured = [key for key in unusual if _is_structured(str(key), row[key], known)]
+    if not structured:
+        return None
+    plain = {key: value for key, value in row.items() if key not in structured}
+    dropped = 0
+    for key in structured:
+        parts = expand(str(key), row[key], known.__contains__)
+        if structure(row[key]) == "vector" and component(str(key), 0) not in known and len(parts) > free:
+            dropped += 1
+        else:
+            plain.update(parts)
+    return plain, dropped
+
+
+def _is_structured(name: str, value: Any, known: Container[str]) -> bool:
+    """Return whether a value is expanded: a plain feature does not become a structured one."""
+    kind = structure(value)
+    return kind is not None and (name not in known or (kind == "date" and f"{name}.weekday" in known))
+
+
+def component(name: str, index: int) -> str:
+    """Return the name of a component of a vector."""
+    return f"{name}[{index}]"
+
+
+def component_index(name: str) -> int | None:
+    """Return the index of a component of a vector by its name, or None.
+
+    >>> component_index("topic[3]"), component_index("topic")
+    (3, None)
+    """
+    match = _COMPONENT.match(name)
+    return None if match is None else int(match[2])
+
+
+def feature_of(name: str) -> str:
+    """Return the feature that a plain value came from.
+
+    >>> feature_of("topic[3]"), feature_of("tags=new"), feature_of("published.hour"), feature_of("age")
+    ('topic', 'tags', 'published', 'age')
+    """
+    match = _COMPONENT.match(name)
+    if match is not None:
+        return match[1]
+    for ending in (".weekday", ".hour"):
+        if name.endswith(ending):
+            return name.removesuffix(ending)
+    return name.partition("=")[0] or name
+
+
+def to_plain(value: Any) -> Any:
+    """Return a structured value in its JSON form.
+
+    Examples
+    --------
+    >>> to_plain(np.array([0.5, np.nan])), to_plain(("new", "sale")), to_plain(datetime.date(2026, 11, 17))
+    ([0.5, None], ['new', 'sale'], {'date': '2026-11-17'})
+    """
+    kind = structure(value)
+    if kind == "vector":
+        numbers = value.tolist() if isinstance(value, np.ndarray) else [_plain_number(n) for n in value]
+        return [n if isinstance(n, bool) or n is None or abs(n) < 1e300 else None for n in numbers]
+    if kind == "tags":
+        return _sorted_tags(value)
+    moment = _parse_date(value[DATE_KEY] if isinstance(value, Mapping) else value)
+    assert moment is not None  # the value has a structure
+    return {DATE_KEY: moment.isoformat()}
+
+
+def _is_number(item: Any) -> bool:
+    return item is None or isinstance(item, int | float | np.number | np.bool_)
+
+
+def _plain_number(item: Any) -> Any:
+    return item.item() if isinstance(item, np.generic) else item
+
+
+def _sorted_tags(value: Sequence[str] | set[str] | frozenset[str]) -> list[str]:
+    """Return the tags without duplicates; those of a set in alphabetical order."""
+    ordered = sorted(value) if isinstance(value, set | frozenset) else value
+    return list(dict.fromkeys(ordered))[:MAX_TAGS]
+
+
+def _parse_date(value: Any) -> datetime.date | None:
+    if isinstance(value, datetime.date):
+        return value
+    if not isinstance(value, str):
+        return None
+    try:
+        return (
+            datetime.datetime.fromisoformat(value) if len(value) > 10 else datetime.date.fromisoformat(value)
+        )
+    except ValueError:
+        return None
+
+
+def _seconds(moment: datetime.date) -> float:
+    """Return the seconds since 1970; a time without a zone counts as UTC."""
+    if not isinstance(moment, datetime.datetime):
+        moment = datetime.datetime(moment.year, moment.month, moment.day, tzinfo=datetime.UTC)
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=datetime.UTC)
+    return (moment - _EPOCH).total_seconds()
