@@ -33,7 +33,7 @@ from glcb._errors import (
 from glcb._version import __version__
 
 if TYPE_CHECKING:
-    from glcb.bandit import Bandit, BanditDecision
+    from glcb.bandit import Bandit, BanditDecision, Ranking
     from glcb.explain import Explanation
     from glcb.policies import (
         GLCB,
@@ -75,6 +75,7 @@ __all__ = [
     "NotRunning",
     "NotSupported",
     "Policy",
+    "Ranking",
     "ResultsError",
     "ServiceError",
     "ServiceUnavailable",
@@ -100,6 +101,7 @@ _LAZY = {
     "LinTS": "glcb.policies",
     "LinUCB": "glcb.policies",
     "Policy": "glcb.policies",
+    "Ranking": "glcb.bandit",
     "Settings": "glcb.policies",
     "UCB1": "glcb.policies",
     "Uniform": "glcb.policies",

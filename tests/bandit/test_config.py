@@ -120,8 +120,8 @@ def test_the_table_has_a_row_for_every_parameter() -> None:
     assert [row.split("`")[1] for row in rows] == [field.name for field in FIELDS]
     assert "| `exploration` | float | `0.05` | Probability of" in rows[4]
     assert '| `rewards` | "binary" or (float, float) | `"binary"` |' in rows[3]
-    assert "| `clock` | function | `time.time` |" in rows[12]
-    assert type_name(HINTS["arms"]) == "int or list of str or int"
+    assert "| `clock` | function | `time.time` |" in rows[14]
+    assert type_name(HINTS["arms"]) == "int or list of str or int or dict"
     assert type_name(HINTS["schema"]) == "dict or None"
 
 

@@ -15,7 +15,7 @@ from tests.bandit.helpers import ARMS, FAST, full_state, visitor
 from tests.bandit.manual_clock import ManualClock
 
 Rows = list[dict[str, Any]]
-HEADER = {"glcb_log": 3}
+HEADER = {"glcb_log": 4}
 ORDER_OF_SETTLING = {"pending.settled_ids", "pending.settled_outcomes", "pending.settled_keys"}
 """A timeout without a reward is not in the log, so the reader settles such decisions later."""
 

@@ -32,7 +32,7 @@ def table_of(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def test_a_new_log_begins_with_a_header(tmp_path: Path) -> None:
     bandit, path = Bandit(ARMS, **FAST), tmp_path / "log.jsonl"
     bandit.log_to(path)
-    assert path.read_text() == f'{{"glcb_log":3,"glcb":"{__version__}"}}\n'
+    assert path.read_text() == f'{{"glcb_log":4,"glcb":"{__version__}"}}\n'
     bandit.log_to(None)
     bandit.log_to(path)
     bandit.decide({"age": 3})
@@ -53,7 +53,7 @@ def test_a_log_of_format_2_is_read_as_it_was_written(tmp_path: Path) -> None:
     bandit.log_to(tmp_path / "log.jsonl")
     bandit.decide({"age": 3})
     headers = [line for line in (tmp_path / "log.jsonl").read_text().splitlines() if "glcb_log" in line]
-    assert headers == ['{"glcb_log":2}', f'{{"glcb_log":3,"glcb":"{__version__}"}}']
+    assert headers == ['{"glcb_log":2}', f'{{"glcb_log":4,"glcb":"{__version__}"}}']
 
 
 def test_a_log_of_the_old_format_is_not_read(tmp_path: Path) -> None:
@@ -85,14 +85,14 @@ def test_nothing_is_appended_to_a_log_of_the_old_format(tmp_path: Path) -> None:
     assert path.read_bytes() == before
 
 
-@pytest.mark.parametrize("version", [1, 4, "3", 3.0, True, None])
+@pytest.mark.parametrize("version", [1, 5, "4", 4.0, True, None])
 def test_other_versions_are_refused(version: Any, tmp_path: Path) -> None:
     path = as_log(tmp_path / "log.jsonl", [{"glcb_log": version}])
     before = path.read_bytes()
-    advice = "update glcb" if version == 4 else "damaged"
-    with pytest.raises(LogError, match=f"has log format .*reads format 3: .*{advice}"):
+    advice = "update glcb" if version == 5 else "damaged"
+    with pytest.raises(LogError, match=f"has log format .*reads format 4: .*{advice}"):
         Bandit(ARMS, **FAST).learn_from(path)
-    with pytest.raises(LogError, match=f"has log format .*reads format 3: .*{advice}"):
+    with pytest.raises(LogError, match=f"has log format .*reads format 4: .*{advice}"):
         Bandit(ARMS, **FAST).log_to(path)
     assert path.read_bytes() == before
 
@@ -145,9 +145,9 @@ def test_a_table_may_have_a_column_named_key(tmp_path: Path) -> None:
 
 def test_a_partial_header_of_a_killed_process_is_replaced(tmp_path: Path) -> None:
     path = tmp_path / "log.jsonl"
-    for partial in (b"", b"{", b'{"glcb_', b'{"glcb_log":3,"gl'):
+    for partial in (b"", b"{", b'{"glcb_', b'{"glcb_log":4,"gl'):
         path.write_bytes(partial)
         bandit = Bandit(ARMS, **FAST)
         bandit.log_to(path)
-        assert path.read_bytes() == f'{{"glcb_log":3,"glcb":"{__version__}"}}\n'.encode()
+        assert path.read_bytes() == f'{{"glcb_log":4,"glcb":"{__version__}"}}\n'.encode()
         bandit.log_to(None)

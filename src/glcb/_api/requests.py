@@ -69,6 +69,8 @@ class ExperimentSettings(Struct, kw_only=True, forbid_unknown_fields=True):
     exploration_mode: Literal["gap", "uniform"] = BanditConfig.exploration_mode
     schema: Mapping[str, Any] | None = BanditConfig.schema
     spare_slots: int | None = BanditConfig.spare_slots
+    arm_schema: Mapping[str, Any] | None = BanditConfig.arm_schema
+    slots: int = BanditConfig.slots
     max_pending: int = BanditConfig.max_pending
     reward_timeout: float | None = BanditConfig.reward_timeout
     default_reward: float | None = BanditConfig.default_reward

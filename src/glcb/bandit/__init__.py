@@ -12,8 +12,9 @@ if TYPE_CHECKING:
     from glcb.bandit.decision import BanditDecision
     from glcb.bandit.encoding.schema import FeatureReport, Schema
     from glcb.bandit.logs.replay import LogReport
+    from glcb.bandit.ranking import Ranking
 
-__all__ = ["Bandit", "BanditConfig", "BanditDecision", "FeatureReport", "LogReport", "Schema"]
+__all__ = ["Bandit", "BanditConfig", "BanditDecision", "FeatureReport", "LogReport", "Ranking", "Schema"]
 
 _MODULES = {
     "Bandit": "bandit",
@@ -21,6 +22,7 @@ _MODULES = {
     "BanditDecision": "decision",
     "FeatureReport": "encoding.schema",
     "LogReport": "logs.replay",
+    "Ranking": "ranking",
     "Schema": "encoding.schema",
 }
 

@@ -11,19 +11,23 @@ twice.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from glcb import _validation
+from glcb._arrays import Float32
 from glcb._errors import InvalidContext, InvalidSettings
 from glcb._model_file import Snapshot
 from glcb._types import Arm
-from glcb.bandit.config import BanditConfig
+from glcb.bandit.candidates import arms_as_json
+from glcb.bandit.catalog import Catalog, PreparedArms, to_name
+from glcb.bandit.config import SHARED, BanditConfig
 from glcb.bandit.decision import BanditDecision
-from glcb.bandit.encoding.encoder import EncodedContext, Encoder
+from glcb.bandit.encoding.encoded import EncodedContext
+from glcb.bandit.encoding.encoder import Encoder
 from glcb.bandit.encoding.formats import upgrade
 from glcb.bandit.encoding.schema import parse_schema
 from glcb.bandit.logs.format import decision_event, outcome_event, reward_event
@@ -35,10 +39,12 @@ from glcb.explain import Explanation
 from glcb.explore.probabilities import choose
 from glcb.policies import registry
 from glcb.policies.base import Policy
+from glcb.policies.glcb.policy import GLCB
+from glcb.policies.shared import OwnCorrections, join
 
 _STREAM = 0x62616E64
 """Separates the random numbers of the bandit from those of its policy, which has the same seed."""
-_NO_TIME = -math.inf
+NO_TIME = -math.inf
 """The time during a replay: no decision times out, because the log records which ones did."""
 
 RewardCallback = Callable[[str, Arm, float], None]
@@ -51,6 +57,8 @@ class Prepared(NamedTuple):
     encoder: Encoder
     policy: Policy
     encoded: EncodedContext
+    arms: PreparedArms | None
+    """The candidates; None if arms have no features."""
 
 
 class LoggedReward(NamedTuple):
@@ -81,6 +89,8 @@ class BanditCore:
         self.rng = np.random.default_rng((config.seed, _STREAM))
         self.encoder: Encoder | None = None
         self.policy: Policy | None = None
+        self.catalog = Catalog(config.arm_features, config.arm_schema) if config.has_arm_features else None
+        self.own: OwnCorrections | None = None
         self.pending = PendingDecisions(config.max_pending, RewardRules.from_config(config))
 
     @property
@@ -105,27 +115,49 @@ class BanditCore:
 
     def arguments(self) -> dict[str, Any]:
         """Return the arguments of an untrained bandit with the current arms, without the clock."""
-        return {**self.config.as_json(), "arms": list(self.arms)}
+        arms = list(self.arms) if self.catalog is None else arms_as_json(self.catalog.arms)
+        return {**self.config.as_json(), "arms": arms}
 
     # ---- decisions ------------------------------------------------------------------------------
 
-    def prepare(self, context: Any) -> Prepared:
-        """Encode a context. Changes nothing."""
+    def prepare(self, context: Any, arms: Any = None, eligible: Iterable[Arm] | None = None) -> Prepared:
+        """Encode a context and, if arms have features, the candidates. Changes nothing."""
         encoder = self.encoder or self._make_encoder(context)
         encoded = encoder.encode(context)
-        return Prepared(encoder, self.policy or self.config.make_policy(self.arms, encoder.width), encoded)
+        width = encoder.width + self.positions
+        candidates = None
+        if self.catalog is not None:
+            candidates = self.catalog.prepare(arms, eligible)
+            width += candidates.candidates.features.shape[1]
+        policy = self.policy or self.config.make_policy(self.arms, width)
+        return Prepared(encoder, policy, encoded, candidates)
 
-    def _prepare_change(self, context: Any) -> Prepared:
+    @property
+    def positions(self) -> int:
+        """Number of features that stand for the position in a ranking."""
+        return self.config.slots if self.config.slots > 1 else 0
+
+    def at_position(self, x: Float32, slot: int) -> Float32:
+        """Return an encoded context with the position of a slot, if positions are features."""
+        if not self.positions:
+            return x
+        position = np.zeros(self.positions, np.float32)
+        position[slot] = 1
+        return np.concatenate([x, position])
+
+    def prepare_change(
+        self, context: Any, arms: Any = None, eligible: Iterable[Arm] | None = None
+    ) -> Prepared:
         """Encode a context whose encoding is committed.
 
         Taking slots has several steps, so it is done in a copy of the encoder, which replaces it in one step.
         """
-        prepared = self.prepare(context)
+        prepared = self.prepare(context, arms, eligible)
         if self.encoder is None or not prepared.encoded.claims:
             return prepared
         metadata, arrays = self.encoder.snapshot()
         encoder = Encoder.from_snapshot(metadata, arrays)
-        return Prepared(encoder, prepared.policy, encoder.encode(context))
+        return prepared._replace(encoder=encoder, encoded=encoder.encode(context))
 
     def _make_encoder(self, first: Any) -> Encoder:
         return Encoder(parse_schema(self.config.schema), first, self.config.spare_slots)
@@ -147,7 +179,7 @@ class BanditCore:
         config = self.config
         if decision_id is not None:
             self.pending.check_new_id(decision_id)
-        prepared = self._prepare_change(context)
+        prepared = self.prepare_change(context)
         policy, x = prepared.policy, prepared.encoded.x
         now = self.now()
         self.settle(now, incoming=1)
@@ -183,7 +215,7 @@ class BanditCore:
         x = prepared.encoded.x
         decision_id = self.pending.next_id(x, self.id_prefix) if chosen_id is None else chosen_id
         if self.log is not None:
-            self.log.write(decision_event(decision_id, self._log_time(now), arm, propensity, context))
+            self.log.write(decision_event(decision_id, self.log_time(now), arm, propensity, context))
         self._commit(prepared)
         prepared.policy.count_decision(x, arm, checked=True)
         self.pending.add(PendingDecision(x, arm, propensity, now, id=decision_id))
@@ -191,15 +223,24 @@ class BanditCore:
         return decision_id
 
     def _commit(self, prepared: Prepared) -> None:
+        """Keep what was learned about features, once a decision takes effect."""
+        if self.catalog is not None and prepared.arms is not None:
+            self.catalog.commit(prepared.arms)
         prepared.encoder.commit(prepared.encoded)
         self.encoder, self.policy = prepared.encoder, prepared.policy
+        if self.own is None:
+            self.own = self._make_own(prepared.policy)
 
     def explain(self, context: Any) -> Explanation:
         """Explain the values of all arms for a context. Changes nothing."""
-        encoder, policy, encoded = self.prepare(context)
+        encoder, policy, encoded, _ = self.prepare(context)
         origins = encoder.origins(context, encoded)
-        explanation = policy.explain(encoded.x, baseline=origins.baseline)
-        return explanation.grouped(origins.owners, tuple(origins.values), tuple(origins.values.values()))
+        position = np.full(self.positions, 0.5, np.float32)
+        baseline = np.concatenate([origins.baseline, position])
+        explanation = policy.explain(self.at_position(encoded.x, 0), baseline=baseline)
+        owners = [*origins.owners, *(["position"] * self.positions)]
+        values = {**origins.values, **({"position": "0"} if self.positions else {})}
+        return explanation.grouped(owners, tuple(values), tuple(values.values()))
 
     # ---- rewards --------------------------------------------------------------------------------
 
@@ -222,7 +263,7 @@ class BanditCore:
         if final:
             self._ensure_capacity()
         if self.log is not None:
-            self.log.write(reward_event(decision_id, self._log_time(now), checked, key, final))
+            self.log.write(reward_event(decision_id, self.log_time(now), checked, key, final))
         if final:
             self._learn(decision, checked)
         arrived_at = now if logged is None else logged.time
@@ -255,7 +296,7 @@ class BanditCore:
         if outcome is not None:
             self._ensure_capacity()
             if self.log is not None:
-                self.log.write(outcome_event(decision.id, self._log_time(now), outcome, final=True))
+                self.log.write(outcome_event(decision.id, self.log_time(now), outcome, final=True))
             self._learn_label(decision, outcome)
         self.pending.close(decision, now if logged_at is None else logged_at)
         if outcome is not None:
@@ -266,7 +307,7 @@ class BanditCore:
         self._ensure_capacity()
         if self.log is not None:
             final = decision.reward is not None
-            self.log.write(outcome_event(decision.id, self._log_time(now), label, final))
+            self.log.write(outcome_event(decision.id, self.log_time(now), label, final))
         self._learn_label(decision, label)
         self.pending.label(decision)
         decision.is_learned = False  # a late reward is learned as well
@@ -284,10 +325,38 @@ class BanditCore:
         assert self.policy is not None  # a decision has been made
         decision.is_learned = True
         try:
-            self.policy.learn(decision.x, decision.arm, value, counted=True, checked=True)
+            self._learn_own(decision, value)
+            self.policy.learn(decision.x, self.policy_arm(decision.arm), value, counted=True, checked=True)
         except Exception:
             decision.is_learned = False
             raise
+        if self.catalog is not None:
+            self.catalog.count_reward(decision.arm)
+
+    def _learn_own(self, decision: PendingDecision, value: float) -> None:
+        """Learn what is specific to an arm, from the value that all arms share."""
+        if self.own is not None:
+            assert self.policy is not None  # a decision has been made
+            shared = float(self.policy.estimate(decision.x).values[0])
+            self.own.learn(decision.x[: self.own.context], decision.arm, value, shared)
+
+    def _make_own(self, policy: Policy) -> OwnCorrections | None:
+        """Return the corrections of single arms, if arms share the default policy and rewards are 0 or 1."""
+        is_default = isinstance(policy, GLCB) and self.config.rewards == "binary"
+        if self.catalog is None or not is_default or self.encoder is None:
+            return None
+        return OwnCorrections(self.encoder.width + self.positions)
+
+    def count_decision(self, policy: Policy, x: Float32, arm: Arm) -> None:
+        """Count a decision in the policy. If the policy forgets now, the corrections of arms do as well."""
+        policy.count_decision(x, self.policy_arm(arm), checked=True)
+        forgets = policy.half_life is not None and (self.pending.decisions + 1) % policy.half_life == 0
+        if self.own is not None and forgets:
+            self.own.forget()
+
+    def policy_arm(self, arm: Arm) -> Arm:
+        """Return the arm of the policy that learns about an arm of the bandit."""
+        return arm if self.catalog is None else SHARED
 
     def _notify(self, decision: PendingDecision, value: float) -> None:
         """Call the callback last: if it fails, the reward has already been learned."""
@@ -300,38 +369,47 @@ class BanditCore:
         """Return the time. Without a timeout, return 0 and do not read the clock."""
         return 0.0 if self.config.reward_timeout is None else read_clock(self.config.clock)
 
-    def _log_time(self, now: float) -> float:
+    def log_time(self, now: float) -> float:
         """Return the time for a line of the log."""
         was_read = self.config.reward_timeout is not None and math.isfinite(now)
         return now if was_read else read_clock(self.config.clock)
 
     # ---- replay of a log ------------------------------------------------------------------------
 
-    def replay_row(self, context: Any, arm: Arm, reward: float, propensity: float) -> None:
+    def replayed_index(self, prepared: Prepared, arm: Arm) -> int:
+        """Return the index of an arm of a log among the arms or the candidates; raise UnknownArm if none."""
+        return _validation.arm(arm, self.index) if prepared.arms is None else prepared.arms.position(arm)
+
+    def _replayed_input(self, prepared: Prepared, arm: Arm) -> Float32:
+        index, x = self.replayed_index(prepared, arm), self.at_position(prepared.encoded.x, 0)
+        return x if prepared.arms is None else join(x, prepared.arms.candidates, index)
+
+    def replay_row(
+        self, context: Any, arm: Arm, reward: float, propensity: float, features: Any = None
+    ) -> None:
         """Learn from a decision together with its reward; it is never pending."""
         checked = _validation.reward(reward, self.config.rewards)
-        _validation.arm(arm, self.index)
-        prepared = self._prepare_change(context)
-        policy, x = prepared.policy, prepared.encoded.x
+        prepared = self.prepare_change(context, None if features is None else {arm: features})
+        policy, x = prepared.policy, self._replayed_input(prepared, arm)
         policy.ensure_capacity()
         decision = PendingDecision(x, arm, propensity, id=self.pending.next_id(x, self.id_prefix))
         if self.log is not None:
-            time = self._log_time(_NO_TIME)
+            time = self.log_time(NO_TIME)
             self.log.write(
                 decision_event(decision.id, time, arm, propensity, context),
                 reward_event(decision.id, time, checked, None, True),
             )
         self._commit(prepared)
-        policy.count_decision(x, arm, checked=True)
+        self.count_decision(policy, x, arm)
         self._learn(decision, checked)
         self.pending.count_rewarded()
         self._notify(decision, checked)
 
     def replay_decision(self, context: Any, arm: Arm, propensity: float, time: float, logged_id: str) -> str:
         """Add a pending decision; return its id, which is that of the log unless it is known here."""
+        prepared = self.prepare_change(context)
         _validation.arm(arm, self.index)
-        prepared = self._prepare_change(context)
-        self.settle(_NO_TIME, incoming=1)
+        self.settle(NO_TIME, incoming=1)
         prepared.policy.ensure_capacity()
         decided_at = 0.0 if self.config.reward_timeout is None else time
         is_new = is_valid_id(logged_id) and not self.pending.is_known(logged_id)
@@ -342,16 +420,16 @@ class BanditCore:
         self, decision_id: str, value: float, key: str | int | None, final: bool, time: float
     ) -> bool:
         """Add the reward of a pending decision; return False if its key was used before."""
-        return self.reward(decision_id, value, key, _NO_TIME, logged=LoggedReward(time, final))
+        return self.reward(decision_id, value, key, NO_TIME, logged=LoggedReward(time, final))
 
     def replay_outcome(self, decision_id: str, value: float, final: bool, time: float) -> None:
         """Learn the label of a decision, or its reward if its timeout has passed."""
         checked = _validation.reward(value, self.config.rewards)
         unlabeled = self.pending.find_unlabeled(decision_id)
         if unlabeled is not None and (unlabeled.reward is not None or not final):
-            self._label(unlabeled, checked, _NO_TIME)
+            self._label(unlabeled, checked, NO_TIME)
         elif final:
-            self._close(self.pending.find(decision_id), checked, _NO_TIME, logged_at=time)
+            self._close(self.pending.find(decision_id), checked, NO_TIME, logged_at=time)
 
     # ---- arms -----------------------------------------------------------------------------------
 
@@ -394,7 +472,10 @@ class BanditCore:
             return Snapshot("Bandit", arguments, generator, {}, metadata)
         policy = self.policy.snapshot()
         encoder, encoder_arrays = self.encoder.snapshot()
-        pending, pending_arrays = self.pending.snapshot(self.index, self.encoder.width)
+        index = self.index
+        if self.catalog is not None:  # pending decisions can be for arms that are not in the catalog
+            index = {arm: position for position, arm in enumerate(self.pending.arms())}
+        pending, pending_arrays = self.pending.snapshot(index, self.policy.features)
         parts = {"policy": policy.arrays, "encoder": encoder_arrays, "pending": pending_arrays}
         arrays = {
             f"{part}.{name}": array.copy() for part, own in parts.items() for name, array in own.items()
@@ -406,6 +487,13 @@ class BanditCore:
             "encoder": encoder,
             "pending": pending,
         }
+        if self.catalog is not None:
+            metadata["pending_arms"] = list(index)
+            metadata["catalog"], catalog_arrays = self.catalog.snapshot()
+            arrays |= {f"catalog.{name}": array.copy() for name, array in catalog_arrays.items()}
+        if self.own is not None:
+            metadata["own"], own_arrays = self.own.snapshot()
+            arrays |= {f"own.{name}": array.copy() for name, array in own_arrays.items()}
         return Snapshot("Bandit", arguments, generator, arrays, metadata)
 
     @classmethod
@@ -415,7 +503,9 @@ class BanditCore:
         metadata = snapshot.about
         core.id_prefix = checked_prefix(metadata.get("id_prefix", ""))  # older files have none
         if metadata["running"]:
-            parts: dict[str, dict[str, np.ndarray]] = {"policy": {}, "encoder": {}, "pending": {}}
+            parts: dict[str, dict[str, np.ndarray]] = {
+                name: {} for name in ("policy", "encoder", "pending", "catalog", "own")
+            }
             for name, array in snapshot.arrays.items():
                 part, _, rest = name.partition(".")
                 parts[part][rest] = array
@@ -423,10 +513,17 @@ class BanditCore:
             policy = make.from_snapshot(Snapshot(make.__name__, arrays=parts["policy"], **metadata["policy"]))
             saved = upgrade(metadata["encoder"], parts["encoder"], parse_schema(core.config.schema))
             core.encoder = Encoder.from_snapshot(*saved)
-            width = core.encoder.width
-            if policy.arms != core.arms or policy.features != width:
+            arms, width = core.arms, core.encoder.width + core.positions
+            if core.catalog is not None:
+                core.catalog.restore(metadata["catalog"], parts["catalog"])
+                core.own = core._make_own(policy)
+                if core.own is not None:
+                    core.own.restore(metadata["own"], parts["own"])
+                width += core.catalog.width
+                arms = tuple(map(to_name, metadata["pending_arms"]))
+            if policy.features != width or (core.catalog is None and policy.arms != arms):
                 raise ValueError("the arms or features of the policy differ from those of the bandit")
             core.policy = policy
-            core.pending.restore(metadata["pending"], parts["pending"], core.arms, width)
+            core.pending.restore(metadata["pending"], parts["pending"], arms, width)
         core.rng.bit_generator.state = snapshot.generator
         return core

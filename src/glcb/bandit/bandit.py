@@ -4,34 +4,37 @@ import threading
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from glcb import _validation
 from glcb._errors import InvalidInput
-from glcb._model_file import Snapshot
 from glcb._types import Arm, ExplorationMode, Rewards
-from glcb.bandit import display, files, forks
+from glcb.bandit import display, forks
 from glcb.bandit._core import BanditCore, RewardCallback
+from glcb.bandit._slates import Slates
 from glcb.bandit.config import BanditConfig, Clock, RewardAggregation
 from glcb.bandit.decision import BanditDecision
 from glcb.bandit.encoding.schema import Schema
 from glcb.bandit.encoding.values import to_contexts
+from glcb.bandit.files import Persistent
 from glcb.bandit.logs.format import LogColumns
 from glcb.bandit.logs.replay import LogReplay, LogReport, Progress
 from glcb.bandit.logs.writer import LogWriter
 from glcb.bandit.parameters import Parameters
+from glcb.bandit.ranking import Ranking
 from glcb.explain import Explanation
 
 
-class Bandit(Parameters):
+class Bandit(Parameters, Persistent):
     """Chooses between named arms for contexts of any form, and learns from the rewards.
 
     All methods are thread-safe. A call with invalid input raises an error and changes nothing.
 
     Parameters
     ----------
-    arms : int or list of str or int
-        The arms to choose from: a list of names, or a number of arms named 0, 1, 2, …
+    arms : int, list of str or int, or dict
+        The arms to choose from: a list of names, or a number of arms named 0, 1, 2, …, or the features of
+        each arm by name.
     policy : str, default "glcb"
         Name of the policy that estimates the value of each arm. `glcb policies` lists all names.
     policy_settings : dict, default None
@@ -47,6 +50,10 @@ class Bandit(Parameters):
         Declared features, by name: a kind, a range or a list of categories. Others are inferred.
     spare_slots : int, default None
         Number of slots for values and features that appear later. By default it depends on the first context.
+    arm_schema : dict, default None
+        Declared features of arms, like `schema`. Only for arms with features.
+    slots : int, default 1
+        Number of positions of a ranking. If it is more than 1, the position is a feature.
     max_pending : int, default 10000
         Number of decisions that can be pending. When there are more, the oldest is evicted.
     reward_timeout : float, default None
@@ -83,7 +90,7 @@ class Bandit(Parameters):
 
     def __init__(
         self,
-        arms: int | Sequence[Arm],
+        arms: int | Sequence[Arm] | Mapping[Any, Mapping[str, Any]],
         *,
         policy: str = BanditConfig.policy,
         policy_settings: Mapping[str, Any] | None = BanditConfig.policy_settings,
@@ -92,6 +99,8 @@ class Bandit(Parameters):
         exploration_mode: ExplorationMode = BanditConfig.exploration_mode,
         schema: Mapping[str, Any] | None = BanditConfig.schema,
         spare_slots: int | None = BanditConfig.spare_slots,
+        arm_schema: Mapping[str, Any] | None = BanditConfig.arm_schema,
+        slots: int = BanditConfig.slots,
         max_pending: int = BanditConfig.max_pending,
         reward_timeout: float | None = BanditConfig.reward_timeout,
         default_reward: float | None = BanditConfig.default_reward,
@@ -108,6 +117,7 @@ class Bandit(Parameters):
 
     def _start(self, core: BanditCore, params: dict[str, Any]) -> None:
         self._lock, self._core, self._params = threading.RLock(), core, params
+        self._slates = Slates(core)
         forks.watch(self)
 
     def _separate(self) -> None:
@@ -119,6 +129,7 @@ class Bandit(Parameters):
         self,
         context: Any,
         *,
+        arms: Any = None,
         eligible: Iterable[Arm] | None = None,
         uniform: bool = False,
         id: str | None = None,  # noqa: A002 (the name of the attribute of a decision)
@@ -129,8 +140,11 @@ class Bandit(Parameters):
         ----------
         context : dict, row of a data frame, named tuple, list or array
             The values of the features.
+        arms : dict, optional
+            The candidates of this request: the features of each, by name. New names are fine. Default: the
+            catalog. Only for bandits whose arms have features.
         eligible : iterable of str or int, optional
-            The arms to choose from. Default: all.
+            The arms to choose from, among the candidates. Default: all.
         uniform : bool, default False
             Choose each eligible arm with the same probability, as for a control group.
         id : str, optional
@@ -145,16 +159,64 @@ class Bandit(Parameters):
         ------
         InvalidContext
             If `context` has none of these forms, or does not match earlier contexts.
+        InvalidInput
+            If there are no candidates, or the features of one are not a dict.
         UnknownArm
-            If `eligible` is empty or names an arm that does not exist.
+            If `eligible` is empty or names an arm that is no candidate.
         DuplicateDecision
             If a decision with this id is pending, or among the last `max_pending` that are not.
         LogError
             If there is a log and it cannot be written.
         """
         with self._lock:
-            allowed = None if eligible is None else _validation.eligible(eligible, self._core.index)
-            return self._core.decide(context, allowed, uniform, id)
+            core = self._core
+            if arms is not None or core.catalog is not None or core.positions:
+                return self._slates.decide(context, arms, eligible, uniform, id)
+            allowed = None if eligible is None else _validation.eligible(eligible, core.index)
+            return core.decide(context, allowed, uniform, id)
+
+    def rank(
+        self,
+        context: Any,
+        *,
+        k: int,
+        arms: Any = None,
+        eligible: Iterable[Arm] | None = None,
+        uniform: bool = False,
+        id: str | None = None,  # noqa: A002 (the name of the attribute of a ranking)
+    ) -> Ranking:
+        """Choose `k` different arms for a context, in order. Each slot is pending until its reward arrives.
+
+        Parameters
+        ----------
+        context : dict, row of a data frame, named tuple, list or array
+            The values of the features.
+        k : int
+            Number of slots.
+        arms, eligible, uniform, id
+            As for :meth:`decide`.
+
+        Returns
+        -------
+        Ranking
+            The arms, one id for their rewards, and the propensity of every slot, given the slots above it.
+
+        Raises
+        ------
+        InvalidInput
+            If `k` is larger than the number of candidates, or than `slots` if positions are features.
+        InvalidContext, UnknownArm, DuplicateDecision, LogError
+            As for :meth:`decide`.
+
+        Examples
+        --------
+        >>> bandit = Bandit(arms={"m17": {"genre": "noir"}, "m4": {"genre": "comedy"}, "m9": {}})
+        >>> ranking = bandit.rank({"age": 31}, k=2)
+        >>> len(ranking.arms), bandit.reward(ranking.id, 1, slot=1, examined=2)
+        (2, True)
+        """
+        with self._lock:
+            return self._slates.rank(context, k, arms, eligible, uniform, id)
 
     def decide_many(self, contexts: Any, *, eligible: Iterable[Arm] | None = None) -> list[BanditDecision]:
         """Choose an arm for each of many contexts.
@@ -193,11 +255,18 @@ class Bandit(Parameters):
         """
         rows = to_contexts(contexts)
         with self._lock:
-            allowed = None if eligible is None else _validation.eligible(eligible, self._core.index)
             self._core.check_contexts(rows)
-            return [self._core.decide(row, allowed, uniform=False) for row in rows]
+            return [self.decide(row, eligible=eligible) for row in rows]
 
-    def reward(self, decision: str, value: float, *, idempotency_key: str | int | None = None) -> bool:
+    def reward(
+        self,
+        decision: str,
+        value: float,
+        *,
+        slot: int | None = None,
+        examined: int | None = None,
+        idempotency_key: str | int | None = None,
+    ) -> bool:
         """Learn the reward of a pending decision.
 
         With a default reward, or an aggregation other than "first", it is recorded now and learned later.
@@ -205,9 +274,15 @@ class Bandit(Parameters):
         Parameters
         ----------
         decision : str
-            The id of the decision.
+            The id of the decision or the ranking.
         value : float
             The reward.
+        slot : int, optional
+            The slot of a ranking, from 0. Default: the reward is that of the whole ranking, and every slot
+            that was examined learns it.
+        examined : int, optional
+            Number of slots that were seen. It completes a ranking: slots that were seen and have no reward
+            learn the default reward, or the lowest one; nothing is learned from the others.
         idempotency_key : str or int, optional
             Makes retries safe: of several rewards of one decision with the same key, only the first counts.
 
@@ -230,8 +305,7 @@ class Bandit(Parameters):
             If there is a log and it cannot be written.
         """
         with self._lock:
-            core = self._core
-            return core.reward(decision, value, idempotency_key, core.now())
+            return self._slates.reward(decision, value, slot, examined, idempotency_key)
 
     def settle(self) -> bool:
         """Close all decisions that have timed out. Without this call, the next decision or reward does so.
@@ -273,7 +347,9 @@ class Bandit(Parameters):
         with self._lock:
             return self._core.pending.contains(decision, self._core.now())
 
-    def explain(self, context: Any) -> Explanation:
+    def explain(
+        self, context: Any, *, arms: Any = None, eligible: Iterable[Arm] | None = None
+    ) -> Explanation:
         """Explain the value of every arm: the contribution of each feature, and the evidence.
 
         Nothing is learned or counted, and no random numbers are drawn. Contributions are relative to a
@@ -283,6 +359,8 @@ class Bandit(Parameters):
         ----------
         context : dict, row of a data frame, named tuple, list or array
             The values of the features.
+        arms, eligible
+            For arms with features, the candidates to explain. Default: the 20 with the best scores.
 
         Returns
         -------
@@ -297,17 +375,23 @@ class Bandit(Parameters):
             If the policy cannot explain its values.
         """
         with self._lock:
-            return self._core.explain(context)
+            if self._core.catalog is None:
+                return self._core.explain(context)
+            return self._slates.explain(context, arms, eligible)
 
     # ---- arms -----------------------------------------------------------------------------------
 
-    def add_arm(self, name: Arm, *, like: Arm | None = None) -> None:
+    def add_arm(
+        self, name: Arm, *, like: Arm | None = None, features: Mapping[str, Any] | None = None
+    ) -> None:
         """Add an arm.
 
         Parameters
         ----------
         name : str or int
             The name of the new arm.
+        features : dict, optional
+            Its features, if the arms of this bandit have features.
         like : str or int, optional
             An arm to copy. The new arm has its values, but the evidence of at most 64 decisions, so that it
             is explored. Default: the new arm is untrained.
@@ -322,10 +406,19 @@ class Bandit(Parameters):
             If the arms of the policy cannot change.
         """
         with self._lock:
-            self._core.add_arm(name, like)
+            if self._core.catalog is None:
+                if features is not None:
+                    raise InvalidInput("the arms of this bandit have no features: omit features")
+                self._core.add_arm(name, like)
+            elif like is not None:
+                raise InvalidInput("arms with features share what is learned: pass features instead of like")
+            else:
+                self._slates.add_arm(name, features)
 
     def remove_arm(self, name: Arm) -> None:
         """Remove an arm and everything learned about it. Its pending decisions are closed.
+
+        An arm with features only leaves the catalog: what was learned is shared, and its decisions remain.
 
         Parameters
         ----------
@@ -342,7 +435,26 @@ class Bandit(Parameters):
             If the arms of the policy cannot change.
         """
         with self._lock:
-            self._core.remove_arm(name)
+            if self._core.catalog is None:
+                self._core.remove_arm(name)
+            else:
+                self._slates.remove_arm(name)
+
+    def set_arms(self, arms: Mapping[Any, Mapping[str, Any]]) -> None:
+        """Replace the catalog, for bandits whose arms have features. What was learned remains.
+
+        Parameters
+        ----------
+        arms : dict
+            The features of each arm, by name.
+
+        Raises
+        ------
+        InvalidInput
+            If the arms of this bandit have no features, or `arms` are invalid.
+        """
+        with self._lock:
+            self._slates.set_arms(arms)
 
     # ---- logs -----------------------------------------------------------------------------------
 
@@ -373,6 +485,7 @@ class Bandit(Parameters):
             if path is not None and core.log is not None and core.log.is_at(path):
                 return
             before, core.log = core.log, None if path is None else LogWriter(path)
+            self._slates.log_arms()
             if before is not None:
                 before.close()
 
@@ -440,7 +553,7 @@ class Bandit(Parameters):
             core = self._core
             if core.log is not None and core.log.is_at(log):
                 raise InvalidInput(f"this bandit is writing to {log}: stop it first with log_to(None)")
-            replay = LogReplay(core, self._lock, columns, core.config.max_pending)
+            replay = LogReplay(self._slates, self._lock, columns, core.config.max_pending)
         return replay.run(Path(log), format, progress)
 
     # ---- state ----------------------------------------------------------------------------------
@@ -453,6 +566,13 @@ class Bandit(Parameters):
             return None if encoder is None else encoder.schema
 
     @property
+    def arm_schema(self) -> Schema | None:
+        """The features of arms and the problems with their values; None without any, or before the first."""
+        with self._lock:
+            catalog = self._core.catalog
+            return None if catalog is None else catalog.schema
+
+    @property
     def counts(self) -> dict[str, int]:
         """Number of decisions, in total and by outcome: rewarded, timed_out, evicted, removed and pending."""
         with self._lock:
@@ -462,7 +582,9 @@ class Bandit(Parameters):
     def reward_counts(self) -> dict[Arm, int]:
         """Number of rewards learned, for each arm."""
         with self._lock:
-            policy = self._core.policy
+            policy, catalog = self._core.policy, self._core.catalog
+            if catalog is not None:
+                return catalog.reward_counts
             return dict.fromkeys(self.arms, 0) if policy is None else policy.reward_counts
 
     def __repr__(self) -> str:
@@ -472,72 +594,3 @@ class Bandit(Parameters):
     def _repr_html_(self) -> str:
         with self._lock:
             return display.to_html(self._core.arguments(), self.counts, self.reward_counts, self.schema)
-
-    # ---- saving ---------------------------------------------------------------------------------
-
-    def save(self, path: str | PathLike[str]) -> None:
-        """Save the bandit to a file, without its clock, log and callback. The file is replaced atomically.
-
-        Parameters
-        ----------
-        path : str or path
-            The file to write.
-
-        Raises
-        ------
-        ModelFileError
-            If the file cannot be written, or the bandit could not be loaded from it.
-        """
-        files.write(path, self.snapshot())
-
-    @classmethod
-    def load(cls, path: str | PathLike[str], *, clock: Clock = BanditConfig.clock) -> Self:
-        """Load a bandit. It continues exactly as the saved one would have.
-
-        Parameters
-        ----------
-        path : str or path
-            A file written by :meth:`save`.
-        clock : function, default time.time
-            Function that returns the time in seconds. It is not part of the file.
-
-        Returns
-        -------
-        Bandit
-            The loaded bandit.
-
-        Raises
-        ------
-        ModelFileError
-            If the file cannot be read, is damaged, has another format version, or holds a policy.
-        """
-        bandit = cls.__new__(cls)
-        core, params = files.read(path)
-        core.change(clock=clock)
-        bandit._start(core, {**params, "clock": clock})
-        return bandit
-
-    def snapshot(self) -> Snapshot:
-        """Return a copy of everything that determines the future of the bandit, as :meth:`save` stores it."""
-        with self._lock:
-            return self._core.snapshot()
-
-    @classmethod
-    def from_snapshot(cls, snapshot: Snapshot) -> Self:
-        """Return a bandit restored from a snapshot. It continues exactly as the original would have.
-
-        Raises
-        ------
-        KeyError, TypeError, ValueError
-            If it is not a snapshot of a bandit.
-        """
-        bandit = cls.__new__(cls)
-        bandit.__setstate__(snapshot)
-        return bandit
-
-    def __getstate__(self) -> Snapshot:
-        return self.snapshot()
-
-    def __setstate__(self, snapshot: Snapshot) -> None:
-        core = BanditCore.from_snapshot(snapshot)
-        self._start(core, {**snapshot.arguments, "clock": core.config.clock})

@@ -9,11 +9,11 @@ import json as json_module
 import reprlib
 import time
 import types
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Literal, Union, cast, get_args, get_origin, get_type_hints
 
-from glcb._errors import InvalidReward, InvalidSettings, NotSupported
+from glcb._errors import InvalidInput, InvalidReward, InvalidSettings, NotSupported
 from glcb._types import MAX_EXPLORATION, MAX_FEATURES, Arm, ExplorationMode, Rewards
 
 if TYPE_CHECKING:
@@ -27,6 +27,10 @@ Clock = Callable[[], float]
 
 DECISION_ID = "[A-Za-z0-9_-]{1,100}"
 """The pattern of the id of a decision."""
+MAX_SLOTS = 100
+"""Number of slots that a ranking can have."""
+SHARED: Arm = 0
+"""The only arm of a policy that all arms of a bandit share."""
 
 
 def _metadata(
@@ -74,10 +78,11 @@ class BanditConfig:
     0.05
     """
 
-    arms: int | Sequence[Arm] = field(
+    arms: int | Sequence[Arm] | Mapping[Any, Mapping[str, Any]] = field(
         metadata=_metadata(
-            "The arms to choose from: a list of names, or a number of arms named 0, 1, 2, …",
-            when="Always required.",
+            "The arms to choose from: a list of names, or a number of arms named 0, 1, 2, …, or the features "
+            "of each arm by name.",
+            when="Always required. With features, arms share what is learned.",
         )
     )
     policy: str = field(
@@ -137,6 +142,22 @@ class BanditConfig:
             when="Many new values are expected, or the schema reports many hashed or unmapped values.",
             minimum=0,
             maximum=MAX_FEATURES,
+        ),
+    )
+    arm_schema: Mapping[str, Any] | None = field(
+        default=None,
+        metadata=_metadata(
+            "Declared features of arms, like `schema`. Only for arms with features.",
+            when="Ranges or categories of arm features are known in advance.",
+        ),
+    )
+    slots: int = field(
+        default=1,
+        metadata=_metadata(
+            "Number of positions of a ranking. If it is more than 1, the position is a feature.",
+            when="Rewards depend on the position, such as clicks in a list.",
+            minimum=1,
+            maximum=MAX_SLOTS,
         ),
     )
     max_pending: int = field(
@@ -211,7 +232,7 @@ class BanditConfig:
 
         for declared in fields(self):
             self._set(declared.name, _check_bounds(declared, getattr(self, declared.name)))
-        self._set("arms", _validation.arms(self.arms))
+        self._set_arms()
         self._set("policy", registry.get(self.policy).name)
         self._set("rewards", _validation.rewards(self.rewards))
         check_integers(self.schema, self.policy_settings)
@@ -231,6 +252,26 @@ class BanditConfig:
 
     def _set(self, name: str, value: object) -> None:
         object.__setattr__(self, name, value)
+
+    def _set_arms(self) -> None:
+        """Normalize the arms: a tuple of names, or a dict of features as JSON can represent them."""
+        from glcb import _validation
+        from glcb.bandit.candidates import has_features
+        from glcb.bandit.encoding.schema import parse_schema
+
+        if has_features(self.arms):
+            from glcb.bandit.catalog import plain_arms
+
+            try:
+                self._set("arms", plain_arms(self.arms))
+            except InvalidInput as error:
+                raise InvalidSettings(f"arms are invalid: {error}") from None
+        else:
+            self._set("arms", _validation.arms(self.arms))
+        declared = {name: feature.as_json() for name, feature in parse_schema(self.arm_schema).items()}
+        if declared and not self.has_arm_features:
+            raise InvalidSettings("arm_schema requires arms with features: pass arms={name: {…}}")
+        self._set("arm_schema", declared or None)
 
     def _check_rewards(self) -> None:
         from glcb import _validation
@@ -266,7 +307,17 @@ class BanditConfig:
     @property
     def arm_names(self) -> tuple[Arm, ...]:
         """The names of the arms."""
-        return cast(tuple[Arm, ...], self.arms)
+        return tuple(cast("Iterable[Arm]", self.arms))
+
+    @property
+    def has_arm_features(self) -> bool:
+        """Whether arms have features and share a policy."""
+        return isinstance(self.arms, Mapping)
+
+    @property
+    def arm_features(self) -> Mapping[Arm, dict[str, Any]]:
+        """The features of each arm; empty if arms have none."""
+        return cast("Mapping[Arm, dict[str, Any]]", self.arms) if self.has_arm_features else {}
 
     def make_policy(self, arms: tuple[Arm, ...], features: int) -> "Policy":
         """Return an untrained policy.
@@ -276,16 +327,18 @@ class BanditConfig:
         arms : tuple of str or int
             The names of the arms.
         features : int
-            Number of features of an encoded context.
+            Number of features of an encoded context; with arm features, of a context and an arm.
 
         Returns
         -------
         Policy
-            The policy of this configuration.
+            The policy of this configuration. If arms have features, it has a single arm for all of them.
         """
         from glcb.policies import registry
 
         settings = dict(self.policy_settings or {})
+        if self.has_arm_features:
+            arms = (SHARED,)
         if self.half_life is not None:
             settings["half_life"] = self.half_life
         make = registry.get(self.policy).policy_class
@@ -299,8 +352,10 @@ class BanditConfig:
         dict
             All arguments except the clock, by name.
         """
+        from glcb.bandit.candidates import arms_as_json
+
         values = {declared.name: getattr(self, declared.name) for declared in fields(self)}
-        values["arms"] = list(self.arm_names)
+        values["arms"] = arms_as_json(self.arm_features) if self.has_arm_features else list(self.arm_names)
         return {
             declared.name: values[declared.name] for declared in fields(self) if declared.metadata["json"]
         }

@@ -139,6 +139,10 @@ class LabelQueue:
             self.surplus[decision.arm] += 1
         self._unlabeled.pop(decision.id, None)
 
+    def drop(self, decision_id: str) -> None:
+        """Drop a decision, which gets no label."""
+        self._unlabeled.pop(decision_id, None)
+
     def remove_arm(self, arm: Arm) -> None:
         """Drop everything about an arm."""
         self.surplus.pop(arm, None)

@@ -38,7 +38,11 @@ class Parameters:
         """
         with self._lock:
             params = dict(self._params)
-            return params if self.arms == self._core.config.arms else {**params, "arms": self.arms}
+            core = self._core
+            if core.catalog is not None:
+                unchanged = core.catalog.arms == core.config.arm_features
+                return params if unchanged else {**params, "arms": dict(core.catalog.arms)}
+            return params if self.arms == core.config.arms else {**params, "arms": self.arms}
 
     def set_params(self, **changes: Any) -> Self:
         """Change arguments.

@@ -159,6 +159,14 @@ class PendingDecisions:
         decision = self._pending.get(decision_id) if isinstance(decision_id, str) else None
         return decision is not None and not self.rules.has_timed_out(decision.decided_at, now)
 
+    def arms(self) -> list[Arm]:
+        """Return the arms of all decisions that are kept, and of default rewards to take back."""
+        arms = [decision.arm for decision in self]
+        if self.labels is not None:
+            arms += [decision.arm for decision in self.labels]
+            arms += [arm for arm, count in self.labels.surplus.items() if count]
+        return list(dict.fromkeys(arms))
+
     def find(self, decision_id: object, now: float = -math.inf) -> PendingDecision:
         """Return a pending decision; if it is not pending, raise an error that says why."""
         if not isinstance(decision_id, str):
@@ -185,7 +193,7 @@ class PendingDecisions:
         reasons = {
             "rewarded": "its timeout has passed and its aggregated reward was learned",
             "evicted": f"{self.capacity:,} newer decisions are pending; raise max_pending",
-            "removed": "its arm was removed",
+            "removed": "its arm was removed, or its slot was not examined",
             "timed_out": f"its timeout of {self.rules.reward_timeout or 0:,g} seconds has passed",
         }
         raise ClosedDecision(f"decision {shown} is no longer pending: {reasons[outcome]}")
@@ -291,6 +299,13 @@ class PendingDecisions:
             self.timed_out += 1
         else:
             self._settle(decision, "evicted")
+
+    def drop(self, decision_id: str) -> None:
+        """Settle a pending decision without learning from it."""
+        self._settle(self._pending[decision_id], "removed")
+        self.removed += 1
+        if self.labels is not None:
+            self.labels.drop(decision_id)
 
     def remove_arm(self, arm: Arm) -> None:
         """Settle all pending decisions for `arm`."""

@@ -8,7 +8,7 @@ import numpy as np
 from glcb._arrays import Arrays, Int64, check_values
 from glcb._types import Arm
 from glcb.bandit.labels import LABELS, MEMORY
-from glcb.bandit.records import OUTCOMES, PendingDecision, SettledDecision, is_valid_id
+from glcb.bandit.records import OUTCOMES, PendingDecision, SettledDecision, is_valid_slot_id
 
 
 def from_decisions(
@@ -128,7 +128,7 @@ def _text(ids: Iterable[str]) -> np.ndarray:
 
 def _lines(text: np.ndarray) -> list[str]:
     *ids, rest = text.tobytes().decode("ascii").split("\n")
-    if rest or not all(map(is_valid_id, ids)) or len(set(ids)) != len(ids):
+    if rest or not all(map(is_valid_slot_id, ids)) or len(set(ids)) != len(ids):
         raise ValueError("an id is invalid, or there are two decisions with the same id")
     return ids
 

@@ -23,6 +23,10 @@ is_valid_id = re.compile(DECISION_ID, re.ASCII).fullmatch
 """Match a string that can be the id of a decision."""
 
 
+is_valid_slot_id = re.compile(f"{DECISION_ID}(\\.[1-9][0-9]*)?", re.ASCII).fullmatch
+"""Match the id of a decision, or that of a slot of a ranking."""
+
+
 def random_prefix() -> str:
     """Return a random prefix for the ids of a bandit."""
     return f"{secrets.token_hex(5)}-"

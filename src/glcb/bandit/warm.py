@@ -47,11 +47,14 @@ def _rare() -> None:
         for arm in (0, 1) * 2:
             policy.decide(_X)
             policy.learn(_X, arm, 1)
+    bandit = Bandit({"a": {"number": 0.5}, "b": {}})
+    for _ in range(2):
+        bandit.reward(bandit.rank({"number": 0.5}, k=2).id, 1)
 
 
 PARTS: dict[str, Callable[[], None]] = {"decisions": _decisions, "rewards": _rewards, "rare": _rare}
 """What to compile: the kernels of decisions and explanations, those of rewards, new arms and contexts, and
-those of forgetting and of other policies."""
+those of forgetting, of arms with features and of other policies."""
 
 ROUNDS = (("decisions", "rewards"), ("rare",))
 """Parts that need different kernels are compiled at the same time. The last part uses what is cached then."""

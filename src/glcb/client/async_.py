@@ -76,6 +76,8 @@ class AsyncClient:
         exploration_mode: Literal["gap", "uniform"] = BanditConfig.exploration_mode,
         schema: Mapping[str, Any] | None = BanditConfig.schema,
         spare_slots: int | None = BanditConfig.spare_slots,
+        arm_schema: Mapping[str, Any] | None = BanditConfig.arm_schema,
+        slots: int = BanditConfig.slots,
         max_pending: int = BanditConfig.max_pending,
         reward_timeout: float | None = BanditConfig.reward_timeout,
         default_reward: float | None = BanditConfig.default_reward,
@@ -110,6 +112,10 @@ class AsyncClient:
         spare_slots
             Number of slots for values and features that appear later. By default it depends on the first
             context.
+        arm_schema
+            Declared features of arms, like `schema`. Only for arms with features.
+        slots
+            Number of positions of a ranking. If it is more than 1, the position is a feature.
         max_pending
             Number of decisions that can be pending. When there are more, the oldest is evicted.
         reward_timeout
@@ -148,6 +154,8 @@ class AsyncClient:
             exploration_mode=exploration_mode,
             schema=schema,
             spare_slots=spare_slots,
+            arm_schema=arm_schema,
+            slots=slots,
             max_pending=max_pending,
             reward_timeout=reward_timeout,
             default_reward=default_reward,

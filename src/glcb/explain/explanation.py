@@ -43,6 +43,8 @@ class Explanation:
         The number of decisions for each arm in similar contexts.
     sampled
         Whether the bonuses are a random draw. If so, they are those of the next decision.
+    own_values
+        For arms with features: the value of each feature for each arm, as text. None if all arms share them.
 
     Examples
     --------
@@ -63,6 +65,7 @@ class Explanation:
     bonuses: Float64
     pseudocounts: Float64
     sampled: bool = False
+    own_values: tuple[tuple[str, ...], ...] | None = None
 
     @cached_property
     def decimals(self) -> int:
@@ -164,6 +167,7 @@ class Explanation:
             "arms": [
                 {
                     "arm": arm,
+                    **self._own_features(index),
                     "base": float(self.bases[index]),
                     "contributions": self._contributions(index),
                     "value": float(self.values[index]),
@@ -174,6 +178,12 @@ class Explanation:
                 for index, arm in enumerate(self.arms)
             ],
         }
+
+    def _own_features(self, index: int) -> dict[str, Any]:
+        if self.own_values is None:
+            return {}
+        pairs = zip(self.features, self.feature_values, self.own_values[index], strict=True)
+        return {"features": {name: own for name, shared, own in pairs if own != shared}}
 
     def draw(self, path: str | PathLike[str]) -> None:
         """Save a figure of the contributions to the arms with the highest scores.

@@ -60,7 +60,7 @@ def _reasons(explanation: "Explanation", arm: int) -> str:
     least = _MIN_REASON * np.abs(row).max(initial=0.0)
     largest = [i for i in by_size(explanation, arm)[:_MAX_REASONS].tolist() if abs(row[i]) >= least]
     reasons = [
-        f"{label(explanation, i)} ({format_signed(explanation, row[i])})"
+        f"{label(explanation, i, arm)} ({format_signed(explanation, row[i])})"
         for i in largest
         if round(row[i], explanation.decimals)
     ]
@@ -90,7 +90,7 @@ def _rows(explanation: "Explanation", arm: int) -> list[str]:
     """Return one line each for the base, the largest contributions and the sum of the others."""
     order, row = by_size(explanation, arm).tolist(), explanation.contributions[arm]
     rows = [(format_number(explanation, explanation.bases[arm]), "base")]
-    rows += [(format_signed(explanation, row[i]), label(explanation, i)) for i in order[:MAX_FEATURES]]
+    rows += [(format_signed(explanation, row[i]), label(explanation, i, arm)) for i in order[:MAX_FEATURES]]
     rest = order[MAX_FEATURES:]
     if rest:
         total = format_signed(explanation, row[rest].sum())
@@ -99,9 +99,11 @@ def _rows(explanation: "Explanation", arm: int) -> list[str]:
     return [f"  {amount:>{width}}  {text}" for amount, text in rows]
 
 
-def label(explanation: "Explanation", feature: int) -> str:
-    """Return the name and the value of a feature."""
-    text = f"{explanation.features[feature]} = {explanation.feature_values[feature]}"
+def label(explanation: "Explanation", feature: int, arm: int | None = None) -> str:
+    """Return the name and the value of a feature, which can be the value of one arm."""
+    own = explanation.own_values
+    values = explanation.feature_values if own is None or arm is None else own[arm]
+    text = f"{explanation.features[feature]} = {values[feature]}"
     return shorten(printable(text), 60)
 
 

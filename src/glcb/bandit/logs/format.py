@@ -2,24 +2,34 @@
 
 A log of a bandit is a file of JSON lines. It begins with a header, followed by one line per event::
 
-    {"glcb_log": 3, "glcb": "0.2.0"}
+    {"glcb_log": 4, "glcb": "0.2.0"}
     {"event": "decision", "id": …, "time": …, "arm": …, "propensity": …, "context": …}
     {"event": "reward", "id": …, "time": …, "reward": …}
     {"event": "outcome", "id": …, "time": …, "reward": …}
+    {"event": "ranking", "id": …, "time": …, "slots": [{"arm": …, "propensity": …}, …], "context": …}
+    {"event": "arms", "time": …, "arms": [{"arm": …, "features": …}, …]}
+    {"event": "unexamined", "id": …, "time": …}
 
 A reward was learned when it arrived, unless it has ``"final": false``. In that case, the outcome holds the
 reward that was learned later: at the label age, or, as an aggregate, when the timeout passed. An outcome can
 also be the default reward. If such an outcome has ``"final": false``, it was learned at the label age, and a
 reward or the outcome at the timeout follows. So every decision has at most one final line. The line of a
 reward includes its ``idempotency_key``, if it has one. Logs can be concatenated; each part keeps its header.
-Format 2 has no outcomes that are not final.
+
+Rankings, and decisions among arms with features, are lines of the event "ranking". The slots of a ranking are
+decisions: the first has the id of the ranking, the others that id with ".1", ".2", …. ``arms`` lists the
+candidates of the request with their features. Without it, the candidates are the catalog, or those of it in
+``eligible``. The catalog is in the line "arms" at the beginning of the log; later lines of this kind list
+what was ``added`` or changed, and ``removed``. A slot that was not examined is not learned.
+
+Format 3 has no arms with features, and format 2 no outcomes that are not final.
 
 A table has one row per decision, with columns for the arm, the reward, the propensity and the features.
 """
 
 import json
 import reprlib
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,14 +37,15 @@ from glcb._errors import LogError
 from glcb._text import is_integer, is_unicode
 from glcb._types import Arm
 from glcb._version import __version__
+from glcb.bandit.encoding.structured import structure, to_plain
 from glcb.bandit.encoding.values import classify_value, shorten, to_row, to_text
 
 Event = dict[str, Any]
 
-LOG_VERSION = 3
-_READABLE = (2, LOG_VERSION)
+LOG_VERSION = 4
+_READABLE = (2, 3, LOG_VERSION)
 VERSION_FIELD = "glcb_log"
-EVENTS = ("decision", "reward", "outcome")
+EVENTS = ("decision", "ranking", "arms", "reward", "outcome", "unexamined")
 _INFINITE = 1e308
 """Represents infinity, which JSON does not support."""
 
@@ -53,6 +64,41 @@ def decision_event(decision_id: str, time: float, arm: Arm, propensity: float, c
     if propensity:
         event["propensity"] = propensity
     return {**event, "context": plain_context(context)}
+
+
+def ranking_event(
+    ranking_id: str,
+    time: float,
+    slots: Sequence[tuple[Arm, float]],
+    context: Any,
+    arms: list[Event] | None,
+    eligible: list[Arm] | None,
+) -> Event:
+    """Return the line of a ranking. Candidates that are the catalog are omitted."""
+    event: Event = {"event": "ranking", "id": ranking_id, "time": time}
+    event["slots"] = [
+        {"arm": arm, **({"propensity": propensity} if propensity else {})} for arm, propensity in slots
+    ]
+    if arms is not None:
+        event["arms"] = arms
+    if eligible is not None:
+        event["eligible"] = eligible
+    return {**event, "context": plain_context(context)}
+
+
+def arms_event(
+    time: float, arms: list[Event] | None = None, added: list[Event] | None = None, removed: Any = None
+) -> Event:
+    """Return the line of a catalog: all of its arms, or those that were added, changed and removed."""
+    event: Event = {"event": "arms", "time": time}
+    if arms is not None:
+        return {**event, "arms": arms}
+    return {**event, "added": added or [], "removed": list(removed or ())}
+
+
+def unexamined_event(slot_id: str, time: float) -> Event:
+    """Return the line of a slot that was not examined."""
+    return {"event": "unexamined", "id": slot_id, "time": time}
 
 
 def reward_event(decision_id: str, time: float, value: float, key: str | int | None, final: bool) -> Event:
@@ -79,13 +125,13 @@ def plain_context(context: Any) -> dict[str, Any] | list[Any]:
     Examples
     --------
     >>> plain_context({"age": 31, 7: float("nan"), "spent": float("inf"), "cart": {"items": 3}})
-    {'age': 31, '7': None, 'spent': 1e+308, 'cart': ["{'items': 3}"]}
+    {'age': 31, '7': None, 'spent': 1e+308, 'cart': {'unsupported': "{'items': 3}"}}
     >>> plain_context((0.5, "FR", True, object()))
     [0.5, 'FR', True, None]
     """
     row, length = to_row(context)
     if length is not None:  # a list in a list would be read as several contexts
-        return [value if not isinstance(value, list) else None for value in map(_plain, row.values())]
+        return [value if not isinstance(value, list | dict) else None for value in map(_plain, row.values())]
     return {shorten(str(name)): _plain(value) for name, value in row.items()}
 
 
@@ -93,8 +139,8 @@ def _plain(value: Any) -> Any:
     kind, plain = classify_value(value)
     if kind == "infinite":
         return _INFINITE
-    if kind == "unsupported":  # a list is as unsupported as the original
-        return [reprlib.repr(value)]
+    if kind == "unsupported":  # a nested dict is as unsupported as the original
+        return {"unsupported": reprlib.repr(value)} if structure(value) is None else to_plain(value)
     if kind == "text":
         return shorten(plain)
     return value if type(value) is int else plain
@@ -103,7 +149,7 @@ def _plain(value: Any) -> Any:
 def is_event(values: Mapping[str, Any]) -> bool:
     """Return whether a record is an event of a bandit's log, not a row of a table."""
     event = values.get("event")
-    return isinstance(event, str) and event in EVENTS and values.get("id") is not None
+    return isinstance(event, str) and event in EVENTS and (event == "arms" or values.get("id") is not None)
 
 
 def check_version(version: object, path: object) -> None:
@@ -157,6 +203,8 @@ class LogColumns:
         Column with the probability of the chosen arm; optional.
     ignore : collection of str
         Columns that are not features.
+    arm_features : str, default "arm_features"
+        Column with the features of the chosen arm as a JSON object; optional.
     """
 
     context: str = "context"
@@ -164,6 +212,7 @@ class LogColumns:
     reward: str = "reward"
     propensity: str = "propensity"
     ignore: Collection[str] = ()
+    arm_features: str = "arm_features"
 
 
 class RejectedRow(Exception):
@@ -225,7 +274,7 @@ def to_arm(value: Any) -> Arm | None:
 def get_context(values: Mapping[str, Any], columns: LogColumns) -> Any:
     """Return the context of a record: its own column, or all columns that have no other role."""
     if columns.context not in values:
-        other = {columns.arm, columns.reward, columns.propensity, *columns.ignore}
+        other = {columns.arm, columns.reward, columns.propensity, columns.arm_features, *columns.ignore}
         features = {name: value for name, value in values.items() if name not in other}
         if not features or is_event(values):
             raise RejectedRow("invalid context", "it has no context")
@@ -239,6 +288,19 @@ def get_context(values: Mapping[str, Any], columns: LogColumns) -> Any:
     if context is None:
         raise RejectedRow("invalid context", "it has no context")
     return context
+
+
+def get_arm_features(values: Mapping[str, Any], columns: LogColumns) -> Mapping[str, Any] | None:
+    """Return the features of the chosen arm, or None if the record has none."""
+    features = values.get(columns.arm_features)
+    if isinstance(features, str):
+        try:
+            features = json.loads(features)
+        except (ValueError, RecursionError) as error:
+            raise RejectedRow("invalid arm", f"its {columns.arm_features!r} is not JSON: {error}") from None
+    if features is not None and not isinstance(features, Mapping):
+        raise RejectedRow("invalid arm", f"its {columns.arm_features!r} is not an object")
+    return features
 
 
 def get_arm(values: Mapping[str, Any], columns: LogColumns) -> Any:

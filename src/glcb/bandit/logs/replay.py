@@ -25,6 +25,7 @@ from glcb.bandit.logs.format import (
     LogColumns,
     RejectedRow,
     get_arm,
+    get_arm_features,
     get_context,
     get_propensity,
     get_reward,
@@ -32,6 +33,7 @@ from glcb.bandit.logs.format import (
     to_arm,
 )
 from glcb.bandit.logs.reader import Record, read_records
+from glcb.bandit.slots import slot_id
 
 MAX_ARMS = 1000
 """A column with more distinct values than this is unlikely to hold arms."""
@@ -100,8 +102,25 @@ class ReplayTarget(Protocol):
     def arms(self) -> tuple[Arm, ...]:
         """The names of the arms."""
 
-    def replay_row(self, context: Any, arm: Arm, reward: float, propensity: float) -> None:
+    @property
+    def has_arm_features(self) -> bool:
+        """Whether arms have features, so that an arm need not be known."""
+
+    def replay_row(
+        self, context: Any, arm: Arm, reward: float, propensity: float, features: Any = None
+    ) -> None:
         """Learn from a decision together with its reward."""
+
+    def replay_ranking(
+        self, context: Any, slots: list[tuple[Arm, float]], arms: Any, time: float, logged_id: str
+    ) -> list[str]:
+        """Add the slots of a ranking and return their ids in the bandit."""
+
+    def replay_arms(self, arms: Any, added: Any, removed: Any) -> None:
+        """Replace the catalog, or change it."""
+
+    def replay_unexamined(self, decision_id: str) -> None:
+        """Drop a slot that was not examined."""
 
     def replay_decision(self, context: Any, arm: Arm, propensity: float, time: float, logged_id: str) -> str:
         """Add a pending decision and return its id in the bandit."""
@@ -181,13 +200,23 @@ class LogReplay:
             context = get_context(values, self._columns)
             arm = self._find_arm(values)
             reward, propensity = get_reward(values, self._columns), get_propensity(values, self._columns)
-            self._target.replay_row(context, arm, reward, propensity)
+            features = get_arm_features(values, self._columns)
+            self._target.replay_row(context, arm, reward, propensity, features)
             self._decisions += 1
             self._learned += 1
+            return
+        if values["event"] == "arms":
+            self._target.replay_arms(values.get("arms"), values.get("added"), values.get("removed"))
             return
         log_id = str(values["id"])
         if values["event"] == "decision":
             self._replay_decision(log_id, values)
+            return
+        if values["event"] == "ranking":
+            self._replay_ranking(log_id, values)
+            return
+        if values["event"] == "unexamined":
+            self._target.replay_unexamined(self._pending_ids.get(log_id, log_id))
             return
         value = get_reward(values, self._columns)
         own_id = self._pending_ids.get(log_id) or self._settled_ids.get(log_id, log_id)
@@ -212,6 +241,21 @@ class LogReplay:
         self._decisions += 1
         self._remember(self._pending_ids, log_id, own_id)
 
+    def _replay_ranking(self, log_id: str, values: Mapping[str, Any]) -> None:
+        listed = values.get("slots")
+        if (
+            not isinstance(listed, list)
+            or not all(isinstance(slot, Mapping) for slot in listed)
+            or not listed
+        ):
+            raise RejectedRow("invalid row", "a ranking needs a list of slots")
+        context = get_context(values, self._columns)
+        slots = [(self._find_arm(slot), get_propensity(slot, LogColumns())) for slot in listed]
+        own_ids = self._target.replay_ranking(context, slots, values.get("arms"), _time(values), log_id)
+        self._decisions += len(slots)
+        for number, own_id in enumerate(own_ids):
+            self._remember(self._pending_ids, slot_id(log_id, number), own_id)
+
     def _settle(self, log_id: str) -> None:
         self._learned += 1
         own_id = self._pending_ids.pop(log_id, None)
@@ -226,6 +270,13 @@ class LogReplay:
             ids.popitem(last=False)
 
     def _find_arm(self, values: Mapping[str, Any]) -> Arm:
+        if self._target.has_arm_features:
+            arm = to_arm(get_arm(values, self._columns))
+            if arm is None:
+                raise RejectedRow(
+                    "unknown arm", f"{values.get(self._columns.arm)!r} cannot be the name of an arm"
+                )
+            return arm
         if self._arm_names.arms != self._target.arms:  # another thread added or removed one
             self._arm_names = ArmNames(self._target.arms)
         return self._arm_names.find(get_arm(values, self._columns))

@@ -1,0 +1,104 @@
+"""Arms with features as users pass them: to a new bandit, and as the candidates of one request."""
+
+import reprlib
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from glcb import _validation
+from glcb._errors import InvalidInput
+from glcb._types import Arm
+
+Features = dict[str, Any]
+"""The features of an arm, by name."""
+
+ARM_FIELD, FEATURES_FIELD = "arm", "features"
+"""The fields of an arm in JSON, where only a string can be the name of a field."""
+
+
+def parse_arms(arms: Any) -> dict[Arm, Mapping[Any, Any]]:
+    """Return the features of each arm, by name.
+
+    Parameters
+    ----------
+    arms
+        A mapping from names to features, an iterable of pairs of a name and its features, or an iterable of
+        objects ``{"arm": …, "features": …}``. Features are a mapping, or None for no features.
+
+    Returns
+    -------
+    dict
+        The features as they were passed.
+
+    Raises
+    ------
+    InvalidInput
+        If there is no arm, a name is invalid or occurs twice, or the features of an arm are not a mapping.
+
+    Examples
+    --------
+    >>> parse_arms({"m17": {"genre": "noir"}}) == parse_arms([{"arm": "m17", "features": {"genre": "noir"}}])
+    True
+    >>> parse_arms([("m17", {}), ("m17", {})])
+    Traceback (most recent call last):
+    ...
+    glcb.InvalidInput: the names of arms must be unique; 'm17' occurs more than once
+    """
+    pairs = arms.items() if isinstance(arms, Mapping) else map(_parse_pair, _iterate(arms))
+    parsed: dict[Arm, Mapping[Any, Any]] = {}
+    for name, features in pairs:
+        arm = _validation.new_arm(name, {})
+        if arm in parsed:
+            raise InvalidInput(f"the names of arms must be unique; {arm!r} occurs more than once")
+        if features is None:
+            features = {}
+        if not isinstance(features, Mapping):
+            raise InvalidInput(
+                f"the features of the arm {arm!r} must be a dict such as {{'price': 3.0}}, got "
+                f"{reprlib.repr(features)}"
+            )
+        parsed[arm] = features
+    if not parsed:
+        raise InvalidInput("there are no candidates: pass at least one arm, such as {'m17': {'price': 3.0}}")
+    if len(parsed) > _validation.MAX_ARMS:
+        raise InvalidInput(f"at most {_validation.MAX_ARMS:,} arms are possible, got {len(parsed):,}")
+    return parsed
+
+
+def _iterate(arms: Any) -> Iterable[Any]:
+    if isinstance(arms, str | bytes) or not isinstance(arms, Iterable):
+        raise InvalidInput(
+            f"arms must be a dict of features by name, such as {{'m17': {{'price': 3.0}}}}, got "
+            f"{reprlib.repr(arms)}"
+        )
+    return arms
+
+
+def _parse_pair(item: Any) -> tuple[Any, Any]:
+    if isinstance(item, Mapping) and ARM_FIELD in item and item.keys() <= {ARM_FIELD, FEATURES_FIELD}:
+        return item[ARM_FIELD], item.get(FEATURES_FIELD)
+    if isinstance(item, tuple) and len(item) == 2:
+        return item
+    raise InvalidInput(
+        'a candidate must be a pair of a name and its features, or {"arm": name, "features": {…}}, got '
+        f"{reprlib.repr(item)}"
+    )
+
+
+def has_features(arms: Any) -> bool:
+    """Return whether arms are passed with features, not as names.
+
+    >>> has_features({"m17": {}}), has_features([{"arm": "m17"}]), has_features(["m17"]), has_features(3)
+    (True, True, False, False)
+    """
+    if isinstance(arms, Mapping):
+        return True
+    if not isinstance(arms, list | tuple) or not arms:
+        return False
+    return isinstance(arms[0], Mapping | tuple) and not isinstance(arms[0], np.generic)
+
+
+def arms_as_json(arms: Mapping[Arm, Features]) -> list[dict[str, Any]]:
+    """Return arms with features in a form that JSON can represent."""
+    return [{ARM_FIELD: name, FEATURES_FIELD: features} for name, features in arms.items()]

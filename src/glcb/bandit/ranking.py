@@ -1,0 +1,144 @@
+"""Rankings: several arms for one context, drawn one after the other without replacement.
+
+The arm of each slot is drawn from the arms that no slot above has, with the same probabilities as a single
+decision among them. So the propensity of a slot is exact, given the slots above it, and the probability of
+the whole ranking is the product. Every slot is a pending decision of its own: timeouts, default rewards and
+idempotency keys apply to each.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from glcb._arrays import Float64
+from glcb._errors import InvalidInput
+from glcb._types import Arm, ExplorationMode
+from glcb.explore.focus import candidate_probabilities
+from glcb.explore.probabilities import draw, probabilities
+from glcb.policies.decision import Estimates
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Ranking:
+    """Arms in order, one id for their rewards, and the propensity of every slot.
+
+    Attributes
+    ----------
+    arms : tuple of str or int
+        The arm of each slot, from the top.
+    id : str
+        Identifies the ranking when a reward arrives: ``bandit.reward(ranking.id, 1.0, slot=0)``.
+    propensities : tuple of float
+        The probability with which the arm of each slot was chosen, given the arms of the slots above it.
+    candidates : tuple of str or int
+        The arms that could be chosen.
+    slot_probabilities : tuple of numpy.ndarray
+        For each slot, the probability of each candidate; 0 for the arms of the slots above it.
+    estimates : tuple of Estimates
+        For each slot, value, bonus and pseudocount of each candidate.
+    sampled : bool
+        Whether the policy draws its scores at random. The probabilities are then conditional on that draw.
+    """
+
+    arms: tuple[Arm, ...]
+    id: str
+    propensities: tuple[float, ...]
+    candidates: tuple[Arm, ...]
+    slot_probabilities: tuple[Float64, ...]
+    estimates: tuple[Estimates, ...]
+    sampled: bool
+
+    def __len__(self) -> int:
+        return len(self.arms)
+
+    def __repr__(self) -> str:
+        sampled = ", sampled=True" if self.sampled else ""
+        lines = [
+            f"  {slot}: {arm!r}, propensity {propensity:.4g}"
+            for slot, (arm, propensity) in enumerate(zip(self.arms, self.propensities, strict=True))
+        ]
+        return "\n".join([f"Ranking(id={self.id!r}{sampled})", *lines])
+
+
+class Slot(NamedTuple):
+    """The arm drawn for one slot."""
+
+    chosen: int
+    """The index of the arm among the candidates."""
+    propensity: float
+    probabilities: Float64
+    estimates: Estimates
+
+
+class Exploration(NamedTuple):
+    """How arms are drawn from their scores."""
+
+    share: float
+    mode: ExplorationMode
+    uniform: bool
+    """Whether every arm has the same probability, as for a control group."""
+    focused: bool
+    """Whether exploration concentrates on a few if there are many candidates."""
+
+
+def draw_slots(
+    estimate: Callable[[int], Estimates],
+    allowed: list[int] | None,
+    count: int,
+    exploration: Exploration,
+    rng: np.random.Generator,
+) -> list[Slot]:
+    """Draw the arms of all slots, from the top.
+
+    Parameters
+    ----------
+    estimate
+        Returns the estimates of all candidates for a slot.
+    allowed
+        The indices of the candidates to choose from; None allows all.
+    count
+        Number of slots.
+    exploration
+        How arms are drawn.
+    rng
+        Source of the draws.
+
+    Raises
+    ------
+    InvalidInput
+        If there are fewer candidates than slots.
+    """
+    slots: list[Slot] = []
+    remaining = allowed
+    for number in range(count):
+        estimates = estimate(number)
+        size = estimates.values.size
+        if number == 0 and count > (size if allowed is None else len(allowed)):
+            available = size if allowed is None else len(allowed)
+            raise InvalidInput(
+                f"k must be at most the number of candidates, which is {available:,}, got {count:,}"
+            )
+        if number > 0:
+            before = range(size) if remaining is None else remaining
+            remaining = [index for index in before if index != slots[-1].chosen]
+        shares = _probabilities(estimates, remaining, exploration)
+        chosen = draw(shares, rng)
+        slots.append(Slot(chosen, float(shares[chosen]), shares, estimates))
+    return slots
+
+
+def _probabilities(estimates: Estimates, remaining: list[int] | None, exploration: Exploration) -> Float64:
+    scores = estimates.values + estimates.bonuses
+    if exploration.uniform:
+        scores = np.zeros(scores.size)
+    if not exploration.focused:
+        return probabilities(scores, remaining, exploration.share, exploration.mode)
+    if remaining is None:
+        return candidate_probabilities(scores, estimates.bonuses, exploration.share, exploration.mode)
+    result: Float64 = np.zeros(scores.size)
+    result[remaining] = candidate_probabilities(
+        scores[remaining], estimates.bonuses[remaining], exploration.share, exploration.mode
+    )
+    return result
