@@ -84,13 +84,15 @@ class Handlers:
         request.state.key = key
         if operation.body is bytes:
             request.state.body = await self._model_file(request, lease)
-        elif operation.body is not None:
-            wire.check_json(request.scope)
+        else:
+            if operation.body is not None:
+                wire.check_json(request.scope)
             settings = self._engine.settings
-            content = await wire.read_body(
+            content = await wire.read_body(  # even if none is expected: it may turn out to be invalid HTTP
                 request.scope, request.receive, settings.max_body_bytes, settings.request_seconds, lease.take
             )
-            request.state.body = wire.decode(content, operation.body)
+            if operation.body is not None:
+                request.state.body = wire.decode(content, operation.body)
         if role == "decide":
             lease.enter("decisions")
             return await handler(request)
