@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any
 
+from starlette.convertors import StringConvertor, register_url_convertor
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route, Router
@@ -25,6 +26,15 @@ from glcb.service.metrics import Activity
 from glcb.service.storage.database import Database
 
 _Handler = Callable[[Request], Awaitable[Response]]
+
+
+class _AnyText(StringConvertor):
+    """Matches the rest of a path, even if it has slashes and line breaks."""
+
+    regex = "(?s:.+)"
+
+
+register_url_convertor("text", _AnyText())
 
 
 class Handlers:
@@ -69,7 +79,7 @@ class Handlers:
             wire.add_security_headers(response.raw_headers)
             return response
 
-        path = operation.path.replace("{arm}", "{arm:path}")
+        path = operation.path.replace("{arm}", "{arm:text}")
         return Route(path, endpoint, methods=[operation.method], name=operation.name)
 
     async def _admitted(
