@@ -40,6 +40,32 @@ def test_without_a_timeout_the_clock_is_not_read() -> None:
     bandit.settle()
 
 
+@pytest.mark.parametrize("default", [None, 0])
+def test_many_decisions_are_due_after_the_timeout(default: float | None) -> None:
+    clock = ManualClock()
+    bandit = Bandit(ARMS, reward_timeout=60, default_reward=default, clock=clock, **FAST)
+    for _ in range(3):
+        bandit.decide(CONTEXT)
+    assert not bandit.has_due()
+    clock.now += 61
+    assert [bandit.has_due(more_than) for more_than in (0, 2, 3)] == [True, True, False]
+    bandit.settle()
+    assert not bandit.has_due()
+
+
+def test_many_decisions_are_due_if_an_early_reward_lowers_the_label_age() -> None:
+    clock = ManualClock()
+    bandit = Bandit(ARMS, reward_timeout=60, default_reward=0, clock=clock, **FAST)
+    for _ in range(3):
+        bandit.decide(CONTEXT)
+    clock.now += 10
+    last = bandit.decide(CONTEXT)
+    clock.now += 1
+    assert not bandit.has_due()
+    bandit.reward(last.id, 1)
+    assert [bandit.has_due(more_than) for more_than in (0, 2, 4)] == [True, True, False]
+
+
 def test_a_reward_after_the_timeout_is_refused() -> None:
     clock = ManualClock()
     bandit = Bandit(ARMS, reward_timeout=60, clock=clock, **FAST)

@@ -1,18 +1,23 @@
 """The engine: every answer is on disk, and memory never runs ahead of the disk."""
 
 import asyncio
+import threading
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 
 from glcb import _validation
-from glcb._api.requests import DecisionRequest, NewArm
+from glcb._api.requests import DecisionRequest, ExperimentChanges, NewArm
 from glcb._api.responses import Decision
 from glcb._errors import ModelFileError, StorageError
 from glcb.bandit import Bandit
 from glcb.service.audit import audit_database
+from glcb.service.core import cache as cache_module
+from glcb.service.core import models
 from glcb.service.core.engine import Engine
+from glcb.service.core.experiment import Experiment
 from glcb.service.errors import ApiError
 from glcb.service.responses import experiment_info
 from glcb.service.storage import journal as journal_module
@@ -304,3 +309,66 @@ def test_the_first_context_cannot_create_an_oversized_model(tmp_path: Path) -> N
         assert caught.value.code == "too_many"
 
     with_engine(tmp_path, scenario, max_cells=3 * 17**2)
+
+
+def threads_of_events(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, bool]]:
+    """Return a list that will have the kind of each event, and whether it blocked the event loop."""
+    applied: list[tuple[str, bool]] = []
+    apply = Experiment.apply
+
+    def recorded(self: Experiment, kind: str, request: Any, now: float) -> Any:
+        applied.append((kind, threading.current_thread() is threading.main_thread()))
+        return apply(self, kind, request, now)
+
+    monkeypatch.setattr(Experiment, "apply", recorded)
+    return applied
+
+
+def test_many_decisions_are_settled_outside_of_the_event_loop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cache_module, "_SLOW_SECONDS", 1000.0)  # however busy this machine is
+    applied = threads_of_events(monkeypatch)
+    times = [1000.0]
+
+    async def scenario(engine: Engine, _: Database) -> None:
+        await engine.create("home", settings(reward_timeout=60, default_reward=0))
+        for _ in range(50):
+            await decide(engine, {"age": 31})
+        times[0] += 61
+        applied.clear()
+        for _ in range(50):
+            await decide(engine, {"age": 31})
+        assert applied == [("decide", False), *[("decide", True)] * 49]
+        times[0] += 10
+        latest = await decide(engine, {"age": 31})
+        times[0] += 1
+        applied.clear()
+        await reward(engine, latest.id, 1)  # from now on, the others are learned at the age of a second
+        for _ in range(2):
+            await decide(engine, {"age": 31})
+        assert applied == [("reward", True), ("decide", False), ("decide", True)]
+        learned = await engine.read("home", lambda one: one.bandit.reward_counts)
+        assert sum(learned.values()) == 101
+
+    with_engine(tmp_path, scenario, clock=lambda: times[0])
+
+
+@pytest.mark.parametrize("kind", ["replace_model", "remove_arm", "change"])
+def test_events_that_grow_with_the_experiment_do_not_block_the_event_loop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    async def scenario(engine: Engine, _: Database) -> None:
+        await engine.create("home", settings())
+        await decide_and_reward(engine, 10)
+        model = await engine.read("home", lambda one: models.model_file(one.bandit.snapshot()))
+        requests = {
+            "replace_model": model,
+            "remove_arm": NewArm(name="b"),
+            "change": ExperimentChanges(schema={"age": "number"}),
+        }
+        applied = threads_of_events(monkeypatch)
+        await engine.apply("home", kind, requests[kind])
+        assert applied == [(kind, False)]
+
+    with_engine(tmp_path, scenario)

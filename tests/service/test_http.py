@@ -83,6 +83,16 @@ def test_arms_are_added_and_removed(tmp_path: Path) -> None:
     with_service(tmp_path, scenario)
 
 
+@pytest.mark.parametrize("arm", ["a\n", "\n", "a\nb", "/", "a/b\n"])
+def test_an_arm_with_slashes_and_line_breaks_is_the_one_that_is_removed(tmp_path: Path, arm: str) -> None:
+    async def scenario(service: Service) -> None:
+        await create_experiment(service, arms=["a", "b", arm])
+        removed = await service.ask("DELETE", f"{E}/arms/{arm}")
+        assert (removed.status, removed.data["settings"]["arms"]) == (200, ["a", "b"])
+
+    with_service(tmp_path, scenario)
+
+
 def test_an_experiment_is_paused_archived_and_deleted(tmp_path: Path) -> None:
     async def scenario(service: Service) -> None:
         await create_experiment(service)

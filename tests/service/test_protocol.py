@@ -356,6 +356,26 @@ def test_invalid_requests_leave_nothing_in_the_log(caplog: pytest.LogCaptureFixt
     assert caplog.records == []
 
 
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [("DELETE", "/v1/experiments/home"), ("GET", "/v1/experiments/home"), ("GET", "/readyz")],
+)
+def test_a_request_that_turns_out_to_be_invalid_changes_nothing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, method: str, path: str
+) -> None:
+    async def scenario(own: Service, streams: Streams) -> None:
+        await create_experiment(own)
+        reader, writer = streams
+        lines = [f"{method} {path} HTTP/1.1", "Host: localhost", "Transfer-Encoding: chunked"]
+        writer.write("\r\n".join([*lines, "", "no size", ""]).encode())
+        assert await answer(reader) == 400
+        assert await asyncio.wait_for(reader.read(), 20) == b""
+        assert (await own.ask("GET", "/v1/experiments/home")).status == 200
+
+    in_connection(tmp_path, scenario)
+    assert [record for record in caplog.records if record.levelname == "ERROR"] == []
+
+
 @pytest.mark.parametrize(("upgrade", "version"), [("websocket", "1.1"), ("h2c", "1.1"), ("", "1.0")])
 def test_a_request_for_another_protocol_is_answered_and_closed(upgrade: str, version: str) -> None:
     async def run() -> None:

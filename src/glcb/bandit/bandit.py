@@ -318,6 +318,22 @@ class Bandit(Parameters, Persistent):
         with self._lock:
             return self._core.settle(self._core.now())
 
+    def has_due(self, more_than: int = 0) -> bool:
+        """Return whether :meth:`settle`, or the next decision or reward, would settle many decisions.
+
+        Parameters
+        ----------
+        more_than : int
+            The number of decisions that are not many.
+
+        Returns
+        -------
+        bool
+            Whether more decisions than that have timed out, or are to be learned with the default reward.
+        """
+        with self._lock:
+            return self._core.pending.has_due(self._core.now(), more_than)
+
     def on_reward(self, callback: RewardCallback | None) -> None:
         """Call ``callback(id, arm, reward)`` once the reward of a decision is final; None removes it.
 

@@ -15,6 +15,7 @@ import math
 from bisect import bisect_left, bisect_right, insort
 from collections import Counter, OrderedDict, deque
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import TYPE_CHECKING, Literal, get_args
 
 from glcb._types import Arm
@@ -100,6 +101,11 @@ class LabelQueue:
     def is_due(self, decision: "PendingDecision", now: float) -> bool:
         """Return whether a decision has reached the label age."""
         return now - decision.decided_at >= self.label_age
+
+    def has_due(self, now: float, more_than: int) -> bool:
+        """Return whether more than this many decisions have reached the label age."""
+        oldest = next(islice(self, more_than, None), None)
+        return oldest is not None and self.is_due(oldest, now)
 
     def is_due_with_reward(self, decision: "PendingDecision", now: float) -> bool:
         """Return whether a decision has reached the label age if its reward arrives now."""

@@ -17,6 +17,7 @@ import zlib
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -246,6 +247,15 @@ class PendingDecisions:
         self.rewarded += 1
 
     # ---- settling -------------------------------------------------------------------------------
+
+    def has_due(self, now: float, more_than: int) -> bool:
+        """Return whether more than this many decisions have timed out or have reached the label age."""
+        if self.rules.reward_timeout is None:
+            return False
+        oldest = next(islice(self._pending.values(), more_than, None), None)
+        if oldest is not None and self.rules.has_timed_out(oldest.decided_at, now):
+            return True
+        return self.labels is not None and self.labels.has_due(now, more_than)
 
     def due(self, now: float, incoming: int = 0) -> Iterator[tuple[PendingDecision, float | None]]:
         """Yield decisions to close: timed out, or displaced by `incoming` new decisions.

@@ -32,6 +32,8 @@ T = TypeVar("T")
 
 _MAX_INLINE_EVENTS = 8
 """Larger batches are applied in a thread, so that they do not block other requests."""
+_QUICK_KINDS = ("decide", "reward", "settle")
+"""All other kinds of events are applied in a thread: they can take as long as an experiment is large."""
 _SWEEP_POLL_SECONDS = 0.05
 
 
@@ -133,7 +135,7 @@ class Engine:
         if kind != "settle":  # which comes from tick(), not from a client
             loaded.last_used = time.monotonic()
         try:
-            if len(requests) <= _MAX_INLINE_EVENTS and loaded.is_fast:
+            if self._is_quick(loaded, kind, requests):
                 events, results = self._apply(loaded, kind, requests)
             else:
                 events, results = await run_in_thread(self._apply_within_limits, loaded, kind, requests)
@@ -160,6 +162,15 @@ class Engine:
         if isinstance(result, ApiError):
             raise result
         return result
+
+    def _is_quick(self, loaded: LoadedExperiment, kind: str, requests: Sequence[Any]) -> bool:
+        """Return whether to apply requests in the event loop, where they block all others."""
+        return (
+            kind in _QUICK_KINDS
+            and len(requests) <= _MAX_INLINE_EVENTS
+            and loaded.is_fast
+            and not loaded.experiment.has_backlog(self._clock())
+        )
 
     def _apply_within_limits(
         self, loaded: LoadedExperiment, kind: str, requests: Sequence[Any]

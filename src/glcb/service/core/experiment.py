@@ -42,6 +42,9 @@ from glcb.service.storage.database import Event
 NO_OUTCOME = b"{}"
 """The outcome of an event that returns nothing."""
 
+_MAX_QUICK_SETTLED = 32
+"""Decisions that an event can settle in the event loop."""
+
 _Result = tuple[bytes | None, bytes | RepeatedAnswer]
 """The outcome of an event, or None if nothing changed; and the answer."""
 
@@ -107,6 +110,11 @@ class Experiment:
     def is_fast(self) -> bool:
         """Whether a decision needs neither an optional dependency nor a new model."""
         return self._is_lightweight and self.has_decisions
+
+    def has_backlog(self, now: float) -> bool:
+        """Return whether the next event would first settle so many decisions that it takes long."""
+        self._now = max(now, self.state.last_event_at)
+        return self._bandit.has_due(more_than=_MAX_QUICK_SETTLED)
 
     # ---- events ---------------------------------------------------------------------------------
 

@@ -82,7 +82,7 @@ class Exchange:
         self.is_answered = False
         """Whether the response is complete."""
         self.is_gone = False
-        """Whether the client is gone."""
+        """Whether the client is gone, or its request was refused."""
         self._can_continue = version == "1.1"
         """Whether the client may wait for permission to send its body."""
         self._is_read = False
@@ -109,7 +109,7 @@ class Exchange:
         self._wake()
 
     def leave(self) -> None:
-        """Note that the client is gone."""
+        """Note that the client is gone, or that its request was refused."""
         self.is_gone = True
         self._wake()
 
@@ -148,7 +148,7 @@ class Exchange:
     # ---- called by the application --------------------------------------------------------------
 
     async def _receive(self) -> Message:
-        if self._can_continue:
+        if self._can_continue and not self.is_gone:
             self._can_continue = False
             if any(name == b"expect" and value.lower() == b"100-continue" for name, value in self.headers):
                 self._connection.write(_CONTINUE)
@@ -168,6 +168,8 @@ class Exchange:
             self._start = message  # until the body is there, an error can replace the response
             return
         content, more = message.get("body", b""), message.get("more_body", False)
+        if self.is_gone:  # or it was refused, and its connection may already be closed for writing
+            raise Disconnected
         if self._start is not None:
             self._connection.write(self._head(self._start))
             self._start, self._has_started, self._can_continue = None, True, False

@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any
 
+from starlette.convertors import StringConvertor, register_url_convertor
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route, Router
@@ -25,6 +26,15 @@ from glcb.service.metrics import Activity
 from glcb.service.storage.database import Database
 
 _Handler = Callable[[Request], Awaitable[Response]]
+
+
+class _AnyText(StringConvertor):
+    """Matches the rest of a path, even if it has slashes and line breaks."""
+
+    regex = "(?s:.+)"
+
+
+register_url_convertor("text", _AnyText())
 
 
 class Handlers:
@@ -69,7 +79,7 @@ class Handlers:
             wire.add_security_headers(response.raw_headers)
             return response
 
-        path = operation.path.replace("{arm}", "{arm:path}")
+        path = operation.path.replace("{arm}", "{arm:text}")
         return Route(path, endpoint, methods=[operation.method], name=operation.name)
 
     async def _admitted(
@@ -84,13 +94,15 @@ class Handlers:
         request.state.key = key
         if operation.body is bytes:
             request.state.body = await self._model_file(request, lease)
-        elif operation.body is not None:
-            wire.check_json(request.scope)
+        else:
+            if operation.body is not None:
+                wire.check_json(request.scope)
             settings = self._engine.settings
-            content = await wire.read_body(
+            content = await wire.read_body(  # even if none is expected: it may turn out to be invalid HTTP
                 request.scope, request.receive, settings.max_body_bytes, settings.request_seconds, lease.take
             )
-            request.state.body = wire.decode(content, operation.body)
+            if operation.body is not None:
+                request.state.body = wire.decode(content, operation.body)
         if role == "decide":
             lease.enter("decisions")
             return await handler(request)

@@ -125,7 +125,7 @@ OPERATIONS = (
 )  # fmt: skip
 
 _PATTERNS = {
-    path: re.compile(re.sub(r"{\w+}", "[^/]+", path.replace("{arm}", ".+")))
+    path: re.compile(re.sub(r"{\w+}", "[^/]+", path.replace("{arm}", "(?s:.+)")))
     for path in {operation.path for operation in OPERATIONS}
 }
 
