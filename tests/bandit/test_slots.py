@@ -292,3 +292,23 @@ def test_a_bandit_changes_its_schema_and_continues(tmp_path: Path) -> None:
     assert full_state(bandit) == before
     decisions = [one.decide({"age": "x", "hour": 4}) for one in (bandit, loaded)]
     assert decisions[0].id == decisions[1].id
+
+
+@pytest.mark.parametrize(
+    ("schema", "context"),
+    [
+        pytest.param({"member": "boolean"}, {"country": "FR", "member": 0}, id="false, sent as 0"),
+        pytest.param({"hour": (0, 23)}, {"country": "FR", "hour": 0}, id="the lowest number"),
+        pytest.param({"hour": "number"}, {"country": "FR"}, id="missing"),
+    ],
+)
+def test_the_owner_of_a_shared_slot_overwrites_it_without_a_wrong_count(
+    schema: Context, context: Context, tmp_path: Path
+) -> None:
+    bandit = Bandit(["a", "b"], policy="uniform", spare_slots=1)
+    bandit.decide({"age": 1.0})
+    bandit.set_params(schema=schema)  # takes the only spare slot, which the country then shares
+    for _ in range(3):
+        bandit.decide({"age": 1.0, **context})
+    assert bandit.snapshot().arrays["encoder.uses"].tolist() == [4, 0]
+    bandit.save(tmp_path / "model")

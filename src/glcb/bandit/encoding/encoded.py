@@ -36,7 +36,7 @@ class Changes:
     problems: list[tuple[Feature, str]] = field(default_factory=list)
     unmapped: int = 0
     """Number of values of features without a slot."""
-    not_by_owner: list[int] = field(default_factory=list)
+    not_by_owner: set[int] = field(default_factory=set)
     """Slots that are set, but not by a value of their owner."""
     set_by: dict[int, str] = field(default_factory=dict)
     """The feature that set each slot that several features can share."""
@@ -68,7 +68,14 @@ class Draft(Changes):
     def set(self, slot: int, name: str, by_owner: bool = False) -> None:
         """Set a slot to 1 on behalf of the feature called `name`."""
         if slot != NO_SLOT:
-            if not by_owner and not self.x[slot]:
-                self.not_by_owner.append(slot)
+            if by_owner:
+                self.not_by_owner.discard(slot)
+            elif not self.x[slot]:
+                self.not_by_owner.add(slot)
             self.set_by[slot] = OTHER if self.x[slot] else name
             self.x[slot] = 1
+
+    def overwrite(self, slot: int, value: float) -> None:
+        """Write a value of the owner, whatever other features have written to its slot."""
+        self.x[slot] = value
+        self.not_by_owner.discard(slot)

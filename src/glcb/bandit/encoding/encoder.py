@@ -202,6 +202,8 @@ class Encoder:
         """Place the numbers, which overwrite any other value in their slots."""
         inputs = np.array(draft.numbers, np.float64)
         outliers = self._scales.place(inputs, draft.x)
+        if draft.not_by_owner:
+            draft.not_by_owner.difference_update(self._scales.slots_of(inputs))
         draft.problems += self._out_of_range(outliers or ())
         return EncodedContext(draft.x, inputs, draft)
 
@@ -242,9 +244,9 @@ class Encoder:
             elif feature.kind == "number":
                 draft.numbers[feature.column] = value
             else:
-                draft.x[feature.slot] = value
+                draft.overwrite(feature.slot, value)
         elif feature.kind == "boolean" and kind == "number" and value in (0, 1):
-            draft.x[feature.slot] = value
+            draft.overwrite(feature.slot, value)
         elif kind not in _KINDS:
             self._encode_missing(draft, feature, kind)
         elif self._changes_kind(draft, feature, _KINDS[kind]):
@@ -287,7 +289,7 @@ class Encoder:
             return
         if feature.slot != NO_SLOT:
             draft.x[feature.slot] = IMPUTED
-            draft.not_by_owner.append(feature.slot)
+            draft.not_by_owner.add(feature.slot)
         if is_component:
             return
         if problem in ("missing", "absent") and feature.declaration is None:
@@ -325,9 +327,9 @@ class Encoder:
                 draft.unmapped += 1
             draft.set(self._slots.hashed(candidate.text), feature.name)
         elif kind == "number":
-            draft.x[slot] = IMPUTED  # the middle of a scale without other numbers
+            draft.overwrite(slot, IMPUTED)  # the middle of a scale without other numbers
         else:
-            draft.x[slot] = kind == "text" or value
+            draft.overwrite(slot, kind == "text" or value)
 
     def _claim(
         self,

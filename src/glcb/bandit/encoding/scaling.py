@@ -102,6 +102,11 @@ class Scales:
             return []
         return None if count < 0 else self._arrays.outliers[:count].tolist()
 
+    def slots_of(self, inputs: Float64) -> list[int]:
+        """Return the slots of these numbers, except NaN."""
+        own: list[int] = self._arrays.slots[: self._columns][~np.isnan(inputs)].tolist()
+        return own
+
     def observe(self, inputs: Float64, x: Float32, uses: Int64) -> None:
         """Add these numbers to the samples, except NaN, and count the slots of `x` that are not 0."""
         _observe(inputs, self._columns, x, uses, self._packed.addresses)
