@@ -331,7 +331,7 @@ def test_many_decisions_are_settled_outside_of_the_event_loop(
     applied = threads_of_events(monkeypatch)
     times = [1000.0]
 
-    async def scenario(engine: Engine, database: Database) -> None:
+    async def scenario(engine: Engine, _database: Database) -> None:
         await engine.create("home", settings(reward_timeout=60, default_reward=0))
         for _ in range(50):
             await decide(engine, {"age": 31})
