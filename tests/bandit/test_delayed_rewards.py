@@ -12,6 +12,7 @@ from benchmarks.labels import GROUPS, biases
 from glcb import (
     Bandit,
     ClosedDecision,
+    DuplicateDecision,
     DuplicateReward,
     InvalidInput,
     InvalidReward,
@@ -321,6 +322,25 @@ def test_the_labels_of_every_arm_and_context_are_close_to_the_rewards() -> None:
     early, late = biases("as known", 10_000)
     assert min(early[group] for group in GROUPS) > 0.15
     assert min(late[group] for group in GROUPS) > 0.03
+
+
+def test_the_id_of_a_reward_that_is_not_learned_yet_cannot_be_reused() -> None:
+    clock = ManualClock()
+    bandit = one_arm(clock, default_reward=0, max_pending=4)
+    first, *others = [bandit.decide(CONTEXT).id for _ in range(3)]
+    clock.now += 10
+    bandit.reward(first, 1)  # so the label age is 10 seconds
+    clock.now += 10
+    bandit.decide(CONTEXT, id="visit")
+    for decision in ("visit", *others):
+        bandit.reward(decision, 1)
+    for _ in range(2):
+        bandit.reward(bandit.decide(CONTEXT).id, 1)
+    with pytest.raises(DuplicateDecision, match="visit"):
+        bandit.decide(CONTEXT, id="visit")
+    clock.now += 20
+    bandit.settle()
+    bandit.decide(CONTEXT, id="visit")
 
 
 def test_removing_an_arm_drops_its_rewards_that_are_not_learned_yet() -> None:
