@@ -214,3 +214,26 @@ def test_a_rule_gets_the_context_of_the_log(tmp_path: Path) -> None:
     lines = rows(20)
     evaluate(write(tmp_path / "log.jsonl", lines), {"rule": remember}, estimators=("ips",))
     assert seen == [row["context"] for row in lines]
+
+
+def test_a_propensity_that_is_too_small_to_divide_by_is_refused(tmp_path: Path) -> None:
+    first, *others = rows(60)
+    path = write(tmp_path / "log.jsonl", [{**first, "propensity": 1e-300}, *others])
+    (row,) = refused(path)
+    assert (row.reason, "1e-300" in row.message) == ("invalid propensity", True)
+    assert "nan" not in str(evaluate(path, ["uniform"]))
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("damaged.jsonl.gz", gzip.compress(b"{}\n")[:10] + b"\xff" * 50),
+        ("damaged.jsonl.xz", b"not compressed"),
+        ("deep.jsonl", b'{"context": ' + b"[" * 100_000 + b"]" * 100_000 + b"}\n"),
+    ],
+    ids=["gzip", "xz", "nested"],
+)
+def test_a_damaged_first_line_is_refused(name: str, content: bytes, tmp_path: Path) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(LogError, match=name):
+        evaluate(tmp_path / name, ["uniform"])

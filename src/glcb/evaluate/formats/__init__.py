@@ -2,6 +2,8 @@
 
 import csv
 import json
+import lzma
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -33,6 +35,9 @@ FORMATS: Mapping[str, Callable[[Path, LogColumns, float | None], Iterator[LogRow
 }
 """Readers by format."""
 
+MIN_PROPENSITY = 1e-60
+"""The smallest propensity. Sums of fourth powers of the weights of smaller ones would overflow."""
+
 _JSON = (".jsonl", ".ndjson", ".json", ".log", ".dsjson")
 _TABLES = (".csv", ".tsv")
 
@@ -50,7 +55,16 @@ def read(path: Path, form: str | None, layout: Layout) -> Iterator[LogRow]:
     chosen = form or detect(path)
     if chosen not in FORMATS:
         raise InvalidSettings(f"format must be one of {', '.join(FORMATS)}, got {chosen!r}")
-    return FORMATS[chosen](path, layout.columns, layout.default_reward)
+    return map(_checked, FORMATS[chosen](path, layout.columns, layout.default_reward))
+
+
+def _checked(row: LogRow) -> LogRow:
+    """Refuse a decision whose propensity is too small to divide by."""
+    decision = row.decision
+    if decision is None or not 0 < decision.propensity < MIN_PROPENSITY:
+        return row
+    message = f"a propensity must be at least {MIN_PROPENSITY:g}, got {decision.propensity:g}"
+    return LogRow(None, row.share, "invalid propensity", message)
 
 
 def detect(path: Path) -> str:
@@ -67,7 +81,7 @@ def detect(path: Path) -> str:
     try:
         with open_log(path) as (file, _):
             line = next((line for line in file if not line.isspace()), b"").decode("utf-8", "replace")
-    except (OSError, EOFError, ValueError) as error:
+    except (OSError, EOFError, ValueError, zlib.error, lzma.LZMAError) as error:
         raise LogError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from error
     if suffix in _TABLES:
         return "openbandit" if openbandit.matches(next(csv.reader([line]), [])) else "csv"
@@ -84,6 +98,6 @@ def detect(path: Path) -> str:
 def _first_object(line: str) -> dict[str, object]:
     try:
         values = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return values if isinstance(values, dict) else {}
