@@ -45,7 +45,7 @@ from glcb.policies.shared import OwnCorrections, join
 _STREAM = 0x62616E64
 """Separates the random numbers of the bandit from those of its policy, which has the same seed."""
 NO_TIME = -math.inf
-"""The time during a replay: no decision times out, because the log records which ones did."""
+"""The time during a replay: the log records which outcomes were learned at a label age or a timeout."""
 
 RewardCallback = Callable[[str, Arm, float], None]
 """Called with the id of a decision, its arm and its final reward."""
@@ -258,15 +258,18 @@ class BanditCore:
         decision = self.pending.find_for_reward(decision_id, key_hash, now)
         if decision is None:
             return False
-        self.settle(now, reported=decision)
+        if logged is None:
+            self.settle(now, reported=decision)
+        else:
+            self.expire(logged.time, reported=decision)
         final = self.pending.learns_now(decision, now, None if logged is None else logged.final)
+        arrived_at = now if logged is None else logged.time
         if final:
             self._ensure_capacity()
         if self.log is not None:
-            self.log.write(reward_event(decision_id, self.log_time(now), checked, key, final))
+            self.log.write(reward_event(decision_id, self.log_time(arrived_at), checked, key, final))
         if final:
             self._learn(decision, checked)
-        arrived_at = now if logged is None else logged.time
         self.pending.add_reward(decision, checked, key_hash, final, arrived_at)
         if final or self.pending.labels is not None:
             self._notify(decision, checked)
@@ -289,16 +292,14 @@ class BanditCore:
             changed = True
         return changed
 
-    def _close(
-        self, decision: PendingDecision, outcome: float | None, now: float, logged_at: float | None = None
-    ) -> None:
+    def _close(self, decision: PendingDecision, outcome: float | None, now: float) -> None:
         """Learn the outcome of a decision, unless it is its label, and settle it."""
         if outcome is not None:
             self._ensure_capacity()
             if self.log is not None:
                 self.log.write(outcome_event(decision.id, self.log_time(now), outcome, final=True))
             self._learn_label(decision, outcome)
-        self.pending.close(decision, now if logged_at is None else logged_at)
+        self.pending.close(decision, now)
         if outcome is not None:
             self._notify(decision, outcome)
 
@@ -371,8 +372,8 @@ class BanditCore:
 
     def log_time(self, now: float) -> float:
         """Return the time for a line of the log."""
-        was_read = self.config.reward_timeout is not None and math.isfinite(now)
-        return now if was_read else read_clock(self.config.clock)
+        is_known = self.config.reward_timeout is not None and math.isfinite(now)
+        return now if is_known else read_clock(self.config.clock)
 
     # ---- replay of a log ------------------------------------------------------------------------
 
@@ -409,6 +410,7 @@ class BanditCore:
         """Add a pending decision; return its id, which is that of the log unless it is known here."""
         prepared = self.prepare_change(context)
         _validation.arm(arm, self.index)
+        self.expire(time)
         self.settle(NO_TIME, incoming=1)
         prepared.policy.ensure_capacity()
         decided_at = 0.0 if self.config.reward_timeout is None else time
@@ -427,9 +429,22 @@ class BanditCore:
         checked = _validation.reward(value, self.config.rewards)
         unlabeled = self.pending.find_unlabeled(decision_id)
         if unlabeled is not None and (unlabeled.reward is not None or not final):
-            self._label(unlabeled, checked, NO_TIME)
+            self.expire(time)
+            self._label(unlabeled, checked, time)
         elif final:
-            self._close(self.pending.find(decision_id), checked, NO_TIME, logged_at=time)
+            decision = self.pending.find(decision_id)
+            self.expire(time, reported=decision)
+            self._close(decision, checked, time)
+
+    def expire(self, time: float, reported: PendingDecision | None = None) -> None:
+        """Close the decisions that timed out before a line of a log without anything to learn.
+
+        The log has no line for them. A decision whose time is unknown does not time out.
+        """
+        for decision, outcome in self.pending.due(time):
+            if outcome is not None or decision is reported or not decision.decided_at:
+                return
+            self._close(decision, None, time)
 
     # ---- arms -----------------------------------------------------------------------------------
 

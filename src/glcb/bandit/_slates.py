@@ -280,6 +280,7 @@ class Slates:
         for number, (arm, propensity) in enumerate(slots):
             index = core.replayed_index(prepared, arm)
             chosen.append(ChosenSlot(arm, propensity, self._input(prepared, index, number)))
+        core.expire(time)
         core.settle(NO_TIME, incoming=len(chosen))
         prepared.policy.ensure_capacity()
         decided_at = 0.0 if core.config.reward_timeout is None else time
