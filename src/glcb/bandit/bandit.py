@@ -9,23 +9,22 @@ from typing import Any
 from glcb import _validation
 from glcb._errors import InvalidInput
 from glcb._types import Arm, ExplorationMode, Rewards
-from glcb.bandit import display, forks
+from glcb.bandit import forks
 from glcb.bandit._core import BanditCore, RewardCallback
 from glcb.bandit._slates import Slates
 from glcb.bandit.config import BanditConfig, Clock, RewardAggregation
 from glcb.bandit.decision import BanditDecision
-from glcb.bandit.encoding.schema import Schema
 from glcb.bandit.encoding.values import to_contexts
 from glcb.bandit.files import Persistent
+from glcb.bandit.inspection import Inspectable
 from glcb.bandit.logs.format import LogColumns
 from glcb.bandit.logs.replay import LogReplay, LogReport, Progress
 from glcb.bandit.logs.writer import LogWriter
-from glcb.bandit.parameters import Parameters
 from glcb.bandit.ranking import Ranking
 from glcb.explain import Explanation
 
 
-class Bandit(Parameters, Persistent):
+class Bandit(Inspectable, Persistent):
     """Chooses between named arms for contexts of any form, and learns from the rewards.
 
     All methods are thread-safe. A call with invalid input raises an error and changes nothing.
@@ -571,42 +570,3 @@ class Bandit(Parameters, Persistent):
                 raise InvalidInput(f"this bandit is writing to {log}: stop it first with log_to(None)")
             replay = LogReplay(self._slates, self._lock, columns, core.config.max_pending)
         return replay.run(Path(log), format, progress)
-
-    # ---- state ----------------------------------------------------------------------------------
-
-    @property
-    def schema(self) -> Schema | None:
-        """The features and the problems with their values; None before the first decision."""
-        with self._lock:
-            encoder = self._core.encoder
-            return None if encoder is None else encoder.schema
-
-    @property
-    def arm_schema(self) -> Schema | None:
-        """The features of arms and the problems with their values; None without any, or before the first."""
-        with self._lock:
-            catalog = self._core.catalog
-            return None if catalog is None else catalog.schema
-
-    @property
-    def counts(self) -> dict[str, int]:
-        """Number of decisions, in total and by outcome: rewarded, timed_out, evicted, removed and pending."""
-        with self._lock:
-            return self._core.pending.counts
-
-    @property
-    def reward_counts(self) -> dict[Arm, int]:
-        """Number of rewards learned, for each arm."""
-        with self._lock:
-            policy, catalog = self._core.policy, self._core.catalog
-            if catalog is not None:
-                return catalog.reward_counts
-            return dict.fromkeys(self.arms, 0) if policy is None else policy.reward_counts
-
-    def __repr__(self) -> str:
-        with self._lock:
-            return display.to_line(self._core.arguments(), self.counts)
-
-    def _repr_html_(self) -> str:
-        with self._lock:
-            return display.to_html(self._core.arguments(), self.counts, self.reward_counts, self.schema)
