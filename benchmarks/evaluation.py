@@ -2,6 +2,7 @@
 
     python -m benchmarks.evaluation accuracy --logs 20      # needs GLCB_DATA_DIR
     python -m benchmarks.evaluation coverage --logs 1000
+    python -m benchmarks.evaluation real                    # Hillstrom and Open Bandit; needs GLCB_DATA_DIR
     python -m benchmarks.evaluation speed
 
 A log is a stream of a task in which only the reward of one arm is revealed. Three policies write logs:
@@ -11,11 +12,14 @@ rewards.
 """
 
 import argparse
+import csv
 import json
+import lzma
 import os
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,13 +29,14 @@ from rich.table import Table
 
 from glcb import Bandit
 from glcb._arrays import Float64
-from glcb._types import reward_range
+from glcb._types import Arm, reward_range
 from glcb.bandit.offline import OfflineBandit
 from glcb.evaluate import evaluate
 from glcb.evaluate.estimators import NAMES
 from glcb.evaluate.sequences import LowerSequence
 from glcb.tasks import registry
 from glcb.tasks.base import Stream, Task
+from glcb.tasks.data.directory import data_directory
 
 TASKS = ("adult", "covertype", "statlog", "financial", "jester", "mushroom", "wheel")
 LOGGING = ("epsilon-greedy", "softmax", "glcb")
@@ -200,6 +205,67 @@ def coverage(logs: int, rows: int) -> None:
     print_table(["task", "logs", "rows", "covered at all rows", "mean width at the end"], table)
 
 
+def hillstrom(folder: Path) -> None:
+    """Estimate constant policies from a tenth of a uniformly random log, and replay policies on all of it."""
+    source = data_directory() / "logged" / "hillstrom.csv.xz"
+    with lzma.open(source, "rt", newline="") as file:
+        header, *lines = file.read().splitlines()
+    names = header.split(",")
+    arm, arms = names.index("segment"), ("Mens E-Mail", "No E-Mail", "Womens E-Mail")
+    order = np.random.default_rng(0).permutation(len(lines))
+    small = folder / "tenth.csv"
+    tenth = len(lines) // 10
+    small.write_text("\n".join([header, *(lines[i] for i in order[:tenth])]) + "\n")
+    rest = [lines[i].split(",") for i in order[tenth:]]
+    table = []
+    for outcome in ("visit", "spend"):
+        arguments = columns(outcome)
+        result = evaluate(small, {name: f"arm={name}" for name in arms}, estimators=("snips",), **arguments)
+        for name in arms:
+            own = result[name].estimates["snips"]
+            others = np.array([float(row[names.index(outcome)]) for row in rest if row[arm] == name])
+            error = float(others.std(ddof=1) / np.sqrt(len(others)))
+            gap, both = own.value - float(others.mean()), float(np.hypot(own.error, error))
+            mean = f"{others.mean():.4g} ± {error:.2g}"
+            table.append([outcome, name, str(own), mean, f"{gap:+.2g} ± {both:.2g}"])
+    print_table(["outcome", "arm", "estimate from 10%", "mean in the rest", "difference"], table)
+    policies = ["best-fixed-arm", "glcb", "linucb", "vw-squarecb"]
+    for outcome in ("visit", "spend"):
+        print(outcome)
+        print(evaluate(source, policies, estimators=("dr", "snips"), **columns(outcome)))
+
+
+def columns(outcome: str) -> dict[str, Any]:
+    """Return how the columns of the Hillstrom data are read, if this outcome is the reward."""
+    ignored = [name for name in ("visit", "conversion", "spend") if name != outcome]
+    return {
+        "arm_column": "segment",
+        "reward_column": outcome,
+        "ignore_columns": ignored,
+        "logging": "uniform",
+    }
+
+
+def open_bandit() -> None:
+    """Evaluate the Thompson sampling of the Open Bandit Dataset on its uniformly random log."""
+    folder = data_directory() / "logged"
+    shown: dict[int, Counter[int]] = {}
+    clicks = rows = 0
+    with lzma.open(folder / "openbandit_bts_men.csv.xz", "rt", newline="") as file:
+        for row in csv.DictReader(file):
+            shown.setdefault(int(row["position"]), Counter())[int(row["item_id"])] += 1
+            clicks, rows = clicks + int(row["click"]), rows + 1
+
+    def thompson(context: dict[str, Any]) -> Mapping[Arm, float]:
+        counts = shown[context["position"]]
+        return {item: count / counts.total() for item, count in counts.items()}
+
+    log = folder / "openbandit_random_men.csv.xz"
+    result = evaluate(log, {"thompson": thompson}, estimators=("snips", "ips"))
+    print(result)
+    print(f"click rate in its own log: {clicks / rows:.4f} ± {np.sqrt(clicks) / rows:.4f} ({clicks} clicks)")
+
+
 def speed(rows: int) -> None:
     """Print the time and memory of IPS and SNIPS on a large log."""
     import resource
@@ -234,7 +300,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("part", choices=("accuracy", "coverage", "speed"))
+    parser.add_argument("part", choices=("accuracy", "coverage", "real", "speed"))
     parser.add_argument("--logs", type=int, default=20)
     parser.add_argument("--rows", type=int, default=None)
     parser.add_argument("--tasks", default=",".join(TASKS))
@@ -245,6 +311,10 @@ def main() -> None:
         accuracy(arguments.logs, arguments.rows or 2000, arguments.tasks.split(","), arguments.out)
     elif arguments.part == "coverage":
         coverage(arguments.logs, arguments.rows or 500)
+    elif arguments.part == "real":
+        with tempfile.TemporaryDirectory() as folder:
+            hillstrom(Path(folder))
+        open_bandit()
     else:
         speed(arguments.rows or 1_000_000)
 
