@@ -40,10 +40,6 @@ def parse_arms(arms: Any) -> dict[Arm, Mapping[Any, Any]]:
     --------
     >>> parse_arms({"m17": {"genre": "noir"}}) == parse_arms([{"arm": "m17", "features": {"genre": "noir"}}])
     True
-    >>> parse_arms([("m17", {}), ("m17", {})])
-    Traceback (most recent call last):
-    ...
-    glcb.InvalidInput: the names of arms must be unique; 'm17' occurs more than once
     """
     pairs = arms.items() if isinstance(arms, Mapping) else map(_parse_pair, _iterate(arms))
     parsed: dict[Arm, Mapping[Any, Any]] = {}
