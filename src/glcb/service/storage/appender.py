@@ -14,13 +14,15 @@ TAKEN_OVER = "another service has taken over this database: stop this one, or re
 
 _EPOCH = "SELECT value FROM glcb_about WHERE name = 'epoch'"
 _LINK = "SELECT chain FROM glcb_events WHERE experiment = ? AND sequence = ?"
-# One round trip. The share lock keeps another service from raising the epoch before this commit.
+# One round trip. The share lock keeps another service from raising the epoch before this commit. A subquery
+# is always answered by the index; for a join, the planner may read the whole table.
 _EPOCH_AND_LINKS = """
-SELECT about.value, place.experiment, events.chain
+SELECT about.value, place.experiment, (
+    SELECT chain FROM glcb_events AS events
+    WHERE events.experiment = place.experiment AND events.sequence = place.sequence
+)
 FROM glcb_about AS about
 CROSS JOIN unnest(%s::int[], %s::bigint[]) AS place (experiment, sequence)
-LEFT JOIN glcb_events AS events
-    ON events.experiment = place.experiment AND events.sequence = place.sequence
 WHERE about.name = 'epoch'
 FOR SHARE OF about
 """
