@@ -77,6 +77,29 @@ def test_a_commit_that_hangs_fails_at_the_deadline_and_may_still_succeed(
     asyncio.run(run())
 
 
+def test_the_journal_goes_on_after_events_have_failed_before_their_commit_began(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(journal_module, "_PROBE_SECONDS", 0.01)
+    monkeypatch.setattr(journal_module, "_GATHER_SECONDS", 3 * DEADLINE)
+
+    async def run() -> None:
+        database = HangingDatabase(tmp_path)
+        journal = Journal(database, max_events=100, on_commit=lambda events, seconds: None)
+        with pytest.raises(StorageError, match="has not answered"):
+            await journal.submit(0, 1, [event(1)])
+        monkeypatch.setattr(journal_module, "_GATHER_SECONDS", 0.0)
+        end = time.monotonic() + LIMIT
+        while journal.failure is not None:
+            assert time.monotonic() < end, "the journal never asks whether the database is back"
+            await asyncio.sleep(0.01)
+        await journal.submit(1, 1, [event(1)])
+        assert [one.sequence for one in database.events(1, 0)] == [1]
+        await journal.stop()
+
+    asyncio.run(run())
+
+
 def test_the_journal_stops_while_a_commit_hangs(tmp_path: Path) -> None:
     async def run() -> None:
         database = HangingDatabase(tmp_path)

@@ -175,8 +175,9 @@ class Journal:
                     entries.append(self._queue.popleft())
                     capacity -= len(entries[-1].rows)
                 self._writing = entries
-            if entries:  # otherwise they have failed meanwhile
+            if entries:
                 return entries
+            self._wait_for_database()  # the queued events have failed meanwhile
 
     def _finish(self, entries: list[_Entry]) -> bool:
         """Note that a commit has succeeded; return whether its events have not failed before."""
