@@ -115,7 +115,9 @@ class BanditCore:
 
     def arguments(self) -> dict[str, Any]:
         """Return the arguments of an untrained bandit with the current arms, without the clock."""
-        arms = list(self.arms) if self.catalog is None else arms_as_json(self.catalog.arms)
+        arms: Any = list(self.arms)
+        if self.catalog is not None:  # an empty list would be one of arms without features
+            arms = arms_as_json(self.catalog.arms) or {}
         return {**self.config.as_json(), "arms": arms}
 
     # ---- decisions ------------------------------------------------------------------------------
