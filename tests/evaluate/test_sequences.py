@@ -99,16 +99,16 @@ def test_doubly_robust_terms_have_the_right_mean_and_a_lower_bound(quality: str,
     assert total == pytest.approx(np.full(50, TARGET @ MEANS), abs=1e-12)
 
 
-def robust(rng: np.random.Generator, count: int, quality: str) -> tuple[Float64, ...]:
+def robust(rng: np.random.Generator, count: int, quality: str) -> tuple[np.ndarray, ...]:
     arm = rng.choice(LOGGED.size, count, p=LOGGED)
     reward = (rng.random(count) < MEANS[arm]).astype(np.float64)
     weight = np.column_stack([np.ones(count), (TARGET / LOGGED)[arm]])
     return reward, arm, weight, np.tile(TARGET, (count, 1)), model(count, quality)
 
 
-def add(sequence: RobustSequence, rows: tuple[Float64, ...], part: slice = slice(None)) -> None:
+def add(sequence: RobustSequence, rows: tuple[np.ndarray, ...], part: slice = slice(None)) -> None:
     reward, arm, weight, shares, predictions = (own[part] for own in rows)
-    sequence.add(reward, arm, weight, [shares], predictions)  # type: ignore[arg-type]
+    sequence.add(reward, arm, weight, [shares], predictions)
 
 
 @pytest.mark.parametrize("quality", ["right", "wrong"])
