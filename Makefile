@@ -107,6 +107,7 @@ soak: $(DEV)
 	@$(BENCHMARK) benchmarks.inverses
 	@$(BENCHMARK) benchmarks.endurance
 	@$(BENCHMARK) benchmarks.dashboard_load
+	@$(BENCHMARK) benchmarks.evaluation obp
 
 figures: $(DEV)
 	@GLCB_FIGURES=docs/images $(BIN)/python -m pytest -q tests/service/test_dashboard.py -k explained
