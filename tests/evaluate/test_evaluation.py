@@ -264,6 +264,21 @@ def test_a_log_without_propensities_is_refused_unless_it_is_uniform(tmp_path: Pa
     assert "on the word of the user" in found.table()
 
 
+def test_the_direct_method_does_without_propensities_and_says_so(tmp_path: Path) -> None:
+    lines = [
+        {name: own for name, own in row.items() if name != "propensity"} for row in rows(1500, uniform=True)
+    ]
+    path = write(tmp_path / "log.jsonl", lines)
+    found = evaluate(path, {"rule": rule, "linucb": "linucb"}, estimators=("dm",))
+    own = found["rule"]
+    assert own.estimates["dm"].value == pytest.approx(RULE_VALUE, abs=0.1)
+    assert (own.sequence, own.difference_sequence, found.replays) == (None, None, [])
+    assert found.level == "warning"
+    assert "No policy is shown to be better than logged" in found.conclusion
+    assert "predictions of a model" in found.table()
+    assert "predictions of a model" in found.write(tmp_path)[0].read_text(encoding="utf-8")
+
+
 def test_bad_rows_are_counted_by_reason(tmp_path: Path) -> None:
     bad: list[dict[str, object]] = [
         {"context": {"age": 1}, "arm": "news", "reward": "high", "propensity": 0.5},

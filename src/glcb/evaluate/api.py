@@ -338,6 +338,8 @@ def _usable(rows: Iterator[LogRow], plan: Plan, logging: object) -> Iterator[Log
                 features = decision.features
                 renamed = {plan.arms[plan.index[arm]]: own for arm, own in features.items()}
             decision = decision._replace(features=renamed)
+        if plan.modeled:
+            decision = decision._replace(propensity=1.0)  # the direct method does not use it
         if decision.propensity:
             yield decision
 
@@ -389,13 +391,15 @@ def _plan(
     if logging == "uniform":
         survey.without_propensity = 0
         notes.append("The log was taken to be uniformly random, on the word of the user.")
-    if survey.without_propensity == survey.rows:
+    modeled = survey.without_propensity == survey.rows
+    if modeled and set(chosen) != {"dm"}:
         raise InvalidInput(
             "the log has no propensities, so it does not say what other arms would have earned. Name the "
             "column of the propensities, or, if the arms were chosen uniformly at random, pass "
-            "logging='uniform' (--logging uniform)"
+            "logging='uniform' (--logging uniform). Only the direct method, estimators=['dm'] "
+            "(--estimators dm), does without, and is as wrong as its model"
         )
-    if survey.without_propensity:
+    if survey.without_propensity and not modeled:
         survey.refused["missing propensity"] = survey.without_propensity
         survey.examples["missing propensity"] = "decisions without the probability of their arm"
         survey.rows -= survey.without_propensity
@@ -413,7 +417,7 @@ def _plan(
         if isinstance(resolved, Bandit):
             _check_bandit(name, resolved, survey)
             targets[name] = BanditTarget(resolved, arms, learns=True)
-            if survey.slots == 1:
+            if survey.slots == 1 and not modeled:
                 replays[name] = BanditTarget(resolved, arms, learns=True)
         else:
             targets[name] = _fixed(name, resolved, arms, index, survey)
@@ -423,9 +427,20 @@ def _plan(
     if survey.slots > 1:
         notes += _ranking_notes(chosen, targets, len(arms), survey.slots)
     smallest = 1 / len(arms) if logging == "uniform" else survey.smallest_propensity
-    ratio = max(1 / smallest, 1.0)
     return Plan(
-        arms, index, survey, targets, replays, chosen, reference, seed, ratio, smallest, False, wrote, notes
+        arms=arms,
+        index=index,
+        survey=survey,
+        targets=targets,
+        replays=replays,
+        estimators=chosen,
+        reference=reference,
+        seed=seed,
+        max_ratio=max(1 / smallest, 1.0),
+        min_propensity=smallest,
+        modeled=modeled,
+        logging=wrote,
+        notes=notes,
     )
 
 

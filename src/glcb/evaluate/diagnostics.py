@@ -31,6 +31,14 @@ class Diagnostic(NamedTuple):
     """What it means, in words."""
 
 
+NO_PROPENSITIES = Diagnostic(
+    "propensities",
+    "warning",
+    "The log has no propensities. The values are predictions of a model, and nothing corrects them where the "
+    "logged choices depended on what the model does not see. There is no interval; an experiment would tell.",
+)
+
+
 class WeightSums:
     """Sums of the importance weights of several policies."""
 

@@ -13,7 +13,7 @@ from glcb._types import Arm, reward_range
 from glcb.bandit.bandit import Bandit
 from glcb.evaluate import estimators as est
 from glcb.evaluate.bootstrap import Bootstrap
-from glcb.evaluate.diagnostics import ContextSums, WeightSums
+from glcb.evaluate.diagnostics import NO_PROPENSITIES, ContextSums, WeightSums
 from glcb.evaluate.marginals import marginal_probabilities
 from glcb.evaluate.replay import Replay
 from glcb.evaluate.result import Evaluation, Interval, Point, PolicyResult, Quantity
@@ -51,8 +51,10 @@ class Plan:
     max_ratio: float
     min_propensity: float
     """The smallest propensity of the logging policy."""
-    constant_values: bool
+    constant_values: bool = False
     """Whether to add a betting sequence, which assumes that the value of each policy is constant."""
+    modeled: bool = False
+    """Whether the log has no propensities, so that there is nothing but the model of the rewards."""
     logging: Target | None = None
     """The policy that wrote the log, for marginal propensities."""
     notes: list[str] = field(default_factory=list)
@@ -114,7 +116,7 @@ class Evaluator:
         self._bootstrap = Bootstrap(self._sums)
         self._sequence = LowerSequence(2 * policies)
         self._difference = LowerSequence(2 * policies, largest=2.0)
-        self._betting = BettingSequence(2 * policies) if plan.constant_values else None
+        self._betting = BettingSequence(2 * policies) if plan.constant_values and not plan.modeled else None
         self._weights = WeightSums(policies, len(plan.arms))
         self._contexts = ContextSums(plan.survey.rows)
         self._model: RewardModel | None = None
@@ -233,9 +235,9 @@ class Evaluator:
         """Keep a point of every curve, and every other one when there are too many."""
         if self.chunks % self._spacing:
             return
-        lows, highs = self._bounds()
-        rows = int(self._sums[0].snapshot()["count"][0])
         values = self._sums[0].estimates()
+        lows, highs = (values, values) if self._plan.modeled else self._bounds()
+        rows = int(self._sums[0].snapshot()["count"][0])
         for own, value, low, high in zip(self._points, values, lows, highs, strict=True):
             own.append(Point(rows, self._unscale(value), self._unscale(low), self._unscale(high)))
         if len(self._points[0]) > _MAX_POINTS:
@@ -248,7 +250,7 @@ class Evaluator:
         """Return the results so far."""
         plan, survey = self._plan, self._plan.survey
         logged_counts = [survey.arms.get(arm, 0) for arm in plan.arms]
-        overall = [self._weights.check_propensities()]
+        overall = [NO_PROPENSITIES if plan.modeled else self._weights.check_propensities()]
         if self._model is not None:
             overall.append(self._contexts.check())
         results = [self._policy(position, name, logged_counts) for position, name in enumerate(self._names)]
@@ -287,15 +289,19 @@ class Evaluator:
             name=name,
             estimates=estimates,
             differences=differences,
-            sequence=self._interval(self._bounds(), position),
             rows=int(sums.snapshot()["count"][0]),
-            effective_rows=weights.effective_rows(position),
-            largest_weight=weights.largest_weight(position),
             match_rate=weights.match_rate(position),
             shares=dict(zip(self._plan.arms, weights.assigned(position).tolist(), strict=True)),
             curve=self._points[position],
-            diagnostics=[] if position == 0 else weights.check(position, self._plan.arms, logged),
+            diagnostics=[],
         )
+        if self._plan.modeled:
+            return result
+        result.sequence = self._interval(self._bounds(), position)
+        result.effective_rows = weights.effective_rows(position)
+        result.largest_weight = weights.largest_weight(position)
+        if position:
+            result.diagnostics = weights.check(position, self._plan.arms, logged)
         if self._robust is not None:
             result.ips_sequence = self._interval(self._weighted_bounds(self._sequence), position)
         if position != self._reference:

@@ -107,8 +107,8 @@ def _weight_table(result: Evaluation) -> Table:
         _row(
             own,
             [
-                f"{own.effective_rows or 0:,.0f}",
-                f"{own.largest_weight or 0:,.4g}",
+                "" if own.effective_rows is None else f"{own.effective_rows:,.0f}",
+                "" if own.largest_weight is None else f"{own.largest_weight:,.4g}",
                 f"{own.match_rate or 0:.1%}",
             ],
         )

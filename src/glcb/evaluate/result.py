@@ -185,8 +185,9 @@ class Evaluation:
         rows = [["policy", *names, "95% at any time", "rows", "check"]]
         for own in self.policies:
             cells = [str(own.estimates[name]) for name in names]
-            worth = f"{own.effective_rows or 0:,.0f}"
-            rows.append([own.name, *cells, str(own.sequence), worth, own.level])
+            interval = "" if own.sequence is None else str(own.sequence)
+            worth = "" if own.effective_rows is None else f"{own.effective_rows:,.0f}"
+            rows.append([own.name, *cells, interval, worth, own.level])
         for own in self.replays:
             value = str(own.estimates["replay"])
             rows.append([own.name, value, *[""] * len(names), f"{own.rows:,}", own.level])
