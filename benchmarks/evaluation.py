@@ -18,7 +18,6 @@ import json
 import lzma
 import os
 import resource
-import signal
 import subprocess
 import sys
 import tempfile
@@ -328,7 +327,7 @@ def open_bandit() -> None:
 
 
 def speed(rows: int) -> None:
-    """Print the time and memory of IPS and SNIPS on a large log, whole, and interrupted and resumed.
+    """Print the time and memory of IPS and SNIPS on a large log, whole, and killed and resumed.
 
     One row in a hundred is damaged in one of three ways.
     """
@@ -339,27 +338,28 @@ def speed(rows: int) -> None:
             *(sys.executable, "-m", "glcb", "evaluate", str(path), "--estimators", "ips,snips"),
             *("--policies", "uniform,arm=3,best-fixed-arm", "--out"),
         ]
+        quiet: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
         started = time.perf_counter()
-        subprocess.run([*command, f"{name}/whole"], check=True, stdout=subprocess.DEVNULL)
+        subprocess.run([*command, f"{name}/whole"], check=True, **quiet)
         wall, used = time.perf_counter() - started, resource.getrusage(resource.RUSAGE_CHILDREN)
         print(
             f"{rows:,} rows, 3 policies: {wall:.1f} s ({used.ru_utime + used.ru_stime:.1f} s of CPU), "
             f"largest memory {used.ru_maxrss / 1024:.0f} MB"
         )
         folder = Path(name) / "resumed"
-        interrupted = subprocess.Popen([*command, str(folder)], stderr=subprocess.DEVNULL)
+        interrupted = subprocess.Popen([*command, str(folder)], **quiet)
         while interrupted.poll() is None and not (folder / "progress").is_dir():
             time.sleep(0.05)
-        interrupted.send_signal(signal.SIGINT)
+        interrupted.terminate()
         interrupted.wait()
         state = folder / "progress" / "state.json"
         done = json.loads(state.read_text())["chunks"] * CHUNK_ROWS if state.exists() else 0
-        subprocess.run([*command, str(folder)], check=True, stdout=subprocess.DEVNULL)
+        subprocess.run([*command, str(folder)], check=True, **quiet)
         whole, resumed = (
             json.loads((Path(name) / own / "evaluation.json").read_text()) for own in ("whole", "resumed")
         )
         same = "equal" if whole == resumed else "different"
-        print(f"interrupted after {done:,} rows and resumed: {same} results")
+        print(f"killed after {done:,} rows and resumed: {same} results")
         print("refused: " + ", ".join(f"{count:,} × {reason}" for reason, count in whole["refused"].items()))
 
 
