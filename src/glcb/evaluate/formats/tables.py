@@ -149,8 +149,10 @@ def _ranking(joined: _Joined, rewards: Sequence[Any], share: float) -> list[LogR
         propensities = [get_propensity(slot, LogColumns()) for slot in slots]
         if len(set(arms)) != len(arms):
             raise RejectedRow("invalid row", "an arm occurs twice in a ranking")
+        candidates = joined.candidates
+        eligible = _eligible(joined.values) if candidates is None else tuple(candidates)
         for arm in arms:
-            _check_eligible(arm, joined.candidates)
+            _check_eligible(arm, eligible)
         if not all(propensities):
             propensities = [0.0] * len(arms)
         elif math.prod(propensities) < MIN_PROPENSITY:
@@ -159,8 +161,6 @@ def _ranking(joined: _Joined, rewards: Sequence[Any], share: float) -> list[LogR
             )
     except RejectedRow as error:
         return [LogRow(None, share, error.reason, str(error))]
-    candidates = joined.candidates
-    eligible = None if candidates is None else tuple(candidates)
     return [
         LogRow(
             LoggedDecision(
