@@ -108,6 +108,7 @@ soak: $(DEV)
 	@$(BENCHMARK) benchmarks.endurance
 	@$(BENCHMARK) benchmarks.dashboard_load
 	@$(BENCHMARK) benchmarks.container
+	@$(BENCHMARK) benchmarks.evaluation obp
 
 figures: $(DEV)
 	@GLCB_FIGURES=docs/images $(BIN)/python -m pytest -q tests/service/test_dashboard.py -k explained

@@ -4,6 +4,7 @@
     python -m benchmarks.evaluation coverage --logs 1000
     python -m benchmarks.evaluation real                    # Hillstrom and Open Bandit; needs GLCB_DATA_DIR
     python -m benchmarks.evaluation speed
+    python -m benchmarks.evaluation obp                     # compare with Open Bandit Pipeline, if installed
 
 A log is a stream of a task in which only the reward of one arm is revealed. Three policies write logs:
 ε-greedy (0.2) around a least-squares fit on other data, a softmax of the same fit, and a bandit that learns.
@@ -16,6 +17,9 @@ import csv
 import json
 import lzma
 import os
+import resource
+import subprocess
+import sys
 import tempfile
 import time
 from collections import Counter
@@ -28,12 +32,15 @@ from rich.console import Console
 from rich.table import Table
 
 from glcb import Bandit
-from glcb._arrays import Float64
+from glcb._arrays import Float64, Int64
 from glcb._types import Arm, reward_range
 from glcb.bandit.offline import OfflineBandit
 from glcb.evaluate import evaluate
-from glcb.evaluate.estimators import NAMES
+from glcb.evaluate.estimators import MAX_WEIGHT, NAMES, EstimateSums, Rows
+from glcb.evaluate.robust import caps, robust_terms
+from glcb.evaluate.rows import CHUNK_ROWS, Chunk, LoggedDecision, chunks
 from glcb.evaluate.sequences import LowerSequence
+from glcb.evaluate.targets import RewardModel
 from glcb.tasks import registry
 from glcb.tasks.base import Stream, Task
 from glcb.tasks.data.directory import data_directory
@@ -177,32 +184,85 @@ def summarize(out: Path) -> None:
     print(f"dr has at most the error of snips on {wins} of {len(errors)} tasks")
 
 
-def coverage(logs: int, rows: int) -> None:
-    """Print how often the confidence sequence, watched at every row, ever misses the true value."""
+def coverage(logs: int, rows: int, seed: int = 0) -> None:
+    """Print how often confidence sequences, watched at every row, ever miss the truth, and their width."""
     table = []
     for name in ("wheel", "statlog"):
         task = registry.get(name)
-        low, high = reward_range(task.rewards)
-        stream = task.stream(0, rows)
-        arms = len(task.arms)
-        rewards = (stream.rewards - low) / (high - low)
-        predicted = scores(task, 0, stream.contexts.astype(np.float64))
-        shares = np.full((rows, arms), 0.2 / arms)
-        shares[np.arange(rows), predicted.argmax(axis=1)] += 0.8
-        target = np.full((rows, arms), 0.1 / arms)
-        target[np.arange(rows), (-predicted).argmax(axis=1)] += 0.9
-        truth = np.cumsum((target * rewards).sum(axis=1)) / np.arange(1, rows + 1)
-        rng = np.random.default_rng(0)
-        missed, sequence = np.zeros(logs, np.bool_), LowerSequence(2 * logs)
+        for sequence, (covered, width) in covered_at_all_rows(task, logs, rows, seed).items():
+            table.append([name, sequence, f"{logs:,}", f"{rows:,}", f"{covered:.2%}", f"{width:.3f}"])
+    print_table(["task", "sequence", "logs", "rows", "covered at all rows", "mean width at the end"], table)
+
+
+def covered_at_all_rows(task: Task, logs: int, rows: int, seed: int) -> dict[str, tuple[float, float]]:
+    """Return the share of redrawn logs in which a sequence never misses the truth, and its mean width.
+
+    The logging policy is ε-greedy, the evaluated one prefers the arms that it avoids. Differences are those
+    between the two.
+    """
+    low, high = reward_range(task.rewards)
+    stream = task.stream(seed, rows)
+    arms, position = len(task.arms), np.arange(rows)
+    rewards = (stream.rewards - low) / (high - low)
+    predicted = scores(task, seed, stream.contexts.astype(np.float64))
+    logged, target = np.full((rows, arms), 0.2 / arms), np.full((rows, arms), 0.1 / arms)
+    logged[position, predicted.argmax(axis=1)] += 0.8
+    target[position, (-predicted).argmax(axis=1)] += 0.9
+    rng = np.random.default_rng(seed)
+    terms: dict[str, list[tuple[Float64, Float64, Float64]]] = {}
+    for number in range(logs):
+        draws = rng.random((rows, 1))
+        arm = (draws > np.cumsum(logged, axis=1)).sum(axis=1).clip(max=arms - 1)
+        weight, reward = (target / logged)[position, arm], rewards[position, arm]
+        predictions = model_predictions(task, stream, arm, number)
+        errors = (weight * (reward - predictions[position, arm])) ** 2
+        depth = caps(errors, np.zeros(()), 0.2 / arms)
+        limits = depth * 0.2 / arms
+        gain, loss = (
+            robust_terms(outcome, arm, weight, target, model, limits)
+            for outcome, model in ((reward, predictions), (1 - reward, 1 - predictions))
+        )
+        none = np.zeros(rows)
+        for kind, found in {
+            "ips": (weight * reward, weight * (1 - reward), none),
+            "dr": (gain, loss, depth),
+            "ips difference": (weight * reward + 1 - reward, weight * (1 - reward) + reward, none),
+            "dr difference": (gain + 1 - reward, loss + reward, depth),
+        }.items():
+            terms.setdefault(kind, []).append(found)
+    steps = np.arange(1, rows + 1)
+    value = np.cumsum((target * rewards).sum(axis=1)) / steps
+    result = {}
+    for kind, own in terms.items():
+        gains, losses, depths = (np.array(part).T for part in zip(*own, strict=True))
+        is_difference = kind.endswith("difference")
+        means: Float64 = np.broadcast_to(value[:, None], gains.shape)
+        if is_difference:  # from the rewards that the logging policy expects
+            means = 1 + means - (np.cumsum((logged * rewards).sum(axis=1)) / steps)[:, None]
+        total = 2.0 if is_difference else 1.0
+        sequence = LowerSequence(2 * logs, largest=total)
+        missed = np.zeros(logs, np.bool_)
         for row in range(rows):
-            arm = (rng.random((logs, 1)) > np.cumsum(shares[row])[None, :]).sum(axis=1).clip(max=arms - 1)
-            weight, reward = target[row, arm] / shares[row, arm], rewards[row, arm]
-            sequence.add(np.concatenate([weight * reward, weight * (1 - reward)])[None, :])
-            gains, losses = np.split(sequence.bounds(0.025), 2)
-            missed |= (gains > truth[row]) | (1 - losses < truth[row])
-        width = float(np.mean(1 - losses - gains))
-        table.append([name, f"{logs:,}", f"{rows:,}", f"{1 - missed.mean():.2%}", f"{width:.3f}"])
-    print_table(["task", "logs", "rows", "covered at all rows", "mean width at the end"], table)
+            depth = np.concatenate([depths[row], depths[row]])[None, :]
+            sequence.add(np.concatenate([gains[row], losses[row]])[None, :], depth)
+            below, above = np.split(sequence.bounds(0.025), 2)
+            missed |= (below > means[row]) | (total - above < means[row])
+        result[kind] = float(1 - missed.mean()), float(np.mean(total - above - below))
+    return result
+
+
+def model_predictions(task: Task, stream: Stream, arm: Int64, seed: int) -> Float64:
+    """Return what the reward model predicts for every arm in every row of a log, from earlier rows."""
+    names = tuple(range(len(task.arms)))
+    bandit = Bandit(names, rewards=task.rewards, exploration=0.0, seed=seed)
+    model = RewardModel(bandit, names, reward_range(task.rewards))
+    decisions = (
+        LoggedDecision(context, int(chosen), float(rewards[chosen]), 1.0)
+        for context, chosen, rewards in zip(stream.contexts.tolist(), arm, stream.rewards, strict=True)
+    )
+    index: dict[Arm, int] = {name: name for name in names}
+    parts: list[Chunk] = list(chunks(decisions, index, reward_range(task.rewards)))
+    return np.vstack([model.predict(part)[0] for part in parts])
 
 
 def hillstrom(folder: Path) -> None:
@@ -267,32 +327,104 @@ def open_bandit() -> None:
 
 
 def speed(rows: int) -> None:
-    """Print the time and memory of IPS and SNIPS on a large log."""
-    import resource
+    """Print the time and memory of IPS and SNIPS on a large log, whole, and killed and resumed.
 
+    One row in a hundred is damaged in one of three ways.
+    """
+    with tempfile.TemporaryDirectory() as name:
+        path = Path(name) / "log.csv"
+        write_large_log(path, rows)
+        command = [
+            *(sys.executable, "-m", "glcb", "evaluate", str(path), "--estimators", "ips,snips"),
+            *("--policies", "uniform,arm=3,best-fixed-arm", "--out"),
+        ]
+        quiet: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        started = time.perf_counter()
+        subprocess.run([*command, f"{name}/whole"], check=True, **quiet)
+        wall, used = time.perf_counter() - started, resource.getrusage(resource.RUSAGE_CHILDREN)
+        print(
+            f"{rows:,} rows, 3 policies: {wall:.1f} s ({used.ru_utime + used.ru_stime:.1f} s of CPU), "
+            f"largest memory {used.ru_maxrss / 1024:.0f} MB"
+        )
+        folder = Path(name) / "resumed"
+        interrupted = subprocess.Popen([*command, str(folder)], **quiet)
+        while interrupted.poll() is None and not (folder / "progress").is_dir():
+            time.sleep(0.05)
+        interrupted.terminate()
+        interrupted.wait()
+        state = folder / "progress" / "state.json"
+        done = json.loads(state.read_text())["chunks"] * CHUNK_ROWS if state.exists() else 0
+        subprocess.run([*command, str(folder)], check=True, **quiet)
+        whole, resumed = (
+            json.loads((Path(name) / own / "evaluation.json").read_text()) for own in ("whole", "resumed")
+        )
+        same = "equal" if whole == resumed else "different"
+        print(f"killed after {done:,} rows and resumed: {same} results")
+        print("refused: " + ", ".join(f"{count:,} × {reason}" for reason, count in whole["refused"].items()))
+
+
+def write_large_log(path: Path, rows: int) -> None:
+    """Write a log whose rows are damaged now and then."""
     rng = np.random.default_rng(0)
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "log.csv"
-        with path.open("w") as file:
-            file.write("country,age,arm,reward,propensity\n")
-            for start in range(0, rows, 100_000):
-                count = min(100_000, rows - start)
-                ages, arms = rng.integers(18, 90, count), rng.integers(0, 5, count)
-                clicks = rng.random(count) < 0.05
-                file.writelines(
-                    f"FR,{age},{arm},{int(click)},0.2\n"
-                    for age, arm, click in zip(ages, arms, clicks, strict=True)
-                )
-        before = time.perf_counter(), time.process_time()
-        policies: dict[str, Any] = {
-            "rule": lambda context: context["age"] % 5,
-            "uniform": "uniform",
-            "best": "best-fixed-arm",
-        }
-        evaluate(path, policies, estimators=("ips", "snips"))
-        wall, cpu = time.perf_counter() - before[0], time.process_time() - before[1]
-    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(f"{rows:,} rows, 3 policies: {wall:.1f} s ({cpu:.1f} s of CPU), largest memory {memory:.0f} MB")
+    with path.open("w") as file:
+        file.write("country,age,arm,reward,propensity\n")
+        for start in range(0, rows, 100_000):
+            count = min(100_000, rows - start)
+            ages, arms = rng.integers(18, 90, count), rng.integers(0, 5, count)
+            clicks, damage = rng.random(count) < 0.05, rng.integers(0, 300, count)
+            for age, arm, click, kind in zip(ages, arms, clicks, damage, strict=True):
+                reward = "?" if kind == 0 else int(click)
+                propensity = 1.5 if kind == 1 else 0.2
+                extra = "," if kind == 2 else ""
+                file.write(f"FR,{age},{arm},{reward},{propensity}{extra}\n")
+
+
+def agreement() -> bool:
+    """Compare the estimators with those of Open Bandit Pipeline; return False if they differ."""
+    try:
+        from obp import ope
+    except ImportError as error:
+        print(f"Open Bandit Pipeline is not compared, because it cannot be imported ({error}).")
+        print("Install the package obp. The tests compare with values that obp 0.4.1 returned.")
+        return True
+    rng = np.random.default_rng(0)
+    rows, arms = 5000, 6
+    logged, target = rng.dirichlet(np.ones(arms), rows), rng.dirichlet(np.ones(arms), rows)
+    logged = 0.1 / arms + 0.9 * logged
+    arm = (rng.random((rows, 1)) > np.cumsum(logged, axis=1)).sum(axis=1).clip(max=arms - 1)
+    position = np.arange(rows)
+    reward, model = rng.random(rows), rng.random((rows, arms))
+    propensity = logged[position, arm]
+    weight, expected = target[position, arm] / propensity, (target * model).sum(axis=1)
+    predicted = model[position, arm]
+    data = Rows(reward[:, None], weight[:, None], predicted[:, None], expected[:, None])
+    others = {
+        "ips": ope.InverseProbabilityWeighting(),
+        "snips": ope.SelfNormalizedInverseProbabilityWeighting(),
+        "dm": ope.DirectMethod(),
+        "dr": ope.DoublyRobust(),
+        "switch-dr": ope.SwitchDoublyRobust(tau=MAX_WEIGHT),
+        "shrunk-dr": ope.DoublyRobustWithShrinkage(lambda_=MAX_WEIGHT**2),
+    }
+    table, largest = [], 0.0
+    for name, other in others.items():
+        sums = EstimateSums(name, 1)
+        sums.add(sums.terms(data))
+        own = float(sums.estimates()[0])
+        theirs = float(
+            other.estimate_policy_value(
+                reward=reward,
+                action=arm,
+                pscore=propensity,
+                action_dist=target[:, :, None],
+                estimated_rewards_by_reg_model=model[:, :, None],
+                position=np.zeros(rows, np.int64),
+            )
+        )
+        largest = max(largest, abs(own - theirs))
+        table.append([name, f"{own:.12f}", f"{theirs:.12f}", f"{own - theirs:+.1e}"])
+    print_table(["estimator", "glcb", "obp", "difference"], table)
+    return largest < 1e-9
 
 
 def main() -> None:
@@ -300,7 +432,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("part", choices=("accuracy", "coverage", "real", "speed"))
+    parser.add_argument("part", choices=("accuracy", "coverage", "real", "speed", "obp"))
     parser.add_argument("--logs", type=int, default=20)
     parser.add_argument("--rows", type=int, default=None)
     parser.add_argument("--tasks", default=",".join(TASKS))
@@ -315,6 +447,8 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as folder:
             hillstrom(Path(folder))
         open_bandit()
+    elif arguments.part == "obp":
+        sys.exit(0 if agreement() else "the estimates differ from those of Open Bandit Pipeline")
     else:
         speed(arguments.rows or 1_000_000)
 

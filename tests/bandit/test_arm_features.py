@@ -144,6 +144,14 @@ def test_an_arm_whose_features_change_is_encoded_again() -> None:
     assert cheap.candidates.features.tolist() != dear.candidates.features.tolist()
 
 
+def test_a_bandit_with_an_empty_catalog_can_be_saved(tmp_path: Path) -> None:
+    bandit = Bandit(arms={}, **SMALL)
+    for step in range(2):
+        bandit.save(tmp_path / f"{step}.glcb")
+        assert Bandit.load(tmp_path / f"{step}.glcb").get_params()["arms"] == {}
+        bandit.decide(context(0), arms={"a": {"price": 1.0}})
+
+
 def test_memory_is_bounded_for_any_number_of_names(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(catalog_module, "MAX_RECENT", 50)
     bandit = Bandit(arms={}, max_pending=10, **SMALL)

@@ -18,7 +18,8 @@ def rows(count: int = ROWS) -> est.Rows:
 def accumulate(name: str, data: est.Rows, parts: int = 4) -> est.EstimateSums:
     sums = est.EstimateSums(name, POLICIES)
     for part in np.array_split(np.arange(len(data.reward)), parts):
-        sums.add(sums.terms(est.Rows(*(column[part] for column in data))))
+        reward, weight, predicted, expected = (column[part] for column in data[:4])
+        sums.add(sums.terms(est.Rows(reward, weight, predicted, expected)))
     return sums
 
 
@@ -92,7 +93,10 @@ def test_estimates_equal_those_of_the_open_bandit_pipeline(name: str) -> None:
     model = ((13 * row[:, None] + 5 * np.arange(4)) % 19) / 18
     weight = target[row, action] / logged[row, action]
     expected = (target * model).sum(axis=1)
-    data = est.Rows(*(column[:, None] for column in (reward, weight, model[row, action], expected)))
+    reward, weight, predicted, expected = (
+        column[:, None] for column in (reward, weight, model[row, action], expected)
+    )
+    data = est.Rows(reward, weight, predicted, expected)
     sums = est.EstimateSums(name, 1)
     sums.add(sums.terms(data))
     assert sums.estimates()[0] == pytest.approx(STORED[name], abs=1e-9)

@@ -54,8 +54,12 @@ def test_confidence_sequences_contain_the_truth(result: Evaluation) -> None:
 
 
 def test_doubly_robust_is_more_precise_than_ips(result: Evaluation) -> None:
-    own = result["rule"].estimates
-    assert own["dr"].error < own["ips"].error
+    own = result["rule"]
+    assert own.estimates["dr"].error < own.estimates["ips"].error
+    assert own.sequence is not None
+    assert own.ips_sequence is not None
+    assert own.ips_sequence.low < RULE_VALUE < own.ips_sequence.high
+    assert own.sequence.high - own.sequence.low < own.ips_sequence.high - own.ips_sequence.low
 
 
 def test_a_better_policy_is_recognized(result: Evaluation) -> None:
@@ -260,6 +264,21 @@ def test_a_log_without_propensities_is_refused_unless_it_is_uniform(tmp_path: Pa
     assert "on the word of the user" in found.table()
 
 
+def test_the_direct_method_does_without_propensities_and_says_so(tmp_path: Path) -> None:
+    lines = [
+        {name: own for name, own in row.items() if name != "propensity"} for row in rows(1500, uniform=True)
+    ]
+    path = write(tmp_path / "log.jsonl", lines)
+    found = evaluate(path, {"rule": rule, "linucb": "linucb"}, estimators=("dm",))
+    own = found["rule"]
+    assert own.estimates["dm"].value == pytest.approx(RULE_VALUE, abs=0.1)
+    assert (own.sequence, own.difference_sequence, found.replays) == (None, None, [])
+    assert found.level == "warning"
+    assert "No policy is shown to be better than logged" in found.conclusion
+    assert "predictions of a model" in found.table()
+    assert "predictions of a model" in found.write(tmp_path)[0].read_text(encoding="utf-8")
+
+
 def test_bad_rows_are_counted_by_reason(tmp_path: Path) -> None:
     bad: list[dict[str, object]] = [
         {"context": {"age": 1}, "arm": "news", "reward": "high", "propensity": 0.5},
@@ -288,6 +307,7 @@ def test_bad_rows_are_counted_by_reason(tmp_path: Path) -> None:
         ({"policies": ["uniform"], "reference": "rule"}, "reference must be"),
         ({"policies": ["uniform"], "max_ratio": 0.5}, "max_ratio must be at least 1"),
         ({"policies": ["uniform"], "logging": "random"}, "logging must be"),
+        ({"policies": ["uniform"], "min_propensity": 0.9}, "min_propensity must be"),
         ({"policies": ["uniform"], "format": "xml"}, "format must be one of"),
     ],
 )
@@ -305,7 +325,7 @@ def test_a_bandit_with_another_range_of_rewards_is_refused(tmp_path: Path) -> No
 def test_a_rule_that_fails_is_named(log: Path) -> None:
     with pytest.raises(UnknownArm, match="'bad' chose 'chess'"):
         evaluate(log, {"bad": lambda context: "chess"}, **FAST)
-    with pytest.raises(InvalidInput, match="'half' must return an arm, or probabilities that add up to 1"):
+    with pytest.raises(InvalidInput, match="'half' must return an arm, probabilities that add up to 1, or"):
         evaluate(log, {"half": lambda context: {"news": 0.5}}, **FAST)
 
 

@@ -80,8 +80,11 @@ def test_vowpal_wabbit_blocks_with_arm_features_are_read(tmp_path: Path) -> None
     path.write_text(ADF)
     assert detect(path) == "vw"
     assert decisions(path) == [
-        LoggedDecision({"user.age": 31.0, "user.country": "FR"}, 2, 1.0, 0.5, (1, 2, 3)),
-        LoggedDecision({"user.age": 20.0}, 1, -0.5, 0.25, (1, 2)),
+        LoggedDecision(
+            *({"user.age": 31.0, "user.country": "FR"}, 2, 1.0, 0.5, (1, 2, 3)),
+            {1: {"item.a": True}, 2: {"item.b": True}, 3: {"item.c": True}},
+        ),
+        LoggedDecision({"user.age": 20.0}, 1, -0.5, 0.25, (1, 2), {1: {"item.a": True}, 2: {"item.b": True}}),
     ]
 
 
@@ -89,7 +92,14 @@ def test_decision_service_json_is_read(tmp_path: Path) -> None:
     path = write(tmp_path / "log.json", [DSJSON])
     assert detect(path) == "dsjson"
     assert decisions(path) == [
-        LoggedDecision({"User.age": 31, "User.country": "FR"}, "salad", 1.0, 0.8, ("pasta", "salad", "soup"))
+        LoggedDecision(
+            *({"User.age": 31, "User.country": "FR"}, "salad", 1.0, 0.8, ("pasta", "salad", "soup")),
+            {
+                "pasta": {"i.constant": 1, "j.price": 3},
+                "salad": {"i.constant": 1},
+                "soup": {"i.constant": 1},
+            },
+        )
     ]
 
 

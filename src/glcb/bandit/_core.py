@@ -115,7 +115,9 @@ class BanditCore:
 
     def arguments(self) -> dict[str, Any]:
         """Return the arguments of an untrained bandit with the current arms, without the clock."""
-        arms = list(self.arms) if self.catalog is None else arms_as_json(self.catalog.arms)
+        arms: Any = list(self.arms)
+        if self.catalog is not None:  # an empty list would be one of arms without features
+            arms = arms_as_json(self.catalog.arms) or {}
         return {**self.config.as_json(), "arms": arms}
 
     # ---- decisions ------------------------------------------------------------------------------
@@ -381,17 +383,23 @@ class BanditCore:
         """Return the index of an arm of a log among the arms or the candidates; raise UnknownArm if none."""
         return _validation.arm(arm, self.index) if prepared.arms is None else prepared.arms.position(arm)
 
-    def _replayed_input(self, prepared: Prepared, arm: Arm) -> Float32:
-        index, x = self.replayed_index(prepared, arm), self.at_position(prepared.encoded.x, 0)
+    def _replayed_input(self, prepared: Prepared, arm: Arm, slot: int) -> Float32:
+        index, x = self.replayed_index(prepared, arm), self.at_position(prepared.encoded.x, slot)
         return x if prepared.arms is None else join(x, prepared.arms.candidates, index)
 
     def replay_row(
-        self, context: Any, arm: Arm, reward: float, propensity: float, features: Any = None
+        self,
+        context: Any,
+        arm: Arm,
+        reward: float,
+        propensity: float,
+        candidates: Any = None,
+        slot: int = 0,
     ) -> None:
         """Learn from a decision together with its reward; it is never pending."""
         checked = _validation.reward(reward, self.config.rewards)
-        prepared = self.prepare_change(context, None if features is None else {arm: features})
-        policy, x = prepared.policy, self._replayed_input(prepared, arm)
+        prepared = self.prepare_change(context, candidates)
+        policy, x = prepared.policy, self._replayed_input(prepared, arm, slot)
         policy.ensure_capacity()
         decision = PendingDecision(x, arm, propensity, id=self.pending.next_id(x, self.id_prefix))
         if self.log is not None:

@@ -262,7 +262,8 @@ class Slates:
         self, context: Any, arm: Arm, reward: float, propensity: float, features: Any = None
     ) -> None:
         """Learn from a decision together with its reward."""
-        self._core.replay_row(context, arm, reward, propensity, features)
+        candidates = None if features is None else {arm: features}
+        self._core.replay_row(context, arm, reward, propensity, candidates)
 
     def replay_decision(self, context: Any, arm: Arm, propensity: float, time: float, logged_id: str) -> str:
         """Add a pending decision; return its id, which is that of the log unless it is known here."""

@@ -9,12 +9,16 @@ from glcb._model_file import Snapshot
 from glcb._types import Arm
 from glcb.bandit._core import BanditCore
 from glcb.bandit.bandit import Bandit
+from glcb.explore.focus import candidate_probabilities
 from glcb.explore.probabilities import probabilities
+from glcb.policies.shared import estimate_candidates
 
 
 class Preview(NamedTuple):
-    """What a bandit would do in a context. Arrays are in the order of its arms."""
+    """What a bandit would do in a context. Arrays are in the order of ``arms``."""
 
+    arms: tuple[Arm, ...]
+    """The arms of the bandit; if they have features, the candidates."""
     values: Float64
     """The expected reward of each arm."""
     probabilities: Float64
@@ -40,20 +44,51 @@ class OfflineBandit:
         """The names of the arms."""
         return self._core.arms
 
-    def preview(self, context: Any, eligible: Iterable[Arm] | None = None) -> Preview:
-        """Return the values and the choice probabilities for a context. Nothing is counted or learned."""
-        core = self._core
-        allowed = None if eligible is None else _validation.eligible(eligible, core.index)
-        prepared = core.prepare(context)
-        estimates = prepared.policy.estimate(prepared.encoded.x)
-        scores = estimates.values + estimates.bonuses
-        config = core.config
-        chosen = probabilities(scores, allowed, config.exploration, config.exploration_mode)
-        return Preview(estimates.values, chosen, prepared.encoded.x)
+    @property
+    def has_arm_features(self) -> bool:
+        """Whether arms have features, so that a decision can have candidates of its own."""
+        return self._core.catalog is not None
 
-    def learn(self, context: Any, arm: Arm, reward: float) -> None:
+    def preview(
+        self, context: Any, eligible: Iterable[Arm] | None = None, candidates: Any = None, slot: int = 0
+    ) -> Preview:
+        """Return the values and the choice probabilities for a context. Nothing is counted or learned.
+
+        Parameters
+        ----------
+        context
+            The context.
+        eligible
+            The arms to choose from; None for all.
+        candidates
+            The arms with their features, if arms have features; None for the catalog.
+        slot
+            The position in a ranking.
+        """
+        core = self._core
+        config = core.config
+        if core.catalog is None:
+            allowed = None if eligible is None else _validation.eligible(eligible, core.index)
+            prepared = core.prepare(context)
+            estimates = prepared.policy.estimate(core.at_position(prepared.encoded.x, slot))
+            scores = estimates.values + estimates.bonuses
+            chosen = probabilities(scores, allowed, config.exploration, config.exploration_mode)
+            return Preview(core.arms, estimates.values, chosen, prepared.encoded.x)
+        prepared = core.prepare(context, candidates, eligible)
+        assert prepared.arms is not None  # arms have features
+        names, x = prepared.arms.names, core.at_position(prepared.encoded.x, slot)
+        estimates = estimate_candidates(prepared.policy, x, prepared.arms.candidates)
+        if core.own is not None:
+            estimates = core.own.correct(x, names, estimates)
+        scores = estimates.values + estimates.bonuses
+        chosen = candidate_probabilities(
+            scores, estimates.bonuses, config.exploration, config.exploration_mode
+        )
+        return Preview(names, estimates.values, chosen, prepared.encoded.x)
+
+    def learn(self, context: Any, arm: Arm, reward: float, candidates: Any = None, slot: int = 0) -> None:
         """Learn from a decision together with its reward."""
-        self._core.replay_row(context, arm, reward, 0.0)
+        self._core.replay_row(context, arm, reward, 0.0, candidates, slot)
 
     def snapshot(self) -> Snapshot:
         """Return the complete state."""

@@ -75,20 +75,23 @@ def evaluate(
         ),
     ] = None,
     estimators: Annotated[
-        str,
+        str | None,
         typer.Option(
             metavar="NAMES",
-            help="Estimators, separated by commas: ips, snips, clipped-ips, dm, dr, switch-dr, shrunk-dr.",
+            help="Estimators, separated by commas: ips, snips, clipped-ips, dm, dr, switch-dr, shrunk-dr; "
+            "for rankings rips, snips, ips, iips.",
+            show_default="dr,snips,ips,dm; for rankings rips,snips,ips",
         ),
-    ] = "dr,snips,ips,dm",
+    ] = None,
     reference: Annotated[
         str, typer.Option(metavar="POLICY", help="Policy that differences are relative to.")
     ] = "logged",
     logging: Annotated[
         str | None,
         typer.Option(
-            metavar="HOW",
-            help="`uniform` if the log has no propensities and its arms were chosen uniformly at random.",
+            metavar="POLICY",
+            help="`uniform` if the log has no propensities and its arms were chosen uniformly at random. For "
+            "the estimator iips, `uniform` or the model file (.glcb) that wrote the log.",
             show_default=False,
         ),
     ] = None,
@@ -99,6 +102,14 @@ def evaluate(
     max_ratio: Annotated[
         float | None,
         typer.Option(metavar="M", help="Bound of π / p for replay.", show_default="1 / smallest propensity"),
+    ] = None,
+    min_propensity: Annotated[
+        float | None,
+        typer.Option(
+            metavar="P",
+            help="Smallest propensity that the logging policy gives to any arm, for the interval of dr.",
+            show_default="the smallest in the log",
+        ),
     ] = None,
     constant_values: Annotated[
         bool,
@@ -142,11 +153,12 @@ def evaluate(
         result: Evaluation = run(
             log,
             chosen,
-            estimators=split(estimators),
+            estimators=None if estimators is None else split(estimators),
             reference=reference,
-            logging=cast('Literal["uniform"] | None', logging),
+            logging=cast("Any", None if logging is None else _policy(logging)),
             replay=replay,
             max_ratio=max_ratio,
+            min_propensity=min_propensity,
             constant_values=constant_values,
             seed=seed,
             checkpoint_folder=None if out is None else out / "progress",
@@ -176,13 +188,15 @@ def _variant(log: Path, settings: str, arguments: dict[str, Any], seed: int) -> 
     from glcb.evaluate.api import survey
 
     found = survey(log, **arguments)
-    arms = list(found.arms)
+    arms: Any = {} if found.shares_arms else list(found.arms)
     changes: dict[str, Any] = {}
     for setting in split(settings):
         name, equals, value = setting.partition("=")
         if not equals:
             raise InvalidSettings(f"--try takes settings such as exploration=0.02, got {setting!r}")
         if name == "without":
+            if found.shares_arms:
+                raise InvalidSettings("--try without=ARM is for logs in which arms have no features")
             if value not in map(str, arms):
                 raise InvalidSettings(
                     f"there is no arm {value!r}; the arms are {', '.join(map(str, arms[:8]))}"
@@ -235,5 +249,5 @@ def convert(
     typer.echo(f"{found.rows:,} decisions, {sum(found.refused.values()):,} rows refused")
     for reason, count in found.refused.items():
         typer.echo(f"  {count:,} × {reason}, for example {found.examples[reason]}")
-    if to == "vw":
+    if to == "vw" and not found.featured:
         typer.echo("arms: " + ", ".join(f"{number} = {arm}" for number, arm in enumerate(found.arms, 1)))

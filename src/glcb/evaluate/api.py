@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from glcb._errors import InvalidInput, InvalidSettings, LogError
 from glcb._files import atomic_write
@@ -15,8 +15,8 @@ from glcb._text import is_integer
 from glcb._types import Arm, reward_range
 from glcb.bandit.bandit import Bandit
 from glcb.bandit.logs.format import LogColumns, plain_context
-from glcb.evaluate import checkpoint, estimators, formats
-from glcb.evaluate.evaluation import DEFAULT_ESTIMATORS, LOGGED, Evaluator, Plan
+from glcb.evaluate import checkpoint, estimators, formats, marginals
+from glcb.evaluate.evaluation import DEFAULT_ESTIMATORS, LOGGED, RANKING_ESTIMATORS, Evaluator, Plan
 from glcb.evaluate.formats import Layout, vowpal_wabbit
 from glcb.evaluate.result import Evaluation
 from glcb.evaluate.rows import LoggedDecision, LogRow, Survey
@@ -53,9 +53,9 @@ def evaluate(
     log: str | PathLike[str],
     policies: Mapping[str, Policy] | Sequence[str],
     *,
-    estimators: Sequence[str] = DEFAULT_ESTIMATORS,
+    estimators: Sequence[str] | None = None,
     reference: str = LOGGED,
-    logging: Literal["uniform"] | None = None,
+    logging: Literal["uniform"] | Frozen | Rule | None = None,
     default_reward: float | None = None,
     format: str | None = None,  # noqa: A002 (the built-in is not used here)
     context_column: str = LogColumns.context,
@@ -65,6 +65,7 @@ def evaluate(
     ignore_columns: Collection[str] = (),
     replay: bool = True,
     max_ratio: float | None = None,
+    min_propensity: float | None = None,
     constant_values: bool = False,
     seed: int = 0,
     checkpoint_folder: str | PathLike[str] | None = None,
@@ -78,6 +79,9 @@ def evaluate(
     a row and then learns from it, whatever arm was logged. By replay: it learns only from the rows in which
     the logged arm is accepted as its own choice, so it sees what it would have seen online.
 
+    In a log of rankings, a row is a ranking, and its reward is the sum of the rewards of its slots. Rankings
+    are not replayed.
+
     Parameters
     ----------
     log : str or path
@@ -85,14 +89,18 @@ def evaluate(
         table of the Open Bandit Dataset.
     policies : dict or list of str
         Policies by name: a `Bandit`, which learns; `Frozen(bandit)`, which does not; a function from a
-        context to an arm or to probabilities by arm; or a string. Strings are "uniform", "best-fixed-arm",
-        "arm=NAME", or the name of a policy, which learns.
-    estimators : sequence of str
-        Any of "ips", "snips", "clipped-ips", "dm", "dr", "switch-dr" and "shrunk-dr". The first one is drawn.
+        context to an arm, to probabilities by arm or to a ranking (a list); or a string. Strings are
+        "uniform", "best-fixed-arm", "arm=NAME", or the name of a policy, which learns. If the log has
+        features of the arms, it learns from them.
+    estimators : sequence of str, optional
+        Any of "ips", "snips", "clipped-ips", "dm", "dr", "switch-dr" and "shrunk-dr"; for rankings, of
+        "rips", "snips", "ips" and "iips". The first one is drawn. Default: "dr", "snips", "ips" and "dm", or
+        "rips", "snips" and "ips".
     reference : str, default "logged"
         The policy that differences are relative to; by default, the one that wrote the log.
-    logging : "uniform", optional
-        Vouch for it that the arms of the log were chosen uniformly at random, if it has no propensities.
+    logging : "uniform", Frozen or function, optional
+        The policy that wrote the log. "uniform" vouches for it that the arms were chosen uniformly at random,
+        if the log has no propensities. Estimator "iips" needs the policy for marginal propensities.
     default_reward : float, optional
         Reward of decisions without one. Without it, they are left out.
     format : str, optional
@@ -105,6 +113,9 @@ def evaluate(
         Whether to replay the policies that learn.
     max_ratio : float, optional
         M, the bound of π / p for replay. Default: 1 / the smallest propensity.
+    min_propensity : float, optional
+        The smallest propensity that the logging policy gives to any arm, which the confidence sequence of
+        "dr" takes as known. Default: the smallest one in the log.
     constant_values : bool, default False
         Add a betting confidence sequence, which is narrower and assumes that values do not change over time.
     seed : int, default 0
@@ -144,25 +155,32 @@ def evaluate(
     columns = LogColumns(context_column, arm_column, reward_column, propensity_column, tuple(ignore_columns))
     layout = Layout(columns, default_reward)
     named = {name: name for name in policies} if not isinstance(policies, Mapping) else dict(policies)
-    _check_arguments(named, estimators, reference, logging, max_ratio)
+    _check_arguments(named, reference, logging, max_ratio)
     survey = _survey(path, format, layout, progress)
-    plan = _plan(survey, named, estimators, reference, logging, seed)
+    default = DEFAULT_ESTIMATORS if survey.slots == 1 else RANKING_ESTIMATORS
+    chosen = default if estimators is None else tuple(estimators)
+    _check_estimators(chosen, survey, logging)
+    plan = _plan(survey, named, chosen, reference, logging, seed)
     plan.constant_values = constant_values
+    if min_propensity is not None:
+        if not 0 < min_propensity <= plan.min_propensity:
+            raise InvalidSettings(
+                "min_propensity must be in (0, 1] and at most the smallest propensity of the log, which is "
+                f"{plan.min_propensity:g}, got {min_propensity!r}"
+            )
+        plan.min_propensity = min_propensity
     if max_ratio is not None:
         plan.max_ratio = max_ratio
     if not replay:
         plan.replays = {}
     evaluator = Evaluator(plan)
     folder = None if checkpoint_folder is None else Path(checkpoint_folder)
-    fingerprint = _fingerprint(
-        path, named, [list(estimators), reference, logging, layout, seed, replay, max_ratio]
-    )
+    settings: list[object] = [chosen, reference, logging, layout, seed, replay, max_ratio, min_propensity]
+    fingerprint = _fingerprint(path, named, settings)
     if folder is not None:
         checkpoint.load(folder, evaluator, fingerprint)
     saved_at = time.monotonic()
-    for rows in evaluator.run(
-        _usable(formats.read(path, format, layout), plan.index, logging, len(plan.arms))
-    ):
+    for rows in evaluator.run(_usable(formats.read(path, format, layout), plan, logging)):
         if progress is not None:
             progress("evaluating", rows / survey.rows)
         if folder is not None and time.monotonic() - saved_at > _CHECKPOINT_SECONDS:
@@ -184,7 +202,9 @@ def convert(
 ) -> Survey:
     """Convert a log to JSON lines with one decision each, or to Vowpal Wabbit text.
 
-    In Vowpal Wabbit text, arms are numbers from 1, in the order of ``arms`` of the result.
+    Both keep the features of arms. In Vowpal Wabbit text, arms with features are lines of a block, with their
+    names as tags; other arms are numbers from 1, in the order of ``arms`` of the result. Rankings cannot be
+    converted.
 
     Parameters
     ----------
@@ -214,6 +234,8 @@ def convert(
     layout = Layout(columns or LogColumns(), default_reward)
     survey = _survey(path, format, layout, None)
     arms, index = _arms(survey)
+    if survey.slots > 1:
+        raise LogError(f"{log} has rankings, which neither jsonl nor vw can hold: evaluate it as it is")
     if to == "vw" and survey.without_propensity:
         raise LogError(f"{survey.without_propensity:,} decisions of {log} have no propensity, which vw needs")
     rows = (row.decision for row in formats.read(path, format, layout) if row.decision is not None)
@@ -229,13 +251,18 @@ def convert(
 
 
 def _json_line(decision: LoggedDecision) -> str:
-    values = {
+    values: dict[str, Any] = {
         "context": plain_context(decision.context),
         "arm": decision.arm,
         "reward": decision.reward,
         **({"propensity": decision.propensity} if decision.propensity else {}),
-        **({"eligible": list(decision.eligible)} if decision.eligible is not None else {}),
     }
+    if decision.features is not None:
+        features = {arm: plain_context(own) for arm, own in decision.features.items()}
+        values["arms"] = [{"arm": arm, "features": own} for arm, own in features.items()]
+        values["arm_features"] = features.get(decision.arm)
+    if decision.eligible is not None and decision.eligible != tuple(decision.features or ()):
+        values["eligible"] = list(decision.eligible)
     return json.dumps(values, ensure_ascii=False) + "\n"
 
 
@@ -295,17 +322,24 @@ def _arms(survey: Survey) -> tuple[tuple[Arm, ...], dict[Arm, int]]:
     return arms, index
 
 
-def _usable(
-    rows: Iterator[LogRow], index: Mapping[Arm, int], logging: str | None, arms: int
-) -> Iterator[LoggedDecision]:
-    """Yield the decisions that can be evaluated."""
+def _usable(rows: Iterator[LogRow], plan: Plan, logging: object) -> Iterator[LoggedDecision]:
+    """Yield the decisions that can be evaluated; features are by the name that an arm has in the plan."""
+    features: Mapping[Arm, Any] | None = None
+    renamed: dict[Arm, Any] = {}
     for row in rows:
         decision = row.decision
         if decision is None:
             continue
         if logging == "uniform":
-            eligible = arms if decision.eligible is None else len(decision.eligible)
-            decision = decision._replace(propensity=1 / eligible)
+            candidates = plan.arms if decision.eligible is None else decision.eligible
+            decision = decision._replace(propensity=1 / (len(candidates) - len(decision.above)))
+        if decision.features is not None:
+            if decision.features is not features:  # decisions often have the same catalog
+                features = decision.features
+                renamed = {plan.arms[plan.index[arm]]: own for arm, own in features.items()}
+            decision = decision._replace(features=renamed)
+        if plan.modeled:
+            decision = decision._replace(propensity=1.0)  # the direct method does not use it
         if decision.propensity:
             yield decision
 
@@ -315,23 +349,34 @@ def _usable(
 
 def _check_arguments(
     policies: Mapping[str, Policy],
-    chosen: Sequence[str],
     reference: str,
-    logging: str | None,
+    logging: object,
     max_ratio: float | None,
 ) -> None:
     if not policies:
         raise InvalidSettings("name at least one policy to evaluate")
     if LOGGED in policies:
         raise InvalidSettings(f"{LOGGED!r} is the policy that wrote the log: choose another name")
-    if not chosen or any(name not in estimators.NAMES for name in chosen):
-        raise InvalidSettings(f"estimators must be among {', '.join(estimators.NAMES)}, got {list(chosen)}")
     if reference != LOGGED and reference not in policies:
         raise InvalidSettings(f"reference must be {LOGGED!r} or one of the policies, got {reference!r}")
-    if logging not in (None, "uniform"):
-        raise InvalidSettings(f"logging must be 'uniform' or None, got {logging!r}")
+    if logging not in (None, "uniform") and not isinstance(logging, Frozen) and not callable(logging):
+        raise InvalidSettings(f"logging must be 'uniform', Frozen(bandit) or a function, got {logging!r}")
     if max_ratio is not None and not max_ratio >= 1:
         raise InvalidSettings(f"max_ratio must be at least 1, got {max_ratio!r}")
+
+
+def _check_estimators(chosen: Sequence[str], survey: Survey, logging: object) -> None:
+    names = estimators.NAMES if survey.slots == 1 else estimators.RANKING_NAMES
+    if not chosen or any(name not in names for name in chosen):
+        kind = "decisions" if survey.slots == 1 else "rankings"
+        raise InvalidSettings(
+            f"estimators must be among {', '.join(names)} for a log of {kind}, got {list(chosen)}"
+        )
+    if "iips" in chosen and logging is None:
+        raise InvalidSettings(
+            "iips needs marginal propensities, and the log has those of a slot given the slots above it: "
+            "pass the policy that wrote the log as logging=, or use rips"
+        )
 
 
 def _plan(
@@ -339,20 +384,22 @@ def _plan(
     policies: Mapping[str, Policy],
     chosen: Sequence[str],
     reference: str,
-    logging: str | None,
+    logging: object,
     seed: int,
 ) -> Plan:
     notes = []
     if logging == "uniform":
         survey.without_propensity = 0
         notes.append("The log was taken to be uniformly random, on the word of the user.")
-    if survey.without_propensity == survey.rows:
+    modeled = survey.without_propensity == survey.rows
+    if modeled and set(chosen) != {"dm"}:
         raise InvalidInput(
             "the log has no propensities, so it does not say what other arms would have earned. Name the "
             "column of the propensities, or, if the arms were chosen uniformly at random, pass "
-            "logging='uniform' (--logging uniform)"
+            "logging='uniform' (--logging uniform). Only the direct method, estimators=['dm'] "
+            "(--estimators dm), does without, and is as wrong as its model"
         )
-    if survey.without_propensity:
+    if survey.without_propensity and not modeled:
         survey.refused["missing propensity"] = survey.without_propensity
         survey.examples["missing propensity"] = "decisions without the probability of their arm"
         survey.rows -= survey.without_propensity
@@ -370,16 +417,64 @@ def _plan(
         if isinstance(resolved, Bandit):
             _check_bandit(name, resolved, survey)
             targets[name] = BanditTarget(resolved, arms, learns=True)
-            replays[name] = BanditTarget(resolved, arms, learns=True)
-        elif isinstance(resolved, Frozen):
-            _check_bandit(name, resolved.bandit, survey)
-            targets[name] = BanditTarget(resolved.bandit, arms, learns=False)
-        elif isinstance(resolved, Uniform):
-            targets[name] = resolved
+            if survey.slots == 1 and not modeled:
+                replays[name] = BanditTarget(resolved, arms, learns=True)
         else:
-            targets[name] = RuleTarget(resolved, index, name)
-    ratio = max(len(arms) * 1.0 if logging == "uniform" else 1 / survey.smallest_propensity, 1.0)
-    return Plan(arms, index, survey, targets, replays, chosen, reference, seed, ratio, False, notes)
+            targets[name] = _fixed(name, resolved, arms, index, survey)
+    wrote: Target | None = None
+    if "iips" in chosen:
+        wrote = Uniform() if logging == "uniform" else _fixed("logging", logging, arms, index, survey)
+    if survey.slots > 1:
+        notes += _ranking_notes(chosen, targets, len(arms), survey.slots)
+    smallest = 1 / len(arms) if logging == "uniform" else survey.smallest_propensity
+    return Plan(
+        arms=arms,
+        index=index,
+        survey=survey,
+        targets=targets,
+        replays=replays,
+        estimators=chosen,
+        reference=reference,
+        seed=seed,
+        max_ratio=max(1 / smallest, 1.0),
+        min_propensity=smallest,
+        modeled=modeled,
+        logging=wrote,
+        notes=notes,
+    )
+
+
+def _fixed(name: str, policy: Any, arms: tuple[Arm, ...], index: Mapping[Arm, int], survey: Survey) -> Target:
+    """Return the target of a policy that is not a bandit that learns."""
+    if isinstance(policy, Frozen):
+        _check_bandit(name, policy.bandit, survey)
+        return BanditTarget(policy.bandit, arms, learns=False)
+    return policy if isinstance(policy, Uniform) else RuleTarget(policy, index, name)
+
+
+def _ranking_notes(
+    chosen: Sequence[str], targets: Mapping[str, Target], arms: int, slots: int
+) -> Iterator[str]:
+    """Yield what the estimators of rankings assume; refuse policies that they cannot evaluate."""
+    yield "The value of a policy is the sum of the rewards of all slots, per ranking."
+    if "rips" in chosen:
+        yield (
+            "rips and the intervals at any time assume that the reward of a slot does not depend on the "
+            "slots below it. Without rips among the estimators, the intervals assume nothing, and are wider."
+        )
+    if "iips" not in chosen:
+        return
+    for name, target in targets.items():
+        if target.snapshot() is not None:
+            raise InvalidSettings(f"iips needs policies that do not learn, and {name!r} does: use rips")
+    yield "iips assumes that the reward of a slot depends on nothing but its own arm and its position."
+    if marginals.is_exact(arms, slots):
+        yield "The marginal propensities of iips are exact."
+    else:
+        yield (
+            f"The marginal propensities of iips are means over {marginals.SIMULATIONS:,} simulated rankings, "
+            "except where there are few arms to choose from."
+        )
 
 
 def _resolve(name: str, arms: tuple[Arm, ...], survey: Survey, seed: int) -> Bandit | Uniform:
@@ -399,10 +494,21 @@ def _resolve(name: str, arms: tuple[Arm, ...], survey: Survey, seed: int) -> Ban
             f"there is no policy {name!r}: use uniform, best-fixed-arm, arm=NAME, or a name that "
             "`glcb policies` lists"
         )
-    return Bandit(arms, policy=name, rewards=survey.rewards, seed=seed)
+    return Bandit({} if survey.shares_arms else arms, policy=name, rewards=survey.rewards, seed=seed)
 
 
 def _check_bandit(name: str, bandit: Bandit, survey: Survey) -> None:
+    slots = bandit.get_params()["slots"]
+    if 1 < slots < survey.slots:
+        raise InvalidInput(
+            f"the bandit {name!r} ranks {slots} slots, the log has {survey.slots}: create it with "
+            f"slots={survey.slots}"
+        )
+    if isinstance(bandit.get_params()["arms"], Mapping) and not bandit.arms and not survey.shares_arms:
+        raise InvalidInput(
+            f"the bandit {name!r} has no arms of its own, and the log has no features of arms: create it "
+            "with arms={name: {feature: value}}"
+        )
     low, high = reward_range(bandit.get_params()["rewards"])
     if survey.lowest < low or survey.highest > high:
         raise InvalidInput(

@@ -31,6 +31,14 @@ class Diagnostic(NamedTuple):
     """What it means, in words."""
 
 
+NO_PROPENSITIES = Diagnostic(
+    "propensities",
+    "warning",
+    "The log has no propensities. The values are predictions of a model, and nothing corrects them where the "
+    "logged choices depended on what the model does not see. There is no interval; an experiment would tell.",
+)
+
+
 class WeightSums:
     """Sums of the importance weights of several policies."""
 
@@ -43,8 +51,8 @@ class WeightSums:
         self._rewards = np.zeros(policies)
         self._reward_squares = np.zeros(policies)
         self._assigned = np.zeros((policies, arms))
-        self._inverse = np.zeros(3)
-        """1 / p minus the number of eligible arms: sum, sum of squares, sum of the numbers of arms."""
+        self._inverse = np.zeros(4)
+        """1 / p minus the number of eligible arms: sum, sum of squares, sum of the numbers of arms, rows."""
 
     def add(
         self,
@@ -55,19 +63,22 @@ class WeightSums:
         propensity: Float64,
         eligible: Bool,
     ) -> None:
-        """Add rows: weights and matching probabilities by policy, and the sums of probabilities by arm."""
+        """Add rows: weights and matching probabilities by policy, and the sums of probabilities by arm.
+
+        Propensities and eligible arms have one row per slot if the rows are rankings.
+        """
         self._count += len(weight)
         self._weights += weight.sum(axis=0)
         self._squares += (weight**2).sum(axis=0)
         self._largest = np.maximum(self._largest, weight.max(axis=0, initial=0.0))
         self._matches += match.sum(axis=0)
-        weighted = weight * reward[:, None]
+        weighted = weight * reward
         self._rewards += weighted.sum(axis=0)
         self._reward_squares += (weighted**2).sum(axis=0)
         self._assigned += assigned
         sizes = eligible.sum(axis=1)
         excess = 1 / propensity - sizes
-        self._inverse += (excess.sum(), (excess**2).sum(), sizes.sum())
+        self._inverse += (excess.sum(), (excess**2).sum(), sizes.sum(), len(sizes))
 
     def snapshot(self) -> Arrays:
         """Return the state."""
@@ -170,7 +181,7 @@ class WeightSums:
 
     def check_propensities(self) -> Diagnostic:
         """Check that 1 / p averages to the number of arms, as it does if the propensities are right."""
-        count = max(float(self._count[0]), 1.0)
+        count = max(float(self._inverse[3]), 1.0)
         mean = float(self._inverse[0]) / count
         error = math.sqrt(max(float(self._inverse[1]) / count - mean**2, 0.0) / count)
         arms = float(self._inverse[2]) / count

@@ -24,6 +24,7 @@ from typing import NamedTuple
 import numpy as np
 
 from glcb._arrays import Arrays, Float64, copy_into
+from glcb.evaluate.slates import SlotRows
 
 MAX_WEIGHT = 10.0
 """Where ``clipped-ips``, ``switch-dr`` and ``shrunk-dr`` trade variance for bias."""
@@ -84,6 +85,8 @@ class Rows(NamedTuple):
     weight: Float64
     predicted: Float64
     expected: Float64
+    slots: SlotRows | None = None
+    """The slots of rankings. The other arrays then have one row per ranking, and no model."""
 
 
 WEIGHTED: Mapping[str, Callable[[Rows], Float64]] = {
@@ -94,14 +97,22 @@ WEIGHTED: Mapping[str, Callable[[Rows], Float64]] = {
 
 MODELED: Mapping[str, Callable[[Rows], Float64]] = {
     "dm": lambda rows: direct(rows.expected),
-    "dr": lambda rows: doubly_robust(*rows),
-    "switch-dr": lambda rows: switch_dr(*rows),
-    "shrunk-dr": lambda rows: shrunk_dr(*rows),
+    "dr": lambda rows: doubly_robust(*rows[:4]),
+    "switch-dr": lambda rows: switch_dr(*rows[:4]),
+    "shrunk-dr": lambda rows: shrunk_dr(*rows[:4]),
 }
 """Estimators with a reward model."""
 
+RANKED: Mapping[str, Callable[[SlotRows], Float64]] = {
+    "rips": SlotRows.reward_interaction,
+    "iips": SlotRows.independent,
+}
+"""Estimators for rankings, besides ``ips`` and ``snips`` with the weights of whole rankings."""
+
 NAMES = ("ips", "snips", "clipped-ips", *MODELED)
-"""All estimators. ``snips`` is the ratio of two means: weighted rewards and weights."""
+"""All estimators of single decisions. ``snips`` is the ratio of two means: weighted rewards and weights."""
+RANKING_NAMES = ("rips", "snips", "ips", "iips")
+"""All estimators of rankings."""
 
 _TERMS = {**WEIGHTED, **MODELED}
 
@@ -139,6 +150,9 @@ class EstimateSums:
         """Return the terms of rows, one column per policy; for ``snips``, the weights follow."""
         if self._is_ratio:
             return np.hstack([ips(rows.reward, rows.weight), rows.weight])
+        if self.estimator in RANKED:
+            assert rows.slots is not None  # the rows are rankings
+            return RANKED[self.estimator](rows.slots)
         return _TERMS[self.estimator](rows)
 
     def add(self, terms: Float64) -> None:

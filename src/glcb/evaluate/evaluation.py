@@ -7,24 +7,31 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from glcb._arrays import Arrays, Float64
+from glcb._arrays import Arrays, Float64, Int64
 from glcb._model_file import Snapshot
 from glcb._types import Arm, reward_range
 from glcb.bandit.bandit import Bandit
 from glcb.evaluate import estimators as est
 from glcb.evaluate.bootstrap import Bootstrap
-from glcb.evaluate.diagnostics import ContextSums, WeightSums
+from glcb.evaluate.diagnostics import NO_PROPENSITIES, ContextSums, WeightSums
+from glcb.evaluate.marginals import marginal_probabilities
 from glcb.evaluate.replay import Replay
 from glcb.evaluate.result import Evaluation, Interval, Point, PolicyResult, Quantity
+from glcb.evaluate.robust import RobustSequence
 from glcb.evaluate.rows import Chunk, LoggedDecision, Survey, chunks
 from glcb.evaluate.sequences import CONFIDENCE, BettingSequence, LowerSequence
+from glcb.evaluate.slates import SlotRows
 from glcb.evaluate.targets import BanditTarget, RewardModel, Target
 
 LOGGED = "logged"
 """The name of the policy that wrote the log."""
 DEFAULT_ESTIMATORS = ("dr", "snips", "ips", "dm")
+RANKING_ESTIMATORS = ("rips", "snips", "ips")
+"""The default for rankings."""
 _MAX_POINTS = 400
-_BOOTSTRAP, _REPLAY = 0, 1
+_BOOTSTRAP, _REPLAY, _MARGINALS = 0, 1, 2
+_ERROR = (1 - CONFIDENCE) / 2
+"""How often one end of an interval may be wrong."""
 
 
 @dataclass
@@ -42,8 +49,14 @@ class Plan:
     reference: str
     seed: int
     max_ratio: float
-    constant_values: bool
+    min_propensity: float
+    """The smallest propensity of the logging policy."""
+    constant_values: bool = False
     """Whether to add a betting sequence, which assumes that the value of each policy is constant."""
+    modeled: bool = False
+    """Whether the log has no propensities, so that there is nothing but the model of the rewards."""
+    logging: Target | None = None
+    """The policy that wrote the log, for marginal propensities."""
     notes: list[str] = field(default_factory=list)
 
 
@@ -66,10 +79,24 @@ class EvaluatorState(NamedTuple):
     parts: dict[str, Arrays | Snapshot | None]
 
 
+class _Assigned(NamedTuple):
+    """What the policies do in the rows of a chunk. The first one is that which wrote the log."""
+
+    shares: list[Float64]
+    """For every other policy, the probability of each arm in each row."""
+    match: Float64
+    """The probability of the logged arm; the propensity for the first policy."""
+    totals: Float64
+    """The sum of the probabilities of each arm over the rows."""
+
+
 class _Terms(NamedTuple):
     rows: est.Rows
+    gains: Float64
+    """Nonnegative numbers whose means are the values."""
+    losses: Float64
+    """Nonnegative numbers whose means are 1 − the values."""
     match: Float64
-    assigned: Float64
 
 
 class Evaluator:
@@ -80,18 +107,26 @@ class Evaluator:
         self._names = [LOGGED, *plan.targets]
         self._reference = self._names.index(plan.reference)
         policies = len(self._names)
-        self._range = reward_range(plan.survey.rewards)
+        self._slots = plan.survey.slots
+        self._range = low, high = reward_range(plan.survey.rewards)
+        if self._slots > 1:  # the reward of a slot that is missing, or was not examined, is 0
+            self._range = low, high = min(low, 0.0), max(high, 0.0)
+        self._value_range = self._slots * low, self._slots * high
         self._sums = [est.EstimateSums(name, policies) for name in plan.estimators]
         self._bootstrap = Bootstrap(self._sums)
         self._sequence = LowerSequence(2 * policies)
         self._difference = LowerSequence(2 * policies, largest=2.0)
-        self._betting = BettingSequence(2 * policies) if plan.constant_values else None
+        self._betting = BettingSequence(2 * policies) if plan.constant_values and not plan.modeled else None
         self._weights = WeightSums(policies, len(plan.arms))
         self._contexts = ContextSums(plan.survey.rows)
         self._model: RewardModel | None = None
         if any(name in est.MODELED for name in plan.estimators):
-            model = Bandit(plan.arms, rewards=plan.survey.rewards, exploration=0.0, seed=plan.seed)
-            self._model = RewardModel(model, self._range)
+            arms: Any = {} if plan.survey.shares_arms else plan.arms
+            model = Bandit(arms, rewards=plan.survey.rewards, exploration=0.0, seed=plan.seed)
+            self._model = RewardModel(model, plan.arms, self._range)
+        self._robust: RobustSequence | None = None
+        if "dr" in plan.estimators:
+            self._robust = RobustSequence(policies, self._reference, plan.min_propensity)
         self._replays = {name: Replay(own, plan.max_ratio) for name, own in plan.replays.items()}
         self._points: list[list[Point]] = [[] for _ in self._names]
         self._spacing = 1
@@ -104,26 +139,26 @@ class Evaluator:
         """Evaluate decisions; yield the number of rows after each chunk. Skip those of an earlier run."""
         done, rows = self.chunks, 0
         for number, chunk in enumerate(chunks(decisions, self._plan.index, self._range)):
-            rows += len(chunk)
+            rows += int((chunk.slot == 0).sum())
             if number >= done:
                 self._add(chunk)
                 yield rows
 
     def _add(self, chunk: Chunk) -> None:
-        terms = self._terms(chunk)
+        assigned = self._assign(chunk)
+        terms = self._terms(chunk, assigned) if self._slots == 1 else self._ranking_terms(chunk, assigned)
         rows = terms.rows
         columns = [own.terms(rows) for own in self._sums]
         for own, column in zip(self._sums, columns, strict=True):
             own.add(column)
         self._bootstrap.add(columns, self._rng(_BOOTSTRAP))
-        gains, losses = rows.weight * rows.reward, rows.weight * (1 - rows.reward)
-        reference = [self._reference]
+        gains, losses, reference = terms.gains, terms.losses, [self._reference]
         self._sequence.add(np.hstack([gains, losses]))
         self._difference.add(np.hstack([gains + losses[:, reference], losses + gains[:, reference]]))
         if self._betting is not None:
             self._betting.add(np.hstack([gains, losses]))
         self._weights.add(
-            rows.weight, terms.match, chunk.reward, terms.assigned, chunk.propensity, chunk.eligible
+            rows.weight, terms.match, rows.reward, assigned.totals, chunk.propensity, chunk.eligible
         )
         for replay in self._replays.values():
             replay.add(chunk, self._rng(_REPLAY))
@@ -134,36 +169,75 @@ class Evaluator:
         """Return the random numbers of a chunk; they do not depend on the chunks before."""
         return np.random.default_rng((self._plan.seed, self.chunks, purpose))
 
-    def _terms(self, chunk: Chunk) -> _Terms:
-        """Return what all estimators need. The first column is the policy that wrote the log."""
-        size = len(chunk)
-        position = np.arange(size)
-        predictions = np.zeros((size, len(self._plan.arms)))
+    def _assign(self, chunk: Chunk) -> _Assigned:
+        """Ask every policy what it does."""
+        position = np.arange(len(chunk))
+        logged = np.bincount(chunk.arm, minlength=len(self._plan.arms)).astype(np.float64)
+        shares = [target.assign(chunk) for target in self._plan.targets.values()]
+        match = np.column_stack([chunk.propensity, *(own[position, chunk.arm] for own in shares)])
+        return _Assigned(shares, match, np.array([logged, *(own.sum(axis=0) for own in shares)]))
+
+    def _terms(self, chunk: Chunk, assigned: _Assigned) -> _Terms:
+        """Return what the estimators of single decisions need."""
+        position, reward = np.arange(len(chunk)), chunk.reward[:, None]
+        predictions = np.zeros((len(chunk), len(self._plan.arms)))
         if self._model is not None:
             predictions, encoded = self._model.predict(chunk)
             self._contexts.add(encoded)
-        reward = chunk.reward[:, None]
-        weights, expected, matches = [np.ones(size)], [chunk.reward], [np.ones(size)]
-        assigned = [np.bincount(chunk.arm, minlength=len(self._plan.arms)).astype(np.float64)]
-        for target in self._plan.targets.values():
-            shares = target.assign(chunk)
-            match = shares[position, chunk.arm]
-            matches.append(match)
-            weights.append(match / chunk.propensity)
-            expected.append((shares * predictions).sum(axis=1))
-            assigned.append(shares.sum(axis=0))
+        weight = assigned.match / chunk.propensity[:, None]
+        if self._robust is not None:
+            self._robust.add(chunk.reward, chunk.arm, weight, assigned.shares, predictions)
+        expected = [chunk.reward, *((shares * predictions).sum(axis=1) for shares in assigned.shares)]
         predicted = np.repeat(predictions[position, chunk.arm][:, None], len(self._names), axis=1)
         predicted[:, 0] = chunk.reward  # of the logging policy, the rewards are known
-        rows = est.Rows(reward, np.column_stack(weights), predicted, np.column_stack(expected))
-        return _Terms(rows, np.column_stack(matches), np.array(assigned))
+        rows = est.Rows(reward, weight, predicted, np.column_stack(expected))
+        match = assigned.match.copy()
+        match[:, 0] = 1.0
+        return _Terms(rows, weight * reward, weight * (1 - reward), match)
+
+    def _ranking_terms(self, chunk: Chunk, assigned: _Assigned) -> _Terms:
+        """Return what the estimators of rankings need. The reward of a ranking is the sum of its slots."""
+        low, high = self._range
+        place = np.cumsum(chunk.slot == 0) - 1, chunk.slot
+        shape = int(place[0][-1]) + 1, self._slots
+        rewards = np.full(shape, (0.0 - low) / (high - low) / self._slots)
+        rewards[place] = chunk.reward / self._slots
+        logged, target = np.ones(shape), np.ones((*shape, len(self._names)))
+        logged[place], target[place] = chunk.propensity, assigned.match
+        slots = SlotRows(rewards, logged, target)
+        if "iips" in self._plan.estimators:
+            slots = self._with_marginals(slots, chunk, place)
+        reward = rewards.sum(axis=1)[:, None]
+        match = target.prod(axis=1)
+        weight = match / logged.prod(axis=1)[:, None]
+        match[:, 0] = 1.0
+        nothing = np.zeros_like(weight)
+        rows = est.Rows(reward, weight, nothing, nothing, slots)
+        if "rips" not in self._plan.estimators:
+            return _Terms(rows, weight * reward, weight * (1 - reward), match)
+        losses = slots.reward_interaction(1 / self._slots - rewards)
+        return _Terms(rows, slots.reward_interaction(), losses, match)
+
+    def _with_marginals(self, slots: SlotRows, chunk: Chunk, place: tuple[Int64, Int64]) -> SlotRows:
+        """Add the marginal propensities, for independent IPS."""
+        assert self._plan.logging is not None  # checked before
+        rng = self._rng(_MARGINALS)
+        logged, target = np.ones_like(slots.logged), np.ones_like(slots.target)
+        logged[place] = marginal_probabilities(self._plan.logging, chunk, rng)
+        # A simulation can miss the way in which the slots were filled, so take at least its probability.
+        logged = np.maximum(logged, np.cumprod(slots.logged, axis=1))
+        target[..., 0] = logged
+        for policy, own in enumerate(self._plan.targets.values(), 1):
+            target[(*place, policy)] = marginal_probabilities(own, chunk, rng)
+        return slots._replace(logged_marginal=logged, target_marginal=target)
 
     def _add_points(self) -> None:
         """Keep a point of every curve, and every other one when there are too many."""
         if self.chunks % self._spacing:
             return
-        lows, highs = self._bounds(self._sequence)
-        rows = int(self._sums[0].snapshot()["count"][0])
         values = self._sums[0].estimates()
+        lows, highs = (values, values) if self._plan.modeled else self._bounds()
+        rows = int(self._sums[0].snapshot()["count"][0])
         for own, value, low, high in zip(self._points, values, lows, highs, strict=True):
             own.append(Point(rows, self._unscale(value), self._unscale(low), self._unscale(high)))
         if len(self._points[0]) > _MAX_POINTS:
@@ -176,7 +250,7 @@ class Evaluator:
         """Return the results so far."""
         plan, survey = self._plan, self._plan.survey
         logged_counts = [survey.arms.get(arm, 0) for arm in plan.arms]
-        overall = [self._weights.check_propensities()]
+        overall = [NO_PROPENSITIES if plan.modeled else self._weights.check_propensities()]
         if self._model is not None:
             overall.append(self._contexts.check())
         results = [self._policy(position, name, logged_counts) for position, name in enumerate(self._names)]
@@ -191,6 +265,7 @@ class Evaluator:
         ]
         return Evaluation(
             rows=survey.rows,
+            slots=survey.slots,
             arms={arm: survey.arms.get(arm, 0) for arm in plan.arms},
             reference=plan.reference,
             policies=results,
@@ -202,7 +277,6 @@ class Evaluator:
         )
 
     def _policy(self, position: int, name: str, logged: Sequence[int]) -> PolicyResult:
-        lows, highs = self._bounds(self._sequence)
         estimates, differences = {}, {}
         for number, sums in enumerate(self._sums):
             own = self._bootstrap.interval(number, position, None, CONFIDENCE)
@@ -215,32 +289,46 @@ class Evaluator:
             name=name,
             estimates=estimates,
             differences=differences,
-            sequence=Interval(self._unscale(lows[position]), self._unscale(highs[position])),
             rows=int(sums.snapshot()["count"][0]),
-            effective_rows=weights.effective_rows(position),
-            largest_weight=weights.largest_weight(position),
             match_rate=weights.match_rate(position),
             shares=dict(zip(self._plan.arms, weights.assigned(position).tolist(), strict=True)),
             curve=self._points[position],
-            diagnostics=[] if position == 0 else weights.check(position, self._plan.arms, logged),
+            diagnostics=[],
         )
+        if self._plan.modeled:
+            return result
+        result.sequence = self._interval(self._bounds(), position)
+        result.effective_rows = weights.effective_rows(position)
+        result.largest_weight = weights.largest_weight(position)
+        if position:
+            result.diagnostics = weights.check(position, self._plan.arms, logged)
+        if self._robust is not None:
+            result.ips_sequence = self._interval(self._weighted_bounds(self._sequence), position)
         if position != self._reference:
-            low, high = self._difference_bounds(position)
-            result.difference_sequence = Interval(self._scale(low), self._scale(high))
+            lows, highs = self._difference_bounds()
+            result.difference_sequence = Interval(self._scale(lows[position]), self._scale(highs[position]))
         if self._betting is not None:
-            lows, highs = self._bounds(self._betting)
-            result.betting_sequence = Interval(self._unscale(lows[position]), self._unscale(highs[position]))
+            result.betting_sequence = self._interval(self._weighted_bounds(self._betting), position)
         return result
 
-    def _bounds(self, sequence: LowerSequence | BettingSequence) -> tuple[Float64, Float64]:
-        """Return the lower and upper bounds of all policies."""
-        gains, losses = np.split(sequence.bounds((1 - CONFIDENCE) / 2), 2)
+    def _interval(self, bounds: tuple[Float64, Float64], position: int) -> Interval:
+        lows, highs = bounds
+        return Interval(self._unscale(lows[position]), self._unscale(highs[position]))
+
+    def _bounds(self) -> tuple[Float64, Float64]:
+        """Return the bounds of all values: those of doubly robust terms, if that estimator is used."""
+        return self._weighted_bounds(self._sequence) if self._robust is None else self._robust.bounds(_ERROR)
+
+    def _weighted_bounds(self, sequence: LowerSequence | BettingSequence) -> tuple[Float64, Float64]:
+        gains, losses = np.split(sequence.bounds(_ERROR), 2)
         return gains, 1 - losses
 
-    def _difference_bounds(self, position: int) -> tuple[float, float]:
+    def _difference_bounds(self) -> tuple[Float64, Float64]:
+        if self._robust is not None:
+            return self._robust.difference_bounds(_ERROR)
         # The series have the means 1 + difference and 1 − difference.
-        above, below = np.split(self._difference.bounds((1 - CONFIDENCE) / 2), 2)
-        return float(above[position] - 1), float(1 - below[position])
+        above, below = np.split(self._difference.bounds(_ERROR), 2)
+        return above - 1, 1 - below
 
     def _quantity(
         self,
@@ -259,11 +347,11 @@ class Evaluator:
         )
 
     def _scale(self, difference: float) -> float:
-        low, high = self._range
+        low, high = self._value_range
         return float(difference) * (high - low)
 
     def _unscale(self, value: float) -> float:
-        return self._range[0] + self._scale(value)
+        return self._value_range[0] + self._scale(value)
 
     # ---- saving ---------------------------------------------------------------------------------
 
@@ -275,6 +363,7 @@ class Evaluator:
             "contexts": self._contexts,
             "bootstrap": self._bootstrap,
             "model": self._model,
+            "robust": self._robust,
             **sequences,
             **{f"sums.{sums.estimator}": sums for sums in self._sums},
             **{f"target.{name}": target for name, target in self._plan.targets.items()},

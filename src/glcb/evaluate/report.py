@@ -12,7 +12,7 @@ from glcb.evaluate.figures import arm_figure, value_figure
 from glcb.evaluate.result import Evaluation, Interval, PolicyResult
 
 _INTRODUCTION = (
-    "The value of a policy is its expected reward per decision in the contexts of the log, estimated from "
+    "The value of a policy is its expected reward per {unit} in the contexts of the log, estimated from "
     "decisions that another policy made. The interval at any time is a 95% confidence sequence: it stays "
     "valid while data arrive and if the logging policy was learning. Normal and bootstrap intervals do not; "
     "use them only if neither policy learns and the end of the log was fixed in advance."
@@ -42,7 +42,7 @@ def document(result: Evaluation) -> Document:
     """Return the report."""
     refused = sum(result.refused.values())
     facts = [
-        Fact(f"{result.rows:,}", "decisions"),
+        Fact(f"{result.rows:,}", f"{result.unit}s"),
         Fact(f"{len(result.arms):,}", "arms"),
         Fact(f"{refused:,}", "rows refused"),
     ]
@@ -55,7 +55,8 @@ def document(result: Evaluation) -> Document:
     notes = [*result.notes, *(_refusal(result, reason) for reason in result.refused)]
     if notes:
         sections.append(Section("log", "Log", (Listing(tuple(notes)),)))
-    return Document("Off-policy evaluation", result.conclusion, _INTRODUCTION, tuple(facts), tuple(sections))
+    introduction = _INTRODUCTION.format(unit=result.unit)
+    return Document("Off-policy evaluation", result.conclusion, introduction, tuple(facts), tuple(sections))
 
 
 def _value_table(result: Evaluation) -> Table:
@@ -64,7 +65,7 @@ def _value_table(result: Evaluation) -> Table:
         _row(own, [*(str(own.estimates[name]) for name in names), _text(own.sequence), _MARKS[own.level]])
         for own in result.policies
     ]
-    caption = "Estimated reward per decision ± standard error"
+    caption = f"Estimated reward per {result.unit} ± standard error"
     groups = [Group("", tuple(rows))]
     if result.replays:
         blank = [""] * len(names)
@@ -106,8 +107,8 @@ def _weight_table(result: Evaluation) -> Table:
         _row(
             own,
             [
-                f"{own.effective_rows or 0:,.0f}",
-                f"{own.largest_weight or 0:,.4g}",
+                "" if own.effective_rows is None else f"{own.effective_rows:,.0f}",
+                "" if own.largest_weight is None else f"{own.largest_weight:,.4g}",
                 f"{own.match_rate or 0:.1%}",
             ],
         )

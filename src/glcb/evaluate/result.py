@@ -59,7 +59,11 @@ class PolicyResult:
     differences : dict
         The estimated difference from the reference, by estimator. Rows are paired.
     sequence : Interval
-        Confidence sequence of the value: valid at every row, also if the logging policy was learning.
+        Confidence sequence of the value: valid at every row, also if the logging policy was learning. It is
+        that of doubly robust terms if ``dr`` is among the estimators, of reward-interaction IPS if ``rips``
+        is, and else of IPS.
+    ips_sequence : Interval
+        The confidence sequence of IPS, if ``dr`` is among the estimators.
     difference_sequence : Interval
         The same for the difference from the reference.
     betting_sequence : Interval
@@ -73,6 +77,7 @@ class PolicyResult:
     differences: Mapping[str, Quantity] = field(default_factory=dict)
     sequence: Interval | None = None
     difference_sequence: Interval | None = None
+    ips_sequence: Interval | None = None
     betting_sequence: Interval | None = None
     effective_rows: float | None = None
     largest_weight: float | None = None
@@ -99,7 +104,9 @@ class Evaluation:
     Attributes
     ----------
     rows : int
-        Number of decisions that were evaluated.
+        Number of decisions, or of rankings, that were evaluated.
+    slots : int
+        The largest number of slots of a ranking. If it is more than 1, values are rewards per ranking.
     arms : dict
         Number of logged decisions for each arm.
     reference : str
@@ -127,6 +134,7 @@ class Evaluation:
     refused: Mapping[str, int] = field(default_factory=dict)
     examples: Mapping[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    slots: int = 1
 
     def __getitem__(self, name: str) -> PolicyResult:
         """Return the result of a policy."""
@@ -134,6 +142,11 @@ class Evaluation:
             if own.name == name:
                 return own
         raise KeyError(name)
+
+    @property
+    def unit(self) -> str:
+        """What a row is: a decision or a ranking."""
+        return "decision" if self.slots == 1 else "ranking"
 
     @property
     def level(self) -> Level:
@@ -172,8 +185,9 @@ class Evaluation:
         rows = [["policy", *names, "95% at any time", "rows", "check"]]
         for own in self.policies:
             cells = [str(own.estimates[name]) for name in names]
-            worth = f"{own.effective_rows or 0:,.0f}"
-            rows.append([own.name, *cells, str(own.sequence), worth, own.level])
+            interval = "" if own.sequence is None else str(own.sequence)
+            worth = "" if own.effective_rows is None else f"{own.effective_rows:,.0f}"
+            rows.append([own.name, *cells, interval, worth, own.level])
         for own in self.replays:
             value = str(own.estimates["replay"])
             rows.append([own.name, value, *[""] * len(names), f"{own.rows:,}", own.level])
@@ -184,7 +198,7 @@ class Evaluation:
         ]
         lines.insert(1, "  ".join("-" * width for width in widths))
         refused = sum(self.refused.values())
-        head = f"{self.rows:,} decisions, {len(self.arms)} arms" + (
+        head = f"{self.rows:,} {self.unit}s, {len(self.arms)} arms" + (
             f", {refused:,} rows refused" * (refused > 0)
         )
         problems = [f"log: {each.message}" for each in self.diagnostics if each.level != "ok"]

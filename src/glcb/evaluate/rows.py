@@ -12,6 +12,8 @@ from glcb._errors import LogError
 from glcb._types import Arm, Rewards
 
 CHUNK_ROWS = 1000
+MIN_PROPENSITY = 1e-60
+"""The smallest propensity. Sums of fourth powers of the weights of smaller ones would overflow."""
 MAX_ARMS = 1000
 """A log with more distinct arms than this is unlikely to name the right column."""
 
@@ -26,10 +28,19 @@ class LoggedDecision(NamedTuple):
     """The probability of the arm; 0 if the log does not have it."""
     eligible: tuple[Arm, ...] | None = None
     """The arms to choose from, if the log has them."""
+    features: Mapping[Arm, Mapping[str, Any]] | None = None
+    """The features of these arms, if the log has them."""
+    above: tuple[Arm, ...] = ()
+    """In a ranking, the arms of the slots above, which cannot be chosen again."""
+    examined: bool = True
+    """Whether the slot was examined; if not, its reward is 0 and nothing is learned from it."""
 
 
 class LogRow(NamedTuple):
-    """A decision of a log, or the reason why a row was refused, and the share of the log read so far."""
+    """A decision of a log, or the reason why a row was refused, and the share of the log read so far.
+
+    The slots of a ranking are consecutive rows.
+    """
 
     decision: LoggedDecision | None
     share: float
@@ -42,6 +53,11 @@ class Survey:
     """What a first pass over a log finds."""
 
     rows: int = 0
+    """Number of decisions; a ranking counts once."""
+    slots: int = 1
+    """The largest number of slots of a ranking; 1 if there are only single decisions."""
+    featured: int = 0
+    """Number of decisions among arms with features."""
     arms: dict[Arm, int] = field(default_factory=dict)
     """The number of decisions for each arm."""
     lowest: float = np.inf
@@ -61,20 +77,27 @@ class Survey:
             self.refused[row.reason] += 1
             self.examples.setdefault(row.reason, f"row {number:,}: {row.message}")
             return
-        self.rows += 1
+        if not decision.above:
+            self.rows += 1
+            self.featured += decision.features is not None
+            self.without_propensity += not decision.propensity
+        self.slots = max(self.slots, len(decision.above) + 1)
         for arm in decision.eligible or ():
             self.arms.setdefault(arm, 0)
         self.arms[decision.arm] = self.arms.get(decision.arm, 0) + 1
         if len(self.arms) > MAX_ARMS:
-            raise LogError(f"the log has more than {MAX_ARMS:,} arms: name the column of the arms")
+            raise LogError(f"the log has more than {MAX_ARMS:,} arms; is the column of the arms right?")
         reward = decision.reward
         self.lowest, self.highest = min(self.lowest, reward), max(self.highest, reward)
         self.binary = self.binary and reward in (0.0, 1.0)
         self.nonzero += reward != 0
         if decision.propensity:
             self.smallest_propensity = min(self.smallest_propensity, decision.propensity)
-        else:
-            self.without_propensity += 1
+
+    @property
+    def shares_arms(self) -> bool:
+        """Whether arms have features in every decision, so that policies can share evidence between arms."""
+        return 0 < self.featured == self.rows
 
     @property
     def rewards(self) -> Rewards:
@@ -98,9 +121,20 @@ class Chunk:
     """Which arms could be chosen: one column per arm."""
     all_eligible: bool
     """Whether every arm could be chosen in every row."""
+    features: Sequence[Mapping[Arm, Mapping[str, Any]] | None]
+    """The features of the arms to choose from."""
+    slot: Int64
+    """The position in a ranking, from 0 at the top. All slots of a ranking are in the same chunk."""
+    examined: Bool
 
     def __len__(self) -> int:
         return len(self.arm)
+
+    def rankings(self) -> Iterator[range]:
+        """Yield the rows of each ranking; a single decision is a ranking with one slot."""
+        starts = np.flatnonzero(self.slot == 0).tolist()
+        for start, stop in zip(starts, [*starts[1:], len(self)], strict=True):
+            yield range(start, stop)
 
     def eligible_arms(self, row: int, arms: Sequence[Arm]) -> list[Arm] | None:
         """Return the arms that could be chosen in a row, or None for all."""
@@ -113,10 +147,10 @@ def chunks(
     """Yield chunks of a log. ``arms`` has the position of each arm, under all its spellings."""
     batch: list[LoggedDecision] = []
     for decision in decisions:
-        batch.append(decision)
-        if len(batch) == CHUNK_ROWS:
+        if len(batch) >= CHUNK_ROWS and not decision.above:
             yield _chunk(batch, arms, reward_range)
             batch = []
+        batch.append(decision)
     if batch:
         yield _chunk(batch, arms, reward_range)
 
@@ -129,6 +163,8 @@ def _chunk(batch: list[LoggedDecision], arms: Mapping[Arm, int], reward_range: t
         if decision.eligible is not None:
             eligible[row] = False
             eligible[row, [arms[arm] for arm in decision.eligible]] = True
+        if decision.above:
+            eligible[row, [arms[arm] for arm in decision.above]] = False
     return Chunk(
         contexts=[decision.context for decision in batch],
         arm=np.array([arms[decision.arm] for decision in batch]),
@@ -137,4 +173,7 @@ def _chunk(batch: list[LoggedDecision], arms: Mapping[Arm, int], reward_range: t
         propensity=np.array([decision.propensity for decision in batch]),
         eligible=eligible,
         all_eligible=bool(eligible.all()),
+        features=[decision.features for decision in batch],
+        slot=np.array([len(decision.above) for decision in batch]),
+        examined=np.array([decision.examined for decision in batch]),
     )

@@ -37,30 +37,39 @@ def boundary(squares: float, scale: float, error: float) -> float:
     error
         The probability.
     """
-    usable = _RATES * scale < 1
-    rates, log_prior = _RATES[usable], _LOG_PRIOR[usable]
-    scaled = rates * scale
+    return float(boundaries(np.array([squares]), np.array([scale]), error)[0])
+
+
+def boundaries(squares: Float64, scales: Float64, error: float) -> Float64:
+    """Return the boundary of each of several sums."""
+    scale = scales[:, None]
+    scaled = _RATES * scale
+    usable = scaled < 1
+    scaled = np.where(usable, scaled, 0.0)
     # (−log(1 − λc) − λc) / c², which tends to λ² / 2 as c tends to 0
-    cost = (-np.log1p(-scaled) - scaled) / scale**2 if scale > 1e-6 else rates**2 / 2
-    level, offset = -math.log(error), log_prior - cost * squares
+    cost = np.where(scale > 1e-6, (-np.log1p(-scaled) - scaled) / np.maximum(scale, 1e-6) ** 2, _RATES**2 / 2)
+    level = -math.log(error)
+    offset = np.where(usable, _LOG_PRIOR - cost * squares[:, None], -np.inf)
     # Each rate alone gives a bound. Newton's method descends from the best of them to that of the mixture.
-    bound = float(((level - offset) / rates).min())
+    bounds: Float64 = ((level - offset) / _RATES).min(axis=1)
     for _ in range(_NEWTON_STEPS):
-        exponents = offset + rates * bound
-        largest = float(exponents.max())
-        mixture = np.exp(exponents - largest)
-        excess = largest + math.log(mixture.sum()) - level
-        bound -= float(excess * mixture.sum() / (mixture @ rates))
-        if excess < 1e-9:
+        exponents = offset + _RATES * bounds[:, None]
+        largest = exponents.max(axis=1)
+        mixture = np.exp(exponents - largest[:, None])
+        totals = mixture.sum(axis=1)
+        excess = largest + np.log(totals) - level
+        bounds -= excess * totals / (mixture @ _RATES)
+        if excess.max(initial=0.0) < 1e-9:
             break
-    return bound
+    return bounds
 
 
 class LowerSequence:
-    """Lower bounds of the means of several series of nonnegative numbers.
+    """Lower bounds of the means of several series of numbers that are bounded below.
 
     The numbers need no upper bound: only deviations below the center, which are at most as large as the
-    center, enter the bound. A series of importance-weighted rewards therefore needs no bound of its weights.
+    center if the numbers are nonnegative, enter the bound. A series of importance-weighted rewards therefore
+    needs no bound of its weights.
 
     Parameters
     ----------
@@ -77,25 +86,28 @@ class LowerSequence:
         self._squares = np.zeros(series)
         self._scales = np.full(series, largest / 2)
 
-    def add(self, values: Float64) -> None:
-        """Add rows, one column per series, in their order."""
+    def add(self, values: Float64, depths: Float64 | float = 0.0) -> None:
+        """Add rows, one column per series, in their order.
+
+        No number is below −depth, where the depth of a row must be known before its number.
+        """
         if not len(values):
             return
         before = self._totals + np.vstack([np.zeros_like(values[:1]), np.cumsum(values, axis=0)[:-1]])
         counts = self._count + np.arange(1, len(values) + 1)[:, None]
         # The center of a row depends on earlier rows only.
-        centers = np.minimum((self._largest / 2 + before) / counts, self._largest)
+        centers = np.clip((self._largest / 2 + before) / counts, 0.0, self._largest)
         self._count += len(values)
         self._totals += values.sum(axis=0)
         self._squares += ((values - centers) ** 2).sum(axis=0)
-        self._scales = np.maximum(self._scales, centers.max(axis=0))
+        self._scales = np.maximum(self._scales, (centers + depths).max(axis=0))
 
     def bounds(self, error: float) -> Float64:
         """Return the lower bound of each mean, missed at any time with at most this probability."""
         count = float(self._count[0])
         if not count:
             return np.zeros_like(self._totals)
-        radii = [boundary(*pair, error) for pair in zip(self._squares, self._scales, strict=True)]
+        radii = boundaries(self._squares, self._scales, error)
         return np.maximum((self._totals - radii) / count, 0.0)
 
     def snapshot(self) -> Arrays:
@@ -135,8 +147,8 @@ class BettingSequence:
     def add(self, values: Float64) -> None:
         """Add rows, one column per series."""
         for series, column in enumerate(values.T):
-            for mean, wealth in zip(_MEANS, self._wealth[series], strict=True):
-                wealth += np.log1p(np.outer(column / mean - 1, _BETS)).sum(axis=0)
+            gains = column[:, None] / _MEANS - 1
+            self._wealth[series] += np.log1p(gains[:, :, None] * _BETS).sum(axis=0)
 
     def bounds(self, error: float) -> Float64:
         """Return the lower bound of each mean, missed at any time with at most this probability."""

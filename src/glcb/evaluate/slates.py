@@ -6,6 +6,8 @@ arm under the logging policy and under the one to evaluate. Every function retur
 mean is the estimate.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
 from glcb._arrays import Float64
@@ -55,6 +57,35 @@ def independent_ips(rewards: Float64, logged: Float64, target: Float64) -> Float
     """
     terms: Float64 = (rewards * _ratios(logged, target)).sum(axis=1)
     return terms
+
+
+class SlotRows(NamedTuple):
+    """The slots of rankings, for several policies. Slots that a ranking does not have get the weight 1."""
+
+    rewards: Float64
+    """One row per ranking, one column per slot."""
+    logged: Float64
+    """The propensities, with the same shape."""
+    target: Float64
+    """The probabilities of the logged arms; the last axis is the policy."""
+    logged_marginal: Float64 | None = None
+    """The marginal propensities, for independent IPS only."""
+    target_marginal: Float64 | None = None
+
+    def reward_interaction(self, rewards: Float64 | None = None) -> Float64:
+        """Return the terms of reward-interaction IPS, one column per policy."""
+        own = self.rewards if rewards is None else rewards
+        policies = np.moveaxis(self.target, -1, 0)
+        return np.column_stack([reward_interaction_ips(own, self.logged, target) for target in policies])
+
+    def independent(self) -> Float64:
+        """Return the terms of independent IPS, one column per policy."""
+        assert self.logged_marginal is not None  # computed if the estimator is used
+        assert self.target_marginal is not None
+        policies = np.moveaxis(self.target_marginal, -1, 0)
+        return np.column_stack(
+            [independent_ips(self.rewards, self.logged_marginal, target) for target in policies]
+        )
 
 
 def _ratios(logged: Float64, target: Float64) -> Float64:

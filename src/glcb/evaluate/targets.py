@@ -17,8 +17,8 @@ from glcb.bandit.bandit import Bandit
 from glcb.bandit.offline import OfflineBandit
 from glcb.evaluate.rows import Chunk
 
-Rule = Callable[[Any], Arm | Mapping[Arm, float]]
-"""Returns an arm for a context, or the probability of each arm."""
+Rule = Callable[[Any], Arm | Mapping[Arm, float] | Sequence[Arm]]
+"""Returns an arm for a context, or the probability of each arm, or the arms of a ranking from the top."""
 
 _TOLERANCE = 1e-6
 
@@ -79,11 +79,13 @@ class BestFixedArm(Uniform):
     def assign(self, chunk: Chunk) -> Float64:
         """Return 1 for the best arm so far. The arms that have no estimate yet come first."""
         own = np.zeros((len(chunk) + 1, self._rewards.size))
-        own[np.arange(1, len(chunk) + 1), chunk.arm] = 1 / chunk.propensity
+        own[np.arange(1, len(chunk) + 1), chunk.arm] = chunk.examined / chunk.propensity
         rewards = self._rewards + np.cumsum(own * np.append(0.0, chunk.reward)[:, None], axis=0)
         weights = self._weights + np.cumsum(own, axis=0)
         self._rewards, self._weights = rewards[-1], weights[-1]
-        means = np.divide(rewards, weights, out=np.full_like(rewards, 2.0), where=weights > 0)[:-1]
+        before = np.arange(len(chunk)) - chunk.slot  # all slots of a ranking are filled at the same time
+        rewards, weights = rewards[before], weights[before]
+        means = np.divide(rewards, weights, out=np.full_like(rewards, 2.0), where=weights > 0)
         means[~chunk.eligible] = -1.0
         best = means == means.max(axis=1, keepdims=True)
         result: Float64 = best / best.sum(axis=1, keepdims=True)
@@ -99,7 +101,11 @@ class BestFixedArm(Uniform):
 
 
 class RuleTarget(Uniform):
-    """A function of the context."""
+    """A function of the context.
+
+    In a ranking, probabilities are those of the top slot; the arms of the others are drawn in proportion to
+    them from the arms that are left. Slots for which the function has no arm get any of the arms left.
+    """
 
     def __init__(self, rule: Rule, index: Mapping[Arm, int], name: str) -> None:
         self._rule, self._index, self._name = rule, index, name
@@ -108,59 +114,83 @@ class RuleTarget(Uniform):
     def assign(self, chunk: Chunk) -> Float64:
         """Return the probabilities that the function returns."""
         result = np.zeros((len(chunk), self._arms))
-        for row, context in enumerate(chunk.contexts):
-            answer = self._rule(context)
-            shares = answer if isinstance(answer, Mapping) else {answer: 1.0}
-            for arm, share in shares.items():
-                if arm not in self._index:
-                    known = ", ".join(map(repr, list(self._index)[:8]))
-                    raise UnknownArm(f"the policy {self._name!r} chose {arm!r}; the arms are {known}")
-                result[row, self._index[arm]] = share
-        total = result.sum(axis=1)
-        if result.min(initial=0.0) < 0 or np.abs(total - 1).max(initial=0.0) > _TOLERANCE:
+        for rows in chunk.rankings():
+            answer = self._rule(chunk.contexts[rows.start])
+            if isinstance(answer, Sequence) and not isinstance(answer, str):
+                for row in rows:
+                    if chunk.slot[row] < len(answer):
+                        result[row, self._position(answer[chunk.slot[row]])] = 1.0
+            else:
+                shares: Mapping[Arm, float] = answer if isinstance(answer, Mapping) else {answer: 1.0}
+                for arm, share in shares.items():
+                    result[rows, self._position(arm)] = share
+        tops = result[chunk.slot == 0]
+        if result.min(initial=0.0) < 0 or np.abs(tops.sum(axis=1) - 1).max(initial=0.0) > _TOLERANCE:
             raise InvalidInput(
-                f"the policy {self._name!r} must return an arm, or probabilities that add up to 1"
+                f"the policy {self._name!r} must return an arm, probabilities that add up to 1, or a ranking"
             )
+        lower = chunk.slot > 0
+        if lower.any():
+            left = np.where(chunk.eligible[lower], result[lower], 0.0)
+            total = left.sum(axis=1, keepdims=True)
+            any_arm = super().assign(chunk)[lower]
+            result[lower] = np.divide(left, total, out=any_arm, where=total > 0)
         return result
+
+    def _position(self, arm: Arm) -> int:
+        if arm not in self._index:
+            known = ", ".join(map(repr, list(self._index)[:8]))
+            raise UnknownArm(f"the policy {self._name!r} chose {arm!r}; the arms are {known}")
+        return self._index[arm]
 
 
 class BanditTarget:
     """A bandit, either frozen or learning from every row after it has been assigned.
 
-    Arms of the log that the bandit does not have get the probability 0 and are not learned.
+    If the arms of the bandit have features, the candidates of a row are those of the log with their features.
+    Otherwise, arms of the log that the bandit does not have get the probability 0 and are not learned.
     """
 
     def __init__(self, bandit: Bandit, arms: Sequence[Arm], *, learns: bool) -> None:
         self._bandit, self._learns = OfflineBandit(bandit), learns
         self._arms = tuple(arms)
-        index = {arm: position for position, arm in enumerate(arms)}
-        self._positions = np.array([index[arm] for arm in self._bandit.arms])
+        self._index = {arm: position for position, arm in enumerate(arms)}
         self._own = set(self._bandit.arms)
 
     def preview(self, chunk: Chunk, row: int) -> Float64:
         """Return the probability of each arm of the log in one row."""
+        candidates = self._candidates(chunk, row)
         eligible = chunk.eligible_arms(row, self._arms)
-        own = None if eligible is None else [arm for arm in eligible if arm in self._own]
+        if eligible is not None and candidates is None:
+            eligible = [arm for arm in eligible if arm in self._own]
         result = np.zeros(len(self._arms))
-        if own == []:
+        if eligible == []:
             result[chunk.eligible[row]] = 1 / chunk.eligible[row].sum()
         else:
-            result[self._positions] = self._bandit.preview(chunk.contexts[row], own).probabilities
+            slot = int(chunk.slot[row])
+            preview = self._bandit.preview(chunk.contexts[row], eligible, candidates, slot)
+            result[[self._index[arm] for arm in preview.arms]] = preview.probabilities
         return result
+
+    def _candidates(self, chunk: Chunk, row: int) -> Mapping[Arm, Any] | None:
+        return chunk.features[row] if self._bandit.has_arm_features else None
 
     def learn(self, chunk: Chunk, row: int) -> None:
         """Learn from one row."""
-        arm = self._arms[chunk.arm[row]]
-        if arm in self._own:
-            self._bandit.learn(chunk.contexts[row], arm, float(chunk.raw_reward[row]))
+        candidates, arm = self._candidates(chunk, row), self._arms[chunk.arm[row]]
+        if chunk.examined[row] and (candidates is not None or arm in self._own):
+            reward = float(chunk.raw_reward[row])
+            self._bandit.learn(chunk.contexts[row], arm, reward, candidates, int(chunk.slot[row]))
 
     def assign(self, chunk: Chunk) -> Float64:
         """Return the choice probabilities of the bandit."""
         result = np.empty((len(chunk), len(self._arms)))
-        for row in range(len(chunk)):
-            result[row] = self.preview(chunk, row)
+        for rows in chunk.rankings():
+            for row in rows:
+                result[row] = self.preview(chunk, row)
             if self._learns:
-                self.learn(chunk, row)
+                for row in rows:
+                    self.learn(chunk, row)
         return result
 
     def snapshot(self) -> Snapshot | None:
@@ -176,22 +206,25 @@ class BanditTarget:
 class RewardModel:
     """Predicts the reward of every arm from the rows before, with the bandit's own learner."""
 
-    def __init__(self, bandit: Bandit, reward_range: tuple[float, float]) -> None:
+    def __init__(self, bandit: Bandit, arms: Sequence[Arm], reward_range: tuple[float, float]) -> None:
         self._bandit, self._range = OfflineBandit(bandit), reward_range
+        self._arms = tuple(arms)
+        self._index = {arm: position for position, arm in enumerate(arms)}
 
     def predict(self, chunk: Chunk) -> tuple[Float64, Float64]:
         """Return the predicted reward of each arm in each row, scaled to [0, 1], and the encoded contexts.
 
         Then learn from the rows.
         """
-        arms = self._bandit.arms
-        predictions, encoded = np.empty((len(chunk), len(arms))), []
-        for row, context in enumerate(chunk.contexts):
-            preview = self._bandit.preview(context)
-            predictions[row] = preview.values
-            encoded.append(preview.x.copy())
-            self._bandit.learn(context, arms[chunk.arm[row]], float(chunk.raw_reward[row]))
         low, high = self._range
+        predictions, encoded = np.full((len(chunk), len(self._arms)), low), []
+        for row, context in enumerate(chunk.contexts):
+            candidates = chunk.features[row] if self._bandit.has_arm_features else None
+            preview = self._bandit.preview(context, candidates=candidates)
+            predictions[row, [self._index[arm] for arm in preview.arms]] = preview.values
+            encoded.append(preview.x.copy())
+            arm, reward = self._arms[chunk.arm[row]], float(chunk.raw_reward[row])
+            self._bandit.learn(context, arm, reward, candidates)
         return np.clip((predictions - low) / (high - low), 0.0, 1.0), np.array(encoded, np.float64)
 
     def snapshot(self) -> Snapshot:

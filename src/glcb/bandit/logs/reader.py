@@ -9,6 +9,7 @@ import lzma
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 from typing import IO, Any, Literal, NamedTuple, cast, get_args
 
@@ -76,6 +77,7 @@ def read_records(path: Path, form: str | None, columns: LogColumns) -> Iterator[
         raise LogError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from error
 
 
+@lru_cache(maxsize=4096)
 def parse_cell(text: str) -> Any:
     """Return the value of a CSV cell: a number, a string, or None if it is empty.
 

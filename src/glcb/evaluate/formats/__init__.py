@@ -12,7 +12,7 @@ from glcb._errors import InvalidSettings, LogError
 from glcb.bandit.logs.format import LogColumns
 from glcb.bandit.logs.reader import open_log, suffixes
 from glcb.evaluate.formats import dsjson, openbandit, tables, vowpal_wabbit
-from glcb.evaluate.rows import LogRow
+from glcb.evaluate.rows import MIN_PROPENSITY, LogRow
 
 __all__ = ["FORMATS", "Layout", "detect", "read"]
 
@@ -34,9 +34,6 @@ FORMATS: Mapping[str, Callable[[Path, LogColumns, float | None], Iterator[LogRow
     "openbandit": openbandit.read,
 }
 """Readers by format."""
-
-MIN_PROPENSITY = 1e-60
-"""The smallest propensity. Sums of fourth powers of the weights of smaller ones would overflow."""
 
 _JSON = (".jsonl", ".ndjson", ".json", ".log", ".dsjson")
 _TABLES = (".csv", ".tsv")

@@ -3,7 +3,7 @@
 One JSON object per decision: ``c`` holds the shared features, with those of the actions in ``_multi``; ``a``
 and ``p`` the actions in the order of the ranking and their probabilities; ``_label_cost`` and
 ``_label_probability`` the outcome of the first one. An arm is named by the id of its action, if it has one,
-else by its number, starting at 1. Features of the actions are ignored.
+else by its number, starting at 1. The other fields of an action are its features.
 """
 
 import json
@@ -55,7 +55,8 @@ def _decision(values: Mapping[str, Any]) -> LoggedDecision:
     if not 0 < propensity <= 1:
         raise ValueError(f"a propensity must be in (0, 1], got {propensity}")
     shared = values["c"]
-    actions = [_name(action, number) for number, action in enumerate(shared.get("_multi", ()), 1)]
+    listed = shared.get("_multi", ())
+    actions = [_name(action, number) for number, action in enumerate(listed, 1)]
     if not actions:
         actions = list(range(1, len(values["a"]) + 1))
     ranked = values.get("a") or [values["_label_Action"]]
@@ -64,7 +65,10 @@ def _decision(values: Mapping[str, Any]) -> LoggedDecision:
     eligible = tuple(actions[number - 1] for number in sorted(ranked))
     if len(set(actions)) != len(actions):
         raise ValueError("two actions have the same id")
-    return LoggedDecision(context or {"constant": 1.0}, actions[chosen - 1], -cost, propensity, eligible)
+    features = {name: _action_features(action) for name, action in zip(actions, listed, strict=False)}
+    candidates = {name: features[name] for name in eligible} if any(features.values()) else None
+    arm = actions[chosen - 1]
+    return LoggedDecision(context or {"constant": 1.0}, arm, -cost, propensity, eligible, candidates)
 
 
 def _name(action: Mapping[str, Any], number: int) -> Arm:
@@ -76,6 +80,16 @@ def _name(action: Mapping[str, Any], number: int) -> Arm:
                 name: Arm = place[field]
                 return name
     return number
+
+
+def _action_features(action: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the features of an action, without its id.
+
+    >>> _action_features({"i": {"id": "pasta", "constant": 1}, "j": [{"price": 3}]})
+    {'i.constant': 1, 'j.price': 3}
+    """
+    ids = {*_ID_FIELDS, *(f"i.{field}" for field in _ID_FIELDS)}
+    return {name: value for name, value in _features("", action) if name not in ids}
 
 
 def _features(prefix: str, value: Any) -> Iterator[tuple[str, Any]]:

@@ -1,12 +1,15 @@
 """Event logs of a bandit and tables with one row per decision, as JSON lines, CSV or Parquet."""
 
+import math
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from glcb._errors import InvalidInput
 from glcb._types import Arm
+from glcb.bandit.candidates import has_features, parse_arms
 from glcb.bandit.logs.format import (
     LogColumns,
     RejectedRow,
@@ -18,30 +21,42 @@ from glcb.bandit.logs.format import (
     to_arm,
 )
 from glcb.bandit.logs.reader import read_records
-from glcb.evaluate.rows import LoggedDecision, LogRow
+from glcb.bandit.slots import SEPARATOR
+from glcb.evaluate.rows import MIN_PROPENSITY, LoggedDecision, LogRow
 
 MAX_PENDING = 100_000
 """Decisions of an event log that wait for a reward; when there are more, the oldest has none."""
-_ELIGIBLE = "eligible"
+_ELIGIBLE, _ARMS = "eligible", "arms"
+
+Candidates = Mapping[Arm, Mapping[str, Any]]
+"""The features of the arms to choose from."""
 
 
 class _Joined:
-    """A decision of an event log and its reward, once it is known."""
+    """A ranking of an event log and the rewards of its slots, once they are known.
 
-    __slots__ = ("final", "reward", "values")
+    A decision is a ranking with one slot.
+    """
 
-    def __init__(self, values: Mapping[str, Any]) -> None:
-        self.values = values
-        self.reward: float | None = None
-        self.final = False
+    __slots__ = ("candidates", "examined", "rewards", "settled", "values")
+
+    def __init__(self, values: Mapping[str, Any], slots: int, candidates: Candidates | None) -> None:
+        self.values, self.candidates = values, candidates
+        self.rewards: list[float | None] = [None] * slots
+        self.settled, self.examined = [False] * slots, [True] * slots
+
+    @property
+    def final(self) -> bool:
+        return all(self.settled)
 
 
 class _Joiner:
     """Joins decisions with their rewards. Decisions leave in the order in which they were made."""
 
-    def __init__(self, columns: LogColumns, default_reward: float | None) -> None:
-        self._columns, self._default = columns, default_reward
+    def __init__(self, default_reward: float | None) -> None:
+        self._default = default_reward
         self._pending: OrderedDict[str, _Joined] = OrderedDict()
+        self._catalog: dict[Arm, Mapping[str, Any]] | None = None
 
     def add(self, values: Mapping[str, Any], share: float) -> Iterator[LogRow]:
         """Add an event; yield the decisions whose reward is now known, or why the event is refused."""
@@ -54,35 +69,119 @@ class _Joiner:
             if not first.final and len(self._pending) <= MAX_PENDING:
                 return
             self._pending.popitem(last=False)
-            yield self._row(first, share)
+            yield from self._rows(first, share)
 
     def finish(self) -> Iterator[LogRow]:
         """Yield the remaining decisions."""
         for joined in self._pending.values():
-            yield self._row(joined, 1.0)
+            yield from self._rows(joined, 1.0)
         self._pending.clear()
 
     def _add(self, values: Mapping[str, Any]) -> None:
-        decision_id = str(values["id"])
-        if values["event"] == "decision":
-            self._pending[decision_id] = _Joined(values)
+        event = values["event"]
+        if event == "arms":
+            self._change_catalog(values)
             return
-        joined = self._pending.get(decision_id)
-        if joined is None or joined.final:
-            raise RejectedRow("unknown decision", f"no decision {decision_id!r} waits for a reward")
-        joined.reward = get_reward(values, LogColumns())
-        joined.final = values.get("final") is not False
+        decision_id = str(values["id"])
+        if event == "decision":
+            self._pending[decision_id] = _Joined(values, 1, None)
+            return
+        if event == "ranking":
+            listed = values.get("slots")
+            if not isinstance(listed, list) or not listed or not all(isinstance(s, Mapping) for s in listed):
+                raise RejectedRow("invalid row", "a ranking needs a list of slots")
+            self._pending[decision_id] = _Joined(values, len(listed), self._candidates(values))
+            return
+        joined, slot = self._find(decision_id)
+        if event == "unexamined":
+            joined.rewards[slot], joined.examined[slot], joined.settled[slot] = 0.0, False, True
+            return
+        joined.rewards[slot] = get_reward(values, LogColumns())
+        joined.settled[slot] = values.get("final") is not False
 
-    def _row(self, joined: _Joined, share: float) -> LogRow:
-        reward = joined.reward if joined.final else self._default
-        if reward is None:
-            return LogRow(None, share, "no reward", "the log ends before its reward; pass a default reward")
-        return _row({**joined.values, "reward": reward}, LogColumns(), share)
+    def _find(self, decision_id: str) -> tuple[_Joined, int]:
+        """Return the pending ranking and the slot of an id."""
+        joined, slot = self._pending.get(decision_id), 0
+        ranking, separator, number = decision_id.rpartition(SEPARATOR)
+        if joined is None and separator and number.isdecimal():
+            joined, slot = self._pending.get(ranking), int(number)
+        if joined is None or slot >= len(joined.settled) or joined.settled[slot]:
+            raise RejectedRow("unknown decision", f"no decision {decision_id!r} waits for a reward")
+        return joined, slot
+
+    def _change_catalog(self, values: Mapping[str, Any]) -> None:
+        if isinstance(values.get("arms"), list):
+            self._catalog = get_candidates(values) or {}
+            return
+        removed = set(map(to_arm, values.get("removed") or ()))
+        kept = {arm: own for arm, own in (self._catalog or {}).items() if arm not in removed}
+        self._catalog = {**kept, **(get_candidates({"arms": values.get("added")}) or {})}
+
+    def _candidates(self, values: Mapping[str, Any]) -> Candidates | None:
+        """Return the candidates of a ranking: those of the request, or those of the catalog."""
+        listed = get_candidates(values)
+        if listed is not None or self._catalog is None:
+            return listed
+        eligible = values.get(_ELIGIBLE)
+        if not isinstance(eligible, list):
+            return self._catalog
+        return {arm: self._catalog[arm] for arm in map(to_arm, eligible) if arm in self._catalog}
+
+    def _rows(self, joined: _Joined, share: float) -> Iterator[LogRow]:
+        rewards = [
+            value if settled else self._default
+            for value, settled in zip(joined.rewards, joined.settled, strict=True)
+        ]
+        if any(reward is None for reward in rewards):
+            yield LogRow(None, share, "no reward", "the log ends before its reward; pass a default reward")
+        elif joined.values["event"] == "decision":
+            yield _row({**joined.values, "reward": rewards[0]}, LogColumns(), share)
+        else:
+            yield from _ranking(joined, rewards, share)
+
+
+def _ranking(joined: _Joined, rewards: Sequence[Any], share: float) -> list[LogRow]:
+    """Return a row for each slot of a ranking, or one that says why it is refused."""
+    try:
+        context = get_context(joined.values, LogColumns())
+        slots = joined.values["slots"]
+        arms = tuple(_arm(slot, LogColumns()) for slot in slots)
+        propensities = [get_propensity(slot, LogColumns()) for slot in slots]
+        if len(set(arms)) != len(arms):
+            raise RejectedRow("invalid row", "an arm occurs twice in a ranking")
+        candidates = joined.candidates
+        eligible = _eligible(joined.values) if candidates is None else tuple(candidates)
+        for arm in arms:
+            _check_eligible(arm, eligible)
+        if not all(propensities):
+            propensities = [0.0] * len(arms)
+        elif math.prod(propensities) < MIN_PROPENSITY:
+            raise RejectedRow(
+                "invalid propensity", f"a ranking must have a propensity of at least {MIN_PROPENSITY:g}"
+            )
+    except RejectedRow as error:
+        return [LogRow(None, share, error.reason, str(error))]
+    return [
+        LogRow(
+            LoggedDecision(
+                context,
+                arm,
+                rewards[slot],
+                propensities[slot],
+                eligible,
+                candidates,
+                arms[:slot],
+                joined.examined[slot],
+            ),
+            share,
+        )
+        for slot, arm in enumerate(arms)
+    ]
 
 
 def _read(form: str, path: Path, columns: LogColumns, default_reward: float | None) -> Iterator[LogRow]:
     """Yield the decisions of a file."""
-    joiner = _Joiner(columns, default_reward)
+    joiner = _Joiner(default_reward)
     for record in read_records(path, form, columns):
         values = record.values
         if values is None:
@@ -103,32 +202,54 @@ def _row(
     values: Mapping[str, Any], columns: LogColumns, share: float, default_reward: float | None = None
 ) -> LogRow:
     try:
-        arm = to_arm(get_arm(values, columns))
-        if arm is None:
-            raise RejectedRow(
-                "unknown arm", f"an arm must be a name or an integer, got {values[columns.arm]!r}"
-            )
+        arm = _arm(values, columns)
         if default_reward is not None and values.get(columns.reward) in (None, ""):
             reward = default_reward
         else:
             reward = get_reward(values, columns)
         propensity = get_propensity(values, columns)
-        decision = LoggedDecision(
-            get_context(values, columns), arm, reward, propensity, _eligible(values, arm)
-        )
-        return LogRow(decision, share)
+        candidates, eligible = get_candidates(values), _eligible(values)
+        if eligible is None and candidates is not None:
+            eligible = tuple(candidates)
+        _check_eligible(arm, eligible)
+        context = get_context(values, columns)
+        return LogRow(LoggedDecision(context, arm, reward, propensity, eligible, candidates), share)
     except RejectedRow as error:
         return LogRow(None, share, error.reason, str(error))
 
 
-def _eligible(values: Mapping[str, Any], chosen: Arm) -> tuple[Arm, ...] | None:
+def _arm(values: Mapping[str, Any], columns: LogColumns) -> Arm:
+    arm = to_arm(get_arm(values, columns))
+    if arm is None:
+        raise RejectedRow("unknown arm", f"an arm must be a name or an integer, got {values[columns.arm]!r}")
+    return arm
+
+
+def _eligible(values: Mapping[str, Any]) -> tuple[Arm, ...] | None:
     """Return the eligible arms of a row, which JSON lines can have as a list."""
     listed = values.get(_ELIGIBLE)
     if not isinstance(listed, list):
         return None
-    arms = tuple(arm for arm in map(to_arm, listed) if arm is not None)
-    if chosen not in arms:
+    return tuple(arm for arm in map(to_arm, listed) if arm is not None)
+
+
+def _check_eligible(chosen: Arm, eligible: Collection[Arm] | None) -> None:
+    if eligible is not None and chosen not in eligible:
         raise RejectedRow(
             "invalid eligible arms", f"the chosen arm {chosen!r} is not among the eligible ones"
         )
-    return arms
+
+
+def get_candidates(values: Mapping[str, Any]) -> dict[Arm, Mapping[str, Any]] | None:
+    """Return the features of the candidates of a row, which JSON lines can have as a list ``arms``.
+
+    >>> get_candidates({"arms": [{"arm": "m17", "features": {"price": 3}}]})
+    {'m17': {'price': 3}}
+    """
+    listed = values.get(_ARMS)
+    if not isinstance(listed, list) or not has_features(listed):
+        return None
+    try:
+        return parse_arms(listed)
+    except InvalidInput as error:
+        raise RejectedRow("invalid arms", str(error)) from None

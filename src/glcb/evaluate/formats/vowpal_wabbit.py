@@ -2,8 +2,9 @@
 
 ``cb``: one line per decision, ``arm:cost:probability | features``. With action-dependent features (ADF), a
 decision is a block of lines that ends with an empty one: an optional line ``shared | features``, and one line
-per arm, the chosen one with the label ``0:cost:probability``. Arms are numbered from 1. The reward is minus
-the cost. Features of the arms are ignored.
+per arm, the chosen one with the label ``0:cost:probability``. An arm is named by the tag of its line, such as
+``'news``, if all lines of the block have one, else by its number, starting at 1. The reward is minus the
+cost.
 """
 
 import math
@@ -21,6 +22,7 @@ from glcb.bandit.logs.reader import open_log
 from glcb.evaluate.rows import LoggedDecision, LogRow
 
 _LABEL = re.compile(r"^(?P<arm>\d+):(?P<cost>[-+.\deE]+):(?P<probability>[-+.\deE]+)(?:\s+\S+)?\s*$")
+_TAG = re.compile(r"(?:^|\s)'(?P<name>\S+)\s*$")
 _UNSAFE = re.compile(r"[\s:|=]+")
 
 
@@ -31,7 +33,8 @@ def matches(line: str) -> bool:
     (True, True, True, False)
     """
     label, bar, _ = line.partition("|")
-    return bool(bar) and (not label.strip() or label.startswith("shared") or bool(_LABEL.match(label)))
+    known = not label.strip() or label.startswith(("shared", "'")) or _LABEL.match(label)
+    return bool(bar) and bool(known)
 
 
 def read(path: Path, columns: LogColumns, default_reward: float | None) -> Iterator[LogRow]:
@@ -65,7 +68,7 @@ def _single(line: str, share: float) -> LogRow:
     text, _, features = line.partition("|")
     label = _LABEL.match(text)
     assert label is not None
-    return _row(_context(features), int(label["arm"]), label, None, share)
+    return _row(_context(features), int(label["arm"]), label, None, None, share)
 
 
 def _adf(block: list[str], share: float) -> LogRow:
@@ -79,11 +82,28 @@ def _adf(block: list[str], share: float) -> LogRow:
         return LogRow(None, share, "no label", problem)
     label = labels[chosen[0]]
     assert label is not None
-    return _row(_context(shared), chosen[0] + 1, label, tuple(range(1, len(block) + 1)), share)
+    names = _names(block)
+    if len(set(names)) != len(names):
+        return LogRow(None, share, "invalid arms", "two arms have the same tag")
+    features = dict(zip(names, (_context(line.partition("|")[2]) for line in block), strict=True))
+    candidates = features if any(features.values()) else None
+    return _row(_context(shared), names[chosen[0]], label, names, candidates, share)
+
+
+def _names(block: list[str]) -> tuple[Arm, ...]:
+    """Return the names of the arms of a block."""
+    tags = [_TAG.search(line.partition("|")[0]) for line in block]
+    found = [tag["name"] for tag in tags if tag is not None]
+    return tuple(found) if len(found) == len(block) else tuple(range(1, len(block) + 1))
 
 
 def _row(
-    context: dict[str, Any], arm: int, label: re.Match[str], eligible: tuple[Arm, ...] | None, share: float
+    context: dict[str, Any],
+    arm: Arm,
+    label: re.Match[str],
+    eligible: tuple[Arm, ...] | None,
+    candidates: Mapping[Arm, dict[str, Any]] | None,
+    share: float,
 ) -> LogRow:
     if not (is_number(label["cost"]) and is_number(label["probability"])):
         return LogRow(None, share, "invalid label", f"cost and probability must be numbers, got {label[0]!r}")
@@ -92,7 +112,7 @@ def _row(
         return LogRow(None, share, "invalid label", f"the probability must be in (0, 1], got {propensity}")
     if not context:
         context = {"constant": 1.0}
-    return LogRow(LoggedDecision(context, arm, -cost, propensity, eligible), share)
+    return LogRow(LoggedDecision(context, arm, -cost, propensity, eligible, candidates), share)
 
 
 def _context(text: str) -> dict[str, Any]:
@@ -122,17 +142,44 @@ def _context(text: str) -> dict[str, Any]:
 
 
 def write(decisions: Iterable[LoggedDecision], arms: Mapping[Arm, int]) -> Iterator[str]:
-    """Yield a line in the format ``cb`` for each decision; arms are numbered from 1 in the order of ``arms``.
+    """Yield the text of each decision: a block with the features of the arms if it has them, else a line.
 
-    >>> row = LoggedDecision({"age": 31, "country": "FR", "new": True}, "news", 1.0, 0.5)
+    In the format ``cb``, arms are numbered from 1 in the order of ``arms``; in blocks, their names are tags.
+    What stands before the first dot of a feature's name becomes its namespace.
+
+    >>> row = LoggedDecision({"user.age": 31, "country": "FR", "new": True}, "news", 1.0, 0.5)
     >>> list(write([row], {"sports": 0, "news": 1}))
-    ['2:-1.0:0.5 | age:31 country=FR new\\n']
+    ['2:-1.0:0.5 | country=FR new |user age:31\\n']
+    >>> features = {"sports": {"item.price": 3}, "news": {"item.price": 2}}
+    >>> print(*write([row._replace(features=features)], {"sports": 0, "news": 1}))
+    shared | country=FR new |user age:31
+    'sports |item price:3
+    0:-1.0:0.5 'news |item price:2
+    <BLANKLINE>
+    <BLANKLINE>
     """
     for decision in decisions:
-        row, _ = to_row(decision.context)
-        features = " ".join(filter(None, (_feature(str(name), value) for name, value in row.items())))
-        label = f"{arms[decision.arm] + 1}:{0.0 - decision.reward!r}:{decision.propensity!r}"
-        yield f"{label} | {features}\n"
+        outcome = f"{0.0 - decision.reward!r}:{decision.propensity!r}"
+        if decision.features is None:
+            yield f"{arms[decision.arm] + 1}:{outcome} {_features(decision.context)}\n"
+            continue
+        lines = [f"shared {_features(decision.context)}"]
+        for arm, features in decision.features.items():
+            label = f"0:{outcome} " if arm == decision.arm else ""
+            lines.append(f"{label}'{_UNSAFE.sub('_', str(arm))} {_features(features)}")
+        yield "\n".join(lines) + "\n\n"
+
+
+def _features(context: Any) -> str:
+    """Return the features of a context by namespace, without those that are 0."""
+    row, _ = to_row(context)
+    namespaces: dict[str, list[str]] = {}
+    for key, value in row.items():
+        prefix, dot, name = str(key).partition(".")
+        space, name = (prefix, name) if dot and prefix and name else ("", str(key))
+        namespaces.setdefault(_UNSAFE.sub("_", space), []).append(_feature(name, value))
+    parts = [" ".join([f"|{space}", *filter(None, own)]) for space, own in sorted(namespaces.items())]
+    return " ".join(parts) or "|"
 
 
 def _feature(name: str, value: Any) -> str:
