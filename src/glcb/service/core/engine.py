@@ -20,7 +20,7 @@ from glcb.service.config import ServiceSettings
 from glcb.service.core import limits
 from glcb.service.core.cache import ExperimentCache, LoadedExperiment
 from glcb.service.core.clock import Clock, PlausibleClock
-from glcb.service.core.experiment import Experiment, new_creation
+from glcb.service.core.experiment import Experiment, encode_request, new_creation
 from glcb.service.core.idempotency import RepeatedAnswer
 from glcb.service.errors import ApiError, as_api_error
 from glcb.service.metrics import Activity, Metrics
@@ -169,7 +169,7 @@ class Engine:
             kind in _QUICK_KINDS
             and len(requests) <= _MAX_INLINE_EVENTS
             and loaded.is_fast
-            and not loaded.experiment.has_backlog(self._clock())
+            and not loaded.experiment.has_backlog(self._clock)
         )
 
     def _apply_within_limits(
@@ -184,24 +184,27 @@ class Engine:
         events: list[Event] = []
         results: list[bytes | ApiError | RepeatedAnswer] = []
         experiment, latest = loaded.experiment, loaded.experiment.state.last_event_at
+        started = time.perf_counter()
+        cpu_started = time.thread_time() if loaded.needs_cpu_time else None
         for request in requests:
             now = self._clock()
             if now < latest:
                 self.metrics.add_clock_regression(latest - now)
-            started = time.perf_counter()
-            cpu_started = time.thread_time() if loaded.needs_cpu_time else None
             try:
-                limits.check(experiment, kind, request, self.settings)
-                event, answer = experiment.apply(kind, request, now)
+                payload = encode_request(request)
+                limits.check(experiment, kind, request, payload, self.settings)
+                event, answer = experiment.apply(kind, request, now, payload)
             except GlcbError as error:
                 results.append(as_api_error(error))
                 continue
-            seconds = time.perf_counter() - started
-            loaded.add_event_time(seconds, None if cpu_started is None else time.thread_time() - cpu_started)
-            self.metrics.add_event(kind, seconds)
             results.append(answer)
             if event is not None:
                 events.append(event)
+        if events:
+            seconds = (time.perf_counter() - started) / len(requests)
+            cpu_seconds = None if cpu_started is None else (time.thread_time() - cpu_started) / len(requests)
+            loaded.add_event_time(seconds, cpu_seconds)
+            self.metrics.add_events(kind, seconds, len(events))
         return events, results
 
     async def _stored_answer(self, loaded: LoadedExperiment, answer: RepeatedAnswer) -> bytes | ApiError:
