@@ -8,6 +8,7 @@ is aborted. If there are too many connections, the one that has waited longest f
 """
 
 import asyncio
+import functools
 import logging
 import time
 from collections import deque
@@ -364,20 +365,19 @@ class Connection(asyncio.BufferedProtocol):
     def _run_admitted(self, exchange: Exchange, admitted: Admitted) -> None:
         self._admitted = None
         self._stop_waiting()
-        self._run(self._answer(exchange, admitted))
+        respond = functools.partial(self._respond, exchange)
+        self._all.app.answer(admitted, bytes(exchange.body), respond)
 
     def _run(self, work: Any) -> None:
         task = asyncio.get_running_loop().create_task(work)
         self._all.state.tasks.add(task)
         task.add_done_callback(self._all.state.tasks.discard)
 
-    async def _answer(self, exchange: Exchange, admitted: Admitted) -> None:
-        try:
-            answer = await self._all.app.answer(admitted, bytes(exchange.body))
-            exchange.is_answered = True
-            self.write(self._all.json_response(answer, exchange.keep_alive))
-        finally:
-            self.finished(exchange)
+    def _respond(self, exchange: Exchange, answer: wire.JsonAnswer) -> None:
+        """Send the answer to a decision or a reward."""
+        exchange.is_answered = True
+        self.write(self._all.json_response(answer, exchange.keep_alive))
+        self.finished(exchange)
 
     # ---- responses ------------------------------------------------------------------------------
 
