@@ -86,6 +86,7 @@ class Experiment:
     def __init__(self, state: ExperimentState, bandit: Bandit) -> None:
         self.state = state
         self._reporting = ""
+        self._has_decisions = False
         self._now = state.last_event_at
         self._attach(bandit, state.open_decisions)
 
@@ -300,7 +301,7 @@ class Experiment:
     def _attach(self, bandit: Bandit, open_decisions: dict[str, OpenDecision]) -> None:
         self._bandit = bandit.set_params(clock=lambda: self._now)
         self._bandit.on_reward(self._settle_reward)
-        self._has_decisions: bool = False
+        self._has_decisions = False
         settings = self.state.settings
         self._open = OpenDecisions(settings.reward_timeout is not None, open_decisions)
         self._is_lightweight = not registry.get(settings.policy).policy_class.requires
