@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from glcb import _validation
-from glcb._api.requests import DecisionRequest, ExperimentChanges, NewArm
+from glcb._api.requests import DecisionRequest, ExperimentChanges, NewArm, RewardItem
 from glcb._api.responses import Decision
 from glcb._errors import ModelFileError, StorageError
 from glcb.bandit import Bandit
@@ -187,6 +187,103 @@ def test_concurrent_retries_count_once(tmp_path: Path) -> None:
     with_engine(tmp_path, scenario, snapshot_events=40)
 
 
+async def arrive(engine: Engine, *arrivals: tuple[str, Any]) -> list[Any]:
+    """Return the answer or the error of each request; all arrive at the same time."""
+    loop = asyncio.get_running_loop()
+    answers = []
+    for kind, request in arrivals:
+        answer = loop.create_future()
+        engine.apply_soon("home", kind, request, answer.set_result)
+        answers.append(answer)
+    return await asyncio.gather(*answers)
+
+
+def test_requests_that_arrive_together_are_applied_in_one_commit(tmp_path: Path) -> None:
+    async def scenario(engine: Engine, database: Database) -> None:
+        await engine.create("home", settings())
+        (first,) = await arrive(engine, ("decide", DecisionRequest(context={"age": 1})))
+        known = msgspec.json.decode(first, type=Decision).id
+        before = engine.metrics.commits.count
+        own = DecisionRequest(context={"age": 2}, id="own")
+        rewards = [RewardItem(id=name, value=1) for name in ("own", "unknown", known)]
+        answers = await arrive(engine, *(("reward", one) for one in rewards), ("decide", own))
+        assert engine.metrics.commits.count == before + 1
+        assert [type(answer) for answer in answers] == [bytes, ApiError, bytes, bytes]
+        assert engine.activity["home"].events == {"decide": 2, "reward": 2}
+        assert "5 events" in verified(database)[0]
+
+    with_engine(tmp_path, scenario)
+
+
+def test_a_repeated_request_gets_the_stored_answer_also_in_its_own_group(tmp_path: Path) -> None:
+    async def scenario(engine: Engine, _: Database) -> None:
+        await engine.create("home", settings())
+        await decide(engine, {"age": 1})
+        request = DecisionRequest(context={"age": 2}, idempotency_key="k")
+        answers = await arrive(engine, *[("decide", request)] * 40)
+        assert len(set(answers)) == 1
+        assert (await engine.read("home", lambda e: e.bandit.counts))["decisions"] == 2
+
+    with_engine(tmp_path, scenario)
+
+
+def test_a_failed_commit_fails_every_request_of_a_group(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(journal_module, "_PROBE_SECONDS", 0.01)
+
+    async def scenario(engine: Engine, database: FailingDatabase) -> None:
+        await engine.create("home", settings())
+        await decide(engine, {"age": 1})
+        database.fails = True
+        answers = await arrive(engine, *[("decide", DecisionRequest(context={"age": 2}))] * 3)
+        assert [type(answer) for answer in answers] == [StorageError] * 3
+        database.fails = False
+        while engine.journal.failure is not None:
+            await asyncio.sleep(0.01)
+        assert (await engine.read("home", lambda e: e.bandit.counts))["decisions"] == 1
+
+    with_engine(tmp_path, scenario)
+
+
+def test_a_request_that_fails_unexpectedly_does_not_affect_its_group(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    genuine = Experiment.apply
+
+    def fail(self: Experiment, kind: str, request: Any, *more: Any) -> Any:
+        answer = genuine(self, kind, request, *more)
+        if kind == "decide" and "poison" in request.context:
+            raise ZeroDivisionError
+        return answer
+
+    async def scenario(engine: Engine, database: Database) -> None:
+        await engine.create("home", settings())
+        await decide(engine, {"age": 1})
+        monkeypatch.setattr(Experiment, "apply", fail)
+        contexts = ({"age": 2}, {"poison": 1}, {"age": 3})
+        answers = await arrive(engine, *(("decide", DecisionRequest(context=one)) for one in contexts))
+        assert [type(answer) for answer in answers] == [bytes, ZeroDivisionError, bytes]
+        assert "4 events" in verified(database)[0]
+
+    with_engine(tmp_path, scenario)
+
+
+def test_an_answer_that_cannot_be_delivered_does_not_affect_its_group(tmp_path: Path) -> None:
+    def fail(_: object) -> None:
+        raise ZeroDivisionError
+
+    async def scenario(engine: Engine, _: Database) -> None:
+        await engine.create("home", settings())
+        await decide(engine, {"age": 1})
+        request = DecisionRequest(context={"age": 2})
+        engine.apply_soon("home", "decide", request, fail)
+        (answer,) = await arrive(engine, ("decide", request))
+        assert isinstance(answer, bytes)
+
+    with_engine(tmp_path, scenario)
+
+
 def test_a_batch_is_answered_in_order(tmp_path: Path) -> None:
     async def scenario(engine: Engine, _: FailingDatabase) -> None:
         await engine.create("home", settings())
@@ -316,9 +413,9 @@ def threads_of_events(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, bool]]
     applied: list[tuple[str, bool]] = []
     apply = Experiment.apply
 
-    def recorded(self: Experiment, kind: str, request: Any, now: float) -> Any:
+    def recorded(self: Experiment, kind: str, *arguments: Any) -> Any:
         applied.append((kind, threading.current_thread() is threading.main_thread()))
-        return apply(self, kind, request, now)
+        return apply(self, kind, *arguments)
 
     monkeypatch.setattr(Experiment, "apply", recorded)
     return applied

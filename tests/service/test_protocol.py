@@ -376,14 +376,30 @@ def test_a_request_that_turns_out_to_be_invalid_changes_nothing(
     assert [record for record in caplog.records if record.levelname == "ERROR"] == []
 
 
-@pytest.mark.parametrize(("upgrade", "version"), [("websocket", "1.1"), ("h2c", "1.1"), ("", "1.0")])
-def test_a_request_for_another_protocol_is_answered_and_closed(upgrade: str, version: str) -> None:
+@pytest.mark.parametrize("upgrade", ["websocket", "h2c"])
+def test_a_request_for_another_protocol_is_answered_as_if_it_asked_for_none(
+    tmp_path: Path, upgrade: str
+) -> None:
+    async def scenario(own: Service, streams: Streams) -> None:
+        await create_experiment(own)
+        reader, writer = streams
+        body = b'{"context":{"age":31}}'
+        lines = f"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: {upgrade}\r\n\r\n"
+        post, get = head("POST", PATH, len(body)), head("GET", "/healthz")
+        for request in (post[:-2] + lines.encode() + body, get[:-2] + lines.encode(), post + body):
+            writer.write(request[:-4])
+            await asyncio.sleep(0.01)
+            writer.write(request[-4:])
+            assert await answer(reader) == 200
+        assert own.engine.loaded["home"].experiment.bandit.counts["decisions"] == 2
+
+    in_connection(tmp_path, scenario)
+
+
+def test_a_connection_of_http_1_0_is_closed_after_the_response() -> None:
     async def run() -> None:
         async with connected(Application(lifespan)) as (reader, writer):
-            lines = [f"GET /healthz HTTP/{version}", "Host: localhost"]
-            if upgrade:
-                lines += ["Connection: Upgrade", f"Upgrade: {upgrade}"]
-            writer.write("\r\n".join([*lines, "", ""]).encode())
+            writer.write(b"GET /healthz HTTP/1.0\r\nHost: localhost\r\n\r\n")
             assert await answer(reader) == 200
             assert await asyncio.wait_for(reader.read(), 20) == b""
 

@@ -1,7 +1,7 @@
 """Counters and latencies of the service in Prometheus format. They contain no keys, contexts or rewards."""
 
 import logging
-import math
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, TypeVar
@@ -40,11 +40,10 @@ class LatencyHistogram:
         self.counts = [0] * (_BUCKETS + 1)
         self.total = 0.0
 
-    def add(self, seconds: float) -> None:
-        """Add a duration."""
-        self.total += seconds
-        bucket = 0 if seconds <= _SMALLEST_SECONDS else math.ceil(math.log2(seconds / _SMALLEST_SECONDS) * 4)
-        self.counts[min(bucket, _BUCKETS)] += 1
+    def add(self, seconds: float, times: int = 1) -> None:
+        """Add a duration, once or several times."""
+        self.total += seconds * times
+        self.counts[bisect_left(BOUNDS, seconds)] += times
 
     @property
     def count(self) -> int:
@@ -94,11 +93,11 @@ class Metrics:
         self._commit_sizes = [0] * (len(_COMMIT_SIZES) + 1)
         self._committed_events = 0
 
-    def add_event(self, kind: str, seconds: float) -> None:
-        """Count the time that the model needed for an event."""
+    def add_events(self, kind: str, seconds: float, count: int) -> None:
+        """Count events of a batch, each with the mean time that the model needed for it."""
         operation = _MODEL_OPERATIONS.get(kind)
         if operation is not None:
-            self.model[operation].add(seconds)
+            self.model[operation].add(seconds, count)
 
     def add_commit(self, events: int, seconds: float) -> None:
         """Count a commit."""

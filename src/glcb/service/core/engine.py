@@ -7,10 +7,11 @@ loaded again.
 """
 
 import asyncio
+import logging
 import time
 from collections import defaultdict
 from collections.abc import Callable, Coroutine, Sequence
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from glcb._api.requests import Creation, ExperimentChanges, ExperimentSettings
 from glcb._api.responses import ExperimentInfo
@@ -20,7 +21,7 @@ from glcb.service.config import ServiceSettings
 from glcb.service.core import limits
 from glcb.service.core.cache import ExperimentCache, LoadedExperiment
 from glcb.service.core.clock import Clock, PlausibleClock
-from glcb.service.core.experiment import Experiment, new_creation
+from glcb.service.core.experiment import Experiment, encode_request, new_creation
 from glcb.service.core.idempotency import RepeatedAnswer
 from glcb.service.errors import ApiError, as_api_error
 from glcb.service.metrics import Activity, Metrics
@@ -28,13 +29,33 @@ from glcb.service.responses import broken_experiment_info, experiment_info, pars
 from glcb.service.storage.database import Database, Event
 from glcb.service.storage.journal import Journal
 
+log = logging.getLogger("glcb.service")
 T = TypeVar("T")
+OnDone = Callable[[bytes | BaseException], None]
+"""Receives an answer or an error."""
 
+_MAX_GROUP = 32
+"""Single decisions and rewards of an experiment that are applied without a pause."""
 _MAX_INLINE_EVENTS = 8
 """Larger batches are applied in a thread, so that they do not block other requests."""
 _QUICK_KINDS = ("decide", "reward", "settle")
 """All other kinds of events are applied in a thread: they can take as long as an experiment is large."""
 _SWEEP_POLL_SECONDS = 0.05
+
+
+class _Arrived(NamedTuple):
+    """A decision or a reward that has arrived and is not applied yet."""
+
+    kind: str
+    request: Any
+    done: OnDone
+
+    def finish(self, result: bytes | BaseException) -> None:
+        """Deliver the result. A failure to do so must not affect the other requests of a group."""
+        try:
+            self.done(result)
+        except Exception:
+            log.exception("a response failed")
 
 
 class Engine:
@@ -58,6 +79,7 @@ class Engine:
         self._clock = clock or PlausibleClock(settings.clock_hold_seconds)
         self._creating = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._arrived: dict[str, list[_Arrived]] = {}
         self.journal = Journal(
             database, max_events=settings.max_commit_events, on_commit=self.metrics.add_commit
         )
@@ -146,14 +168,11 @@ class Engine:
         finally:
             loaded.lock.release()
         await on_disk
-        self.activity[name].events[kind] += len(events)
         answers = [
             await self._stored_answer(loaded, result) if isinstance(result, RepeatedAnswer) else result
             for result in results
         ]
-        if loaded.needs_snapshot(self.settings.snapshot_events):
-            loaded.is_saving = True
-            self.run_in_background(self.cache.save(loaded))
+        self._count_committed(loaded, name, events)
         return answers
 
     async def apply(self, name: str, kind: str, request: Any) -> bytes:
@@ -163,13 +182,100 @@ class Engine:
             raise result
         return result
 
+    def apply_soon(self, name: str, kind: str, request: Any, done: OnDone) -> None:
+        """Apply one decision or reward together with all others that have arrived; no task is needed.
+
+        Parameters
+        ----------
+        name, kind, request
+            The experiment, the kind of event and the request.
+        done
+            Called with the answer or the error once all events that it depends on are on disk.
+        """
+        if not self._arrived:
+            asyncio.get_running_loop().call_soon(self._apply_arrived)
+        self._arrived.setdefault(name, []).append(_Arrived(kind, request, done))
+
+    def _apply_arrived(self) -> None:
+        """Apply the requests that have arrived, a group of each experiment at a time.
+
+        One by one, each would evict the code and the data of all stages of a request from the caches of the
+        processor. In a group, each stage runs for many requests in a row.
+        """
+        arrived, self._arrived = self._arrived, {}
+        for name, requests in arrived.items():
+            group, rest = requests[:_MAX_GROUP], requests[_MAX_GROUP:]
+            if not self._apply_group(name, group):
+                for one in group:
+                    self.run_in_background(self._apply_later(name, one))
+            if rest:
+                self._arrived[name] = rest
+        if self._arrived:
+            asyncio.get_running_loop().call_soon(self._apply_arrived)
+
+    def _apply_group(self, name: str, group: list[_Arrived]) -> bool:
+        """Return False if anything but the disk has to be waited for; nothing has changed then."""
+        loaded = self.loaded.get(name)
+        if (
+            loaded is None
+            or loaded.lock.locked()
+            or loaded.generation != self.journal.generation
+            or self.journal.depth > self.settings.max_queued_events
+            or not self._is_quick(loaded, "decide", ())
+        ):
+            return False
+        loaded.last_used = time.monotonic()
+        events: list[Event] = []
+        finished: list[tuple[_Arrived, bytes | ApiError | RepeatedAnswer]] = []
+        try:
+            for kind in ("decide", "reward"):
+                members = [one for one in group if one.kind == kind]
+                if members:
+                    new, results = self._apply(loaded, kind, [one.request for one in members])
+                    events += new
+                    finished += zip(members, results, strict=True)
+            on_disk = self.journal.submit(loaded.generation, loaded.id, events)
+        except Exception:  # the request that is to blame meets it again, alone
+            self.cache.drop(loaded)  # memory is ahead of the disk
+            return False
+
+        def finish(on_disk: asyncio.Future[None]) -> None:
+            failure = on_disk.exception()
+            if failure is None:
+                self._count_committed(loaded, name, events)
+            for one, result in finished:
+                if failure is not None:
+                    one.finish(failure)
+                elif isinstance(result, RepeatedAnswer):  # it is read from the database
+                    self.run_in_background(self._apply_later(name, one))
+                else:
+                    one.finish(result)
+
+        on_disk.add_done_callback(finish)
+        return True
+
+    async def _apply_later(self, name: str, one: _Arrived) -> None:
+        """Apply a request that has to wait for more than the disk."""
+        try:
+            result: bytes | BaseException = await self.apply(name, one.kind, one.request)
+        except Exception as error:
+            result = error
+        one.finish(result)
+
+    def _count_committed(self, loaded: LoadedExperiment, name: str, events: Sequence[Event]) -> None:
+        """Count events that are on disk, and take a snapshot if there are many since the last one."""
+        self.activity[name].events.update(event.kind for event in events)
+        if loaded.needs_snapshot(self.settings.snapshot_events):
+            loaded.is_saving = True
+            self.run_in_background(self.cache.save(loaded))
+
     def _is_quick(self, loaded: LoadedExperiment, kind: str, requests: Sequence[Any]) -> bool:
         """Return whether to apply requests in the event loop, where they block all others."""
         return (
             kind in _QUICK_KINDS
             and len(requests) <= _MAX_INLINE_EVENTS
             and loaded.is_fast
-            and not loaded.experiment.has_backlog(self._clock())
+            and not loaded.experiment.has_backlog(self._clock)
         )
 
     def _apply_within_limits(
@@ -184,24 +290,27 @@ class Engine:
         events: list[Event] = []
         results: list[bytes | ApiError | RepeatedAnswer] = []
         experiment, latest = loaded.experiment, loaded.experiment.state.last_event_at
+        started = time.perf_counter()
+        cpu_started = time.thread_time() if loaded.needs_cpu_time else None
         for request in requests:
             now = self._clock()
             if now < latest:
                 self.metrics.add_clock_regression(latest - now)
-            started = time.perf_counter()
-            cpu_started = time.thread_time() if loaded.needs_cpu_time else None
             try:
-                limits.check(experiment, kind, request, self.settings)
-                event, answer = experiment.apply(kind, request, now)
+                payload = encode_request(request)
+                limits.check(experiment, kind, request, payload, self.settings)
+                event, answer = experiment.apply(kind, request, now, payload)
             except GlcbError as error:
                 results.append(as_api_error(error))
                 continue
-            seconds = time.perf_counter() - started
-            loaded.add_event_time(seconds, None if cpu_started is None else time.thread_time() - cpu_started)
-            self.metrics.add_event(kind, seconds)
             results.append(answer)
             if event is not None:
                 events.append(event)
+        if events:
+            seconds = (time.perf_counter() - started) / len(requests)
+            cpu_seconds = None if cpu_started is None else (time.thread_time() - cpu_started) / len(requests)
+            loaded.add_event_time(seconds, cpu_seconds)
+            self.metrics.add_events(kind, seconds, len(events))
         return events, results
 
     async def _stored_answer(self, loaded: LoadedExperiment, answer: RepeatedAnswer) -> bytes | ApiError:

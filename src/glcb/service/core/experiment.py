@@ -86,6 +86,7 @@ class Experiment:
     def __init__(self, state: ExperimentState, bandit: Bandit) -> None:
         self.state = state
         self._reporting = ""
+        self._has_decisions = False
         self._now = state.last_event_at
         self._attach(bandit, state.open_decisions)
 
@@ -104,21 +105,27 @@ class Experiment:
     @property
     def has_decisions(self) -> bool:
         """Whether a decision has been made; the first one creates the model, sized by its context."""
-        return self._bandit.counts["decisions"] > 0
+        if not self._has_decisions:
+            self._has_decisions = self._bandit.counts["decisions"] > 0
+        return self._has_decisions
 
     @property
     def is_fast(self) -> bool:
         """Whether a decision needs neither an optional dependency nor a new model."""
         return self._is_lightweight and self.has_decisions
 
-    def has_backlog(self, now: float) -> bool:
+    def has_backlog(self, clock: Callable[[], float]) -> bool:
         """Return whether the next event would first settle so many decisions that it takes long."""
-        self._now = max(now, self.state.last_event_at)
+        if self.state.settings.reward_timeout is None:
+            return False
+        self._now = max(clock(), self.state.last_event_at)
         return self._bandit.has_due(more_than=_MAX_QUICK_SETTLED)
 
     # ---- events ---------------------------------------------------------------------------------
 
-    def apply(self, kind: str, request: Any, now: float) -> tuple[Event | None, bytes | RepeatedAnswer]:
+    def apply(
+        self, kind: str, request: Any, now: float, payload: bytes | None = None
+    ) -> tuple[Event | None, bytes | RepeatedAnswer]:
         """Apply a request; return its event and its answer.
 
         Parameters
@@ -129,6 +136,8 @@ class Experiment:
             The request type of this kind, see ``_REQUESTS``.
         now
             The time, in seconds since the epoch.
+        payload
+            The encoded request, if it has been encoded already.
 
         Returns
         -------
@@ -143,10 +152,10 @@ class Experiment:
             The request is invalid. Nothing has changed.
         """
         self._now = max(now, self.state.last_event_at)
-        payload = request if isinstance(request, bytes) else encode(request)
-        outcome, answer = _HANDLERS[kind](self, request, payload)
+        outcome, answer = _HANDLERS[kind](self, request)
         if outcome is None:
             return None, answer
+        payload = encode_request(request) if payload is None else payload
         return self._record(kind, payload, outcome, self._now), answer
 
     def replay(self, event: Event) -> None:
@@ -178,13 +187,14 @@ class Experiment:
         state.last_event_at = at
         return Event(state.sequence, at, kind, request, outcome)
 
-    def _decide(self, request: DecisionRequest, _payload: bytes) -> _Result:
+    def _decide(self, request: DecisionRequest) -> _Result:
         state = self.state
         repeated = state.idempotency_keys.find(request.idempotency_key, request)
         if repeated is not None:
             return None, repeated
         self._reject_if("archived", "paused")
-        held_out = self._holdout_draw() < state.settings.holdout
+        holdout = state.settings.holdout
+        held_out = holdout > 0 and self._holdout_draw() < holdout
         decision = self._bandit.decide(
             request.context, eligible=request.eligible, uniform=held_out, id=request.id
         )
@@ -205,7 +215,7 @@ class Experiment:
             state.idempotency_keys.add(request.idempotency_key, stored, self._bandit.is_pending)
         return answer, answer
 
-    def _reward(self, request: RewardItem, _payload: bytes) -> _Result:
+    def _reward(self, request: RewardItem) -> _Result:
         self._reject_if("archived")
         self._reporting = request.id
         try:
@@ -218,13 +228,13 @@ class Experiment:
         self._count_rewards()
         return NO_OUTCOME, encode(RewardAccepted(request.id, "accepted"))
 
-    def _settle(self, _request: bytes, _payload: bytes) -> _Result:
+    def _settle(self, _request: bytes) -> _Result:
         if not self._bandit.settle():
             return None, NO_OUTCOME
         self._count_rewards()
         return encode(self._bandit.counts), NO_OUTCOME
 
-    def _change(self, request: ExperimentChanges, _payload: bytes) -> _Result:
+    def _change(self, request: ExperimentChanges) -> _Result:
         state = self.state
         changes = {
             name: value
@@ -242,14 +252,14 @@ class Experiment:
             state.status = request.state
         return NO_OUTCOME, NO_OUTCOME
 
-    def _add_arm(self, request: NewArm, _payload: bytes) -> _Result:
+    def _add_arm(self, request: NewArm) -> _Result:
         self._reject_if("archived")
         if request.name in self._bandit.arms:
             raise ApiError("arm_exists", f"the arm {request.name!r} already exists: choose another name")
         self._bandit.add_arm(request.name, like=request.like)
         return self._arms_changed()
 
-    def _remove_arm(self, request: NewArm, _payload: bytes) -> _Result:
+    def _remove_arm(self, request: NewArm) -> _Result:
         self._reject_if("archived")
         if request.name not in self._bandit.arms:
             arms = ", ".join(map(repr, self._bandit.arms[:8]))
@@ -266,13 +276,13 @@ class Experiment:
         self.state.settings = msgspec.structs.replace(self.state.settings, arms=arms)
         return encode(arms), NO_OUTCOME
 
-    def _replace_model(self, content: bytes, _payload: bytes) -> _Result:
+    def _replace_model(self, content: bytes) -> _Result:
         """Replace the bandit and restart the statistics. The ids of its decisions get a new prefix."""
         self._reject_if("archived")
         id_prefix = f"{self._keyed_digest(b'upload', self.state.sequence + 1, 5).hex()}-"
         return self._use_model(models.parse_model(content, id_prefix))
 
-    def _upload(self, content: bytes, _payload: bytes) -> _Result:
+    def _upload(self, content: bytes) -> _Result:
         """Replay an upload of an earlier version, which also forgot the idempotency keys."""
         result = self._use_model(models.parse_model(content))
         self.state.idempotency_keys = IdempotencyKeys()
@@ -291,6 +301,7 @@ class Experiment:
     def _attach(self, bandit: Bandit, open_decisions: dict[str, OpenDecision]) -> None:
         self._bandit = bandit.set_params(clock=lambda: self._now)
         self._bandit.on_reward(self._settle_reward)
+        self._has_decisions = False
         settings = self.state.settings
         self._open = OpenDecisions(settings.reward_timeout is not None, open_decisions)
         self._is_lightweight = not registry.get(settings.policy).policy_class.requires
@@ -385,6 +396,11 @@ class Experiment:
         return cls(state, models.restore_bandit(snapshot.bandit))
 
 
+def encode_request(request: Any) -> bytes:
+    """Return a request as its event stores it."""
+    return request if isinstance(request, bytes) else encode(request)
+
+
 def new_creation(name: str, settings: ExperimentSettings) -> Creation:
     """Return the first event's request for a new experiment, with random numbers of its own."""
     if not settings.arms:
@@ -392,7 +408,7 @@ def new_creation(name: str, settings: ExperimentSettings) -> Creation:
     return Creation(name=name, salt=secrets.token_hex(16), id_prefix=random_prefix(), settings=settings)
 
 
-_Handler = Callable[[Experiment, Any, bytes], _Result]
+_Handler = Callable[[Experiment, Any], _Result]
 
 _HANDLERS: dict[str, _Handler] = {
     "decide": Experiment._decide,

@@ -34,19 +34,21 @@ def _values(feature: object) -> list[object]:
     return values if isinstance(values, list) else []
 
 
-def check(experiment: Experiment, kind: str, request: Any, limits: ServiceSettings) -> None:
-    """Reject a request that would make an experiment too large."""
-    arms = len(experiment.bandit.arms)
+def check(experiment: Experiment, kind: str, request: Any, payload: bytes, limits: ServiceSettings) -> None:
+    """Reject a request that would make an experiment too large; ``payload`` is the encoded request."""
     if kind in ("decide", "explain"):
         _at_most("features", len(request.context), limits.max_features)
-        _at_most("bytes in a context", len(encode(request.context)), limits.max_context_bytes)
+        if len(payload) > limits.max_context_bytes:
+            _at_most("bytes in a context", len(encode(request.context)), limits.max_context_bytes)
         if not experiment.has_decisions:
+            arms = len(experiment.bandit.arms)
             settings = experiment.state.settings
             encoder = Encoder(parse_schema(settings.schema), request.context, settings.spare_slots)
             _check_size(arms, encoder.width, limits)
     elif kind == "change" and request.schema is not UNSET:
         _check_schema(request.schema, limits)
     elif kind == "add_arm":
+        arms = len(experiment.bandit.arms)
         _at_most("arms", arms + 1, limits.max_arms)
         schema = experiment.bandit.schema
         if schema is not None:

@@ -82,11 +82,14 @@ class ArmForecasts(Struct):
     def _add_one_by_one(self, decision: DecisionRecord) -> None:
         """Count a decision; for few arms this is faster than NumPy, and the result is the same."""
         sums, n = memoryview(self.sums).cast("d"), len(self.arms)
-        for arm, (probability, value) in enumerate(zip(decision.probabilities, decision.values, strict=True)):
-            sums[arm] += 1
-            sums[_PREDICTED * n + arm] += (value - sums[_PREDICTED * n + arm]) / min(sums[arm], _WINDOW)
-            sums[_EXPECTED * n + arm] += probability
-            sums[_VARIANCE * n + arm] += probability * (1 - probability)
+        predicted, expected, variance = _PREDICTED * n, _EXPECTED * n, _VARIANCE * n
+        for probability, value in zip(decision.probabilities, decision.values, strict=True):
+            count = sums[predicted - n] = sums[predicted - n] + 1
+            mean = sums[predicted]
+            sums[predicted] = mean + (value - mean) / (count if count < _WINDOW else _WINDOW)
+            sums[expected] += probability
+            sums[variance] += probability * (1 - probability)
+            predicted, expected, variance = predicted + 1, expected + 1, variance + 1
         sums[_CHOSEN * n + decision.chosen] += 1
 
     def _add_at_once(self, decision: DecisionRecord) -> None:

@@ -1,5 +1,6 @@
 """Authentication and authorization."""
 
+import functools
 import ipaddress
 import re
 import time
@@ -113,17 +114,23 @@ def is_loopback(host: str) -> bool:
 
 def _check_is_local(headers: Mapping[bytes, bytes]) -> None:
     """Refuse a request that a proxy forwards, or a web page whose name was rebound to this machine."""
-    forwarded = sorted(_FORWARDED & headers.keys())
-    if forwarded:
+    if not _FORWARDED.isdisjoint(headers):
+        name = min(_FORWARDED & headers.keys())
         raise ApiError(
             "forbidden",
-            f"the header {forwarded[0].decode()} says that a proxy forwards this request, and there are no "
+            f"the header {name.decode()} says that a proxy forwards this request, and there are no "
             "API keys: create one with `glcb keys add`",
         )
-    host = _HOST.fullmatch(headers.get(b"host", b"localhost").decode("latin-1").lower())
-    if host is None or not is_loopback(host[1] or host[2]):
+    if not _names_loopback(headers.get(b"host", b"localhost")):
         raise ApiError(
             "forbidden",
             "without API keys, the service only answers requests to localhost: create a key with "
             "`glcb keys add`",
         )
+
+
+@functools.lru_cache(maxsize=64)
+def _names_loopback(header: bytes) -> bool:
+    """Return whether a Host header names this machine."""
+    host = _HOST.fullmatch(header.decode("latin-1").lower())
+    return host is not None and is_loopback(host[1] or host[2])

@@ -1,5 +1,6 @@
 """The ASGI application: routing to the fast path or the handlers, and error responses."""
 
+import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Sequence
@@ -22,6 +23,8 @@ log = logging.getLogger("glcb.service")
 
 Lifespan = Callable[[Receive, Send], Awaitable[None]]
 Router = Callable[[Scope, Receive, Send], Awaitable[None]]
+OnAnswer = Callable[[JsonAnswer], None]
+"""Receives the answer to a decision or a reward."""
 
 _CLIENT_CLOSED_REQUEST = 499
 """The status recorded for a request whose client disconnected."""
@@ -85,11 +88,13 @@ class Application:
         """Return a decision or a reward that can be answered by :meth:`answer`, otherwise None."""
         return None if self._serving is None else self._serving.fast_path.admit(method, path, headers)
 
-    async def answer(self, admitted: Admitted, content: bytes) -> JsonAnswer:
-        """Make a decision, or report a reward."""
+    def answer(self, admitted: Admitted, content: bytes, done: OnAnswer) -> None:
+        """Make a decision, or report a reward; call ``done`` with the answer later."""
         if self._serving is None:
-            return wire.error_answer(ApiError(*self._unavailable))
-        return await self._serving.answer(admitted, content)
+            answer = wire.error_answer(ApiError(*self._unavailable))
+            asyncio.get_running_loop().call_soon(done, answer)
+        else:
+            self._serving.answer(admitted, content, done)
 
     def count_refusal(self, problem: ApiError) -> None:
         """Count a request that was refused before it was complete."""
@@ -109,20 +114,23 @@ class _Serving:
         self._admission = admission
         self._router = router
 
-    async def answer(self, admitted: Admitted, content: bytes) -> JsonAnswer:
+    def answer(self, admitted: Admitted, content: bytes, done: OnAnswer) -> None:
         """Make a decision, or report a reward."""
         metrics, began = self.engine.metrics, time.perf_counter()
         metrics.in_flight += 1
-        try:
-            answer = JsonAnswer(200, await self.fast_path.handle(admitted, content))
-        except Exception as error:
-            problem = _as_problem(error, {"glcb.route": admitted.route})
-            self.engine.count_error(admitted.experiment, problem)
-            answer = wire.error_answer(problem)
-        finally:
+
+        def finish(result: bytes | BaseException) -> None:
             metrics.in_flight -= 1
-        metrics.add_request(admitted.route, answer.status, time.perf_counter() - began)
-        return answer
+            if isinstance(result, bytes):
+                answer = JsonAnswer(200, result)
+            else:
+                problem = _as_problem(result, {"glcb.route": admitted.route})
+                self.engine.count_error(admitted.experiment, problem)
+                answer = wire.error_answer(problem)
+            metrics.add_request(admitted.route, answer.status, time.perf_counter() - began)
+            done(answer)
+
+        self.fast_path.start(admitted, content, finish)
 
     async def serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request."""
@@ -191,7 +199,7 @@ class _Recorder:
         await self._send(message)
 
 
-def _as_problem(error: Exception, scope: Scope) -> ApiError:
+def _as_problem(error: BaseException, scope: Scope) -> ApiError:
     if isinstance(error, GlcbError):
         return as_api_error(error)
     if isinstance(error, HTTPException):

@@ -1,12 +1,13 @@
 """The fast path: one decision, and its reward, without routing or request objects."""
 
+import asyncio
 import time
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from glcb._api.requests import DecisionRequest, RewardItem, RewardRequest
 from glcb.service.auth import ApiKey
-from glcb.service.core.engine import Engine
+from glcb.service.core.engine import Engine, OnDone
 from glcb.service.errors import ApiError
 from glcb.service.http import access
 from glcb.service.http.admission import Admission
@@ -94,15 +95,42 @@ class FastPath:
     async def handle(self, admitted: Admitted, content: bytes) -> bytes:
         """Make the decision or report the reward; return the response body once the event is on disk."""
         began = time.perf_counter()
-        _, name, decision, key = admitted
+        _, name, _, key = admitted
         self._admission.enter("decisions", key.name, name)
         try:
-            if decision:
-                reward = decode(content, RewardRequest)
-                item = RewardItem(id=decision, value=reward.value, idempotency_key=reward.idempotency_key)
-                return await self._engine.apply(name, "reward", item)
-            response = await self._engine.apply(name, "decide", decode(content, DecisionRequest))
-            self._engine.activity[name].latency.add(time.perf_counter() - began)
+            kind, request = _parse(admitted, content)
+            response = await self._engine.apply(name, kind, request)
+            if kind == "decide":
+                self._engine.activity[name].latency.add(time.perf_counter() - began)
             return response
         finally:
             self._admission.leave("decisions", key.name, name)
+
+    def start(self, admitted: Admitted, content: bytes, done: OnDone) -> None:
+        """Do the same without a task; later, call ``done`` with the response body or an error."""
+        began = time.perf_counter()
+        _, name, _, key = admitted
+        admission, engine = self._admission, self._engine
+
+        def finish(result: bytes | BaseException) -> None:
+            admission.leave("decisions", key.name, name)
+            if kind == "decide" and isinstance(result, bytes):
+                engine.activity[name].latency.add(time.perf_counter() - began)
+            done(result)
+
+        try:
+            kind, request = _parse(admitted, content)
+            admission.enter("decisions", key.name, name)
+        except ApiError as error:
+            asyncio.get_running_loop().call_soon(done, error)
+        else:
+            engine.apply_soon(name, kind, request, finish)
+
+
+def _parse(admitted: Admitted, content: bytes) -> tuple[str, DecisionRequest | RewardItem]:
+    """Return the kind of event and the request."""
+    if not admitted.decision:
+        return "decide", decode(content, DecisionRequest)
+    reward = decode(content, RewardRequest)
+    item = RewardItem(id=admitted.decision, value=reward.value, idempotency_key=reward.idempotency_key)
+    return "reward", item

@@ -205,7 +205,7 @@ class Handlers:
         body: requests.ExplanationRequest = request.state.body
 
         def explanation(experiment: Experiment) -> Explanation:
-            limits.check(experiment, "explain", body, self._engine.settings)
+            limits.check(experiment, "explain", body, encode(body), self._engine.settings)
             return responses.explanation(experiment, body)
 
         return _json(await self._engine.read(_name(request), explanation))

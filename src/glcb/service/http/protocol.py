@@ -8,6 +8,7 @@ is aborted. If there are too many connections, the one that has waited longest f
 """
 
 import asyncio
+import functools
 import logging
 import time
 from collections import deque
@@ -145,6 +146,7 @@ class Connection(asyncio.BufferedProtocol):
         self._parser = httptools.HttpRequestParser(self)
         self.deadline = _NEVER
         """When the connection expires, unless something happens before."""
+        self._method = b""
         self._target = b""
         self._headers: list[Header] = []
         self._received = 0
@@ -282,8 +284,8 @@ class Connection(asyncio.BufferedProtocol):
         self._received += len(data)
         try:
             self._parser.feed_data(data)
-        except httptools.HttpParserUpgrade:  # the request is answered as if it asked for no upgrade
-            self._is_dropping = self._is_ending = True
+        except httptools.HttpParserUpgrade as upgrade:
+            self._ignore_upgrade(bytes(data[upgrade.args[0] :]))
         except httptools.HttpParserError as error:
             if not isinstance(error.__context__, ValueError | None):
                 log.error("a request could not be parsed", exc_info=error.__context__)
@@ -293,6 +295,20 @@ class Connection(asyncio.BufferedProtocol):
             allowed = MAX_HEADER_BYTES + self._content // _BODY_PER_FRAMING
             if self._received - self._content > allowed and not self._is_dropping:
                 self._refuse(wire.headers_too_large(MAX_HEADER_BYTES))
+
+    def _ignore_upgrade(self, rest: bytes) -> None:
+        """Parse a request that asks for another protocol again, without the header that does.
+
+        The parser does not read its body: ``rest`` begins with it.
+        """
+        if self._is_dropping or self._method == b"CONNECT":
+            self._is_dropping = self._is_ending = True
+            return
+        version = self._parser.get_http_version().encode()
+        lines = [b"%b %b HTTP/%b" % (self._method, self._target, version)]
+        lines += [b"%b: %b" % pair for pair in self._headers if pair[0] != b"upgrade"]
+        self._parser = httptools.HttpRequestParser(self)
+        self._feed(b"\r\n".join([*lines, b"", rest]))
 
     def on_message_begin(self) -> None:
         """Start the time limit of a request."""
@@ -316,9 +332,12 @@ class Connection(asyncio.BufferedProtocol):
         if self._is_dropping:
             return
         parser = self._parser
+        self._method = parser.get_method()
+        if parser.should_upgrade() and self._method != b"CONNECT":
+            return  # _ignore_upgrade() comes next
         version = parser.get_http_version()
-        keep_alive = version == "1.1" and parser.should_keep_alive() and not parser.should_upgrade()
-        method = parser.get_method().decode("ascii")
+        keep_alive = version == "1.1" and parser.should_keep_alive()
+        method = self._method.decode("ascii")
         exchange = Exchange(self, method, self._target, self._headers, version, keep_alive)
         self._incoming = exchange
         if self._active is None and self._writable is None:
@@ -364,20 +383,19 @@ class Connection(asyncio.BufferedProtocol):
     def _run_admitted(self, exchange: Exchange, admitted: Admitted) -> None:
         self._admitted = None
         self._stop_waiting()
-        self._run(self._answer(exchange, admitted))
+        respond = functools.partial(self._respond, exchange)
+        self._all.app.answer(admitted, bytes(exchange.body), respond)
 
     def _run(self, work: Any) -> None:
         task = asyncio.get_running_loop().create_task(work)
         self._all.state.tasks.add(task)
         task.add_done_callback(self._all.state.tasks.discard)
 
-    async def _answer(self, exchange: Exchange, admitted: Admitted) -> None:
-        try:
-            answer = await self._all.app.answer(admitted, bytes(exchange.body))
-            exchange.is_answered = True
-            self.write(self._all.json_response(answer, exchange.keep_alive))
-        finally:
-            self.finished(exchange)
+    def _respond(self, exchange: Exchange, answer: wire.JsonAnswer) -> None:
+        """Send the answer to a decision or a reward."""
+        exchange.is_answered = True
+        self.write(self._all.json_response(answer, exchange.keep_alive))
+        self.finished(exchange)
 
     # ---- responses ------------------------------------------------------------------------------
 

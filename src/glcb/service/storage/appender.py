@@ -14,8 +14,24 @@ TAKEN_OVER = "another service has taken over this database: stop this one, or re
 
 _EPOCH = "SELECT value FROM glcb_about WHERE name = 'epoch'"
 _LINK = "SELECT chain FROM glcb_events WHERE experiment = ? AND sequence = ?"
-# One round trip. The share lock keeps another service from raising the epoch before this commit. A subquery
-# is always answered by the index; for a join, the planner may read the whole table.
+_NAMES = ", ".join(tables.events.c.keys())
+_INSERT = f"INSERT INTO glcb_events ({_NAMES}) VALUES ({', '.join('?' * len(tables.events.c))})"
+
+# PostgreSQL checks and inserts in one statement: one round trip. The share lock keeps another service from
+# raising the epoch before the commit. A subquery is always answered by the index; for a join, the planner may
+# read the whole table.
+_CHECKED_INSERT = f"""
+WITH about AS (SELECT value FROM glcb_about WHERE name = 'epoch' FOR SHARE)
+INSERT INTO glcb_events ({_NAMES})
+SELECT * FROM unnest(%b::int[], %b::bigint[], %b::float8[], %b::text[], %b::bytea[], %b::bytea[], %b::bytea[])
+WHERE (%b::text IS NULL OR (SELECT value FROM about) = %b::text) AND NOT EXISTS (
+    SELECT FROM unnest(%b::int[], %b::bigint[], %b::bytea[]) AS place (experiment, sequence, chain)
+    WHERE place.sequence > 0 AND place.chain IS DISTINCT FROM (
+        SELECT chain FROM glcb_events AS events
+        WHERE events.experiment = place.experiment AND events.sequence = place.sequence
+    )
+)
+"""
 _EPOCH_AND_LINKS = """
 SELECT about.value, place.experiment, (
     SELECT chain FROM glcb_events AS events
@@ -24,7 +40,6 @@ SELECT about.value, place.experiment, (
 FROM glcb_about AS about
 CROSS JOIN unnest(%s::int[], %s::bigint[]) AS place (experiment, sequence)
 WHERE about.name = 'epoch'
-FOR SHARE OF about
 """
 
 
@@ -43,9 +58,6 @@ class EventAppender:
         self._engine = engine
         self._is_sqlite = is_sqlite
         self._connection: Any = None
-        names = tables.events.c.keys()
-        marks = ", ".join(["?" if is_sqlite else "%s"] * len(names))
-        self._insert = f"INSERT INTO {tables.events.name} ({', '.join(names)}) VALUES ({marks})"
 
     def append(
         self, rows: Sequence[EventRow], epoch: str | None, known: Mapping[int, Head]
@@ -66,36 +78,59 @@ class EventAppender:
         StorageError
             Another service has taken over, or events that came before are missing or altered.
         """
+        insert = self._insert_into_sqlite if self._is_sqlite else self._insert_into_postgresql
         try:
             if self._connection is None:
                 self._connection = self._engine.raw_connection()
             with contextlib.closing(self._connection.cursor()) as cursor:
-                if self._is_sqlite:
-                    cursor.execute("BEGIN IMMEDIATE")
-                previous = previous_events(rows)
-                found, links = self._read(cursor, previous)
-                if epoch is not None and found != epoch:
-                    raise StorageError(TAKEN_OVER)
-                linked, heads = link_rows(rows, _checked(previous, links, known))
-                cursor.executemany(self._insert, linked)
+                last = insert(cursor, rows, epoch, known)
             self._connection.commit()
         except BaseException:
             self.close()  # the next append starts with a fresh connection
             raise
-        return heads
+        return last
 
-    def _read(self, cursor: Any, previous: Mapping[int, int]) -> tuple[str | None, dict[int, bytes | None]]:
-        """Return the epoch, and the links of the events before."""
-        if self._is_sqlite:
-            epoch = cursor.execute(_EPOCH).fetchone()
-            links: dict[int, bytes | None] = {}
-            for place in previous.items():
-                found = cursor.execute(_LINK, place).fetchone()
-                links[place[0]] = None if found is None else found[0]
-            return None if epoch is None else epoch[0], links
+    def _insert_into_sqlite(
+        self, cursor: Any, rows: Sequence[EventRow], epoch: str | None, known: Mapping[int, Head]
+    ) -> dict[int, Head]:
+        cursor.execute("BEGIN IMMEDIATE")
+        previous = previous_events(rows)
+        found = cursor.execute(_EPOCH).fetchone()
+        links = {place[0]: cursor.execute(_LINK, place).fetchone() for place in previous.items()}
+        _check_epoch(epoch, None if found is None else found[0])
+        heads = _checked(previous, {one: link and link[0] for one, link in links.items()}, known)
+        linked, last = link_rows(rows, heads)
+        cursor.executemany(_INSERT, linked)
+        return last
+
+    def _insert_into_postgresql(
+        self, cursor: Any, rows: Sequence[EventRow], epoch: str | None, known: Mapping[int, Head]
+    ) -> dict[int, Head]:
+        previous = previous_events(rows)
+        heads = {
+            one: head
+            for one, sequence in previous.items()
+            if (head := known.get(one)) is not None and head.sequence == sequence
+        }
+        if len(heads) < len(previous):  # the first events of an experiment since the start
+            heads = self._read_heads(cursor, previous, epoch, known)
+        linked, last = link_rows(rows, heads)
+        columns = [list(column) for column in zip(*linked, strict=True)]
+        places = [list(column) for column in zip(*((one, *head) for one, head in heads.items()), strict=True)]
+        cursor.execute(_CHECKED_INSERT, (*columns, epoch, epoch, *places))
+        if cursor.rowcount != len(linked):
+            self._read_heads(cursor, previous, epoch, known)
+            raise StorageError("the database has changed during a write: retry")
+        return last
+
+    def _read_heads(
+        self, cursor: Any, previous: Mapping[int, int], epoch: str | None, known: Mapping[int, Head]
+    ) -> dict[int, Head]:
+        """Return the events before the new ones; raise StorageError if something is wrong with them."""
         cursor.execute(_EPOCH_AND_LINKS, (list(previous), list(previous.values())))
         answer = cursor.fetchall()
-        return answer[0][0] if answer else None, {experiment: link for _, experiment, link in answer}
+        _check_epoch(epoch, answer[0][0] if answer else None)
+        return _checked(previous, {experiment: link for _, experiment, link in answer}, known)
 
     def close(self) -> None:
         """Drop the connection and everything that was not committed."""
@@ -105,6 +140,11 @@ class EventAppender:
                 with contextlib.suppress(Exception):
                     step()
             self._connection = None
+
+
+def _check_epoch(epoch: str | None, found: str | None) -> None:
+    if epoch is not None and found != epoch:
+        raise StorageError(TAKEN_OVER)
 
 
 def _checked(
