@@ -41,6 +41,15 @@ class FileTask(ABC):
         return next(((file, path) for file, path in candidates if path is not None), None)
 
     @property
+    def rows(self) -> int:
+        """Number of rows of the file."""
+        return (self.find() or self.files)[0].facts.rows
+
+    def has_data(self) -> bool:
+        """Return whether the file exists."""
+        return self.find() is not None
+
+    @property
     def source(self) -> Path:
         """Path of the file that the task is made from."""
         located = self.find()
