@@ -7,6 +7,8 @@ import typer
 if TYPE_CHECKING:
     from glcb._types import Rewards
 
+MAX_ARMS_SHOWN = 30
+
 app = typer.Typer(help="List the tasks, or describe one.", invoke_without_command=True)
 
 
@@ -81,7 +83,9 @@ def show(
     elif isinstance(task, BakeoffTask):
         console.print(f"file      {task.source}\nrows      {task.data.table.rows:,}")
     console.print(f"features  {task.features}")
-    console.print(f"arms      {', '.join(map(str, task.arms))}")
+    shown = ", ".join(map(str, task.arms[:MAX_ARMS_SHOWN]))
+    rest = f", … ({len(task.arms):,} arms)" if len(task.arms) > MAX_ARMS_SHOWN else ""
+    console.print(f"arms      {shown}{rest}")
     console.print(f"rewards   {_range(task.rewards)}")
     if isinstance(task, Sketched):
         console.print(f"\n{task.sketch()}")

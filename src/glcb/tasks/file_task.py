@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from glcb._errors import DataError, InvalidSettings
 from glcb.tasks import registry
-from glcb.tasks.base import STEPS, Stream
+from glcb.tasks.base import STEPS, NeedsData, Stream
 from glcb.tasks.data import cache
 from glcb.tasks.data.cache import ParsedData
 from glcb.tasks.data.directory import DataFile, Facts, data_directory
@@ -82,5 +82,7 @@ def file_tasks(*names: str) -> list[FileTask]:
     for name in names:
         if not isinstance(tasks[name], FileTask):
             reason = "is a data set of your own, not a known file" if "/" in name else "needs no data"
+            if isinstance(tasks[name], NeedsData):
+                reason = f"has files that cannot be fetched: `glcb tasks show {name}` says where they belong"
             raise InvalidSettings(f"the task {name!r} {reason}")
     return [task for task in tasks.values() if isinstance(task, FileTask)]
