@@ -15,7 +15,7 @@ from collections.abc import Callable
 import numpy as np
 
 from glcb import Bandit
-from glcb.bench.studies.arm_learners import VOWPAL_WABBIT, arm_line, context_line
+from glcb.policies.rivals.vw_arms import OPTIONS, arm_line, context_line
 
 
 def _milliseconds(function: Callable[[], object], repetitions: int) -> float:
@@ -46,7 +46,7 @@ def _print_times(count: int, runs: int) -> None:
         decision = bandit.decide({"c": rng.random(50).tolist()})
         bandit.reward(decision.id, int(rng.integers(2)))
     context = {"c": rng.random(50).tolist()}
-    workspace = Workspace(VOWPAL_WABBIT)
+    workspace = Workspace(OPTIONS)
     lines = [arm_line(np.array(each["v"], np.float32)) for each in catalog.values()]
     shared = context_line(rng.random(50, np.float32))
     ours = _milliseconds(lambda: bandit.decide(context), runs)

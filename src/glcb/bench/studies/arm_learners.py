@@ -1,19 +1,17 @@
 """Learners that use the features of arms, and one that does not, behind one interface."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from glcb._arrays import Float32, Int64
-from glcb._types import Rewards, reward_range
+from glcb._types import Rewards
 from glcb.policies import registry
 from glcb.policies.base import Policy
+from glcb.policies.rivals.vw_arms import VWArms
 from glcb.policies.shared import Candidates, OwnCorrections, estimate_candidates, join
 from glcb.tasks.base import Stream
-
-VOWPAL_WABBIT = "--cb_explore_adf --squarecb -q ca --quiet -b 20"
-"""SquareCB with the features of context and arm crossed: without ``-q``, contexts have no effect."""
 
 
 class Learner(Protocol):
@@ -87,54 +85,6 @@ class PerArm:
         self._policy.learn(x, arm, reward)
 
 
-class VowpalWabbit:
-    """Vowpal Wabbit with the features of the context and of the candidates."""
-
-    def __init__(self, arms: Float32, rewards: Rewards, seed: int) -> None:
-        from vowpalwabbit import Workspace
-
-        self._workspace: Any = Workspace(VOWPAL_WABBIT)
-        self._lines = [arm_line(row) for row in arms]
-        self._low, self._high = reward_range(rewards)
-        self._rng = np.random.default_rng(seed)
-        self._available: Sequence[int] = ()
-        self._probability = 1.0
-
-    def choose(self, x: Float32, available: Sequence[int]) -> int:
-        """Draw an arm from the probabilities of Vowpal Wabbit."""
-        lines = [context_line(x), *(self._lines[arm] for arm in available)]
-        probabilities = np.array(self._workspace.predict(lines), float)
-        chosen = int(self._rng.choice(len(available), p=probabilities / probabilities.sum()))
-        self._available, self._probability = available, float(probabilities[chosen])
-        return available[chosen]
-
-    def learn(self, x: Float32, arm: int, reward: float) -> None:
-        """Learn the reward of the arm that was chosen last."""
-        cost = (self._high - reward) / (self._high - self._low)
-        label = f"0:{cost}:{self._probability} "
-        labels = (label if other == arm else "" for other in self._available)
-        arms = (self._lines[other] for other in self._available)
-        self._workspace.learn([context_line(x), *map("".join, zip(labels, arms, strict=True))])
-
-
-def context_line(x: Float32) -> str:
-    """Return a context in the text format of Vowpal Wabbit.
-
-    >>> context_line(np.array([0.5, 0.25], np.float32))
-    'shared |c 0:0.5 1:0.25'
-    """
-    return f"shared |c {_features(x)}"
-
-
-def arm_line(features: Float32) -> str:
-    """Return an arm in the text format of Vowpal Wabbit."""
-    return f"|a {_features(features)}"
-
-
-def _features(row: Float32) -> str:
-    return " ".join(f"{i}:{value:.5g}" for i, value in enumerate(row.tolist()))
-
-
 MakeLearner = Callable[[Stream, Rewards, int], Learner]
 """Returns an untrained learner for the arms of a stream, the kind of reward and a seed."""
 
@@ -174,7 +124,7 @@ def _separate(arms: Sequence[int], stream: Stream, rewards: Rewards, seed: int) 
 
 def _vowpal_wabbit(stream: Stream, rewards: Rewards, seed: int) -> Learner:
     assert stream.arm_features is not None
-    return VowpalWabbit(stream.arm_features, rewards, seed)
+    return VWArms(stream.arm_features, rewards=rewards, seed=seed)
 
 
 BOTH = Kind("glcb, shared and per arm", "glcb", _shared("glcb", own=True), only_binary=True)
