@@ -105,6 +105,7 @@ soak: $(DEV)
 	@$(BENCHMARK) benchmarks.faults
 	@$(BENCHMARK) benchmarks.fuzz
 	@$(BENCHMARK) benchmarks.inverses
+	@$(BENCHMARK) benchmarks.propensities
 	@$(BENCHMARK) benchmarks.endurance
 	@$(BENCHMARK) benchmarks.dashboard_load
 	@$(BENCHMARK) benchmarks.container

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from glcb import Bandit
+from glcb import Bandit, InvalidSettings
 from glcb.bandit.encoding.encoder import Encoder
+from glcb.bandit.encoding.schema import parse_schema
 from glcb.bandit.logs.format import plain_context
 
 ARMS = ["a", "b"]
@@ -105,3 +106,123 @@ def test_an_explanation_has_one_contribution_for_a_whole_vector() -> None:
     np.testing.assert_allclose(
         explanation.bases + explanation.contributions.sum(axis=1), explanation.values, atol=1e-6
     )
+
+
+# ---- declared structures ----------------------------------------------------------------------------
+
+DECLARED = {
+    "topic": {"kind": "vector", "length": 3, "range": [-1, 1]},
+    "tags": {"kind": "tags", "values": ["new", "sale"]},
+    "published": {"kind": "date", "range": ["2026-01-01", "2027-01-01"]},
+}
+
+
+def declared_encoder(schema: dict[str, Any], *contexts: dict[str, Any]) -> Encoder:
+    encoder = Encoder(parse_schema(schema), contexts[0], None)
+    for context in contexts:
+        encoder.commit(encoder.encode(context))
+    return encoder
+
+
+def test_declared_structures_have_slots_and_scales_before_their_first_value() -> None:
+    encoder = declared_encoder(DECLARED, {"age": 3})
+    parts = [f"topic[{i}]" for i in range(3)] + ["tags=new", "tags=sale"]
+    parts += ["published", "published.weekday", "published.hour"]
+    assert list(encoder.schema.features) == [*parts, "age"]
+    x = encoder.encode({"topic": [-1, 0, 1], "tags": ["sale"], "published": datetime.date(2026, 1, 1)}).x
+    assert x[:8].tolist() == [0, 0.5, 1, 0, 1, 0, 0.5, 0]
+    assert encoder.schema.problems["missing"] == 3  # the vector, the date and its weekday; not the tags
+
+
+@pytest.mark.parametrize(
+    ("plain", "structured"),
+    [
+        ({"published": "2026-11-17T09:30"}, {"published": {"date": "2026-11-17T09:30"}}),
+        ({"tags": "new"}, {"tags": ["new"]}),
+        ({"tags": [7, "new"]}, {"tags": ["7", "new"]}),
+    ],
+)
+def test_plain_values_are_converted_to_a_declared_structure(
+    plain: dict[str, Any], structured: dict[str, Any]
+) -> None:
+    for first in (plain, structured, {}):
+        encoder = declared_encoder(DECLARED, first)
+        assert (encoder.encode(plain).x == encoder.encode(structured).x).all()
+
+
+@pytest.mark.parametrize(
+    ("context", "problem"),
+    [
+        ({"topic": [0.1, 0.2]}, "unsupported"),
+        ({"topic": [0.1] * 5}, "unsupported"),
+        ({"topic": 0.5}, "unsupported"),
+        ({"topic": ["new"]}, "unsupported"),
+        ({"published": "soon"}, "type_changed"),
+        ({"published": [1, 2]}, "unsupported"),
+    ],
+)
+def test_values_without_the_declared_structure_are_counted(context: dict[str, Any], problem: str) -> None:
+    for first in (context, {}):
+        encoder = declared_encoder(DECLARED, first)
+        features, before = list(encoder.schema.features), encoder.schema.problems[problem]
+        encoder.commit(encoder.encode(context))
+        assert encoder.schema.problems[problem] == before + 1
+        assert list(encoder.schema.features) == features
+
+
+def test_what_is_not_a_tag_is_left_out() -> None:
+    encoder = declared_encoder(DECLARED, {}, {"tags": {"nested": 1}}, {"tags": ["new", None]})
+    assert encoder.schema.unmapped == 2
+    assert not any(name == "tags" for name in encoder.schema.features)
+
+
+def test_declared_structures_survive_saving_and_can_be_declared_later(tmp_path: Path) -> None:
+    context = {"topic": [0.1, 0.2, 0.3], "tags": "sale", "published": "2026-11-17"}
+    bandit = Bandit(ARMS, schema=DECLARED)
+    bandit.decide(context)
+    bandit.save(tmp_path / "model")
+    loaded = Bandit.load(tmp_path / "model")
+    assert str(loaded.decide(context)) == str(bandit.decide(context))
+    assert parse_schema(loaded.get_params()["schema"]) == parse_schema(DECLARED)
+    late = Bandit(ARMS, spare_slots=20)
+    late.decide({"age": 1})
+    late.set_params(schema=DECLARED)
+    late.decide(context)
+    assert late.schema is not None
+    assert late.schema.problems["unsupported"] == 0
+    assert "topic[2]" in late.schema.features
+
+
+def test_arms_can_have_declared_structures() -> None:
+    bandit = Bandit(
+        arms={"m1": {"topic": [0.1, 0.2, 0.3]}, "m2": {"published": "2026-11-17"}}, arm_schema=DECLARED
+    )
+    bandit.decide({})
+    assert bandit.arm_schema is not None
+    assert {"topic[2]", "tags=sale", "published.weekday"} <= set(bandit.arm_schema.features)
+
+
+@pytest.mark.parametrize(
+    ("declaration", "message"),
+    [
+        ("vector", "must be declared with its length"),
+        ({"kind": "vector", "length": 0}, "from 1 to 100,000.* got 0"),
+        ({"kind": "vector", "length": True}, "got True"),
+        ({"kind": "vector", "length": 2, "values": [1]}, "can be declared with length and range, got values"),
+        ({"kind": "vector", "length": 2, "range": [1, 0]}, "low < high"),
+        ({"kind": "tags", "values": "new"}, "must be a list"),
+        ({"kind": "date", "range": ["2026-01-01", "soon"]}, "must be two dates"),
+        ({"kind": "date", "range": ["2026-02-01", "2026-01-01"]}, "the earlier one first"),
+        ("words", '"tags", "date", a vector such as'),
+    ],
+)
+def test_bad_declarations_say_what_is_expected(declaration: Any, message: str) -> None:
+    with pytest.raises(InvalidSettings, match=message):
+        Bandit(ARMS, schema={"v": declaration})
+    with pytest.raises(InvalidSettings, match=message):
+        Bandit(arms={"a": {}}, arm_schema={"v": declaration})
+
+
+def test_a_part_cannot_be_declared_again() -> None:
+    with pytest.raises(InvalidSettings, match=r"'v\[0\]' is declared twice"):
+        Bandit(ARMS, schema={"v": {"kind": "vector", "length": 2}, "v[0]": "category"})

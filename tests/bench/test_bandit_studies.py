@@ -24,10 +24,10 @@ from glcb.bench.studies.homepage_visits import (
     REMOVED,
     LearnedAt,
     Setup,
-    StoredResults,
     lift,
     make_homepage,
 )
+from glcb.bench.studies.stored import StoredResults
 from glcb.tasks import get
 from glcb.tasks.base import min_max
 from glcb.tasks.classification import LabeledFileTask

@@ -46,7 +46,8 @@ class Bandit(Inspectable, Persistent):
         How exploration is divided: "gap" prefers arms with scores close to the best, "uniform" has
         no preference.
     schema : dict, default None
-        Declared features, by name: a kind, a range or a list of categories. Others are inferred.
+        Declared features, by name: a kind, a range, a list of categories, or the JSON form of one of these.
+        Others are inferred.
     spare_slots : int, default None
         Number of slots for values and features that appear later. By default it depends on the first context.
     arm_schema : dict, default None

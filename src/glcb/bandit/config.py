@@ -129,7 +129,8 @@ class BanditConfig:
     schema: Mapping[str, Any] | None = field(
         default=None,
         metadata=_metadata(
-            "Declared features, by name: a kind, a range or a list of categories. Others are inferred.",
+            "Declared features, by name: a kind, a range, a list of categories, or the JSON form of one of "
+            "these. Others are inferred.",
             when="Ranges or categories are known in advance, or the first context is incomplete.",
             mutable=True,
         ),

@@ -12,8 +12,7 @@ from glcb.bench.results import writing
 from glcb.bench.run import Failure, Record, Run
 from glcb.policies import registry
 from glcb.tasks import bakeoff, get
-from glcb.tasks.base import default_steps
-from glcb.tasks.file_task import FileTask
+from glcb.tasks.base import NeedsData, default_steps
 
 PAPER_TASKS = ("adult", "census", "covertype", "statlog", "financial", "jester", "wheel")
 PAPER_POLICIES = (
@@ -185,7 +184,7 @@ def without_missing_data(plan: BenchmarkPlan) -> tuple[BenchmarkPlan, list[str]]
 def tasks_without_data(tasks: Sequence[str]) -> list[str]:
     """Return the names of those ``tasks`` whose data file is missing."""
     pairs = ((name, get(name)) for name in tasks)
-    return [name for name, task in pairs if isinstance(task, FileTask) and task.find() is None]
+    return [name for name, task in pairs if isinstance(task, NeedsData) and not task.has_data()]
 
 
 def run_missing(

@@ -7,6 +7,8 @@ import typer
 if TYPE_CHECKING:
     from glcb._types import Rewards
 
+MAX_ARMS_SHOWN = 30
+
 app = typer.Typer(help="List the tasks, or describe one.", invoke_without_command=True)
 
 
@@ -20,6 +22,7 @@ def table(context: typer.Context) -> None:
 
     from glcb import tasks
     from glcb.tasks import bakeoff
+    from glcb.tasks.base import NeedsData
     from glcb.tasks.file_task import FileTask
 
     result = Table("task", "rows", "features", "arms", "rewards", "data")
@@ -30,12 +33,14 @@ def table(context: typer.Context) -> None:
         task = tasks.get(name)
         # The declared facts of a file need no parsing, and are available without the file.
         if isinstance(task, FileTask):
-            file, path = task.find() or (task.files[0], None)
-            numbers = f"{file.facts.rows:,}", str(file.facts.features), str(file.facts.arms)
-            data = "missing" if path is None else "present"
+            facts = (task.find() or task.files)[0].facts
+            features, arms = facts.features, facts.arms
         else:
-            numbers, data = ("any", str(task.features), str(len(task.arms))), "synthetic"
-        result.add_row(name, *numbers, _range(task.rewards), data)
+            features, arms = task.features, len(task.arms)
+        rows, data = "any", "synthetic"
+        if isinstance(task, NeedsData):
+            rows, data = f"{task.rows:,}", "present" if task.has_data() else "missing"
+        result.add_row(name, rows, str(features), str(arms), _range(task.rewards), data)
     console = Console()
     console.print(result)
     if data_sets:
@@ -78,7 +83,9 @@ def show(
     elif isinstance(task, BakeoffTask):
         console.print(f"file      {task.source}\nrows      {task.data.table.rows:,}")
     console.print(f"features  {task.features}")
-    console.print(f"arms      {', '.join(map(str, task.arms))}")
+    shown = ", ".join(map(str, task.arms[:MAX_ARMS_SHOWN]))
+    rest = f", … ({len(task.arms):,} arms)" if len(task.arms) > MAX_ARMS_SHOWN else ""
+    console.print(f"arms      {shown}{rest}")
     console.print(f"rewards   {_range(task.rewards)}")
     if isinstance(task, Sketched):
         console.print(f"\n{task.sketch()}")

@@ -108,7 +108,8 @@ class AsyncClient:
             How exploration is divided: "gap" prefers arms with scores close to the best, "uniform" has no
             preference.
         schema
-            Declared features, by name: a kind, a range or a list of categories. Others are inferred.
+            Declared features, by name: a kind, a range, a list of categories, or the JSON form of one of
+            these. Others are inferred.
         spare_slots
             Number of slots for values and features that appear later. By default it depends on the first
             context.

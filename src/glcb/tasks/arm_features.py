@@ -1,24 +1,32 @@
 """Tasks whose arms have features: a synthetic catalog, and the choice of a language model for a prompt.
 
-They are not in the registry of tasks: its policies do not use features of arms. ``benchmarks/arms.py`` runs
-them.
+Their streams have ``arm_features``. Policies of the benchmark do not use them and learn about every arm
+separately; ``glcb study arms`` compares them with policies that do.
 """
 
 import json
 import math
 import re
 from collections import Counter
-from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from glcb._arrays import Bool, Float32, Float64
+from glcb._arrays import Float32, Float64
 from glcb._errors import DataError
 from glcb._types import Rewards
-from glcb.tasks.base import min_max, stream_generators
+from glcb.tasks.base import STEPS, Stream, min_max, stream_generators
 from glcb.tasks.data.directory import EXTENSIONS, data_directory, open_text
+from glcb.tasks.registry import register
 
+ARM_FEATURES, RELEVANT = 12, 6
+"""Number of features of a synthetic arm, and how many of them and of the context matter."""
+OWN_EFFECT = 0.5
+"""Standard deviation of what the features of a synthetic arm do not show."""
+PROMPTS, MODELS = "llmrouter.json", "llmrouter_model_embeddings.json"
+"""The files of the routing data."""
 COMPONENTS = 25
 """Number of components of the words of a prompt."""
 EMBEDDING_COMPONENTS = 8
@@ -28,38 +36,7 @@ UNSCORED = 608
 VOCABULARY = 2000
 
 
-@dataclass(frozen=True, eq=False)
-class ArmStream:
-    """The contexts of one run, the features of the arms, and the reward of every arm at every step.
-
-    Parameters
-    ----------
-    contexts : ndarray of float32, shape (steps, features)
-        One context per step, scaled to [0, 1].
-    arms : ndarray of float32, shape (arms, arm features)
-        The features of each arm, scaled to [0, 1].
-    rewards : ndarray of float64, shape (steps, arms)
-        The reward that each arm would pay at each step.
-    available : ndarray of bool, shape (steps, arms)
-        Whether each arm can be chosen at each step.
-    """
-
-    contexts: Float32
-    arms: Float32
-    rewards: Float64
-    available: Bool
-
-    @property
-    def optimum(self) -> float:
-        """Total reward of choosing the best available arm at every step."""
-        return float(np.where(self.available, self.rewards, -np.inf).max(axis=1).sum())
-
-    @property
-    def uniform(self) -> float:
-        """Expected total reward of choosing an available arm at random."""
-        return float((self.rewards * self.available).sum(axis=1) @ (1 / self.available.sum(axis=1)))
-
-
+@register
 class ArmCatalog:
     """A catalog of 1,000 arms that come and go, about 60 at a time. Rewards are 0 or 1.
 
@@ -69,70 +46,157 @@ class ArmCatalog:
     """
 
     name = "arm-catalog"
+    arms: tuple[int, ...] = tuple(range(1000))
+    features = 9
     rewards: Rewards = "binary"
-    catalog, alive = 1000, 60
-    relevant, context_noise, arm_noise = 6, 3, 6
-    own_effect = 0.5
+    alive = 60
 
-    def stream(self, seed: int, steps: int = 5000) -> ArmStream:
+    def stream(self, seed: int, steps: int = STEPS) -> Stream:
         """Return the stream of ``seed``."""
         arm_rng, context_rng, reward_rng = stream_generators(seed, steps, 3)
-        arms = arm_rng.random((self.catalog, self.relevant + self.arm_noise), np.float32)
-        contexts = context_rng.random((steps, self.relevant + self.context_noise), np.float32)
-        bilinear = np.random.default_rng(2026).standard_normal((self.relevant, self.relevant))
-        own = self.own_effect * arm_rng.standard_normal(self.catalog)
-        x, a = 2.0 * contexts[:, : self.relevant] - 1, 2.0 * arms[:, : self.relevant] - 1
-        logits = x @ bilinear @ a.T + np.sin(3 * x[:, :1]) * np.sign(a[:, 1]) + own - 1.5
-        wins = reward_rng.random((steps, 1)) < 1 / (1 + np.exp(-logits))
-        born = arm_rng.integers(-steps // 10, steps, self.catalog)
-        life = 1 + (arm_rng.exponential(1.1 * self.alive * steps / self.catalog, self.catalog)).astype(int)
+        count = len(self.arms)
+        arms = arm_rng.random((count, ARM_FEATURES), np.float32)
+        contexts = context_rng.random((steps, self.features), np.float32)
+        wins = _draw(_probabilities(contexts, arms, arm_rng.standard_normal(count)), reward_rng)
+        born = arm_rng.integers(-steps // 10, steps, count)
+        life = 1 + arm_rng.exponential(1.1 * self.alive * steps / count, count).astype(int)
         step = np.arange(steps)[:, None]
         available = (born <= step) & (step < born + life)
         available[~available.any(axis=1), 0] = True
-        return ArmStream(contexts, arms, wins.astype(np.float64), available)
+        return Stream(contexts, wins, available, arm_features=arms)
 
 
+@register
+class ArmNewcomer:
+    """Twenty arms with features, and a new one that is like one of them, from the middle of the run on.
+
+    Contexts, features and rewards are those of the catalog. Of 50 possible arms, each of which is close to
+    one of the twenty, the new arm is the one that is the best in about a quarter of the contexts.
+    """
+
+    name = "arm-newcomer"
+    arms: tuple[int, ...] = tuple(range(21))
+    features = 9
+    rewards: Rewards = "binary"
+    steps = 6000
+
+    @property
+    def newcomer(self) -> int:
+        """The new arm."""
+        return self.arms[-1]
+
+    @staticmethod
+    def arrival(steps: int) -> int:
+        """Return the first step at which the new arm is available."""
+        return steps // 2
+
+    def stream(self, seed: int, steps: int = steps) -> Stream:
+        """Return the stream of ``seed``."""
+        arms, contexts, probabilities, reward_rng = self._parts(seed, steps)
+        available = np.ones(probabilities.shape, bool)
+        available[: self.arrival(steps), self.newcomer] = False
+        return Stream(contexts, _draw(probabilities, reward_rng), available, arm_features=arms)
+
+    def expected(self, seed: int, steps: int = steps) -> Float64:
+        """Return the probability of a reward of 1, by step and arm. The new arm has one from the start."""
+        return self._parts(seed, steps)[2]
+
+    def _parts(self, seed: int, steps: int) -> tuple[Float32, Float32, Float64, np.random.Generator]:
+        arm_rng, context_rng, reward_rng = stream_generators(seed, steps, 3)
+        known = arm_rng.random((self.newcomer, ARM_FEATURES), np.float32)
+        similar = known[arm_rng.integers(self.newcomer, size=50)]
+        similar = (similar + arm_rng.uniform(-0.1, 0.1, similar.shape).astype(np.float32)).clip(0, 1)
+        contexts = context_rng.random((steps, self.features), np.float32)
+        arms = np.concatenate([known, similar])
+        probabilities = _probabilities(contexts, arms, arm_rng.standard_normal(len(arms)))
+        rivals = probabilities[:, : self.newcomer].max(axis=1, keepdims=True)
+        shares = (probabilities[:, self.newcomer :] > rivals).mean(axis=0)
+        kept = [*range(self.newcomer), self.newcomer + int(np.abs(shares - 0.25).argmin())]
+        return arms[kept], contexts, probabilities[:, kept], reward_rng
+
+
+def _probabilities(contexts: Float32, arms: Float32, own: Float64) -> Float64:
+    """Return the probability of a reward of 1, by context and arm; ``own`` is what features do not show."""
+    bilinear = np.random.default_rng(2026).standard_normal((RELEVANT, RELEVANT))
+    x, a = 2.0 * contexts[:, :RELEVANT] - 1, 2.0 * arms[:, :RELEVANT] - 1
+    logits = x @ bilinear @ a.T + np.sin(3 * x[:, :1]) * np.sign(a[:, 1]) + OWN_EFFECT * own - 1.5
+    probabilities: Float64 = 1 / (1 + np.exp(-logits))
+    return probabilities
+
+
+def _draw(probabilities: Float64, rng: np.random.Generator) -> Float64:
+    """Return rewards of 0 and 1; the arms of a step share a random number."""
+    return (rng.random((len(probabilities), 1)) < probabilities).astype(np.float64)
+
+
+@register
 class ModelRouting:
-    """Choose one of 9 language models for a prompt. The reward is the score of its answer, from 0 to 1.
+    """Choose one of nine language models for a prompt. The reward is the score of its answer, from 0 to 1.
 
     The context has simple counts of the prompt and 25 components of its words (TF-IDF and singular vectors,
     fitted on the first 608 prompts, which are not scored). The features of a model are 8 components of the
-    embedding of its description, and its prices. Data: LLMRouter (ulab-uiuc, MIT license).
+    embedding of its description, and its prices.
 
-    Raises
-    ------
-    DataError
-        If the data directory has no folder ``routing``.
+    The data is that of LLMRouter (ulab-uiuc, MIT license): llmrouter.json and llmrouter_model_embeddings.json
+    in the folder ``routing`` of the data directory.
     """
 
     name = "model-routing"
+    arms: tuple[str, ...] = (
+        "codegemma-7b",
+        "gemma-2-9b-it",
+        "llama-3.1-8b-instruct",
+        "llama-3.1-nemotron-51b-instruct",
+        "llama-3.3-nemotron-super-49b-v1",
+        "llama3-chatqa-1.5-70b",
+        "llama3-chatqa-1.5-8b",
+        "mistral-7b-instruct-v0.3",
+        "qwen2.5-7b-instruct",
+    )
+    features = 7 + COMPONENTS
     rewards: Rewards = (0.0, 1.0)
+    rows = 5000
 
-    def __init__(self) -> None:
-        rows, models = _read("llmrouter.json"), _read("llmrouter_model_embeddings.json")
-        self.models = tuple(sorted(rows[0]["scores"]))
-        scores = np.array([[float(row["scores"][model]) for model in self.models] for row in rows])
-        texts = [str(row["question"]) for row in rows]
-        words = _word_components(texts)
-        contexts = min_max(np.hstack([np.array([_counts(text) for text in texts]), words]))
-        self._contexts, self._scores = contexts[UNSCORED:], scores[UNSCORED:].clip(0, 1)
-        self._arms = _model_features([models[model] for model in self.models])
+    def has_data(self) -> bool:
+        """Return whether both files are present."""
+        return all(_find(name) is not None for name in (PROMPTS, MODELS))
 
-    def stream(self, seed: int, steps: int = 5000) -> ArmStream:
+    def stream(self, seed: int, steps: int = STEPS) -> Stream:
         """Return the stream of ``seed``: the prompts in random order."""
         (rng,) = stream_generators(seed, steps, 1)
-        order = rng.permutation(len(self._scores))[:steps]
-        available = np.ones((len(order), len(self.models)), bool)
-        return ArmStream(self._contexts[order], self._arms, self._scores[order], available)
+        contexts, scores, arms = self._parsed
+        order = rng.permutation(len(scores))[:steps]
+        return Stream(contexts[order], scores[order], arm_features=arms.copy())
+
+    @cached_property
+    def _parsed(self) -> tuple[Float32, Float64, Float32]:
+        """The contexts, the score of every model, and the features of the models."""
+        rows, models = _read(PROMPTS), _read(MODELS)
+        scores = np.array([[float(row["scores"][model]) for model in self.arms] for row in rows])
+        texts = [str(row["question"]) for row in rows]
+        counts = np.array([_counts(text) for text in texts])
+        contexts = min_max(np.hstack([counts, _word_components(texts)]))
+        arms = _model_features([models[model] for model in self.arms])
+        return contexts[UNSCORED:], scores[UNSCORED:].clip(0, 1), arms
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), ()  # a copy in another process reads the files itself
+
+
+def _find(name: str) -> Path | None:
+    """Return the path of a file of the routing data, plain or compressed."""
+    paths = (data_directory() / "routing" / (name + ending) for ending in EXTENSIONS)
+    return next((path for path in paths if path.is_file()), None)
 
 
 def _read(name: str) -> Any:
-    """Return a JSON file of the routing data."""
-    folder = data_directory() / "routing"
-    found = [folder / (name + ending) for ending in EXTENSIONS if (folder / (name + ending)).exists()]
-    if not found:
-        raise DataError(f"there is no {name} in {folder}: copy the routing data to that folder")
-    with open_text(found[0]) as file:
+    path = _find(name)
+    if path is None:
+        raise DataError(
+            f"the task 'model-routing' needs the file {name} in {data_directory() / 'routing'}: copy it to "
+            "that folder, or set GLCB_DATA_DIR to the folder that contains routing"
+        )
+    with open_text(path) as file:
         return json.load(file)
 
 

@@ -30,11 +30,13 @@ class Stream:
     delays : ndarray of int64, shape (steps,), optional
         Number of further decisions after which the reward of each step arrives; −1 if it is lost. By default
         every reward arrives before the next decision.
+    arm_features : ndarray of float32, shape (arms, arm features), optional
+        The features of each arm, scaled to [0, 1]. By default arms have no features.
 
     Raises
     ------
     InvalidSettings
-        If ``available`` or ``delays`` has the wrong shape, type or values.
+        If ``available``, ``delays`` or ``arm_features`` has the wrong shape, type or values.
 
     Examples
     --------
@@ -47,6 +49,7 @@ class Stream:
     rewards: Float64
     available: Bool | None = None
     delays: Int64 | None = None
+    arm_features: Float32 | None = None
 
     def __post_init__(self) -> None:
         if self.available is not None:
@@ -57,7 +60,10 @@ class Stream:
             _check_array("delays", self.delays, np.dtype(np.int64), self.rewards.shape[:1])
             if self.delays.min(initial=0) < -1:
                 raise InvalidSettings(f"delays must be −1 or larger, got {self.delays.min()}")
-        for array in (self.contexts, self.rewards, self.available, self.delays):
+        if self.arm_features is not None:
+            shape = (self.rewards.shape[1], self.arm_features.shape[-1])
+            _check_array("arm_features", self.arm_features, np.dtype(np.float32), shape)
+        for array in (self.contexts, self.rewards, self.available, self.delays, self.arm_features):
             if array is not None:
                 array.setflags(write=False)
 
@@ -127,6 +133,18 @@ class Sketched(Protocol):
 
     def sketch(self) -> str:
         """Return a drawing made of lines of text."""
+
+
+@runtime_checkable
+class NeedsData(Protocol):
+    """A task whose data can be missing."""
+
+    @property
+    def rows(self) -> int:
+        """Number of rows of the data."""
+
+    def has_data(self) -> bool:
+        """Return whether the data is present."""
 
 
 @runtime_checkable

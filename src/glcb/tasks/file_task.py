@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from glcb._errors import DataError, InvalidSettings
 from glcb.tasks import registry
-from glcb.tasks.base import STEPS, Stream
+from glcb.tasks.base import STEPS, NeedsData, Stream
 from glcb.tasks.data import cache
 from glcb.tasks.data.cache import ParsedData
 from glcb.tasks.data.directory import DataFile, Facts, data_directory
@@ -39,6 +39,15 @@ class FileTask(ABC):
         """Return the first of the task's files that exists, with its path, or None."""
         candidates = ((file, file.find()) for file in cls.files)
         return next(((file, path) for file, path in candidates if path is not None), None)
+
+    @property
+    def rows(self) -> int:
+        """Number of rows of the file."""
+        return (self.find() or self.files)[0].facts.rows
+
+    def has_data(self) -> bool:
+        """Return whether the file exists."""
+        return self.find() is not None
 
     @property
     def source(self) -> Path:
@@ -73,5 +82,7 @@ def file_tasks(*names: str) -> list[FileTask]:
     for name in names:
         if not isinstance(tasks[name], FileTask):
             reason = "is a data set of your own, not a known file" if "/" in name else "needs no data"
+            if isinstance(tasks[name], NeedsData):
+                reason = f"has files that cannot be fetched: `glcb tasks show {name}` says where they belong"
             raise InvalidSettings(f"the task {name!r} {reason}")
     return [task for task in tasks.values() if isinstance(task, FileTask)]

@@ -15,7 +15,7 @@ boolean that was expected is replaced by ½.
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
@@ -27,7 +27,15 @@ from glcb.bandit.encoding.features import NO_SLOT, Feature, owner_of
 from glcb.bandit.encoding.origins import Origins, merge_parts, trace_origins
 from glcb.bandit.encoding.plans import Plan, make_plan
 from glcb.bandit.encoding.scaling import Scales
-from glcb.bandit.encoding.schema import FeatureDeclaration, FeatureKind, FeatureReport, Schema
+from glcb.bandit.encoding.schema import (
+    Declaration,
+    FeatureDeclaration,
+    FeatureKind,
+    FeatureReport,
+    Schema,
+    plain_declarations,
+    structures_of,
+)
 from glcb.bandit.encoding.slots import (
     HALVING_PERIOD,
     SPARE_SLOTS,
@@ -38,7 +46,7 @@ from glcb.bandit.encoding.slots import (
     Slots,
     beats,
 )
-from glcb.bandit.encoding.structured import component_index, expand_first, expand_row
+from glcb.bandit.encoding.structured import Structure, component_index, expand_first, expand_row
 from glcb.bandit.encoding.values import (
     MAX_NUMBER,
     ValueKind,
@@ -76,33 +84,36 @@ class Encoder:
         of categories.
     """
 
-    def __init__(
-        self, declarations: Mapping[str, FeatureDeclaration], first: Any, spare_slots: int | None
-    ) -> None:
+    def __init__(self, declarations: Mapping[str, Declaration], first: Any, spare_slots: int | None) -> None:
         row, self._length = to_row(first)
-        row, tags = expand_first(row) if self._length is None else (row, set())
+        self._structures = structures_of(declarations)
+        declared = plain_declarations(declarations)
+        tags: set[str] = set()
+        if self._length is None:
+            row, tags = expand_first(row, self._structures, declared)
         if len(row) > MAX_FEATURES:
             raise InvalidContext(f"a context can have at most {MAX_FEATURES:,} features, got {len(row):,}")
         self._features: dict[str, Feature] = {}
         self._scales, self._candidates = Scales(), Candidates()
         self._plans: dict[tuple[Any, ...], Plan] = {}
         self._contexts = self._unmapped = reserved = 0
-        for name, declaration in declarations.items():
-            reserved = self._add_expected(name, declaration.kind, declaration, reserved)
+        for name, declaration in declared.items():
+            reserved = self._add_first(name, declaration.kind, declaration, reserved)
         for key, value in row.items():
             name = feature_name(key)
             if name not in self._features and key not in tags:  # an absent tag is not a missing value
-                reserved = self._add_expected(name, _KINDS.get(classify_value(value)[0]), None, reserved)
+                reserved = self._add_first(name, _KINDS.get(classify_value(value)[0]), None, reserved)
         if spare_slots is None:
             open_ended = [f for f in self._features.values() if f.kind == "category" and not f.values]
             spare_slots = SPARE_SLOTS + SPARE_SLOTS_PER_CATEGORY * len(open_ended)
         self._slots = Slots(reserved, max(1, reserved + spare_slots), range(reserved), self._declared_slots())
 
-    def _add_expected(
+    def _add_first(
         self, name: str, kind: FeatureKind | None, declaration: FeatureDeclaration | None, slot: int
     ) -> int:
-        """Add an expected feature whose slots begin at `slot`; return the next slot."""
-        feature = self._features[name] = Feature(name, kind, expected=True, declaration=declaration)
+        """Add a declared feature, or one of the first context, with slots from `slot` on; return the next."""
+        expected = declaration is None or declaration.expected
+        feature = self._features[name] = Feature(name, kind, expected, declaration)
         if kind == "category" and declaration is not None:
             feature.values = {value: slot + place for place, value in enumerate(declaration.values)}
         elif kind in ("number", "boolean"):
@@ -184,7 +195,8 @@ class Encoder:
                     continue
             unusual.append((key, value))
         if unusual and self._length is None:
-            expanded = expand_row(row, [key for key, _ in unusual], features, len(self._slots.free))
+            keys, free = [key for key, _ in unusual], len(self._slots.free)
+            expanded = expand_row(row, keys, self._structures, features, free)
             if expanded is not None:
                 return self._encode_row(*expanded)
         draft = Draft(x=np.zeros(self.width, np.float32), numbers=numbers, unmapped=dropped)
@@ -449,7 +461,7 @@ class Encoder:
 
     # ---- declaring ------------------------------------------------------------------------------
 
-    def redeclared(self, declarations: Mapping[str, FeatureDeclaration]) -> "Encoder":
+    def redeclared(self, declarations: Mapping[str, Declaration]) -> "Encoder":
         """Return a copy of this encoder with other declarations.
 
         A feature keeps its slots if its kind does not change. Slots for the others are taken from
@@ -461,13 +473,14 @@ class Encoder:
             If there are not enough slots.
         """
         encoder = Encoder.from_snapshot(*self.snapshot())
-        features = encoder._features
+        features, declared = encoder._features, plain_declarations(declarations)
+        encoder._structures = structures_of(declarations)
         for feature in features.values():
-            feature.declaration = declarations.get(feature.name)
+            feature.declaration = declared.get(feature.name)
         encoder._slots.protect(encoder._declared_slots())
-        for name, declaration in declarations.items():
+        for name, declaration in declared.items():
             feature = features.setdefault(name, Feature(name, None, expected=True, declaration=declaration))
-            feature.expected = True
+            feature.expected = declaration.expected
             if feature.kind != declaration.kind:
                 encoder._clear(feature)
                 feature.kind = "category" if declaration.kind == "category" else None
@@ -505,7 +518,7 @@ class Encoder:
         row, _ = to_row(context)
         named = {feature_name(key): value for key, value in row.items()}
         origins = trace_origins(self._features, self.width, encoded, named)
-        return merge_parts(origins, named) if self._length is None else origins
+        return merge_parts(origins, named, self._structures) if self._length is None else origins
 
     @property
     def schema(self) -> Schema:
@@ -534,6 +547,7 @@ class Encoder:
             "unmapped": self._unmapped,
             "candidates": self._candidates.snapshot(),
             "features": [feature.snapshot() for feature in self._features.values()],
+            **({"structures": dict(self._structures)} if self._structures else {}),
         }
         return metadata, {**self._scales.snapshot(), "uses": self._slots.uses}
 
@@ -548,6 +562,9 @@ class Encoder:
             raise ValueError(f"{counts} are not counts")
         if encoder._length is not None and type(encoder._length) is not int:
             raise ValueError(f"the number of values must be an integer, got {encoder._length!r}")
+        encoder._structures = dict(metadata.get("structures", {}))
+        if not set(encoder._structures.values()) <= set(get_args(Structure)):
+            raise ValueError(f"{encoder._structures!r} are not structures")
         encoder._plans = {}
         reserved, width = metadata["slots"]
         features = [Feature.from_snapshot(saved, width) for saved in metadata["features"]]

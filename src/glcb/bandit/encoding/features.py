@@ -89,7 +89,7 @@ class Feature:
         feature = cls(
             **{
                 **saved,
-                "declaration": None if declaration is None else parse_schema({name: declaration})[name],
+                "declaration": None if declaration is None else _plain_declaration(name, declaration),
                 "values": dict(saved["values"]),
                 "problems": Counter(saved["problems"]),
                 "votes": Counter(saved["votes"]),
@@ -114,6 +114,13 @@ class Feature:
             and self.votes.keys() <= set(kinds)
             and all(isinstance(text, str) and is_unicode(text) for text in texts)
         )
+
+
+def _plain_declaration(name: str, saved: Any) -> FeatureDeclaration:
+    declaration = parse_schema({name: saved})[name]
+    if not isinstance(declaration, FeatureDeclaration):
+        raise ValueError(f"feature {name!r} has a structure")  # only its parts are features
+    return declaration
 
 
 def owner_of(slot: int, features: dict[str, Feature]) -> Feature | None:

@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 
 from glcb._arrays import Arrays
-from glcb.bandit.encoding.schema import FeatureDeclaration
+from glcb.bandit.encoding.schema import Declaration
 
 
 def upgrade(
-    metadata: dict[str, Any], arrays: Arrays, declarations: Mapping[str, FeatureDeclaration]
+    metadata: dict[str, Any], arrays: Arrays, declarations: Mapping[str, Declaration]
 ) -> tuple[dict[str, Any], Arrays]:
     """Return a snapshot in the current format.
 

@@ -1,7 +1,7 @@
 """The feature that each slot of an encoded context belongs to, for explanations."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -52,12 +52,13 @@ def trace_origins(
     return Origins(owners, baseline, values)
 
 
-def merge_parts(origins: Origins, row: Mapping[str, Any]) -> Origins:
+def merge_parts(origins: Origins, row: Mapping[str, Any], declared: Container[str]) -> Origins:
     """Return origins in which the parts of a vector, of tags or of a date belong to one feature."""
     whole = {
         name: feature_of(name)
         for name in origins.values
-        if name not in row and structure(row.get(feature_of(name))) is not None
+        if name not in row
+        and (feature_of(name) in declared or structure(row.get(feature_of(name))) is not None)
     }
     whole |= {
         name: feature_of(name)

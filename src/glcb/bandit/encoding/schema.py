@@ -1,11 +1,14 @@
 """Schemas: what a user declares about the features, and what an encoder reports about them."""
 
+import datetime
 import reprlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, cast, get_args
 
 from glcb._errors import InvalidSettings
+from glcb._types import MAX_FEATURES
+from glcb.bandit.encoding.structured import Structure, component, parse_date, to_seconds
 from glcb.bandit.encoding.values import classify_value, shorten, to_text
 
 FeatureKind = Literal["number", "category", "boolean"]
@@ -30,6 +33,8 @@ class FeatureDeclaration:
     """The lowest and highest value of a number."""
     values: tuple[str, ...] = ()
     """The values of a category."""
+    expected: bool = True
+    """Whether it is missing in a context that does not have it. An absent tag is not."""
 
     def as_json(self) -> dict[str, Any]:
         """Return the declaration in its JSON form."""
@@ -38,14 +43,81 @@ class FeatureDeclaration:
         return {"kind": self.kind, **({"values": list(self.values)} if self.values else {})}
 
 
-def parse_schema(schema: object) -> dict[str, FeatureDeclaration]:
+@dataclass(frozen=True)
+class StructureDeclaration:
+    """A vector, a list of tags or a date as declared by the user."""
+
+    kind: Structure
+    length: int = 0
+    """The length of a vector."""
+    limits: tuple[float, float] | None = None
+    """The lowest and highest number of a vector, or the first and last second of a date."""
+    values: tuple[str, ...] = ()
+    """The tags that get a slot in advance."""
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the declaration in its JSON form."""
+        form: dict[str, Any] = {"kind": self.kind}
+        if self.kind == "vector":
+            form["length"] = self.length
+        if self.limits is not None:
+            is_date = self.kind == "date"
+            form["range"] = [_iso_time(end) for end in self.limits] if is_date else list(self.limits)
+        return {**form, **({"values": list(self.values)} if self.values else {})}
+
+    def parts(self, name: str) -> dict[str, FeatureDeclaration]:
+        """Return the plain features that the feature called `name` becomes."""
+        number = FeatureDeclaration("number", limits=self.limits)
+        if self.kind == "vector":
+            return {component(name, index): number for index in range(self.length)}
+        if self.kind == "tags":
+            tag = FeatureDeclaration("boolean", expected=False)
+            return {shorten(f"{name}={value}"): tag for value in self.values}
+        hour = FeatureDeclaration("number", limits=(0.0, 24.0), expected=False)
+        weekday = replace(number, limits=(0.0, 6.0))
+        return {name: number, f"{name}.weekday": weekday, f"{name}.hour": hour}
+
+
+Declaration = FeatureDeclaration | StructureDeclaration
+
+
+def plain_declarations(declarations: Mapping[str, Declaration]) -> dict[str, FeatureDeclaration]:
+    """Return the declarations of plain features, with the parts of those that have a structure.
+
+    Raises
+    ------
+    InvalidSettings
+        If a feature is declared twice: alone, and as a part of another one.
+    """
+    plain: dict[str, FeatureDeclaration] = {}
+    for name, declaration in declarations.items():
+        parts = (
+            {name: declaration} if isinstance(declaration, FeatureDeclaration) else declaration.parts(name)
+        )
+        for part, own in parts.items():
+            if part in plain:
+                raise InvalidSettings(
+                    f"feature {part!r} is declared twice: a vector, a list of tags or a date declares its "
+                    "parts as well; remove one of the declarations"
+                )
+            plain[part] = own
+    return plain
+
+
+def structures_of(declarations: Mapping[str, Declaration]) -> dict[str, Structure]:
+    """Return the declared structure of each feature that has one."""
+    return {name: each.kind for name, each in declarations.items() if isinstance(each, StructureDeclaration)}
+
+
+def parse_schema(schema: object) -> dict[str, Declaration]:
     """Return the declaration of each feature in a schema.
 
     Parameters
     ----------
     schema : dict, optional
-        Declarations by feature name. A declaration is a kind (``"number"``, ``"category"`` or ``"boolean"``),
-        a range such as ``(0, 100)``, a list of categories, or one of these in JSON form.
+        Declarations by feature name. A declaration is a kind (``"number"``, ``"category"``, ``"boolean"``,
+        ``"tags"`` or ``"date"``), a range such as ``(0, 100)``, a list of categories, or one of these in JSON
+        form. A vector has only a JSON form, with its length.
 
     Raises
     ------
@@ -56,9 +128,9 @@ def parse_schema(schema: object) -> dict[str, FeatureDeclaration]:
     --------
     >>> schema = {"age": "number", "hour": (0, 23), "member": "boolean", "country": ["FR", "DE"]}
     >>> parse_schema(schema)["hour"]
-    FeatureDeclaration(kind='number', limits=(0.0, 23.0), values=())
+    FeatureDeclaration(kind='number', limits=(0.0, 23.0), values=(), expected=True)
     >>> parse_schema(schema)["country"]
-    FeatureDeclaration(kind='category', limits=None, values=('FR', 'DE'))
+    FeatureDeclaration(kind='category', limits=None, values=('FR', 'DE'), expected=True)
 
     The JSON form:
 
@@ -66,6 +138,12 @@ def parse_schema(schema: object) -> dict[str, FeatureDeclaration]:
     True
     >>> parse_schema({"country": {"kind": "category", "values": ["FR"]}}) == parse_schema({"country": ["FR"]})
     True
+
+    Values with a structure:
+
+    >>> schema = {"topic": {"kind": "vector", "length": 8}, "tags": "tags", "published": "date"}
+    >>> parse_schema(schema)["topic"]
+    StructureDeclaration(kind='vector', length=8, limits=None, values=())
     """
     if schema is None:
         return {}
@@ -78,10 +156,11 @@ def parse_schema(schema: object) -> dict[str, FeatureDeclaration]:
                 f"the name of a feature must be a Unicode string of at most 100 characters, got {name!r}"
             )
         features[name] = _parse_declaration(name, declaration)
+    plain_declarations(features)
     return features
 
 
-def _parse_declaration(name: str, declaration: Any) -> FeatureDeclaration:
+def _parse_declaration(name: str, declaration: Any) -> Declaration:
     form = declaration if isinstance(declaration, Mapping) else {"kind": declaration}
     kind, more = form.get("kind"), form.keys() - {"kind"}
     if not isinstance(kind, str):  # comparing an array with a string would give an array
@@ -96,10 +175,53 @@ def _parse_declaration(name: str, declaration: Any) -> FeatureDeclaration:
         return FeatureDeclaration("number", limits=_parse_limits(name, declaration["range"]))
     if kind == "category" and more == {"values"}:
         return FeatureDeclaration("category", values=_parse_values(name, declaration["values"]))
+    if kind in get_args(Structure):
+        return _parse_structure(name, cast(Structure, kind), {key: form[key] for key in more})
     raise InvalidSettings(
-        f'feature {name!r} must be declared as "number", "category", "boolean", a range such as (0, 100) or '
-        f"a list of values, got {reprlib.repr(declaration)}"
+        f'feature {name!r} must be declared as "number", "category", "boolean", "tags", "date", '
+        'a vector such as {"kind": "vector", "length": 8}, a range such as (0, 100) or a list of values, '
+        f"got {reprlib.repr(declaration)}"
     )
+
+
+_STRUCTURE_KEYS: Mapping[Structure, set[str]] = {
+    "vector": {"length", "range"},
+    "tags": {"values"},
+    "date": {"range"},
+}
+
+
+def _parse_structure(name: str, kind: Structure, more: Mapping[str, Any]) -> StructureDeclaration:
+    unknown = sorted(map(str, more.keys() - _STRUCTURE_KEYS[kind]))
+    if unknown:
+        allowed = " and ".join(sorted(_STRUCTURE_KEYS[kind]))
+        raise InvalidSettings(f"the {kind} {name!r} can be declared with {allowed}, got {', '.join(unknown)}")
+    length = more.get("length", 0)
+    if kind == "vector" and (type(length) is not int or not 1 <= length <= MAX_FEATURES):
+        raise InvalidSettings(
+            f"the vector {name!r} must be declared with its length, from 1 to {MAX_FEATURES:,}, such as "
+            f'{{"kind": "vector", "length": 8}}, got {reprlib.repr(more.get("length", "no length"))}'
+        )
+    limits = None
+    if "range" in more:
+        limits = (_parse_dates if kind == "date" else _parse_limits)(name, more["range"])
+    values = _parse_values(name, more["values"]) if "values" in more else ()
+    return StructureDeclaration(kind, length, limits, values)
+
+
+def _parse_dates(name: str, limits: Any) -> tuple[float, float]:
+    ends = [parse_date(end) for end in limits] if isinstance(limits, list | tuple) else []
+    seconds = [to_seconds(end) for end in ends if end is not None]
+    if len(ends) != 2 or len(seconds) != 2 or not seconds[0] < seconds[1]:
+        raise InvalidSettings(
+            f'the range of {name!r} must be two dates, such as ["2026-01-01", "2026-12-31"], the earlier one '
+            f"first, got {reprlib.repr(limits)}"
+        )
+    return seconds[0], seconds[1]
+
+
+def _iso_time(seconds: float) -> str:
+    return datetime.datetime.fromtimestamp(seconds, datetime.UTC).isoformat()
 
 
 def _parse_limits(name: str, limits: Any) -> tuple[float, float]:

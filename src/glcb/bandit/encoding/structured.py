@@ -5,8 +5,11 @@ A vector ``{"topic": [0.2, 0.7]}`` becomes the numbers ``topic[0]`` and ``topic[
 ``{"published": datetime(…)}`` becomes the numbers ``published``, in seconds, ``published.weekday`` and, if it
 has a time, ``published.hour``. In JSON, a date is ``{"date": "2026-11-17T09:30:00"}``.
 
-The length of a vector is fixed by its first value. A vector of another length counts as one unsupported
-value; a single component that cannot be used, such as NaN, counts as missing.
+The length of a vector is declared, or fixed by its first value. A vector of another length counts as one
+unsupported value; a single component that cannot be used, such as NaN, counts as missing.
+
+If a schema declares the structure of a feature, plain values are converted to it: a text is a date, and a
+single value is a list of one tag.
 """
 
 import datetime
@@ -15,6 +18,8 @@ from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
+
+from glcb.bandit.encoding.values import classify_value, to_text
 
 MAX_TAGS = 100
 """Further tags of one value are ignored."""
@@ -28,11 +33,11 @@ _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _SEQUENCES = (list, tuple, set, frozenset, np.ndarray)
 
 
-class WrongLength:
-    """Stands for a vector of another length than before; no encoder supports it."""
+class Unusable:
+    """Stands for a vector of another length, or for a value of another kind than the declared structure."""
 
     def __repr__(self) -> str:
-        return "a vector of another length"
+        return "a value of another length or structure"
 
 
 def structure(value: Any) -> Structure | None:
@@ -55,8 +60,34 @@ def structure(value: Any) -> Structure | None:
         is_vector = isinstance(value, list | tuple) and all(_is_number(item) for item in value)
         return "vector" if is_vector else None
     if isinstance(value, Mapping) and value.keys() == {DATE_KEY}:
-        return "date" if _parse_date(value[DATE_KEY]) is not None else None
+        return "date" if parse_date(value[DATE_KEY]) is not None else None
     return None
+
+
+def to_declared(value: Any, declared: Structure | None) -> Any:
+    """Return a value with the structure that is declared for its feature, or an `Unusable`.
+
+    A value that already has it, and one that is missing, is returned unchanged. So is a text that is not a
+    date: it is a plain value of another kind.
+
+    Examples
+    --------
+    >>> to_declared("2026-11-17", "date"), to_declared("new", "tags"), to_declared((7, "sale"), "tags")
+    ({'date': '2026-11-17'}, ['new'], ['7', 'sale'])
+    >>> to_declared(0.5, "vector"), to_declared([0.5], "vector"), to_declared(None, "vector")
+    (a value of another length or structure, [0.5], None)
+    """
+    form = structure(value)
+    if declared is None or form == declared or (form is None and classify_value(value)[0] == "missing"):
+        return value
+    if declared == "date":
+        return {DATE_KEY: value} if isinstance(value, str) and parse_date(value) is not None else value
+    if declared == "vector":
+        return Unusable()
+    items = [classify_value(item) for item in (value if isinstance(value, _SEQUENCES) else [value])]
+    if any(kind not in ("number", "text", "boolean") for kind, _ in items):
+        return Unusable()
+    return [to_text(kind, item) for kind, item in items]
 
 
 def expand(name: str, value: Any, is_known: Callable[[str], bool]) -> dict[str, Any]:
@@ -71,58 +102,71 @@ def expand(name: str, value: Any, is_known: Callable[[str], bool]) -> dict[str, 
     is_known
         Returns whether there is a feature of this name. It tells the length of earlier vectors.
     """
+    if isinstance(value, Unusable):
+        return {component(name, 0): value}
     kind = structure(value)
     if kind == "vector":
         components = value.tolist() if isinstance(value, np.ndarray) else value
         count = len(components)
         has_other_length = not is_known(component(name, count - 1)) or is_known(component(name, count))
         if is_known(component(name, 0)) and has_other_length:
-            return {component(name, 0): WrongLength()}
+            return {component(name, 0): Unusable()}
         return {component(name, i): number for i, number in enumerate(components)}
     if kind == "tags":
         return {f"{name}={tag}": True for tag in _sorted_tags(value)}
-    moment = _parse_date(value[DATE_KEY] if isinstance(value, Mapping) else value)
+    moment = parse_date(value[DATE_KEY] if isinstance(value, Mapping) else value)
     assert moment is not None  # the value has a structure
-    parts = {name: _seconds(moment), f"{name}.weekday": moment.weekday()}
+    parts = {name: to_seconds(moment), f"{name}.weekday": moment.weekday()}
     if isinstance(moment, datetime.datetime):
         parts[f"{name}.hour"] = moment.hour + moment.minute / 60
     return parts
 
 
-def expand_first(row: Mapping[Any, Any]) -> tuple[Mapping[Any, Any], set[str]]:
+def expand_first(
+    row: Mapping[Any, Any], declared: Mapping[str, Structure], known: Container[str]
+) -> tuple[Mapping[Any, Any], set[str]]:
     """Return the first context with plain values only, and the names that stand for tags."""
-    structures = {key: structure(value) for key, value in row.items()}
-    if not any(structures.values()):
-        return row, set()
     plain: dict[Any, Any] = {}
     tags: set[str] = set()
-    for key, value in row.items():
-        if structures[key] is None:
+    for key, original in row.items():
+        value = to_declared(original, declared.get(str(key)))
+        form = structure(value)
+        if form is None and value is original:
             plain[key] = value
             continue
-        parts = expand(str(key), value, lambda name: False)
+        parts = expand(str(key), value, known.__contains__)
         plain.update(parts)
-        if structures[key] == "tags":
+        if form == "tags":
             tags.update(parts)
     return plain, tags
 
 
 def expand_row(
-    row: Mapping[Any, Any], unusual: Sequence[Any], known: Container[str], free: int
+    row: Mapping[Any, Any],
+    unusual: Sequence[Any],
+    declared: Mapping[str, Structure],
+    known: Container[str],
+    free: int,
 ) -> tuple[Mapping[Any, Any], int] | None:
     """Return a context with plain values only, or None if it has no others.
 
-    The second part of the result is the number of new vectors for which fewer than `free` slots are free;
-    they are left out.
+    The second part of the result is the number of values that are left out: new vectors for which fewer than
+    `free` slots are free, and values that are not tags where tags are declared.
     """
-    structured = [key for key in unusual if _is_structured(str(key), row[key], known)]
+    structured = {}
+    for key in unusual:
+        value = to_declared(row[key], declared.get(str(key)))
+        if value is not row[key] or _is_structured(str(key), value, known):
+            structured[key] = value
     if not structured:
         return None
     plain = {key: value for key, value in row.items() if key not in structured}
     dropped = 0
-    for key in structured:
-        parts = expand(str(key), row[key], known.__contains__)
-        if structure(row[key]) == "vector" and component(str(key), 0) not in known and len(parts) > free:
+    for key, value in structured.items():
+        parts = expand(str(key), value, known.__contains__)
+        is_vector = isinstance(value, Unusable) or structure(value) == "vector"
+        has_room = not isinstance(value, Unusable) and len(parts) <= free
+        if is_vector and component(str(key), 0) not in known and not has_room:
             dropped += 1
         else:
             plain.update(parts)
@@ -179,7 +223,7 @@ def to_plain(value: Any) -> Any:
         return [n if isinstance(n, bool) or n is None or abs(n) < 1e300 else None for n in numbers]
     if kind == "tags":
         return _sorted_tags(value)
-    moment = _parse_date(value[DATE_KEY] if isinstance(value, Mapping) else value)
+    moment = parse_date(value[DATE_KEY] if isinstance(value, Mapping) else value)
     assert moment is not None  # the value has a structure
     return {DATE_KEY: moment.isoformat()}
 
@@ -198,7 +242,8 @@ def _sorted_tags(value: Sequence[str] | set[str] | frozenset[str]) -> list[str]:
     return list(dict.fromkeys(ordered))[:MAX_TAGS]
 
 
-def _parse_date(value: Any) -> datetime.date | None:
+def parse_date(value: Any) -> datetime.date | None:
+    """Return a date, or a text in ISO format, as a date or a time; None if it is neither."""
     if isinstance(value, datetime.date):
         return value
     if not isinstance(value, str):
@@ -211,7 +256,7 @@ def _parse_date(value: Any) -> datetime.date | None:
         return None
 
 
-def _seconds(moment: datetime.date) -> float:
+def to_seconds(moment: datetime.date) -> float:
     """Return the seconds since 1970; a time without a zone counts as UTC."""
     if not isinstance(moment, datetime.datetime):
         moment = datetime.datetime(moment.year, moment.month, moment.day, tzinfo=datetime.UTC)

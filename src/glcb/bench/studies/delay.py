@@ -28,12 +28,12 @@ from glcb.bench.studies.homepage_visits import (
     MEAN_DELAY,
     VISITS,
     Setup,
-    StoredResults,
     available_policies,
     lift,
     make_homepage,
 )
 from glcb.bench.studies.registry import register
+from glcb.bench.studies.stored import StoredResults
 from glcb.tasks import get
 
 TASKS = ("statlog", "covertype")

@@ -19,12 +19,12 @@ from glcb.bench.studies.homepage_visits import (
     UNLIKE,
     VISITS,
     Setup,
-    StoredResults,
     available_policies,
     lift,
     make_homepage,
 )
 from glcb.bench.studies.registry import register
+from glcb.bench.studies.stored import StoredResults
 
 WINDOWS: Mapping[str, float | None] = {"no delay": None, "30 min": 1800.0, "2 h": 7200.0, "24 h": 86_400.0}
 CLICK_RATES = (0.05, 0.2)

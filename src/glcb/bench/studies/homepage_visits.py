@@ -8,18 +8,14 @@ is never reported.
 """
 
 import heapq
-import json
-import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from glcb._arrays import Float64
 from glcb.bandit import Bandit
-from glcb.bandit.logs.format import LOG_VERSION
 from glcb.policies import registry
 
 POLICIES = ("glcb", "linucb", "lints", "epsilon-greedy", "vw-squarecb")
@@ -205,40 +201,6 @@ def lift(homepage: Homepage, setup: Setup, seed: int) -> float:
         elif not has_timeout:
             heapq.heappush(reports, (visit_at + setup.window, decision.id, 0))
     return expected / random - 1
-
-
-class StoredResults:
-    """Numbers by key in a file, one line each, so that an interrupted study can resume.
-
-    An incomplete last line, left by a study that was killed, is removed.
-
-    Parameters
-    ----------
-    folder : Path
-        The folder of the study.
-    """
-
-    def __init__(self, folder: Path) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
-        self._path = folder / "results.jsonl"
-        self._results: dict[str, float] = {}
-        if self._path.exists():
-            content = self._path.read_bytes()
-            complete = content.rfind(b"\n") + 1
-            if complete < len(content):
-                os.truncate(self._path, complete)
-            for line in content[:complete].splitlines():
-                stored = json.loads(line)
-                self._results[stored["key"]] = stored["result"]
-
-    def get(self, policy: str, key: str, measure: Callable[[], float]) -> float:
-        """Return a stored result of this version of a policy and of the bandit, or measure and store it."""
-        key = f"{policy} version {registry.get(policy).version}, log version {LOG_VERSION}, {key}"
-        if key not in self._results:
-            self._results[key] = measure()
-            with self._path.open("a") as file:
-                file.write(json.dumps({"key": key, "result": self._results[key]}) + "\n")
-        return self._results[key]
 
 
 def available_policies(policies: Sequence[str] = POLICIES) -> tuple[list[str], list[str]]:

@@ -25,13 +25,13 @@ def check_settings(settings: ExperimentSettings, limits: ServiceSettings) -> Non
 
 
 def _check_schema(schema: Mapping[str, Any] | None, limits: ServiceSettings) -> None:
-    declared = sum(len(_values(feature)) or 1 for feature in (schema or {}).values())
+    declared = sum(_declared_slots(feature) for feature in (schema or {}).values())
     _at_most("features and values in the schema", declared, limits.max_features)
 
 
-def _values(feature: object) -> list[object]:
-    values = feature.get("values") if isinstance(feature, dict) else feature
-    return values if isinstance(values, list) else []
+def _declared_slots(feature: object) -> int:
+    values = feature.get("values") or feature.get("length") if isinstance(feature, dict) else feature
+    return max(len(values) if isinstance(values, list) else values if isinstance(values, int) else 1, 1)
 
 
 def check(experiment: Experiment, kind: str, request: Any, payload: bytes, limits: ServiceSettings) -> None:
