@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
+from msgspec import UNSET
 
 from glcb._api.requests import EvaluationRequest, ExperimentSettings, encode
 from glcb._api.responses import EvaluationInfo, EvaluationList, EvaluationResult
@@ -157,6 +158,7 @@ class Evaluations:
             entry = _Entry(msgspec.structs.replace(info, id=number), job)
             self._active[number] = entry
             entry.task = asyncio.ensure_future(self._process(entry))
+            await asyncio.sleep(0)  # a task that is canceled before its first step would store nothing
         return entry.info
 
     def _plan(self, request: EvaluationRequest, settings: ExperimentSettings) -> dict[str, policies.Planned]:
@@ -201,7 +203,7 @@ class Evaluations:
             async with self._turn:
                 entry.info = msgspec.structs.replace(entry.info, state="running", started_at=self._time())
                 message = await self._evaluate(entry)
-            assert message.result is not None
+            assert message.result is not UNSET
             result = bytes(message.result)
             info = self._ended(entry.info, "finished")
             info = msgspec.structs.replace(info, conclusion=message.conclusion, level=message.level)
@@ -254,7 +256,7 @@ class Evaluations:
                 log.error("evaluation failed", extra={"id": entry.info.id, "trace": message.trace})
             if message.failure is not None:
                 raise _Failed(message.failure)
-            if message.result is not None:
+            if message.result is not UNSET:
                 return message
             entry.info = msgspec.structs.replace(entry.info, progress=message.progress)
         raise _Failed(_death(await process.wait()))

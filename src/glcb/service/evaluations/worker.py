@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Literal
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import UNSET, Raw, Struct, UnsetType
 
 from glcb import _validation
 from glcb._api.requests import EvaluationRequest, ExperimentSettings, encode
@@ -66,7 +66,7 @@ class Message(Struct, kw_only=True, omit_defaults=True):
     """The progress, the result or the failure of an evaluation."""
 
     progress: EvaluationProgress | None = None
-    result: Raw | None = None
+    result: Raw | UnsetType = UNSET
     conclusion: str = ""
     level: Level = "ok"
     failure: str | None = None

@@ -72,7 +72,7 @@ def load(database: Database, experiment: int, evaluation: int) -> EvaluationRow 
     )
     with database.read() as connection:
         row = connection.execute(query).first()
-    return None if row is None else EvaluationRow._make(row)
+    return None if row is None else EvaluationRow(*row)
 
 
 def page(database: Database, experiment: int, before: int | None, limit: int) -> list[EvaluationRow]:
@@ -82,11 +82,11 @@ def page(database: Database, experiment: int, before: int | None, limit: int) ->
         query = query.where(evaluations.c.id < before)
     with database.read() as connection:
         rows = connection.execute(query.order_by(evaluations.c.id.desc()).limit(limit)).all()
-    return [EvaluationRow._make(row) for row in rows]
+    return [EvaluationRow(*row) for row in rows]
 
 
 def unfinished(database: Database) -> list[EvaluationRow]:
     """Return the evaluations that the service was running, or had queued, when it ended."""
     query = select(*_COLUMNS).where(evaluations.c.state.in_(_UNFINISHED))
     with database.read() as connection:
-        return [EvaluationRow._make(row) for row in connection.execute(query)]
+        return [EvaluationRow(*row) for row in connection.execute(query)]
