@@ -67,7 +67,7 @@ def stored_in(database: Database, experiment: RecordedExperiment) -> int:
 
 
 def job(database: Database, number: int, experiment: RecordedExperiment, **request: Any) -> Job:
-    asked = EvaluationRequest(**request)
+    asked = msgspec.convert(request, EvaluationRequest)
     settings = experiment.experiment.state.settings
     return Job(
         url=database.url.render_as_string(hide_password=False),
@@ -678,7 +678,7 @@ def test_an_older_database_gets_the_table(tmp_path: Path) -> None:
 @pytest.mark.live
 @pytest.mark.usefixtures("normal_priority")
 def test_the_process_ends_with_the_service(tmp_path: Path) -> None:
-    experiment = recorded(3000)
+    experiment = recorded(1000)
     database = open_test_database(tmp_path)
     number = stored_in(database, experiment)
     asked = job(database, number, experiment, policies={str(n): {"seed": n} for n in range(20)})
