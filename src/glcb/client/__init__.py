@@ -11,7 +11,14 @@ from glcb._errors import INSTALL_CLIENT, MissingExtra
 
 try:
     from glcb._api.requests import ExperimentSettings
-    from glcb._api.responses import Decision, ExperimentInfo, Explanation, Stats
+    from glcb._api.responses import (
+        Decision,
+        EvaluationInfo,
+        EvaluationResult,
+        ExperimentInfo,
+        Explanation,
+        Stats,
+    )
     from glcb.client.async_ import AsyncClient
     from glcb.client.async_experiment import AsyncExperiment
     from glcb.client.sync import Client
@@ -24,6 +31,8 @@ __all__ = [
     "AsyncExperiment",
     "Client",
     "Decision",
+    "EvaluationInfo",
+    "EvaluationResult",
     "Experiment",
     "ExperimentInfo",
     "ExperimentSettings",

@@ -4,7 +4,7 @@ import contextlib
 import math
 import re
 import secrets
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -16,7 +16,13 @@ import msgspec
 
 from glcb._api.errors import exception_of
 from glcb._api.requests import EXPERIMENT_NAME, ExperimentSettings
-from glcb._api.responses import BatchResponse, ErrorResponse, RewardAccepted
+from glcb._api.responses import (
+    BatchResponse,
+    ErrorResponse,
+    EvaluationInfo,
+    EvaluationResult,
+    RewardAccepted,
+)
 from glcb._errors import (
     GlcbError,
     InvalidContext,
@@ -40,6 +46,9 @@ Reward = tuple[str, float] | tuple[str, float, str]
 
 _JSON = "application/json"
 _DECISION_ID = re.compile(DECISION_ID)
+
+_POLL_SECONDS = (0.1, 2.0)
+"""The first and the longest pause between two requests for the state of an evaluation."""
 
 # A batch is split into requests that stay below the default limits of the service.
 _MAX_ITEMS = 1000
@@ -226,6 +235,39 @@ def load_model(name: str, path: str | PathLike[str]) -> Request:
     return Request("PUT", _path(name, "model"), content, "application/octet-stream")
 
 
+def start_evaluation(name: str, policies: object, **arguments: Any) -> Request:
+    """Start an evaluation; None leaves an argument at its default."""
+    if isinstance(policies, str):
+        raise InvalidInput(f"policies must be a list or a dict, got {policies!r}: pass [{policies!r}]")
+    named = dict(policies) if isinstance(policies, Mapping) else list(policies)  # type: ignore[call-overload]
+    body = {field: value for field, value in arguments.items() if value is not None}
+    content = _encode({"policies": named, **body})
+    return Request("POST", _path(name, "evaluations"), content, idempotent=False)
+
+
+def evaluation(name: str, evaluation_id: int) -> Request:
+    """Get an evaluation."""
+    return Request("GET", _path(name, f"evaluations/{int(evaluation_id)}"))
+
+
+def evaluations(name: str, limit: int, before: int | None) -> Request:
+    """List evaluations."""
+    return Request("GET", _path(name, f"evaluations?limit={int(limit)}&before={int(before or 0)}"))
+
+
+def cancel_evaluation(name: str, evaluation_id: int) -> Request:
+    """Cancel or delete an evaluation."""
+    return Request("DELETE", _path(name, f"evaluations/{int(evaluation_id)}"), idempotent=False)
+
+
+def poll_pauses() -> Iterator[float]:
+    """Yield increasing pauses between two requests for the state of an evaluation."""
+    pause, longest = _POLL_SECONDS
+    while True:
+        yield pause
+        pause = min(1.5 * pause, longest)
+
+
 # ---- responses ----------------------------------------------------------------------------------
 
 
@@ -243,6 +285,22 @@ def parse_batch(response: Response, kind: type[T]) -> list[T | GlcbError]:
         return [_item(item, kind) for item in parse(response, BatchResponse).results]
     except msgspec.ValidationError as error:
         raise _unreadable(error) from error
+
+
+def evaluation_result(info: EvaluationInfo) -> EvaluationResult | None:
+    """Return the result of an evaluation, or None while there is none yet.
+
+    Raises
+    ------
+    ServiceError
+        If it has failed or was canceled.
+    """
+    if info.state in ("failed", "canceled"):
+        raise ServiceError(f"the evaluation {info.id} {_ENDS[info.state]}: {info.reason}")
+    return info.result
+
+
+_ENDS = {"failed": "has failed", "canceled": "was canceled"}
 
 
 def was_accepted(accepted: RewardAccepted, response: Response) -> bool:

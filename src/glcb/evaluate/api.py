@@ -3,7 +3,7 @@
 import hashlib
 import json
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -155,32 +155,37 @@ def evaluate(
     columns = LogColumns(context_column, arm_column, reward_column, propensity_column, tuple(ignore_columns))
     layout = Layout(columns, default_reward)
     named = {name: name for name in policies} if not isinstance(policies, Mapping) else dict(policies)
-    _check_arguments(named, reference, logging, max_ratio)
-    survey = _survey(path, format, layout, progress)
-    default = DEFAULT_ESTIMATORS if survey.slots == 1 else RANKING_ESTIMATORS
-    chosen = default if estimators is None else tuple(estimators)
-    _check_estimators(chosen, survey, logging)
-    plan = _plan(survey, named, chosen, reference, logging, seed)
-    plan.constant_values = constant_values
-    if min_propensity is not None:
-        if not 0 < min_propensity <= plan.min_propensity:
-            raise InvalidSettings(
-                "min_propensity must be in (0, 1] and at most the smallest propensity of the log, which is "
-                f"{plan.min_propensity:g}, got {min_propensity!r}"
-            )
-        plan.min_propensity = min_propensity
-    if max_ratio is not None:
-        plan.max_ratio = max_ratio
-    if not replay:
-        plan.replays = {}
+    check_arguments(named, reference, logging, max_ratio)
+    survey = survey_rows(formats.read(path, format, layout), str(path), progress)
+    plan = make_plan(
+        survey,
+        named,
+        estimators=estimators,
+        reference=reference,
+        logging=logging,
+        seed=seed,
+        replay=replay,
+        max_ratio=max_ratio,
+        min_propensity=min_propensity,
+        constant_values=constant_values,
+    )
     evaluator = Evaluator(plan)
     folder = None if checkpoint_folder is None else Path(checkpoint_folder)
-    settings: list[object] = [chosen, reference, logging, layout, seed, replay, max_ratio, min_propensity]
+    settings: list[object] = [
+        plan.estimators,
+        reference,
+        logging,
+        layout,
+        seed,
+        replay,
+        max_ratio,
+        min_propensity,
+    ]
     fingerprint = _fingerprint(path, named, settings)
     if folder is not None:
         checkpoint.load(folder, evaluator, fingerprint)
     saved_at = time.monotonic()
-    for rows in evaluator.run(_usable(formats.read(path, format, layout), plan, logging)):
+    for rows in evaluator.run(usable(formats.read(path, format, layout), plan, logging)):
         if progress is not None:
             progress("evaluating", rows / survey.rows)
         if folder is not None and time.monotonic() - saved_at > _CHECKPOINT_SECONDS:
@@ -232,8 +237,8 @@ def convert(
     if target.exists() and path.exists() and target.samefile(path):
         raise InvalidSettings(f"{out} is the log itself: name another file")
     layout = Layout(columns or LogColumns(), default_reward)
-    survey = _survey(path, format, layout, None)
-    arms, index = _arms(survey)
+    survey = survey_rows(formats.read(path, format, layout), str(path))
+    arms, index = find_arms(survey)
     if survey.slots > 1:
         raise LogError(f"{log} has rankings, which neither jsonl nor vw can hold: evaluate it as it is")
     if to == "vw" and survey.without_propensity:
@@ -282,8 +287,8 @@ def survey(
 ) -> Survey:
     """Return the arms of a log and the range of its rewards. The arguments are those of `evaluate`."""
     columns = LogColumns(context_column, arm_column, reward_column, propensity_column, tuple(ignore_columns))
-    found = _survey(Path(log), format, Layout(columns, default_reward), None)
-    found.arms = _counts(found, _arms(found)[0])
+    found = survey_rows(formats.read(Path(log), format, Layout(columns, default_reward)), str(log))
+    found.arms = _counts(found, find_arms(found)[0])
     return found
 
 
@@ -295,20 +300,20 @@ def _counts(survey: Survey, arms: tuple[Arm, ...]) -> dict[Arm, int]:
     }
 
 
-def _survey(path: Path, form: str | None, layout: Layout, progress: Progress | None) -> Survey:
-    """Read the whole log once."""
+def survey_rows(rows: Iterable[LogRow], name: str, progress: Progress | None = None) -> Survey:
+    """Read the whole log with this name once."""
     survey = Survey()
-    for number, row in enumerate(formats.read(path, form, layout), 1):
+    for number, row in enumerate(rows, 1):
         survey.add(row, number)
         if progress is not None and number % _SURVEY_ROWS == 0:
             progress("reading", row.share)
     if not survey.rows:
         first = next(iter(survey.examples.values()), "it is empty")
-        raise LogError(f"{path} has no decisions with a reward ({first})")
+        raise LogError(f"{name} has no decisions with a reward ({first})")
     return survey
 
 
-def _arms(survey: Survey) -> tuple[tuple[Arm, ...], dict[Arm, int]]:
+def find_arms(survey: Survey) -> tuple[tuple[Arm, ...], dict[Arm, int]]:
     """Return the arms, and their positions under all spellings. They are integers only if all of them are."""
     found = list(survey.arms)
     if all(isinstance(arm, int) or is_integer(arm) for arm in found):
@@ -322,7 +327,7 @@ def _arms(survey: Survey) -> tuple[tuple[Arm, ...], dict[Arm, int]]:
     return arms, index
 
 
-def _usable(rows: Iterator[LogRow], plan: Plan, logging: object) -> Iterator[LoggedDecision]:
+def usable(rows: Iterable[LogRow], plan: Plan, logging: object = None) -> Iterator[LoggedDecision]:
     """Yield the decisions that can be evaluated; features are by the name that an arm has in the plan."""
     features: Mapping[Arm, Any] | None = None
     renamed: dict[Arm, Any] = {}
@@ -347,12 +352,13 @@ def _usable(rows: Iterator[LogRow], plan: Plan, logging: object) -> Iterator[Log
 # ---- arguments --------------------------------------------------------------------------------------
 
 
-def _check_arguments(
-    policies: Mapping[str, Policy],
+def check_arguments(
+    policies: Mapping[str, object],
     reference: str,
     logging: object,
     max_ratio: float | None,
 ) -> None:
+    """Raise InvalidSettings if an argument is invalid, whatever is in the log."""
     if not policies:
         raise InvalidSettings("name at least one policy to evaluate")
     if LOGGED in policies:
@@ -379,14 +385,23 @@ def _check_estimators(chosen: Sequence[str], survey: Survey, logging: object) ->
         )
 
 
-def _plan(
+def make_plan(
     survey: Survey,
     policies: Mapping[str, Policy],
-    chosen: Sequence[str],
+    *,
+    estimators: Sequence[str] | None,
     reference: str,
     logging: object,
     seed: int,
+    replay: bool,
+    max_ratio: float | None,
+    min_propensity: float | None,
+    constant_values: bool,
 ) -> Plan:
+    """Return what to evaluate on a log that has been read once. The arguments are those of `evaluate`."""
+    default = DEFAULT_ESTIMATORS if survey.slots == 1 else RANKING_ESTIMATORS
+    chosen = default if estimators is None else tuple(estimators)
+    _check_estimators(chosen, survey, logging)
     notes = []
     if logging == "uniform":
         survey.without_propensity = 0
@@ -408,7 +423,7 @@ def _plan(
         for arm in own.arms if isinstance(own, Bandit) else ():
             if arm not in survey.arms and str(arm) not in survey.arms:
                 survey.arms[arm] = 0
-    arms, index = _arms(survey)
+    arms, index = find_arms(survey)
     survey.arms = _counts(survey, arms)
     targets: dict[str, Target] = {}
     replays: dict[str, BanditTarget] = {}
@@ -427,17 +442,23 @@ def _plan(
     if survey.slots > 1:
         notes += _ranking_notes(chosen, targets, len(arms), survey.slots)
     smallest = 1 / len(arms) if logging == "uniform" else survey.smallest_propensity
+    if min_propensity is not None and not 0 < min_propensity <= smallest:
+        raise InvalidSettings(
+            "min_propensity must be in (0, 1] and at most the smallest propensity of the log, which is "
+            f"{smallest:g}, got {min_propensity!r}"
+        )
     return Plan(
         arms=arms,
         index=index,
         survey=survey,
         targets=targets,
-        replays=replays,
+        replays=replays if replay else {},
         estimators=chosen,
         reference=reference,
         seed=seed,
-        max_ratio=max(1 / smallest, 1.0),
-        min_propensity=smallest,
+        max_ratio=max(1 / smallest, 1.0) if max_ratio is None else max_ratio,
+        min_propensity=smallest if min_propensity is None else min_propensity,
+        constant_values=constant_values,
         modeled=modeled,
         logging=wrote,
         notes=notes,

@@ -34,6 +34,8 @@ class LoggedDecision(NamedTuple):
     """In a ranking, the arms of the slots above, which cannot be chosen again."""
     examined: bool = True
     """Whether the slot was examined; if not, its reward is 0 and nothing is learned from it."""
+    time: float | None = None
+    """When it was made, in seconds since the epoch, if the log has it."""
 
 
 class LogRow(NamedTuple):

@@ -1,5 +1,6 @@
 """Event logs of a bandit and tables with one row per decision, as JSON lines, CSV or Parquet."""
 
+import json
 import math
 from collections import OrderedDict
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -26,7 +27,7 @@ from glcb.evaluate.rows import MIN_PROPENSITY, LoggedDecision, LogRow
 
 MAX_PENDING = 100_000
 """Decisions of an event log that wait for a reward; when there are more, the oldest has none."""
-_ELIGIBLE, _ARMS = "eligible", "arms"
+_ELIGIBLE, _ARMS, _PROBABILITIES, _TIME = "eligible", "arms", "probabilities", "time"
 
 Candidates = Mapping[Arm, Mapping[str, Any]]
 """The features of the arms to choose from."""
@@ -50,7 +51,7 @@ class _Joined:
         return all(self.settled)
 
 
-class _Joiner:
+class Joiner:
     """Joins decisions with their rewards. Decisions leave in the order in which they were made."""
 
     def __init__(self, default_reward: float | None) -> None:
@@ -172,6 +173,7 @@ def _ranking(joined: _Joined, rewards: Sequence[Any], share: float) -> list[LogR
                 candidates,
                 arms[:slot],
                 joined.examined[slot],
+                _time(joined.values),
             ),
             share,
         )
@@ -181,7 +183,7 @@ def _ranking(joined: _Joined, rewards: Sequence[Any], share: float) -> list[LogR
 
 def _read(form: str, path: Path, columns: LogColumns, default_reward: float | None) -> Iterator[LogRow]:
     """Yield the decisions of a file."""
-    joiner = _Joiner(default_reward)
+    joiner = Joiner(default_reward)
     for record in read_records(path, form, columns):
         values = record.values
         if values is None:
@@ -212,8 +214,9 @@ def _row(
         if eligible is None and candidates is not None:
             eligible = tuple(candidates)
         _check_eligible(arm, eligible)
-        context = get_context(values, columns)
-        return LogRow(LoggedDecision(context, arm, reward, propensity, eligible, candidates), share)
+        context, time = get_context(values, columns), _time(values)
+        decision = LoggedDecision(context, arm, reward, propensity, eligible, candidates, time=time)
+        return LogRow(decision, share)
     except RejectedRow as error:
         return LogRow(None, share, error.reason, str(error))
 
@@ -226,10 +229,13 @@ def _arm(values: Mapping[str, Any], columns: LogColumns) -> Arm:
 
 
 def _eligible(values: Mapping[str, Any]) -> tuple[Arm, ...] | None:
-    """Return the eligible arms of a row, which JSON lines can have as a list."""
-    listed = values.get(_ELIGIBLE)
+    """Return the eligible arms of a row: a list, or in an export of the service all arms at that time."""
+    listed = _nested(values.get(_ELIGIBLE))
     if not isinstance(listed, list):
-        return None
+        probabilities = _nested(values.get(_PROBABILITIES)) if is_event(values) else None
+        if not isinstance(probabilities, dict):
+            return None
+        listed = list(probabilities)
     return tuple(arm for arm in map(to_arm, listed) if arm is not None)
 
 
@@ -253,3 +259,18 @@ def get_candidates(values: Mapping[str, Any]) -> dict[Arm, Mapping[str, Any]] | 
         return parse_arms(listed)
     except InvalidInput as error:
         raise RejectedRow("invalid arms", str(error)) from None
+
+
+def _time(values: Mapping[str, Any]) -> float | None:
+    time = values.get(_TIME)
+    return time if isinstance(time, float) else None
+
+
+def _nested(value: Any) -> Any:
+    """Return a value that Parquet exports of the service hold as JSON."""
+    if not isinstance(value, str) or value[:1] not in ("[", "{"):
+        return value
+    try:
+        return json.loads(value)
+    except (ValueError, RecursionError):
+        return value
