@@ -67,6 +67,8 @@ ALLOWED: dict[str, set[str]] = {
         *("_api", "_files", "_model_file", "_version"),
         *("bandit", "client", "evaluate", "explore", "policies"),
     },
+    # One module per foreign tool.
+    "integrations": {*BASIC, "__init__", "client"},
     # Nothing uses the command line.
     "cli": {
         *BASIC,
@@ -98,6 +100,7 @@ THIRD_PARTY: dict[str, set[str]] = {
     "mabwiser": {"policies"},
     "matplotlib": {"_figures", "bench", "evaluate"},
     "msgspec": {"_api", "client", "service"},
+    "openfeature": {"integrations"},
     "optax": {"policies"},
     "prometheus_client": {"service"},
     "pylibvw": {"policies"},

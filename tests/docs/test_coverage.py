@@ -13,6 +13,7 @@ import glcb.bandit
 import glcb.bench
 import glcb.client
 import glcb.evaluate
+import glcb.integrations.openfeature
 import glcb.policies
 import glcb.tasks
 from docs.hooks import GENERATED, generate
@@ -49,7 +50,10 @@ def directives() -> set[str]:
 
 @pytest.mark.parametrize(
     "module",
-    [glcb, glcb.bandit, glcb.policies, glcb.tasks, glcb.bench, glcb.client, glcb.evaluate],
+    [
+        *(glcb, glcb.bandit, glcb.policies, glcb.tasks, glcb.bench, glcb.client, glcb.evaluate),
+        glcb.integrations.openfeature,
+    ],
     ids=lambda module: module.__name__,
 )
 def test_every_public_name_is_on_a_reference_page(module: object) -> None:
