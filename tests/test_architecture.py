@@ -68,7 +68,7 @@ ALLOWED: dict[str, set[str]] = {
         *("bandit", "client", "evaluate", "explore", "policies"),
     },
     # One module per foreign tool.
-    "integrations": {*BASIC, "__init__", "client"},
+    "integrations": {*BASIC, "__init__", "bandit", "client"},
     # Nothing uses the command line.
     "cli": {
         *BASIC,
@@ -106,6 +106,7 @@ THIRD_PARTY: dict[str, set[str]] = {
     "pylibvw": {"policies"},
     "rich": {"bench", "cli"},
     "river": {"policies"},
+    "sklearn": {"integrations"},
     "sqlalchemy": {"service"},
     "starlette": {"service"},
     "typer": {"cli"},

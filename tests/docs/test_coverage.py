@@ -14,6 +14,7 @@ import glcb.bench
 import glcb.client
 import glcb.evaluate
 import glcb.integrations.openfeature
+import glcb.integrations.sklearn
 import glcb.policies
 import glcb.tasks
 from docs.hooks import GENERATED, generate
@@ -52,7 +53,7 @@ def directives() -> set[str]:
     "module",
     [
         *(glcb, glcb.bandit, glcb.policies, glcb.tasks, glcb.bench, glcb.client, glcb.evaluate),
-        glcb.integrations.openfeature,
+        *(glcb.integrations.openfeature, glcb.integrations.sklearn),
     ],
     ids=lambda module: module.__name__,
 )
