@@ -13,6 +13,8 @@ import glcb.bandit
 import glcb.bench
 import glcb.client
 import glcb.evaluate
+import glcb.integrations.coba
+import glcb.integrations.gymnasium
 import glcb.integrations.openfeature
 import glcb.integrations.sklearn
 import glcb.policies
@@ -53,6 +55,7 @@ def directives() -> set[str]:
     "module",
     [
         *(glcb, glcb.bandit, glcb.policies, glcb.tasks, glcb.bench, glcb.client, glcb.evaluate),
+        *(glcb.integrations.coba, glcb.integrations.gymnasium),
         *(glcb.integrations.openfeature, glcb.integrations.sklearn),
     ],
     ids=lambda module: module.__name__,
