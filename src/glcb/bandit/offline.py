@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 from glcb import _validation
 from glcb._arrays import Float32, Float64
+from glcb._errors import NotSupported
 from glcb._model_file import Snapshot
 from glcb._types import Arm
 from glcb.bandit._core import BanditCore
@@ -41,8 +42,16 @@ class OfflineBandit:
         return self._core.arms
 
     def preview(self, context: Any, eligible: Iterable[Arm] | None = None) -> Preview:
-        """Return the values and the choice probabilities for a context. Nothing is counted or learned."""
+        """Return the values and the choice probabilities for a context. Nothing is counted or learned.
+
+        Raises
+        ------
+        NotSupported
+            If arms have features, or positions are features.
+        """
         core = self._core
+        if core.catalog is not None or core.positions:
+            raise NotSupported("a bandit with features of arms or positions has no preview: use decide_many")
         allowed = None if eligible is None else _validation.eligible(eligible, core.index)
         prepared = core.prepare(context)
         estimates = prepared.policy.estimate(prepared.encoded.x)

@@ -3,13 +3,12 @@
 Frames of pandas and Polars are recognized by their methods; neither has to be installed.
 """
 
-from collections.abc import Mapping
 from typing import Any, Literal, Self
 
 import numpy as np
 
 from glcb import Bandit
-from glcb._errors import InvalidInput, InvalidSettings, MissingExtra, NotSupported, install_command
+from glcb._errors import InvalidInput, InvalidSettings, MissingExtra, install_command
 from glcb._validation import list_of_length
 from glcb.bandit.encoding.values import to_contexts
 from glcb.bandit.offline import OfflineBandit, Preview
@@ -219,6 +218,11 @@ class BanditEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
         -------
         numpy.ndarray
             The arms.
+
+        Raises
+        ------
+        NotSupported
+            If arms have features, or positions are features.
         """
         arms = self.classes_
         return arms[[int(np.argmax(preview.values)) for preview in self._previews(X)]]
@@ -245,8 +249,6 @@ class BanditEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
         return np.array(self._trained().arms)
 
     def _previews(self, X: Any) -> list[Preview]:  # noqa: N803
-        if isinstance(self.bandit.get_params()["arms"], Mapping):
-            raise NotSupported("arms with features cannot be predicted: use decide_many")
         previewer = OfflineBandit(self._trained())
         return [previewer.preview(context) for context in self._contexts(X)]
 
