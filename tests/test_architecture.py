@@ -21,6 +21,7 @@ ALLOWED: dict[str, set[str]] = {
     "_types": set(),
     "_version": set(),
     "_text": set(),
+    "_html": set(),
     "_errors": set(),
     "_arrays": set(),
     "_numba": {"_arrays"},
@@ -37,20 +38,20 @@ ALLOWED: dict[str, set[str]] = {
     "values": {*BASIC, "_numba"},
     "experts": {*BASIC, "_forgetting", "_numba"},
     "explore": {*BASIC, "_numba"},
-    "explain": {*BASIC, "_figures"},
+    "explain": {*BASIC, "_figures", "_html"},
     "policies": {
         *BASIC,
-        *("_forgetting", "_model_file", "_numba", "_registry"),
+        *("_forgetting", "_html", "_model_file", "_numba", "_registry"),
         *("experts", "explain", "explore", "gln", "values"),
     },
     "bandit": {
         *BASIC,
-        *("_files", "_model_file", "_numba", "_text", "_version"),
+        *("_files", "_html", "_model_file", "_numba", "_text", "_version"),
         *("explain", "explore", "policies"),
     },
     "evaluate": {
         *BASIC,
-        *("_document", "_figures", "_files", "_model_file", "_text"),
+        *("_document", "_figures", "_files", "_html", "_model_file", "_text"),
         *("bandit", "policies"),
     },
     # Benchmarks.
