@@ -17,7 +17,7 @@ INSTALL_RIVALS := $(PIP_INSTALL) --only-binary :all: --editable '.[rivals]' \
 	|| echo "==> some libraries that glcb is compared with cannot be installed here and are skipped"
 BENCHMARK := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m
 
-.PHONY: help demo serve-demo docs test test-all lint speed load soak figures tables clean
+.PHONY: help demo serve-demo docs test test-all lint speed load soak figures notebooks tables clean
 
 help:
 	@echo "make demo        compare policies on three small tasks and draw the results"
@@ -30,6 +30,7 @@ help:
 	@echo "make load        measure throughput and latency of glcb serve on SQLite and PostgreSQL (minutes)"
 	@echo "make soak        long-running tests: a million operations, hundreds of crashes, outages, faults, fuzzing (hours)"
 	@echo "make figures     take the dashboard screenshots in docs/images (needs Chromium)"
+	@echo "make notebooks   run docs/notebooks and store their outputs"
 	@echo "make tables      update the tables in docs/results.md from results/"
 	@echo "make clean       remove all generated files"
 
@@ -113,6 +114,9 @@ soak: $(DEV)
 
 figures: $(DEV)
 	@GLCB_FIGURES=docs/images $(BIN)/python -m pytest -q tests/service/test_dashboard.py -k explained
+
+notebooks: $(DEV)
+	@$(BIN)/jupyter execute --inplace docs/notebooks/*.ipynb
 
 tables: $(DEV)
 	@$(BIN)/glcb report results/reference --into docs/results.md --reference glcb

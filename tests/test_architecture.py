@@ -21,6 +21,7 @@ ALLOWED: dict[str, set[str]] = {
     "_types": set(),
     "_version": set(),
     "_text": set(),
+    "_html": set(),
     "_errors": set(),
     "_arrays": set(),
     "_numba": {"_arrays"},
@@ -37,20 +38,20 @@ ALLOWED: dict[str, set[str]] = {
     "values": {*BASIC, "_numba"},
     "experts": {*BASIC, "_forgetting", "_numba"},
     "explore": {*BASIC, "_numba"},
-    "explain": {*BASIC, "_figures"},
+    "explain": {*BASIC, "_figures", "_html"},
     "policies": {
         *BASIC,
-        *("_forgetting", "_model_file", "_numba", "_registry"),
+        *("_forgetting", "_html", "_model_file", "_numba", "_registry"),
         *("experts", "explain", "explore", "gln", "values"),
     },
     "bandit": {
         *BASIC,
-        *("_files", "_model_file", "_numba", "_text", "_version"),
+        *("_files", "_html", "_model_file", "_numba", "_text", "_version"),
         *("explain", "explore", "policies"),
     },
     "evaluate": {
         *BASIC,
-        *("_document", "_figures", "_files", "_model_file", "_text"),
+        *("_document", "_figures", "_files", "_html", "_model_file", "_text"),
         *("bandit", "policies"),
     },
     # Benchmarks.
@@ -67,6 +68,8 @@ ALLOWED: dict[str, set[str]] = {
         *("_api", "_files", "_model_file", "_version"),
         *("bandit", "client", "evaluate", "explore", "policies"),
     },
+    # One module per foreign tool.
+    "integrations": {*BASIC, "__init__", "_version", "bandit", "client", "tasks"},
     # Nothing uses the command line.
     "cli": {
         *BASIC,
@@ -93,16 +96,22 @@ LAYERS: dict[str, set[str]] = {
 
 THIRD_PARTY: dict[str, set[str]] = {
     "anyio": {"client"},
+    "coba": {"integrations"},
+    "gymnasium": {"integrations"},
     "httpx": {"client", "service"},
     "jax": {"policies"},
     "mabwiser": {"policies"},
     "matplotlib": {"_figures", "bench", "evaluate"},
     "msgspec": {"_api", "client", "service"},
+    "mlflow": {"integrations"},
+    "openfeature": {"integrations"},
+    "opentelemetry": {"integrations"},
     "optax": {"policies"},
     "prometheus_client": {"service"},
     "pylibvw": {"policies"},
     "rich": {"bench", "cli"},
     "river": {"policies"},
+    "sklearn": {"integrations"},
     "sqlalchemy": {"service"},
     "starlette": {"service"},
     "typer": {"cli"},

@@ -79,7 +79,8 @@ def test_search_works_from_the_file_system(site: Path) -> None:
 
 def test_every_page_is_in_the_navigation() -> None:
     listed = set(re.findall(r"[\w/-]+\.md", (ROOT / "mkdocs.yml").read_text(encoding="utf-8")))
-    existing = {str(page.relative_to(ROOT / "docs")) for page in (ROOT / "docs").rglob("*.md")}
+    pages = [*(ROOT / "docs").rglob("*.md"), *(ROOT / "docs").rglob("*.ipynb")]
+    existing = {str(page.relative_to(ROOT / "docs").with_suffix(".md")) for page in pages}
     assert listed == existing
 
 

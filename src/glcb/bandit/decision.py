@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from glcb._arrays import Float64
+from glcb._html import Bar, paragraph, table, view
 from glcb._types import Arm
 from glcb.policies.decision import Decision
 
@@ -40,3 +41,17 @@ class BanditDecision(Decision):
         lines = [f"  {arm!r}: probability {p:.4g}, value {v:.4g}, bonus {b:.4g}" for arm, p, v, b in rows]
         sampled = ", sampled=True" if self.sampled else ""
         return "\n".join([f"BanditDecision(arm={self.arm!r}, id={self.id!r}{sampled})", *lines])
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (str(arm), Bar(f"{p:.4g}", p), f"{value:.4g}", f"{bonus:.4g}")
+            for arm, p, value, bonus in zip(
+                self.arms, self.arm_probabilities.tolist(), self.values, self.bonuses, strict=True
+            )
+        ]
+        sampled = paragraph("The scores are a random draw; the probabilities depend on it.")
+        return view(
+            f"Decision {self.id}: {self.arm}",
+            table(("arm", "probability", "value", "bonus"), rows, [self.arms.index(self.arm)]),
+            sampled if self.sampled else "",
+        )

@@ -2,15 +2,14 @@
 
 from collections.abc import Mapping
 from dataclasses import fields
-from html import escape
 from typing import Any
 
+from glcb._html import paragraph, table, view
 from glcb._types import Arm
 from glcb.bandit.config import BanditConfig
 from glcb.bandit.encoding.schema import Schema, describe
 
 _MAX_ARMS = 4
-_MAX_ROWS = 50
 _DEFAULTS = {declared.name: declared.default for declared in fields(BanditConfig)}
 _ALWAYS_SHOWN = ("arms", "policy", "rewards", "exploration", "seed")
 
@@ -34,17 +33,14 @@ def to_html(
     schema: Schema | None,
 ) -> str:
     """Return a bandit as HTML: its counts, arms and features."""
-    head = ", ".join(
-        f"{name} {escape(str(arguments[name]))}" for name in ("policy", "rewards", "exploration")
-    )
-    parts = [f"<strong>Bandit</strong> ({head})<br>{_describe_counts(counts)}"]
+    head = ", ".join(f"{name} {arguments[name]}" for name in ("policy", "rewards", "exploration"))
     arms = [(str(arm), f"{count:,}") for arm, count in reward_counts.items()]
-    parts.append(_table(("arm", "rewards learned"), arms))
+    parts = [paragraph(_describe_counts(counts)), table(("arm", "rewards learned"), arms)]
     if schema is not None:
         features = [(name, describe(feature)) for name, feature in schema.features.items()]
-        parts.append(_table(("feature", "description"), features))
-        parts.append(f"{schema.width} slots, {schema.free} free")
-    return f"<div>{''.join(parts)}</div>"
+        parts.append(table(("feature", "description"), features))
+        parts.append(paragraph(f"{schema.width} slots, {schema.free} free"))
+    return view(f"Bandit ({head})", *parts)
 
 
 def _describe_counts(counts: Mapping[str, int]) -> str:
@@ -56,16 +52,3 @@ def _describe_counts(counts: Mapping[str, int]) -> str:
     ]
     text = f"{total:,} decision" if total == 1 else f"{total:,} decisions"
     return f"{text}: {', '.join(states)}" if states else text
-
-
-def _table(heads: tuple[str, str], rows: list[tuple[str, str]]) -> str:
-    shown = rows[:_MAX_ROWS]
-    if len(rows) > _MAX_ROWS:
-        shown.append(("…", f"and {len(rows) - _MAX_ROWS:,} more"))
-    top = "".join(f"<th>{head}</th>" for head in heads)
-    body = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in shown)
-    return f"<table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>"
-
-
-def _cell(text: str) -> str:
-    return f'<td style="text-align: left">{escape(text)}</td>'

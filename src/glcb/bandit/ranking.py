@@ -14,6 +14,7 @@ import numpy as np
 
 from glcb._arrays import Float64
 from glcb._errors import InvalidInput
+from glcb._html import Bar, table, view
 from glcb._types import Arm, ExplorationMode
 from glcb.explore.focus import candidate_probabilities
 from glcb.explore.probabilities import draw, probabilities
@@ -60,6 +61,13 @@ class Ranking:
             for slot, (arm, propensity) in enumerate(zip(self.arms, self.propensities, strict=True))
         ]
         return "\n".join([f"Ranking(id={self.id!r}{sampled})", *lines])
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (str(slot), str(arm), Bar(f"{propensity:.4g}", propensity))
+            for slot, (arm, propensity) in enumerate(zip(self.arms, self.propensities, strict=True))
+        ]
+        return view(f"Ranking {self.id}", table(("slot", "arm", "propensity"), rows))
 
 
 class Slot(NamedTuple):

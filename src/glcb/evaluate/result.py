@@ -7,6 +7,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from glcb._html import paragraph, table, view
 from glcb._types import Arm
 from glcb.evaluate.diagnostics import Diagnostic, Level, worst
 
@@ -181,6 +182,29 @@ class Evaluation:
 
     def table(self) -> str:
         """Return the results as a table for a terminal, with the conclusion and all failed checks."""
+        rows = self._cells()
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        lines = [
+            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+            for row in rows
+        ]
+        lines.insert(1, "  ".join("-" * width for width in widths))
+        return "\n".join([self._head(), "", *lines, "", self.conclusion, *self.notes, *self._problems()])
+
+    def _repr_html_(self) -> str:
+        heads, *rows = self._cells()
+        reference = [number for number, row in enumerate(rows) if row[0] == self.reference]
+        remarks = [paragraph(remark) for remark in (*self.notes, *self._problems())]
+        return view(self.conclusion, paragraph(self._head()), table(heads, rows, reference), *remarks)
+
+    def _head(self) -> str:
+        refused = sum(self.refused.values())
+        return f"{self.rows:,} {self.unit}s, {len(self.arms)} arms" + (
+            f", {refused:,} rows refused" * (refused > 0)
+        )
+
+    def _cells(self) -> list[list[str]]:
+        """Return the headings and one row per policy."""
         names = list(next(iter(self.policies)).estimates)
         rows = [["policy", *names, "95% at any time", "rows", "check"]]
         for own in self.policies:
@@ -191,22 +215,16 @@ class Evaluation:
         for own in self.replays:
             value = str(own.estimates["replay"])
             rows.append([own.name, value, *[""] * len(names), f"{own.rows:,}", own.level])
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        lines = [
-            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-            for row in rows
-        ]
-        lines.insert(1, "  ".join("-" * width for width in widths))
-        refused = sum(self.refused.values())
-        head = f"{self.rows:,} {self.unit}s, {len(self.arms)} arms" + (
-            f", {refused:,} rows refused" * (refused > 0)
-        )
+        return rows
+
+    def _problems(self) -> list[str]:
+        """Return the failed checks, and the rows that were refused."""
         problems = [f"log: {each.message}" for each in self.diagnostics if each.level != "ok"]
         for own in (*self.policies, *self.replays):
             problems += [f"{own.name}: {each.message}" for each in own.problems]
         for reason, count in self.refused.items():
             problems.append(f"{count:,} × {reason}, for example {self.examples[reason]}")
-        return "\n".join([head, "", *lines, "", self.conclusion, *self.notes, *problems])
+        return problems
 
     def __str__(self) -> str:
         return self.table()

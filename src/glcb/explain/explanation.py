@@ -205,5 +205,8 @@ class Explanation:
     def __str__(self) -> str:
         return text.page(self)
 
+    def _repr_html_(self) -> str:
+        return text.html_view(self)
+
     def __repr__(self) -> str:
         return f"<Explanation: {len(self.arms)} arms, {len(self.features)} features; print() shows it>"

@@ -1,4 +1,4 @@
-"""Explanations as text."""
+"""Explanations as text and HTML."""
 
 import math
 from textwrap import fill
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from glcb._arrays import Int64
+from glcb._html import Bar, paragraph, table, view
 
 if TYPE_CHECKING:
     from glcb.explain.explanation import Explanation
@@ -25,10 +26,25 @@ def page(explanation: "Explanation") -> str:
     paragraphs = [_summary(explanation)]
     for arm in best[:MAX_ARMS].tolist():
         paragraphs.append("\n".join([fill(sentence(explanation, arm), _WIDTH), *_rows(explanation, arm)]))
-    remaining = len(best) - MAX_ARMS
-    if remaining > 0:
-        paragraphs.append(f"… and {remaining:,} more arm{'s' * (remaining > 1)} with lower scores.")
+    if _omitted(best):
+        paragraphs.append(_omitted(best))
     return "\n\n".join(paragraphs)
+
+
+def html_view(explanation: "Explanation") -> str:
+    """Return the same as :func:`page` as HTML, with a bar for each contribution."""
+    best = by_score(explanation)
+    largest = float(np.abs(explanation.contributions).max(initial=0.0)) or 1.0
+    parts = []
+    for arm in best[:MAX_ARMS].tolist():
+        rows = [
+            (name, Bar(amount, share / largest) if share else amount)
+            for amount, name, share in _amounts(explanation, arm)
+        ]
+        parts.append(paragraph(sentence(explanation, arm)) + table(("feature", "contribution"), rows))
+    if _omitted(best):
+        parts.append(paragraph(_omitted(best)))
+    return view(_summary(explanation), *parts)
 
 
 def by_score(explanation: "Explanation") -> Int64:
@@ -39,6 +55,12 @@ def by_score(explanation: "Explanation") -> Int64:
 def by_size(explanation: "Explanation", arm: int) -> Int64:
     """Return the indices of the features by descending size of their contribution."""
     return np.argsort(-np.abs(explanation.contributions[arm]), kind="stable")
+
+
+def _omitted(best: Int64) -> str:
+    """Return how many arms are not shown, or nothing."""
+    remaining = len(best) - MAX_ARMS
+    return f"… and {remaining:,} more arm{'s' * (remaining > 1)} with lower scores." if remaining > 0 else ""
 
 
 def _summary(explanation: "Explanation") -> str:
@@ -86,17 +108,25 @@ def _similar_decisions(pseudocount: float) -> str:
     return f"Estimated from about {count:,} similar decision{'s' * (count > 1)}"
 
 
-def _rows(explanation: "Explanation", arm: int) -> list[str]:
-    """Return one line each for the base, the largest contributions and the sum of the others."""
+def _amounts(explanation: "Explanation", arm: int) -> list[tuple[str, str, float]]:
+    """Return amount, label and contribution: of the base, the largest contributions, and all others."""
     order, row = by_size(explanation, arm).tolist(), explanation.contributions[arm]
-    rows = [(format_number(explanation, explanation.bases[arm]), "base")]
-    rows += [(format_signed(explanation, row[i]), label(explanation, i, arm)) for i in order[:MAX_FEATURES]]
+    amounts = [(format_number(explanation, explanation.bases[arm]), "base", 0.0)]
+    for i in order[:MAX_FEATURES]:
+        amounts.append((format_signed(explanation, row[i]), label(explanation, i, arm), float(row[i])))
     rest = order[MAX_FEATURES:]
     if rest:
-        total = format_signed(explanation, row[rest].sum())
-        rows.append((total, f"{len(rest):,} more feature{'s' * (len(rest) > 1)}"))
-    width = max(len(amount) for amount, _ in rows)
-    return [f"  {amount:>{width}}  {text}" for amount, text in rows]
+        total = float(row[rest].sum())
+        more = f"{len(rest):,} more feature{'s' * (len(rest) > 1)}"
+        amounts.append((format_signed(explanation, total), more, total))
+    return amounts
+
+
+def _rows(explanation: "Explanation", arm: int) -> list[str]:
+    """Return the amounts as lines of text."""
+    rows = _amounts(explanation, arm)
+    width = max(len(amount) for amount, _, _ in rows)
+    return [f"  {amount:>{width}}  {text}" for amount, text, _ in rows]
 
 
 def label(explanation: "Explanation", feature: int, arm: int | None = None) -> str:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from glcb._arrays import Float64
+from glcb._html import table, view
 from glcb._types import Arm
 
 
@@ -53,3 +54,12 @@ class Decision:
         rows = zip(self.arms, self.values, self.bonuses, self.pseudocounts, strict=True)
         lines = [f"  {arm!r}: value {v:.4g}, bonus {b:.4g}, pseudocount {n:.4g}" for arm, v, b, n in rows]
         return "\n".join([f"Decision(arm={self.arm!r})", *lines])
+
+    def _repr_html_(self) -> str:
+        estimates = zip(self.values, self.bonuses, self.pseudocounts, strict=True)
+        rows = [
+            (str(arm), *(f"{number:.4g}" for number in own))
+            for arm, own in zip(self.arms, estimates, strict=True)
+        ]
+        heads = ("arm", "value", "bonus", "pseudocount")
+        return view(f"Decision: {self.arm}", table(heads, rows, [self.arms.index(self.arm)]))

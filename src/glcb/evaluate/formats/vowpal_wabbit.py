@@ -112,7 +112,8 @@ def _row(
         return LogRow(None, share, "invalid label", f"the probability must be in (0, 1], got {propensity}")
     if not context:
         context = {"constant": 1.0}
-    return LogRow(LoggedDecision(context, arm, -cost, propensity, eligible, candidates), share)
+    # 0.0 − cost and not −cost, which is −0.0 for a cost of 0.
+    return LogRow(LoggedDecision(context, arm, 0.0 - cost, propensity, eligible, candidates), share)
 
 
 def _context(text: str) -> dict[str, Any]:

@@ -1,0 +1,203 @@
+"""OpenTelemetry spans for decisions and rewards.
+
+Nothing is traced unless a bandit is wrapped, and nothing is exported unless the application has configured
+OpenTelemetry.
+"""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from glcb._errors import GlcbError, MissingExtra, install_command
+from glcb._types import Arm
+from glcb._version import __version__
+
+try:
+    from opentelemetry import trace
+    from opentelemetry.trace import Link, Span, SpanContext, SpanKind, Status, StatusCode, TracerProvider
+except ModuleNotFoundError as error:
+    raise MissingExtra(f"tracing needs {error.name}: {install_command('opentelemetry')}") from error
+
+__all__ = ["TracedBandit"]
+
+_MAX_LINKS = 10_000
+
+
+class TracedBandit:
+    """A bandit with a span for each decision and each reward. Everything else is passed on.
+
+    Spans are named ``decide NAME``, ``rank NAME`` and ``reward NAME``. The span of a reward is linked to that
+    of its decision. Attributes begin with ``glcb.``: ``experiment``, ``decision.id``, ``arm``, ``propensity``
+    and ``reward``. A call that fails has the status ``ERROR``, and the name of the exception as ``error``.
+
+    Parameters
+    ----------
+    bandit : Bandit, or glcb.client.Experiment
+        What decides.
+    name : str
+        The name in spans, such as that of the experiment.
+    record_context : bool, default False
+        Whether spans have the features, as ``glcb.context.FEATURE``. They can be personal data.
+    tracer_provider : opentelemetry.trace.TracerProvider, optional
+        Default: the global one.
+
+    Examples
+    --------
+    >>> from glcb import Bandit
+    >>> bandit = TracedBandit(Bandit(arms=["sports", "news"]), "homepage")
+    >>> decision = bandit.decide({"country": "FR"})
+    >>> bandit.reward(decision.id, 1), bandit.counts["rewarded"]
+    (True, 1)
+    """
+
+    def __init__(
+        self,
+        bandit: Any,
+        name: str,
+        *,
+        record_context: bool = False,
+        tracer_provider: TracerProvider | None = None,
+    ) -> None:
+        self.bandit = bandit
+        self.name = name
+        self._record_context = record_context
+        self._tracer = trace.get_tracer("glcb", __version__, tracer_provider)
+        self._decisions: OrderedDict[str, SpanContext] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def decide(self, context: Any, **arguments: Any) -> Any:
+        """Choose an arm for a context, in a span.
+
+        Parameters
+        ----------
+        context : Any
+            The context.
+        **arguments
+            Those of ``decide`` of the bandit.
+
+        Returns
+        -------
+        BanditDecision or glcb.client.Decision
+            The decision.
+        """
+        with self._span("decide") as span:
+            decision = self.bandit.decide(context, **arguments)
+            self._describe(span, context, decision)
+            return decision
+
+    def decide_many(self, contexts: Iterable[Any], *, eligible: Iterable[Arm] | None = None) -> list[Any]:
+        """Choose an arm for each of many contexts, in a span with one child per decision.
+
+        Parameters
+        ----------
+        contexts : frame, 2-D array, or iterable of contexts
+            One context per row.
+        eligible : iterable of str or int, optional
+            The arms to choose from.
+
+        Returns
+        -------
+        list
+            One decision per context.
+        """
+        with self._span("decide_many") as batch:
+            decisions: list[Any] = self.bandit.decide_many(contexts, eligible=eligible)
+            batch.set_attribute("glcb.decisions", len(decisions))
+            for decision in decisions:
+                with self._span("decide") as span:
+                    if isinstance(decision, GlcbError):  # the client returns the error of a refused context
+                        self._fail(span, decision)
+                    else:
+                        self._describe(span, None, decision)
+            return decisions
+
+    def rank(self, context: Any, **arguments: Any) -> Any:
+        """Choose several arms for a context, in a span.
+
+        Parameters
+        ----------
+        context : Any
+            The context.
+        **arguments
+            Those of ``rank`` of the bandit.
+
+        Returns
+        -------
+        Ranking
+            The ranking.
+        """
+        with self._span("rank") as span:
+            ranking = self.bandit.rank(context, **arguments)
+            self._describe(span, context, ranking)
+            return ranking
+
+    def reward(self, decision: str, value: float, **arguments: Any) -> bool:
+        """Learn a reward, in a span that is linked to that of its decision.
+
+        Parameters
+        ----------
+        decision : str
+            The id of the decision or the ranking.
+        value : float
+            The reward.
+        **arguments
+            Those of ``reward`` of the bandit.
+
+        Returns
+        -------
+        bool
+            False if the decision already had a reward with the same idempotency key.
+        """
+        with self._lock:
+            linked = self._decisions.get(decision)
+        with self._span("reward", [] if linked is None else [Link(linked)]) as span:
+            span.set_attribute("glcb.decision.id", str(decision))
+            accepted: bool = self.bandit.reward(decision, value, **arguments)
+            span.set_attributes({"glcb.reward": float(value), "glcb.accepted": accepted})
+            return accepted
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "bandit":  # while it is unpickled
+            raise AttributeError(name)
+        return getattr(self.bandit, name)
+
+    @contextmanager
+    def _span(self, operation: str, links: list[Link] | None = None) -> Iterator[Span]:
+        with self._tracer.start_as_current_span(
+            f"{operation} {self.name}",
+            kind=SpanKind.INTERNAL,
+            attributes={"glcb.experiment": self.name},
+            links=links,
+            record_exception=False,
+            set_status_on_exception=False,
+        ) as span:
+            try:
+                yield span
+            except Exception as error:
+                self._fail(span, error)
+                raise
+
+    def _describe(self, span: Span, context: Any, decision: Any) -> None:
+        """Set the attributes of a decision or a ranking, and remember its span for its reward."""
+        if span.is_recording():
+            span.set_attribute("glcb.decision.id", decision.id)
+            if hasattr(decision, "arm"):
+                span.set_attributes({"glcb.arm": str(decision.arm), "glcb.propensity": decision.propensity})
+            else:
+                span.set_attribute("glcb.arms", [str(arm) for arm in decision.arms])
+                span.set_attribute("glcb.propensities", list(decision.propensities))
+            if self._record_context and hasattr(context, "items"):
+                for name, value in context.items():
+                    shown = value if isinstance(value, bool | int | float | str) else repr(value)
+                    span.set_attribute(f"glcb.context.{name}", shown)
+        if span.get_span_context().is_valid:
+            with self._lock:
+                self._decisions[decision.id] = span.get_span_context()
+                while len(self._decisions) > _MAX_LINKS:
+                    self._decisions.popitem(last=False)
+
+    def _fail(self, span: Span, error: Exception) -> None:
+        span.set_status(Status(StatusCode.ERROR, str(error)))
+        span.set_attribute("glcb.error", type(error).__name__)
