@@ -220,24 +220,25 @@ class Engine:
     def _apply_group(self, name: str, group: list[_Arrived]) -> bool:
         """Return False if anything but the disk has to be waited for; nothing has changed then."""
         loaded = self.loaded.get(name)
+        # Rewards come last: they can be for decisions of the same group, whose ids were chosen by the caller.
+        kinds = sorted(dict.fromkeys(one.kind for one in group), key="reward".__eq__)
         if (
             loaded is None
             or loaded.lock.locked()
             or loaded.generation != self.journal.generation
             or self.journal.depth > self.settings.max_queued_events
-            or not self._is_quick(loaded, "decide", ())
+            or not all(self._is_quick(loaded, one.kind, (one.request,)) for one in group)
         ):
             return False
         loaded.last_used = time.monotonic()
         events: list[Event] = []
         finished: list[tuple[_Arrived, bytes | ApiError | RepeatedAnswer]] = []
         try:
-            for kind in ("decide", "reward"):
+            for kind in kinds:
                 members = [one for one in group if one.kind == kind]
-                if members:
-                    new, results = self._apply(loaded, kind, [one.request for one in members])
-                    events += new
-                    finished += zip(members, results, strict=True)
+                new, results = self._apply(loaded, kind, [one.request for one in members])
+                events += new
+                finished += zip(members, results, strict=True)
             on_disk = self.journal.submit(loaded.generation, loaded.id, events)
         except Exception:  # the request that is to blame meets it again, alone
             self.cache.drop(loaded)  # memory is ahead of the disk
