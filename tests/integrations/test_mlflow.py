@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from glcb import Bandit, InvalidInput, InvalidSettings, ModelFileError, NotSupported
+from glcb import Bandit, InvalidInput, InvalidSettings, ModelFileError
 from glcb.integrations import mlflow as flavor
 from tests.bandit.helpers import FAST, full_state, run
 
@@ -79,11 +79,11 @@ def test_a_damaged_model_is_refused(trained: Bandit, tmp_path: Path) -> None:
         flavor.load_model(str(tmp_path / "model"))
 
 
-def test_arms_with_features_load_as_a_bandit_only(tmp_path: Path) -> None:
+def test_arms_with_features_are_predicted(tmp_path: Path) -> None:
     flavor.save_model(Bandit({"m1": {"genre": "noir"}, "m2": {}}, **FAST), tmp_path / "model")
     assert flavor.load_model(str(tmp_path / "model")).decide({"age": 31}).arm in ("m1", "m2")
-    with pytest.raises(NotSupported, match="decide_many"):
-        mlflow.pyfunc.load_model(str(tmp_path / "model")).predict(VISITORS)
+    predicted = mlflow.pyfunc.load_model(str(tmp_path / "model")).predict(VISITORS)
+    assert set(predicted["arm"]) <= {"m1", "m2"}
 
 
 @pytest.mark.parametrize("rewards", [[], [1.0, float("nan")], [[1.0], [0.0]]])

@@ -218,11 +218,6 @@ class BanditEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
         -------
         numpy.ndarray
             The arms.
-
-        Raises
-        ------
-        NotSupported
-            If arms have features, or positions are features.
         """
         arms = self.classes_
         return arms[[int(np.argmax(preview.values)) for preview in self._previews(X)]]
