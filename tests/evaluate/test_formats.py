@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from glcb._errors import InvalidSettings, LogError
+from glcb.bandit.logs.format import header_event
 from glcb.evaluate import convert, evaluate
 from glcb.evaluate.formats import Layout, detect, read
 from glcb.evaluate.rows import LoggedDecision, LogRow
@@ -247,3 +248,16 @@ def test_a_damaged_first_line_is_refused(name: str, content: bytes, tmp_path: Pa
     (tmp_path / name).write_bytes(content)
     with pytest.raises(LogError, match=name):
         evaluate(tmp_path / name, ["uniform"])
+
+
+@pytest.mark.parametrize("as_text", [False, True])
+def test_an_export_of_the_service_has_the_arms_of_each_decision(tmp_path: Path, as_text: bool) -> None:
+    shares = {"b": 0.5, "a": 0.5}
+    decision = {"event": "decision", "id": "1", "time": 9.5, "arm": "a", "propensity": 0.5}
+    decision["context"] = {"x": 1}
+    decision["probabilities"] = json.dumps(shares) if as_text else shares  # Parquet holds them as JSON
+    reward = {"event": "reward", "id": "1", "time": 10.0, "reward": 1.0}
+    log = tmp_path / "export.jsonl"
+    log.write_text("".join(json.dumps(line) + "\n" for line in (header_event(), decision, reward)))
+    (found,) = decisions(log)
+    assert (found.eligible, found.time) == (("b", "a"), 9.5)
