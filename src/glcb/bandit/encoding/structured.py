@@ -77,8 +77,10 @@ def to_declared(value: Any, declared: Structure | None) -> Any:
     >>> to_declared(0.5, "vector"), to_declared([0.5], "vector"), to_declared(None, "vector")
     (a value of another length or structure, [0.5], None)
     """
+    if declared is None:
+        return value
     form = structure(value)
-    if declared is None or form == declared or (form is None and classify_value(value)[0] == "missing"):
+    if form == declared or (form is None and classify_value(value)[0] == "missing"):
         return value
     if declared == "date":
         return {DATE_KEY: value} if isinstance(value, str) and parse_date(value) is not None else value
@@ -87,7 +89,8 @@ def to_declared(value: Any, declared: Structure | None) -> Any:
     items = [classify_value(item) for item in (value if isinstance(value, _SEQUENCES) else [value])]
     if any(kind not in ("number", "text", "boolean") for kind, _ in items):
         return Unusable()
-    return [to_text(kind, item) for kind, item in items]
+    tags = [to_text(kind, item) for kind, item in items]
+    return sorted(tags) if isinstance(value, set | frozenset) else tags  # sets have no order
 
 
 def expand(name: str, value: Any, is_known: Callable[[str], bool]) -> dict[str, Any]:
