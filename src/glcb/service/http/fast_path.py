@@ -99,7 +99,13 @@ class FastPath:
         try:
             if decision:
                 reward = decode(content, RewardRequest)
-                item = RewardItem(id=decision, value=reward.value, idempotency_key=reward.idempotency_key)
+                item = RewardItem(
+                    id=decision,
+                    value=reward.value,
+                    slot=reward.slot,
+                    examined=reward.examined,
+                    idempotency_key=reward.idempotency_key,
+                )
                 return await self._engine.apply(name, "reward", item)
             response = await self._engine.apply(name, "decide", decode(content, DecisionRequest))
             self._engine.activity[name].latency.add(time.perf_counter() - began)
