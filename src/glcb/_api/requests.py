@@ -168,10 +168,10 @@ class DecisionRequest(Struct, kw_only=True, forbid_unknown_fields=True, omit_def
     """A request for one decision."""
 
     context: Context
-    arms: Candidates | None = None
     eligible: Eligible | None = None
     id: DecisionId | None = None
     idempotency_key: IdempotencyKey | None = None
+    arms: Candidates | None = None
 
 
 class DecisionBatch(Struct, kw_only=True, forbid_unknown_fields=True):
@@ -185,10 +185,10 @@ class RankingRequest(Struct, kw_only=True, forbid_unknown_fields=True, omit_defa
 
     context: Context
     k: Annotated[int, Meta(ge=1, description="Number of slots.")]
-    arms: Candidates | None = None
     eligible: Eligible | None = None
     id: DecisionId | None = None
     idempotency_key: IdempotencyKey | None = None
+    arms: Candidates | None = None
 
 
 class RankingBatch(Struct, kw_only=True, forbid_unknown_fields=True):
@@ -201,17 +201,17 @@ class ExplanationRequest(Struct, kw_only=True, forbid_unknown_fields=True):
     """A request to explain the decision for a context without making it."""
 
     context: Context
-    arms: Candidates | None = None
     eligible: Eligible | None = None
+    arms: Candidates | None = None
 
 
 class RewardRequest(Struct, kw_only=True, forbid_unknown_fields=True):
     """The reward of one decision, or of a ranking."""
 
     value: float | bool
+    idempotency_key: IdempotencyKey | None = None
     slot: Slot | None = None
     examined: Examined | None = None
-    idempotency_key: IdempotencyKey | None = None
 
 
 class RewardItem(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -219,9 +219,9 @@ class RewardItem(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults
 
     id: Annotated[str, Meta(min_length=1, max_length=100)]
     value: float | bool
+    idempotency_key: IdempotencyKey | None = None
     slot: Slot | None = None
     examined: Examined | None = None
-    idempotency_key: IdempotencyKey | None = None
 
 
 class RewardBatch(Struct, kw_only=True, forbid_unknown_fields=True):

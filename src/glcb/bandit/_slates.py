@@ -212,10 +212,12 @@ class Slates:
             return core.reward(ranking, value, key, now)
         checked = _validation.reward(value, core.config.rewards)
         affected = self.affected(ranking, slot, examined)
+        hashed = hash_key(key)
+        slots = range(self._count_slots(ranking)) if slot is None else (slot,)
+        if hashed is not None and any(core.pending.has_key(slot_id(ranking, one), hashed) for one in slots):
+            return False
         if slot is not None or not any(affected):  # otherwise, some slots have no reward yet
-            decision = core.pending.find_for_reward(slot_id(ranking, slot or 0), hash_key(key), now)
-            if decision is None:
-                return False
+            core.pending.find(slot_id(ranking, slot or 0), now)
         accepted = [core.reward(slot_id(ranking, one), checked, key, now) for one in affected.rewarded]
         for one in affected.default:
             default = core.config.default_reward

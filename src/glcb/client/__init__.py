@@ -11,7 +11,7 @@ from glcb._errors import INSTALL_CLIENT, MissingExtra
 
 try:
     from glcb._api.requests import ExperimentSettings
-    from glcb._api.responses import Decision, ExperimentInfo, Explanation, Stats
+    from glcb._api.responses import ArmPage, Decision, ExperimentInfo, Explanation, Ranking, Stats
     from glcb.client.async_ import AsyncClient
     from glcb.client.async_experiment import AsyncExperiment
     from glcb.client.sync import Client
@@ -20,6 +20,7 @@ except ModuleNotFoundError as error:
     raise MissingExtra(f"the client needs {error.name}: {INSTALL_CLIENT}") from error
 
 __all__ = [
+    "ArmPage",
     "AsyncClient",
     "AsyncExperiment",
     "Client",
@@ -28,5 +29,6 @@ __all__ = [
     "ExperimentInfo",
     "ExperimentSettings",
     "Explanation",
+    "Ranking",
     "Stats",
 ]

@@ -303,6 +303,19 @@ def get_arm_features(values: Mapping[str, Any], columns: LogColumns) -> Mapping[
     return features
 
 
+def get_list(values: Mapping[str, Any], name: str) -> list[Any] | None:
+    """Return a list of a record, which can be JSON text; None if the record has none."""
+    value = values.get(name)
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except (ValueError, RecursionError) as error:
+            raise RejectedRow("invalid row", f"its {name!r} is not JSON: {error}") from None
+    if value is not None and not isinstance(value, list):
+        raise RejectedRow("invalid row", f"its {name!r} must be a list, got {reprlib.repr(value)}")
+    return value
+
+
 def get_arm(values: Mapping[str, Any], columns: LogColumns) -> Any:
     """Return the arm of a record as it is in the log."""
     arm = values.get(columns.arm)

@@ -41,14 +41,11 @@ from glcb.service.core.catalog_tally import CatalogTally
 from glcb.service.core.idempotency import IdempotencyKeys, RepeatedAnswer, StoredAnswer, digest
 from glcb.service.core.models import ExperimentSnapshot
 from glcb.service.core.open_decisions import OpenDecision, OpenDecisions
-from glcb.service.core.rankings import SlotRewards, count_slots, has_catalog, most_likely
+from glcb.service.core.rankings import NO_OUTCOME, SlotRewards, count_slots, has_catalog, most_likely
 from glcb.service.core.tally import DecisionRecord, Tally
 from glcb.service.errors import ApiError
 from glcb.service.lift import weights
 from glcb.service.storage.database import Event
-
-NO_OUTCOME = b"{}"
-"""The outcome of an event that returns nothing."""
 
 _MAX_QUICK_SETTLED = 32
 """Decisions that an event can settle in the event loop."""

@@ -19,6 +19,8 @@ from glcb.service.core.open_decisions import OpenDecision
 from glcb.service.core.tally import DecisionRecord
 from glcb.service.lift import weights
 
+NO_OUTCOME = b"{}"
+"""The outcome of an event that returns nothing, such as the reward of a single decision."""
 MAX_LISTED = 100
 """So many of the most likely candidates are in the answer to a decision."""
 
