@@ -12,7 +12,7 @@ from glcb._api.requests import ExperimentSettings
 from glcb._api.requests import State as State
 
 
-class Decision(Struct, frozen=True, kw_only=True):
+class Decision(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A decision: the chosen arm and the probability of each arm."""
 
     id: str
@@ -26,6 +26,8 @@ class Decision(Struct, frozen=True, kw_only=True):
     of the 100 most likely ones."""
     holdout: bool
     """Whether the decision belongs to the holdout, which chooses uniformly at random."""
+    candidates: int | None = None
+    """Number of candidates, if arms have features."""
 
     @property
     def arms(self) -> tuple[str, ...]:
@@ -44,6 +46,8 @@ class Ranking(Struct, frozen=True, kw_only=True):
     """The probability with which the arm of each slot was chosen, given the arms of the slots above it."""
     holdout: bool
     """Whether the ranking belongs to the holdout, which chooses uniformly at random."""
+    candidates: int
+    """Number of candidates."""
 
 
 class Counts(Struct, frozen=True):

@@ -106,24 +106,31 @@ class Arms:
         """Return the arms with the most decisions."""
         return sorted(self.names(), key=lambda arm: -self._of(arm).decisions)[:count]
 
+    def value(self, arm: str, column: str) -> float | None:
+        """Return a number by which arms can be sorted."""
+        if column == "rewards":
+            return self._rewards.get(arm, 0)
+        tally = self._of(arm)
+        if column == "predicted":
+            return tally.predicted if isinstance(tally, NamedArm) else self._forecasts.get(arm)
+        return tally.mean if column == "reward_mean" else tally.decisions
+
     def stats(self, arm: str) -> ArmStats:
         """Return the statistics of an arm."""
         tally = self._of(arm)
-        predicted = self._forecasts.get(arm)
-        if isinstance(tally, NamedArm) and tally.decisions:
-            predicted = tally.predicted
         return ArmStats(
             arm=arm,
             decisions=tally.decisions,
             share=self._share(tally.decisions),
             reward_mean=tally.mean,
-            predicted=predicted,
+            predicted=self.value(arm, "predicted"),
             rewards=self._rewards.get(arm, 0),
         )
 
-    def row(self, stats: ArmStats) -> ArmRow:
+    def row(self, arm: str) -> ArmRow:
         """Return the row of an arm in a list."""
-        features = None if self._catalog is None else self._catalog.get(stats.arm)
+        features = None if self._catalog is None else self._catalog.get(arm)
+        stats = self.stats(arm)
         return ArmRow(
             arm=stats.arm,
             features=None if features is None else dict(features),
@@ -167,12 +174,12 @@ def page(experiment: Experiment, query: PageQuery) -> ArmPage:
     """Return a page of the list of arms."""
     arms = Arms(experiment)
     wanted = query.search.casefold()
-    found = [arms.stats(name) for name in arms.names() if wanted in name.casefold()]
+    found = [name for name in arms.names() if wanted in name.casefold()]
     if query.sort == "name":
-        found.sort(key=lambda stats: stats.arm, reverse=query.descending)
+        found.sort(reverse=query.descending)
     else:
         sign = -1 if query.descending else 1
-        found.sort(key=lambda stats: _sort_key(getattr(stats, query.sort), sign))
+        found.sort(key=lambda name: _sort_key(arms.value(name, query.sort), sign))
     shown = found[query.offset : query.offset + query.limit]
     return ArmPage(arms=tuple(map(arms.row, shown)), total=len(found), offset=query.offset)
 

@@ -2,7 +2,7 @@
 
 The lines have the format that ``Bandit.log_to`` writes and ``Bandit.learn_from`` reads, without its outcome
 lines: default rewards of timed-out decisions are not stored as events; they follow from a replay. Decisions
-among the candidates of a request are rankings with one slot. The reward of a ranking becomes one line per
+among arms with features are rankings with one slot. The reward of a ranking becomes one line per
 slot. If arms have features, the catalog and its changes are exported as well.
 """
 
@@ -87,7 +87,7 @@ def _rows(events: Iterator[Event]) -> Iterator[Row]:
 def _decision(event: Event) -> Row:
     request = msgspec.json.decode(event.request, type=DecisionRequest)
     decision = msgspec.json.decode(event.outcome, type=Decision)
-    if request.arms is not None:
+    if decision.candidates is not None:
         slots = [(decision.arm, decision.propensity)]
         return {**_ranking(event, request, decision.id, slots), "holdout": decision.holdout}
     return {

@@ -46,6 +46,8 @@ LOG_VERSION = 4
 _READABLE = (2, 3, LOG_VERSION)
 VERSION_FIELD = "glcb_log"
 EVENTS = ("decision", "ranking", "arms", "reward", "outcome", "unexamined")
+EVENT_LISTS = ("slots", "arms", "added", "removed", "eligible")
+"""Fields of events that are lists."""
 _INFINITE = 1e308
 """Represents infinity, which JSON does not support."""
 
@@ -301,19 +303,6 @@ def get_arm_features(values: Mapping[str, Any], columns: LogColumns) -> Mapping[
     if features is not None and not isinstance(features, Mapping):
         raise RejectedRow("invalid arm", f"its {columns.arm_features!r} is not an object")
     return features
-
-
-def get_list(values: Mapping[str, Any], name: str) -> list[Any] | None:
-    """Return a list of a record, which can be JSON text; None if the record has none."""
-    value = values.get(name)
-    if isinstance(value, str):
-        try:
-            value = json.loads(value)
-        except (ValueError, RecursionError) as error:
-            raise RejectedRow("invalid row", f"its {name!r} is not JSON: {error}") from None
-    if value is not None and not isinstance(value, list):
-        raise RejectedRow("invalid row", f"its {name!r} must be a list, got {reprlib.repr(value)}")
-    return value
 
 
 def get_arm(values: Mapping[str, Any], columns: LogColumns) -> Any:

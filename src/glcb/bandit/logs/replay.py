@@ -27,7 +27,6 @@ from glcb.bandit.logs.format import (
     get_arm,
     get_arm_features,
     get_context,
-    get_list,
     get_propensity,
     get_reward,
     is_event,
@@ -207,7 +206,7 @@ class LogReplay:
             self._learned += 1
             return
         if values["event"] == "arms":
-            self._target.replay_arms(*(get_list(values, name) for name in ("arms", "added", "removed")))
+            self._target.replay_arms(values.get("arms"), values.get("added"), values.get("removed"))
             return
         log_id = str(values["id"])
         if values["event"] == "decision":
@@ -243,13 +242,16 @@ class LogReplay:
         self._remember(self._pending_ids, log_id, own_id)
 
     def _replay_ranking(self, log_id: str, values: Mapping[str, Any]) -> None:
-        listed = get_list(values, "slots")
-        if not listed or not all(isinstance(slot, Mapping) for slot in listed):
+        listed = values.get("slots")
+        if (
+            not isinstance(listed, list)
+            or not all(isinstance(slot, Mapping) for slot in listed)
+            or not listed
+        ):
             raise RejectedRow("invalid row", "a ranking needs a list of slots")
         context = get_context(values, self._columns)
         slots = [(self._find_arm(slot), get_propensity(slot, LogColumns())) for slot in listed]
-        arms = get_list(values, "arms")
-        own_ids = self._target.replay_ranking(context, slots, arms, _time(values), log_id)
+        own_ids = self._target.replay_ranking(context, slots, values.get("arms"), _time(values), log_id)
         self._decisions += len(slots)
         for number, own_id in enumerate(own_ids):
             self._remember(self._pending_ids, slot_id(log_id, number), own_id)

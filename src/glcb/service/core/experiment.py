@@ -225,6 +225,7 @@ class Experiment:
                 propensity=ranking.propensities[0],
                 probabilities=most_likely(ranking),
                 holdout=held_out,
+                candidates=len(ranking.candidates),
             )
         )
         return answer, answer
@@ -241,6 +242,7 @@ class Experiment:
                 arms=tuple(map(str, ranking.arms)),
                 propensities=ranking.propensities,
                 holdout=held_out,
+                candidates=len(ranking.candidates if request.eligible is None else set(request.eligible)),
             )
         )
         return answer, answer
