@@ -59,6 +59,8 @@ REFUSED: list[tuple[str, str, Any, str]] = [
     ("decisions", "invalid_request", {**CONTEXT, "arms": [{"arm": "a"}, {"arm": "a"}]}, "more than once"),
     ("decisions", "invalid_request", {**CONTEXT, "arms": {"a": 3}}, "object"),
     ("decisions", "invalid_request", {**CONTEXT, "arms": ["a"]}, "object"),
+    ("decisions", "invalid_request", {**CONTEXT, "arms": [{"name": "a"}]}, "fields are arm, features"),
+    ("rankings/batch", "invalid_request", {"rankings": [{"arms": [{"x": 1}]}]}, "fields are arm, features"),
     ("decisions", "invalid_request", {**CONTEXT, "arms": {"": {}}}, "length"),
     ("decisions", "invalid_json", b'{"context": {}, "arms": {"a": {"v": [0.5, NaN]}}}', "send null"),
     ("decisions", "unknown_arm", {**CONTEXT, "arms": {"a": {}}, "eligible": ["m4"]}, "candidate"),

@@ -28,9 +28,13 @@ class Rankings(RecordedExperiment):
         return found.ok
 
 
-@pytest.mark.parametrize("arms", [list("abcdef"), CATALOG], ids=["names", "features"])
-def test_every_slot_counts_as_a_decision(arms: Any) -> None:
-    recorded = Rankings(arms=arms, holdout=0.3)
+@pytest.mark.parametrize(
+    ("arms", "slots"),
+    [(list("abcdef"), 1), (list("abcdef"), 3), (CATALOG, 1)],
+    ids=["names", "positions", "features"],
+)
+def test_every_slot_counts_as_a_decision(arms: Any, slots: int) -> None:
+    recorded = Rankings(arms=arms, slots=slots, holdout=0.3)
     shown, favorite = 0, next(iter(arms))
     for _ in range(60):
         ranking = recorded.rank(3)
