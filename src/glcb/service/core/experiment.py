@@ -418,6 +418,7 @@ class Experiment:
         state.settings = models.settings_of(bandit, state.settings.holdout)
         state.creation = msgspec.structs.replace(state.creation, settings=state.settings)
         state.tally = Tally()
+        state.extra_slots = UNSET if state.extra_slots is UNSET else 0
         self._attach(bandit, {})
         catalog = self._bandit.catalog  # exports need it
         return (NO_OUTCOME if catalog is None else encode({"arms": dict(catalog)})), NO_OUTCOME

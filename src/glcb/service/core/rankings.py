@@ -89,8 +89,9 @@ def count_slots(
     shared = has_catalog(settings)
     arms: tuple[str, ...] = ranking.candidates  # type: ignore[assignment]  # arms are strings here
     index = {arm: position for position, arm in enumerate(arms)}
-    remaining = range(len(arms)) if shared or eligible is None else sorted({index[arm] for arm in eligible})
-    remaining = list(remaining)
+    remaining = list(range(len(arms)))
+    if eligible is not None and not shared:
+        remaining = sorted({index[arm] for arm in eligible})
     exploration = Exploration(settings.exploration, settings.exploration_mode, uniform=False, focused=shared)
     for slot, (arm, actual, estimates) in enumerate(
         zip(ranking.arms, ranking.slot_probabilities, ranking.estimates, strict=True)
