@@ -139,3 +139,26 @@ def test_a_ranking_can_have_an_id_of_the_caller() -> None:
     bandit = Bandit(ARMS)
     assert bandit.rank(CONTEXT, k=2, id="page-7").id == "page-7"
     assert bandit.reward("page-7", 1, slot=1)
+
+
+def test_a_ranking_is_completed_in_steps() -> None:
+    bandit = Bandit(ARMS)
+    ranking = bandit.rank(CONTEXT, k=4)
+    assert bandit.reward(ranking.id, 1, slot=0)
+    assert bandit.affected_slots(ranking.id, examined=3) == ((1, 2), (), (3,))
+    assert bandit.affected_slots(ranking.id, slot=1, examined=3) == ((1,), (2,), (3,))
+    assert bandit.reward(ranking.id, 0, idempotency_key="rest")  # that of all slots without a reward
+    assert bandit.counts["rewarded"] == 4
+    assert not bandit.reward(ranking.id, 0, idempotency_key="rest")
+    with pytest.raises(DuplicateReward):
+        bandit.reward(ranking.id, 0)
+
+
+def test_a_repeated_reward_does_not_complete_a_ranking() -> None:
+    bandit = Bandit(ARMS)
+    ranking = bandit.rank(CONTEXT, k=3)
+    assert bandit.reward(ranking.id, 1, slot=1, idempotency_key="click")
+    assert not bandit.reward(ranking.id, 1, slot=1, examined=3, idempotency_key="click")
+    assert bandit.counts["pending"] == 2
+    assert bandit.reward(ranking.id, 0, examined=0)  # nothing was seen
+    assert bandit.counts["removed"] == 2

@@ -1,6 +1,7 @@
 """Both clients with a real service."""
 
 import asyncio
+import datetime
 import inspect
 import json
 import math
@@ -8,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 import pytest
 
@@ -29,7 +31,7 @@ from glcb import (
     UnknownDecision,
     UnknownExperiment,
 )
-from glcb.client import AsyncClient, Client, Decision, Experiment
+from glcb.client import AsyncClient, Client, Decision, Experiment, Ranking
 from tests.client.conftest import ARMS
 
 pytestmark = pytest.mark.live
@@ -58,7 +60,7 @@ def test_decisions_and_rewards(experiment: Experiment) -> None:
 
 
 def test_an_experiment_has_the_signatures_of_a_bandit(experiment: Experiment) -> None:
-    for method in ("decide", "reward", "explain", "add_arm", "remove_arm"):
+    for method in ("decide", "rank", "reward", "explain", "add_arm", "remove_arm", "set_arms"):
         ours = inspect.signature(getattr(Experiment, method)).parameters
         theirs = inspect.signature(getattr(Bandit, method)).parameters
         positional = [name for name, p in theirs.items() if p.kind is p.POSITIONAL_OR_KEYWORD]
@@ -67,6 +69,38 @@ def test_an_experiment_has_the_signatures_of_a_bandit(experiment: Experiment) ->
     for one in (bandit, experiment):
         assert one.reward(one.decide([0.5, 2]).id, 1)
         assert one.counts["rewarded"] == 1
+
+
+def test_arms_with_features_candidates_and_rankings(client: Client) -> None:
+    catalog = {f"m{number}": {"price": float(number), "topic": np.array([0.5, 0.1])} for number in range(120)}
+    movies = client.create("movies", catalog, policy="linucb", slots=3)
+    assert sorted(movies.arms) == sorted(catalog)
+    new = {"m99": {"tags": {"new"}, "published": datetime.date(2026, 11, 17)}, "other": None}
+    decision = movies.decide({"age": 31}, arms=new, eligible=["other"])
+    assert (decision.arm, decision.propensity) == ("other", 1.0)
+    assert {one.arm for one in movies.decide_many([{"age": 31}] * 2, arms=new)} <= new.keys()  # type: ignore[union-attr]
+    ranking = movies.rank({"age": 31}, k=3, idempotency_key="page 7")
+    assert isinstance(ranking, Ranking)
+    assert movies.rank({"age": 31}, k=3, idempotency_key="page 7") == ranking
+    assert len(set(ranking.arms)) == len(ranking.propensities) == 3
+    assert movies.reward(ranking.id, 1, slot=1, examined=2)
+    rankings = movies.rank_many([{"age": 31}, [1]], k=2, arms=list(new.items()))
+    assert isinstance(rankings[1], InvalidContext)
+    assert sorted(rankings[0].arms) == sorted(new)  # type: ignore[union-attr]
+    reports = [{"id": rankings[0].id, "value": 0, "examined": 1}, (decision.id, 1)]  # type: ignore[union-attr]
+    assert movies.reward_many(reports) == [True, True]  # type: ignore[arg-type]
+    with pytest.raises(InvalidInput, match="slot"):
+        movies.reward_many([{"id": decision.id, "value": 0, "place": 1}])
+    with pytest.raises(InvalidInput, match="number of candidates"):
+        movies.rank({"age": 31}, k=3, arms=new)
+    assert {arm.arm for arm in movies.explain({"age": 31}, arms=new).arms} == new.keys()
+    page = movies.list_arms(search="m11", sort="name", order="asc", offset=1, limit=2)
+    assert ([row.arm for row in page.arms], page.total) == (["m110", "m111"], 11)
+    assert page.arms[0].features == {"price": 110.0, "topic": [0.5, 0.1]}
+    assert movies.add_arm("m500", features={"price": 1.0}).arm_count == 121
+    assert movies.change_arms({"m500": {"price": 2.0}}, remove=["m0"]).arm_count == 120
+    assert movies.set_arms({"m1": {"price": 3.0}}).settings.arms == {"m1": {"price": 3.0}}
+    assert movies.remove_arm("m1").arm_count == 0
 
 
 def test_decide_many_accepts_data_frames(experiment: Experiment) -> None:

@@ -9,8 +9,8 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from glcb import InvalidContext
-from glcb.client._contexts import context_to_json, iterate_contexts
+from glcb import InvalidContext, InvalidInput
+from glcb.client._contexts import arms_to_json, context_to_json, iterate_contexts
 
 
 class Visitor(NamedTuple):
@@ -36,11 +36,26 @@ def test_every_context_that_a_bandit_accepts_can_be_sent(context: Any) -> None:
 
 
 def test_values_that_json_cannot_represent_become_null() -> None:
-    odd = {"nan": math.nan, "inf": -math.inf, "huge": 10**400, "na": pd.NA, "day": pd.Timestamp(0), 7: "x"}
-    assert context_to_json(odd) == {"nan": None, "inf": None, "huge": None, "na": None, "day": None, "7": "x"}
+    odd = {"nan": math.nan, "inf": -math.inf, "huge": 10**400, "na": pd.NA, "nat": pd.NaT, 7: "x"}
+    assert context_to_json(odd) == {"nan": None, "inf": None, "huge": None, "na": None, "nat": None, "7": "x"}
     assert context_to_json(np.array([0.5, np.nan])) == [0.5, None]
     assert context_to_json((1, "x")) == [1, "x"]
     assert context_to_json({"big": 2**60}) == {"big": float(2**60)}
+
+
+def test_vectors_tags_and_dates_are_sent() -> None:
+    context = {"topic": np.array([0.5, np.nan]), "tags": {"b", "a"}, "day": pd.Timestamp(0)}
+    expected = {"topic": [0.5, None], "tags": ["a", "b"], "day": {"date": "1970-01-01T00:00:00"}}
+    assert context_to_json(context) == expected
+    assert arms_to_json({"m17": context, "m4": None}) == {"m17": expected, "m4": None}
+    listed = [{"arm": "m17", "features": expected}, {"arm": "m4", "features": None}]
+    assert arms_to_json([("m17", context), {"arm": "m4"}]) == listed
+
+
+@pytest.mark.parametrize("arms", ["m17", 3, ["m17"], {7: {}}, {"m17": 3.0}, [("m17", [1])]], ids=repr)
+def test_invalid_candidates_are_refused_before_they_are_sent(arms: Any) -> None:
+    with pytest.raises(InvalidInput):
+        arms_to_json(arms)
 
 
 @pytest.mark.parametrize(

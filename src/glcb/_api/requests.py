@@ -39,10 +39,48 @@ DecisionId = Annotated[
 ]
 Context = Annotated[
     dict[str, Any] | list[Any],
-    Meta(description="Feature values by name or by position: numbers, strings, booleans or null."),
+    Meta(
+        description="Feature values by name or by position: numbers, strings, booleans or null; by name also "
+        'vectors of numbers, lists of tags, and dates such as {"date": "2026-11-17T09:30:00"}.'
+    ),
+]
+Features = Annotated[
+    dict[str, Any] | None, Meta(description="The features of an arm, like those of a context.")
 ]
 Eligible = Annotated[
-    list[ArmName], Meta(description="The arms to choose from; null for all arms of the experiment.")
+    list[ArmName], Meta(description="The arms to choose from, among the candidates; null for all of them.")
+]
+
+
+class Candidate(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """An arm with its features."""
+
+    arm: ArmName
+    features: Features = None
+
+
+Candidates = Annotated[
+    dict[ArmName, Features] | list[Candidate],
+    Meta(
+        description="The candidates of this request: the features of each arm by name, or a list of arms "
+        "with features. New names are fine. null for the catalog of the experiment. Only for experiments "
+        "whose arms have features."
+    ),
+]
+Slot = Annotated[
+    int,
+    Meta(
+        ge=0,
+        description="The slot of a ranking, from 0; null if the reward is that of the whole ranking.",
+    ),
+]
+Examined = Annotated[
+    int,
+    Meta(
+        ge=0,
+        description="Number of slots that were seen. It completes a ranking: slots that were seen and have "
+        "no reward learn the default reward, or the lowest one; nothing is learned from the others.",
+    ),
 ]
 Holdout = Annotated[
     float,
@@ -62,7 +100,7 @@ class ExperimentSettings(Struct, kw_only=True, forbid_unknown_fields=True):
     included, so that changing a default does not affect existing experiments.
     """
 
-    arms: Annotated[list[ArmName], Meta(min_length=1)]
+    arms: Annotated[list[ArmName], Meta(min_length=1)] | dict[ArmName, Features]
     policy: str = BanditConfig.policy
     policy_settings: Mapping[str, Any] | None = BanditConfig.policy_settings
     rewards: Literal["binary"] | tuple[float, float] = BanditConfig.rewards
@@ -107,6 +145,24 @@ class NewArm(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=Tru
 
     name: ArmName
     like: Annotated[ArmName | None, Meta(description="An arm to copy, with little of its evidence.")] = None
+    features: Features = None
+
+
+class Catalog(Struct, kw_only=True, forbid_unknown_fields=True):
+    """All arms of an experiment whose arms have features."""
+
+    arms: dict[ArmName, Features]
+
+
+class CatalogChanges(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Changes to the arms of an experiment whose arms have features."""
+
+    arms: Annotated[
+        dict[ArmName, Features], Meta(description="Arms to add, or to give other features, by name.")
+    ] = msgspec.field(default_factory=dict)
+    remove: Annotated[list[ArmName], Meta(description="Arms to remove.")] = msgspec.field(
+        default_factory=list
+    )
 
 
 class DecisionRequest(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -116,6 +172,7 @@ class DecisionRequest(Struct, kw_only=True, forbid_unknown_fields=True, omit_def
     eligible: Eligible | None = None
     id: DecisionId | None = None
     idempotency_key: IdempotencyKey | None = None
+    arms: Candidates | None = None
 
 
 class DecisionBatch(Struct, kw_only=True, forbid_unknown_fields=True):
@@ -124,32 +181,65 @@ class DecisionBatch(Struct, kw_only=True, forbid_unknown_fields=True):
     decisions: list[DecisionRequest]
 
 
+class RankingRequest(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A request for several different arms, in order."""
+
+    context: Context
+    k: Annotated[int, Meta(ge=1, description="Number of slots.")]
+    eligible: Eligible | None = None
+    id: DecisionId | None = None
+    idempotency_key: IdempotencyKey | None = None
+    arms: Candidates | None = None
+
+
+class RankingBatch(Struct, kw_only=True, forbid_unknown_fields=True):
+    """A request for many rankings, made in order."""
+
+    rankings: list[RankingRequest]
+
+
 class ExplanationRequest(Struct, kw_only=True, forbid_unknown_fields=True):
     """A request to explain the decision for a context without making it."""
 
     context: Context
     eligible: Eligible | None = None
+    arms: Candidates | None = None
 
 
 class RewardRequest(Struct, kw_only=True, forbid_unknown_fields=True):
-    """The reward of one decision."""
+    """The reward of one decision, or of a ranking."""
 
     value: float | bool
     idempotency_key: IdempotencyKey | None = None
+    slot: Slot | None = None
+    examined: Examined | None = None
 
 
 class RewardItem(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """The reward of the decision with this id."""
+    """The reward of the decision or ranking with this id."""
 
     id: Annotated[str, Meta(min_length=1, max_length=100)]
     value: float | bool
     idempotency_key: IdempotencyKey | None = None
+    slot: Slot | None = None
+    examined: Examined | None = None
 
 
 class RewardBatch(Struct, kw_only=True, forbid_unknown_fields=True):
     """The rewards of many decisions."""
 
     rewards: list[RewardItem]
+
+
+def named_features(candidates: Candidates | None) -> Any:
+    """Return candidates in a form that ``glcb.Bandit`` accepts.
+
+    >>> named_features([Candidate(arm="m17", features={"price": 3.0}), Candidate(arm="m4")])
+    [('m17', {'price': 3.0}), ('m4', None)]
+    """
+    if isinstance(candidates, list):
+        return [(candidate.arm, candidate.features) for candidate in candidates]
+    return candidates
 
 
 EstimatorName = Literal["dr", "snips", "ips", "dm", "clipped-ips", "switch-dr", "shrunk-dr"]

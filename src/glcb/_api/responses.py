@@ -12,7 +12,7 @@ from glcb._api.requests import EvaluationRequest, ExperimentSettings
 from glcb._api.requests import State as State
 
 
-class Decision(Struct, frozen=True, kw_only=True):
+class Decision(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A decision: the chosen arm and the probability of each arm."""
 
     id: str
@@ -22,14 +22,32 @@ class Decision(Struct, frozen=True, kw_only=True):
     propensity: float
     """The probability with which this arm was chosen."""
     probabilities: dict[str, float]
-    """The probability of each arm of the experiment."""
+    """The probability of each arm of the experiment. If arms have features: of each candidate, but at most
+    of the 100 most likely ones."""
     holdout: bool
     """Whether the decision belongs to the holdout, which chooses uniformly at random."""
+    candidates: int | None = None
+    """Number of candidates, if arms have features."""
 
     @property
     def arms(self) -> tuple[str, ...]:
-        """All arms of the experiment at the time of the decision."""
+        """All arms of the experiment at the time of the decision, or the most likely candidates."""
         return tuple(self.probabilities)
+
+
+class Ranking(Struct, frozen=True, kw_only=True):
+    """Several different arms in order, with one id for their rewards."""
+
+    id: str
+    """The id to send the rewards to."""
+    arms: tuple[str, ...]
+    """The arm of each slot, from the top."""
+    propensities: tuple[float, ...]
+    """The probability with which the arm of each slot was chosen, given the arms of the slots above it."""
+    holdout: bool
+    """Whether the ranking belongs to the holdout, which chooses uniformly at random."""
+    candidates: int
+    """Number of candidates."""
 
 
 class Counts(Struct, frozen=True):
@@ -44,7 +62,7 @@ class Counts(Struct, frozen=True):
     evicted: int
     """Decisions dropped because more than ``max_pending`` were pending."""
     removed: int
-    """Decisions whose arm was removed while they were pending."""
+    """Decisions whose arm was removed while they were pending, and slots that were not examined."""
     pending: int
     """Decisions that can still receive a reward."""
 
@@ -113,11 +131,14 @@ class ExperimentInfo(Struct, frozen=True, kw_only=True):
     created_at: datetime
     """Time of creation."""
     settings: ExperimentSettings
-    """The current settings, including arms added or removed since the experiment was created."""
+    """The current settings, including arms added or removed since the experiment was created. Of arms with
+    features, only the first 100."""
+    arm_count: int
+    """Number of arms."""
     counts: Counts
     """Number of decisions, by outcome."""
     reward_counts: dict[str, int]
-    """Number of rewards learned, by arm."""
+    """Number of rewards learned, for each arm in ``settings``."""
     lift: Lift
     """Lift over random assignment."""
     health: tuple[Check, ...]
@@ -187,9 +208,55 @@ class ArmStats(Struct, frozen=True, kw_only=True):
     reward_mean: float | None
     """Mean observed reward of this arm."""
     predicted: float | None
-    """Mean predicted reward over all recent contexts, regardless of the chosen arm."""
+    """Mean predicted reward over all recent contexts, regardless of the chosen arm. If arms have features:
+    over the recent decisions for this arm."""
     rewards: int
     """Rewards learned."""
+
+
+class OtherArms(Struct, frozen=True, kw_only=True):
+    """Statistics of all arms that are not listed, together."""
+
+    arms: int
+    """Number of these arms whose names are known."""
+    decisions: int
+    """Decisions for these arms."""
+    share: float
+    """Share of all decisions."""
+    reward_mean: float | None
+    """Mean observed reward."""
+
+
+class ArmRow(Struct, frozen=True, kw_only=True):
+    """One arm in a list of arms, with its features and statistics."""
+
+    arm: str
+    """Name of the arm."""
+    features: dict[str, Any] | None
+    """Its features in the catalog; None if it has none, or is not in the catalog."""
+    in_catalog: bool
+    """Whether it is an arm of the experiment. Other arms were candidates of requests."""
+    decisions: int
+    """Decisions for this arm."""
+    share: float
+    """Share of all decisions."""
+    reward_mean: float | None
+    """Mean observed reward of this arm."""
+    predicted: float | None
+    """Mean predicted reward, as in the statistics."""
+    rewards: int
+    """Rewards learned."""
+
+
+class ArmPage(Struct, frozen=True, kw_only=True):
+    """A part of the list of arms."""
+
+    arms: tuple[ArmRow, ...]
+    """The arms from ``offset`` on."""
+    total: int
+    """Number of arms that match the search."""
+    offset: int
+    """Number of arms before the first one."""
 
 
 class Block(Struct, frozen=True, kw_only=True, rename={"start": "from", "end": "to"}):
@@ -249,11 +316,17 @@ class Stats(Struct, frozen=True, kw_only=True):
     lift: Lift
     """Lift over random assignment."""
     arms: tuple[ArmStats, ...]
-    """Statistics of each arm."""
+    """Statistics of each arm. If arms have features: of the 100 with the most decisions."""
+    arm_count: int
+    """Number of arms."""
+    other_arms: OtherArms | None
+    """All arms that are not in ``arms``; None if there are none."""
     blocks: tuple[Block, ...]
     """The history of the experiment, oldest first."""
     features: tuple[FeatureStats, ...]
     """Statistics of each feature."""
+    arm_features: tuple[FeatureStats, ...]
+    """Statistics of each feature of arms."""
     unmapped: int
     """Number of values of features for which the model has no slot."""
     errors: dict[str, int]

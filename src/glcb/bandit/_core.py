@@ -22,7 +22,7 @@ from glcb._arrays import Float32
 from glcb._errors import InvalidContext, InvalidSettings
 from glcb._model_file import Snapshot
 from glcb._types import Arm
-from glcb.bandit.candidates import arms_as_json
+from glcb.bandit.candidates import catalog_as_json
 from glcb.bandit.catalog import Catalog, PreparedArms, to_name
 from glcb.bandit.config import SHARED, BanditConfig
 from glcb.bandit.decision import BanditDecision
@@ -115,9 +115,7 @@ class BanditCore:
 
     def arguments(self) -> dict[str, Any]:
         """Return the arguments of an untrained bandit with the current arms, without the clock."""
-        arms: Any = list(self.arms)
-        if self.catalog is not None:  # an empty list would be one of arms without features
-            arms = arms_as_json(self.catalog.arms) or {}
+        arms = list(self.arms) if self.catalog is None else catalog_as_json(self.catalog.arms)
         return {**self.config.as_json(), "arms": arms}
 
     # ---- decisions ------------------------------------------------------------------------------

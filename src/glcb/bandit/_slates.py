@@ -18,7 +18,7 @@ from glcb.bandit.candidates import arms_as_json
 from glcb.bandit.catalog import Catalog, PreparedArms, plain_arms
 from glcb.bandit.decision import BanditDecision
 from glcb.bandit.logs.format import arms_event, ranking_event, unexamined_event
-from glcb.bandit.ranking import Exploration, Ranking, draw_slots
+from glcb.bandit.ranking import AffectedSlots, Exploration, Ranking, draw_slots, slot_probabilities
 from glcb.bandit.records import PendingDecision, is_valid_id
 from glcb.bandit.reward_rules import hash_key
 from glcb.bandit.slots import slot_id
@@ -28,7 +28,7 @@ from glcb.policies.decision import Estimates
 from glcb.policies.shared import estimate_candidates, join
 
 MAX_EXPLAINED = 20
-"""Without a list of arms, so many candidates with the best scores are explained."""
+"""Without a list of eligible arms, so many candidates with the best scores are explained."""
 POSITION_FEATURE, ARM_PREFIX = "position", "arm."
 """How explanations call the position of an arm, and the beginning of its features."""
 
@@ -80,7 +80,7 @@ class Slates:
         chosen_id: str | None,
     ) -> Ranking:
         """Choose the arms of all slots, and add each slot to the pending decisions."""
-        core, config = self._core, self._core.config
+        core = self._core
         if chosen_id is not None:
             core.pending.check_new_id(chosen_id)
         allowed = self._allowed(arms, eligible)
@@ -91,9 +91,7 @@ class Slates:
         now = core.now()
         core.settle(now, incoming=count)
         rng_states = None if core.log is None else (core.rng.bit_generator.state, policy.rng_state)
-        exploration = Exploration(
-            config.exploration, config.exploration_mode, uniform, focused=prepared.arms is not None
-        )
+        exploration = self._exploration(uniform, focused=prepared.arms is not None)
         try:
             slots = draw_slots(self._estimator(prepared), allowed, count, exploration, core.rng)
             chosen = [
@@ -115,6 +113,10 @@ class Slates:
             tuple(slot.estimates for slot in slots),
             policy.is_randomized,
         )
+
+    def _exploration(self, uniform: bool, focused: bool) -> Exploration:
+        config = self._core.config
+        return Exploration(config.exploration, config.exploration_mode, uniform, focused)
 
     def _allowed(self, arms: Any, eligible: Iterable[Arm] | None) -> list[int] | None:
         """Return the indices of the eligible arms if arms have no features."""
@@ -205,40 +207,58 @@ class Slates:
         self, ranking: Any, value: float, slot: int | None, examined: int | None, key: str | int | None
     ) -> bool:
         """Learn the reward of one slot, or of all slots that were examined."""
-        core = self._core
-        now, pending = core.now(), core.pending
-        count = 1
-        while isinstance(ranking, str) and pending.is_known(slot_id(ranking, count)):
-            count += 1
-        if slot is None and examined is None and count == 1:
+        core, now = self._core, self._core.now()
+        if slot is None and examined is None and self._count_slots(ranking) == 1:
             return core.reward(ranking, value, key, now)
         checked = _validation.reward(value, core.config.rewards)
-        pending.find_for_reward(slot_id(ranking, _index("slot", slot or 0, count)), hash_key(key), now)
-        limit = count if examined is None else _index("examined", examined, count + 1)
-        if slot is not None and slot >= limit:
-            raise InvalidInput(f"slot {slot} has a reward, so examined must be at least {slot + 1}")
-        targets = [slot] if slot is not None else [s for s in range(limit) if self._awaits(ranking, s, now)]
-        accepted = [core.reward(slot_id(ranking, target), checked, key, now) for target in targets]
-        if examined is not None:
-            for other in range(count):
-                if other not in targets and self._awaits(ranking, other, now):
-                    self._settle_other(slot_id(ranking, other), other < limit, now)
-        return any(accepted)
+        affected = self.affected(ranking, slot, examined)
+        hashed = hash_key(key)
+        slots = range(self._count_slots(ranking)) if slot is None else (slot,)
+        if hashed is not None and any(core.pending.has_key(slot_id(ranking, one), hashed) for one in slots):
+            return False
+        if slot is not None or not any(affected):  # otherwise, some slots have no reward yet
+            core.pending.find(slot_id(ranking, slot or 0), now)
+        accepted = [core.reward(slot_id(ranking, one), checked, key, now) for one in affected.rewarded]
+        for one in affected.default:
+            default = core.config.default_reward
+            lowest = reward_range(core.config.rewards)[0]
+            core.reward(slot_id(ranking, one), lowest if default is None else default, None, now)
+        for one in affected.unexamined:
+            self._drop(slot_id(ranking, one), now)
+        return any((*accepted, affected.default, affected.unexamined))
 
-    def _awaits(self, ranking: str, slot: int, now: float) -> bool:
+    def affected(self, ranking: Any, slot: int | None, examined: int | None) -> AffectedSlots:
+        """Return what a reward would do to the slots of a ranking."""
+        count, now = self._count_slots(ranking), self._core.now()
+        limit = count if examined is None else _index("examined", examined, count + 1)
+        awaiting = [one for one in range(count) if self._awaits(ranking, one, now)]
+        if slot is None:
+            rewarded = [one for one in awaiting if one < limit]
+        else:
+            rewarded = [_index("slot", slot, count)]
+            if slot >= limit:
+                raise InvalidInput(f"slot {slot} has a reward, so examined must be at least {slot + 1}")
+        if examined is None:
+            return AffectedSlots(tuple(rewarded))
+        others = [one for one in awaiting if one not in rewarded]
+        return AffectedSlots(
+            tuple(rewarded),
+            tuple(one for one in others if one < limit),
+            tuple(one for one in others if one >= limit),
+        )
+
+    def _count_slots(self, ranking: Any) -> int:
+        """Return the number of slots of a ranking; 1 for a decision and for an id that is unknown."""
+        count = 1
+        while isinstance(ranking, str) and self._core.pending.is_known(slot_id(ranking, count)):
+            count += 1
+        return count
+
+    def _awaits(self, ranking: Any, slot: int, now: float) -> bool:
         """Return whether a slot is pending and has no reward yet."""
         pending = self._core.pending
         name = slot_id(ranking, slot)
         return pending.contains(name, now) and pending.find(name, now).reward is None
-
-    def _settle_other(self, name: str, was_examined: bool, now: float) -> None:
-        """Learn the default reward of a slot that was examined, or drop one that was not."""
-        core = self._core
-        if was_examined:
-            default = core.config.default_reward
-            core.reward(name, reward_range(core.config.rewards)[0] if default is None else default, None, now)
-            return
-        self._drop(name, now)
 
     def _drop(self, name: str, now: float) -> None:
         core = self._core
@@ -359,7 +379,7 @@ class Slates:
     # ---- explanations ---------------------------------------------------------------------------
 
     def explain(self, context: Any, arms: Any, eligible: Iterable[Arm] | None) -> Explanation:
-        """Explain the values of candidates: of all that are listed, or of those with the best scores."""
+        """Explain the values of candidates: of all that are eligible, or of those with the best scores."""
         core = self._core
         encoder, policy, encoded, prepared = core.prepare(context, arms, eligible)
         assert prepared is not None  # Bandit.explain checks it
@@ -370,8 +390,9 @@ class Slates:
         policy.rng_state = state  # an explanation does not change the next decision
         scores = estimates.values + estimates.bonuses
         order = np.argsort(-scores, kind="stable")
-        listed = arms is not None or eligible is not None
-        chosen = order if listed else order[:MAX_EXPLAINED]
+        chosen = order if eligible is not None else order[:MAX_EXPLAINED]
+        exploration = self._exploration(uniform=False, focused=True)
+        shares = slot_probabilities(estimates, None, exploration)
         origins = encoder.origins(context, encoded)
         names = list(origins.values)
         features: list[str] = [*names, *([POSITION_FEATURE] if core.positions else [])]
@@ -415,6 +436,7 @@ class Slates:
             tuple(
                 tuple(own.get(name, shared.get(name, "missing")) for name in features) for own in own_values
             ),
+            shares[chosen],
         )
 
 

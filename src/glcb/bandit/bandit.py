@@ -20,7 +20,7 @@ from glcb.bandit.inspection import Inspectable
 from glcb.bandit.logs.format import LogColumns
 from glcb.bandit.logs.replay import LogReplay, LogReport, Progress
 from glcb.bandit.logs.writer import LogWriter
-from glcb.bandit.ranking import Ranking
+from glcb.bandit.ranking import AffectedSlots, Ranking
 from glcb.explain import Explanation
 
 
@@ -307,6 +307,31 @@ class Bandit(Inspectable, Persistent):
         with self._lock:
             return self._slates.reward(decision, value, slot, examined, idempotency_key)
 
+    def affected_slots(
+        self, decision: str, *, slot: int | None = None, examined: int | None = None
+    ) -> AffectedSlots:
+        """Return what :meth:`reward` with the same arguments would do to the slots of a ranking.
+
+        Parameters
+        ----------
+        decision : str
+            The id of the decision or the ranking.
+        slot, examined : int, optional
+            As for :meth:`reward`.
+
+        Returns
+        -------
+        AffectedSlots
+            The numbers of the slots that would be rewarded, learn the default reward, or be dropped.
+
+        Raises
+        ------
+        InvalidInput
+            If `slot` or `examined` is invalid.
+        """
+        with self._lock:
+            return self._slates.affected(decision, slot, examined)
+
     def settle(self) -> bool:
         """Close all decisions that have timed out. Without this call, the next decision or reward does so.
 
@@ -376,7 +401,8 @@ class Bandit(Inspectable, Persistent):
         context : dict, row of a data frame, named tuple, list or array
             The values of the features.
         arms, eligible
-            For arms with features, the candidates to explain. Default: the 20 with the best scores.
+            For arms with features, the candidates. All that are in `eligible` are explained; without it, the
+            20 with the best scores.
 
         Returns
         -------

@@ -98,3 +98,8 @@ def has_features(arms: Any) -> bool:
 def arms_as_json(arms: Mapping[Arm, Features]) -> list[dict[str, Any]]:
     """Return arms with features in a form that JSON can represent."""
     return [{ARM_FIELD: name, FEATURES_FIELD: features} for name, features in arms.items()]
+
+
+def catalog_as_json(arms: Mapping[Arm, Features]) -> list[dict[str, Any]] | dict[str, Any]:
+    """Return the arms of a catalog in the same form; {} if it is empty, to tell it from a list of names."""
+    return arms_as_json(arms) or {}

@@ -353,12 +353,10 @@ class BanditConfig:
         dict
             All arguments except the clock, by name.
         """
-        from glcb.bandit.candidates import arms_as_json
+        from glcb.bandit.candidates import catalog_as_json
 
         values = {declared.name: getattr(self, declared.name) for declared in fields(self)}
-        values["arms"] = list(self.arm_names)
-        if self.has_arm_features:  # an empty list would be one of arms without features
-            values["arms"] = arms_as_json(self.arm_features) or {}
+        values["arms"] = catalog_as_json(self.arm_features) if self.has_arm_features else list(self.arm_names)
         return {
             declared.name: values[declared.name] for declared in fields(self) if declared.metadata["json"]
         }

@@ -1,5 +1,9 @@
 """What a bandit says about itself: its schema, its counts and its representation."""
 
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
 from glcb._types import Arm
 from glcb.bandit import display
 from glcb.bandit.encoding.schema import Schema
@@ -22,6 +26,13 @@ class Inspectable(Parameters):
         with self._lock:
             catalog = self._core.catalog
             return None if catalog is None else catalog.schema
+
+    @property
+    def catalog(self) -> Mapping[Arm, dict[str, Any]] | None:
+        """The features of each arm, by name; None if arms have no features."""
+        with self._lock:
+            catalog = self._core.catalog
+            return None if catalog is None else MappingProxyType(catalog.arms)
 
     @property
     def counts(self) -> dict[str, int]:

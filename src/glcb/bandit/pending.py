@@ -202,12 +202,17 @@ class PendingDecisions:
 
     # ---- rewards --------------------------------------------------------------------------------
 
+    def has_key(self, decision_id: object, key: int) -> bool:
+        """Return whether a decision had a reward with this key."""
+        if not isinstance(decision_id, str):
+            return False
+        known = self._pending.get(decision_id) or self._settled.get(decision_id)
+        return known is not None and key in known.keys
+
     def find_for_reward(self, decision_id: str, key: int | None, now: float) -> PendingDecision | None:
         """Return the decision of a reward, or None if it had a reward with the same key."""
-        if key is not None and isinstance(decision_id, str):
-            known = self._pending.get(decision_id) or self._settled.get(decision_id)
-            if known is not None and key in known.keys:
-                return None
+        if key is not None and self.has_key(decision_id, key):
+            return None
         decision = self.find(decision_id, now)
         if key is not None and len(decision.keys) == MAX_KEYS:
             raise InvalidReward(f"a decision can have at most {MAX_KEYS:,} rewards with an idempotency key")

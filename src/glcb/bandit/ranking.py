@@ -80,6 +80,17 @@ class Slot(NamedTuple):
     estimates: Estimates
 
 
+class AffectedSlots(NamedTuple):
+    """What a reward does to the slots of a ranking."""
+
+    rewarded: tuple[int, ...]
+    """The slots that get the reward."""
+    default: tuple[int, ...] = ()
+    """Slots that were examined without a reward."""
+    unexamined: tuple[int, ...] = ()
+    """Slots that are dropped, because they were not examined."""
+
+
 class Exploration(NamedTuple):
     """How arms are drawn from their scores."""
 
@@ -131,13 +142,16 @@ def draw_slots(
         if number > 0:
             before = range(size) if remaining is None else remaining
             remaining = [index for index in before if index != slots[-1].chosen]
-        shares = _probabilities(estimates, remaining, exploration)
+        shares = slot_probabilities(estimates, remaining, exploration)
         chosen = draw(shares, rng)
         slots.append(Slot(chosen, float(shares[chosen]), shares, estimates))
     return slots
 
 
-def _probabilities(estimates: Estimates, remaining: list[int] | None, exploration: Exploration) -> Float64:
+def slot_probabilities(
+    estimates: Estimates, remaining: list[int] | None, exploration: Exploration
+) -> Float64:
+    """Return the probability of each candidate for a slot; 0 for those that do not remain."""
     scores = estimates.values + estimates.bonuses
     if exploration.uniform:
         scores = np.zeros(scores.size)

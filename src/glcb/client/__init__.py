@@ -12,11 +12,13 @@ from glcb._errors import INSTALL_CLIENT, MissingExtra
 try:
     from glcb._api.requests import ExperimentSettings
     from glcb._api.responses import (
+        ArmPage,
         Decision,
         EvaluationInfo,
         EvaluationResult,
         ExperimentInfo,
         Explanation,
+        Ranking,
         Stats,
     )
     from glcb.client.async_ import AsyncClient
@@ -27,6 +29,7 @@ except ModuleNotFoundError as error:
     raise MissingExtra(f"the client needs {error.name}: {INSTALL_CLIENT}") from error
 
 __all__ = [
+    "ArmPage",
     "AsyncClient",
     "AsyncExperiment",
     "Client",
@@ -37,5 +40,6 @@ __all__ = [
     "ExperimentInfo",
     "ExperimentSettings",
     "Explanation",
+    "Ranking",
     "Stats",
 ]

@@ -1,10 +1,10 @@
-"""Contexts as JSON values. Every context that ``Bandit`` accepts can be sent."""
+"""Contexts and arms as JSON values. Everything that ``Bandit`` accepts can be sent."""
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from glcb._errors import InvalidContext
+from glcb._errors import InvalidContext, InvalidInput
 
 _MAX_EXACT = 2**53
 """Integers up to this size are exact in floating point."""
@@ -13,7 +13,8 @@ _MAX_EXACT = 2**53
 def context_to_json(context: Any) -> dict[str, Any] | list[Any]:
     """Return a context as names or positions with plain values.
 
-    Values that are missing, infinite or not scalar become null; the bandit treats them in the same way.
+    Vectors, tags and dates become lists and objects. Other values that are missing, infinite or not scalar
+    become null; the bandit treats them in the same way.
 
     >>> context_to_json({"age": 31, "height": float("nan")}), context_to_json((0.5, "FR"))
     ({'age': 31, 'height': None}, [0.5, 'FR'])
@@ -28,8 +29,51 @@ def context_to_json(context: Any) -> dict[str, Any] | list[Any]:
 
     row, length = to_row(context)
     if length is not None:
-        return [_value_to_json(value) for value in row.values()]
+        return [value if _is_plain(value) else _scalar_to_json(value) for value in row.values()]
     return {str(name): _value_to_json(value) for name, value in row.items()}
+
+
+def arms_to_json(arms: Any) -> dict[str, Any] | list[dict[str, Any]]:
+    """Return the features of arms by name, or as a list if they are passed as pairs or objects.
+
+    >>> arms_to_json({"m17": {"price": 3.0}, "m4": None})
+    {'m17': {'price': 3.0}, 'm4': None}
+    >>> arms_to_json([("m17", {"price": 3.0})])
+    [{'arm': 'm17', 'features': {'price': 3.0}}]
+    """
+    if isinstance(arms, Mapping):
+        return {_checked_name(name): _features_to_json(name, features) for name, features in arms.items()}
+    if isinstance(arms, str | bytes) or not isinstance(arms, Iterable):
+        raise InvalidInput(
+            f"arms must be a dict of features by name, such as {{'m17': {{'price': 3.0}}}}, got {arms!r}"
+        )
+    listed = []
+    for item in arms:
+        if isinstance(item, Mapping) and "arm" in item and item.keys() <= {"arm", "features"}:
+            name, features = item["arm"], item.get("features")
+        elif isinstance(item, tuple) and len(item) == 2:
+            name, features = item
+        else:
+            raise InvalidInput(
+                'a candidate must be a pair of a name and its features, or {"arm": name, "features": {…}}, '
+                f"got {item!r}"
+            )
+        listed.append({"arm": _checked_name(name), "features": _features_to_json(name, features)})
+    return listed
+
+
+def _checked_name(name: object) -> str:
+    if not isinstance(name, str):
+        raise InvalidInput(f"the name of an arm of the service must be a string, got {name!r}")
+    return name
+
+
+def _features_to_json(name: object, features: Any) -> Any:
+    if features is not None and not isinstance(features, Mapping):
+        raise InvalidInput(
+            f"the features of the arm {name!r} must be a dict such as {{'price': 3.0}}, got {features!r}"
+        )
+    return None if features is None else context_to_json(features)
 
 
 def iterate_contexts(contexts: Any) -> Iterator[Any]:
@@ -65,6 +109,14 @@ def _is_plain(value: Any) -> bool:
 
 
 def _value_to_json(value: Any) -> Any:
+    if _is_plain(value):
+        return value
+    from glcb.bandit.encoding.structured import structure, to_plain
+
+    return _scalar_to_json(value) if structure(value) is None else to_plain(value)
+
+
+def _scalar_to_json(value: Any) -> Any:
     from glcb.bandit.encoding.values import classify_value
 
-    return value if _is_plain(value) else classify_value(value)[1]
+    return classify_value(value)[1]

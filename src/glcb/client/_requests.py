@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 from typing import IO, Any, TypeVar
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 import httpx
 import msgspec
@@ -37,12 +37,14 @@ from glcb._errors import (
 from glcb._files import atomic_write
 from glcb._version import __version__
 from glcb.bandit.config import DECISION_ID
-from glcb.client._contexts import context_to_json, iterate_contexts
+from glcb.client._contexts import arms_to_json, context_to_json, iterate_contexts
 
 T = TypeVar("T")
 
-Reward = tuple[str, float] | tuple[str, float, str]
-"""The id of a decision, its reward, and optionally an idempotency key."""
+Reward = tuple[str, float] | tuple[str, float, str] | Mapping[str, Any]
+"""The id of a decision, its reward, and optionally an idempotency key; or a mapping with the keys ``id`` and
+``value``, and optionally ``slot``, ``examined`` and ``idempotency_key``."""
+_REWARD_FIELDS = ("id", "value", "slot", "examined", "idempotency_key")
 
 _JSON = "application/json"
 _DECISION_ID = re.compile(DECISION_ID)
@@ -129,6 +131,11 @@ def list_experiments() -> Request:
     return Request("GET", "v1/experiments")
 
 
+def named_arms(arms: Any) -> Any:
+    """Return the arms of a new experiment: names, or features by name."""
+    return arms_to_json(arms) if isinstance(arms, Mapping) else list(arms)
+
+
 def create(name: str, settings: ExperimentSettings) -> Request:
     """Create an experiment."""
     return Request("PUT", _path(name), _encode(settings))
@@ -153,55 +160,126 @@ def delete(name: str) -> Request:
 def decide(
     name: str,
     context: Any,
+    arms: Any,
     eligible: Iterable[str] | None,
     decision_id: str | None,
     idempotency_key: str | None,
 ) -> Request:
     """Make a decision. If the caller passes no key, a random one makes retries safe."""
-    body = {**_decision_body(context, eligible), "idempotency_key": _key(idempotency_key)}
+    body = {**_decision_body(context, arms, eligible), "idempotency_key": _key(idempotency_key)}
     if decision_id is not None:
         body["id"] = decision_id
     return Request("POST", _path(name, "decisions"), _encode(body))
 
 
-def decide_many(name: str, contexts: Any, eligible: Iterable[str] | None) -> tuple[list[Request], int]:
+def rank(
+    name: str,
+    context: Any,
+    k: int,
+    arms: Any,
+    eligible: Iterable[str] | None,
+    ranking_id: str | None,
+    idempotency_key: str | None,
+) -> Request:
+    """Choose several arms. If the caller passes no key, a random one makes retries safe."""
+    body = {**_decision_body(context, arms, eligible), "k": k, "idempotency_key": _key(idempotency_key)}
+    if ranking_id is not None:
+        body["id"] = ranking_id
+    return Request("POST", _path(name, "rankings"), _encode(body))
+
+
+def decide_many(
+    name: str, contexts: Any, arms: Any, eligible: Iterable[str] | None
+) -> tuple[list[Request], int]:
     """Make many decisions; return the requests and the number of contexts."""
-    arms = None if eligible is None else list(eligible)
-    items = [
-        {**_decision_body(context, arms), "idempotency_key": _key()} for context in iterate_contexts(contexts)
-    ]
+    items = list(_items(contexts, arms, eligible))
     return _batches(_path(name, "decisions/batch"), "decisions", items), len(items)
 
 
-def reward(name: str, decision_id: str, value: float, idempotency_key: str | None) -> Request:
+def rank_many(
+    name: str, contexts: Any, k: int, arms: Any, eligible: Iterable[str] | None
+) -> tuple[list[Request], int]:
+    """Make many rankings; return the requests and the number of contexts."""
+    items = [{**item, "k": k} for item in _items(contexts, arms, eligible)]
+    return _batches(_path(name, "rankings/batch"), "rankings", items), len(items)
+
+
+def _items(contexts: Any, arms: Any, eligible: Iterable[str] | None) -> Iterator[dict[str, Any]]:
+    """Yield a decision with a key of its own for each context; all have the same candidates."""
+    shared = _choice(arms, eligible)
+    for context in iterate_contexts(contexts):
+        yield {"context": context_to_json(context), **shared, "idempotency_key": _key()}
+
+
+def reward(
+    name: str,
+    decision_id: str,
+    value: float,
+    slot: int | None,
+    examined: int | None,
+    idempotency_key: str | None,
+) -> Request:
     """Report a reward. If the caller passes no key, a random one makes retries safe."""
     if not _DECISION_ID.fullmatch(_checked_id(decision_id)):
         raise UnknownDecision(f"{decision_id!r} is not the id of a decision of this experiment")
-    body = {"value": _checked_reward(value), "idempotency_key": _key(idempotency_key)}
+    body = {"value": _checked_reward(value), **_slots(slot, examined)}
+    body["idempotency_key"] = _key(idempotency_key)
     return Request("POST", _path(name, f"decisions/{decision_id}/reward"), _encode(body))
 
 
 def reward_many(name: str, rewards: Iterable[Reward]) -> tuple[list[Request], int]:
     """Report many rewards; return the requests and the number of rewards."""
-    items = [
-        {
-            "id": _checked_id(item[0]),
-            "value": _checked_reward(item[1]),
-            "idempotency_key": _key(*item[2:]),
-        }
-        for item in rewards
-    ]
+    items = [_reward_item(item) for item in rewards]
     return _batches(_path(name, "rewards"), "rewards", items), len(items)
 
 
-def explain(name: str, context: Any, eligible: Iterable[str] | None) -> Request:
+def _reward_item(item: Reward) -> dict[str, Any]:
+    if not isinstance(item, Mapping):
+        item = dict(zip(("id", "value", "idempotency_key"), item, strict=False))
+    if not {"id", "value"} <= item.keys() <= set(_REWARD_FIELDS):
+        raise InvalidInput(
+            "a reward must have the keys id and value, and can have slot, examined and idempotency_key, got "
+            f"{', '.join(map(str, item))}"
+        )
+    return {
+        "id": _checked_id(item["id"]),
+        "value": _checked_reward(item["value"]),
+        **_slots(item.get("slot"), item.get("examined")),
+        "idempotency_key": _key(item.get("idempotency_key")),
+    }
+
+
+def _slots(slot: int | None, examined: int | None) -> dict[str, Any]:
+    return {key: value for key, value in (("slot", slot), ("examined", examined)) if value is not None}
+
+
+def explain(name: str, context: Any, arms: Any, eligible: Iterable[str] | None) -> Request:
     """Explain a decision without making it."""
-    return Request("POST", _path(name, "explanations"), _encode(_decision_body(context, eligible)))
+    return Request("POST", _path(name, "explanations"), _encode(_decision_body(context, arms, eligible)))
 
 
-def add_arm(name: str, arm: str, like: str | None) -> Request:
+def add_arm(name: str, arm: str, like: str | None, features: Mapping[str, Any] | None) -> Request:
     """Add an arm."""
-    return Request("POST", _path(name, "arms"), _encode({"name": arm, "like": like}), idempotent=False)
+    body: dict[str, Any] = {"name": arm, "like": like}
+    if features is not None:
+        body["features"] = context_to_json(features)
+    return Request("POST", _path(name, "arms"), _encode(body), idempotent=False)
+
+
+def set_arms(name: str, arms: Any) -> Request:
+    """Replace all arms with features."""
+    return Request("PUT", _path(name, "arms"), _encode({"arms": arms_to_json(arms)}))
+
+
+def change_arms(name: str, arms: Any, remove: Iterable[str]) -> Request:
+    """Add, change and remove arms with features."""
+    body = {"arms": arms_to_json(arms or {}), "remove": list(remove)}
+    return Request("PATCH", _path(name, "arms"), _encode(body), idempotent=False)
+
+
+def list_arms(name: str, **query: Any) -> Request:
+    """Get a page of the list of arms."""
+    return Request("GET", _path(name, f"arms?{urlencode(query)}"))
 
 
 def remove_arm(name: str, arm: str) -> Request:
@@ -233,6 +311,15 @@ def load_model(name: str, path: str | PathLike[str]) -> Request:
     except OSError as error:
         raise ModelFileError(f"cannot read {path}: {error.strerror or error}") from error
     return Request("PUT", _path(name, "model"), content, "application/octet-stream")
+
+
+PAGE = 1000
+"""Number of arms that are read at once."""
+
+
+def catalog_page(name: str, offset: int) -> Request:
+    """Get a page of the names of all arms."""
+    return list_arms(name, sort="name", order="asc", offset=offset, limit=PAGE)
 
 
 def start_evaluation(name: str, policies: object, **arguments: Any) -> Request:
@@ -339,8 +426,15 @@ def _path(name: str, rest: str = "") -> str:
     return f"v1/experiments/{name}/{rest}" if rest else f"v1/experiments/{name}"
 
 
-def _decision_body(context: Any, eligible: Iterable[str] | None) -> dict[str, Any]:
-    body: dict[str, Any] = {"context": context_to_json(context)}
+def _decision_body(context: Any, arms: Any, eligible: Iterable[str] | None) -> dict[str, Any]:
+    return {"context": context_to_json(context), **_choice(arms, eligible)}
+
+
+def _choice(arms: Any, eligible: Iterable[str] | None) -> dict[str, Any]:
+    """Return the fields that say which arms can be chosen."""
+    body: dict[str, Any] = {}
+    if arms is not None:
+        body["arms"] = arms_to_json(arms)
     if eligible is not None:
         body["eligible"] = list(eligible)
     return body

@@ -67,7 +67,7 @@ class Client:
     def create(
         self,
         name: str,
-        arms: Sequence[str],
+        arms: Sequence[str] | Mapping[str, Mapping[str, Any] | None],
         *,
         policy: str = BanditConfig.policy,
         policy_settings: Mapping[str, Any] | None = BanditConfig.policy_settings,
@@ -95,7 +95,7 @@ class Client:
         name
             Name of the experiment: 1 to 64 characters from a–z, 0–9, ``_`` and ``-``.
         arms
-            Names of the arms.
+            Names of the arms, or the features of each arm by name. With features, arms share what is learned.
         policy
             Name of the policy that estimates the value of each arm. `glcb policies` lists all names.
         policy_settings
@@ -147,7 +147,7 @@ class Client:
             If the policy does not support one of the settings.
         """
         settings = ExperimentSettings(
-            arms=list(arms),
+            arms=_requests.named_arms(arms),
             policy=policy,
             policy_settings=policy_settings,
             rewards=rewards,

@@ -1,44 +1,37 @@
 """Experiments of the blocking client."""
 
-import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import datetime
+from collections.abc import Callable, Iterable, Mapping
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from msgspec.structs import asdict
 
-from glcb._api.requests import DEFAULT_ESTIMATORS
 from glcb._api.responses import (
+    ArmPage,
     Decision,
-    EvaluationInfo,
-    EvaluationList,
-    EvaluationResult,
     ExperimentInfo,
     Explanation,
+    Ranking,
     RewardAccepted,
     Stats,
 )
 from glcb._errors import GlcbError
 from glcb.client import _requests
 from glcb.client._requests import Request, Response, Reward, parse
+from glcb.client.sync_evaluations import Evaluations
 
 if TYPE_CHECKING:
-    from glcb.client.sync import Client
+    pass
 
 T = TypeVar("T")
 
 
-class Experiment:
+class Experiment(Evaluations):
     """An experiment in the service, with the methods of ``glcb.Bandit``.
 
     Returned by :meth:`Client.create` and :meth:`Client.experiment`. Methods that
     change the experiment return it as it is after the change.
     """
-
-    def __init__(self, client: "Client", name: str) -> None:
-        self.name = name
-        self._client = client
 
     # ---- decisions and rewards ------------------------------------------------------------------
 
@@ -46,6 +39,7 @@ class Experiment:
         self,
         context: Any,
         *,
+        arms: Any = None,
         eligible: Iterable[str] | None = None,
         id: str | None = None,  # noqa: A002 (the name of the attribute of a decision)
         idempotency_key: str | None = None,
@@ -56,8 +50,11 @@ class Experiment:
         ----------
         context
             A dict, a row of a data frame, or a list or array of values.
+        arms
+            The candidates of this request: the features of each arm, by name. None for the catalog. Only if
+            the arms of the experiment have features.
         eligible
-            The arms to choose from; None for all.
+            The arms to choose from, among the candidates; None for all.
         id
             The id of the decision: 1 to 100 characters from A–Z, a–z, 0–9, ``_`` and ``-``. None lets the
             service choose one.
@@ -79,17 +76,79 @@ class Experiment:
         DuplicateDecision
             If the experiment already has a decision with this id.
         InvalidInput
-            If the id is invalid, or the idempotency key was used before with a different request.
+            If the id or a candidate is invalid, or the idempotency key was used before with a different
+            request.
         NotRunning
             If the experiment is paused or archived.
         ServiceUnavailable
             If the service did not respond.
         """
-        request = _requests.decide(self.name, context, eligible, id, idempotency_key)
+        request = _requests.decide(self.name, context, arms, eligible, id, idempotency_key)
         return self._request(request, Decision)
 
+    def rank(
+        self,
+        context: Any,
+        *,
+        k: int,
+        arms: Any = None,
+        eligible: Iterable[str] | None = None,
+        id: str | None = None,  # noqa: A002 (the name of the attribute of a ranking)
+        idempotency_key: str | None = None,
+    ) -> Ranking:
+        """Choose ``k`` different arms for a context, in order.
+
+        Parameters
+        ----------
+        context
+            A context as in :meth:`decide`.
+        k
+            Number of slots.
+        arms, eligible, id, idempotency_key
+            As for :meth:`decide`.
+
+        Returns
+        -------
+        Ranking
+            The arm of each slot, its propensity given the slots above it, and one id for all rewards.
+
+        Raises
+        ------
+        InvalidInput
+            If ``k`` is larger than the number of candidates, or as for :meth:`decide`.
+        InvalidContext, UnknownArm, DuplicateDecision, NotRunning, ServiceUnavailable
+            As for :meth:`decide`.
+        """
+        request = _requests.rank(self.name, context, k, arms, eligible, id, idempotency_key)
+        return self._request(request, Ranking)
+
+    def rank_many(
+        self, contexts: Any, *, k: int, arms: Any = None, eligible: Iterable[str] | None = None
+    ) -> list[Ranking | GlcbError]:
+        """Choose ``k`` different arms for each of many contexts.
+
+        Parameters
+        ----------
+        contexts, arms, eligible
+            As for :meth:`decide_many`.
+        k
+            Number of slots.
+
+        Returns
+        -------
+        list of Ranking or GlcbError
+            For each context, in order, the ranking or the error with which it was refused.
+
+        Raises
+        ------
+        InvalidContext
+            If a context cannot be encoded. No request is sent.
+        """
+        requests, count = _requests.rank_many(self.name, contexts, k, arms, eligible)
+        return self._send_batches(requests, count, lambda response: _requests.parse_batch(response, Ranking))
+
     def decide_many(
-        self, contexts: Any, *, eligible: Iterable[str] | None = None
+        self, contexts: Any, *, arms: Any = None, eligible: Iterable[str] | None = None
     ) -> list[Decision | GlcbError]:
         """Choose an arm for each of many contexts.
 
@@ -97,8 +156,10 @@ class Experiment:
         ----------
         contexts
             A list of contexts, or a pandas or Polars data frame with one context per row.
+        arms
+            The candidates for each context, as in :meth:`decide`.
         eligible
-            The arms to choose from; None for all.
+            The arms to choose from, among the candidates; None for all.
 
         Returns
         -------
@@ -110,18 +171,31 @@ class Experiment:
         InvalidContext
             If a context cannot be encoded. No request is sent.
         """
-        requests, count = _requests.decide_many(self.name, contexts, eligible)
+        requests, count = _requests.decide_many(self.name, contexts, arms, eligible)
         return self._send_batches(requests, count, lambda response: _requests.parse_batch(response, Decision))
 
-    def reward(self, decision: str, value: float, *, idempotency_key: str | None = None) -> bool:
-        """Report the reward of a decision.
+    def reward(
+        self,
+        decision: str,
+        value: float,
+        *,
+        slot: int | None = None,
+        examined: int | None = None,
+        idempotency_key: str | None = None,
+    ) -> bool:
+        """Report the reward of a decision or a ranking.
 
         Parameters
         ----------
         decision
-            The id of the decision.
+            The id of the decision or the ranking.
         value
             The reward.
+        slot
+            The slot of a ranking, from 0. None if the reward is that of the whole ranking.
+        examined
+            Number of slots that were seen. It completes a ranking: slots that were seen and have no reward
+            learn the default reward, or the lowest one; nothing is learned from the others.
         idempotency_key
             A reward with the same key as an earlier one of this decision is ignored. Without one, every call
             reports a new reward, once even if the request has to be retried.
@@ -145,7 +219,9 @@ class Experiment:
         NotRunning
             If the experiment is archived.
         """
-        response = self._client._send(_requests.reward(self.name, decision, value, idempotency_key))
+        response = self._client._send(
+            _requests.reward(self.name, decision, value, slot, examined, idempotency_key)
+        )
         return _requests.was_accepted(parse(response, RewardAccepted), response)
 
     def reward_many(self, rewards: Iterable[Reward]) -> list[bool | GlcbError]:
@@ -154,7 +230,8 @@ class Experiment:
         Parameters
         ----------
         rewards
-            Tuples ``(id, value)`` or ``(id, value, idempotency_key)``.
+            Tuples ``(id, value)`` or ``(id, value, idempotency_key)``, or dicts with the keys ``id``,
+            ``value``, ``slot``, ``examined`` and ``idempotency_key``, of which the last three are optional.
 
         Returns
         -------
@@ -165,20 +242,25 @@ class Experiment:
         requests, count = _requests.reward_many(self.name, rewards)
         return self._send_batches(requests, count, _requests.parse_accepted)
 
-    def explain(self, context: Any, *, eligible: Iterable[str] | None = None) -> Explanation:
+    def explain(
+        self, context: Any, *, arms: Any = None, eligible: Iterable[str] | None = None
+    ) -> Explanation:
         """Explain the decision for a context without making it.
 
         Parameters
         ----------
         context
             A context as in :meth:`decide`.
+        arms
+            The candidates, as in :meth:`decide`.
         eligible
-            The arms to choose from; None for all.
+            The arms to choose from, among the candidates; None for all.
 
         Returns
         -------
         Explanation
-            Value, bonus, probability and feature contributions of each arm.
+            Value, bonus, probability and feature contributions of each arm. If arms have features: of those
+            that are in ``eligible``, or of the 20 with the best scores.
 
         Raises
         ------
@@ -187,11 +269,13 @@ class Experiment:
         NotSupported
             If the policy cannot explain its decisions.
         """
-        return self._request(_requests.explain(self.name, context, eligible), Explanation)
+        return self._request(_requests.explain(self.name, context, arms, eligible), Explanation)
 
     # ---- arms and state -------------------------------------------------------------------------
 
-    def add_arm(self, name: str, *, like: str | None = None) -> ExperimentInfo:
+    def add_arm(
+        self, name: str, *, like: str | None = None, features: Mapping[str, Any] | None = None
+    ) -> ExperimentInfo:
         """Add an arm.
 
         Parameters
@@ -200,6 +284,8 @@ class Experiment:
             Name of the new arm.
         like
             An arm to copy, with little of its evidence; None for an untrained arm.
+        features
+            Its features, if the arms of the experiment have features.
 
         Returns
         -------
@@ -213,10 +299,12 @@ class Experiment:
         UnknownArm
             If ``like`` does not exist.
         """
-        return self._request(_requests.add_arm(self.name, name, like), ExperimentInfo)
+        return self._request(_requests.add_arm(self.name, name, like, features), ExperimentInfo)
 
     def remove_arm(self, name: str) -> ExperimentInfo:
         """Remove an arm and everything learned about it; its pending decisions are closed.
+
+        An arm with features only leaves the catalog: what was learned is shared, and its decisions remain.
 
         Parameters
         ----------
@@ -236,6 +324,55 @@ class Experiment:
             If it is the only arm.
         """
         return self._request(_requests.remove_arm(self.name, name), ExperimentInfo)
+
+    def set_arms(self, arms: Mapping[str, Mapping[str, Any] | None]) -> ExperimentInfo:
+        """Replace all arms, if arms have features. What was learned remains.
+
+        Parameters
+        ----------
+        arms
+            The features of each arm, by name.
+
+        Returns
+        -------
+        ExperimentInfo
+            The experiment after the change.
+
+        Raises
+        ------
+        InvalidInput
+            If the arms of the experiment have no features, or ``arms`` are invalid.
+        """
+        return self._request(_requests.set_arms(self.name, arms), ExperimentInfo)
+
+    def change_arms(
+        self,
+        arms: Mapping[str, Mapping[str, Any] | None] | None = None,
+        *,
+        remove: Iterable[str] = (),
+    ) -> ExperimentInfo:
+        """Add arms with features, change their features, and remove arms.
+
+        Parameters
+        ----------
+        arms
+            The features of each arm to add or to change, by name.
+        remove
+            Names of arms to remove.
+
+        Returns
+        -------
+        ExperimentInfo
+            The experiment after the change.
+
+        Raises
+        ------
+        UnknownArm
+            If an arm to remove does not exist.
+        InvalidInput
+            If the arms of the experiment have no features, or ``arms`` are invalid.
+        """
+        return self._request(_requests.change_arms(self.name, arms, remove), ExperimentInfo)
 
     def change(
         self,
@@ -296,14 +433,60 @@ class Experiment:
         """Return the settings, state, counts and health of the experiment."""
         return self._request(_requests.info(self.name), ExperimentInfo)
 
+    def list_arms(
+        self,
+        *,
+        search: str = "",
+        sort: Literal["decisions", "name", "share", "reward_mean", "predicted", "rewards"] = "decisions",
+        order: Literal["desc", "asc"] = "desc",
+        offset: int = 0,
+        limit: int = 50,
+    ) -> ArmPage:
+        """Return a page of the list of arms, with their features and statistics.
+
+        Parameters
+        ----------
+        search
+            Only names that contain this text, in any case.
+        sort
+            The column to sort by. Arms without a value are always the last.
+        order
+            ``"desc"`` or ``"asc"``.
+        offset
+            Number of arms to skip.
+        limit
+            Number of arms to return, at most 1,000.
+
+        Returns
+        -------
+        ArmPage
+            The arms, and the number of all arms that match.
+
+        Raises
+        ------
+        InvalidInput
+            If an argument is invalid.
+        """
+        request = _requests.list_arms(
+            self.name, search=search, sort=sort, order=order, offset=offset, limit=limit
+        )
+        return self._request(request, ArmPage)
+
     def stats(self) -> Stats:
         """Return lift, match rate, arms, history, features, refused requests, latency and health."""
         return self._request(_requests.stats(self.name), Stats)
 
     @property
     def arms(self) -> tuple[str, ...]:
-        """The current arms. Sends a request."""
-        return tuple(self.info().settings.arms)
+        """The current arms. Sends a request, or several if there are more than 100 arms with features."""
+        info = self.info()
+        names = list(info.settings.arms)
+        if info.arm_count > len(names):
+            pages = [self._request(_requests.catalog_page(self.name, 0), ArmPage)]
+            while (offset := pages[-1].offset + _requests.PAGE) < pages[-1].total:
+                pages.append(self._request(_requests.catalog_page(self.name, offset), ArmPage))
+            names = [row.arm for page in pages for row in page.arms if row.in_catalog]
+        return tuple(names)
 
     @property
     def counts(self) -> dict[str, int]:
@@ -314,170 +497,6 @@ class Experiment:
     def reward_counts(self) -> dict[str, int]:
         """Number of rewards learned, by arm. Sends a request."""
         return self.info().reward_counts
-
-    # ---- evaluations ----------------------------------------------------------------------------
-
-    def evaluate(
-        self,
-        policies: Sequence[str] | Mapping[str, str | Mapping[str, Any]],
-        *,
-        after: int | datetime | None = None,
-        before: int | datetime | None = None,
-        estimators: Sequence[str] = DEFAULT_ESTIMATORS,
-        reference: str = "logged",
-        default_reward: float | None = None,
-        replay: bool = True,
-        max_ratio: float | None = None,
-        constant_values: bool = False,
-        seed: int = 0,
-        progress: Callable[[EvaluationInfo], None] | None = None,
-    ) -> EvaluationResult:
-        """Estimate what other policies or settings would have earned, and wait for the result.
-
-        The service evaluates the decisions and rewards of the experiment, without changing it. If the call is
-        interrupted, the evaluation goes on; see :meth:`evaluations`.
-
-        Parameters
-        ----------
-        policies
-            Names of policies, or a dict from any name to a policy. A policy is "uniform", "best-fixed-arm",
-            "arm=NAME", the name of a policy that replaces the one of the experiment, or a dict of settings
-            that replace those of the experiment, such as ``{"exploration": 0.02}`` or
-            ``{"without": ["games"]}``.
-        after, before
-            Evaluate only decisions in this range of sequence numbers, or of times with a time zone.
-        estimators
-            Any of "ips", "snips", "clipped-ips", "dm", "dr", "switch-dr" and "shrunk-dr". Curves show the
-            first one.
-        reference
-            The policy that differences are relative to; "logged" is the experiment itself.
-        default_reward
-            Reward of decisions without one. None for the one of the experiment.
-        replay
-            Whether to replay the policies that learn as well.
-        max_ratio
-            The bound of π / p for replay. None for 1 / the smallest propensity.
-        constant_values
-            Whether to add a confidence sequence that assumes constant values.
-        seed
-            Seed of all random numbers.
-        progress
-            Called with the evaluation a few times while it is queued or running.
-
-        Returns
-        -------
-        EvaluationResult
-            The estimated values with intervals and diagnostics.
-
-        Raises
-        ------
-        InvalidSettings
-            If a policy is unknown or has invalid settings.
-        UnknownArm
-            If an arm does not exist.
-        InvalidInput
-            If an argument is invalid, or too many evaluations are queued.
-        ServiceError
-            If the evaluation fails or is canceled.
-        """
-        info = self.start_evaluation(
-            policies,
-            after=after,
-            before=before,
-            estimators=estimators,
-            reference=reference,
-            default_reward=default_reward,
-            replay=replay,
-            max_ratio=max_ratio,
-            constant_values=constant_values,
-            seed=seed,
-        )
-        pauses = _requests.poll_pauses()
-        while (result := _requests.evaluation_result(info)) is None:
-            if progress is not None:
-                progress(info)
-            time.sleep(next(pauses))
-            info = self.evaluation(info.id)
-        return result
-
-    def start_evaluation(
-        self,
-        policies: Sequence[str] | Mapping[str, str | Mapping[str, Any]],
-        *,
-        after: int | datetime | None = None,
-        before: int | datetime | None = None,
-        estimators: Sequence[str] = DEFAULT_ESTIMATORS,
-        reference: str = "logged",
-        default_reward: float | None = None,
-        replay: bool = True,
-        max_ratio: float | None = None,
-        constant_values: bool = False,
-        seed: int = 0,
-    ) -> EvaluationInfo:
-        """Start an evaluation without waiting for its result. The arguments are those of :meth:`evaluate`.
-
-        Returns
-        -------
-        EvaluationInfo
-            The evaluation, which is queued.
-        """
-        request = _requests.start_evaluation(
-            self.name,
-            policies,
-            after=after,
-            before=before,
-            estimators=list(estimators),
-            reference=reference,
-            default_reward=default_reward,
-            replay=replay,
-            max_ratio=max_ratio,
-            constant_values=constant_values,
-            seed=seed,
-        )
-        return self._request(request, EvaluationInfo)
-
-    def evaluation(self, id: int) -> EvaluationInfo:  # noqa: A002 (the name of the attribute)
-        """Return an evaluation: its state, progress and result.
-
-        Parameters
-        ----------
-        id
-            The id of the evaluation.
-
-        Returns
-        -------
-        EvaluationInfo
-            The evaluation.
-        """
-        return self._request(_requests.evaluation(self.name, id), EvaluationInfo)
-
-    def evaluations(self, *, limit: int = 20, before: int | None = None) -> tuple[EvaluationInfo, ...]:
-        """Return the evaluations of the experiment without their results, newest first.
-
-        Parameters
-        ----------
-        limit
-            The largest number of evaluations, at most 100.
-        before
-            Return only evaluations with a smaller id.
-
-        Returns
-        -------
-        tuple of EvaluationInfo
-            The evaluations.
-        """
-        request = _requests.evaluations(self.name, limit, before)
-        return self._request(request, EvaluationList).evaluations
-
-    def cancel_evaluation(self, id: int) -> None:  # noqa: A002
-        """Cancel an evaluation that is queued or running, or delete one that is not.
-
-        Parameters
-        ----------
-        id
-            The id of the evaluation.
-        """
-        self._client._send(_requests.cancel_evaluation(self.name, id))
 
     # ---- files ----------------------------------------------------------------------------------
 
@@ -546,9 +565,6 @@ class Experiment:
 
     def __repr__(self) -> str:
         return f"Experiment({self.name!r} of {self._client!r})"
-
-    def _request(self, request: Request, kind: type[T]) -> T:
-        return parse(self._client._send(request), kind)
 
     def _send_batches(
         self, requests: list[Request], count: int, parse_items: Callable[[Response], list[T | GlcbError]]

@@ -45,6 +45,8 @@ class Explanation:
         Whether the bonuses are a random draw. If so, they are those of the next decision.
     own_values
         For arms with features: the value of each feature for each arm, as text. None if all arms share them.
+    probabilities
+        For arms with features: the probability with which each arm would be chosen among all candidates.
 
     Examples
     --------
@@ -66,6 +68,7 @@ class Explanation:
     pseudocounts: Float64
     sampled: bool = False
     own_values: tuple[tuple[str, ...], ...] | None = None
+    probabilities: Float64 | None = None
 
     @cached_property
     def decimals(self) -> int:

@@ -91,20 +91,37 @@ class ServiceSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     ] = 256_000_000
     max_batch: Annotated[
         int,
-        _count("Decisions or rewards per request.", "If clients send larger batches."),
+        _count("Decisions, rankings or rewards per request.", "If clients send larger batches."),
     ] = 1000
     max_features: Annotated[
         int,
-        _count("Features per context, values per schema, and spare slots.", "For wider contexts."),
+        _count(
+            "Features per context and per arm, values per schema, and spare slots.", "For wider contexts."
+        ),
     ] = 1000
     max_context_bytes: Annotated[
         int,
-        _count("Largest context, in bytes of JSON.", "For contexts with long texts, which cost disk space."),
+        _count(
+            "Largest context, and largest features of an arm, in bytes of JSON.",
+            "For contexts with long texts, which cost disk space.",
+        ),
     ] = 100_000
     max_arms: Annotated[
         int,
         _count("Arms per experiment.", "For experiments with more arms."),
     ] = 1000
+    max_catalog: Annotated[
+        int,
+        _count("Arms per experiment if arms have features.", "For larger catalogs; they take longer."),
+    ] = 10_000
+    max_candidates: Annotated[
+        int,
+        _count("Candidates of one request.", "If requests list more candidates; they take longer."),
+    ] = 1000
+    max_slots: Annotated[
+        int,
+        _count("Slots of one ranking, and of the setting slots.", "For longer rankings."),
+    ] = 100
     max_cells: Annotated[
         int,
         _count(

@@ -1,19 +1,35 @@
 """Export the decisions and rewards of an experiment as JSON lines or as a Parquet file.
 
 The lines have the format that ``Bandit.log_to`` writes and ``Bandit.learn_from`` reads, without its outcome
-lines: default rewards of timed-out decisions are not stored as events; they follow from a replay.
+lines: default rewards of timed-out decisions are not stored as events; they follow from a replay. Decisions
+among arms with features are rankings with one slot. The reward of a ranking becomes one line per
+slot. If arms have features, the catalog and its changes are exported as well.
 """
 
 import io
 import json
 from collections.abc import AsyncIterator, Iterator, Mapping
+from itertools import chain
 from typing import Any
 
 import msgspec
 
-from glcb._api.requests import DecisionRequest, RewardItem, encode
-from glcb._api.responses import Decision
-from glcb.bandit.logs.format import header_event
+from glcb._api.requests import (
+    Candidates,
+    Catalog,
+    CatalogChanges,
+    DecisionRequest,
+    NewArm,
+    RankingRequest,
+    RewardItem,
+    encode,
+    named_features,
+)
+from glcb._api.responses import Decision, Ranking
+from glcb.bandit.candidates import arms_as_json
+from glcb.bandit.logs.format import arms_event, header_event, unexamined_event
+from glcb.bandit.slots import slot_id
+from glcb.service.core.rankings import NO_OUTCOME, SlotRewards
 from glcb.service.errors import ApiError
 from glcb.service.storage.database import Database, Event
 
@@ -23,7 +39,9 @@ _CHUNK_BYTES = 256 << 10
 _ROW_GROUP = 10_000
 """Maximum number of rows per row group of a Parquet file."""
 _ROW_GROUP_BYTES = 4 << 20
-"""Size of contexts at which a row group is complete."""
+"""Size of contexts and arms at which a row group is complete."""
+_NESTED = ("probabilities", "context", "eligible", "slots", "arms", "added", "removed")
+"""Columns of a Parquet file with JSON values."""
 
 Row = dict[str, Any]
 
@@ -46,26 +64,33 @@ def parse_query(query: Mapping[str, str]) -> tuple[str, int]:
 
 async def stream(database: Database, experiment: int, export_format: str, after: int) -> AsyncIterator[bytes]:
     """Yield the export in chunks. The database is read in a thread, at the pace of the consumer."""
-    rows = _rows(database.events(experiment, after))
-    chunks = _lines(rows) if export_format == "jsonl" else _parquet(rows)
+    exported = chain.from_iterable(map(rows, database.events(experiment, after)))
+    chunks = _lines(exported) if export_format == "jsonl" else _parquet(exported)
     while (chunk := await database.export_threads.run(next, chunks, None)) is not None:
         yield chunk
 
 
-def row(event: Event) -> Row:
-    """Return a decision or a reward as it is exported."""
-    if event.kind == "reward":
-        reward = msgspec.json.decode(event.request, type=RewardItem)
-        return {
-            "event": "reward",
-            "id": reward.id,
-            "time": event.at,
-            "sequence": event.sequence,
-            "reward": float(reward.value),
-            "idempotency_key": reward.idempotency_key,
-        }
+def rows(event: Event) -> Iterator[Row]:
+    """Yield what is exported of an event: a decision, a ranking, rewards, or changes of the catalog."""
+    if event.kind == "decide":
+        yield _decision(event)
+    elif event.kind == "rank":
+        request = msgspec.json.decode(event.request, type=RankingRequest)
+        ranking = msgspec.json.decode(event.outcome, type=Ranking)
+        slots = list(zip(ranking.arms, ranking.propensities, strict=True))
+        yield {**_ranking(event, request, ranking.id, slots), "holdout": ranking.holdout}
+    elif event.kind == "reward":
+        yield from _rewards(event)
+    else:
+        yield from _changes_of_arms(event)
+
+
+def _decision(event: Event) -> Row:
     request = msgspec.json.decode(event.request, type=DecisionRequest)
     decision = msgspec.json.decode(event.outcome, type=Decision)
+    if decision.candidates is not None:
+        slots = [(decision.arm, decision.propensity)]
+        return {**_ranking(event, request, decision.id, slots), "holdout": decision.holdout}
     return {
         "event": "decision",
         "id": decision.id,
@@ -81,13 +106,72 @@ def row(event: Event) -> Row:
     }
 
 
-def _rows(events: Iterator[Event]) -> Iterator[Row]:
-    return (row(event) for event in events if event.kind in ("decide", "reward"))
+def _ranking(
+    event: Event, request: DecisionRequest | RankingRequest, ranking_id: str, slots: list[tuple[str, float]]
+) -> Row:
+    return {
+        "event": "ranking",
+        "id": ranking_id,
+        "time": event.at,
+        "sequence": event.sequence,
+        "slots": [{"arm": arm, "propensity": propensity} for arm, propensity in slots],
+        "arms": None if request.arms is None else _arms(request.arms),
+        "context": request.context,
+        "eligible": request.eligible,
+        "idempotency_key": request.idempotency_key,
+    }
 
 
-def _lines(rows: Iterator[Row]) -> Iterator[bytes]:
+def _arms(candidates: Candidates) -> list[Row]:
+    """Return arms with features as in a log."""
+    return arms_as_json({arm: features or {} for arm, features in dict(named_features(candidates)).items()})
+
+
+def _rewards(event: Event) -> Iterator[Row]:
+    request = msgspec.json.decode(event.request, type=RewardItem)
+    outcome = SlotRewards([(0, float(request.value))], 1, [])
+    if event.outcome != NO_OUTCOME:
+        outcome = msgspec.json.decode(event.outcome, type=SlotRewards)
+    for number, (slot, value) in enumerate(outcome.rewards):
+        yield {
+            "event": "reward",
+            "id": slot_id(request.id, slot),
+            "time": event.at,
+            "sequence": event.sequence,
+            "reward": value,
+            "idempotency_key": request.idempotency_key if number < outcome.reported else None,
+        }
+    for slot in outcome.unexamined:
+        yield {**unexamined_event(slot_id(request.id, slot), event.at), "sequence": event.sequence}
+
+
+def _changes_of_arms(event: Event) -> Iterator[Row]:
+    """Yield the arms of a new catalog, or those that were added, changed and removed."""
+    all_arms: Candidates | None = None
+    added: Candidates = {}
+    removed: list[str] = []
+    if event.kind == "create":
+        arms = msgspec.json.decode(event.request).get("settings", {}).get("arms")
+        all_arms = arms if isinstance(arms, dict) else None
+    elif event.kind == "set_arms":
+        all_arms = msgspec.json.decode(event.request, type=Catalog).arms
+    elif event.kind == "replace_model":
+        all_arms = msgspec.json.decode(event.outcome).get("arms")
+    elif event.kind == "change_arms":
+        changes = msgspec.json.decode(event.request, type=CatalogChanges)
+        added, removed = changes.arms, changes.remove
+    elif event.kind in ("add_arm", "remove_arm") and event.outcome.startswith(b"{"):  # of a catalog
+        arm = msgspec.json.decode(event.request, type=NewArm)
+        added, removed = ({arm.name: arm.features}, []) if event.kind == "add_arm" else ({}, [arm.name])
+    if all_arms is not None:
+        yield {**arms_event(event.at, _arms(all_arms)), "sequence": event.sequence}
+    elif added or removed:
+        yield {**arms_event(event.at, added=_arms(added), removed=removed), "sequence": event.sequence}
+
+
+def _lines(exported: Iterator[Row]) -> Iterator[bytes]:
     chunk = bytearray(encode(header_event()) + b"\n")
-    for row in rows:
+    for row in exported:
         chunk += encode({name: value for name, value in row.items() if value is not None}) + b"\n"
         if len(chunk) >= _CHUNK_BYTES:
             yield bytes(chunk)
@@ -96,7 +180,7 @@ def _lines(rows: Iterator[Row]) -> Iterator[bytes]:
         yield bytes(chunk)
 
 
-def _parquet(rows: Iterator[Row]) -> Iterator[bytes]:
+def _parquet(exported: Iterator[Row]) -> Iterator[bytes]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -114,11 +198,15 @@ def _parquet(rows: Iterator[Row]) -> Iterator[bytes]:
             "eligible": pa.string(),
             "idempotency_key": pa.string(),
             "reward": pa.float64(),
+            "slots": pa.string(),
+            "arms": pa.string(),
+            "added": pa.string(),
+            "removed": pa.string(),
         }
     )
     sink = _Sink()
     with pq.ParquetWriter(sink, schema) as writer:
-        for group in _row_groups(rows):
+        for group in _row_groups(exported):
             writer.write_table(pa.Table.from_pylist(group, schema))
             yield sink.take()
     yield sink.take()
@@ -152,15 +240,11 @@ class _Sink(io.RawIOBase):
         return content
 
 
-def _row_groups(rows: Iterator[Row]) -> Iterator[list[Row]]:
+def _row_groups(exported: Iterator[Row]) -> Iterator[list[Row]]:
     group: list[Row] = []
     size = 0
-    for row in rows:
-        nested = {
-            name: json.dumps(row[name])
-            for name in ("probabilities", "context", "eligible")
-            if row.get(name) is not None
-        }
+    for row in exported:
+        nested = {name: json.dumps(row[name]) for name in _NESTED if row.get(name) is not None}
         group.append({**row, **nested})
         size += sum(map(len, nested.values()))
         if len(group) == _ROW_GROUP or size >= _ROW_GROUP_BYTES:

@@ -7,8 +7,11 @@ thresholds follow from false-alarm rates, stated next to each constant here and 
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from msgspec import UNSET
+
 from glcb._api.responses import Check
 from glcb.evaluate.sequences import boundary
+from glcb.service.core.catalog_tally import CatalogTally
 from glcb.service.core.experiment import Experiment
 from glcb.service.core.tally import Block
 from glcb.service.core.vitals import ALARM_SECONDS, MIN_DECISIONS, Vitals
@@ -181,7 +184,7 @@ def _calibration(experiment: Experiment, recent: _Sums, values: Check) -> Check:
 
 
 def _exploration(experiment: Experiment, recent: _Sums) -> Check:
-    if len(experiment.bandit.arms) == 1:
+    if len(experiment.bandit.arms) == 1 and experiment.bandit.catalog is None:
         return Check("exploration", None, "With a single arm there is nothing to explore.")
     if recent.decisions < _MIN_SAMPLE or not recent.bandit_decisions:
         return _too_early("exploration", "Exploration rate", "recent decisions of the bandit")
@@ -197,6 +200,9 @@ def _exploration(experiment: Experiment, recent: _Sums) -> Check:
 
 
 def _propensities(experiment: Experiment, overall: _Sums) -> Check:
+    names = experiment.state.tally.catalog
+    if names is not UNSET:
+        return _most_likely(names, overall)
     deviation = experiment.state.tally.forecasts.largest_deviation()
     if deviation is None or overall.decisions < _MIN_SAMPLE:
         return _too_early("propensities", "Agreement of choices with logged propensities")
@@ -213,12 +219,28 @@ def _propensities(experiment: Experiment, overall: _Sums) -> Check:
     return Check("propensities", True, "Arms are chosen as often as their logged propensities predict.")
 
 
+def _most_likely(names: CatalogTally, overall: _Sums) -> Check:
+    """Check the draws of all decisions together: the names of arms with features come and go."""
+    if overall.decisions < _MIN_SAMPLE:
+        return _too_early("propensities", "Agreement of choices with logged propensities")
+    if abs(names.chosen - names.expected) > boundary(names.variance, 1.0, _ERROR / 2):
+        text = (
+            f"The most likely candidate was chosen {names.chosen:,} times, but its logged propensities add "
+            f"up to {names.expected:,.0f}. The propensities cannot be used for off-policy evaluation. Run "
+            "glcb audit to see whether stored data was altered."
+        )
+        return Check("propensities", False, text)
+    return Check("propensities", True, "Arms are chosen as often as their logged propensities predict.")
+
+
 # ---- contexts and time ----------------------------------------------------------------------------
 
 
 def _contexts(experiment: Experiment) -> Iterator[Check]:
     # Both counts belong to the bandit: an uploaded one includes the history of its model file.
     schema, decisions = experiment.bandit.schema, experiment.bandit.counts["decisions"]
+    extra = experiment.state.extra_slots
+    decisions -= 0 if extra is UNSET else extra  # a ranking has one context
     if schema is None or decisions < _MIN_SAMPLE or not schema.features:
         return
     shares = {

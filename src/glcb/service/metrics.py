@@ -30,7 +30,7 @@ BOUNDS = tuple(_SMALLEST_SECONDS * _FACTOR**k for k in range(_BUCKETS))
 _EXPORT_EVERY = 4
 """Prometheus gets every fourth bound."""
 _COMMIT_SIZES = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
-_MODEL_OPERATIONS = {"decide": "decide", "reward": "learn"}
+_MODEL_OPERATIONS = {"decide": "decide", "rank": "rank", "reward": "learn"}
 
 
 class LatencyHistogram:

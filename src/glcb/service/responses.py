@@ -2,11 +2,12 @@
 
 import contextlib
 from datetime import UTC, datetime
+from itertools import islice
 
 import msgspec
 
 from glcb import _validation
-from glcb._api.requests import ExperimentSettings, ExplanationRequest
+from glcb._api.requests import ExperimentSettings, ExplanationRequest, named_features
 from glcb._api.responses import (
     ArmExplanation,
     Check,
@@ -17,9 +18,12 @@ from glcb._api.responses import (
     GroupMean,
     Lift,
 )
+from glcb._errors import InvalidInput
 from glcb.explore.probabilities import probabilities
 from glcb.service import health
+from glcb.service.arms import MAX_LISTED
 from glcb.service.core.experiment import Experiment
+from glcb.service.core.rankings import has_catalog
 from glcb.service.core.tally import Group, Tally
 from glcb.service.lift import CONFIDENCE
 from glcb.service.storage.database import ExperimentRow
@@ -37,16 +41,21 @@ def timestamp(seconds: float) -> str:
 def experiment_info(experiment: Experiment) -> ExperimentInfo:
     """Return the settings, counts, lift and health of an experiment."""
     state, bandit = experiment.state, experiment.bandit
+    settings, rewards = state.settings, bandit.reward_counts
+    if isinstance(settings.arms, dict):
+        shown = dict(islice(settings.arms.items(), MAX_LISTED))
+        settings = msgspec.structs.replace(settings, arms=shown)
     return ExperimentInfo(
         name=state.creation.name,
         state=state.status,
         created_at=datetime.fromtimestamp(state.created, UTC),
         counts=Counts(**bandit.counts),
-        reward_counts={str(arm): rewards for arm, rewards in bandit.reward_counts.items()},
+        arm_count=len(bandit.arms),
+        reward_counts={arm: rewards.get(arm, 0) for arm in settings.arms},
         lift=lift(experiment),
         health=health.checks(experiment),
         sequence=state.sequence,
-        settings=state.settings,
+        settings=settings,
     )
 
 
@@ -57,6 +66,7 @@ def broken_experiment_info(row: ExperimentRow, reason: str) -> ExperimentInfo:
         state="broken",
         created_at=datetime.fromtimestamp(0, UTC),
         counts=Counts(0, 0, 0, 0, 0, 0),
+        arm_count=0,
         reward_counts={},
         lift=_lift(Tally(), 0.0, 1.0),
         health=(),
@@ -110,17 +120,25 @@ def _group_mean(group: Group) -> GroupMean:
 
 def explanation(experiment: Experiment, request: ExplanationRequest) -> Explanation:
     """Return the value, bonus, contributions and probability of every arm for a context."""
-    explained = experiment.bandit.explain(request.context)
     settings = experiment.state.settings
-    eligible = None
-    if request.eligible is not None:
-        eligible = _validation.eligible(
-            request.eligible, {arm: number for number, arm in enumerate(explained.arms)}
+    if has_catalog(settings):
+        candidates, eligible = named_features(request.arms), request.eligible
+        explained = experiment.bandit.explain(request.context, arms=candidates, eligible=eligible)
+        arm_probabilities = explained.probabilities
+        assert arm_probabilities is not None  # arms have features
+    else:
+        if request.arms is not None:
+            raise InvalidInput("the arms of this experiment have no features: pass eligible to restrict them")
+        explained = experiment.bandit.explain(request.context)
+        allowed = None
+        if request.eligible is not None:
+            allowed = _validation.eligible(
+                request.eligible, {arm: number for number, arm in enumerate(explained.arms)}
+            )
+        arm_probabilities = probabilities(
+            explained.scores, allowed, settings.exploration, settings.exploration_mode
         )
-    arm_probabilities = probabilities(
-        explained.scores, eligible, settings.exploration, settings.exploration_mode
-    )
-    values = dict(zip(explained.features, explained.feature_values, strict=True))
+    own_values = explained.own_values or (explained.feature_values,) * len(explained.arms)
     arms = tuple(
         ArmExplanation(
             arm=str(arm["arm"]),
@@ -134,6 +152,11 @@ def explanation(experiment: Experiment, request: ExplanationRequest) -> Explanat
                 for feature, amount in arm["contributions"].items()
             ),
         )
-        for arm, probability in zip(explained.as_dict()["arms"], arm_probabilities, strict=True)
+        for arm, probability, values in zip(
+            explained.as_dict()["arms"],
+            arm_probabilities,
+            (dict(zip(explained.features, own, strict=True)) for own in own_values),
+            strict=True,
+        )
     )
     return Explanation(arms, str(explained))

@@ -3,10 +3,12 @@
 from datetime import UTC, datetime
 
 from glcb._api import responses
-from glcb._api.responses import ArmStats, Counts, FeatureStats, Latency, Stats
+from glcb._api.responses import Counts, FeatureStats, Latency, Stats
+from glcb.bandit.encoding.schema import Schema
 from glcb.service import health
+from glcb.service.arms import Arms
 from glcb.service.core.experiment import Experiment
-from glcb.service.core.tally import ArmTally, Block
+from glcb.service.core.tally import Block
 from glcb.service.metrics import Activity
 from glcb.service.responses import lift
 
@@ -28,14 +30,19 @@ def stats(experiment: Experiment, activity: Activity) -> Stats:
     """
     counts = Counts(**experiment.bandit.counts)
     schema = experiment.bandit.schema
-    shown = _most_chosen(experiment)
+    arms = Arms(experiment)
+    listed, others = arms.listed()
+    shown = frozenset(arms.most_chosen(_MAX_SHARES))
     return Stats(
         counts=counts,
         match_rate=_mean(counts.rewarded, counts.decisions),
         lift=lift(experiment),
-        arms=_arms(experiment),
+        arms=listed,
+        arm_count=len(arms),
+        other_arms=others,
         blocks=tuple(_block(block, shown) for block in experiment.state.tally.blocks),
-        features=_features(experiment),
+        features=_features(schema),
+        arm_features=_features(experiment.bandit.arm_schema),
         unmapped=0 if schema is None else schema.unmapped,
         errors=dict(activity.errors),
         latency_us=Latency(*(_microseconds(activity, share) for share in (0.5, 0.99))),
@@ -50,33 +57,6 @@ def _mean(total: float, n: int) -> float | None:
 def _microseconds(activity: Activity, share: float) -> float | None:
     seconds = activity.latency.quantile(share)
     return None if seconds is None else seconds * 1e6
-
-
-def _most_chosen(experiment: Experiment) -> frozenset[str]:
-    tallies = experiment.state.tally.arms
-    arms = sorted(map(str, experiment.bandit.arms), key=lambda arm: -tallies.get(arm, ArmTally()).decisions)
-    return frozenset(arms[:_MAX_SHARES])
-
-
-def _arms(experiment: Experiment) -> tuple[ArmStats, ...]:
-    tally = experiment.state.tally
-    predicted = tally.forecasts.predicted()
-    decisions = tally.removed_decisions + sum(arm.decisions for arm in tally.arms.values())
-    rewards = experiment.bandit.reward_counts
-    rows = []
-    for arm in map(str, experiment.bandit.arms):
-        counted = tally.arms.get(arm, ArmTally())
-        rows.append(
-            ArmStats(
-                arm=arm,
-                decisions=counted.decisions,
-                share=counted.decisions / decisions if decisions else 0.0,
-                reward_mean=_mean(counted.total, counted.rewards),
-                predicted=predicted.get(arm),
-                rewards=rewards[arm],
-            )
-        )
-    return tuple(rows)
 
 
 def _block(block: Block, shown: frozenset[str]) -> responses.Block:
@@ -94,8 +74,7 @@ def _block(block: Block, shown: frozenset[str]) -> responses.Block:
     )
 
 
-def _features(experiment: Experiment) -> tuple[FeatureStats, ...]:
-    schema = experiment.bandit.schema
+def _features(schema: Schema | None) -> tuple[FeatureStats, ...]:
     if schema is None:
         return ()
     return tuple(

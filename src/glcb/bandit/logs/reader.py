@@ -8,7 +8,7 @@ import json
 import lzma
 import zlib
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import IO, Any, Literal, NamedTuple, cast, get_args
@@ -16,6 +16,7 @@ from typing import IO, Any, Literal, NamedTuple, cast, get_args
 from glcb._errors import INSTALL_LOGS, InvalidSettings, LogError, MissingExtra
 from glcb._text import is_number, is_unicode
 from glcb.bandit.logs.format import (
+    EVENT_LISTS,
     VERSION_FIELD,
     LogColumns,
     check_version,
@@ -196,9 +197,19 @@ def _read_parquet(path: Path, columns: LogColumns) -> Iterator[Record]:
                     done += 1
                     if has_old_columns and is_event(values):
                         raise old_export_error(path)
-                    yield Record(values, "", done / total)
+                    yield Record(_parse_lists(values) if is_event(values) else values, "", done / total)
     except ArrowException as error:
         raise LogError(f"cannot read {path}: {error}") from error
+
+
+def _parse_lists(values: dict[str, Any]) -> dict[str, Any]:
+    """Return an event with its lists, which are JSON text in a table. Other text is left as it is."""
+    parsed = {}
+    for name in EVENT_LISTS:
+        if isinstance(values.get(name), str):
+            with suppress(ValueError, RecursionError):
+                parsed[name] = json.loads(values[name])
+    return {**values, **parsed}
 
 
 def _check_columns(path: Path, names: list[str], columns: LogColumns) -> None:

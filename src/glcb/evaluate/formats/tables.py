@@ -28,6 +28,7 @@ from glcb.evaluate.rows import MIN_PROPENSITY, LoggedDecision, LogRow
 MAX_PENDING = 100_000
 """Decisions of an event log that wait for a reward; when there are more, the oldest has none."""
 _ELIGIBLE, _ARMS, _PROBABILITIES, _TIME = "eligible", "arms", "probabilities", "time"
+_NESTED = (_ELIGIBLE, _ARMS, _PROBABILITIES, "slots", "added", "removed")
 
 Candidates = Mapping[Arm, Mapping[str, Any]]
 """The features of the arms to choose from."""
@@ -189,7 +190,7 @@ def _read(form: str, path: Path, columns: LogColumns, default_reward: float | No
         if values is None:
             yield LogRow(None, record.share, "invalid row", record.problem)
         elif is_event(values):
-            yield from joiner.add(values, record.share)
+            yield from joiner.add(_unnested(values) if form == "parquet" else values, record.share)
         else:
             yield _row(values, columns, record.share, default_reward)
     yield from joiner.finish()
@@ -230,9 +231,9 @@ def _arm(values: Mapping[str, Any], columns: LogColumns) -> Arm:
 
 def _eligible(values: Mapping[str, Any]) -> tuple[Arm, ...] | None:
     """Return the eligible arms of a row: a list, or in an export of the service all arms at that time."""
-    listed = _nested(values.get(_ELIGIBLE))
+    listed = values.get(_ELIGIBLE)
     if not isinstance(listed, list):
-        probabilities = _nested(values.get(_PROBABILITIES)) if is_event(values) else None
+        probabilities = values.get(_PROBABILITIES) if is_event(values) else None
         if not isinstance(probabilities, dict):
             return None
         listed = list(probabilities)
@@ -266,11 +267,12 @@ def _time(values: Mapping[str, Any]) -> float | None:
     return time if isinstance(time, float) else None
 
 
-def _nested(value: Any) -> Any:
-    """Return a value that Parquet exports of the service hold as JSON."""
-    if not isinstance(value, str) or value[:1] not in ("[", "{"):
-        return value
-    try:
-        return json.loads(value)
-    except (ValueError, RecursionError):
-        return value
+def _unnested(values: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a row of a Parquet file with the values that an export of the service holds as JSON."""
+    nested = {name: values[name] for name in _NESTED if isinstance(values.get(name), str)}
+    for name, text in nested.items():
+        try:
+            nested[name] = json.loads(text)
+        except (ValueError, RecursionError):
+            return values
+    return {**values, **nested} if nested else values

@@ -278,6 +278,7 @@ class Engine:
         """Return whether to apply requests in the event loop, where they block all others."""
         return (
             kind in _QUICK_KINDS
+            and (kind != "decide" or all(request.arms is None for request in requests))
             and len(requests) <= _MAX_INLINE_EVENTS
             and loaded.is_fast
             and not loaded.experiment.has_backlog(self._clock)

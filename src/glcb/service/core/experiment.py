@@ -11,36 +11,41 @@ from hashlib import blake2b
 from typing import Any
 
 import msgspec
-from msgspec import UNSET, Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from glcb._api.requests import (
+    Catalog,
+    CatalogChanges,
     Creation,
     DecisionRequest,
     ExperimentChanges,
     ExperimentSettings,
     NewArm,
+    RankingRequest,
     RewardItem,
     encode,
+    named_features,
 )
-from glcb._api.responses import Decision, RewardAccepted, State
-from glcb._errors import GlcbError, InvalidSettings, ModelFileError, StorageError
+from glcb._api.responses import Decision, Ranking, RewardAccepted, State
+from glcb._errors import GlcbError, InvalidInput, InvalidSettings, ModelFileError, StorageError
 from glcb._types import reward_range
 from glcb.bandit import Bandit
+from glcb.bandit import ranking as bandit_ranking
 from glcb.bandit.decision import BanditDecision
 from glcb.bandit.records import random_prefix
+from glcb.bandit.slots import slot_id
 from glcb.explore.probabilities import probabilities
 from glcb.policies import registry
 from glcb.service.core import models
+from glcb.service.core.catalog_tally import CatalogTally
 from glcb.service.core.idempotency import IdempotencyKeys, RepeatedAnswer, StoredAnswer, digest
 from glcb.service.core.models import ExperimentSnapshot
 from glcb.service.core.open_decisions import OpenDecision, OpenDecisions
+from glcb.service.core.rankings import NO_OUTCOME, SlotRewards, count_slots, has_catalog, most_likely
 from glcb.service.core.tally import DecisionRecord, Tally
 from glcb.service.errors import ApiError
 from glcb.service.lift import weights
 from glcb.service.storage.database import Event
-
-NO_OUTCOME = b"{}"
-"""The outcome of an event that returns nothing."""
 
 _MAX_QUICK_SETTLED = 32
 """Decisions that an event can settle in the event loop."""
@@ -66,10 +71,13 @@ class ExperimentState(Struct, kw_only=True):
     last_event_at: float = 0.0
     """Time of the last event. It never decreases, even if the system clock does."""
     decisions: int = 0
+    """Requests for a decision or a ranking. It numbers the draws of the holdout."""
     tally: Tally = msgspec.field(default_factory=Tally)
     idempotency_keys: IdempotencyKeys = msgspec.field(default_factory=IdempotencyKeys)
     open_decisions: dict[str, OpenDecision] = msgspec.field(default_factory=dict)
     """Written by :meth:`Experiment.snapshot`."""
+    extra_slots: int | UnsetType = UNSET
+    """Slots of rankings beyond the first ones; each is a decision without a request of its own."""
 
 
 class Experiment:
@@ -85,7 +93,7 @@ class Experiment:
 
     def __init__(self, state: ExperimentState, bandit: Bandit) -> None:
         self.state = state
-        self._reporting = ""
+        self._reporting: tuple[str, ...] = ()
         self._has_decisions = False
         self._now = state.last_event_at
         self._attach(bandit, state.open_decisions)
@@ -193,8 +201,9 @@ class Experiment:
         if repeated is not None:
             return None, repeated
         self._reject_if("archived", "paused")
-        holdout = state.settings.holdout
-        held_out = holdout > 0 and self._holdout_draw() < holdout
+        if self._has_catalog or request.arms is not None:
+            return self._decide_among(request)
+        held_out = self._is_held_out()
         decision = self._bandit.decide(
             request.context, eligible=request.eligible, uniform=held_out, id=request.id
         )
@@ -215,18 +224,108 @@ class Experiment:
             state.idempotency_keys.add(request.idempotency_key, stored, self._bandit.is_pending)
         return answer, answer
 
+    def _decide_among(self, request: DecisionRequest) -> _Result:
+        """Decide among arms with features: a ranking with one slot."""
+        ranking, held_out = self._draw(request, 1)
+        answer = encode(
+            Decision(
+                id=ranking.id,
+                arm=str(ranking.arms[0]),
+                propensity=ranking.propensities[0],
+                probabilities=most_likely(ranking),
+                holdout=held_out,
+                candidates=len(ranking.candidates),
+            )
+        )
+        return answer, answer
+
+    def _rank(self, request: RankingRequest) -> _Result:
+        repeated = self.state.idempotency_keys.find(request.idempotency_key, request)
+        if repeated is not None:
+            return None, repeated
+        self._reject_if("archived", "paused")
+        ranking, held_out = self._draw(request, request.k)
+        answer = encode(
+            Ranking(
+                id=ranking.id,
+                arms=tuple(map(str, ranking.arms)),
+                propensities=ranking.propensities,
+                holdout=held_out,
+                candidates=len(ranking.candidates if request.eligible is None else set(request.eligible)),
+            )
+        )
+        return answer, answer
+
+    def _draw(
+        self, request: DecisionRequest | RankingRequest, slots: int
+    ) -> tuple[bandit_ranking.Ranking, bool]:
+        """Draw the arms of all slots and count them; return the ranking and whether it is held out."""
+        state = self.state
+        held_out = self._is_held_out()
+        ranking = self._bandit.rank(
+            request.context,
+            k=slots,
+            arms=named_features(request.arms),
+            eligible=request.eligible,
+            uniform=held_out,
+            id=request.id,
+        )
+        state.decisions += 1
+        if slots > 1:
+            state.extra_slots = (0 if state.extra_slots is UNSET else state.extra_slots) + slots - 1
+        predicts = state.tally.predicts
+        for slot in count_slots(
+            ranking, state.settings, request.context, request.eligible, held_out, self._now, predicts
+        ):
+            state.tally.add_decision(self._now, slot.record)
+            self._open.add(slot.id, slot.opened)
+        self._count_rewards()
+        if request.idempotency_key is not None:
+            stored = StoredAnswer(digest(request), ranking.id, state.sequence + 1)
+            state.idempotency_keys.add(request.idempotency_key, stored, self._bandit.is_pending)
+        return ranking, held_out
+
     def _reward(self, request: RewardItem) -> _Result:
         self._reject_if("archived")
-        self._reporting = request.id
+        if self.state.extra_slots is not UNSET or request.slot is not None or request.examined is not None:
+            return self._reward_slots(request)
+        self._reporting = (request.id,)
         try:
             accepted = self._bandit.reward(request.id, request.value, idempotency_key=request.idempotency_key)
         finally:
-            self._reporting = ""
+            self._reporting = ()
         if not accepted:
             return None, encode(RewardAccepted(request.id, "duplicate"))
         self._note_report(request.id)
         self._count_rewards()
         return NO_OUTCOME, encode(RewardAccepted(request.id, "accepted"))
+
+    def _reward_slots(self, request: RewardItem) -> _Result:
+        """Reward one or all slots of a ranking; the outcome lists what was learned for each."""
+        slot, examined = request.slot, request.examined
+        affected = self._bandit.affected_slots(request.id, slot=slot, examined=examined)
+        self._reporting = tuple(slot_id(request.id, one) for one in affected.rewarded)
+        try:
+            accepted = self._bandit.reward(
+                request.id,
+                request.value,
+                slot=slot,
+                examined=examined,
+                idempotency_key=request.idempotency_key,
+            )
+            if not accepted:
+                return None, encode(RewardAccepted(request.id, "duplicate"))
+            for decision in self._reporting:
+                self._note_report(decision)
+        finally:
+            self._reporting = ()
+        self._count_rewards()
+        default = self.state.settings.default_reward
+        default = self.reward_range[0] if default is None else default
+        rewards = [(one, float(request.value)) for one in affected.rewarded]
+        rewards += [(one, default) for one in affected.default]
+        outcome = SlotRewards(rewards, len(affected.rewarded), list(affected.unexamined))
+        return encode(outcome), encode(RewardAccepted(request.id, "accepted"))
 
     def _settle(self, _request: bytes) -> _Result:
         if not self._bandit.settle():
@@ -256,7 +355,7 @@ class Experiment:
         self._reject_if("archived")
         if request.name in self._bandit.arms:
             raise ApiError("arm_exists", f"the arm {request.name!r} already exists: choose another name")
-        self._bandit.add_arm(request.name, like=request.like)
+        self._bandit.add_arm(request.name, like=request.like, features=request.features)
         return self._arms_changed()
 
     def _remove_arm(self, request: NewArm) -> _Result:
@@ -267,14 +366,49 @@ class Experiment:
                 "unknown_arm", f"there is no arm {request.name!r}; the arms are {arms}", status=404
             )
         self._bandit.remove_arm(request.name)
-        self.state.tally.remove_arm(request.name)
-        self._open.remove_arm(request.name)
+        if not self._has_catalog:
+            self.state.tally.remove_arm(request.name)
+            self._open.remove_arm(request.name)
+        return self._arms_changed()
+
+    def _set_arms(self, request: Catalog) -> _Result:
+        return self._replace_catalog(self._current_catalog(), request.arms)
+
+    def _change_arms(self, request: CatalogChanges) -> _Result:
+        catalog = self._current_catalog()
+        removed = set(request.remove)
+        for name in request.remove:
+            if name in request.arms:
+                raise InvalidInput(f"the arm {name!r} cannot be added and removed at once")
+            if name not in catalog:
+                raise ApiError("unknown_arm", f"there is no arm {name!r} to remove")
+        kept = {name: features for name, features in catalog.items() if name not in removed}
+        return self._replace_catalog(catalog, {**kept, **request.arms})
+
+    def _current_catalog(self) -> dict[Any, Any]:
+        self._reject_if("archived")
+        catalog = self._bandit.catalog
+        if catalog is None:
+            raise InvalidInput(
+                "the arms of this experiment have no features: add and remove them one by one, or create an "
+                "experiment whose arms are an object of features by name"
+            )
+        return dict(catalog)
+
+    def _replace_catalog(self, before: dict[Any, Any], arms: dict[Any, Any]) -> _Result:
+        self._bandit.set_arms(arms)
+        if list(before.items()) == list((self._bandit.catalog or {}).items()):
+            return None, NO_OUTCOME
         return self._arms_changed()
 
     def _arms_changed(self) -> _Result:
-        arms = [str(arm) for arm in self._bandit.arms]
-        self.state.settings = msgspec.structs.replace(self.state.settings, arms=arms)
-        return encode(arms), NO_OUTCOME
+        catalog = self._bandit.catalog
+        if catalog is None:
+            arms = [str(arm) for arm in self._bandit.arms]
+            self.state.settings = msgspec.structs.replace(self.state.settings, arms=arms)
+            return encode(arms), NO_OUTCOME
+        self.state.settings = msgspec.structs.replace(self.state.settings, arms=dict(catalog))
+        return encode({"arms": len(catalog)}), NO_OUTCOME
 
     def _replace_model(self, content: bytes) -> _Result:
         """Replace the bandit and restart the statistics. The ids of its decisions get a new prefix."""
@@ -293,8 +427,10 @@ class Experiment:
         state.settings = models.settings_of(bandit, state.settings.holdout)
         state.creation = msgspec.structs.replace(state.creation, settings=state.settings)
         state.tally = Tally()
+        state.extra_slots = UNSET if state.extra_slots is UNSET else 0
         self._attach(bandit, {})
-        return NO_OUTCOME, NO_OUTCOME
+        catalog = self._bandit.catalog  # exports need it
+        return (NO_OUTCOME if catalog is None else encode({"arms": dict(catalog)})), NO_OUTCOME
 
     # ---- helpers of the events ------------------------------------------------------------------
 
@@ -303,6 +439,9 @@ class Experiment:
         self._bandit.on_reward(self._settle_reward)
         self._has_decisions = False
         settings = self.state.settings
+        self._has_catalog = has_catalog(settings)
+        if self._has_catalog and self.state.tally.catalog is UNSET:
+            self.state.tally.catalog = CatalogTally()
         self._open = OpenDecisions(settings.reward_timeout is not None, open_decisions)
         self._is_lightweight = not registry.get(settings.policy).policy_class.requires
         self.reward_range = reward_range(settings.rewards)
@@ -343,7 +482,7 @@ class Experiment:
         self._count_rewards()
 
     def _settle_reward(self, decision: str, _arm: str | int, value: float) -> None:
-        if decision == self._reporting:
+        if decision in self._reporting:
             self._note_report(decision)
         self._open.settle(decision, value)
 
@@ -360,10 +499,13 @@ class Experiment:
             scaled = (decision.reward - low) / (high - low)
             self.state.tally.add_reward(self._now, decision, decision.reward, scaled)
 
-    def _holdout_draw(self) -> float:
-        """Return a number in [0, 1) that depends only on the salt and the number of decisions."""
+    def _is_held_out(self) -> bool:
+        """Return whether the next decision is held out, which only depends on the salt and its number."""
+        holdout = self.state.settings.holdout
+        if not holdout:
+            return False
         drawn = self._keyed_digest(b"", self.state.decisions, 7)
-        return (int.from_bytes(drawn) >> 3) / 2**53
+        return (int.from_bytes(drawn) >> 3) / 2**53 < holdout
 
     def _keyed_digest(self, purpose: bytes, number: int, size: int) -> bytes:
         """Return bytes that nobody can predict who does not know the salt."""
@@ -403,7 +545,7 @@ def encode_request(request: Any) -> bytes:
 
 def new_creation(name: str, settings: ExperimentSettings) -> Creation:
     """Return the first event's request for a new experiment, with random numbers of its own."""
-    if not settings.arms:
+    if not settings.arms and not has_catalog(settings):
         raise InvalidSettings("an experiment needs at least one arm")
     return Creation(name=name, salt=secrets.token_hex(16), id_prefix=random_prefix(), settings=settings)
 
@@ -415,8 +557,11 @@ _HANDLERS: dict[str, _Handler] = {
     "reward": Experiment._reward,
     "settle": Experiment._settle,
     "change": Experiment._change,
+    "rank": Experiment._rank,
     "add_arm": Experiment._add_arm,
     "remove_arm": Experiment._remove_arm,
+    "set_arms": Experiment._set_arms,
+    "change_arms": Experiment._change_arms,
     "replace_model": Experiment._replace_model,
     "upload": Experiment._upload,
 }
@@ -427,8 +572,11 @@ _REQUESTS: dict[str, Any] = {
     "reward": RewardItem,
     "settle": bytes,
     "change": ExperimentChanges,
+    "rank": RankingRequest,
     "add_arm": NewArm,
     "remove_arm": NewArm,
+    "set_arms": Catalog,
+    "change_arms": CatalogChanges,
     "replace_model": bytes,
     "upload": bytes,
 }

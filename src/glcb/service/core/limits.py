@@ -1,25 +1,36 @@
 """Size limits for new requests. Replay ignores them: limits may change, stored events must not."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
 from typing import Any
 
 from msgspec import UNSET
 
 from glcb import _validation
-from glcb._api.requests import ExperimentSettings, encode
+from glcb._api import requests
+from glcb._api.requests import Candidates, ExperimentSettings, NewArm, encode, named_features
+from glcb.bandit.catalog import Catalog
 from glcb.bandit.encoding.encoder import Encoder
 from glcb.bandit.encoding.schema import parse_schema
 from glcb.service.config import ServiceSettings
 from glcb.service.core import models
 from glcb.service.core.experiment import Experiment
+from glcb.service.core.rankings import has_catalog
 from glcb.service.errors import ApiError
+
+MAX_EXPLAINED = 100
+"""Arms with features that one explanation can list as eligible; each is explained."""
 
 
 def check_settings(settings: ExperimentSettings, limits: ServiceSettings) -> None:
     """Reject an experiment that is too large for the service."""
-    _at_most("arms", len(settings.arms), limits.max_arms)
+    if isinstance(settings.arms, dict):
+        _check_catalog(settings.arms, limits)
+    else:
+        _at_most("arms", len(settings.arms), limits.max_arms)
     _check_schema(settings.schema, limits)
+    _check_schema(settings.arm_schema, limits)
+    _at_most("slots", settings.slots, limits.max_slots)
     _at_most("spare slots", settings.spare_slots or 0, limits.max_features)
     _at_most("pending decisions", settings.max_pending, limits.max_pending)
 
@@ -34,25 +45,76 @@ def _declared_slots(feature: object) -> int:
     return max(len(values) if isinstance(values, list) else values if isinstance(values, int) else 1, 1)
 
 
+def _check_catalog(arms: Mapping[str, Any], limits: ServiceSettings) -> None:
+    _at_most("arms", len(arms), limits.max_catalog)
+    _check_features(arms.values(), limits)
+
+
+def _check_features(arms: Iterable[Mapping[str, Any] | None], limits: ServiceSettings) -> None:
+    for features in arms:
+        if features:
+            components = sum(len(value) if isinstance(value, list) else 1 for value in features.values())
+            _at_most("features of an arm", components, limits.max_features)
+            _at_most("bytes in the features of an arm", len(encode(features)), limits.max_context_bytes)
+
+
+def _check_candidates(candidates: Candidates, limits: ServiceSettings) -> None:
+    _at_most("candidates in one request", len(candidates), limits.max_candidates)
+    if isinstance(candidates, list):
+        _check_features((candidate.features for candidate in candidates), limits)
+    else:
+        _check_features(candidates.values(), limits)
+
+
 def check(experiment: Experiment, kind: str, request: Any, payload: bytes, limits: ServiceSettings) -> None:
     """Reject a request that would make an experiment too large; ``payload`` is the encoded request."""
-    if kind in ("decide", "explain"):
+    shared = has_catalog(experiment.state.settings)
+    if kind in ("decide", "rank", "explain"):
         _at_most("features", len(request.context), limits.max_features)
         if len(payload) > limits.max_context_bytes:
             _at_most("bytes in a context", len(encode(request.context)), limits.max_context_bytes)
+        if request.arms is not None:
+            _check_candidates(request.arms, limits)
+        if kind == "explain" and request.eligible is not None and shared:
+            _at_most("arms to explain", len(request.eligible), MAX_EXPLAINED)
+        if kind == "rank":
+            _at_most("slots", request.k, limits.max_slots)
         if not experiment.has_decisions:
-            arms = len(experiment.bandit.arms)
-            settings = experiment.state.settings
-            encoder = Encoder(parse_schema(settings.schema), request.context, settings.spare_slots)
-            _check_size(arms, encoder.width, limits)
+            _check_first(experiment, request, limits)
     elif kind == "change" and request.schema is not UNSET:
         _check_schema(request.schema, limits)
+    elif kind in ("set_arms", "change_arms") or (kind == "add_arm" and shared):
+        _check_catalog_change(experiment, request, limits)
     elif kind == "add_arm":
         arms = len(experiment.bandit.arms)
         _at_most("arms", arms + 1, limits.max_arms)
         schema = experiment.bandit.schema
         if schema is not None:
             _check_size(arms + 1, schema.width, limits)
+
+
+def _check_first(experiment: Experiment, request: Any, limits: ServiceSettings) -> None:
+    """Reject a first decision that would create a model that is too large."""
+    settings = experiment.state.settings
+    slots = Encoder(parse_schema(settings.schema), request.context, settings.spare_slots).width
+    slots += settings.slots if settings.slots > 1 else 0
+    arms, catalog = len(experiment.bandit.arms), experiment.bandit.catalog
+    if catalog is not None:  # all arms share one model of context and arm
+        arms = 1
+        candidates = Catalog(catalog, settings.arm_schema).prepare(named_features(request.arms), None)
+        slots += candidates.candidates.features.shape[1]
+    _check_size(arms, slots, limits)
+
+
+def _check_catalog_change(experiment: Experiment, request: Any, limits: ServiceSettings) -> None:
+    """Reject arms that would make a catalog too large."""
+    new = {request.name: request.features} if isinstance(request, NewArm) else request.arms
+    others = 0
+    if not isinstance(request, requests.Catalog):
+        removed = {*new, *getattr(request, "remove", ())}
+        others = sum(arm not in removed for arm in experiment.bandit.arms)
+    _at_most("arms", others + len(new), limits.max_catalog)
+    _check_features(new.values(), limits)
 
 
 def _check_size(arms: int, slots: int, limits: ServiceSettings) -> None:
@@ -72,7 +134,7 @@ def memory(limits: ServiceSettings) -> AbstractContextManager[None]:
 
 
 def check_batch(count: int, limits: ServiceSettings) -> None:
-    """Reject too many decisions or rewards in one request."""
+    """Reject too many decisions, rankings or rewards in one request."""
     _at_most("items in one request", count, limits.max_batch)
 
 

@@ -16,7 +16,7 @@ from glcb.bandit.config import check_integers
 from glcb.bandit.encoding.schema import parse_schema
 
 _SOURCE = "the model"
-_HEADER = HeaderLimits(size=16_000_000, values=100_000)
+_HEADER = HeaderLimits(size=16_000_000, values=500_000)
 """Limits of the header of an uploaded model. It is parsed in a fraction of a second."""
 
 # ---- bandits ------------------------------------------------------------------------------------
@@ -81,6 +81,8 @@ def restore_bandit(snapshot: Snapshot) -> Bandit:
 def settings_of(bandit: Bandit, holdout: float) -> ExperimentSettings:
     """Return the settings of an experiment around this bandit; raise ModelFileError if they are invalid."""
     arguments = {**bandit.snapshot().arguments, "holdout": holdout}
+    if bandit.catalog is not None:
+        arguments["arms"] = dict(bandit.catalog)
     try:
         settings = msgspec.convert(arguments, ExperimentSettings)
         encode(settings)  # reject here what cannot be stored as an event or in a snapshot

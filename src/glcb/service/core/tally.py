@@ -1,16 +1,17 @@
 """Running sums over the decisions and rewards of an experiment, from which its statistics are computed.
 
 Their size depends on the number of arms, and up to a limit on that of the features, but not on the number of
-decisions.
+decisions. The slots of a ranking count as decisions.
 """
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
-from msgspec import Struct, field
+from msgspec import UNSET, Struct, UnsetType, field
 
 from glcb._arrays import Float64
+from glcb.service.core.catalog_tally import ArmTally, CatalogTally, trim
 from glcb.service.core.open_decisions import OpenDecision
 from glcb.service.core.vitals import MIN_DECISIONS, Vitals
 from glcb.service.lift import LiftSums
@@ -30,16 +31,16 @@ class DecisionRecord(NamedTuple):
     arms: tuple[str, ...]
     chosen: int
     """Index of the chosen arm."""
-    probabilities: list[float]
-    values: list[float]
+    probabilities: list[float] | Float64
+    values: list[float] | Float64
     """Predicted reward of each arm."""
     held_out: bool
     explored: float
     """The bandit's probability of not choosing the most likely arm."""
     overlap: float
     """Probability of the least likely arm, as a share of that of random assignment; holdout included."""
-    context: Mapping[Any, Any] | list[Any]
-    """The context as sent."""
+    context: Mapping[Any, Any] | list[Any] | None
+    """The context as sent; None for all slots of a ranking but the first."""
 
 
 class Group(Struct):
@@ -52,15 +53,6 @@ class Group(Struct):
     def mean(self) -> float | None:
         """The mean reward, or None without any."""
         return self.total / self.n if self.n else None
-
-
-class ArmTally(Struct):
-    """Decisions and rewards of an arm."""
-
-    decisions: int = 0
-    rewards: int = 0
-    total: float = 0.0
-    """Sum of the rewards."""
 
 
 class ArmForecasts(Struct):
@@ -93,7 +85,7 @@ class ArmForecasts(Struct):
         sums[_CHOSEN * n + decision.chosen] += 1
 
     def _add_at_once(self, decision: DecisionRecord) -> None:
-        rows, probabilities = self._rows(), np.array(decision.probabilities)
+        rows, probabilities = self._rows(), np.asarray(decision.probabilities)
         count, predicted = rows[_DECISIONS], rows[_PREDICTED]
         count += 1
         predicted += (decision.values - predicted) / np.minimum(count, _WINDOW)
@@ -170,7 +162,7 @@ class Block(Struct):
     overlap: float = 0.0
     """Sum of the overlap of all decisions with random assignment."""
 
-    def merge(self, later: "Block") -> None:
+    def merge(self, later: "Block", is_catalog: bool) -> None:
         """Add the next block to this one."""
         self.end = later.end
         self.decisions += later.decisions
@@ -183,6 +175,7 @@ class Block(Struct):
         self.overlap += later.overlap
         for arm, decisions in later.arms.items():
             self.arms[arm] = self.arms.get(arm, 0) + decisions
+        self.arms = trim(self.arms) if is_catalog else self.arms
         for group in (0, 1):
             self.rewards[group] += later.rewards[group]
             self.totals[group] += later.totals[group]
@@ -202,6 +195,8 @@ class Tally(Struct):
     blocks: list[Block] = field(default_factory=list)
     block_length: int = 10
     """Decisions per block."""
+    catalog: CatalogTally | UnsetType = UNSET
+    """If arms have features, their sums are here, and not in ``arms`` and ``forecasts``."""
 
     def add_decision(self, at: float, decision: DecisionRecord) -> None:
         """Count a decision."""
@@ -215,10 +210,17 @@ class Tally(Struct):
         if not decision.held_out:
             block.bandit_decisions += 1
             block.explored += decision.explored
-        self._arm(arm).decisions += 1
-        self.forecasts.add_decision(decision)
+        if self.catalog is UNSET:
+            self._arm(arm).decisions += 1
+            self.forecasts.add_decision(decision)
+        else:
+            chosen = decision.chosen
+            probabilities = np.asarray(decision.probabilities)
+            self.catalog.add_decision(arm, float(decision.values[chosen]), chosen, probabilities)
+            block.arms = trim(block.arms)
         self.vitals.arrivals.add_decision(at)
-        self.vitals.features.add(decision.context, at)
+        if decision.context is not None:
+            self.vitals.features.add(decision.context, at)
         self.vitals.clock.add(at)
 
     def add_reward(self, at: float, decision: OpenDecision, value: float, scaled: float) -> None:
@@ -240,7 +242,7 @@ class Tally(Struct):
             block.predicted += decision.predicted
             block.observed += value
             block.squared_errors += (value - decision.predicted) ** 2
-        tally = self._arm(decision.arm)
+        tally = self._arm(decision.arm) if self.catalog is UNSET else self.catalog.of_reward(decision.arm)
         tally.rewards += 1
         tally.total += value
 
@@ -267,7 +269,7 @@ class Tally(Struct):
             pairs = zip(self.blocks[::2], self.blocks[1::2], strict=True)
             self.blocks = []
             for first, second in pairs:
-                first.merge(second)
+                first.merge(second, self.catalog is not UNSET)
                 self.blocks.append(first)
             self.block_length *= 2
         self.blocks.append(Block(at, at))

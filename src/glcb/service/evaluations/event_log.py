@@ -206,11 +206,13 @@ class EventLog:
             elif event.kind == "remove_arm" and settler is not None:
                 settler.remove(msgspec.json.decode(event.request, type=NewArm).name)
             elif event.kind == "reward" or (event.kind == "decide" and event.sequence < self._before):
-                row = export.row(event)
-                if settler is not None:
-                    settler.add(row)
-                if settler is None or row["event"] == "decision":
-                    yield from joiner.add(row, share)
+                for row in export.rows(event):
+                    if row["event"] not in ("decision", "reward"):  # a slot of a ranking
+                        continue
+                    if settler is not None:
+                        settler.add(row)
+                    if settler is None or row["event"] == "decision":
+                        yield from joiner.add(row, share)
         if settler is not None:
             for outcome in settler.due(self._now):
                 yield from joiner.add(outcome, 1.0)

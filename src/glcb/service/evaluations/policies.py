@@ -12,6 +12,7 @@ from glcb.evaluate.api import check_arguments
 from glcb.policies import registry
 from glcb.service.config import ServiceSettings
 from glcb.service.core import limits
+from glcb.service.core.rankings import has_catalog
 from glcb.service.errors import ApiError
 
 Planned = str | ExperimentSettings
@@ -41,8 +42,11 @@ def plan(
     GlcbError
         The request names an unknown policy or arm, or has invalid settings.
     """
-    if settings.slots != 1 or settings.arm_schema:
-        raise NotSupported("experiments with rankings or with features of arms cannot be evaluated")
+    if settings.slots != 1 or has_catalog(settings):
+        raise NotSupported(
+            "experiments with rankings or with features of arms cannot be evaluated by the service: export "
+            "the log and use glcb evaluate"
+        )
     named = request.policies
     described: Mapping[str, str | PolicyChanges] = (
         named if isinstance(named, dict) else {name: name for name in named}
@@ -54,7 +58,7 @@ def plan(
     for policy in planned.values():
         if isinstance(policy, ExperimentSettings):
             limits.check_settings(policy, service)
-            make_bandit(policy, policy.arms)
+            make_bandit(policy, list(policy.arms))
     return planned
 
 
@@ -96,7 +100,7 @@ def _changed(
 
 def _check_arm(arm: str, settings: ExperimentSettings) -> None:
     if arm not in settings.arms:
-        known = ", ".join(map(repr, settings.arms[:8]))
+        known = ", ".join(map(repr, list(settings.arms)[:8]))
         raise UnknownArm(f"there is no arm {arm!r}; the arms are {known}")
 
 

@@ -132,5 +132,11 @@ def _parse(admitted: Admitted, content: bytes) -> tuple[str, DecisionRequest | R
     if not admitted.decision:
         return "decide", decode(content, DecisionRequest)
     reward = decode(content, RewardRequest)
-    item = RewardItem(id=admitted.decision, value=reward.value, idempotency_key=reward.idempotency_key)
+    item = RewardItem(
+        id=admitted.decision,
+        value=reward.value,
+        slot=reward.slot,
+        examined=reward.examined,
+        idempotency_key=reward.idempotency_key,
+    )
     return "reward", item

@@ -1,5 +1,6 @@
 """Handlers of all routes outside the fast path."""
 
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any
 
@@ -11,7 +12,7 @@ from starlette.routing import Route, Router
 from glcb._api import requests
 from glcb._api.requests import EXPERIMENT_NAME, encode
 from glcb._api.responses import ExperimentList, Explanation, Status
-from glcb.service import export, responses, stats
+from glcb.service import arms, export, responses, stats
 from glcb.service.auth import Role
 from glcb.service.background import run_in_thread
 from glcb.service.core import limits, models
@@ -177,7 +178,35 @@ class Handlers:
         await self._engine.apply(_name(request), "remove_arm", arm)
         return await self._experiment(_name(request))
 
+    async def set_arms(self, request: Request) -> Response:
+        """Replace all arms with features."""
+        await self._engine.apply(_name(request), "set_arms", request.state.body)
+        return await self._experiment(_name(request))
+
+    async def change_arms(self, request: Request) -> Response:
+        """Add, change and remove arms with features."""
+        await self._engine.apply(_name(request), "change_arms", request.state.body)
+        return await self._experiment(_name(request))
+
+    async def list_arms(self, request: Request) -> Response:
+        """Return a page of the list of arms."""
+        query = arms.parse_query(request.query_params)
+        return _json(await self._engine.read(_name(request), lambda experiment: arms.page(experiment, query)))
+
     # ---- decisions and rewards ------------------------------------------------------------------
+
+    async def rank(self, request: Request) -> Response:
+        """Choose several arms."""
+        name, began = _name(request), time.perf_counter()
+        answer = await self._engine.apply(name, "rank", request.state.body)
+        self._engine.activity[name].latency.add(time.perf_counter() - began)
+        return Response(answer, media_type="application/json")
+
+    async def rank_many(self, request: Request) -> Response:
+        """Make many rankings."""
+        rankings = request.state.body.rankings
+        limits.check_batch(len(rankings), self._engine.settings)
+        return await self._apply_batch(_name(request), "rank", rankings)
 
     async def decide_many(self, request: Request) -> Response:
         """Make many decisions."""

@@ -91,7 +91,10 @@ def _describe_settings(schema: Schema) -> None:
                     if field.metadata[key] is not None:
                         value[key] = field.metadata[key]
     if "arms" in schema["properties"]:
-        schema["properties"]["arms"]["description"] = "The names of the arms."
+        schema["properties"]["arms"]["description"] = (
+            "The names of the arms, or the features of each arm by name. With features, arms share what is "
+            "learned, and there may be none at first."
+        )
         schema["properties"]["policy"]["examples"] = [
             name for name in registry.names() if not registry.get(name).policy_class.requires
         ]

@@ -4,6 +4,7 @@ import re
 from typing import Any, NamedTuple
 
 from glcb._api import requests, responses
+from glcb.service import arms
 from glcb.service.auth import Role
 from glcb.service.http import fast_path
 
@@ -77,6 +78,22 @@ OPERATIONS = (
         requests.NewArm, responses.ExperimentInfo, 201, ("arm_exists", "too_many", *_ARM_CODES),
     ),
     Operation(
+        "GET", f"{_EXPERIMENT}/arms", "list_arms", "read",
+        "List arms with their features and statistics: search, sort and page.",
+        None, responses.ArmPage, 200, ("invalid_request",), arms.QUERY,
+    ),
+    Operation(
+        "PUT", f"{_EXPERIMENT}/arms", "set_arms", "admin",
+        "Replace all arms of an experiment whose arms have features.",
+        requests.Catalog, responses.ExperimentInfo, 200, ("too_many", "experiment_archived"),
+    ),
+    Operation(
+        "PATCH", f"{_EXPERIMENT}/arms", "change_arms", "admin",
+        "Add and remove arms with features, or change their features.",
+        requests.CatalogChanges, responses.ExperimentInfo, 200,
+        ("too_many", "unknown_arm", "experiment_archived"),
+    ),
+    Operation(
         "DELETE", f"{_EXPERIMENT}/arms/{{arm}}", "remove_arm", "admin", "Remove an arm.",
         None, responses.ExperimentInfo, 200, _ARM_CODES,
     ),
@@ -93,12 +110,25 @@ OPERATIONS = (
         requests.DecisionBatch, [responses.Decision], 200, ("too_many",),
     ),
     Operation(
-        "POST", fast_path.REWARD, "reward", "decide", "Report the reward of a decision.",
+        "POST", f"{_EXPERIMENT}/rankings", "rank", "decide", "Choose several different arms, in order.",
+        requests.RankingRequest, responses.Ranking, 200,
+        (
+            *("invalid_context", "unknown_arm", "duplicate_decision", "idempotency_key_reused"),
+            *("too_many", "invalid_settings", *_STATE_CODES),
+        ),
+    ),
+    Operation(
+        "POST", f"{_EXPERIMENT}/rankings/batch", "rank_many", "decide", "Make many rankings, in order.",
+        requests.RankingBatch, [responses.Ranking], 200, ("too_many",),
+    ),
+    Operation(
+        "POST", fast_path.REWARD, "reward", "decide", "Report the reward of a decision or a ranking.",
         requests.RewardRequest, responses.RewardAccepted, 200,
         ("unknown_decision", "closed_decision", "duplicate_reward", "invalid_reward", "experiment_archived"),
     ),
     Operation(
-        "POST", f"{_EXPERIMENT}/rewards", "reward_many", "decide", "Report the rewards of many decisions.",
+        "POST", f"{_EXPERIMENT}/rewards", "reward_many", "decide",
+        "Report the rewards of many decisions and rankings.",
         requests.RewardBatch, [responses.RewardAccepted], 200, ("too_many",),
     ),
     Operation(

@@ -3,7 +3,7 @@
 import asyncio
 import functools
 import re
-from collections.abc import Awaitable, Callable, MutableMapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, MutableMapping, Sequence
 from typing import Any, NamedTuple, TypeVar, get_args
 
 import msgspec
@@ -150,11 +150,19 @@ def _fields_hint(kind: Any, error: Exception) -> str:
     """List the valid fields if a field is unknown."""
     if not str(error).startswith("Object contains unknown field"):
         return ""
-    place = re.search(r" - at `\$\.(\w+)\[\d+\]`$", str(error))  # inside an item of a batch
-    if place is not None:
-        kinds = {field.name: get_args(field.type) for field in msgspec.structs.fields(kind)}
-        (kind,) = kinds.get(place[1]) or (kind,)
+    place = re.search(r" - at `\$((?:\.\w+\[\d+\])+)`$", str(error))  # inside an item of a list
+    for name in re.findall(r"\.(\w+)", place[1] if place else ""):
+        types = [field.type for field in msgspec.structs.fields(kind) if field.name == name]
+        kind = next(_structs(types), kind)
     return f"; the fields are {', '.join(field.encode_name for field in msgspec.structs.fields(kind))}"
+
+
+def _structs(types: Iterable[Any]) -> Iterator[type[msgspec.Struct]]:
+    """Yield the structs in types and in their arguments."""
+    for kind in types:
+        if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+            yield kind
+        yield from _structs(get_args(kind))
 
 
 def _nan_hint(content: bytes, error: Exception) -> str:

@@ -1,0 +1,189 @@
+"""The arms of an experiment with their statistics: all of them, the most chosen ones, or a page of a list."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from msgspec import UNSET
+
+from glcb._api.responses import ArmPage, ArmRow, ArmStats, OtherArms
+from glcb.service.core.catalog_tally import ArmTally, NamedArm
+from glcb.service.core.experiment import Experiment
+from glcb.service.errors import ApiError
+
+MAX_LISTED = 100
+"""If arms have features, so many of them are in statistics and settings."""
+_MAX_LIMIT = 1000
+_SORTS = ("decisions", "name", "share", "reward_mean", "predicted", "rewards")
+_ORDERS = ("desc", "asc")
+
+QUERY: tuple[tuple[str, dict[str, Any]], ...] = (
+    (
+        "search",
+        {"type": "string", "default": "", "description": "Only names that contain this text, in any case."},
+    ),
+    ("sort", {"type": "string", "enum": list(_SORTS), "default": _SORTS[0]}),
+    (
+        "order",
+        {
+            "type": "string",
+            "enum": list(_ORDERS),
+            "default": _ORDERS[0],
+            "description": "Arms without a value are always the last.",
+        },
+    ),
+    ("offset", {"type": "integer", "minimum": 0, "default": 0, "description": "Number of arms to skip."}),
+    ("limit", {"type": "integer", "minimum": 1, "maximum": _MAX_LIMIT, "default": 50}),
+)
+"""The query parameters of a page."""
+
+
+class PageQuery(NamedTuple):
+    """What a page contains."""
+
+    search: str = ""
+    sort: str = _SORTS[0]
+    descending: bool = True
+    offset: int = 0
+    limit: int = 50
+
+
+def parse_query(query: Mapping[str, str]) -> PageQuery:
+    """Return the parsed query of a page."""
+    names = dict(QUERY)
+    values = {name: str(schema["default"]) for name, schema in names.items()} | dict(query)
+    offset, limit = (_parse_integer(values[name]) for name in ("offset", "limit"))
+    if (
+        query.keys() - names.keys()
+        or values["sort"] not in _SORTS
+        or values["order"] not in _ORDERS
+        or offset is None
+        or limit is None
+        or not 1 <= limit <= _MAX_LIMIT
+    ):
+        raise ApiError(
+            "invalid_request",
+            f"the query must be search=TEXT, sort={' or '.join(_SORTS)}, order=desc or asc, offset=NUMBER "
+            f"and limit=1 to {_MAX_LIMIT:,}, got {dict(query)!r}",
+        )
+    return PageQuery(values["search"], values["sort"], values["order"] == "desc", offset, limit)
+
+
+def _parse_integer(text: str) -> int | None:
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else None
+
+
+class Arms:
+    """Reads the statistics of arms from a tally.
+
+    Parameters
+    ----------
+    experiment
+        The experiment.
+    """
+
+    def __init__(self, experiment: Experiment) -> None:
+        self._tally = experiment.state.tally
+        self._catalog = experiment.bandit.catalog
+        self._rewards = experiment.bandit.reward_counts
+        self._arms = dict.fromkeys(map(str, experiment.bandit.arms))
+        names = self._tally.catalog
+        self._tallies: Mapping[str, ArmTally] = self._tally.arms if names is UNSET else names.names
+        self._forecasts = self._tally.forecasts.predicted() if names is UNSET else {}
+        merged = self._tally.removed_decisions if names is UNSET else names.merged.decisions
+        self.decisions = merged + sum(tally.decisions for tally in self._tallies.values())
+        """All decisions, those for arms that are gone included."""
+
+    def __len__(self) -> int:
+        return len(self._arms)
+
+    def names(self) -> Iterator[str]:
+        """Yield the arms of the experiment, then others that were chosen among the candidates of requests."""
+        yield from self._arms
+        if self._catalog is not None:
+            yield from (name for name in self._tallies if name not in self._arms)
+
+    def most_chosen(self, count: int) -> list[str]:
+        """Return the arms with the most decisions."""
+        return sorted(self.names(), key=lambda arm: -self._of(arm).decisions)[:count]
+
+    def value(self, arm: str, column: str) -> float | None:
+        """Return a number by which arms can be sorted."""
+        if column == "rewards":
+            return self._rewards.get(arm, 0)
+        tally = self._of(arm)
+        if column == "predicted":
+            return tally.predicted if isinstance(tally, NamedArm) else self._forecasts.get(arm)
+        return tally.mean if column == "reward_mean" else tally.decisions
+
+    def stats(self, arm: str) -> ArmStats:
+        """Return the statistics of an arm."""
+        tally = self._of(arm)
+        return ArmStats(
+            arm=arm,
+            decisions=tally.decisions,
+            share=self._share(tally.decisions),
+            reward_mean=tally.mean,
+            predicted=self.value(arm, "predicted"),
+            rewards=self._rewards.get(arm, 0),
+        )
+
+    def row(self, arm: str) -> ArmRow:
+        """Return the row of an arm in a list."""
+        features = None if self._catalog is None else self._catalog.get(arm)
+        stats = self.stats(arm)
+        return ArmRow(
+            arm=stats.arm,
+            features=None if features is None else dict(features),
+            in_catalog=stats.arm in self._arms,
+            decisions=stats.decisions,
+            share=stats.share,
+            reward_mean=stats.reward_mean,
+            predicted=stats.predicted,
+            rewards=stats.rewards,
+        )
+
+    def listed(self) -> tuple[tuple[ArmStats, ...], OtherArms | None]:
+        """Return the statistics of all arms, or of the most chosen ones and of the others together."""
+        if self._catalog is None:
+            return tuple(map(self.stats, self._arms)), None
+        shown = self.most_chosen(MAX_LISTED)
+        others = self._others(set(shown))
+        return tuple(map(self.stats, shown)), others
+
+    def _others(self, shown: set[str]) -> OtherArms | None:
+        names = self._tally.catalog
+        assert names is not UNSET  # arms have features
+        hidden = [name for name in self.names() if name not in shown]
+        tallies = [names.merged, *(self._of(name) for name in hidden)]
+        decisions = sum(tally.decisions for tally in tallies)
+        if not hidden and not decisions:
+            return None
+        total = ArmTally(decisions, sum(t.rewards for t in tallies), sum(t.total for t in tallies))
+        return OtherArms(
+            arms=len(hidden), decisions=decisions, share=self._share(decisions), reward_mean=total.mean
+        )
+
+    def _of(self, arm: str) -> ArmTally:
+        return self._tallies.get(arm) or ArmTally()
+
+    def _share(self, decisions: int) -> float:
+        return decisions / self.decisions if self.decisions else 0.0
+
+
+def page(experiment: Experiment, query: PageQuery) -> ArmPage:
+    """Return a page of the list of arms."""
+    arms = Arms(experiment)
+    wanted = query.search.casefold()
+    found = [name for name in arms.names() if wanted in name.casefold()]
+    if query.sort == "name":
+        found.sort(reverse=query.descending)
+    else:
+        sign = -1 if query.descending else 1
+        found.sort(key=lambda name: _sort_key(arms.value(name, query.sort), sign))
+    shown = found[query.offset : query.offset + query.limit]
+    return ArmPage(arms=tuple(map(arms.row, shown)), total=len(found), offset=query.offset)
+
+
+def _sort_key(value: float | None, sign: int) -> tuple[bool, float]:
+    """Sort arms without a value last, in either order."""
+    return value is None, 0.0 if value is None else sign * value
