@@ -47,6 +47,7 @@ ERROR_CODES: dict[str, ErrorCode] = {
     "unknown_decision": ErrorCode(
         404, UnknownDecision, "The experiment has no decision with this id.", (UnknownDecision,)
     ),
+    "unknown_evaluation": ErrorCode(404, ServiceError, "The experiment has no evaluation with this id."),
     "method_not_allowed": ErrorCode(405, ServiceError, "The route does not support this method."),
     "request_timeout": ErrorCode(
         408, ServiceUnavailable, "The client did not send the complete request in time."

@@ -6,6 +6,7 @@ must not load NumPy, encodes them.
 
 import re
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -239,6 +240,62 @@ def named_features(candidates: Candidates | None) -> Any:
     if isinstance(candidates, list):
         return [(candidate.arm, candidate.features) for candidate in candidates]
     return candidates
+
+
+EstimatorName = Literal["dr", "snips", "ips", "dm", "clipped-ips", "switch-dr", "shrunk-dr"]
+"""The estimators of ``glcb.evaluate``."""
+DEFAULT_ESTIMATORS: tuple[EstimatorName, ...] = ("dr", "snips", "ips", "dm")
+
+PolicyName = Annotated[str, Meta(min_length=1, max_length=300)]
+_Natural = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+EventBound = _Natural | Annotated[datetime, Meta(tz=True)]
+"""A sequence number, or a time."""
+
+
+class PolicyChanges(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A policy to evaluate: the experiment with other settings. Omitted ones are those of the experiment."""
+
+    policy: str | UnsetType = UNSET
+    policy_settings: Mapping[str, Any] | UnsetType | None = UNSET
+    """If ``policy`` changes, the default is null."""
+    exploration: float | UnsetType = UNSET
+    exploration_mode: Literal["gap", "uniform"] | UnsetType = UNSET
+    schema: Mapping[str, Any] | UnsetType | None = UNSET
+    spare_slots: int | UnsetType | None = UNSET
+    half_life: int | UnsetType | None = UNSET
+    seed: int | UnsetType = UNSET
+    """By default, the seed of the evaluation."""
+    without: Annotated[list[ArmName], Meta(description="Arms to leave out.")] = []
+
+
+class EvaluationRequest(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What to evaluate on the log of an experiment."""
+
+    policies: (
+        Annotated[list[PolicyName], Meta(min_length=1)]
+        | Annotated[dict[PolicyName, PolicyName | PolicyChanges], Meta(min_length=1)]
+    )
+    """The policies, as a list of names or as an object. A name is ``uniform``, ``best-fixed-arm``,
+    ``arm=NAME``, or a policy that replaces the one of the experiment. In an object, a policy has any name and
+    is described by one of these names or by changes of settings."""
+    after: EventBound | None = None
+    """Evaluate only decisions after this event (a sequence number) or from this time on."""
+    before: EventBound | None = None
+    """Evaluate only decisions before this event (a sequence number) or before this time."""
+    estimators: Annotated[tuple[EstimatorName, ...], Meta(min_length=1)] = DEFAULT_ESTIMATORS
+    """The estimators. The curves show the first one."""
+    reference: PolicyName = "logged"
+    """The policy that differences are relative to; ``logged`` is the experiment itself."""
+    default_reward: float | None = None
+    """Reward of decisions without one. By default, the one of the experiment."""
+    replay: bool = True
+    """Whether to replay the policies that learn as well."""
+    max_ratio: Annotated[float, Meta(ge=1)] | None = None
+    """The bound of π / p for replay. By default, 1 / the smallest propensity."""
+    constant_values: bool = False
+    """Whether to add a confidence sequence that assumes constant values."""
+    seed: _Natural = 0
+    """Seed of all random numbers."""
 
 
 encode = msgspec.json.Encoder().encode

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from glcb._api.requests import ExperimentSettings
+from glcb._api.requests import EvaluationRequest, ExperimentSettings
 from glcb._api.requests import State as State
 
 
@@ -340,6 +340,174 @@ class RewardAccepted(Struct, frozen=True):
     """The id of the decision."""
     status: Literal["accepted", "duplicate"]
     """``"duplicate"``: a reward with the same idempotency key was already accepted."""
+
+
+class Estimate(Struct, frozen=True, kw_only=True):
+    """An estimated value, or a difference of two.
+
+    The standard error and the interval are valid only if neither the experiment nor the policy learns.
+    """
+
+    value: float
+    """The estimate."""
+    error: float | None
+    """Standard error; None if there is too little data, like the interval."""
+    low: float | None
+    """Lower end of the normal 95% interval."""
+    high: float | None
+    """Upper end of the normal 95% interval."""
+
+
+class Interval(Struct, frozen=True):
+    """A confidence sequence: a 95% interval that is valid at every row, also if policies learn."""
+
+    low: float
+    """Lower end."""
+    high: float
+    """Upper end."""
+
+
+class CurvePoint(Struct, frozen=True, kw_only=True):
+    """The estimate of a policy after some of the decisions."""
+
+    rows: int
+    """Number of decisions so far."""
+    at: datetime
+    """Time of the last of them."""
+    value: float
+    """The estimate so far, by the first estimator."""
+    low: float
+    """Lower end of its confidence sequence."""
+    high: float
+    """Upper end of its confidence sequence."""
+
+
+Level = Literal["ok", "warning", "error"]
+
+
+class Diagnostic(Struct, frozen=True):
+    """A check that says whether an estimate can be trusted."""
+
+    name: str
+    """Name of the check."""
+    level: Level
+    """``"error"``: do not use the numbers."""
+    message: str
+    """The result in words."""
+
+
+class PolicyEvaluation(Struct, frozen=True, kw_only=True):
+    """The estimated value of one policy."""
+
+    name: str
+    """Name of the policy; ``logged`` is the experiment itself."""
+    level: Level
+    """The worst level of its diagnostics. ``"error"``: do not use the numbers."""
+    estimates: dict[str, Estimate]
+    """The value by estimator; of a replay, the mean reward of its rows as ``replay``."""
+    differences: dict[str, Estimate]
+    """The difference from the reference by estimator; empty for a replay."""
+    interval: Interval | None
+    """Confidence sequence of the value; None for a replay, like all of the following but ``rows``."""
+    difference_interval: Interval | None
+    """Confidence sequence of the difference from the reference; None for the reference."""
+    betting_interval: Interval | None
+    """A narrower one of the value that assumes a constant value; only on request."""
+    rows: int
+    """Number of decisions; of a replay, the number that it accepted."""
+    effective_rows: float | None
+    """Effective sample size."""
+    largest_weight: float | None
+    """Largest importance weight."""
+    match_rate: float | None
+    """Mean probability that the policy gives to the chosen arms."""
+    shares: dict[str, float]
+    """Share of each arm in the decisions of the policy."""
+    curve: tuple[CurvePoint, ...]
+    """The value over time, at most 200 points."""
+    diagnostics: tuple[Diagnostic, ...]
+    """What was checked."""
+
+
+class EvaluationResult(Struct, frozen=True, kw_only=True):
+    """The estimated values of policies on the log of an experiment."""
+
+    conclusion: str
+    """One sentence: whether any policy is better than the reference."""
+    level: Level
+    """``"error"``: the log itself should not be used."""
+    rows: int
+    """Number of decisions that were evaluated."""
+    first_at: datetime
+    """Time of the first one."""
+    last_at: datetime
+    """Time of the last one."""
+    arms: dict[str, int]
+    """Number of decisions for each arm."""
+    reference: str
+    """The policy that differences are relative to."""
+    policies: tuple[PolicyEvaluation, ...]
+    """The results, the experiment itself (``logged``) first. Policies that learn are trained on the log."""
+    replays: tuple[PolicyEvaluation, ...]
+    """The results of replaying the policies that learn."""
+    diagnostics: tuple[Diagnostic, ...]
+    """Checks of the log."""
+    refused: dict[str, int]
+    """Number of decisions that could not be used, by reason."""
+    examples: dict[str, str]
+    """The first such decision for each reason."""
+    notes: tuple[str, ...]
+    """What else the reader should know."""
+
+
+class EvaluationProgress(Struct, frozen=True):
+    """How far an evaluation is. The log is read twice."""
+
+    stage: Literal["reading", "evaluating"]
+    """What is being done."""
+    done: int
+    """Number of events read, or of decisions evaluated."""
+    total: int
+    """Number of all of them."""
+
+
+EvaluationState = Literal["queued", "running", "finished", "failed", "canceled"]
+
+
+class EvaluationInfo(Struct, frozen=True, kw_only=True):
+    """An evaluation of policies on the log of an experiment."""
+
+    id: int
+    """The id of the evaluation."""
+    state: EvaluationState
+    """Evaluations run one at a time; the others are queued."""
+    created_at: datetime
+    """Time of the request."""
+    started_at: datetime | None = None
+    """Time at which it started; None while it is queued."""
+    finished_at: datetime | None = None
+    """Time at which it finished, failed or was canceled."""
+    request: EvaluationRequest
+    """What to evaluate."""
+    progress: EvaluationProgress | None = None
+    """How far it is; None unless it is running."""
+    reason: str | None = None
+    """Why it failed or was canceled."""
+    conclusion: str | None = None
+    """The conclusion of the result; None unless it is finished."""
+    level: Level | None = None
+    """The level of the result; None unless it is finished."""
+    result: EvaluationResult | None = None
+    """The result; None unless it is finished, and in lists."""
+
+
+class EvaluationList(Struct, frozen=True):
+    """Evaluations of an experiment, without their results."""
+
+    evaluations: tuple[EvaluationInfo, ...]
+    """The evaluations, newest first."""
+    next: int | None
+    """The value of ``before`` for the next page; None on the last page."""
 
 
 class BatchResponse(Struct, frozen=True):

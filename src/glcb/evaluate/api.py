@@ -3,7 +3,7 @@
 import hashlib
 import json
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -144,14 +144,19 @@ def evaluate(
     columns = LogColumns(context_column, arm_column, reward_column, propensity_column, tuple(ignore_columns))
     layout = Layout(columns, default_reward)
     named = {name: name for name in policies} if not isinstance(policies, Mapping) else dict(policies)
-    _check_arguments(named, estimators, reference, logging, max_ratio)
-    survey = _survey(path, format, layout, progress)
-    plan = _plan(survey, named, estimators, reference, logging, seed)
-    plan.constant_values = constant_values
-    if max_ratio is not None:
-        plan.max_ratio = max_ratio
-    if not replay:
-        plan.replays = {}
+    check_arguments(named, estimators, reference, logging, max_ratio)
+    survey = survey_rows(formats.read(path, format, layout), str(path), progress)
+    plan = make_plan(
+        survey,
+        named,
+        estimators=estimators,
+        reference=reference,
+        logging=logging,
+        seed=seed,
+        replay=replay,
+        max_ratio=max_ratio,
+        constant_values=constant_values,
+    )
     evaluator = Evaluator(plan)
     folder = None if checkpoint_folder is None else Path(checkpoint_folder)
     fingerprint = _fingerprint(
@@ -160,9 +165,7 @@ def evaluate(
     if folder is not None:
         checkpoint.load(folder, evaluator, fingerprint)
     saved_at = time.monotonic()
-    for rows in evaluator.run(
-        _usable(formats.read(path, format, layout), plan.index, logging, len(plan.arms))
-    ):
+    for rows in evaluator.run(usable(formats.read(path, format, layout), logging, len(plan.arms))):
         if progress is not None:
             progress("evaluating", rows / survey.rows)
         if folder is not None and time.monotonic() - saved_at > _CHECKPOINT_SECONDS:
@@ -212,8 +215,8 @@ def convert(
     if target.exists() and path.exists() and target.samefile(path):
         raise InvalidSettings(f"{out} is the log itself: name another file")
     layout = Layout(columns or LogColumns(), default_reward)
-    survey = _survey(path, format, layout, None)
-    arms, index = _arms(survey)
+    survey = survey_rows(formats.read(path, format, layout), str(path))
+    arms, index = find_arms(survey)
     if to == "vw" and survey.without_propensity:
         raise LogError(f"{survey.without_propensity:,} decisions of {log} have no propensity, which vw needs")
     rows = (row.decision for row in formats.read(path, format, layout) if row.decision is not None)
@@ -255,8 +258,8 @@ def survey(
 ) -> Survey:
     """Return the arms of a log and the range of its rewards. The arguments are those of `evaluate`."""
     columns = LogColumns(context_column, arm_column, reward_column, propensity_column, tuple(ignore_columns))
-    found = _survey(Path(log), format, Layout(columns, default_reward), None)
-    found.arms = _counts(found, _arms(found)[0])
+    found = survey_rows(formats.read(Path(log), format, Layout(columns, default_reward)), str(log))
+    found.arms = _counts(found, find_arms(found)[0])
     return found
 
 
@@ -268,20 +271,20 @@ def _counts(survey: Survey, arms: tuple[Arm, ...]) -> dict[Arm, int]:
     }
 
 
-def _survey(path: Path, form: str | None, layout: Layout, progress: Progress | None) -> Survey:
-    """Read the whole log once."""
+def survey_rows(rows: Iterable[LogRow], name: str, progress: Progress | None = None) -> Survey:
+    """Read the whole log with this name once."""
     survey = Survey()
-    for number, row in enumerate(formats.read(path, form, layout), 1):
+    for number, row in enumerate(rows, 1):
         survey.add(row, number)
         if progress is not None and number % _SURVEY_ROWS == 0:
             progress("reading", row.share)
     if not survey.rows:
         first = next(iter(survey.examples.values()), "it is empty")
-        raise LogError(f"{path} has no decisions with a reward ({first})")
+        raise LogError(f"{name} has no decisions with a reward ({first})")
     return survey
 
 
-def _arms(survey: Survey) -> tuple[tuple[Arm, ...], dict[Arm, int]]:
+def find_arms(survey: Survey) -> tuple[tuple[Arm, ...], dict[Arm, int]]:
     """Return the arms, and their positions under all spellings. They are integers only if all of them are."""
     found = list(survey.arms)
     if all(isinstance(arm, int) or is_integer(arm) for arm in found):
@@ -295,9 +298,7 @@ def _arms(survey: Survey) -> tuple[tuple[Arm, ...], dict[Arm, int]]:
     return arms, index
 
 
-def _usable(
-    rows: Iterator[LogRow], index: Mapping[Arm, int], logging: str | None, arms: int
-) -> Iterator[LoggedDecision]:
+def usable(rows: Iterable[LogRow], logging: str | None, arms: int) -> Iterator[LoggedDecision]:
     """Yield the decisions that can be evaluated."""
     for row in rows:
         decision = row.decision
@@ -313,13 +314,14 @@ def _usable(
 # ---- arguments --------------------------------------------------------------------------------------
 
 
-def _check_arguments(
-    policies: Mapping[str, Policy],
+def check_arguments(
+    policies: Mapping[str, object],
     chosen: Sequence[str],
     reference: str,
     logging: str | None,
     max_ratio: float | None,
 ) -> None:
+    """Raise InvalidSettings if an argument is invalid, whatever is in the log."""
     if not policies:
         raise InvalidSettings("name at least one policy to evaluate")
     if LOGGED in policies:
@@ -334,14 +336,19 @@ def _check_arguments(
         raise InvalidSettings(f"max_ratio must be at least 1, got {max_ratio!r}")
 
 
-def _plan(
+def make_plan(
     survey: Survey,
     policies: Mapping[str, Policy],
-    chosen: Sequence[str],
+    *,
+    estimators: Sequence[str],
     reference: str,
     logging: str | None,
     seed: int,
+    replay: bool,
+    max_ratio: float | None,
+    constant_values: bool,
 ) -> Plan:
+    """Return what to evaluate on a log that has been read once. The arguments are those of `evaluate`."""
     notes = []
     if logging == "uniform":
         survey.without_propensity = 0
@@ -361,7 +368,7 @@ def _plan(
         for arm in own.arms if isinstance(own, Bandit) else ():
             if arm not in survey.arms and str(arm) not in survey.arms:
                 survey.arms[arm] = 0
-    arms, index = _arms(survey)
+    arms, index = find_arms(survey)
     survey.arms = _counts(survey, arms)
     targets: dict[str, Target] = {}
     replays: dict[str, BanditTarget] = {}
@@ -379,7 +386,19 @@ def _plan(
         else:
             targets[name] = RuleTarget(resolved, index, name)
     ratio = max(len(arms) * 1.0 if logging == "uniform" else 1 / survey.smallest_propensity, 1.0)
-    return Plan(arms, index, survey, targets, replays, chosen, reference, seed, ratio, False, notes)
+    return Plan(
+        arms=arms,
+        index=index,
+        survey=survey,
+        targets=targets,
+        replays=replays if replay else {},
+        estimators=estimators,
+        reference=reference,
+        seed=seed,
+        max_ratio=ratio if max_ratio is None else max_ratio,
+        constant_values=constant_values,
+        notes=notes,
+    )
 
 
 def _resolve(name: str, arms: tuple[Arm, ...], survey: Survey, seed: int) -> Bandit | Uniform:

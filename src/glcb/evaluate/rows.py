@@ -26,6 +26,8 @@ class LoggedDecision(NamedTuple):
     """The probability of the arm; 0 if the log does not have it."""
     eligible: tuple[Arm, ...] | None = None
     """The arms to choose from, if the log has them."""
+    time: float | None = None
+    """When it was made, in seconds since the epoch, if the log has it."""
 
 
 class LogRow(NamedTuple):

@@ -8,7 +8,7 @@ from glcb.service.core.experiment import Experiment
 from glcb.service.core.models import ExperimentSnapshot
 from glcb.service.responses import timestamp
 from glcb.service.storage import tables
-from glcb.service.storage.chain import Head, first_link, next_link
+from glcb.service.storage.chain import Head, checked_events, first_link
 from glcb.service.storage.database import Database, Event, ExperimentRow, Pruned, SnapshotRow
 from glcb.service.storage.snapshots import from_first_event, load_snapshot
 
@@ -125,16 +125,9 @@ def _audit_experiment(database: Database, row: ExperimentRow, mark: Head | None)
 
 def _chained(database: Database, row: ExperimentRow, pruned: Pruned) -> Iterator[Event]:
     """Yield the events from the first one that was not pruned; raise StorageError at a gap in the chain."""
-    expected = pruned.sequence + 1
     link = pruned.link if pruned.sequence else first_link(row.id)
-    for event, stored in database.linked_events(row.id, 0, row.last_sequence):
-        if event.sequence != expected:
-            raise StorageError(f"events {expected} to {event.sequence - 1} were deleted, but not by pruning")
-        link = next_link(link, *event)
-        if stored != link:
-            raise StorageError(f"event {event.sequence} was altered, or one before it was: its link differs")
-        expected += 1
-        yield event
+    linked = database.linked_events(row.id, 0, row.last_sequence)
+    return checked_events(linked, pruned.sequence + 1, link)
 
 
 def _compare(database: Database, row: ExperimentRow, experiment: Experiment, snapshot: SnapshotRow) -> int:

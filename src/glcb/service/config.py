@@ -198,6 +198,18 @@ class ServiceSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         ),
     ] = 100
 
+    max_evaluations: Annotated[
+        int,
+        _count("Evaluations that are queued or running.", "If people wait to start evaluations."),
+    ] = 10
+    keep_evaluations: Annotated[
+        int,
+        _count(
+            "Evaluations kept per experiment; a new one replaces the oldest.",
+            "To keep more or fewer results.",
+        ),
+    ] = 50
+
     request_seconds: Annotated[
         float,
         _positive("Time a client has to send a complete request.", "For slow clients."),

@@ -52,34 +52,37 @@ async def stream(database: Database, experiment: int, export_format: str, after:
         yield chunk
 
 
+def row(event: Event) -> Row:
+    """Return a decision or a reward as it is exported."""
+    if event.kind == "reward":
+        reward = msgspec.json.decode(event.request, type=RewardItem)
+        return {
+            "event": "reward",
+            "id": reward.id,
+            "time": event.at,
+            "sequence": event.sequence,
+            "reward": float(reward.value),
+            "idempotency_key": reward.idempotency_key,
+        }
+    request = msgspec.json.decode(event.request, type=DecisionRequest)
+    decision = msgspec.json.decode(event.outcome, type=Decision)
+    return {
+        "event": "decision",
+        "id": decision.id,
+        "time": event.at,
+        "sequence": event.sequence,
+        "arm": decision.arm,
+        "propensity": decision.propensity,
+        "probabilities": decision.probabilities,
+        "holdout": decision.holdout,
+        "context": request.context,
+        "eligible": request.eligible,
+        "idempotency_key": request.idempotency_key,
+    }
+
+
 def _rows(events: Iterator[Event]) -> Iterator[Row]:
-    for event in events:
-        if event.kind == "decide":
-            request = msgspec.json.decode(event.request, type=DecisionRequest)
-            decision = msgspec.json.decode(event.outcome, type=Decision)
-            yield {
-                "event": "decision",
-                "id": decision.id,
-                "time": event.at,
-                "sequence": event.sequence,
-                "arm": decision.arm,
-                "propensity": decision.propensity,
-                "probabilities": decision.probabilities,
-                "holdout": decision.holdout,
-                "context": request.context,
-                "eligible": request.eligible,
-                "idempotency_key": request.idempotency_key,
-            }
-        elif event.kind == "reward":
-            reward = msgspec.json.decode(event.request, type=RewardItem)
-            yield {
-                "event": "reward",
-                "id": reward.id,
-                "time": event.at,
-                "sequence": event.sequence,
-                "reward": float(reward.value),
-                "idempotency_key": reward.idempotency_key,
-            }
+    return (row(event) for event in events if event.kind in ("decide", "reward"))
 
 
 def _lines(rows: Iterator[Row]) -> Iterator[bytes]:

@@ -150,9 +150,19 @@ class Metrics:
             ),
             "glcb_storage_available": ("1 if the database accepts events.", int(journal.failure is None)),
             "glcb_loaded_experiments": ("Experiments in memory.", len(self._engine.loaded)),
+            "glcb_evaluations_active": (
+                "Evaluations that are queued or running.",
+                self._engine.evaluations.active,
+            ),
         }
         for name, (text, value) in gauges.items():
             yield GaugeMetricFamily(name, text, value=value)
+        evaluations = CounterMetricFamily(
+            "glcb_evaluations", "Evaluations since the start.", labels=["state"]
+        )
+        for state, count in sorted(self._engine.evaluations.outcomes.items()):
+            evaluations.add_metric([state], count)
+        yield evaluations
         yield CounterMetricFamily("glcb_commit_failures", "Failed commits.", value=journal.generation)
         yield CounterMetricFamily(
             "glcb_clock_regressions",

@@ -1,5 +1,6 @@
 """Event logs of a bandit and tables with one row per decision, as JSON lines, CSV or Parquet."""
 
+import json
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from functools import partial
@@ -22,7 +23,7 @@ from glcb.evaluate.rows import LoggedDecision, LogRow
 
 MAX_PENDING = 100_000
 """Decisions of an event log that wait for a reward; when there are more, the oldest has none."""
-_ELIGIBLE = "eligible"
+_ELIGIBLE, _PROBABILITIES, _TIME = "eligible", "probabilities", "time"
 
 
 class _Joined:
@@ -36,11 +37,11 @@ class _Joined:
         self.final = False
 
 
-class _Joiner:
+class Joiner:
     """Joins decisions with their rewards. Decisions leave in the order in which they were made."""
 
-    def __init__(self, columns: LogColumns, default_reward: float | None) -> None:
-        self._columns, self._default = columns, default_reward
+    def __init__(self, default_reward: float | None) -> None:
+        self._default = default_reward
         self._pending: OrderedDict[str, _Joined] = OrderedDict()
 
     def add(self, values: Mapping[str, Any], share: float) -> Iterator[LogRow]:
@@ -82,7 +83,7 @@ class _Joiner:
 
 def _read(form: str, path: Path, columns: LogColumns, default_reward: float | None) -> Iterator[LogRow]:
     """Yield the decisions of a file."""
-    joiner = _Joiner(columns, default_reward)
+    joiner = Joiner(default_reward)
     for record in read_records(path, form, columns):
         values = record.values
         if values is None:
@@ -113,8 +114,14 @@ def _row(
         else:
             reward = get_reward(values, columns)
         propensity = get_propensity(values, columns)
+        context, time = get_context(values, columns), values.get(_TIME)
         decision = LoggedDecision(
-            get_context(values, columns), arm, reward, propensity, _eligible(values, arm)
+            context,
+            arm,
+            reward,
+            propensity,
+            _eligible(values, arm),
+            time if isinstance(time, float) else None,
         )
         return LogRow(decision, share)
     except RejectedRow as error:
@@ -122,13 +129,26 @@ def _row(
 
 
 def _eligible(values: Mapping[str, Any], chosen: Arm) -> tuple[Arm, ...] | None:
-    """Return the eligible arms of a row, which JSON lines can have as a list."""
-    listed = values.get(_ELIGIBLE)
+    """Return the eligible arms of a row: a list, or in an export of the service all arms at that time."""
+    listed = _nested(values.get(_ELIGIBLE))
     if not isinstance(listed, list):
-        return None
+        probabilities = _nested(values.get(_PROBABILITIES)) if is_event(values) else None
+        if not isinstance(probabilities, dict):
+            return None
+        listed = list(probabilities)
     arms = tuple(arm for arm in map(to_arm, listed) if arm is not None)
     if chosen not in arms:
         raise RejectedRow(
             "invalid eligible arms", f"the chosen arm {chosen!r} is not among the eligible ones"
         )
     return arms
+
+
+def _nested(value: Any) -> Any:
+    """Return a value that Parquet exports of the service hold as JSON."""
+    if not isinstance(value, str) or value[:1] not in ("[", "{"):
+        return value
+    try:
+        return json.loads(value)
+    except (ValueError, RecursionError):
+        return value

@@ -23,6 +23,7 @@ from glcb.service.core.clock import Clock, PlausibleClock
 from glcb.service.core.experiment import Experiment, new_creation
 from glcb.service.core.idempotency import RepeatedAnswer
 from glcb.service.errors import ApiError, as_api_error
+from glcb.service.evaluations.queue import Evaluations
 from glcb.service.metrics import Activity, Metrics
 from glcb.service.responses import broken_experiment_info, experiment_info, parse_experiment_info
 from glcb.service.storage.database import Database, Event
@@ -62,6 +63,7 @@ class Engine:
             database, max_events=settings.max_commit_events, on_commit=self.metrics.add_commit
         )
         self.cache = ExperimentCache(database, self.journal, settings, self._clock)
+        self.evaluations = Evaluations(database, settings, self._clock)
 
     @property
     def loaded(self) -> dict[str, LoadedExperiment]:
@@ -76,10 +78,12 @@ class Engine:
         if isinstance(self._clock, PlausibleClock):
             self._clock.start_after(max((row.last_event_at for row in self.cache.rows.values()), default=0.0))
         await self.cache.restore_all()
+        await self.evaluations.start()
         self.run_in_background(self._sweep(None))
 
     async def stop(self) -> None:
-        """Write all queued events, and a snapshot of every experiment that changed."""
+        """Cancel evaluations, write all queued events, and a snapshot of every experiment that changed."""
+        await self.evaluations.stop()
         for loaded in list(self.loaded.values()):
             if self._database.threads.is_stalled:
                 break  # the events on disk are sufficient
@@ -286,6 +290,7 @@ class Engine:
                 self.cache.rows[name] = row  # until the list is read again
                 raise
         self.activity.pop(name, None)
+        await self.evaluations.forget(row.id)
         self.run_in_background(self._sweep(loaded))
 
     async def _sweep(self, loaded: LoadedExperiment | None) -> None:

@@ -28,6 +28,9 @@ from glcb.service.storage.database import Database
 
 _Handler = Callable[[Request], Awaitable[Response]]
 
+_MAX_PAGE = 100
+"""Largest number of evaluations in one response."""
+
 
 class _AnyText(StringConvertor):
     """Matches the rest of a path, even if it has slashes and line breaks."""
@@ -272,6 +275,33 @@ class Handlers:
         await self._engine.upload(_name(request), request.state.body)
         return await self._experiment(_name(request))
 
+    # ---- evaluations ----------------------------------------------------------------------------
+
+    async def start_evaluation(self, request: Request) -> Response:
+        """Queue an evaluation."""
+        name = _name(request)
+        settings = await self._engine.read(name, lambda experiment: experiment.state.settings)
+        number = self._engine.experiment_id(name)
+        return _json(await self._engine.evaluations.submit(number, settings, request.state.body), 202)
+
+    async def list_evaluations(self, request: Request) -> Response:
+        """List the evaluations of an experiment."""
+        limit, before = _page(request)
+        number = self._engine.experiment_id(_name(request))
+        return _json(await self._engine.evaluations.page(number, before or None, limit))
+
+    async def show_evaluation(self, request: Request) -> Response:
+        """Return an evaluation."""
+        experiment = self._engine.experiment_id(_name(request))
+        content = await self._engine.evaluations.show(experiment, _evaluation(request))
+        return Response(content, media_type="application/json")
+
+    async def remove_evaluation(self, request: Request) -> Response:
+        """Cancel or delete an evaluation."""
+        experiment = self._engine.experiment_id(_name(request))
+        await self._engine.evaluations.remove(experiment, _evaluation(request))
+        return Response(status_code=204)
+
     # ---- the service itself ---------------------------------------------------------------------
 
     async def ready(self, _request: Request) -> Response:
@@ -299,6 +329,30 @@ class Handlers:
 def _name(request: Request) -> str:
     name: str = request.path_params["name"]
     return name
+
+
+def _evaluation(request: Request) -> int:
+    """Return the id of the evaluation in the path."""
+    text = request.path_params["id"]
+    if not _is_natural(text):
+        raise ApiError("unknown_evaluation", f"the id of an evaluation is a number, got {text[:80]!r}")
+    return int(text)
+
+
+def _page(request: Request) -> tuple[int, int]:
+    """Return the limit of a list, and the id before which it starts, or 0."""
+    query = dict(request.query_params)
+    limit, before = query.pop("limit", "20"), query.pop("before", "0")
+    if query or not (_is_natural(limit) and _is_natural(before) and 1 <= int(limit) <= _MAX_PAGE):
+        raise ApiError(
+            "invalid_request",
+            f"the query must be limit=1 to {_MAX_PAGE} and before=ID, got {dict(request.query_params)!r}",
+        )
+    return int(limit), int(before)
+
+
+def _is_natural(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) < 10
 
 
 def _json(content: object, status: int = 200) -> Response:

@@ -74,7 +74,7 @@ def _describe_attributes(schema: Schema, kind: type[msgspec.Struct]) -> None:
         if not isinstance(attribute, ast.AnnAssign) or not isinstance(docstring, ast.Expr):
             continue
         assert isinstance(attribute.target, ast.Name)
-        text = ast.literal_eval(docstring.value).replace("``", "`")
+        text = " ".join(ast.literal_eval(docstring.value).replace("``", "`").split())
         schema["properties"][names[attribute.target.id]].setdefault("description", text)
 
 

@@ -41,6 +41,13 @@ _AFTER = {
     "default": 0,
     "description": "Export only events with a larger sequence number.",
 }
+_LIMIT = {"type": "integer", "minimum": 1, "maximum": 100, "default": 20, "description": "Size of a page."}
+_BEFORE = {
+    "type": "integer",
+    "minimum": 0,
+    "default": 0,
+    "description": "List only evaluations with a smaller id; 0 for the newest.",
+}
 _ARM_CODES = ("unknown_arm", "experiment_archived", "not_supported", "invalid_settings")
 _STATE_CODES = ("experiment_paused", "experiment_archived")
 
@@ -146,6 +153,26 @@ OPERATIONS = (
         "PUT", f"{_EXPERIMENT}/model", "upload", "admin", "Replace the bandit with one from a model file.",
         bytes, responses.ExperimentInfo, 200,
         ("invalid_model", "invalid_settings", "too_many", "experiment_archived"),
+    ),
+    Operation(
+        "POST", f"{_EXPERIMENT}/evaluations", "start_evaluation", "admin",
+        "Start to evaluate policies on the decisions and rewards of the experiment.",
+        requests.EvaluationRequest, responses.EvaluationInfo, 202,
+        ("unknown_arm", "invalid_settings", "not_supported", "too_many"),
+    ),
+    Operation(
+        "GET", f"{_EXPERIMENT}/evaluations", "list_evaluations", "read", "List evaluations, newest first.",
+        None, responses.EvaluationList, 200, ("invalid_request",), (("limit", _LIMIT), ("before", _BEFORE)),
+    ),
+    Operation(
+        "GET", f"{_EXPERIMENT}/evaluations/{{id}}", "show_evaluation", "read",
+        "Get an evaluation: its state, progress and result.",
+        None, responses.EvaluationInfo, 200, ("unknown_evaluation",),
+    ),
+    Operation(
+        "DELETE", f"{_EXPERIMENT}/evaluations/{{id}}", "remove_evaluation", "admin",
+        "Cancel an evaluation that is queued or running, or delete one that is not.",
+        status=204, codes=("unknown_evaluation",),
     ),
     Operation("GET", LIVENESS, "health", None, "Liveness probe.", None, responses.Status),
     Operation("GET", READINESS, "ready", None, "Readiness probe.", None, responses.Status),

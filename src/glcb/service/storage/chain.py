@@ -5,11 +5,14 @@ event is written, and compared with the next commit and by ``glcb audit``.
 """
 
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from glcb._errors import StorageError
+
+if TYPE_CHECKING:
+    from glcb.service.storage.database import Event
 
 EventRow = tuple[int, int, float, str, bytes, bytes]
 """An event to write: experiment id, sequence, time, kind, request, outcome."""
@@ -42,6 +45,33 @@ def next_link(previous: bytes, sequence: int, at: float, kind: str, request: byt
     numbers = _pack_numbers(sequence, at, len(name), len(request))
     content = b"".join((previous, numbers, name, request, outcome))
     return blake2b(content, digest_size=LINK_BYTES).digest()
+
+
+def checked_events(linked: Iterable[tuple["Event", bytes]], expected: int, link: bytes) -> Iterator["Event"]:
+    """Yield events after comparing their links.
+
+    Parameters
+    ----------
+    linked
+        The events and their links.
+    expected
+        The sequence number of the first one.
+    link
+        What it is linked to.
+
+    Raises
+    ------
+    StorageError
+        An event is missing or was altered.
+    """
+    for event, stored in linked:
+        if event.sequence != expected:
+            raise StorageError(f"events {expected} to {event.sequence - 1} were deleted, but not by pruning")
+        link = next_link(link, *event)
+        if stored != link:
+            raise StorageError(f"event {event.sequence} was altered, or one before it was: its link differs")
+        expected += 1
+        yield event
 
 
 def previous_events(rows: Sequence[EventRow]) -> dict[int, int]:

@@ -71,7 +71,7 @@ def sqlite_file(url: URL) -> Path | None:
 # ---- connections --------------------------------------------------------------------------------
 
 
-def connect(url: URL, deadline: float) -> Engine:
+def connect(url: URL, deadline: float, read_only: bool = False) -> Engine:
     """Return a pool of connections whose commits are durable.
 
     Parameters
@@ -80,22 +80,28 @@ def connect(url: URL, deadline: float) -> Engine:
         Where the database is. A missing SQLite file is created, readable by its owner alone.
     deadline
         Seconds after which a statement fails, or a wait for a lock.
+    read_only
+        Whether all writes fail. A missing SQLite file is not created.
 
     Raises
     ------
     MissingExtra
         The driver of the database is not installed.
     """
-    is_sqlite = url.get_backend_name() == "sqlite"
+    make = _sqlite_engine if url.get_backend_name() == "sqlite" else _postgresql_engine
     try:
-        return _sqlite_engine(url, deadline) if is_sqlite else _postgresql_engine(url, deadline)
+        return make(url, deadline, read_only)
     except ImportError as error:
         raise MissingExtra(f"the database {url.get_backend_name()} needs a driver: {error}") from error
 
 
-def _sqlite_engine(url: URL, deadline: float) -> Engine:
-    with contextlib.suppress(OSError):  # SQLite creates its other files with the permissions of this one
-        os.close(os.open(str(url.database), os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+def _sqlite_engine(url: URL, deadline: float, read_only: bool) -> Engine:
+    if read_only:
+        location = Path(str(url.database)).absolute().as_uri()
+        url = url.set(database=location, query={"mode": "ro", "uri": "true"})
+    else:
+        with contextlib.suppress(OSError):  # SQLite creates its other files with the permissions of this one
+            os.close(os.open(str(url.database), os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
     engine = create_engine(
         url, connect_args={"check_same_thread": False, "timeout": deadline}, hide_parameters=True
     )
@@ -104,14 +110,16 @@ def _sqlite_engine(url: URL, deadline: float) -> Engine:
     return engine
 
 
-def _postgresql_engine(url: URL, deadline: float) -> Engine:
-    settings = {
+def _postgresql_engine(url: URL, deadline: float, read_only: bool) -> Engine:
+    settings: dict[str, Any] = {
         "connect_timeout": 5,
         "tcp_user_timeout": 10_000,
         "keepalives_idle": 5,
         "keepalives_interval": 2,
         "keepalives_count": 3,
     }
+    if read_only:
+        settings["options"] = "-c default_transaction_read_only=on"
     engine = create_engine(
         url, pool_pre_ping=True, pool_timeout=deadline, connect_args=settings, hide_parameters=True
     )

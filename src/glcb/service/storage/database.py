@@ -25,7 +25,15 @@ from glcb.service.storage.connection import (
     storage_errors,
 )
 from glcb.service.storage.marks import MarkFile
-from glcb.service.storage.tables import DELETED_PREFIX, about, events, experiments, parts, snapshots
+from glcb.service.storage.tables import (
+    DELETED_PREFIX,
+    about,
+    evaluations,
+    events,
+    experiments,
+    parts,
+    snapshots,
+)
 from glcb.service.storage.threads import StorageThreads, database_call
 
 log = logging.getLogger("glcb.service")
@@ -126,13 +134,22 @@ class Database:
     high_water_file
         Where the service notes the last events outside the database. By default, beside a SQLite file, and
         nowhere for PostgreSQL.
+    read_only
+        Refuse all writes, and do not create or migrate anything.
     """
 
-    def __init__(self, url: str | URL, deadline: float = 10.0, high_water_file: str | None = None) -> None:
+    def __init__(
+        self,
+        url: str | URL,
+        deadline: float = 10.0,
+        high_water_file: str | None = None,
+        *,
+        read_only: bool = False,
+    ) -> None:
         self.url = parse_url(url)
         self.is_sqlite = self.url.get_backend_name() == "sqlite"
         self.deadline = deadline
-        self.engine = connect(self.url, deadline)
+        self.engine = connect(self.url, deadline, read_only)
         self.threads = StorageThreads(_THREADS, deadline)
         self.export_threads = StorageThreads(_EXPORT_THREADS, deadline)
         file = sqlite_file(self.url)
@@ -149,6 +166,8 @@ class Database:
         self._files: locks.SqliteFiles | None = None
         self._keeper: Any = None
         self._epoch: str | None = None
+        if read_only:
+            return
         try:
             with self.write() as connection:
                 tables.migrate(connection)
@@ -344,6 +363,12 @@ class Database:
         lost = f"event {first}" if first == head.sequence else f"events {first} to {head.sequence}"
         return f"{lost} were acknowledged but are not in the database"
 
+    def last_sequence(self, experiment: int) -> int:
+        """Return the sequence number of the last event of an experiment; 0 without any."""
+        query = select(func.max(events.c.sequence)).where(events.c.experiment == experiment)
+        with self.read() as connection:
+            return int(connection.execute(query).scalar() or 0)
+
     def event(self, experiment: int, sequence: int) -> Event | None:
         """Return one event, or None if it was pruned."""
         return next(self.events(experiment, sequence - 1, sequence), None)
@@ -462,7 +487,7 @@ class Database:
             if self.marks is not None:
                 self.marks.clear(number)
             with self.write() as connection:
-                for table in (snapshots, parts):
+                for table in (snapshots, parts, evaluations):
                     connection.execute(delete(table).where(table.c.experiment == number))
                 connection.execute(delete(experiments).where(experiments.c.id == number))
 

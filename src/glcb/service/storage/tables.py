@@ -87,6 +87,17 @@ api_keys = Table(
     Column("created", Float(53), nullable=False),
 )
 
+evaluations = Table(
+    "glcb_evaluations",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=True),
+    Column("experiment", Integer, nullable=False, index=True),
+    Column("state", String(16), nullable=False),
+    Column("info", LargeBinary, nullable=False),  # an encoded EvaluationInfo without its result
+    Column("result", LargeBinary),
+    sqlite_autoincrement=True,
+)
+
 DELETED_PREFIX = "-"
 """Starts the placeholder name of a deleted experiment; no valid name starts with it."""
 
@@ -97,7 +108,12 @@ _WRITERS = {1: "glcb 0.1", 2: "glcb 0.2"}
 
 Migration = Callable[[Connection], None]
 
-MIGRATIONS: Sequence[Migration] = ()
+
+def _add_evaluations(connection: Connection) -> None:
+    evaluations.create(connection, checkfirst=True)  # a new database has the table already
+
+
+MIGRATIONS: Sequence[Migration] = (_add_evaluations,)
 """Each converts one format to the next, starting with ``_OLDEST_VERSION``. Only append."""
 
 

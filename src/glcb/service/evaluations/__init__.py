@@ -1,0 +1,1 @@
+"""Evaluations of other policies on the log of an experiment, in a process of their own."""

@@ -1,0 +1,237 @@
+"""The events of an experiment as a log of decisions with rewards, read in constant memory."""
+
+from bisect import bisect_left
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from typing import NamedTuple
+
+import msgspec
+from msgspec import Struct
+
+from glcb._api.requests import EventBound, ExperimentSettings, NewArm
+from glcb._errors import StorageError
+from glcb._types import reward_range
+from glcb.evaluate.formats.tables import Joiner
+from glcb.evaluate.rows import CHUNK_ROWS, LogRow
+from glcb.service import export
+from glcb.service.storage.chain import checked_events, first_link
+from glcb.service.storage.database import Database, Event, Pruned
+
+_UNKNOWN_DECISION = "unknown decision"
+_REPORT_EVENTS = 1000
+
+Report = Callable[[int, int], None]
+"""Called with the number of events read so far, and of all."""
+
+
+class RewardRules(Struct, frozen=True, kw_only=True):
+    """How the rewards of a decision become one."""
+
+    timeout: float | None
+    default: float | None
+    aggregation: str
+    lowest: float
+    highest: float
+
+    @classmethod
+    def of(cls, settings: ExperimentSettings, default: float | None) -> "RewardRules":
+        """Return the rules of an experiment; ``default`` replaces its default reward."""
+        low, high = reward_range(settings.rewards)
+        return cls(
+            timeout=settings.reward_timeout,
+            default=settings.default_reward if default is None else default,
+            aggregation=settings.reward_aggregation,
+            lowest=low,
+            highest=high,
+        )
+
+    def combine(self, first: float | None, second: float) -> float:
+        """Return the reward after another one."""
+        if first is None:
+            return second
+        if self.aggregation == "sum":
+            return first + second
+        return {"first": first, "last": second, "max": max(first, second)}[self.aggregation]
+
+    def settle(self, reward: float | None) -> float | None:
+        """Return the reward of a decision that has timed out; None if it has none."""
+        return self.default if reward is None else min(max(reward, self.lowest), self.highest)
+
+
+class _Open(NamedTuple):
+    """A decision that has not timed out."""
+
+    at: float
+    arm: str
+    reward: float | None
+
+
+class _Settler:
+    """Delays the rewards of decisions until they have timed out, as the experiment does.
+
+    Otherwise the decisions at the end of the log that have a reward already would count, and those that will
+    have a default reward would not.
+    """
+
+    def __init__(self, rules: RewardRules) -> None:
+        self._rules = rules
+        self._open: OrderedDict[str, _Open] = OrderedDict()
+
+    def add(self, row: export.Row) -> None:
+        """Add a decision or a reward."""
+        name = row["id"]
+        if row["event"] == "decision":
+            self._open[name] = _Open(row["time"], row["arm"], None)
+        elif (decision := self._open.get(name)) is not None:
+            self._open[name] = decision._replace(reward=self._rules.combine(decision.reward, row["reward"]))
+
+    def remove(self, arm: str | None) -> None:
+        """Forget decisions that can no longer get a reward: those of an arm, or all."""
+        kept = [] if arm is None else [item for item in self._open.items() if item[1].arm != arm]
+        self._open = OrderedDict(kept)
+
+    def due(self, now: float) -> Iterator[export.Row]:
+        """Yield the rewards of decisions that have timed out."""
+        assert self._rules.timeout is not None
+        while self._open:
+            name, decision = next(iter(self._open.items()))
+            if decision.at + self._rules.timeout > now:
+                return
+            del self._open[name]
+            reward = self._rules.settle(decision.reward)
+            if reward is not None:
+                yield {"event": "outcome", "id": name, "time": now, "reward": reward}
+
+
+class EventLog:
+    """The decisions of an experiment up to now.
+
+    Parameters
+    ----------
+    database
+        Where the events are.
+    experiment
+        The id of the experiment.
+    rules
+        How the rewards of a decision become one.
+    now
+        The time of the evaluation.
+    after, before
+        The range of the decisions.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        experiment: int,
+        rules: RewardRules,
+        now: float,
+        after: EventBound | None = None,
+        before: EventBound | None = None,
+    ) -> None:
+        self._database, self._experiment = database, experiment
+        self._rules, self._now = rules, now
+        self._pruned = database.pruned(experiment)
+        self.last = database.last_sequence(experiment)
+        """The sequence number of the last event."""
+        self._after = max(self._after_bound(after), self._pruned.sequence)
+        self._before = self.last + 1 if before is None else self._before_bound(before)
+        self.times: list[float] = []
+        """The times of the first decision, and of the last one of every chunk."""
+
+    @property
+    def pruned(self) -> Pruned:
+        """What was pruned before the first event of the log."""
+        return self._pruned
+
+    def _after_bound(self, bound: EventBound | None) -> int:
+        """Return the last sequence number before the range."""
+        if isinstance(bound, datetime):
+            return self._first_at(bound) - 1
+        return min(bound or 0, self.last)
+
+    def _before_bound(self, bound: EventBound) -> int:
+        """Return the first sequence number after the range."""
+        return self._first_at(bound) if isinstance(bound, datetime) else bound
+
+    def _first_at(self, time: datetime) -> int:
+        """Return the sequence number of the first event at or after a time. Times never decrease."""
+        numbers = range(self._pruned.sequence + 1, self.last + 1)
+        return numbers.start + bisect_left(numbers, time.timestamp(), key=self._time_of)
+
+    def _time_of(self, sequence: int) -> float:
+        event = self._database.event(self._experiment, sequence)
+        if event is None:
+            raise StorageError(f"event {sequence} is missing")
+        return event.at
+
+    # ---- rows -----------------------------------------------------------------------------------
+
+    def rows(self, report: Report = lambda done, total: None) -> Iterator[LogRow]:
+        """Yield the decisions whose reward is known, and the others as refused rows.
+
+        Raises
+        ------
+        StorageError
+            Events are missing or have been altered.
+        """
+        self.times = []
+        evaluated, latest = 0, 0.0
+        for row in self._joined(report):
+            if row.decision is not None:
+                assert row.decision.time is not None
+                latest = row.decision.time
+                evaluated += 1
+                if evaluated == 1 or evaluated % CHUNK_ROWS == 0:
+                    self.times.append(latest)
+            if row.reason != _UNKNOWN_DECISION:  # a reward of a decision outside the range
+                yield row
+        self.times.append(latest)
+
+    def _joined(self, report: Report) -> Iterator[LogRow]:
+        total = self.last - self._after
+        joiner = Joiner(self._rules.default if self._rules.timeout is None else None)
+        settler = None if self._rules.timeout is None else _Settler(self._rules)
+        for event in self._events():
+            done = event.sequence - self._after
+            if done % _REPORT_EVENTS == 0:
+                report(done, total)
+            share = done / total
+            if settler is not None:
+                for outcome in settler.due(event.at):
+                    yield from joiner.add(outcome, share)
+            if event.kind in ("replace_model", "upload") and settler is not None:
+                settler.remove(None)
+            elif event.kind == "remove_arm" and settler is not None:
+                settler.remove(msgspec.json.decode(event.request, type=NewArm).name)
+            elif event.kind == "reward" or (event.kind == "decide" and event.sequence < self._before):
+                row = export.row(event)
+                if settler is not None:
+                    settler.add(row)
+                if settler is None or row["event"] == "decision":
+                    yield from joiner.add(row, share)
+        if settler is not None:
+            for outcome in settler.due(self._now):
+                yield from joiner.add(outcome, 1.0)
+        yield from joiner.finish()
+
+    def _events(self) -> Iterator[Event]:
+        """Yield the events after the beginning of the range; raise StorageError if the chain is broken."""
+        try:
+            link = self._link_before()
+            linked = self._database.linked_events(self._experiment, self._after, self.last)
+            yield from checked_events(linked, self._after + 1, link)
+        except StorageError:
+            if self._database.pruned(self._experiment) == self._pruned:
+                raise
+            raise StorageError("events were pruned during the evaluation: start it again") from None
+
+    def _link_before(self) -> bytes:
+        if self._after == 0:
+            return first_link(self._experiment)
+        if self._after == self._pruned.sequence:
+            return self._pruned.link
+        for _, link in self._database.linked_events(self._experiment, self._after - 1, self._after):
+            return link
+        raise StorageError(f"event {self._after} is missing")
