@@ -354,3 +354,99 @@ def test_many_arms_with_hostile_names_fit(opened: Open, server: Server) -> None:
     page.get_by_role("button", name="Remove a/b?c#d%").click()
     page.get_by_role("dialog").get_by_role("button", name="Remove").click()
     expect(page.locator(".arms tbody tr")).to_have_count(len(arms) - 1)
+
+
+def test_an_evaluation_is_started_watched_and_judged(opened: Open, server: Server, screenshots: Path) -> None:
+    from playwright.sync_api import expect
+
+    assert server.client.put("/v1/experiments/judged", {"arms": ARMS, "policy": "linucb"}).status == 201
+    Shop(server.client, "judged").simulate(2200, batch=100)
+    page = opened(f"{server.url}/#/judged")
+    page.get_by_role("link", name="Evaluations").click()
+    expect(page.get_by_text("No evaluations yet.")).to_be_visible()
+    page.get_by_role("button", name="New evaluation").click()
+    page.get_by_label("Policies").fill("uniform, best-fixed-arm")
+    check_accessibility(page)
+    page.get_by_role("button", name="Evaluate").click()
+    expect(page.get_by_role("heading", name="Evaluation 1")).to_be_visible()
+    expect(page.locator("h1 .state")).to_have_text("finished", timeout=120_000)
+    truth = server.client.get("/v1/experiments/judged/evaluations/1").data["result"]
+    expect(page.locator(".verdict")).to_contain_text(truth["conclusion"])
+    row = page.locator(".policies tr", has_text="uniform")
+    (uniform,) = [policy for policy in truth["policies"] if policy["name"] == "uniform"]
+    for estimator in ("snips", "dr"):
+        page.get_by_label("Estimator").select_option(estimator)
+        expect(row).to_contain_text(f"{100 * uniform['estimates'][estimator]['value']:.1f}% ±")
+    expect(page.locator(".chart canvas")).to_have_count(1)
+    page.get_by_label("Interval of").select_option("best-fixed-arm")
+    expect(page.locator(".legend")).to_contain_text("best-fixed-arm, low")
+    expect(page.locator(".checks li")).to_have_count(
+        len(truth["diagnostics"])
+        + sum(len(policy["diagnostics"]) for policy in truth["policies"] + truth["replays"])
+    )
+    check_accessibility(page)
+    take_screenshot(page, screenshots / "evaluation.png")
+
+    phone = opened(f"{server.url}/#/judged/evaluations", 390, "dark")
+    phone.get_by_role("link", name="Evaluation 1").click()
+    expect(phone.locator(".verdict")).to_contain_text(truth["conclusion"])
+    check_accessibility(phone)
+    check_width(phone)
+    phone.get_by_role("button", name="Delete").click()
+    phone.get_by_role("dialog").get_by_role("button", name="Delete evaluation").click()
+    expect(phone.get_by_text("No evaluations yet.")).to_be_visible()
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
+def test_a_catalog_is_searched_sorted_paged_and_explained(
+    opened: Open, server: Server, width: int, scheme: Scheme
+) -> None:
+    from playwright.sync_api import expect
+
+    name = f"catalog-{width}"
+    path = f"/v1/experiments/{name}"
+    arms = {f"film {number}": {"genre": "noir", "price": number % 7} for number in range(60)}
+    assert server.client.put(path, {"arms": arms, "policy": "linucb"}).status == 201
+    Shop(server.client, name).simulate(60)
+    page = opened(f"{server.url}/#/{name}", width, scheme)
+    rows = page.get_by_role("region", name="Arms").locator("tbody tr")
+    expect(rows).to_have_count(25)
+    expect(page.get_by_text("1 to 25 of 60")).to_be_visible()
+    page.get_by_role("button", name="Next").click()
+    expect(page.get_by_text("26 to 50 of 60")).to_be_visible()
+    page.get_by_role("button", name="Arm", exact=True).click()
+    page.get_by_role("button", name="Arm", exact=True).click()
+    expect(rows.first).to_contain_text("film 0")
+    page.get_by_label("Search arms").fill("film 59")
+    expect(rows).to_have_count(1)
+    expect(rows.first).to_contain_text("genre = noir, price = 3")
+    check_accessibility(page)
+    check_width(page)
+
+    page.get_by_text("Candidates of the request").click()
+    page.get_by_label("Candidates as JSON").fill('{"new": {"genre": "comedy", "price": 2}, "film 3": null}')
+    page.get_by_role("button", name="Explain").click()
+    expect(page.locator(".explanation article")).to_have_count(2)
+    expect(page.locator(".explanation")).to_contain_text("arm.genre = comedy")
+    page.get_by_label("Candidates as JSON").fill("[]")
+    page.get_by_role("button", name="Explain").click()
+    expect(page.get_by_text("Candidates must be an object")).to_be_visible()
+    expect(page.locator(".explanation article")).to_have_count(0)
+
+    page.get_by_role("button", name="Add arm").click()
+    page.get_by_label("Name").fill("film 60")
+    page.get_by_label("Features", exact=True).fill('{"genre": "drama", "price": 1}')
+    page.get_by_role("button", name="Add", exact=True).click()
+    page.get_by_label("Search arms").fill("film 60")
+    expect(rows.first).to_contain_text("genre = drama")
+    page.get_by_role("button", name="Remove film 60").click()
+    page.get_by_role("dialog").get_by_role("button", name="Remove").click()
+    expect(page.get_by_text("no arms found")).to_be_visible()
+
+
+def test_a_page_that_does_not_exist_is_reported(opened: Open, server: Server) -> None:
+    from playwright.sync_api import expect
+
+    page = opened(f"{server.url}/#/experiments/unknown")
+    expect(page.get_by_role("heading", name="Page not found")).to_be_visible()
+    check_accessibility(page)

@@ -57,7 +57,8 @@ function row(name, arm, changed) {
   ];
 }
 
-async function removeArm(name, arm, changed) {
+/** Ask, and remove an arm; `changed()` is called afterwards. */
+export async function removeArm(name, arm, changed) {
   const done = await dialog({
     title: `Remove “${arm}”?`,
     text: "It will no longer be chosen. Everything learned about it is lost, and rewards for its pending decisions are rejected.",
@@ -70,26 +71,51 @@ async function removeArm(name, arm, changed) {
   changed();
 }
 
-/** Show the dialog that adds an arm. */
-export async function addArm(experiment, changed) {
+/** Show the dialog that adds an arm: as a copy of another one, or with its features if the experiment has a catalog. */
+export async function addArm({ name: experiment, settings }, changed) {
   const input = h("input", { name: "arm", autocomplete: "off", maxlength: 200, autofocus: true });
-  const like = h(
-    "select",
-    { name: "like" },
-    h("option", { value: "" }, "untrained"),
-    experiment.settings.arms.map((arm) => h("option", { value: arm }, `as a copy of ${arm}`)),
-  );
+  const [element, read] = Array.isArray(settings.arms) ? copyField(settings.arms) : featuresField(settings.arms);
   const done = await dialog({
     title: "Add arm",
-    fields: [field("Name", input), field("Initial state", like, "A copy starts with everything learned about the other arm.")],
+    fields: [field("Name", input), element],
     button: "Add",
     act: () => {
       const arm = input.value.trim();
       if (!arm) throw new Error("An arm needs a name.");
-      return ask("POST", at(experiment.name, "arms"), { name: arm, ...(like.value ? { like: like.value } : {}) });
+      return ask("POST", at(experiment, "arms"), { name: arm, ...read() });
     },
   });
   if (!done) return;
   announce(`${input.value.trim()} was added.`);
   changed();
+}
+
+function copyField(arms) {
+  const like = h(
+    "select",
+    { name: "like" },
+    h("option", { value: "" }, "untrained"),
+    arms.map((arm) => h("option", { value: arm }, `as a copy of ${arm}`)),
+  );
+  const hint = "A copy starts with the values of the other arm and with the evidence of at most 64 decisions.";
+  return [field("Initial state", like, hint), () => (like.value ? { like: like.value } : {})];
+}
+
+function featuresField(arms) {
+  const [example] = Object.values(arms);
+  const text = h("textarea", { name: "features", rows: 4, spellcheck: "false" });
+  text.value = JSON.stringify(example ?? {}, null, 2);
+  return [field("Features", text, "As JSON."), () => ({ features: parseObject(text.value, "Features") })];
+}
+
+/** Return an object that is written as JSON; throw an error if it is not one. */
+export function parseObject(text, what) {
+  let value;
+  try {
+    value = JSON.parse(text);
+  } catch (error) {
+    throw new Error(`${what} must be valid JSON: ${error.message}`);
+  }
+  if (typeof value !== "object" || value === null || Array.isArray(value)) throw new Error(`${what} must be an object such as {"price": 3}.`);
+  return value;
 }

@@ -2,6 +2,7 @@
 
 import { ask, at } from "./api.js";
 import { addArm, armsPanel } from "./arms.js";
+import { catalogPanel } from "./catalog.js";
 import { chart } from "./chart.js";
 import { drawnArms, palette, places, rewardCurves, shareCurves } from "./curves.js";
 import { dialog } from "./dialogs.js";
@@ -47,7 +48,7 @@ export function experimentPage(main, name) {
     tick: (x) => percent(x, 0),
     stacked: true,
   });
-  const arms = armsPanel(name, () => loop.now());
+  const arms = eitherPanel(armsPanel(name, () => loop.now()), catalogPanel(name, () => loop.now()));
   const explain = explainPanel(name);
   const panels = [healthPanel(), rewardsPanel(), inputsPanel()];
   const wrong = attention();
@@ -117,12 +118,27 @@ export function experimentPage(main, name) {
   };
 }
 
+/** Show the table of all arms, or that of a catalog if arms have features. */
+function eitherPanel(plain, catalog) {
+  return {
+    element: h("div", {}, plain.element, catalog.element),
+    update(data) {
+      const listed = Array.isArray(data.experiment.settings.arms);
+      plain.element.hidden = !listed;
+      catalog.element.hidden = listed;
+      (listed ? plain : catalog).update(data);
+    },
+  };
+}
+
 function heading(name, { pause, add }) {
   const state = h("span", { class: "state" });
   const about = h("p", { class: "hint" }, "Loading…");
   const pausing = h("button", { onclick: pause, hidden: true }, "Pause");
   const adding = h("button", { onclick: add, hidden: true }, "Add arm");
-  const element = h("div", { class: "heading" }, h("div", {}, h("h1", {}, name, " ", state), about), h("div", { class: "actions" }, pausing, adding));
+  const evaluations = h("a", { class: "button", href: `#/${name}/evaluations` }, "Evaluations");
+  const actions = h("div", { class: "actions" }, evaluations, pausing, adding);
+  const element = h("div", { class: "heading" }, h("div", {}, h("h1", {}, name, " ", state), about), actions);
   return {
     element,
     update({ experiment }) {
@@ -133,7 +149,7 @@ function heading(name, { pause, add }) {
       say(pausing, experiment.state === "running" ? "Pause" : "Resume");
       const parts = [
         experiment.settings.policy,
-        many(experiment.settings.arms.length, "arm"),
+        many(experiment.arm_count, "arm"),
         `${percent(experiment.settings.holdout, 0)} holdout`,
         `since ${day(experiment.created_at)}`,
       ];

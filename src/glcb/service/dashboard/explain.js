@@ -1,6 +1,7 @@
 /** The panel that explains the decision for a context without making it. */
 
 import { ask, at } from "./api.js";
+import { parseObject } from "./arms.js";
 import { contextForm } from "./context.js";
 import { sentence } from "./dialogs.js";
 import { announce, draw, h, mark, say } from "./dom.js";
@@ -14,28 +15,30 @@ export function explainPanel(name) {
   const problem = h("p", { class: "problem", role: "alert", hidden: true });
   const answer = h("div", { class: "explanation" });
   const submit = h("button", { class: "primary" }, "Explain");
-  let data = null;
-  const box = h("form", { novalidate: true }, form.element, problem, h("div", { class: "actions" }, submit));
-  box.addEventListener("submit", async (event) => {
-    event.preventDefault();
-    problem.hidden = true;
-    submit.disabled = true;
-    try {
-      const explanation = await ask("POST", at(name, "explanations"), { context: form.context() });
-      answer.replaceChildren(...explained(explanation, data));
-      announce(`${likeliest(explanation).arm} has the highest probability.`);
-    } catch (error) {
-      say(problem, sentence(error.message));
-      problem.hidden = false;
-    } finally {
-      submit.disabled = false;
-    }
-  });
   const nothing = h(
     "p",
     { class: "nothing" },
     "Enter a context and press Explain to see the probability of each arm and the contribution of each feature.",
   );
+  const candidates = candidatesField();
+  let data = null;
+  const box = h("form", { novalidate: true }, form.element, candidates.element, problem, h("div", { class: "actions" }, submit));
+  box.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    problem.hidden = true;
+    submit.disabled = true;
+    try {
+      const explanation = await ask("POST", at(name, "explanations"), { context: form.context(), ...candidates.read() });
+      answer.replaceChildren(...explained(explanation, data));
+      announce(`${likeliest(explanation).arm} has the highest probability.`);
+    } catch (error) {
+      say(problem, sentence(error.message));
+      problem.hidden = false;
+      answer.replaceChildren(nothing);
+    } finally {
+      submit.disabled = false;
+    }
+  });
   answer.append(nothing);
   return {
     element: h(
@@ -47,6 +50,28 @@ export function explainPanel(name) {
     update(now) {
       data = now;
       form.update(now.stats.features);
+      candidates.update(now.experiment.settings.arms);
+    },
+  };
+}
+
+/** The candidates of the decision, for experiments whose arms have features. Without any, the whole catalog is meant. */
+function candidatesField() {
+  const text = h("textarea", { id: "candidates", name: "candidates", rows: 5, spellcheck: "false" });
+  const element = h(
+    "details",
+    { hidden: true },
+    h("summary", {}, "Candidates of the request"),
+    h("label", { class: "visually-hidden", for: "candidates" }, "Candidates as JSON"),
+    text,
+    h("p", { class: "hint" }, "Names with their features, as JSON. Leave it empty for the whole catalog."),
+  );
+  return {
+    element,
+    read: () => (element.hidden || !text.value.trim() ? {} : { arms: parseObject(text.value, "Candidates") }),
+    update(arms) {
+      element.hidden = Array.isArray(arms);
+      if (!element.hidden) text.placeholder = JSON.stringify(Object.fromEntries(Object.entries(arms).slice(0, 2)));
     },
   };
 }

@@ -73,7 +73,7 @@ function card(first) {
     const rewards = rewardFormat(one.settings);
     mark(state, "data-state", one.state);
     say(state, one.state);
-    say(about, `${many(one.settings.arms.length, "arm")} · ${one.settings.policy}`);
+    say(about, `${many(one.arm_count, "arm")} · ${one.settings.policy}`);
     decisions.say(count(one.counts.decisions));
     rate.say(rewards.value(one.lift.bandit.mean));
     lift.say(rewards.difference(one.lift.difference));
