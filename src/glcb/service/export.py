@@ -71,17 +71,22 @@ async def stream(database: Database, experiment: int, export_format: str, after:
 
 def _rows(events: Iterator[Event]) -> Iterator[Row]:
     for event in events:
-        if event.kind == "decide":
-            yield _decision(event)
-        elif event.kind == "rank":
-            request = msgspec.json.decode(event.request, type=RankingRequest)
-            ranking = msgspec.json.decode(event.outcome, type=Ranking)
-            slots = list(zip(ranking.arms, ranking.propensities, strict=True))
-            yield {**_ranking(event, request, ranking.id, slots), "holdout": ranking.holdout}
-        elif event.kind == "reward":
-            yield from _rewards(event)
-        else:
-            yield from _changes_of_arms(event)
+        yield from rows_of(event)
+
+
+def rows_of(event: Event) -> Iterator[Row]:
+    """Yield an event as it is exported: one row, several rows for a ranking's reward, or none."""
+    if event.kind == "decide":
+        yield _decision(event)
+    elif event.kind == "rank":
+        request = msgspec.json.decode(event.request, type=RankingRequest)
+        ranking = msgspec.json.decode(event.outcome, type=Ranking)
+        slots = list(zip(ranking.arms, ranking.propensities, strict=True))
+        yield {**_ranking(event, request, ranking.id, slots), "holdout": ranking.holdout}
+    elif event.kind == "reward":
+        yield from _rewards(event)
+    else:
+        yield from _changes_of_arms(event)
 
 
 def _decision(event: Event) -> Row:
