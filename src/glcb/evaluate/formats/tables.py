@@ -1,6 +1,5 @@
 """Event logs of a bandit and tables with one row per decision, as JSON lines, CSV or Parquet."""
 
-import json
 import math
 from collections import OrderedDict
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -28,7 +27,6 @@ from glcb.evaluate.rows import MIN_PROPENSITY, LoggedDecision, LogRow
 MAX_PENDING = 100_000
 """Decisions of an event log that wait for a reward; when there are more, the oldest has none."""
 _ELIGIBLE, _ARMS, _PROBABILITIES, _TIME = "eligible", "arms", "probabilities", "time"
-_NESTED = (_ELIGIBLE, _ARMS, _PROBABILITIES, "slots", "added", "removed")
 
 Candidates = Mapping[Arm, Mapping[str, Any]]
 """The features of the arms to choose from."""
@@ -190,7 +188,7 @@ def _read(form: str, path: Path, columns: LogColumns, default_reward: float | No
         if values is None:
             yield LogRow(None, record.share, "invalid row", record.problem)
         elif is_event(values):
-            yield from joiner.add(_unnested(values) if form == "parquet" else values, record.share)
+            yield from joiner.add(values, record.share)
         else:
             yield _row(values, columns, record.share, default_reward)
     yield from joiner.finish()
@@ -265,14 +263,3 @@ def get_candidates(values: Mapping[str, Any]) -> dict[Arm, Mapping[str, Any]] | 
 def _time(values: Mapping[str, Any]) -> float | None:
     time = values.get(_TIME)
     return time if isinstance(time, float) else None
-
-
-def _unnested(values: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a row of a Parquet file with the values that an export of the service holds as JSON."""
-    nested = {name: values[name] for name in _NESTED if isinstance(values.get(name), str)}
-    for name, text in nested.items():
-        try:
-            nested[name] = json.loads(text)
-        except (ValueError, RecursionError):
-            return values
-    return {**values, **nested} if nested else values

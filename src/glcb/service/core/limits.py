@@ -68,29 +68,22 @@ def _check_candidates(candidates: Candidates, limits: ServiceSettings) -> None:
 
 def check(experiment: Experiment, kind: str, request: Any, payload: bytes, limits: ServiceSettings) -> None:
     """Reject a request that would make an experiment too large; ``payload`` is the encoded request."""
-    shared = has_catalog(experiment.state.settings)
     if kind in ("decide", "rank", "explain"):
         _at_most("features", len(request.context), limits.max_features)
         if len(payload) > limits.max_context_bytes:
             _at_most("bytes in a context", len(encode(request.context)), limits.max_context_bytes)
         if request.arms is not None:
             _check_candidates(request.arms, limits)
-        if kind == "explain" and request.eligible is not None and shared:
-            _at_most("arms to explain", len(request.eligible), MAX_EXPLAINED)
         if kind == "rank":
             _at_most("slots", request.k, limits.max_slots)
+        elif kind == "explain" and request.eligible is not None and has_catalog(experiment.state.settings):
+            _at_most("arms to explain", len(request.eligible), MAX_EXPLAINED)
         if not experiment.has_decisions:
             _check_first(experiment, request, limits)
     elif kind == "change" and request.schema is not UNSET:
         _check_schema(request.schema, limits)
-    elif kind in ("set_arms", "change_arms") or (kind == "add_arm" and shared):
-        _check_catalog_change(experiment, request, limits)
-    elif kind == "add_arm":
-        arms = len(experiment.bandit.arms)
-        _at_most("arms", arms + 1, limits.max_arms)
-        schema = experiment.bandit.schema
-        if schema is not None:
-            _check_size(arms + 1, schema.width, limits)
+    elif kind in ("add_arm", "set_arms", "change_arms"):
+        _check_arms(experiment, request, limits)
 
 
 def _check_first(experiment: Experiment, request: Any, limits: ServiceSettings) -> None:
@@ -106,13 +99,20 @@ def _check_first(experiment: Experiment, request: Any, limits: ServiceSettings) 
     _check_size(arms, slots, limits)
 
 
-def _check_catalog_change(experiment: Experiment, request: Any, limits: ServiceSettings) -> None:
-    """Reject arms that would make a catalog too large."""
+def _check_arms(experiment: Experiment, request: Any, limits: ServiceSettings) -> None:
+    """Reject new arms that would make an experiment too large."""
+    arms = experiment.bandit.arms
+    if isinstance(request, NewArm) and not has_catalog(experiment.state.settings):
+        _at_most("arms", len(arms) + 1, limits.max_arms)
+        schema = experiment.bandit.schema
+        if schema is not None:
+            _check_size(len(arms) + 1, schema.width, limits)
+        return
     new = {request.name: request.features} if isinstance(request, NewArm) else request.arms
     others = 0
-    if not isinstance(request, requests.Catalog):
-        removed = {*new, *getattr(request, "remove", ())}
-        others = sum(arm not in removed for arm in experiment.bandit.arms)
+    if not isinstance(request, requests.Catalog):  # which replaces all arms
+        changed = {*new, *getattr(request, "remove", ())}
+        others = sum(arm not in changed for arm in arms)
     _at_most("arms", others + len(new), limits.max_catalog)
     _check_features(new.values(), limits)
 
