@@ -55,6 +55,7 @@ def test_a_logged_model_loads_as_a_function_and_as_a_bandit(trained: Bandit) -> 
     assert list(predicted.columns) == ["arm", "value", "probability_sports", "probability_news"]
     assert list(predicted.index) == ["a", "b"]
     assert model.predict(VISITORS).equals(predicted)
+    assert model.predict(VISITORS.to_dict("records")).equals(predicted.reset_index(drop=True))
     assert full_state(flavor.load_model(info.model_uri)) == before
     for number, row in enumerate(predicted.itertuples()):
         decision = flavor.load_model(info.model_uri).decide(VISITORS.iloc[number])

@@ -201,9 +201,10 @@ class _PyFunc:
             "arm": [arms[index] for index in best],
             "value": [float(preview.values[index]) for preview, index in zip(previews, best, strict=True)],
         }
-        for index, arm in enumerate(arms):
-            columns[f"probability_{arm}"] = [float(preview.probabilities[index]) for preview in previews]
-        return pandas.DataFrame(columns, index=getattr(model_input, "index", None))
+        for position, arm in enumerate(arms):
+            columns[f"probability_{arm}"] = [float(preview.probabilities[position]) for preview in previews]
+        index = getattr(model_input, "index", None) if hasattr(model_input, "columns") else None
+        return pandas.DataFrame(columns, index=index)
 
 
 def _load_pyfunc(path: str) -> _PyFunc:
