@@ -46,8 +46,8 @@ LOG_VERSION = 4
 _READABLE = (2, 3, LOG_VERSION)
 VERSION_FIELD = "glcb_log"
 EVENTS = ("decision", "ranking", "arms", "reward", "outcome", "unexamined")
-EVENT_LISTS = ("slots", "arms", "added", "removed", "eligible")
-"""Fields of events that are lists."""
+NESTED_FIELDS = ("slots", "arms", "added", "removed", "eligible", "probabilities")
+"""Fields of events that are lists or objects."""
 _INFINITE = 1e308
 """Represents infinity, which JSON does not support."""
 

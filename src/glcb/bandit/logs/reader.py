@@ -16,7 +16,7 @@ from typing import IO, Any, Literal, NamedTuple, cast, get_args
 from glcb._errors import INSTALL_LOGS, InvalidSettings, LogError, MissingExtra
 from glcb._text import is_number, is_unicode
 from glcb.bandit.logs.format import (
-    EVENT_LISTS,
+    NESTED_FIELDS,
     VERSION_FIELD,
     LogColumns,
     check_version,
@@ -197,15 +197,15 @@ def _read_parquet(path: Path, columns: LogColumns) -> Iterator[Record]:
                     done += 1
                     if has_old_columns and is_event(values):
                         raise old_export_error(path)
-                    yield Record(_parse_lists(values) if is_event(values) else values, "", done / total)
+                    yield Record(_parse_nested(values) if is_event(values) else values, "", done / total)
     except ArrowException as error:
         raise LogError(f"cannot read {path}: {error}") from error
 
 
-def _parse_lists(values: dict[str, Any]) -> dict[str, Any]:
-    """Return an event with its lists, which are JSON text in a table. Other text is left as it is."""
+def _parse_nested(values: dict[str, Any]) -> dict[str, Any]:
+    """Return an event with its lists and objects, which are JSON text in a table."""
     parsed = {}
-    for name in EVENT_LISTS:
+    for name in NESTED_FIELDS:
         if isinstance(values.get(name), str):
             with suppress(ValueError, RecursionError):
                 parsed[name] = json.loads(values[name])
