@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from glcb._errors import InvalidSettings, LogError
@@ -250,14 +252,17 @@ def test_a_damaged_first_line_is_refused(name: str, content: bytes, tmp_path: Pa
         evaluate(tmp_path / name, ["uniform"])
 
 
-@pytest.mark.parametrize("as_text", [False, True])
-def test_an_export_of_the_service_has_the_arms_of_each_decision(tmp_path: Path, as_text: bool) -> None:
-    shares = {"b": 0.5, "a": 0.5}
+@pytest.mark.parametrize("name", ["export.jsonl", "export.parquet"])
+def test_an_export_of_the_service_has_the_arms_of_each_decision(tmp_path: Path, name: str) -> None:
+    context, shares = {"x": 1}, {"b": 0.5, "a": 0.5}
     decision = {"event": "decision", "id": "1", "time": 9.5, "arm": "a", "propensity": 0.5}
-    decision["context"] = {"x": 1}
-    decision["probabilities"] = json.dumps(shares) if as_text else shares  # Parquet holds them as JSON
     reward = {"event": "reward", "id": "1", "time": 10.0, "reward": 1.0}
-    log = tmp_path / "export.jsonl"
-    log.write_text("".join(json.dumps(line) + "\n" for line in (header_event(), decision, reward)))
+    log = tmp_path / name
+    if log.suffix == ".parquet":  # holds objects as JSON
+        texts = {"context": json.dumps(context), "probabilities": json.dumps(shares)}
+        pq.write_table(pa.Table.from_pylist([{**decision, **texts, "reward": None}, reward]), log)
+    else:
+        lines = header_event(), {**decision, "context": context, "probabilities": shares}, reward
+        log.write_text("".join(json.dumps(line) + "\n" for line in lines))
     (found,) = decisions(log)
     assert (found.eligible, found.time) == (("b", "a"), 9.5)

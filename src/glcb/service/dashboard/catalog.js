@@ -58,11 +58,15 @@ export function catalogPanel(name, changed) {
       const sorted = title.dataset.sort === query.sort;
       mark(title, "aria-sort", sorted ? (query.order === "desc" ? "descending" : "ascending") : null);
     }
-    body.replaceChildren(...page.arms.map((arm) => row(name, arm, format, changed)));
+    body.replaceChildren(...page.arms.map((arm) => row(name, arm, format, removed)));
     const last = query.offset + page.arms.length;
     say(where, page.total ? `${count(query.offset + 1)} to ${count(last)} of ${count(page.total)}` : "no arms found");
     before.disabled = query.offset === 0;
     after.disabled = last >= page.total;
+  };
+  const removed = () => {
+    load({});
+    changed();
   };
   return {
     element,
@@ -73,10 +77,10 @@ export function catalogPanel(name, changed) {
   };
 }
 
-function row(name, arm, format, changed) {
+function row(name, arm, format, removed) {
   const bar = h("td", { class: "share" }, h("span", { class: "bar", "aria-hidden": "true" }), h("span", {}, percent(arm.share)));
   const features = Object.entries(arm.features ?? {}).map(([feature, value]) => `${feature} = ${shortened(value)}`).join(", ");
-  const remove = h("button", { class: "quiet", "aria-label": `Remove ${arm.arm}`, onclick: () => removeArm(name, arm.arm, changed) }, "Remove");
+  const remove = h("button", { class: "quiet", "aria-label": `Remove ${arm.arm}`, onclick: () => removeArm(name, arm.arm, removed) }, "Remove");
   const element = h(
     "tr",
     {},
