@@ -386,6 +386,7 @@ def test_an_evaluation_is_started_watched_and_judged(opened: Open, server: Serve
     )
     check_accessibility(page)
     take_screenshot(page, screenshots / "evaluation.png")
+    page.goto("about:blank")
 
     phone = opened(f"{server.url}/#/judged/evaluations", 390, "dark")
     phone.get_by_role("link", name="Evaluation 1").click()

@@ -12,7 +12,11 @@ export const errorsIn = (main) => async (error) => {
     return true;
   }
   const missing = error.code === "unknown_experiment";
-  const titles = { unknown_experiment: "Experiment not found", experiment_broken: "This experiment cannot be loaded" };
+  const titles = {
+    unknown_experiment: "Experiment not found",
+    unknown_evaluation: "Evaluation not found",
+    experiment_broken: "This experiment cannot be loaded",
+  };
   main.replaceChildren(
     h(
       "section",
