@@ -32,7 +32,7 @@ ALLOWED: dict[str, set[str]] = {
     "_figures": {"_errors", "_files"},
     "_document": set(),
     "_model_file": {"_arrays", "_errors", "_files", "_version"},
-    "_api": {"_errors", "bandit.config"},
+    "_api": {"_errors", "_html", "bandit.config"},
     # The algorithm: networks know nothing of arms or rewards, policies nothing of files, tasks or HTTP.
     "gln": {*BASIC, "_forgetting", "_numba"},
     "values": {*BASIC, "_numba"},

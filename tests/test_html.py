@@ -1,4 +1,4 @@
-"""The HTML views of bandits, decisions, rankings, explanations and evaluations."""
+"""The HTML views of bandits, decisions, rankings, explanations and evaluations, also of the client."""
 
 from collections.abc import Callable
 from html.parser import HTMLParser
@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from glcb import Bandit, LinUCB
+from glcb._api.responses import ArmExplanation, Contribution
 from glcb._html import Bar, table
+from glcb.client import Decision, Explanation
 from glcb.evaluate import evaluate
 
 EVIL = "<script>&</b>"
@@ -58,9 +60,29 @@ def evaluation(folder: Path) -> Any:
     return evaluate(folder / "log.jsonl", ["uniform"])
 
 
+def decision_of_the_client(_: Path) -> Decision:
+    probabilities = {EVIL: 0.75, "news": 0.25}
+    return Decision(id="7-a", arm=EVIL, propensity=0.75, probabilities=probabilities, holdout=True)
+
+
+def explanation_of_the_client(_: Path) -> Explanation:
+    arm = ArmExplanation(
+        arm=EVIL,
+        value=0.5,
+        base=0.4,
+        bonus=None,
+        pseudocount=3.0,
+        probability=1.0,
+        contributions=(Contribution("age", EVIL, 0.3), Contribution("country", "FR", -0.2)),
+    )
+    return Explanation((arm,), "text")
+
+
 @pytest.mark.parametrize(
     ("make", "expected"),
     [
+        (decision_of_the_client, [f"Decision 7-a: {EVIL} (holdout)", "0.25"]),
+        (explanation_of_the_client, ["probability 1", f"age = {EVIL}", "+0.3", "-0.2"]),
         (lambda _: trained(), ["Bandit (policy linucb", "40 rewarded", "rewards learned", "slots"]),
         (lambda _: trained().decide({"age": 31}), ["Decision", "probability", "value", "bonus"]),
         (lambda _: trained(policy="lints").decide({"age": 31}), ["random draw"]),
@@ -79,7 +101,7 @@ def test_an_object_has_a_view_in_which_all_names_are_escaped(
     text = read(page)
     for words in expected:
         assert words in text
-    if hasattr(shown, "arms") and not hasattr(shown, "policies"):
+    if not hasattr(shown, "policies"):  # the table of an evaluation has no arms
         assert EVIL in text
 
 

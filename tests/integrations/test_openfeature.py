@@ -74,6 +74,16 @@ def test_a_unit_keeps_its_variant_until_it_expires(flags: Callable[..., OpenFeat
     assert later.flag_metadata["decision_id"] != first.flag_metadata["decision_id"]
 
 
+def test_a_unit_whose_arm_was_removed_gets_another(flags: Callable[..., OpenFeatureClient]) -> None:
+    color = bandit("red", "blue")
+    client = flags({"color": color})
+    first = client.get_string_value("color", "none", VISITOR)
+    color.remove_arm(first)
+    again = client.get_string_details("color", "none", VISITOR)
+    assert (again.value, again.reason) == (color.arms[0], Reason.SPLIT)
+    assert color.counts == {**color.counts, "removed": 1, "pending": 1}
+
+
 def test_only_the_newest_units_are_kept(flags: Callable[..., OpenFeatureClient]) -> None:
     color = bandit("red", "blue")
     client = flags({"color": color}, max_units=2)

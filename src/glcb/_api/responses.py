@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from glcb._api.requests import EvaluationRequest, ExperimentSettings
 from glcb._api.requests import State as State
+from glcb._html import Bar, table, view
 
 
 class Decision(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -33,6 +34,12 @@ class Decision(Struct, frozen=True, kw_only=True, omit_defaults=True):
     def arms(self) -> tuple[str, ...]:
         """All arms of the experiment at the time of the decision, or the most likely candidates."""
         return tuple(self.probabilities)
+
+    def _repr_html_(self) -> str:
+        rows = [(arm, Bar(f"{p:.4g}", p)) for arm, p in self.probabilities.items()]
+        holdout = " (holdout)" if self.holdout else ""
+        chosen = [number for number, (arm, _) in enumerate(rows) if arm == self.arm]
+        return view(f"Decision {self.id}: {self.arm}{holdout}", table(("arm", "probability"), rows, chosen))
 
 
 class Ranking(Struct, frozen=True, kw_only=True):
@@ -194,6 +201,24 @@ class Explanation(Struct, frozen=True):
 
     def __str__(self) -> str:
         return self.text
+
+    def _repr_html_(self) -> str:
+        amounts = [abs(each.contribution) for arm in self.arms for each in arm.contributions]
+        largest = max(amounts, default=0.0) or 1.0
+        parts = []
+        for arm in self.arms:
+            rows = [
+                (
+                    f"{each.feature} = {each.value}",
+                    Bar(f"{each.contribution:+.4g}", each.contribution / largest),
+                )
+                for each in arm.contributions
+            ]
+            title = (
+                f"{arm.arm}: value {arm.value:.4g}, base {arm.base:.4g}, probability {arm.probability:.4g}"
+            )
+            parts.append(view(title, table(("feature", "contribution"), rows)))
+        return "".join(parts)
 
 
 class ArmStats(Struct, frozen=True, kw_only=True):

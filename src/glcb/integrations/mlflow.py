@@ -45,7 +45,10 @@ def log_params(bandit: Bandit) -> None:
     """
     params = {name: value for name, value in bandit.get_params().items() if name != "clock"}
     mlflow.log_params(
-        {name: value if isinstance(value, str) else json.dumps(value) for name, value in params.items()}
+        {
+            name: value if isinstance(value, str) else json.dumps(value, default=str)
+            for name, value in params.items()
+        }
     )
     mlflow.log_metrics({f"counts.{name}": count for name, count in bandit.counts.items()})
 

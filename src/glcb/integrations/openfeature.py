@@ -98,7 +98,9 @@ class GlcbProvider(AbstractProvider):
     An error gives the default value and an error code; the SDK raises nothing. A paused experiment gives the
     default without an error. In neither case is there a decision to reward.
 
-    Decisions are kept in the memory of this process: two processes can give a unit different variants.
+    Decisions are kept in the memory of this process: two processes can give a unit different variants. The
+    arms of a service are known only after a decision, so there a wrong type is reported after one was made,
+    and an arm that was removed is shown to its units until their decisions expire.
 
     Examples
     --------
@@ -215,13 +217,13 @@ class GlcbProvider(AbstractProvider):
         experiment = self._experiment(flag)
         if context is None or not context.targeting_key:
             raise TargetingKeyMissingError("a targeting key is needed, such as the id of the visitor")
-        if isinstance(experiment, Bandit):  # a wrong type is reported before anything is decided
-            for arm in experiment.arms:
-                self._value(flag, arm, convert)
+        arms = experiment.arms if isinstance(experiment, Bandit) else None
+        for arm in arms or ():  # a wrong type is reported before anything is decided
+            self._value(flag, arm, convert)
         unit = context.targeting_key
         with self._unit_locks[hash((flag, unit)) % _LOCKS]:
             assignment, reason = self._find(flag, unit), Reason.CACHED
-            if assignment is None:
+            if assignment is None or (arms is not None and assignment.arm not in arms):
                 try:
                     assignment, reason = self._decide(experiment, flag, unit, context), Reason.SPLIT
                 except NotRunning as error:
@@ -256,6 +258,7 @@ class GlcbProvider(AbstractProvider):
         now = self._clock()
         kept = _Assignment(decision.arm, decision.id, decision.propensity, now + self._sticky_for)
         with self._lock:
+            self._assignments.pop((flag, unit), None)
             self._assignments[flag, unit] = kept
             while len(self._assignments) > self._max_units or self._oldest().expires <= now:
                 self._assignments.popitem(last=False)
