@@ -8,7 +8,8 @@ the same way, a feature that was not declared changes its kind if most of its va
 
 A slot without content is 0. A free slot is 0 too, so allocating it changes no earlier context. A present
 category, a true boolean and an indicator are 1; a number is its position on its scale. A missing number or
-boolean that was expected is replaced by ½.
+boolean that was expected is replaced by ½. A wide vector is replaced by some of its components first
+(``projection.py``).
 
 :meth:`Encoder.encode` changes nothing. :meth:`Encoder.commit` does, once the decision takes effect.
 """
@@ -26,6 +27,7 @@ from glcb.bandit.encoding.encoded import Changes, Claim, Draft, EncodedContext
 from glcb.bandit.encoding.features import NO_SLOT, Feature, owner_of
 from glcb.bandit.encoding.origins import Origins, merge_parts, trace_origins
 from glcb.bandit.encoding.plans import Plan, make_plan
+from glcb.bandit.encoding.projection import DENSE, Projections, is_dense
 from glcb.bandit.encoding.scaling import Scales
 from glcb.bandit.encoding.schema import FeatureDeclaration, FeatureKind, FeatureReport, Schema
 from glcb.bandit.encoding.slots import (
@@ -41,6 +43,7 @@ from glcb.bandit.encoding.slots import (
 from glcb.bandit.encoding.structured import component_index, expand_first, expand_row
 from glcb.bandit.encoding.values import (
     MAX_NUMBER,
+    Row,
     ValueKind,
     classify_value,
     feature_name,
@@ -80,7 +83,10 @@ class Encoder:
         self, declarations: Mapping[str, FeatureDeclaration], first: Any, spare_slots: int | None
     ) -> None:
         row, self._length = to_row(first)
-        row, tags = expand_first(row) if self._length is None else (row, set())
+        self._is_dense = self._length is not None and is_dense(row.values())
+        self._projections = Projections()
+        row, _ = self._to_row(first)
+        row, tags = expand_first(self._projections.replace_first(row)) if self._is_named else (row, set())
         if len(row) > MAX_FEATURES:
             raise InvalidContext(f"a context can have at most {MAX_FEATURES:,} features, got {len(row):,}")
         self._features: dict[str, Feature] = {}
@@ -121,9 +127,23 @@ class Encoder:
 
     # ---- encoding -------------------------------------------------------------------------------
 
+    @property
+    def _is_named(self) -> bool:
+        """Whether values have names, or the context is one vector."""
+        return self._length is None or self._is_dense
+
+    def _to_row(self, context: Any) -> Row:
+        """Return the values of a context by name, and their number if positions serve as names."""
+        if not self._is_dense:
+            return to_row(context)
+        if isinstance(context, np.ndarray) and context.shape == (self._length,):
+            return {DENSE: context}, self._length
+        row, length = to_row(context)
+        return {DENSE: list(row.values())}, length
+
     def encode(self, context: Any) -> EncodedContext:
         """Encode a context. Changes nothing."""
-        row, length = (context, None) if type(context) is dict else to_row(context)
+        row, length = (context, None) if type(context) is dict else self._to_row(context)
         if length != self._length:
             before, now = ("named values" if n is None else f"{n} values" for n in (self._length, length))
             raise InvalidContext(f"earlier contexts had {before}, but this one has {now}")
@@ -183,10 +203,16 @@ class Encoder:
                         slots.append(feature.slot)
                     continue
             unusual.append((key, value))
-        if unusual and self._length is None:
-            expanded = expand_row(row, [key for key, _ in unusual], features, len(self._slots.free))
+        if unusual and self._is_named:
+            keys, free = [key for key, _ in unusual], len(self._slots.free)
+            projected = self._projections.replace(row, keys, features, free)
+            if projected is not None:
+                encoded = self._encode_row(projected.row, dropped + projected.dropped)
+                encoded.vectors = projected.vectors
+                return encoded
+            expanded = expand_row(row, keys, features, free)
             if expanded is not None:
-                return self._encode_row(*expanded)
+                return self._encode_row(expanded[0], dropped + expanded[1])
         draft = Draft(x=np.zeros(self.width, np.float32), numbers=numbers, unmapped=dropped)
         draft.x[slots] = 1
         new_names = self._encode_unusual(draft, row, unusual) if unusual else set()
@@ -370,6 +396,7 @@ class Encoder:
     def commit(self, encoded: EncodedContext) -> None:
         """Apply the changes of an encoded context; nothing may have been committed since it was encoded."""
         self._scales.observe(encoded.inputs, encoded.x, self._slots.uses)
+        self._projections.learn(encoded.vectors)
         self._contexts += 1
         if encoded.changes is not None:
             self._apply(encoded.changes)
@@ -502,10 +529,10 @@ class Encoder:
 
     def origins(self, context: Any, encoded: EncodedContext) -> Origins:
         """Return the feature that each slot of an encoded context belongs to."""
-        row, _ = to_row(context)
+        row, _ = self._to_row(context)
         named = {feature_name(key): value for key, value in row.items()}
         origins = trace_origins(self._features, self.width, encoded, named)
-        return merge_parts(origins, named) if self._length is None else origins
+        return merge_parts(origins, named) if self._is_named else origins
 
     @property
     def schema(self) -> Schema:
@@ -527,15 +554,18 @@ class Encoder:
 
     def snapshot(self) -> tuple[dict[str, Any], Arrays]:
         """Return the encoder as JSON-serializable metadata and arrays."""
+        projected, directions = self._projections.snapshot()
         metadata = {
             "length": self._length,
+            "dense": self._is_dense,
+            "projections": projected,
             "slots": [self._slots.reserved, self._slots.width],
             "contexts": self._contexts,
             "unmapped": self._unmapped,
             "candidates": self._candidates.snapshot(),
             "features": [feature.snapshot() for feature in self._features.values()],
         }
-        return metadata, {**self._scales.snapshot(), "uses": self._slots.uses}
+        return metadata, {**self._scales.snapshot(), **directions, "uses": self._slots.uses}
 
     @classmethod
     def from_snapshot(cls, metadata: dict[str, Any], arrays: Arrays) -> "Encoder":
@@ -548,6 +578,8 @@ class Encoder:
             raise ValueError(f"{counts} are not counts")
         if encoder._length is not None and type(encoder._length) is not int:
             raise ValueError(f"the number of values must be an integer, got {encoder._length!r}")
+        encoder._is_dense = bool(metadata.get("dense"))  # files before wide vectors have neither
+        encoder._projections = Projections.from_snapshot(metadata.get("projections", ()), arrays)
         encoder._plans = {}
         reserved, width = metadata["slots"]
         features = [Feature.from_snapshot(saved, width) for saved in metadata["features"]]
