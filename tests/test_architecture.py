@@ -21,6 +21,7 @@ ALLOWED: dict[str, set[str]] = {
     "_types": set(),
     "_version": set(),
     "_text": set(),
+    "_prompts": set(),
     "_errors": set(),
     "_arrays": set(),
     "_numba": {"_arrays"},
@@ -53,12 +54,14 @@ ALLOWED: dict[str, set[str]] = {
         *("_document", "_figures", "_files", "_model_file", "_text"),
         *("bandit", "policies"),
     },
+    "route": {*BASIC, "_model_file", "_prompts", "bandit", "explain"},
+    "integrations": {*BASIC, "route"},
     # Benchmarks.
-    "tasks": {*BASIC, "_registry", "_text", "_version"},
+    "tasks": {*BASIC, "_prompts", "_registry", "_text", "_version"},
     "bench": {
         *BASIC,
-        *("_document", "_figures", "_files", "_registry"),
-        *("bandit", "gln", "policies", "tasks"),
+        *("_document", "_figures", "_files", "_prompts", "_registry"),
+        *("bandit", "gln", "policies", "route", "tasks"),
     },
     # The service and its client. The demo of the service sends its traffic through the client.
     "client": {*BASIC, "_api", "_files", "_version", "bandit.encoding", "bandit.config"},
@@ -95,6 +98,7 @@ THIRD_PARTY: dict[str, set[str]] = {
     "anyio": {"client"},
     "httpx": {"client", "service"},
     "jax": {"policies"},
+    "litellm": {"integrations"},
     "mabwiser": {"policies"},
     "matplotlib": {"_figures", "bench", "evaluate"},
     "msgspec": {"_api", "client", "service"},

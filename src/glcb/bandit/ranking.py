@@ -89,6 +89,7 @@ def draw_slots(
     count: int,
     exploration: Exploration,
     rng: np.random.Generator,
+    offsets: Float64 | None = None,
 ) -> list[Slot]:
     """Draw the arms of all slots, from the top.
 
@@ -104,6 +105,8 @@ def draw_slots(
         How arms are drawn.
     rng
         Source of the draws.
+    offsets
+        Numbers to add to the scores of the candidates.
 
     Raises
     ------
@@ -123,14 +126,18 @@ def draw_slots(
         if number > 0:
             before = range(size) if remaining is None else remaining
             remaining = [index for index in before if index != slots[-1].chosen]
-        shares = _probabilities(estimates, remaining, exploration)
+        shares = _probabilities(estimates, remaining, exploration, offsets)
         chosen = draw(shares, rng)
         slots.append(Slot(chosen, float(shares[chosen]), shares, estimates))
     return slots
 
 
-def _probabilities(estimates: Estimates, remaining: list[int] | None, exploration: Exploration) -> Float64:
+def _probabilities(
+    estimates: Estimates, remaining: list[int] | None, exploration: Exploration, offsets: Float64 | None
+) -> Float64:
     scores = estimates.values + estimates.bonuses
+    if offsets is not None:
+        scores += offsets
     if exploration.uniform:
         scores = np.zeros(scores.size)
     if not exploration.focused:

@@ -4,20 +4,18 @@ They are not in the registry of tasks: its policies do not use features of arms.
 them.
 """
 
-import json
-import math
-import re
-from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from glcb._arrays import Bool, Float32, Float64
-from glcb._errors import DataError
+from glcb._prompts import prompt_counts
 from glcb._types import Rewards
 from glcb.tasks.base import min_max, stream_generators
-from glcb.tasks.data.directory import EXTENSIONS, data_directory, open_text
+from glcb.tasks.data.directory import data_directory
+from glcb.tasks.prompts import WordComponents
+from glcb.tasks.routing import find_file, read_json
 
 COMPONENTS = 25
 """Number of components of the words of a prompt."""
@@ -25,7 +23,6 @@ EMBEDDING_COMPONENTS = 8
 """Number of components of the description of a model."""
 UNSCORED = 608
 """The first prompts define the words and components, and are not scored."""
-VOCABULARY = 2000
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,12 +106,16 @@ class ModelRouting:
     rewards: Rewards = (0.0, 1.0)
 
     def __init__(self) -> None:
-        rows, models = _read("llmrouter.json"), _read("llmrouter_model_embeddings.json")
+        folder = data_directory() / "routing"
+        rows, models = (
+            read_json(find_file(folder, name))
+            for name in ("llmrouter.json", "llmrouter_model_embeddings.json")
+        )
         self.models = tuple(sorted(rows[0]["scores"]))
         scores = np.array([[float(row["scores"][model]) for model in self.models] for row in rows])
         texts = [str(row["question"]) for row in rows]
-        words = _word_components(texts)
-        contexts = min_max(np.hstack([np.array([_counts(text) for text in texts]), words]))
+        words = WordComponents(texts[:UNSCORED], COMPONENTS)(texts)
+        contexts = min_max(np.hstack([np.array([prompt_counts(text) for text in texts]), words]))
         self._contexts, self._scores = contexts[UNSCORED:], scores[UNSCORED:].clip(0, 1)
         self._arms = _model_features([models[model] for model in self.models])
 
@@ -124,54 +125,6 @@ class ModelRouting:
         order = rng.permutation(len(self._scores))[:steps]
         available = np.ones((len(order), len(self.models)), bool)
         return ArmStream(self._contexts[order], self._arms, self._scores[order], available)
-
-
-def _read(name: str) -> Any:
-    """Return a JSON file of the routing data."""
-    folder = data_directory() / "routing"
-    found = [folder / (name + ending) for ending in EXTENSIONS if (folder / (name + ending)).exists()]
-    if not found:
-        raise DataError(f"there is no {name} in {folder}: copy the routing data to that folder")
-    with open_text(found[0]) as file:
-        return json.load(file)
-
-
-def _counts(text: str) -> list[float]:
-    """Return counts of a prompt, most of them on a logarithmic scale.
-
-    >>> _counts("Is 7 prime?")
-    [1.386, 2.485, 0.693, 0.693, 0.0, 0.0, 0.0]
-    """
-    words = text.split()
-    code = sum(text.count(sign) for sign in ("{", "def ", "```", ";"))
-    counts = (
-        len(words),
-        len(text),
-        len(re.findall(r"\d", text)),
-        text.count("?"),
-        text.count("\n"),
-        code,
-        sum(text.count(sign) for sign in "+*=<>$"),
-    )
-    return [round(math.log1p(count), 3) for count in counts]
-
-
-def _word_components(texts: list[str]) -> Float64:
-    """Return TF-IDF of the most frequent words, projected to the first singular vectors of the prefix."""
-    tokens = [re.findall(r"[a-z]{2,}", text.lower()) for text in texts]
-    frequency = Counter(word for words in tokens[:UNSCORED] for word in set(words))
-    index = {word: i for i, (word, _) in enumerate(frequency.most_common(VOCABULARY))}
-    idf = np.array([math.log((1 + UNSCORED) / (1 + frequency[word])) + 1 for word in index])
-    counts = np.zeros((len(texts), len(index)))
-    for row, words in enumerate(tokens):
-        for word, count in Counter(words).items():
-            if word in index:
-                counts[row, index[word]] = 1 + math.log(count)
-    weighted = counts * idf
-    weighted /= np.maximum(np.linalg.norm(weighted, axis=1, keepdims=True), 1e-12)
-    _, _, vectors = np.linalg.svd(weighted[:UNSCORED], full_matrices=False)
-    components: Float64 = weighted @ vectors[:COMPONENTS].T
-    return components
 
 
 def _model_features(models: list[dict[str, Any]]) -> Float32:
