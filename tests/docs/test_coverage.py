@@ -14,6 +14,7 @@ import glcb.bench
 import glcb.client
 import glcb.evaluate
 import glcb.policies
+import glcb.route
 import glcb.tasks
 from docs.hooks import GENERATED, generate
 from glcb._api.errors import ERROR_CODES
@@ -49,7 +50,7 @@ def directives() -> set[str]:
 
 @pytest.mark.parametrize(
     "module",
-    [glcb, glcb.bandit, glcb.policies, glcb.tasks, glcb.bench, glcb.client, glcb.evaluate],
+    [glcb, glcb.bandit, glcb.policies, glcb.tasks, glcb.bench, glcb.client, glcb.evaluate, glcb.route],
     ids=lambda module: module.__name__,
 )
 def test_every_public_name_is_on_a_reference_page(module: object) -> None:

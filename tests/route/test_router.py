@@ -89,7 +89,7 @@ def test_a_new_model_is_expected_to_use_as_much_as_the_others() -> None:
     router = Router({"a": 1.0}, seed=1)
     for _ in range(30):
         router.complete(router.route("Hello").id, cost=40.0)
-    router.add_model("b", 3.0, like="a")
+    router.add_model("b", 3.0)
     assert router.route("Hello").costs["b"] == pytest.approx(120, rel=0.1)
     router.remove_model("a")
     assert list(router.models) == ["b"]
@@ -166,7 +166,7 @@ def test_a_file_of_something_else_is_rejected(tmp_path: Path) -> None:
 
 def embed(prompt: str) -> list[float]:
     rng = np.random.default_rng(len(prompt))
-    return rng.standard_normal(384).tolist()
+    return [float(number) for number in rng.standard_normal(384)]
 
 
 def test_an_embedding_is_a_feature() -> None:
@@ -226,7 +226,9 @@ def test_an_explanation_names_the_prompt_the_model_and_the_cost() -> None:
     router = Router(models, cost_penalty=0.2, latency_penalty=0.1, seed=1)
     run(router, 60)
     explanation = router.explain(PROMPTS[1])
-    assert {"words", "code", "arm.size", "arm.provider", "cost", "latency"} <= set(explanation.features)
+    assert {"words", "code", "arm.name", "arm.size", "arm.provider", "cost", "latency"} <= set(
+        explanation.features
+    )
     total = explanation.bases + explanation.contributions.sum(axis=1)
     assert total == pytest.approx(explanation.values, abs=1e-4)
     cost = {arm: explanation.contributions_of(arm)["cost"] for arm in explanation.arms}
@@ -269,7 +271,7 @@ def test_invalid_requests_change_nothing() -> None:
         (UnknownArm, lambda: router.set_price("medium", 1.0)),
         (InvalidSettings, lambda: router.set_price("small", 0.0)),
         (InvalidSettings, lambda: router.add_model("small", 1.0)),
-        (InvalidSettings, lambda: router.add_model("new", Model(features={"size": 1}))),
+        (InvalidSettings, lambda: router.add_model("new", Model(features=3))),  # type: ignore[arg-type]
     ]
     for error, call in invalid:
         with pytest.raises(error):

@@ -19,9 +19,9 @@ class Model:
         Dollars per unit of usage, such as per million tokens. The usage of a request is its cost divided by
         the price; it is predicted for each model and prompt. If only the ratios of costs are known, use
         these.
-    features : dict, default None
-        Features of the model, such as its size, its provider, or an embedding of its description. Models
-        with features share what is learned. The price does not belong here.
+    features : dict, default {}
+        Features of the model besides its name, such as its size or its provider. Models share what is
+        learned by their features. The price does not belong here.
 
     Raises
     ------
@@ -35,11 +35,11 @@ class Model:
     """
 
     price: float = 1.0
-    features: Mapping[str, Any] | None = field(default=None)
+    features: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "price", positive("price", self.price))
-        if self.features is not None and not isinstance(self.features, Mapping):
+        if not isinstance(self.features, Mapping):
             raise InvalidSettings(f"the features of a model must be a dict, got {self.features!r}")
 
 

@@ -5,8 +5,9 @@ scores when a model is chosen:
 
     score = expected quality + bonus − (λ + λ_t) · cost / unit − latency penalty · seconds
 
-λ is fixed, and λ_t follows a budget. So prices, budgets and penalties can change at any time, and nothing has
-to be learned again. The probabilities of a decision are those of the final scores.
+Models share one network, whose inputs are the features of the prompt and those of the model, its name among
+them. λ is fixed, and λ_t follows a budget. So prices, budgets and penalties can change at any time, and
+nothing has to be learned again. The probabilities of a decision are those of the final scores.
 """
 
 import secrets
@@ -25,7 +26,7 @@ from glcb._model_file import Snapshot
 from glcb._prompts import PROMPT_COUNTS, prompt_counts
 from glcb._types import Arm, Rewards
 from glcb.bandit import Bandit
-from glcb.bandit.candidates import has_features, parse_arms
+from glcb.bandit.candidates import parse_arms
 from glcb.explain import Explanation
 from glcb.route.costs import usage_inputs
 from glcb.route.embedding import Embed, Embedder
@@ -34,6 +35,8 @@ from glcb.route.models import Model, Route, positive
 
 EMBEDDING = "embedding"
 """The name of the feature that holds the embedding of a prompt."""
+NAME = "name"
+"""The feature of a model that holds its name."""
 _INVALID = (KeyError, TypeError, ValueError, OverflowError, MemoryError)
 
 
@@ -115,7 +118,6 @@ class Router:
         if not models:
             raise InvalidSettings(f"models must be a dict of models by name, got {models!r}")
         checked = {name: _to_model(name, model) for name, model in models.items()}
-        self._has_features = any(model.features is not None for model in checked.values())
         settings: dict[str, Any] = dict(bandit_settings or {})
         shared: dict[str, Any] = {
             "rewards": rewards,
@@ -126,9 +128,9 @@ class Router:
         repeated = settings.keys() & (shared.keys() | {"arms"})
         if repeated:
             raise InvalidSettings(f"{min(repeated)} is an argument of Router: omit it in bandit_settings")
-        features = {name: dict(model.features or {}) for name, model in checked.items()}
         self._lock = threading.RLock()
-        self._bandit = Bandit(features if self._has_features else list(checked), **shared, **settings)
+        arms = {name: _arm_features(name, model) for name, model in checked.items()}
+        self._bandit = Bandit(arms, **shared, **settings)
         self._fallback = Bandit(list(checked), **shared, spare_slots=0)
         """Ignores the prompt. It learns from every reward, so that it is trained when it is needed."""
         self._ledger = Ledger(
@@ -412,8 +414,8 @@ class Router:
             self._ledger.index(model)
             models[model] = replace(models[model], price=price)
 
-    def add_model(self, name: str, model: Model | float, *, like: str | None = None) -> None:
-        """Add a model.
+    def add_model(self, name: str, model: Model | float) -> None:
+        """Add a model. It starts with what is known about all models, and about those with its features.
 
         Parameters
         ----------
@@ -421,29 +423,20 @@ class Router:
             The name of the new model.
         model : Model or float
             The model, or its price.
-        like : str, optional
-            A model to copy what is known about the quality from, if models have no features.
 
         Raises
         ------
         InvalidSettings
-            If the name is in use, or the model has features and the others have none.
-        UnknownArm
-            If there is no model `like`.
+            If the name is in use.
         """
         with self._lock:
             new = _to_model(name, model)
-            if new.features is not None and not self._has_features:
-                raise InvalidSettings("the models of this router have no features: omit those of the new one")
-            if self._has_features:
-                self._bandit.add_arm(name, like=like, features=dict(new.features or {}))
-            else:
-                self._bandit.add_arm(name, like=like)
+            self._bandit.add_arm(name, features=_arm_features(name, new))
             self._fallback.add_arm(name)
             self._ledger.add(name, new)
 
     def remove_model(self, name: str) -> None:
-        """Remove a model.
+        """Remove a model. What was learned from it about other models remains.
 
         Parameters
         ----------
@@ -520,7 +513,7 @@ class Router:
         parts = {**{name: snapshot.arrays for name, snapshot in bandits.items()}, "ledger": own}
         arguments = {
             "models": {
-                name: {"price": model.price, "has_features": model.features is not None}
+                name: {"price": model.price, "features": list(model.features)}
                 for name, model in ledger.models.items()
             },
             "budget": self.budget,
@@ -559,9 +552,12 @@ class Router:
             for name in ("bandit", "fallback")
         )
         params, arguments = main.get_params(), dict(snapshot.arguments)
-        arms = parse_arms(params["arms"]) if has_features(params["arms"]) else {}
+        arms = parse_arms(params["arms"])
         models = {
-            name: Model(price=saved["price"], features=arms[name] if saved["has_features"] else None)
+            name: Model(
+                price=saved["price"],
+                features={feature: arms[name][feature] for feature in saved["features"]},
+            )
             for name, saved in arguments.pop("models").items()
         }
         settings = {"max_pending": params["max_pending"]}
@@ -575,6 +571,11 @@ def _to_model(name: object, model: Model | float) -> Model:
     if not isinstance(name, str):
         raise InvalidSettings(f"the name of a model must be a string, got {name!r}")
     return model if isinstance(model, Model) else Model(price=model)
+
+
+def _arm_features(name: str, model: Model) -> dict[str, Any]:
+    """Return the features of a model. Its name is one, so that it can be unlike others with its features."""
+    return {NAME: name, **model.features}
 
 
 def _counts(prompt: str | None) -> dict[str, Any]:

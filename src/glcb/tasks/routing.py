@@ -49,6 +49,11 @@ class RoutingStream(Stream):
     counts: Float64 = None  # type: ignore[assignment]
     embeddings: Float64 = None  # type: ignore[assignment]
 
+    def features(self, step: int) -> dict[str, Any]:
+        """Return the features of a prompt by name, as a router takes them: its counts and its embedding."""
+        counts = zip(PROMPT_COUNTS, self.counts[step].tolist(), strict=True)
+        return {**dict(counts), "embedding": self.embeddings[step]}
+
 
 class RoutingTask(FileTask):
     """A table of prompts with the reward and the cost of every model.
@@ -65,6 +70,7 @@ class RoutingTask(FileTask):
     """
 
     name: ClassVar[str]
+    rewards: ClassVar[Rewards]
     unscored: ClassVar[int]
     """Number of prompts that define the words and the components, and are not scored."""
     max_components: ClassVar[int]
@@ -124,6 +130,12 @@ class RoutingTask(FileTask):
         """Number of scored prompts."""
         return self.files[0].facts.rows - self.unscored
 
+    @property
+    def unscored_costs(self) -> Float64:
+        """The costs of every model for the prompts that are not scored."""
+        costs: Float64 = self._parsed.arrays["costs"][: self.unscored]
+        return costs
+
     @cached_property
     def _contexts(self) -> Float32:
         arrays = self._parsed.arrays
@@ -153,7 +165,7 @@ class Routing9(RoutingTask):
     """
 
     name = "routing-9"
-    rewards: Rewards = "binary"
+    rewards = "binary"
     unscored = 1008
     max_components = 768
     files = (
@@ -185,7 +197,7 @@ class Routing4(RoutingTask):
     """
 
     name = "routing-4"
-    rewards: Rewards = (0.0, 1.0)
+    rewards = (0.0, 1.0)
     unscored = 266
     max_components = 200
     files = (

@@ -13,7 +13,7 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -21,6 +21,8 @@ from glcb._arrays import Float64
 from glcb.bandit import Bandit
 from glcb.bandit.logs.format import LOG_VERSION
 from glcb.policies import registry
+
+T = TypeVar("T")
 
 POLICIES = ("glcb", "linucb", "lints", "epsilon-greedy", "vw-squarecb")
 VISITS = 30_000
@@ -208,7 +210,7 @@ def lift(homepage: Homepage, setup: Setup, seed: int) -> float:
 
 
 class StoredResults:
-    """Numbers by key in a file, one line each, so that an interrupted study can resume.
+    """Numbers, or lists of them, by key in a file, one line each, so that an interrupted study can resume.
 
     An incomplete last line, left by a study that was killed, is removed.
 
@@ -221,7 +223,7 @@ class StoredResults:
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self._path = folder / "results.jsonl"
-        self._results: dict[str, float] = {}
+        self._results: dict[str, Any] = {}
         if self._path.exists():
             content = self._path.read_bytes()
             complete = content.rfind(b"\n") + 1
@@ -231,14 +233,15 @@ class StoredResults:
                 stored = json.loads(line)
                 self._results[stored["key"]] = stored["result"]
 
-    def get(self, policy: str, key: str, measure: Callable[[], float]) -> float:
+    def get(self, policy: str, key: str, measure: Callable[[], T]) -> T:
         """Return a stored result of this version of a policy and of the bandit, or measure and store it."""
         key = f"{policy} version {registry.get(policy).version}, log version {LOG_VERSION}, {key}"
         if key not in self._results:
             self._results[key] = measure()
             with self._path.open("a") as file:
                 file.write(json.dumps({"key": key, "result": self._results[key]}) + "\n")
-        return self._results[key]
+        result: T = self._results[key]
+        return result
 
 
 def available_policies(policies: Sequence[str] = POLICIES) -> tuple[list[str], list[str]]:
