@@ -5,9 +5,11 @@
     python -m benchmarks.arms times
     python -m benchmarks.arms memory
     python -m benchmarks.arms propensities
+    python -m benchmarks.arms wide
 
 ``rewards`` compares the shared learner with a network per arm, shared LinUCB and Vowpal Wabbit on the tasks
-of ``glcb.tasks.arm_features``; ``newcomer`` measures how soon a new arm gets its share of the decisions.
+of ``glcb.tasks.arm_features``; ``newcomer`` measures how soon a new arm gets its share of the decisions;
+``wide`` measures the times of contexts with an embedding.
 """
 
 import argparse
@@ -267,6 +269,23 @@ def memory(names: int) -> None:
     print(f"{start / 1024:.0f} MiB after 20,000 names, {end / 1024:.0f} MiB after {names:,}")
 
 
+def wide(repetitions: int) -> None:
+    """Print the time of a decision and of an update with 9 arms, by the length of a vector in the context."""
+    for width in (64, 128, 384, 768, 1536, 3072):
+        bandit, rng = Bandit(9), np.random.default_rng(0)
+        decide, learn = [], []
+        for _ in range(50 + repetitions):
+            context = {"words": float(rng.random()), "embedding": rng.standard_normal(width)}
+            start = time.process_time()
+            decision = bandit.decide(context)
+            middle = time.process_time()
+            bandit.reward(decision.id, 1)
+            learn.append(time.process_time() - middle)
+            decide.append(middle - start)
+        medians = [1e6 * statistics.median(numbers[50:]) for numbers in (decide, learn)]
+        print(f"{width:5} numbers: {medians[0]:6.0f} µs to decide, {medians[1]:6.0f} µs to learn", flush=True)
+
+
 def propensities(draws: int) -> None:
     """Print χ² of observed against stated propensities of rankings, for k of 10 arms, also with ties."""
     rng = np.random.default_rng(0)
@@ -291,7 +310,7 @@ def _print_chi_square(title: str, values: Float64, k: int, draws: int, rng: np.r
 def main() -> None:
     """Run one of the measurements."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("what", choices=["rewards", "newcomer", "times", "memory", "propensities"])
+    parser.add_argument("what", choices=["rewards", "newcomer", "times", "memory", "propensities", "wide"])
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--steps", type=int, default=5000)
@@ -310,6 +329,8 @@ def main() -> None:
         times(options.repetitions)
     elif options.what == "memory":
         memory(options.names)
+    elif options.what == "wide":
+        wide(options.repetitions)
     else:
         propensities(options.draws)
 

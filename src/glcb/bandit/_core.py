@@ -178,7 +178,7 @@ class BanditCore:
         allowed: list[int] | None,
         uniform: bool,
         decision_id: str | None = None,
-        offsets: Mapping[Arm, float] | None = None,
+        offsets: Mapping[Any, float] | None = None,
     ) -> BanditDecision:
         """Choose an arm, and add the decision to those that are pending."""
         config = self.config

@@ -62,7 +62,7 @@ class Slates:
         eligible: Iterable[Arm] | None,
         uniform: bool,
         chosen_id: str | None,
-        offsets: Mapping[Arm, float] | None = None,
+        offsets: Mapping[Any, float] | None = None,
     ) -> BanditDecision:
         """Choose one arm: a ranking with a single slot."""
         ranking = self.rank(context, 1, arms, eligible, uniform, chosen_id, offsets)
@@ -84,7 +84,7 @@ class Slates:
         eligible: Iterable[Arm] | None,
         uniform: bool,
         chosen_id: str | None,
-        offsets: Mapping[Arm, float] | None = None,
+        offsets: Mapping[Any, float] | None = None,
     ) -> Ranking:
         """Choose the arms of all slots, and add each slot to the pending decisions."""
         core, config = self._core, self._core.config

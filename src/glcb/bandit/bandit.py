@@ -131,7 +131,7 @@ class Bandit(Inspectable, Persistent):
         arms: Any = None,
         eligible: Iterable[Arm] | None = None,
         uniform: bool = False,
-        offsets: Mapping[Arm, float] | None = None,
+        offsets: Mapping[Any, float] | None = None,
         id: str | None = None,  # noqa: A002 (the name of the attribute of a decision)
     ) -> BanditDecision:
         """Choose an arm for a context. The decision is pending until its reward arrives.

@@ -24,7 +24,7 @@ from glcb._arrays import Arrays
 from glcb._errors import InvalidInput, InvalidSettings, ModelFileError
 from glcb._model_file import Snapshot
 from glcb._prompts import PROMPT_COUNTS, prompt_counts
-from glcb._types import Arm, Rewards
+from glcb._types import Rewards
 from glcb.bandit import Bandit
 from glcb.bandit.candidates import parse_arms
 from glcb.explain import Explanation
@@ -198,7 +198,7 @@ class Router:
             quote = ledger.quote(usage_inputs(_counts(prompt) if features is None else features), costs)
             allowed = ledger.allowed(quote, eligible, max_cost, max_latency)
             terms = (quote.cost_terms + quote.latency_terms).tolist()
-            offsets: dict[Arm, float] = {name: terms[ledger.index(name)] for name in allowed}
+            offsets = {name: terms[ledger.index(name)] for name in allowed}
             if is_fallback and id is None:
                 id = f"fallback-{secrets.token_hex(8)}"  # noqa: A001
             bandit = self._fallback if is_fallback else self._bandit
