@@ -2,8 +2,10 @@
 
     python -m benchmarks.arms times
     python -m benchmarks.arms memory
+    python -m benchmarks.arms wide
 
 ``glcb study arms`` compares rewards, and ``benchmarks/propensities.py`` tests the propensities of rankings.
+``wide`` measures the times of contexts with an embedding.
 """
 
 import argparse
@@ -68,15 +70,34 @@ def memory(names: int) -> None:
     print(f"{start / 1024:.0f} MiB after 20,000 names, {end / 1024:.0f} MiB after {names:,}")
 
 
+def wide(repetitions: int) -> None:
+    """Print the time of a decision and of an update with 9 arms, by the length of a vector in the context."""
+    for width in (64, 128, 384, 768, 1536, 3072):
+        bandit, rng = Bandit(9), np.random.default_rng(0)
+        decide, learn = [], []
+        for _ in range(50 + repetitions):
+            context = {"words": float(rng.random()), "embedding": rng.standard_normal(width)}
+            start = time.process_time()
+            decision = bandit.decide(context)
+            middle = time.process_time()
+            bandit.reward(decision.id, 1)
+            learn.append(time.process_time() - middle)
+            decide.append(middle - start)
+        medians = [1e6 * statistics.median(numbers[50:]) for numbers in (decide, learn)]
+        print(f"{width:5} numbers: {medians[0]:6.0f} µs to decide, {medians[1]:6.0f} µs to learn", flush=True)
+
+
 def main() -> None:
     """Run one of the measurements."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("what", choices=["times", "memory"])
+    parser.add_argument("what", choices=["times", "memory", "wide"])
     parser.add_argument("--names", type=int, default=100_000)
     parser.add_argument("--repetitions", type=int, default=100)
     options = parser.parse_args()
     if options.what == "times":
         times(options.repetitions)
+    elif options.what == "wide":
+        wide(options.repetitions)
     else:
         memory(options.names)
 

@@ -6,6 +6,7 @@ import shutil
 import signal
 from collections.abc import Callable
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,7 @@ def installed(extra: str) -> bool:
 REQUIREMENTS: dict[str, Callable[[], bool]] = {
     "browser": lambda: chromium() is not None,
     "data": lambda: "GLCB_DATA_DIR" in os.environ and Path(os.environ["GLCB_DATA_DIR"]).is_dir(),
+    "litellm": lambda: find_spec("litellm") is not None,
     "postgres": lambda: postgres.binaries() is not None,
     "tools": lambda: all(map(shutil.which, ("curl", "nginx", "openssl", "strace", "systemd-analyze"))),
     **{policy.extra: partial(installed, policy.extra) for policy in POLICIES.values() if policy.extra},

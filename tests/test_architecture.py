@@ -22,6 +22,7 @@ ALLOWED: dict[str, set[str]] = {
     "_version": set(),
     "_text": set(),
     "_html": set(),
+    "_prompts": set(),
     "_errors": set(),
     "_arrays": set(),
     "_numba": {"_arrays"},
@@ -54,12 +55,13 @@ ALLOWED: dict[str, set[str]] = {
         *("_document", "_figures", "_files", "_html", "_model_file", "_text"),
         *("bandit", "policies"),
     },
+    "route": {*BASIC, "_model_file", "_prompts", "bandit", "explain"},
     # Benchmarks.
-    "tasks": {*BASIC, "_registry", "_text", "_version"},
+    "tasks": {*BASIC, "_prompts", "_registry", "_text", "_version"},
     "bench": {
         *BASIC,
-        *("_document", "_figures", "_files", "_registry"),
-        *("bandit", "gln", "policies", "tasks"),
+        *("_document", "_figures", "_files", "_prompts", "_registry"),
+        *("bandit", "gln", "policies", "route", "tasks"),
     },
     # The service and its client. The demo of the service sends its traffic through the client.
     "client": {*BASIC, "_api", "_files", "_version", "bandit.encoding", "bandit.config"},
@@ -69,7 +71,7 @@ ALLOWED: dict[str, set[str]] = {
         *("bandit", "client", "evaluate", "explore", "policies"),
     },
     # One module per foreign tool.
-    "integrations": {*BASIC, "__init__", "_version", "bandit", "client", "tasks"},
+    "integrations": {*BASIC, "__init__", "_version", "bandit", "client", "route", "tasks"},
     # Nothing uses the command line.
     "cli": {
         *BASIC,
@@ -100,6 +102,7 @@ THIRD_PARTY: dict[str, set[str]] = {
     "gymnasium": {"integrations"},
     "httpx": {"client", "service"},
     "jax": {"policies"},
+    "litellm": {"integrations"},
     "mabwiser": {"policies"},
     "matplotlib": {"_figures", "bench", "evaluate"},
     "msgspec": {"_api", "client", "service"},

@@ -20,6 +20,7 @@ import glcb.integrations.openfeature
 import glcb.integrations.opentelemetry
 import glcb.integrations.sklearn
 import glcb.policies
+import glcb.route
 import glcb.tasks
 from docs.hooks import GENERATED, generate
 from glcb._api.errors import ERROR_CODES
@@ -56,7 +57,7 @@ def directives() -> set[str]:
 @pytest.mark.parametrize(
     "module",
     [
-        *(glcb, glcb.bandit, glcb.policies, glcb.tasks, glcb.bench, glcb.client, glcb.evaluate),
+        *(glcb, glcb.bandit, glcb.policies, glcb.tasks, glcb.bench, glcb.client, glcb.evaluate, glcb.route),
         *(glcb.integrations.coba, glcb.integrations.gymnasium, glcb.integrations.mlflow),
         *(glcb.integrations.openfeature, glcb.integrations.opentelemetry, glcb.integrations.sklearn),
     ],

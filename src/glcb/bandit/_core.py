@@ -11,7 +11,7 @@ twice.
 """
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -22,7 +22,7 @@ from glcb._arrays import Float32
 from glcb._errors import InvalidContext, InvalidSettings
 from glcb._model_file import Snapshot
 from glcb._types import Arm
-from glcb.bandit.candidates import catalog_as_json
+from glcb.bandit.candidates import catalog_as_json, to_offsets
 from glcb.bandit.catalog import Catalog, PreparedArms, to_name
 from glcb.bandit.config import SHARED, BanditConfig
 from glcb.bandit.decision import BanditDecision
@@ -173,10 +173,16 @@ class BanditCore:
                 raise InvalidContext(f"row {row}: {error}") from None
 
     def decide(
-        self, context: Any, allowed: list[int] | None, uniform: bool, decision_id: str | None = None
+        self,
+        context: Any,
+        allowed: list[int] | None,
+        uniform: bool,
+        decision_id: str | None = None,
+        offsets: Mapping[Any, float] | None = None,
     ) -> BanditDecision:
         """Choose an arm, and add the decision to those that are pending."""
         config = self.config
+        added = 0.0 if offsets is None else to_offsets(offsets, self.arms)
         if decision_id is not None:
             self.pending.check_new_id(decision_id)
         prepared = self.prepare_change(context)
@@ -187,7 +193,7 @@ class BanditCore:
         rng_states = None if self.log is None else (self.rng.bit_generator.state, policy.rng_state)
         try:
             estimates = policy.estimate(x, checked=True)
-            scores = np.zeros(len(self.arms)) if uniform else estimates.values + estimates.bonuses
+            scores = np.zeros(len(self.arms)) if uniform else estimates.values + estimates.bonuses + added
             policy.ensure_capacity()
             arm_probabilities, chosen = choose(
                 scores, allowed, config.exploration, config.exploration_mode, self.rng

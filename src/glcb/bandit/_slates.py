@@ -14,7 +14,7 @@ from glcb._arrays import Float32
 from glcb._errors import InvalidInput
 from glcb._types import Arm, reward_range
 from glcb.bandit._core import NO_TIME, BanditCore, Prepared
-from glcb.bandit.candidates import arms_as_json
+from glcb.bandit.candidates import arms_as_json, to_offsets
 from glcb.bandit.catalog import Catalog, PreparedArms, plain_arms
 from glcb.bandit.decision import BanditDecision
 from glcb.bandit.logs.format import arms_event, ranking_event, unexamined_event
@@ -56,10 +56,16 @@ class Slates:
     # ---- decisions ------------------------------------------------------------------------------
 
     def decide(
-        self, context: Any, arms: Any, eligible: Iterable[Arm] | None, uniform: bool, chosen_id: str | None
+        self,
+        context: Any,
+        arms: Any,
+        eligible: Iterable[Arm] | None,
+        uniform: bool,
+        chosen_id: str | None,
+        offsets: Mapping[Any, float] | None = None,
     ) -> BanditDecision:
         """Choose one arm: a ranking with a single slot."""
-        ranking = self.rank(context, 1, arms, eligible, uniform, chosen_id)
+        ranking = self.rank(context, 1, arms, eligible, uniform, chosen_id, offsets)
         return BanditDecision(
             ranking.arms[0],
             ranking.candidates,
@@ -78,6 +84,7 @@ class Slates:
         eligible: Iterable[Arm] | None,
         uniform: bool,
         chosen_id: str | None,
+        offsets: Mapping[Any, float] | None = None,
     ) -> Ranking:
         """Choose the arms of all slots, and add each slot to the pending decisions."""
         core = self._core
@@ -87,13 +94,14 @@ class Slates:
         prepared = core.prepare_change(context, arms, eligible)
         names = core.arms if prepared.arms is None else prepared.arms.names
         self._check_count(count, len(names) if allowed is None else len(allowed))
+        added = None if offsets is None else to_offsets(offsets, names)
         policy = prepared.policy
         now = core.now()
         core.settle(now, incoming=count)
         rng_states = None if core.log is None else (core.rng.bit_generator.state, policy.rng_state)
         exploration = self._exploration(uniform, focused=prepared.arms is not None)
         try:
-            slots = draw_slots(self._estimator(prepared), allowed, count, exploration, core.rng)
+            slots = draw_slots(self._estimator(prepared), allowed, count, exploration, core.rng, added)
             chosen = [
                 ChosenSlot(names[slot.chosen], slot.propensity, self._input(prepared, slot.chosen, number))
                 for number, slot in enumerate(slots)

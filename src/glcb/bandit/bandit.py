@@ -132,6 +132,7 @@ class Bandit(Inspectable, Persistent):
         arms: Any = None,
         eligible: Iterable[Arm] | None = None,
         uniform: bool = False,
+        offsets: Mapping[Any, float] | None = None,
         id: str | None = None,  # noqa: A002 (the name of the attribute of a decision)
     ) -> BanditDecision:
         """Choose an arm for a context. The decision is pending until its reward arrives.
@@ -147,6 +148,9 @@ class Bandit(Inspectable, Persistent):
             The arms to choose from, among the candidates. Default: all.
         uniform : bool, default False
             Choose each eligible arm with the same probability, as for a control group.
+        offsets : dict, optional
+            Numbers to add to the scores of arms, such as minus their costs. They change the choice and its
+            probabilities, but not the estimates, and nothing is learned from them. Default: 0 for every arm.
         id : str, optional
             The id of the decision: 1 to 100 characters from A–Z, a–z, 0–9, ``_`` and ``-``.
 
@@ -160,9 +164,9 @@ class Bandit(Inspectable, Persistent):
         InvalidContext
             If `context` has none of these forms, or does not match earlier contexts.
         InvalidInput
-            If there are no candidates, or the features of one are not a dict.
+            If there are no candidates, the features of one are not a dict, or an offset is not a number.
         UnknownArm
-            If `eligible` is empty or names an arm that is no candidate.
+            If `eligible` is empty or names an arm that is no candidate, or `offsets` does.
         DuplicateDecision
             If a decision with this id is pending, or among the last `max_pending` that are not.
         LogError
@@ -171,9 +175,9 @@ class Bandit(Inspectable, Persistent):
         with self._lock:
             core = self._core
             if arms is not None or core.catalog is not None or core.positions:
-                return self._slates.decide(context, arms, eligible, uniform, id)
+                return self._slates.decide(context, arms, eligible, uniform, id, offsets)
             allowed = None if eligible is None else _validation.eligible(eligible, core.index)
-            return core.decide(context, allowed, uniform, id)
+            return core.decide(context, allowed, uniform, id, offsets)
 
     def rank(
         self,

@@ -1,12 +1,14 @@
 """Arms with features as users pass them: to a new bandit, and as the candidates of one request."""
 
+import math
 import reprlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from glcb import _validation
+from glcb._arrays import Float64
 from glcb._errors import InvalidInput
 from glcb._types import Arm
 
@@ -69,6 +71,36 @@ def _iterate(arms: Any) -> Iterable[Any]:
             f"{reprlib.repr(arms)}"
         )
     return arms
+
+
+def to_offsets(offsets: Any, arms: Sequence[Arm]) -> Float64:
+    """Return the offset of each arm, in the order of `arms`; 0 for those without one.
+
+    Raises
+    ------
+    InvalidInput
+        If `offsets` is not a mapping to finite numbers.
+    UnknownArm
+        If it names another arm.
+
+    Examples
+    --------
+    >>> to_offsets({"b": -0.5}, ("a", "b"))
+    array([ 0. , -0.5])
+    """
+    if not isinstance(offsets, Mapping):
+        raise InvalidInput(f"offsets must be a dict such as {{'a': -0.5}}, got {reprlib.repr(offsets)}")
+    positions = {arm: position for position, arm in enumerate(arms)}
+    result: Float64 = np.zeros(len(arms))
+    for arm, offset in offsets.items():
+        try:
+            number = float(offset)
+        except (TypeError, ValueError):
+            number = math.nan
+        if not math.isfinite(number):
+            raise InvalidInput(f"the offset of the arm {arm!r} must be a finite number, got {offset!r}")
+        result[_validation.arm(arm, positions)] = number
+    return result
 
 
 def _parse_pair(item: Any) -> tuple[Any, Any]:

@@ -108,6 +108,7 @@ def draw_slots(
     count: int,
     exploration: Exploration,
     rng: np.random.Generator,
+    offsets: Float64 | None = None,
 ) -> list[Slot]:
     """Draw the arms of all slots, from the top.
 
@@ -123,6 +124,8 @@ def draw_slots(
         How arms are drawn.
     rng
         Source of the draws.
+    offsets
+        Numbers to add to the scores of the candidates.
 
     Raises
     ------
@@ -142,17 +145,22 @@ def draw_slots(
         if number > 0:
             before = range(size) if remaining is None else remaining
             remaining = [index for index in before if index != slots[-1].chosen]
-        shares = slot_probabilities(estimates, remaining, exploration)
+        shares = slot_probabilities(estimates, remaining, exploration, offsets)
         chosen = draw(shares, rng)
         slots.append(Slot(chosen, float(shares[chosen]), shares, estimates))
     return slots
 
 
 def slot_probabilities(
-    estimates: Estimates, remaining: list[int] | None, exploration: Exploration
+    estimates: Estimates,
+    remaining: list[int] | None,
+    exploration: Exploration,
+    offsets: Float64 | None = None,
 ) -> Float64:
     """Return the probability of each candidate for a slot; 0 for those that do not remain."""
     scores = estimates.values + estimates.bonuses
+    if offsets is not None:
+        scores += offsets
     if exploration.uniform:
         scores = np.zeros(scores.size)
     if not exploration.focused:

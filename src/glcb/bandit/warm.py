@@ -13,6 +13,7 @@ from contextlib import suppress
 from glcb._errors import MissingExtra, NotSupported
 from glcb._numba.compile import cache_folder, is_cached
 from glcb.bandit.bandit import Bandit
+from glcb.bandit.encoding.projection import MAX_WIDTH
 from glcb.policies.base import Policy
 from glcb.policies.glcb import kernels
 from glcb.policies.glcb.policy import GLCB, available_cores
@@ -49,12 +50,12 @@ def _rare() -> None:
             policy.learn(_X, arm, 1)
     bandit = Bandit({"a": {"number": 0.5}, "b": {}})
     for _ in range(2):
-        bandit.reward(bandit.rank({"number": 0.5}, k=2).id, 1)
+        bandit.reward(bandit.rank({"number": 0.5, "vector": [0.5] * (MAX_WIDTH + 1)}, k=2).id, 1)
 
 
 PARTS: dict[str, Callable[[], None]] = {"decisions": _decisions, "rewards": _rewards, "rare": _rare}
 """What to compile: the kernels of decisions and explanations, those of rewards, new arms and contexts, and
-those of forgetting, of arms with features and of other policies."""
+those of forgetting, of arms with features, of wide vectors and of other policies."""
 
 ROUNDS = (("decisions", "rewards"), ("rare",))
 """Parts that need different kernels are compiled at the same time. The last part uses what is cached then."""

@@ -5,9 +5,6 @@ separately; ``glcb study arms`` compares them with policies that do.
 """
 
 import json
-import math
-import re
-from collections import Counter
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -16,9 +13,11 @@ import numpy as np
 
 from glcb._arrays import Float32, Float64
 from glcb._errors import DataError
+from glcb._prompts import PROMPT_COUNTS, prompt_counts
 from glcb._types import Rewards
 from glcb.tasks.base import STEPS, Stream, min_max, stream_generators
 from glcb.tasks.data.directory import EXTENSIONS, data_directory, open_text
+from glcb.tasks.prompts import WordComponents
 from glcb.tasks.registry import register
 
 ARM_FEATURES, RELEVANT = 12, 6
@@ -33,7 +32,6 @@ EMBEDDING_COMPONENTS = 8
 """Number of components of the description of a model."""
 UNSCORED = 608
 """The first prompts define the words and components, and are not scored."""
-VOCABULARY = 2000
 
 
 @register
@@ -153,7 +151,7 @@ class ModelRouting:
         "mistral-7b-instruct-v0.3",
         "qwen2.5-7b-instruct",
     )
-    features = 7 + COMPONENTS
+    features = len(PROMPT_COUNTS) + COMPONENTS
     rewards: Rewards = (0.0, 1.0)
     rows = 5000
 
@@ -174,8 +172,8 @@ class ModelRouting:
         rows, models = _read(PROMPTS), _read(MODELS)
         scores = np.array([[float(row["scores"][model]) for model in self.arms] for row in rows])
         texts = [str(row["question"]) for row in rows]
-        counts = np.array([_counts(text) for text in texts])
-        contexts = min_max(np.hstack([counts, _word_components(texts)]))
+        counts = np.array([prompt_counts(text) for text in texts])
+        contexts = min_max(np.hstack([counts, WordComponents(texts[:UNSCORED], COMPONENTS)(texts)]))
         arms = _model_features([models[model] for model in self.arms])
         return contexts[UNSCORED:], scores[UNSCORED:].clip(0, 1), arms
 
@@ -198,44 +196,6 @@ def _read(name: str) -> Any:
         )
     with open_text(path) as file:
         return json.load(file)
-
-
-def _counts(text: str) -> list[float]:
-    """Return counts of a prompt, most of them on a logarithmic scale.
-
-    >>> _counts("Is 7 prime?")
-    [1.386, 2.485, 0.693, 0.693, 0.0, 0.0, 0.0]
-    """
-    words = text.split()
-    code = sum(text.count(sign) for sign in ("{", "def ", "```", ";"))
-    counts = (
-        len(words),
-        len(text),
-        len(re.findall(r"\d", text)),
-        text.count("?"),
-        text.count("\n"),
-        code,
-        sum(text.count(sign) for sign in "+*=<>$"),
-    )
-    return [round(math.log1p(count), 3) for count in counts]
-
-
-def _word_components(texts: list[str]) -> Float64:
-    """Return TF-IDF of the most frequent words, projected to the first singular vectors of the prefix."""
-    tokens = [re.findall(r"[a-z]{2,}", text.lower()) for text in texts]
-    frequency = Counter(word for words in tokens[:UNSCORED] for word in set(words))
-    index = {word: i for i, (word, _) in enumerate(frequency.most_common(VOCABULARY))}
-    idf = np.array([math.log((1 + UNSCORED) / (1 + frequency[word])) + 1 for word in index])
-    counts = np.zeros((len(texts), len(index)))
-    for row, words in enumerate(tokens):
-        for word, count in Counter(words).items():
-            if word in index:
-                counts[row, index[word]] = 1 + math.log(count)
-    weighted = counts * idf
-    weighted /= np.maximum(np.linalg.norm(weighted, axis=1, keepdims=True), 1e-12)
-    _, _, vectors = np.linalg.svd(weighted[:UNSCORED], full_matrices=False)
-    components: Float64 = weighted @ vectors[:COMPONENTS].T
-    return components
 
 
 def _model_features(models: list[dict[str, Any]]) -> Float32:

@@ -1,10 +1,12 @@
 """An encoded context, and what committing it changes in its encoder."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from glcb._arrays import Float32, Float64
 from glcb.bandit.encoding.features import NO_SLOT, Feature
+from glcb.bandit.encoding.projection import Projection
 from glcb.bandit.encoding.schema import FeatureKind
 from glcb.bandit.encoding.slots import Candidate
 
@@ -51,6 +53,8 @@ class EncodedContext:
     inputs: Float64
     """The numbers of the context by column, NaN where there is none. Slots may follow."""
     changes: Changes | None = None
+    vectors: Sequence[tuple[Projection, Float64]] = ()
+    """The wide vectors of the context, with their projections."""
 
     @property
     def claims(self) -> list[Claim]:

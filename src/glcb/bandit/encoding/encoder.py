@@ -8,14 +8,15 @@ the same way, a feature that was not declared changes its kind if most of its va
 
 A slot without content is 0. A free slot is 0 too, so allocating it changes no earlier context. A present
 category, a true boolean and an indicator are 1; a number is its position on its scale. A missing number or
-boolean that was expected is replaced by ½.
+boolean that was expected is replaced by ½. A wide vector is replaced by some of its components first
+(``projection.py``).
 
 :meth:`Encoder.encode` changes nothing. :meth:`Encoder.commit` does, once the decision takes effect.
 """
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 
@@ -23,17 +24,18 @@ from glcb._arrays import Arrays, Float32, Float64
 from glcb._errors import InvalidContext, InvalidSettings
 from glcb._types import MAX_FEATURES
 from glcb.bandit.encoding.encoded import Changes, Claim, Draft, EncodedContext
-from glcb.bandit.encoding.features import NO_SLOT, Feature, owner_of
+from glcb.bandit.encoding.features import NO_SLOT, Feature, owner_of, restore_features
 from glcb.bandit.encoding.origins import Origins, merge_parts, trace_origins
 from glcb.bandit.encoding.plans import Plan, make_plan
+from glcb.bandit.encoding.projection import DENSE, Projections, is_dense
 from glcb.bandit.encoding.scaling import Scales
 from glcb.bandit.encoding.schema import (
     Declaration,
     FeatureDeclaration,
     FeatureKind,
-    FeatureReport,
     Schema,
     plain_declarations,
+    restore_structures,
     structures_of,
 )
 from glcb.bandit.encoding.slots import (
@@ -46,9 +48,10 @@ from glcb.bandit.encoding.slots import (
     Slots,
     beats,
 )
-from glcb.bandit.encoding.structured import Structure, component_index, expand_first, expand_row
+from glcb.bandit.encoding.structured import component_index, expand_first, expand_row
 from glcb.bandit.encoding.values import (
     MAX_NUMBER,
+    Row,
     ValueKind,
     classify_value,
     feature_name,
@@ -86,11 +89,15 @@ class Encoder:
 
     def __init__(self, declarations: Mapping[str, Declaration], first: Any, spare_slots: int | None) -> None:
         row, self._length = to_row(first)
+        self._is_dense = self._length is not None and not declarations and is_dense(row.values())
+        self._projections = Projections()
         self._structures = structures_of(declarations)
         declared = plain_declarations(declarations)
+        row, _ = self._to_row(first)
         tags: set[str] = set()
-        if self._length is None:
-            row, tags = expand_first(row, self._structures, declared)
+        if self._length is None or self._is_dense:
+            plain = self._projections.replace_first(row, declared)
+            row, tags = expand_first(plain, self._structures, declared)
         if len(row) > MAX_FEATURES:
             raise InvalidContext(f"a context can have at most {MAX_FEATURES:,} features, got {len(row):,}")
         self._features: dict[str, Feature] = {}
@@ -132,9 +139,18 @@ class Encoder:
 
     # ---- encoding -------------------------------------------------------------------------------
 
+    def _to_row(self, context: Any) -> Row:
+        """Return the values of a context by name, and their number if positions serve as names."""
+        if not self._is_dense:
+            return to_row(context)
+        if isinstance(context, np.ndarray) and context.shape == (self._length,):
+            return {DENSE: context}, self._length
+        row, length = to_row(context)
+        return {DENSE: list(row.values())}, length
+
     def encode(self, context: Any) -> EncodedContext:
         """Encode a context. Changes nothing."""
-        row, length = (context, None) if type(context) is dict else to_row(context)
+        row, length = (context, None) if type(context) is dict else self._to_row(context)
         if length != self._length:
             before, now = ("named values" if n is None else f"{n} values" for n in (self._length, length))
             raise InvalidContext(f"earlier contexts had {before}, but this one has {now}")
@@ -194,11 +210,16 @@ class Encoder:
                         slots.append(feature.slot)
                     continue
             unusual.append((key, value))
-        if unusual and self._length is None:
+        if unusual and (self._length is None or self._is_dense):
             keys, free = [key for key, _ in unusual], len(self._slots.free)
+            projected = self._projections.replace(row, keys, features, free)
+            if projected is not None:
+                encoded = self._encode_row(projected.row, dropped + projected.dropped)
+                encoded.vectors = projected.vectors
+                return encoded
             expanded = expand_row(row, keys, self._structures, features, free)
             if expanded is not None:
-                return self._encode_row(*expanded)
+                return self._encode_row(expanded[0], dropped + expanded[1])
         draft = Draft(x=np.zeros(self.width, np.float32), numbers=numbers, unmapped=dropped)
         draft.x[slots] = 1
         new_names = self._encode_unusual(draft, row, unusual) if unusual else set()
@@ -382,6 +403,7 @@ class Encoder:
     def commit(self, encoded: EncodedContext) -> None:
         """Apply the changes of an encoded context; nothing may have been committed since it was encoded."""
         self._scales.observe(encoded.inputs, encoded.x, self._slots.uses)
+        self._projections.learn(encoded.vectors)
         self._contexts += 1
         if encoded.changes is not None:
             self._apply(encoded.changes)
@@ -515,33 +537,34 @@ class Encoder:
 
     def origins(self, context: Any, encoded: EncodedContext) -> Origins:
         """Return the feature that each slot of an encoded context belongs to."""
-        row, _ = to_row(context)
+        row, _ = self._to_row(context)
         named = {feature_name(key): value for key, value in row.items()}
         origins = trace_origins(self._features, self.width, encoded, named)
-        return merge_parts(origins, named, self._structures) if self._length is None else origins
+        if self._length is not None and not self._is_dense:
+            return origins
+        return merge_parts(origins, named, self._structures)
 
     @property
     def schema(self) -> Schema:
         """The features as the encoder handles them now."""
-        reports = {name: self._report(feature) for name, feature in self._features.items()}
+        reports = {name: feature.report(self._limits(feature)) for name, feature in self._features.items()}
         halvings, contexts = divmod(self._contexts, HALVING_PERIOD)
         contexts += HALVING_PERIOD - (HALVING_PERIOD >> min(halvings, 60))
-        without_slot = {
-            name: min(count / max(contexts, 1), 1.0) for name, count in self._candidates.by_feature().items()
-        }
+        without_slot = self._candidates.shares(contexts)
         return Schema(reports, self.width, len(self._slots.free), self._unmapped, without_slot)
 
-    def _report(self, feature: Feature) -> FeatureReport:
-        limits = None if feature.column == NO_SLOT else self._scales.limits(feature.column)
-        problems = dict(feature.problems)
-        return FeatureReport(feature.kind, len(feature.slots), limits, tuple(feature.values), problems)
+    def _limits(self, feature: Feature) -> tuple[float, float] | None:
+        return None if feature.column == NO_SLOT else self._scales.limits(feature.column)
 
     # ---- saving ---------------------------------------------------------------------------------
 
     def snapshot(self) -> tuple[dict[str, Any], Arrays]:
         """Return the encoder as JSON-serializable metadata and arrays."""
+        projected, directions = self._projections.snapshot()
         metadata = {
             "length": self._length,
+            "dense": self._is_dense,
+            "projections": projected,
             "slots": [self._slots.reserved, self._slots.width],
             "contexts": self._contexts,
             "unmapped": self._unmapped,
@@ -549,34 +572,29 @@ class Encoder:
             "features": [feature.snapshot() for feature in self._features.values()],
             **({"structures": dict(self._structures)} if self._structures else {}),
         }
-        return metadata, {**self._scales.snapshot(), "uses": self._slots.uses}
+        return metadata, {**self._scales.snapshot(), **directions, "uses": self._slots.uses}
 
     @classmethod
     def from_snapshot(cls, metadata: dict[str, Any], arrays: Arrays) -> "Encoder":
         """Return the encoder of a snapshot; raise ValueError, TypeError or KeyError if it is invalid."""
         encoder = cls.__new__(cls)
         encoder._length = metadata["length"]
-        encoder._contexts, encoder._unmapped = metadata["contexts"], metadata["unmapped"]
-        counts = (encoder._contexts, encoder._unmapped)
+        counts = encoder._contexts, encoder._unmapped = metadata["contexts"], metadata["unmapped"]
         if any(type(count) is not int or count < 0 for count in counts):
             raise ValueError(f"{counts} are not counts")
         if encoder._length is not None and type(encoder._length) is not int:
             raise ValueError(f"the number of values must be an integer, got {encoder._length!r}")
-        encoder._structures = dict(metadata.get("structures", {}))
-        if not set(encoder._structures.values()) <= set(get_args(Structure)):
-            raise ValueError(f"{encoder._structures!r} are not structures")
+        encoder._structures = restore_structures(metadata.get("structures", {}))
+        encoder._is_dense = bool(metadata.get("dense"))  # files before wide vectors have neither
+        encoder._projections = Projections.from_snapshot(metadata.get("projections", ()), arrays)
         encoder._plans = {}
         reserved, width = metadata["slots"]
-        features = [Feature.from_snapshot(saved, width) for saved in metadata["features"]]
-        encoder._features = {feature.name: feature for feature in features}
-        owned = [slot for feature in features for slot in feature.slots]
-        if len(set(owned)) != len(owned):
-            raise ValueError("two features have the same slot")
+        encoder._features, owned = restore_features(metadata["features"], width)
         encoder._slots = Slots(reserved, width, owned, encoder._declared_slots())
         encoder._slots.restore(arrays)
         encoder._candidates = Candidates()
         encoder._candidates.restore(metadata["candidates"])
         encoder._scales = Scales()
-        columns = [feature.column for feature in features if feature.column != NO_SLOT]
+        columns = [feature.column for feature in encoder._features.values() if feature.column != NO_SLOT]
         encoder._scales.restore(arrays, width, columns)
         return encoder

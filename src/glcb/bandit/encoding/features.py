@@ -1,12 +1,12 @@
 """Features and the slots that belong to them."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, get_args
 
 from glcb._text import is_unicode
-from glcb.bandit.encoding.schema import PROBLEMS, FeatureDeclaration, FeatureKind, parse_schema
+from glcb.bandit.encoding.schema import PROBLEMS, FeatureDeclaration, FeatureKind, FeatureReport, parse_schema
 
 NO_SLOT = -1
 """The slot of a feature that has none, and the column of a feature that is not a number."""
@@ -99,6 +99,10 @@ class Feature:
             raise ValueError(f"feature {feature.name!r} is inconsistent")
         return feature
 
+    def report(self, limits: tuple[float, float] | None) -> FeatureReport:
+        """Return the feature for a schema, with the limits of its scale if it is a number."""
+        return FeatureReport(self.kind, len(self.slots), limits, tuple(self.values), dict(self.problems))
+
     def _is_consistent(self, width: int) -> bool:
         numbers = [self.column, *self.slots, *self.problems.values(), *self.votes.values()]
         texts: list[Any] = [self.name, *self.values]
@@ -127,3 +131,12 @@ def owner_of(slot: int, features: dict[str, Feature]) -> Feature | None:
     """Return the feature that has a slot."""
     owners: Iterator[Feature] = (feature for feature in features.values() if slot in feature.slots)
     return next(owners, None)
+
+
+def restore_features(saved: Iterable[Any], width: int) -> tuple[dict[str, Feature], list[int]]:
+    """Return the features of a snapshot and their slots; raise ValueError if two have the same slot."""
+    features = [Feature.from_snapshot(each, width) for each in saved]
+    owned = [slot for feature in features for slot in feature.slots]
+    if len(set(owned)) != len(owned):
+        raise ValueError("two features have the same slot")
+    return {feature.name: feature for feature in features}, owned

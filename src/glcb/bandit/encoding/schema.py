@@ -109,6 +109,13 @@ def structures_of(declarations: Mapping[str, Declaration]) -> dict[str, Structur
     return {name: each.kind for name, each in declarations.items() if isinstance(each, StructureDeclaration)}
 
 
+def restore_structures(saved: Mapping[str, Structure]) -> dict[str, Structure]:
+    """Return the structures of a snapshot; raise ValueError if they are invalid."""
+    if not set(saved.values()) <= set(get_args(Structure)):
+        raise ValueError(f"{saved!r} are not structures")
+    return dict(saved)
+
+
 def parse_schema(schema: object) -> dict[str, Declaration]:
     """Return the declaration of each feature in a schema.
 

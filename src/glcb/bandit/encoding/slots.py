@@ -90,13 +90,13 @@ class Candidates:
         """Halve all counts, rounded down."""
         self._counts = {candidate: count >> 1 for candidate, count in self._counts.items() if count > 1}
 
-    def by_feature(self) -> dict[str, int]:
-        """Return how often values of each feature had no slot of their own."""
+    def shares(self, contexts: int) -> dict[str, float]:
+        """Return the share of contexts in which a value of each feature had no slot of its own."""
         totals: dict[str, int] = {}
         for candidate, count in self._counts.items():
             if candidate.purpose != "indicator":
                 totals[candidate.name] = totals.get(candidate.name, 0) + count
-        return totals
+        return {name: min(total / max(contexts, 1), 1.0) for name, total in totals.items()}
 
     def snapshot(self) -> list[list[Any]]:
         """Return the candidates and their counts in a JSON-serializable form."""

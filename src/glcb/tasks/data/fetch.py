@@ -63,9 +63,9 @@ def fetch(
     if not base_url.startswith(("https://", "http://")):
         raise InvalidSettings(f"base_url must start with https:// or http://, got {base_url!r}")
     folder = data_directory()
-    with _disk(folder):
-        folder.mkdir(parents=True, exist_ok=True)
     for file in task.files:
+        with _disk(folder):
+            (folder / file.name).parent.mkdir(parents=True, exist_ok=True)
         for name in file.names:
             url = f"{base_url.rstrip('/')}/{name}"
             download = _Download(url, folder / f"{name}.part", progress, timeout)

@@ -1,0 +1,291 @@
+"""The money side of a router: prices, expected and actual costs, limits, penalties, and counts."""
+
+import math
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from glcb import _validation
+from glcb._arrays import Arrays, Float64, check_values, take_rows
+from glcb._errors import InvalidInput, InvalidSettings, UnknownArm, UnknownDecision
+from glcb.route.costs import INPUTS, BudgetPacer, Usage
+from glcb.route.models import Model, positive
+
+_REQUESTS, _REWARDS, _QUALITY, _COST = range(4)
+"""The columns of the counters of a model."""
+
+
+_SMALLEST = 1e-300
+"""Keeps a unit of 0 from dividing by 0, if all costs are."""
+
+
+@dataclass(slots=True)
+class PendingRoute:
+    """A decision whose cost, latency or quality can still be reported."""
+
+    model: str
+    inputs: Float64
+    """The inputs of the predictions of usage and latency."""
+    price: float
+    """The price of the model when it was chosen."""
+    expected: float
+    """The expected cost."""
+    is_fallback: bool
+    has_cost: bool = False
+    has_latency: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Quote:
+    """What a request is expected to cost with each model."""
+
+    inputs: Float64
+    costs: Float64
+    """Dollars."""
+    seconds: Float64
+    cost_terms: Float64
+    """What the costs take from the scores."""
+    latency_terms: Float64
+    """What the latencies take from the scores."""
+
+
+class Ledger:
+    """Predicts, limits, charges and counts the costs of a router.
+
+    Parameters
+    ----------
+    models
+        The models by name.
+    budget
+        The target for the mean cost of a request; None means no limit.
+    cost_penalty, latency_penalty
+        Quality that a normalized cost of 1, or a second, must be worth.
+    max_cost, max_latency
+        Limits of expected cost and latency; None means no limit.
+    pacing_rate, max_penalty
+        Arguments of the pacer.
+    max_pending
+        Number of decisions whose costs can be reported later.
+    """
+
+    def __init__(
+        self,
+        models: Mapping[str, Model],
+        budget: float | None,
+        cost_penalty: float,
+        latency_penalty: float,
+        max_cost: float | None,
+        max_latency: float | None,
+        pacing_rate: float,
+        max_penalty: float,
+        max_pending: int,
+    ) -> None:
+        self.models = dict(models)
+        self.cost_penalty = _validation.number("cost_penalty", cost_penalty, 0.0)
+        self.latency_penalty = _validation.number("latency_penalty", latency_penalty, 0.0)
+        self.max_cost = None if max_cost is None else positive("max_cost", max_cost)
+        self.max_latency = None if max_latency is None else positive("max_latency", max_latency)
+        self.pacing_rate = positive("pacing_rate", pacing_rate)
+        self.max_penalty = positive("max_penalty", max_penalty)
+        self.pacer = None if budget is None else self._make_pacer(budget)
+        self.pending: OrderedDict[str, PendingRoute] = OrderedDict()
+        self._max_pending = max_pending
+        self._usage, self._latency = Usage(len(models)), Usage(len(models))
+        self._counters: Float64 = np.zeros((len(models), 4))
+        self._requests = 0
+        self._spend = self._largest = 0.0
+
+    def _make_pacer(self, budget: float) -> BudgetPacer:
+        return BudgetPacer(positive("budget", budget), self.pacing_rate, self.max_penalty)
+
+    # ---- before a decision ----------------------------------------------------------------------
+
+    @property
+    def penalty(self) -> float:
+        """The penalty on a normalized cost of 1."""
+        return self.cost_penalty + (0.0 if self.pacer is None else self.pacer.penalty)
+
+    def set_budget(self, budget: float | None) -> None:
+        """Change the budget."""
+        if budget is None:
+            self.pacer = None
+        elif self.pacer is None:
+            self.pacer = self._make_pacer(budget)
+        else:
+            self.pacer.budget = positive("budget", budget)
+
+    def quote(self, inputs: Float64, known: Mapping[str, float] | None = None) -> Quote:
+        """Return what a request is expected to cost with each model; `known` are known costs."""
+        prices = [model.price for model in self.models.values()]
+        costs: Float64 = self._usage.predict(inputs) * prices
+        for name, cost in (known or {}).items():
+            costs[self.index(name)] = _amount("the cost", cost)
+        seconds = self._latency.predict(inputs)
+        unit = float(costs.max()) if self.pacer is None else self.pacer.budget
+        cost_terms: Float64 = -self.penalty * costs / max(unit, _SMALLEST)
+        return Quote(inputs, costs, seconds, cost_terms, -self.latency_penalty * seconds)
+
+    def allowed(
+        self, quote: Quote, eligible: Iterable[str] | None, max_cost: float | None, max_latency: float | None
+    ) -> list[str]:
+        """Return the models within the limits, or the cheapest if there is none."""
+        listed = list(self.models) if eligible is None else list(eligible)
+        if not listed:
+            raise UnknownArm("eligible must have at least one model, got none; omit it to allow all models")
+        indices = [self.index(name) for name in listed]
+        cost_limit = self.max_cost if max_cost is None else positive("max_cost", max_cost)
+        time_limit = self.max_latency if max_latency is None else positive("max_latency", max_latency)
+        within = [
+            index
+            for index in indices
+            if (cost_limit is None or quote.costs[index] <= cost_limit)
+            and (time_limit is None or quote.seconds[index] <= time_limit)
+        ]
+        names = list(self.models)
+        cheapest = min(indices, key=lambda index: float(quote.costs[index]))
+        return [names[index] for index in within or [cheapest]]
+
+    def index(self, name: object) -> int:
+        """Return the index of a model; raise UnknownArm if there is no such model."""
+        for index, known in enumerate(self.models):
+            if known == name:
+                return index
+        raise UnknownArm(f"there is no model {name!r}; the models are {', '.join(map(repr, self.models))}")
+
+    # ---- after a decision -----------------------------------------------------------------------
+
+    def charge(self, route: str, model: str, quote: Quote, is_fallback: bool) -> None:
+        """Charge the expected cost of a decision."""
+        index = self.index(model)
+        expected = float(quote.costs[index])
+        if self.pacer is not None:
+            self.pacer.charge(expected)
+        self._requests += 1
+        self._spend += expected
+        self._largest += float(quote.costs.max())
+        self._counters[index] += 1, 0, 0, expected
+        self.pending[route] = PendingRoute(
+            model, quote.inputs, self.models[model].price, expected, is_fallback
+        )
+        while len(self.pending) > self._max_pending:
+            self.pending.popitem(last=False)
+
+    def check(self, route: str, cost: float | None, latency: float | None) -> None:
+        """Raise an error if the cost and the latency of a decision cannot be recorded."""
+        pending = self.pending.get(route)
+        if pending is None:
+            raise UnknownDecision(f"there is no decision {route!r}, or it is too old")
+        for what, amount, is_known in (
+            ("cost", cost, pending.has_cost),
+            ("latency", latency, pending.has_latency),
+        ):
+            if amount is not None:
+                _amount(f"the {what}", amount)
+                if is_known:
+                    raise InvalidInput(f"the {what} of the decision {route!r} has been reported before")
+
+    def complete(self, route: str, cost: float | None, latency: float | None) -> None:
+        """Record the actual cost and latency of a decision."""
+        self.check(route, cost, latency)
+        pending = self.pending[route]
+        index = self.index(pending.model) if pending.model in self.models else None
+        if cost is not None:
+            pending.has_cost = True
+            if self.pacer is not None:
+                self.pacer.charge(cost, pending.expected)
+            self._spend += cost - pending.expected
+            if index is not None:
+                self._usage.learn(index, pending.inputs, cost / pending.price)
+                self._counters[index, _COST] += cost - pending.expected
+        if latency is not None:
+            pending.has_latency = True
+            if index is not None:
+                self._latency.learn(index, pending.inputs, latency)
+
+    def count_reward(self, model: str, quality: float) -> None:
+        """Count the quality of an answer."""
+        self._counters[self.index(model), _REWARDS : _QUALITY + 1] += 1, quality
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        """Requests, spend, mean cost, penalty, savings, and requests, quality and cost by model."""
+        models = {
+            name: {
+                "requests": int(row[_REQUESTS]),
+                "quality": _ratio(row[_QUALITY], row[_REWARDS]),
+                "mean_cost": _ratio(row[_COST], row[_REQUESTS]),
+            }
+            for name, row in zip(self.models, self._counters.tolist(), strict=True)
+        }
+        return {
+            "requests": self._requests,
+            "spend": self._spend,
+            "mean_cost": _ratio(self._spend, self._requests),
+            "penalty": self.penalty,
+            "savings": 1 - _ratio(self._spend, self._largest),
+            "models": models,
+        }
+
+    # ---- models ---------------------------------------------------------------------------------
+
+    def add(self, name: str, model: Model) -> None:
+        """Add a model."""
+        self._reorder([*range(len(self.models)), -1])
+        self.models[name] = model
+
+    def remove(self, name: str) -> None:
+        """Remove a model."""
+        index = self.index(name)
+        self._reorder([row for row in range(len(self.models)) if row != index])
+        del self.models[name]
+
+    def _reorder(self, sources: list[int]) -> None:
+        for usage in (self._usage, self._latency):
+            usage.reorder(sources)
+        self._counters = take_rows(self._counters, np.array(sources), 0.0)
+
+    # ---- saving ---------------------------------------------------------------------------------
+
+    def snapshot(self) -> tuple[dict[str, Any], Arrays]:
+        """Return everything that changes, as JSON-serializable metadata and arrays."""
+        metadata = {
+            "penalty": 0.0 if self.pacer is None else self.pacer.penalty,
+            "totals": [self._requests, self._spend, self._largest],
+            "pending": [
+                [route, p.model, p.price, p.expected, p.is_fallback, p.has_cost, p.has_latency]
+                for route, p in self.pending.items()
+            ],
+        }
+        inputs = np.array([p.inputs for p in self.pending.values()], np.float64).reshape(-1, INPUTS)
+        arrays = {"counters": self._counters, "inputs": inputs}
+        for part, usage in (("usage", self._usage), ("latency", self._latency)):
+            arrays |= {f"{part}.{name}": array for name, array in usage.snapshot().items()}
+        return metadata, arrays
+
+    def restore(self, metadata: dict[str, Any], arrays: Arrays) -> None:
+        """Restore a snapshot; raise ValueError, TypeError or KeyError if it is invalid."""
+        for part, usage in (("usage", self._usage), ("latency", self._latency)):
+            usage.restore({name: arrays[f"{part}.{name}"] for name in usage.snapshot()})
+        self._counters[...] = check_values("counters", arrays["counters"])
+        self._requests, self._spend, self._largest = metadata["totals"]
+        if self.pacer is not None:
+            self.pacer.penalty = float(metadata["penalty"])
+        rows = check_values("inputs", arrays["inputs"])
+        for (route, *values), inputs in zip(metadata["pending"], rows, strict=True):
+            model, price, expected, *flags = values
+            self.pending[route] = PendingRoute(model, inputs.copy(), price, expected, *flags)
+
+
+def _ratio(amount: float, count: float) -> float:
+    return amount / count if count else math.nan
+
+
+def _amount(what: str, value: object) -> float:
+    """Return a cost or a latency; raise InvalidInput if it is negative or no number."""
+    try:
+        return _validation.number(what, value, 0.0, 1e12)
+    except InvalidSettings as error:
+        raise InvalidInput(str(error)) from None
