@@ -34,7 +34,9 @@ REQUIREMENTS: dict[str, Callable[[], bool]] = {
     "browser": lambda: chromium() is not None,
     "data": lambda: "GLCB_DATA_DIR" in os.environ and Path(os.environ["GLCB_DATA_DIR"]).is_dir(),
     "postgres": lambda: postgres.binaries() is not None,
-    "tools": lambda: all(map(shutil.which, ("curl", "nginx", "openssl", "strace", "systemd-analyze"))),
+    "tools": lambda: all(
+        map(shutil.which, ("curl", "nginx", "node", "npm", "openssl", "strace", "systemd-analyze"))
+    ),
     **{policy.extra: partial(installed, policy.extra) for policy in POLICIES.values() if policy.extra},
 }
 """Markers of tests that need something not every machine has, and how to detect it."""
