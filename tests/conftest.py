@@ -36,7 +36,9 @@ REQUIREMENTS: dict[str, Callable[[], bool]] = {
     "data": lambda: "GLCB_DATA_DIR" in os.environ and Path(os.environ["GLCB_DATA_DIR"]).is_dir(),
     "litellm": lambda: find_spec("litellm") is not None,
     "postgres": lambda: postgres.binaries() is not None,
-    "tools": lambda: all(map(shutil.which, ("curl", "nginx", "openssl", "strace", "systemd-analyze"))),
+    "tools": lambda: all(
+        map(shutil.which, ("curl", "nginx", "node", "npm", "openssl", "strace", "systemd-analyze"))
+    ),
     **{policy.extra: partial(installed, policy.extra) for policy in POLICIES.values() if policy.extra},
 }
 """Markers of tests that need something not every machine has, and how to detect it."""

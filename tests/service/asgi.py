@@ -122,7 +122,7 @@ async def running_service(folder: Path, **changes: Any) -> Any:
     settings = ServiceSettings(**changes)
     engine = Engine(storage, settings)
     await engine.start()
-    app = Application(lifespan)
+    app = Application(lifespan, settings.cors_origins)
     authenticator = Authenticator(Keyring(storage), settings.host, settings.require_keys)
     admission = Admission(settings)
     app.open(engine, authenticator, admission, Handlers(engine, storage, authenticator, admission).app)

@@ -88,6 +88,9 @@ ERROR_CODES: dict[str, ErrorCode] = {
         422, ModelFileError, "The model file cannot be read or is not usable here.", (ModelFileError,)
     ),
     "too_many": ErrorCode(422, InvalidInput, "The request exceeds a limit of the service."),
+    "rate_limited": ErrorCode(
+        429, ServiceUnavailable, "The publishable API key makes too many requests; retry."
+    ),
     "internal_error": ErrorCode(500, ServiceError, "The service failed; see its log for details."),
     "experiment_broken": ErrorCode(500, ServiceError, "The experiment cannot be loaded."),
     "overloaded": ErrorCode(503, ServiceUnavailable, "The service is overloaded; retry."),

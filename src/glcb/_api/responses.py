@@ -57,6 +57,24 @@ class Ranking(Struct, frozen=True, kw_only=True):
     """Number of candidates."""
 
 
+class PublicDecision(Struct, frozen=True):
+    """The part of a decision that a publishable key can see."""
+
+    id: str
+    """The id to send the reward to."""
+    arm: str
+    """The chosen arm."""
+
+
+class PublicRanking(Struct, frozen=True):
+    """The part of a ranking that a publishable key can see."""
+
+    id: str
+    """The id to send the rewards to."""
+    arms: tuple[str, ...]
+    """The arm of each slot, from the top."""
+
+
 class Counts(Struct, frozen=True):
     """Decisions by outcome: decisions = rewarded + timed_out + evicted + removed + pending."""
 

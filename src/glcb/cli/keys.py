@@ -26,7 +26,8 @@ def add(
         str,
         typer.Option(
             metavar="ROLE",
-            help="decide (decisions and rewards), read (statistics) or admin (everything).",
+            help="publish (single decisions and rewards in one experiment, for web pages), decide (decisions "
+            "and rewards), read (statistics) or admin (everything).",
             show_default=False,
         ),
     ],
@@ -52,9 +53,10 @@ def add(
         from glcb.service.storage import database as databases
 
     settings = service_settings(data, database, config)
-    auth.check_key(name, role)
+    bound = split(experiments)
+    auth.check_key(name, role, bound)
     new = connection.database_is_missing(settings)
-    typer.echo(auth.add_key(databases.open_database(settings), name, role, split(experiments)))
+    typer.echo(auth.add_key(databases.open_database(settings), name, role, bound))
     kind = "new database" if new else "database"
     typer.echo(f"created for the {kind} {connection.database_location(settings)}", err=True)
 

@@ -16,8 +16,17 @@ from glcb._errors import InvalidSettings
 from glcb.service.storage.database import Database
 from glcb.service.storage.tables import api_keys
 
-Role = Literal["decide", "read", "admin"]
-"""``decide`` permits decisions and rewards, ``read`` permits reading, ``admin`` permits everything."""
+Role = Literal["publish", "decide", "read", "admin"]
+"""``publish`` permits single decisions, rankings and rewards, so that the key can be part of a web page;
+``decide`` also permits batches, ``read`` permits reading, ``admin`` permits everything."""
+
+INCLUDED: dict[Role, tuple[Role, ...]] = {
+    "publish": ("publish",),
+    "decide": ("decide", "publish"),
+    "read": ("read",),
+    "admin": get_args(Role),
+}
+"""The roles that each role includes."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _PREFIX = "glcb_"
@@ -36,7 +45,7 @@ class ApiKey(NamedTuple):
 
     def has_role(self, role: Role) -> bool:
         """Return whether the key has a role."""
-        return self.role in (role, "admin")
+        return role in INCLUDED[self.role]
 
     def can_access(self, experiment: str) -> bool:
         """Return whether the key can access an experiment."""
@@ -47,8 +56,8 @@ ANONYMOUS = ApiKey("", "", "admin", None, 0.0)
 """The key of all requests as long as no keys exist."""
 
 
-def check_key(name: str, role: str) -> None:
-    """Raise InvalidSettings if a name or a role is invalid."""
+def check_key(name: str, role: str, experiments: Sequence[str] = ()) -> None:
+    """Raise InvalidSettings if a name or a role is invalid, or a publishable key has not one experiment."""
     if not _NAME.fullmatch(name):
         raise InvalidSettings(
             f"the name of a key must be 1 to 64 letters, digits, dots, dashes or underscores, got {name!r}"
@@ -56,6 +65,11 @@ def check_key(name: str, role: str) -> None:
     *others, last = get_args(Role)
     if role not in (*others, last):
         raise InvalidSettings(f"the role of a key must be {', '.join(others)} or {last}, got {role!r}")
+    if role == "publish" and len(set(experiments)) != 1:
+        given = ", ".join(experiments) or "none"
+        raise InvalidSettings(
+            f"a key with the role publish needs exactly one experiment, got {given}: pass --experiments NAME"
+        )
 
 
 def add_key(database: Database, name: str, role: str, experiments: Sequence[str] = ()) -> str:
@@ -68,16 +82,16 @@ def add_key(database: Database, name: str, role: str, experiments: Sequence[str]
     name
         A unique name.
     role
-        ``decide``, ``read`` or ``admin``.
+        ``publish``, ``decide``, ``read`` or ``admin``.
     experiments
-        The experiments to bind the key to; all if empty.
+        The experiments to bind the key to; all if empty. The role ``publish`` needs exactly one.
 
     Raises
     ------
     InvalidSettings
-        The name or the role is invalid, or the name is taken.
+        The name or the role is invalid, the name is taken, or a publishable key has not one experiment.
     """
-    check_key(name, role)
+    check_key(name, role, experiments)
     if any(key.name == name for key in list_keys(database)):
         raise InvalidSettings(f"the key {name!r} already exists: remove it first, or choose another name")
     secret = _PREFIX + secrets.token_urlsafe(32)

@@ -21,6 +21,10 @@ PREFIX = "GLCB_SERVE_"
 """Prefix of the environment variables, as in ``GLCB_SERVE_PORT``."""
 
 
+_ORIGIN = r"^[a-z][a-z0-9+.-]*://[a-z0-9._:\[\]-]+$"
+"""Matches an origin as browsers send it: in lower case and without a path."""
+
+
 def _about(meaning: str, when_to_change: str) -> Meta:
     """Return the meaning of a setting and the advice on when to change it."""
     return Meta(description=meaning, extra={"when_to_change": when_to_change})
@@ -56,6 +60,14 @@ class ServiceSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             "Behind a reverse proxy: set it to true.",
         ),
     ] = False
+    cors_origins: Annotated[
+        tuple[Annotated[str, Meta(pattern=_ORIGIN)], ...],
+        _about(
+            "Origins of the web pages that may make decisions and report rewards, such as "
+            "`https://www.example.com`.",
+            "To use the JavaScript client on pages of other hosts.",
+        ),
+    ] = ()
     data: Annotated[
         str,
         _about("SQLite file with all data.", "To keep the data elsewhere."),
@@ -180,6 +192,13 @@ class ServiceSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             "To use more or less memory. A model must fit into the share of one API key.",
         ),
     ] = 600_000_000
+    publish_rate: Annotated[
+        int,
+        _count(
+            "Requests per second that one API key with the role `publish` can make; more get status 429.",
+            "If all visitors of a page together make more requests. A decision and its reward are two.",
+        ),
+    ] = 100
     max_connections: Annotated[
         int,
         _count(
@@ -316,7 +335,7 @@ selects a free port.', when_to_change='If the port is taken.')
 
 def _default_text(default: object) -> str:
     """Return a default as it is written in a settings file."""
-    if default is None:
+    if default in (None, ()):
         return ""
     return str(default).lower() if isinstance(default, bool) else str(default)
 
@@ -326,6 +345,8 @@ def _type_text(kind: Any, meta: Meta) -> str:
     if get_origin(kind) is Literal:
         *most, last = get_args(kind)
         return f"{', '.join(most)} or {last}"
+    if get_origin(kind) is tuple:
+        return "a list of origins without a path, such as https://www.example.com"
     name = {int: "integer", float: "number", bool: "true or false"}.get(kind, "text")
     if meta.le is not None and meta.gt is not None:
         return f"{name} above {meta.gt}, at most {meta.le}"
@@ -373,6 +394,9 @@ def load(
         raise InvalidSettings(
             f"there is no setting {', '.join(unknown)}; the settings are {', '.join(names)}"
         )
+    origins = values.get("cors_origins")
+    if isinstance(origins, str):  # only a file can have a list
+        values["cors_origins"] = [origin for origin in map(str.strip, origins.split(",")) if origin]
     try:
         return msgspec.convert(values, ServiceSettings, strict=False)
     except msgspec.ValidationError as error:
@@ -381,7 +405,7 @@ def load(
 
 def _explain(error: msgspec.ValidationError, values: Mapping[str, Any]) -> str:
     """Return what a setting must be and what it was."""
-    place = re.search(r"`\$\.(\w+)`$", str(error))
+    place = re.search(r"`\$\.(\w+)(?:\[\d+\])?`$", str(error))
     row = next((row for row in settings_table() if place is not None and row.name == place[1]), None)
     if row is None:
         return f"the settings are invalid: {error}"

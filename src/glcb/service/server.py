@@ -111,7 +111,7 @@ class Service:
         self._listener = listener
         self._prepare = prepare
         self._companion = companion
-        self._app = Application(self._lifespan)
+        self._app = Application(self._lifespan, settings.cors_origins)
         self._server = _Server(self._app, settings, raise_file_limit())
         self._failure: BaseException | None = None
 

@@ -6,7 +6,7 @@ import re
 import time
 from collections.abc import Mapping
 
-from glcb.service.auth import ANONYMOUS, ApiKey, Keyring, Role
+from glcb.service.auth import ANONYMOUS, INCLUDED, ApiKey, Keyring, Role
 from glcb.service.errors import ApiError
 from glcb.service.http.wire import Scope
 
@@ -94,10 +94,11 @@ def authorize(key: ApiKey, role: Role, experiment: str | None) -> None:
 def roles(role: Role) -> str:
     """Return the roles that include a role.
 
-    >>> roles("read"), roles("admin")
-    ('read or admin', 'admin')
+    >>> roles("publish"), roles("read"), roles("admin")
+    ('publish, decide or admin', 'read or admin', 'admin')
     """
-    return role if role == "admin" else f"{role} or admin"
+    *others, last = (one for one, included in INCLUDED.items() if role in included)
+    return f"{', '.join(others)} or {last}" if others else last
 
 
 def is_loopback(host: str) -> bool:

@@ -3,10 +3,12 @@
 Decisions and rewards come first: they have slots of their own. All other requests that need an API key have
 few slots and take turns, so that a decision never waits for more than one of them. One API key and one
 experiment can use a share of the slots, and one key a share of the memory. Pages and errors need no slot.
+A publishable key, which everyone can read, has a limited rate as well.
 """
 
 import asyncio
 import contextlib
+import time
 from collections import Counter
 from collections.abc import AsyncIterator
 from typing import Literal
@@ -20,6 +22,8 @@ Lane = Literal["decisions", "others"]
 
 _THREADS = 2
 """Requests other than decisions and rewards that are worked on at the same time."""
+_BURST = 1_000_000_000
+"""Nanoseconds of unused rate that a publishable key can use at once."""
 
 
 class Admission:
@@ -45,10 +49,28 @@ class Admission:
         self.threads = asyncio.Semaphore(_THREADS)
         """Limits the work outside of decisions and rewards that goes on at the same time."""
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._interval = _BURST // settings.publish_rate
+        self._spent_until: dict[str, int] = {}
+        """The time up to which each publishable key has used its rate."""
 
     def lease(self, key: ApiKey, experiment: str | None) -> "Lease":
-        """Return what one request will use, which is nothing yet."""
+        """Return what one request will use, which is nothing yet.
+
+        Raises
+        ------
+        ApiError
+            The key is publishable and makes too many requests.
+        """
+        if key.role == "publish":
+            self._spend_rate(key.name)
         return Lease(self, key.name, experiment or "")
+
+    def _spend_rate(self, key: str) -> None:
+        now = time.monotonic_ns()
+        spent = max(self._spent_until.get(key, 0), now - _BURST) + self._interval
+        if spent > now:
+            raise ApiError("rate_limited", "this API key makes too many requests per second: retry")
+        self._spent_until[key] = spent
 
     def enter(self, lane: Lane, key: str, experiment: str) -> None:
         """Take a slot.

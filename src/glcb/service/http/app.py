@@ -13,6 +13,7 @@ from glcb.service.core.engine import Engine
 from glcb.service.errors import ApiError, as_api_error
 from glcb.service.http import access, fast_path, wire
 from glcb.service.http.admission import Admission, Lease
+from glcb.service.http.cors import Cors
 from glcb.service.http.exchange import Disconnected
 from glcb.service.http.fast_path import Admitted, FastPath
 from glcb.service.http.operations import LIVENESS, allowed_methods
@@ -39,10 +40,13 @@ class Application:
     ----------
     lifespan
         Handles the ASGI lifespan messages.
+    cors_origins
+        The origins of web pages that may call the service.
     """
 
-    def __init__(self, lifespan: Lifespan) -> None:
+    def __init__(self, lifespan: Lifespan, cors_origins: Sequence[str] = ()) -> None:
         self._lifespan = lifespan
+        self._cors = Cors(cors_origins) if cors_origins else None
         self._serving: _Serving | None = None
         # Code and message. A raised exception would keep a reference to the request.
         self._unavailable = (
@@ -65,7 +69,13 @@ class Application:
         """Handle one request, or the lifespan of the server."""
         if scope["type"] == "lifespan":
             await self._lifespan(receive, send)
-        elif scope["path"] == LIVENESS and scope["method"] in ("GET", "HEAD"):
+        elif self._cors is not None and self._cors.is_preflight(scope):
+            await self._cors.answer_preflight(scope, send)
+        else:
+            await self._serve(scope, receive, send if self._cors is None else self._cors.permit(scope, send))
+
+    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["path"] == LIVENESS and scope["method"] in ("GET", "HEAD"):
             await wire.send_json(send, JsonAnswer(200, b'{"status":"alive"}'))
         elif self._serving is None:
             await self._refuse_all_but_the_page(scope, receive, send)
@@ -163,7 +173,7 @@ class _Serving:
         """Check a decision or a reward that could not be admitted from its headers alone, and handle it."""
         scope["glcb.route"] = route
         key = await self._authenticator.authenticate(scope)
-        access.authorize(key, "decide", name)
+        access.authorize(key, "publish", name)
         scope["glcb.experiment"] = name
         lease = scope["glcb.lease"] = self._admission.lease(key, name)
         wire.check_json(scope)

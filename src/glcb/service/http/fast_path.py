@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from glcb._api.requests import DecisionRequest, RewardItem, RewardRequest
+from glcb._api.responses import PublicDecision
 from glcb.service.auth import ApiKey
 from glcb.service.core.engine import Engine, OnDone
 from glcb.service.errors import ApiError
-from glcb.service.http import access
+from glcb.service.http import access, publish
 from glcb.service.http.admission import Admission
 from glcb.service.http.wire import Header, decode
 
@@ -66,11 +67,13 @@ class FastPath:
         self._engine = engine
         self._authenticator = authenticator
         self._admission = admission
+        self._has_cors = bool(engine.settings.cors_origins)
 
     def admit(self, method: str, path: str, headers: Sequence[Header]) -> Admitted | None:
         """Return a decision or a reward that is certainly permitted and has a small JSON body.
 
-        For all other requests, return None: the application decides what is wrong with them, if anything.
+        For all other requests, return None: the application decides what is wrong with them, if anything. It
+        also answers publishable API keys.
         """
         matched = match(method, path)
         if matched is None:
@@ -82,6 +85,7 @@ class FastPath:
             or not length
             or int(length) > self._engine.settings.max_body_bytes
             or b"expect" in fields
+            or (self._has_cors and b"origin" in fields)  # the response needs more headers
         ):
             return None
         try:
@@ -99,10 +103,11 @@ class FastPath:
         self._admission.enter("decisions", key.name, name)
         try:
             kind, request = _parse(admitted, content)
-            response = await self._engine.apply(name, kind, request)
-            if kind == "decide":
-                self._engine.activity[name].latency.add(time.perf_counter() - began)
-            return response
+            if isinstance(request, RewardItem):
+                return await self._engine.apply(name, kind, request)
+            response = await self._engine.apply(name, kind, publish.restricted(key, request))
+            self._engine.activity[name].latency.add(time.perf_counter() - began)
+            return publish.visible(key, response, PublicDecision)
         finally:
             self._admission.leave("decisions", key.name, name)
 

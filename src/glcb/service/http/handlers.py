@@ -11,7 +11,7 @@ from starlette.routing import Route, Router
 
 from glcb._api import requests
 from glcb._api.requests import EXPERIMENT_NAME, encode
-from glcb._api.responses import ExperimentList, Explanation, Status
+from glcb._api.responses import ExperimentList, Explanation, PublicRanking, Status
 from glcb.service import arms, export, responses, stats
 from glcb.service.auth import Role
 from glcb.service.background import run_in_thread
@@ -19,7 +19,7 @@ from glcb.service.core import limits, models
 from glcb.service.core.engine import Engine
 from glcb.service.core.experiment import Experiment
 from glcb.service.errors import ApiError
-from glcb.service.http import access, fast_path, openapi, wire
+from glcb.service.http import access, fast_path, openapi, publish, wire
 from glcb.service.http.admission import Admission, Lease
 from glcb.service.http.operations import LIVENESS, OPERATIONS, Operation
 from glcb.service.http.static import pages
@@ -107,7 +107,7 @@ class Handlers:
             )
             if operation.body is not None:
                 request.state.body = wire.decode(content, operation.body)
-        if role == "decide":
+        if role in ("publish", "decide"):
             lease.enter("decisions")
             return await handler(request)
         lease.enter("others")
@@ -197,10 +197,11 @@ class Handlers:
 
     async def rank(self, request: Request) -> Response:
         """Choose several arms."""
-        name, began = _name(request), time.perf_counter()
-        answer = await self._engine.apply(name, "rank", request.state.body)
+        name, key, began = _name(request), request.state.key, time.perf_counter()
+        ranking = publish.restricted(key, request.state.body)
+        answer = await self._engine.apply(name, "rank", ranking)
         self._engine.activity[name].latency.add(time.perf_counter() - began)
-        return Response(answer, media_type="application/json")
+        return Response(publish.visible(key, answer, PublicRanking), media_type="application/json")
 
     async def rank_many(self, request: Request) -> Response:
         """Make many rankings."""
@@ -320,6 +321,10 @@ class Handlers:
     async def openapi(self, _request: Request) -> Response:
         """Return the OpenAPI document."""
         return Response(self._document, media_type="application/json")
+
+    async def javascript(self, request: Request) -> Response:
+        """Return the JavaScript client."""
+        return pages().javascript(request)
 
     async def home(self, _request: Request) -> Response:
         """Return the dashboard."""

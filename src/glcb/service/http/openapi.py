@@ -35,9 +35,12 @@ Schema = dict[str, Any]
 def document() -> Schema:
     """Return the OpenAPI document."""
     kinds = [
-        kind for operation in OPERATIONS for kind in (operation.body, operation.response) if _is_struct(kind)
+        kind
+        for operation in OPERATIONS
+        for kind in (operation.body, *_alternatives(operation.response))
+        if _is_struct(kind)
     ]
-    kinds += [*_item_kinds(), ErrorResponse]
+    kinds += [ErrorResponse]
     schemas, components = msgspec.json.schema_components(kinds, ref_template=_REF)
     references = dict(zip(kinds, schemas, strict=True))
     for name, schema in components.items():
@@ -136,6 +139,9 @@ def _responses(operation: Operation, references: dict[Any, Schema]) -> Schema:
         results = {"type": "array", "items": {"anyOf": either}}
         batch = {"type": "object", "properties": {"results": results}, "required": ["results"]}
         success.update(_content("application/json", batch))
+    elif isinstance(operation.response, tuple):
+        either = [references[kind] for kind in operation.response]
+        success.update(_content("application/json", {"anyOf": either}))
     elif operation.response is dict:
         success.update(_content("application/json", {"type": "object"}))
     elif operation.response is not None:
@@ -174,8 +180,8 @@ def _codes_by_status(operation: Operation) -> dict[int, list[str]]:
     return dict(sorted(by_status.items()))
 
 
-def _item_kinds() -> list[Any]:
-    return [kind for one in OPERATIONS if isinstance(one.response, list) for kind in one.response]
+def _alternatives(response: Any) -> tuple[Any, ...]:
+    return tuple(response) if isinstance(response, list | tuple) else (response,)
 
 
 def _content(media_type: str, schema: Schema) -> Schema:
@@ -244,6 +250,9 @@ def _kind(kind: Any) -> str:
         return (
             f'`{{"results": […]}}` with a {_link(kind[0].__name__)} or an {_link("ErrorResponse")} per item'
         )
+    if isinstance(kind, tuple):
+        full, public = (_link(one.__name__) for one in kind)
+        return f"{full}, or {public} if the API key has the role publish"
     return _link(kind.__name__)
 
 

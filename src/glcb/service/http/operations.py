@@ -7,6 +7,7 @@ from glcb._api import requests, responses
 from glcb.service import arms
 from glcb.service.auth import Role
 from glcb.service.http import fast_path
+from glcb.service.http.static import JAVASCRIPT
 
 LIVENESS = "/healthz"
 """Answered by the application itself, even before it serves other requests."""
@@ -27,7 +28,8 @@ class Operation(NamedTuple):
     body: Any = None
     """The type of the request body; bytes for a file."""
     response: Any = None
-    """The type of the response; a list for a batch of them, a string for a media type other than JSON."""
+    """The type of the response; a list for a batch of them, a string for a media type other than JSON, or the
+    types for most roles and for the role ``publish``."""
     status: int = 200
     codes: tuple[str, ...] = ()
     """Error codes beyond those common to all operations."""
@@ -98,11 +100,11 @@ OPERATIONS = (
         None, responses.ExperimentInfo, 200, _ARM_CODES,
     ),
     Operation(
-        "POST", fast_path.DECISION, "decide", "decide", "Make a decision.",
-        requests.DecisionRequest, responses.Decision, 200,
+        "POST", fast_path.DECISION, "decide", "publish", "Make a decision.",
+        requests.DecisionRequest, (responses.Decision, responses.PublicDecision), 200,
         (
             *("invalid_context", "unknown_arm", "duplicate_decision", "idempotency_key_reused"),
-            *("too_many", "invalid_settings", *_STATE_CODES),
+            *("too_many", "invalid_settings", "rate_limited", *_STATE_CODES),
         ),
     ),
     Operation(
@@ -110,11 +112,11 @@ OPERATIONS = (
         requests.DecisionBatch, [responses.Decision], 200, ("too_many",),
     ),
     Operation(
-        "POST", f"{_EXPERIMENT}/rankings", "rank", "decide", "Choose several different arms, in order.",
-        requests.RankingRequest, responses.Ranking, 200,
+        "POST", f"{_EXPERIMENT}/rankings", "rank", "publish", "Choose several different arms, in order.",
+        requests.RankingRequest, (responses.Ranking, responses.PublicRanking), 200,
         (
             *("invalid_context", "unknown_arm", "duplicate_decision", "idempotency_key_reused"),
-            *("too_many", "invalid_settings", *_STATE_CODES),
+            *("too_many", "invalid_settings", "rate_limited", *_STATE_CODES),
         ),
     ),
     Operation(
@@ -122,9 +124,12 @@ OPERATIONS = (
         requests.RankingBatch, [responses.Ranking], 200, ("too_many",),
     ),
     Operation(
-        "POST", fast_path.REWARD, "reward", "decide", "Report the reward of a decision or a ranking.",
+        "POST", fast_path.REWARD, "reward", "publish", "Report the reward of a decision or a ranking.",
         requests.RewardRequest, responses.RewardAccepted, 200,
-        ("unknown_decision", "closed_decision", "duplicate_reward", "invalid_reward", "experiment_archived"),
+        (
+            *("unknown_decision", "closed_decision", "duplicate_reward", "invalid_reward"),
+            *("experiment_archived", "rate_limited"),
+        ),
     ),
     Operation(
         "POST", f"{_EXPERIMENT}/rewards", "reward_many", "decide",
@@ -178,6 +183,7 @@ OPERATIONS = (
     Operation("GET", READINESS, "ready", None, "Readiness probe.", None, responses.Status),
     Operation("GET", "/metrics", "metrics", "read", "Get metrics for Prometheus.", None, "text/plain"),
     Operation("GET", "/openapi.json", "openapi", None, "Get the OpenAPI document.", None, dict),
+    Operation("GET", JAVASCRIPT, "javascript", None, "Get the JavaScript client.", None, "text/javascript"),
     Operation("GET", "/", "home", None, "Get the dashboard.", None, "text/html"),
 )  # fmt: skip
 
@@ -187,10 +193,19 @@ _PATTERNS = {
 }
 
 
+def matches(route: str, path: str) -> bool:
+    """Return whether a path belongs to a route.
+
+    >>> matches("/v1/experiments/{name}/rankings", "/v1/experiments/home/rankings")
+    True
+    """
+    return _PATTERNS[route].fullmatch(path) is not None
+
+
 def allowed_methods(path: str) -> list[str]:
     """Return the methods that a path supports.
 
     >>> allowed_methods("/v1/experiments/home"), allowed_methods("/v1/nowhere")
     (['DELETE', 'GET', 'PATCH', 'PUT'], [])
     """
-    return sorted({one.method for one in OPERATIONS if _PATTERNS[one.path].fullmatch(path)})
+    return sorted({one.method for one in OPERATIONS if matches(one.path, path)})

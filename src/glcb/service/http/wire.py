@@ -203,7 +203,7 @@ def _error_headers(error: ApiError) -> list[Header]:
         return [(b"www-authenticate", b"Bearer")]
     if error.allow:
         return [(b"allow", error.allow.encode())]
-    if error.status == 503:
+    if error.status in (429, 503):
         return [(b"retry-after", b"1")]
     if error.code in ("too_large", "request_timeout"):  # the rest of the request is not read
         return [(b"connection", b"close")]
