@@ -36,6 +36,7 @@ REQUIREMENTS: dict[str, Callable[[], bool]] = {
     "data": lambda: "GLCB_DATA_DIR" in os.environ and Path(os.environ["GLCB_DATA_DIR"]).is_dir(),
     "litellm": lambda: find_spec("litellm") is not None,
     "postgres": lambda: postgres.binaries() is not None,
+    "ray": lambda: find_spec("ray") is not None,
     "tools": lambda: all(
         map(shutil.which, ("curl", "nginx", "node", "npm", "openssl", "strace", "systemd-analyze"))
     ),

@@ -27,6 +27,7 @@ ALLOWED: dict[str, set[str]] = {
     "_arrays": set(),
     "_numba": {"_arrays"},
     "_files": set(),
+    "_ray": {"_errors"},
     "_registry": {"_errors"},
     "_validation": {"_arrays", "_errors", "_numba", "_text", "_types"},
     "_forgetting": {"_arrays", "_numba", "_validation"},
@@ -60,7 +61,7 @@ ALLOWED: dict[str, set[str]] = {
     "tasks": {*BASIC, "_prompts", "_registry", "_text", "_version"},
     "bench": {
         *BASIC,
-        *("_document", "_figures", "_files", "_prompts", "_registry"),
+        *("_document", "_figures", "_files", "_prompts", "_ray", "_registry", "_version"),
         *("bandit", "gln", "policies", "route", "tasks"),
     },
     # The service and its client. The demo of the service sends its traffic through the client.

@@ -65,7 +65,7 @@ def test_flags_are_spelled_alike_in_all_commands() -> None:
 def test_an_unknown_executor_is_refused() -> None:
     result = CliRunner().invoke(app, ["bench", "--executor", "cloud"])
     assert isinstance(result.exception, InvalidSettings)
-    assert "unknown executor 'cloud'; the executors are local" in str(result.exception)
+    assert "there is no executor 'cloud'; the executors are local, ray" in str(result.exception)
 
 
 @pytest.mark.parametrize("arguments", [("bench", "--preset", "nothing"), ("tasks", "show", "nothing")])

@@ -1,11 +1,11 @@
-"""Executors of benchmark runs. The only one so far uses local processes; an executor only needs ``run``."""
+"""Executors of benchmark runs: local processes, or a Ray cluster. An executor only needs ``run``."""
 
 import multiprocessing
 import os
 import signal
 import threading
 from collections import deque
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
@@ -58,11 +58,11 @@ class LocalExecutor:
                     yield Failure(**asdict(run), error="its process died; it may have run out of memory")
 
 
-EXECUTORS: Mapping[str, Callable[[int], Executor]] = {"local": LocalExecutor}
-"""Executors by name; each is created with the number of parallel runs."""
+EXECUTORS = ("local", "ray")
+"""The names of the executors."""
 
 
-def make_executor(name: str, jobs: int | None = None) -> Executor:
+def make_executor(name: str, jobs: int | None = None, address: str | None = None) -> Executor:
     """Return the executor called ``name``.
 
     Parameters
@@ -71,6 +71,9 @@ def make_executor(name: str, jobs: int | None = None) -> Executor:
         One of ``EXECUTORS``.
     jobs : int, optional
         Number of parallel runs. Default: the number of cores.
+    address : str, optional
+        Address of the Ray cluster. Default: the environment variable ``RAY_ADDRESS``, or an instance of Ray
+        on this machine.
 
     Returns
     -------
@@ -79,11 +82,17 @@ def make_executor(name: str, jobs: int | None = None) -> Executor:
     Raises
     ------
     InvalidSettings
-        If there is no such executor.
+        If there is no such executor, or if it has no address.
     """
     if name not in EXECUTORS:
         raise InvalidSettings(f"there is no executor {name!r}; the executors are {', '.join(EXECUTORS)}")
-    return EXECUTORS[name](jobs or os.cpu_count() or 1)
+    if name == "ray":
+        from glcb.bench.ray_executor import RayExecutor
+
+        return RayExecutor(jobs, address, _ONE_THREAD)
+    if address is not None:
+        raise InvalidSettings(f"the executor {name!r} has no address: pass --executor ray as well")
+    return LocalExecutor(jobs or os.cpu_count() or 1)
 
 
 def _drain(queue: deque[Run], jobs: int) -> Generator[Record | Failure, None, list[Run]]:

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from glcb.bench.results import SummaryRow
     from glcb.bench.run import Failure, Run
 
-EXECUTORS = ("local",)
-
 
 def bench(
     preset: Annotated[
@@ -53,8 +51,20 @@ def bench(
     ] = None,
     out: Annotated[Path, typer.Option(metavar="FOLDER", help="Folder for the results.")] = Path("glcb-bench"),
     executor: Annotated[
-        str, typer.Option(metavar="NAME", help="Where to run: `local` uses processes on this machine.")
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="Where to run: `local` uses processes on this machine, `ray` the cores of a Ray cluster.",
+        ),
     ] = "local",
+    address: Annotated[
+        str | None,
+        typer.Option(
+            metavar="HOST:PORT",
+            help="Address of the Ray cluster.",
+            show_default="RAY_ADDRESS, or this machine",
+        ),
+    ] = None,
     jobs: Annotated[
         int | None,
         typer.Option(min=1, metavar="N", help="Number of processes.", show_default="one per core"),
@@ -65,20 +75,21 @@ def bench(
 
     Runs whose results are already in the folder are skipped: repeat an interrupted command to resume it.
     """
-    import os
-
     from rich.console import Console
 
-    from glcb._errors import InvalidSettings
-    from glcb.bench.executors import LocalExecutor
+    from glcb.bench.executors import make_executor
     from glcb.bench.results import Results, summarize
+    from glcb.tasks.data.directory import data_directory
 
     console = Console(stderr=True)
-    if executor not in EXECUTORS:
-        raise InvalidSettings(f"unknown executor {executor!r}; the executors are {', '.join(EXECUTORS)}")
+    chosen = make_executor(executor, jobs, address)
     plan = _plan(preset, tasks, policies, seeds, steps, console)
     runs = plan.runs()
-    failures = _execute(runs, out, LocalExecutor(jobs or os.cpu_count() or 1), console)
+    if executor == "ray":
+        console.print(
+            f"data: every node reads {data_directory().absolute()}; nothing is copied", soft_wrap=True
+        )
+    failures = _execute(runs, out, chosen, console)
     records = {record.key: record for record in Results(out).records}
     rows = summarize(records[run.key] for run in runs if run.key in records)
     _print_summary(rows, json)
