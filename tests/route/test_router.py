@@ -126,11 +126,11 @@ def test_latency_is_a_second_cost() -> None:
 
 def test_propensities_are_the_frequencies_of_the_final_choice() -> None:
     router = Router({"a": 1.0, "b": 2.0, "c": 3.0}, cost_penalty=0.3, exploration=0.3, seed=1)
-    routes = [router.route("Hello") for _ in range(3000)]
+    routes = [router.route("Hello") for _ in range(1200)]
     for model in "abc":
         share = np.mean([route.model == model for route in routes])
         expected = np.mean([route.probabilities[model] for route in routes])
-        assert share == pytest.approx(expected, abs=0.03)
+        assert share == pytest.approx(expected, abs=0.05)
     assert all(route.propensity == route.probabilities[route.model] for route in routes)
 
 
