@@ -67,7 +67,7 @@ def test_plane_prints_its_accuracy_and_draws_a_figure(tmp_path: Path) -> None:
 @pytest.mark.data
 def test_the_router_follows_prices_and_models_and_draws_the_curve(tmp_path: Path) -> None:
     figure = tmp_path / "router.png"
-    program = [sys.executable, str(EXAMPLES / "router.py"), "--prompts", "160", "--figure", str(figure)]
+    program = [sys.executable, str(EXAMPLES / "router.py"), "--prompts", "100", "--figure", str(figure)]
     output = subprocess.run(program, check=True, capture_output=True, text=True).stdout
     assert len(re.findall(r"^ 0\.00\d{3}  0\.\d{6}", output, re.MULTILINE)) == 6
     for note in ("costs ten times as much", "is new", "gets worse", "arm.name = ", "cost = $"):

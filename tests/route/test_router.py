@@ -100,6 +100,9 @@ def test_a_new_model_is_expected_to_use_as_much_as_the_others() -> None:
 
 def test_known_costs_and_limits_decide_who_is_eligible() -> None:
     router = Router(PRICES, max_cost=1.0, seed=1)
+    first = router.route("Hello", eligible=["large"])
+    assert first.model == "large"  # nothing is known about costs yet
+    router.complete(first.id, cost=2.0)
     assert {router.route("Hello").model for _ in range(20)} == {"small"}
     cheap = [router.route("Hello", costs={"large": 0.5, "small": 3.0}) for _ in range(5)]
     assert {route.model for route in cheap} == {"large"}
@@ -123,11 +126,11 @@ def test_latency_is_a_second_cost() -> None:
 
 def test_propensities_are_the_frequencies_of_the_final_choice() -> None:
     router = Router({"a": 1.0, "b": 2.0, "c": 3.0}, cost_penalty=0.3, exploration=0.3, seed=1)
-    routes = [router.route("Hello") for _ in range(3000)]
+    routes = [router.route("Hello") for _ in range(1200)]
     for model in "abc":
         share = np.mean([route.model == model for route in routes])
         expected = np.mean([route.probabilities[model] for route in routes])
-        assert share == pytest.approx(expected, abs=0.03)
+        assert share == pytest.approx(expected, abs=0.05)
     assert all(route.propensity == route.probabilities[route.model] for route in routes)
 
 
@@ -276,8 +279,9 @@ def test_invalid_requests_change_nothing() -> None:
     for error, call in invalid:
         with pytest.raises(error):
             call()
-        assert router.summary == before
-    assert router.reward(route.id, 0.5, cost=1.0)
+        assert str(router.summary) == str(before)
+    assert router.reward(route.id, 0.5, cost=1.0, idempotency_key="k")
+    assert not router.reward(route.id, 0.5, cost=1.0, idempotency_key="k")
     with pytest.raises(DuplicateReward):
         router.reward(route.id, 0.5)
     with pytest.raises(InvalidInput, match="reported before"):
@@ -285,13 +289,17 @@ def test_invalid_requests_change_nothing() -> None:
 
 
 def test_costs_are_charged_when_a_model_is_chosen_and_corrected_when_they_are_known() -> None:
-    router = Router({"a": 1.0}, budget=0.5, pacing_rate=0.1, seed=1)
+    router = Router({"a": 7.0}, budget=0.5, pacing_rate=0.1, seed=1)
+    first = router.route("Hello")
+    assert (router.penalty, router.summary["spend"]) == (0, 0)  # nothing is known about costs yet
+    router.complete(first.id, cost=1.0)
+    assert router.penalty == pytest.approx(0.1)
     routes = [router.route("Hello") for _ in range(3)]
-    assert router.penalty == pytest.approx(0.3)
+    assert router.penalty == pytest.approx(0.4, rel=0.02)
     for route in routes:
         router.complete(route.id, cost=0.5)
-    assert router.penalty == pytest.approx(0.0)
-    assert router.summary["spend"] == pytest.approx(1.5)
+    assert router.penalty == pytest.approx(0.1)
+    assert router.summary["spend"] == pytest.approx(2.5)
     router.budget = 2.0
     assert router.budget == 2.0
     router.budget = None

@@ -51,10 +51,15 @@ class Usage:
         self._levels: Float64 = np.zeros((models, 2))
         """The sums of observed and of predicted usage."""
 
+    @property
+    def is_known(self) -> bool:
+        """Whether anything has been observed."""
+        return bool(self._levels[:, 0].any())
+
     def predict(self, inputs: Float64) -> Float64:
-        """Return the expected usage of each model."""
+        """Return the expected usage of each model; 1 before anything has been observed."""
         known = self._levels[:, 0] > 0
-        if not known.any():
+        if not self.is_known:
             return np.ones(len(known))
         usage: Float64 = np.exp(self._weights @ inputs)
         usage[known] *= self._levels[known, 0] / self._levels[known, 1]

@@ -31,8 +31,8 @@ class PendingRoute:
     """The inputs of the predictions of usage and latency."""
     price: float
     """The price of the model when it was chosen."""
-    expected: float
-    """The expected cost."""
+    expected: float | None
+    """The expected cost that was charged; None if no cost was known yet."""
     is_fallback: bool
     has_cost: bool = False
     has_latency: bool = False
@@ -44,8 +44,12 @@ class Quote:
 
     inputs: Float64
     costs: Float64
-    """Dollars."""
+    """Dollars. Before any cost is known, these are the prices."""
+    has_costs: bool
+    """Whether any cost is known."""
     seconds: Float64
+    has_seconds: bool
+    """Whether any latency is known."""
     cost_terms: Float64
     """What the costs take from the scores."""
     latency_terms: Float64
@@ -124,14 +128,20 @@ class Ledger:
         for name, cost in (known or {}).items():
             costs[self.index(name)] = _amount("the cost", cost)
         seconds = self._latency.predict(inputs)
-        unit = float(costs.max()) if self.pacer is None else self.pacer.budget
+        has_costs, has_seconds = self._usage.is_known or bool(known), self._latency.is_known
+        unit = float(costs.max()) if self.pacer is None or not has_costs else self.pacer.budget
         cost_terms: Float64 = -self.penalty * costs / max(unit, _SMALLEST)
-        return Quote(inputs, costs, seconds, cost_terms, -self.latency_penalty * seconds)
+        return Quote(
+            inputs, costs, has_costs, seconds, has_seconds, cost_terms, -self.latency_penalty * seconds
+        )
 
     def allowed(
         self, quote: Quote, eligible: Iterable[str] | None, max_cost: float | None, max_latency: float | None
     ) -> list[str]:
-        """Return the models within the limits, or the cheapest if there is none."""
+        """Return the models within the limits, or the cheapest if there is none.
+
+        As long as nothing is known about costs, or about latencies, there is no limit on them.
+        """
         listed = list(self.models) if eligible is None else list(eligible)
         if not listed:
             raise UnknownArm("eligible must have at least one model, got none; omit it to allow all models")
@@ -141,8 +151,8 @@ class Ledger:
         within = [
             index
             for index in indices
-            if (cost_limit is None or quote.costs[index] <= cost_limit)
-            and (time_limit is None or quote.seconds[index] <= time_limit)
+            if (cost_limit is None or not quote.has_costs or quote.costs[index] <= cost_limit)
+            and (time_limit is None or not quote.has_seconds or quote.seconds[index] <= time_limit)
         ]
         names = list(self.models)
         cheapest = min(indices, key=lambda index: float(quote.costs[index]))
@@ -158,48 +168,40 @@ class Ledger:
     # ---- after a decision -----------------------------------------------------------------------
 
     def charge(self, route: str, model: str, quote: Quote, is_fallback: bool) -> None:
-        """Charge the expected cost of a decision."""
+        """Charge the expected cost of a decision, unless nothing is known about costs yet."""
         index = self.index(model)
-        expected = float(quote.costs[index])
-        if self.pacer is not None:
-            self.pacer.charge(expected)
+        expected = float(quote.costs[index]) if quote.has_costs else None
+        if expected is not None:
+            if self.pacer is not None:
+                self.pacer.charge(expected)
+            self._spend += expected
+            self._largest += float(quote.costs.max())
+            self._counters[index, _COST] += expected
         self._requests += 1
-        self._spend += expected
-        self._largest += float(quote.costs.max())
-        self._counters[index] += 1, 0, 0, expected
-        self.pending[route] = PendingRoute(
-            model, quote.inputs, self.models[model].price, expected, is_fallback
-        )
+        self._counters[index, _REQUESTS] += 1
+        price = self.models[model].price
+        self.pending[route] = PendingRoute(model, quote.inputs, price, expected, is_fallback)
         while len(self.pending) > self._max_pending:
             self.pending.popitem(last=False)
 
-    def check(self, route: str, cost: float | None, latency: float | None) -> None:
-        """Raise an error if the cost and the latency of a decision cannot be recorded."""
+    def complete(self, route: str, cost: float | None, latency: float | None) -> None:
+        """Record the actual cost and latency of a decision."""
+        check_amounts(cost, latency)
         pending = self.pending.get(route)
         if pending is None:
             raise UnknownDecision(f"there is no decision {route!r}, or it is too old")
-        for what, amount, is_known in (
-            ("cost", cost, pending.has_cost),
-            ("latency", latency, pending.has_latency),
-        ):
-            if amount is not None:
-                _amount(f"the {what}", amount)
-                if is_known:
-                    raise InvalidInput(f"the {what} of the decision {route!r} has been reported before")
-
-    def complete(self, route: str, cost: float | None, latency: float | None) -> None:
-        """Record the actual cost and latency of a decision."""
-        self.check(route, cost, latency)
-        pending = self.pending[route]
+        if (cost is not None and pending.has_cost) or (latency is not None and pending.has_latency):
+            raise InvalidInput(f"the cost or latency of the decision {route!r} has been reported before")
         index = self.index(pending.model) if pending.model in self.models else None
         if cost is not None:
             pending.has_cost = True
             if self.pacer is not None:
                 self.pacer.charge(cost, pending.expected)
-            self._spend += cost - pending.expected
+            difference = cost - (pending.expected or 0.0)
+            self._spend += difference
             if index is not None:
                 self._usage.learn(index, pending.inputs, cost / pending.price)
-                self._counters[index, _COST] += cost - pending.expected
+                self._counters[index, _COST] += difference
         if latency is not None:
             pending.has_latency = True
             if index is not None:
@@ -281,6 +283,13 @@ class Ledger:
 
 def _ratio(amount: float, count: float) -> float:
     return amount / count if count else math.nan
+
+
+def check_amounts(cost: float | None, latency: float | None) -> None:
+    """Raise InvalidInput if a cost or a latency is negative or no number."""
+    for what, amount in (("the cost", cost), ("the latency", latency)):
+        if amount is not None:
+            _amount(what, amount)
 
 
 def _amount(what: str, value: object) -> float:

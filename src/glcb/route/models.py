@@ -60,7 +60,7 @@ class Route:
     values : dict
         The expected quality of each model.
     costs : dict
-        The expected cost of each model, in dollars.
+        The expected cost of each model, in dollars. Before any cost is known, these are the prices.
     penalty : float
         The quality that a normalized cost of 1 had to outweigh.
     is_fallback : bool

@@ -30,7 +30,7 @@ from glcb.bandit.candidates import parse_arms
 from glcb.explain import Explanation
 from glcb.route.costs import usage_inputs
 from glcb.route.embedding import Embed, Embedder
-from glcb.route.ledger import Ledger
+from glcb.route.ledger import Ledger, check_amounts
 from glcb.route.models import Model, Route, positive
 
 EMBEDDING = "embedding"
@@ -276,7 +276,7 @@ class Router:
         quality : float
             The quality, within the range of `rewards`.
         cost, latency : float, optional
-            As for :meth:`complete`.
+            As for :meth:`complete`. Ignored if they have been reported before.
         idempotency_key : str or int, optional
             Makes retries safe: of several rewards with the same key, only the first counts.
 
@@ -290,20 +290,22 @@ class Router:
         InvalidReward, UnknownDecision, ClosedDecision, DuplicateReward
             As for :meth:`glcb.Bandit.reward`.
         InvalidInput
-            As for :meth:`complete`.
+            If an amount is negative.
         """
         with self._lock:
             ledger = self._ledger
+            check_amounts(cost, latency)
             pending = ledger.pending.get(route)
-            if cost is not None or latency is not None:
-                ledger.check(route, cost, latency)
             is_fallback = pending is not None and pending.is_fallback
             bandit = self._fallback if is_fallback else self._bandit
             if not bandit.reward(route, quality, idempotency_key=idempotency_key):
                 return False
-            if cost is not None or latency is not None:
-                ledger.complete(route, cost, latency)
-            if pending is not None and pending.model in ledger.models:
+            if pending is None:
+                return True
+            ledger.complete(
+                route, None if pending.has_cost else cost, None if pending.has_latency else latency
+            )
+            if pending.model in ledger.models:
                 ledger.count_reward(pending.model, quality)
                 if not is_fallback and self._embedder is not None:
                     copied = self._fallback.decide({}, eligible=[pending.model])
