@@ -18,8 +18,8 @@ from glcb.bench.figures import figure
 from glcb.bench.statistics import mean_and_error
 from glcb.bench.studies.bandit_comparison import Pair, pair_table
 from glcb.bench.studies.base import StudyContext, StudyResult, TaskStudy, available_tasks
-from glcb.bench.studies.homepage_visits import StoredResults
 from glcb.bench.studies.registry import register
+from glcb.bench.studies.stored import StoredResults
 from glcb.policies import registry
 from glcb.policies.base import Policy
 from glcb.tasks import get
