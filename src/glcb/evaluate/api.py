@@ -235,6 +235,7 @@ def _json_line(decision: LoggedDecision) -> str:
         "reward": decision.reward,
         **({"propensity": decision.propensity} if decision.propensity else {}),
         **({"eligible": list(decision.eligible)} if decision.eligible is not None else {}),
+        **({"arm_features": decision.arm_features} if decision.arm_features is not None else {}),
     }
     return json.dumps(values, ensure_ascii=False) + "\n"
 

@@ -26,6 +26,8 @@ class LoggedDecision(NamedTuple):
     """The probability of the arm; 0 if the log does not have it."""
     eligible: tuple[Arm, ...] | None = None
     """The arms to choose from, if the log has them."""
+    arm_features: Mapping[str, Any] | None = None
+    """The features of the arm, if the log has them. Evaluation ignores them."""
 
 
 class LogRow(NamedTuple):

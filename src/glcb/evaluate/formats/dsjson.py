@@ -3,11 +3,11 @@
 One JSON object per decision: ``c`` holds the shared features, with those of the actions in ``_multi``; ``a``
 and ``p`` the actions in the order of the ranking and their probabilities; ``_label_cost`` and
 ``_label_probability`` the outcome of the first one. An arm is named by the id of its action, if it has one,
-else by its number, starting at 1. Features of the actions are ignored.
+else by its number, starting at 1.
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,8 @@ from glcb.bandit.logs.reader import open_log
 from glcb.evaluate.rows import LoggedDecision, LogRow
 
 _ID_FIELDS = ("id", "_id", "_tag")
+_NAMELESS = ("FromUrl", "j")
+"""Namespaces in which Personalizer logs all features of the context, and of an action."""
 
 
 def matches(values: Mapping[str, object]) -> bool:
@@ -60,11 +62,17 @@ def _decision(values: Mapping[str, Any]) -> LoggedDecision:
         actions = list(range(1, len(values["a"]) + 1))
     ranked = values.get("a") or [values["_label_Action"]]
     chosen = values.get("_label_Action", ranked[0])
-    context = dict(_features("", {name: own for name, own in shared.items() if name != "_multi"}))
+    context = flatten([shared])
+    features = (
+        flatten([shared["_multi"][chosen - 1]], without=("i", *_ID_FIELDS)) if "_multi" in shared else {}
+    )
     eligible = tuple(actions[number - 1] for number in sorted(ranked))
     if len(set(actions)) != len(actions):
         raise ValueError("two actions have the same id")
-    return LoggedDecision(context or {"constant": 1.0}, actions[chosen - 1], -cost, propensity, eligible)
+    arm = actions[chosen - 1]
+    return LoggedDecision(
+        context or {"constant": 1.0}, arm, -cost, propensity, eligible, arm_features=features or None
+    )
 
 
 def _name(action: Mapping[str, Any], number: int) -> Arm:
@@ -78,12 +86,46 @@ def _name(action: Mapping[str, Any], number: int) -> Arm:
     return number
 
 
-def _features(prefix: str, value: Any) -> Iterator[tuple[str, Any]]:
-    """Yield the features of nested namespaces, with names joined by dots.
+def flatten(objects: Iterable[Mapping[str, Any]], without: Collection[str] = ()) -> dict[str, Any]:
+    """Return the features of nested namespaces by name, joined by dots.
 
-    >>> dict(_features("", {"user": {"age": 31, "tags": ["a", "b"]}, "hour": 14}))
+    The strings of a list are tags, and its numbers are components of a vector. If a name occurs twice, the
+    last value counts.
+
+    Parameters
+    ----------
+    objects
+        Objects with features.
+    without
+        Namespaces to leave out. Those whose names begin with ``_`` are always left out.
+
+    Returns
+    -------
+    dict
+        Values by name.
+
+    Examples
+    --------
+    >>> flatten([{"user": {"age": 31, "tags": ["a", "b"]}}, {"hour": 14, "_multi": []}])
     {'user.age': 31, 'user.tags.a': True, 'user.tags.b': True, 'hour': 14}
+    >>> flatten([{"FromUrl": [{"weather": "sunny"}]}])
+    {'weather': 'sunny'}
     """
+    return {
+        name: value
+        for one in objects
+        for namespace, own in one.items()
+        if namespace not in without and not namespace.startswith("_")
+        for name, value in _features("" if _is_nameless(namespace, own) else namespace, own)
+    }
+
+
+def _is_nameless(namespace: str, value: Any) -> bool:
+    return namespace in _NAMELESS and isinstance(value, list) and all(isinstance(o, Mapping) for o in value)
+
+
+def _features(prefix: str, value: Any) -> Iterator[tuple[str, Any]]:
+    """Yield the features of a namespace."""
     if isinstance(value, Mapping):
         for name, own in value.items():
             if not name.startswith("_"):
