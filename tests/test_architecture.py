@@ -69,10 +69,13 @@ ALLOWED: dict[str, set[str]] = {
     "service": {
         *BASIC,
         *("_api", "_files", "_model_file", "_version"),
-        *("bandit", "client", "evaluate", "explore", "policies"),
+        *("bandit", "client", "evaluate", "explore", "integrations", "policies"),
     },
     # One module per foreign tool.
-    "integrations": {*BASIC, "__init__", "_version", "bandit", "client", "route", "tasks"},
+    "integrations": {
+        *BASIC,
+        *("__init__", "_api", "_version", "bandit", "client", "evaluate", "route", "tasks"),
+    },
     # Nothing uses the command line.
     "cli": {
         *BASIC,

@@ -67,11 +67,20 @@ Candidates = Annotated[
         "whose arms have features."
     ),
 ]
+SlotNumber = Annotated[int, Meta(ge=0)]
+SlotName = Annotated[str, Meta(min_length=1, max_length=256)]
 Slot = Annotated[
-    int,
+    SlotNumber | SlotName,
     Meta(
-        ge=0,
-        description="The slot of a ranking, from 0; null if the reward is that of the whole ranking.",
+        description="The slot of a ranking, from 0, or its name if the ranking has `slot_names`; null if the "
+        "reward is that of the whole ranking."
+    ),
+]
+Deferred = Annotated[
+    bool,
+    Meta(
+        description="Whether the decision may not be shown. It then receives no reward and no default reward "
+        "until it is activated, and its timeout begins at that time."
     ),
 ]
 Examined = Annotated[
@@ -173,6 +182,7 @@ class DecisionRequest(Struct, kw_only=True, forbid_unknown_fields=True, omit_def
     id: DecisionId | None = None
     idempotency_key: IdempotencyKey | None = None
     arms: Candidates | None = None
+    deferred: Deferred = False
 
 
 class DecisionBatch(Struct, kw_only=True, forbid_unknown_fields=True):
@@ -190,6 +200,10 @@ class RankingRequest(Struct, kw_only=True, forbid_unknown_fields=True, omit_defa
     id: DecisionId | None = None
     idempotency_key: IdempotencyKey | None = None
     arms: Candidates | None = None
+    deferred: Deferred = False
+    slot_names: Annotated[
+        list[SlotName] | None, Meta(description="The names of the slots, for their rewards.")
+    ] = None
 
 
 class RankingBatch(Struct, kw_only=True, forbid_unknown_fields=True):
@@ -223,6 +237,12 @@ class RewardItem(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults
     idempotency_key: IdempotencyKey | None = None
     slot: Slot | None = None
     examined: Examined | None = None
+
+
+class Activation(Struct, kw_only=True):
+    """A decision or ranking that was deferred, and has now been shown."""
+
+    id: str
 
 
 class RewardBatch(Struct, kw_only=True, forbid_unknown_fields=True):

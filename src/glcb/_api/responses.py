@@ -87,7 +87,8 @@ class Counts(Struct, frozen=True):
     evicted: int
     """Decisions dropped because more than ``max_pending`` were pending."""
     removed: int
-    """Decisions whose arm was removed while they were pending, and slots that were not examined."""
+    """Decisions whose arm was removed while they were pending, slots that were not examined, and deferred
+    decisions that are not activated."""
     pending: int
     """Decisions that can still receive a reward."""
 

@@ -323,6 +323,17 @@ class PendingDecisions:
         if self.labels is not None:
             self.labels.drop(decision_id)
 
+    def resume(self, decision: PendingDecision) -> None:
+        """Make a decision that was dropped pending again, as the newest one."""
+        if len(self._pending) == self.capacity:
+            self._settle(next(iter(self._pending.values())), "evicted")
+        self._settled.pop(decision.id, None)
+        decision.number = self.decisions
+        self.removed -= 1
+        self._pending[decision.id] = decision
+        if self.labels is not None:
+            self.labels.add(decision)
+
     def remove_arm(self, arm: Arm) -> None:
         """Settle all pending decisions for `arm`."""
         for decision in [decision for decision in self if decision.arm == arm]:
@@ -377,7 +388,7 @@ class PendingDecisions:
     def _restore_labels(self, decisions: list[PendingDecision], arrays: Arrays, arms: Sequence[Arm]) -> None:
         if self.labels is not None:
             unlabeled = [decision for decision in decisions if decision.label == "none"]
-            unlabeled.sort(key=lambda decision: decision.number)
+            unlabeled.sort(key=lambda decision: (decision.number, decision.decided_at))  # if it was resumed
             self.labels.restore(unlabeled, arrays["delays"].tolist())
             self.labels.surplus.update(dict(zip(arms, arrays["surplus"].tolist(), strict=True)))
         elif arrays["is_settled"].any():

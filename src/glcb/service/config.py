@@ -68,6 +68,13 @@ class ServiceSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             "To use the JavaScript client on pages of other hosts.",
         ),
     ] = ()
+    personalizer_experiment: Annotated[
+        str | None,
+        _about(
+            "Experiment for requests of clients of Azure Personalizer whose API key is not limited to one.",
+            "To try such a client without API keys while there are several experiments.",
+        ),
+    ] = None
     data: Annotated[
         str,
         _about("SQLite file with all data.", "To keep the data elsewhere."),

@@ -7,7 +7,7 @@ else by its number, starting at 1. The other fields of an action are its feature
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,8 @@ from glcb.bandit.logs.reader import open_log
 from glcb.evaluate.rows import LoggedDecision, LogRow
 
 _ID_FIELDS = ("id", "_id", "_tag")
+_NAMELESS = ("FromUrl", "j")
+"""Namespaces in which Personalizer logs all features of the context, and of an action."""
 
 
 def matches(values: Mapping[str, object]) -> bool:
@@ -61,14 +63,17 @@ def _decision(values: Mapping[str, Any]) -> LoggedDecision:
         actions = list(range(1, len(values["a"]) + 1))
     ranked = values.get("a") or [values["_label_Action"]]
     chosen = values.get("_label_Action", ranked[0])
-    context = dict(_features("", {name: own for name, own in shared.items() if name != "_multi"}))
+    context = flatten([shared])
     eligible = tuple(actions[number - 1] for number in sorted(ranked))
     if len(set(actions)) != len(actions):
         raise ValueError("two actions have the same id")
-    features = {name: _action_features(action) for name, action in zip(actions, listed, strict=False)}
+    features = {
+        name: flatten([action], without=("i", *_ID_FIELDS))
+        for name, action in zip(actions, listed, strict=False)
+    }
     candidates = {name: features[name] for name in eligible} if any(features.values()) else None
     arm = actions[chosen - 1]
-    return LoggedDecision(context or {"constant": 1.0}, arm, -cost, propensity, eligible, candidates)
+    return LoggedDecision(context or {"constant": 1.0}, arm, 0.0 - cost, propensity, eligible, candidates)
 
 
 def _name(action: Mapping[str, Any], number: int) -> Arm:
@@ -82,22 +87,46 @@ def _name(action: Mapping[str, Any], number: int) -> Arm:
     return number
 
 
-def _action_features(action: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the features of an action, without its id.
+def flatten(objects: Iterable[Mapping[str, Any]], without: Collection[str] = ()) -> dict[str, Any]:
+    """Return the features of nested namespaces by name, joined by dots.
 
-    >>> _action_features({"i": {"id": "pasta", "constant": 1}, "j": [{"price": 3}]})
-    {'i.constant': 1, 'j.price': 3}
+    The strings of a list are tags, and its numbers are components of a vector. If a name occurs twice, the
+    last value counts.
+
+    Parameters
+    ----------
+    objects
+        Objects with features.
+    without
+        Namespaces to leave out. Those whose names begin with ``_`` are always left out.
+
+    Returns
+    -------
+    dict
+        Values by name.
+
+    Examples
+    --------
+    >>> flatten([{"user": {"age": 31, "tags": ["a", "b"]}}, {"hour": 14, "_multi": []}])
+    {'user.age': 31, 'user.tags.a': True, 'user.tags.b': True, 'hour': 14}
+    >>> flatten([{"FromUrl": [{"weather": "sunny"}]}])
+    {'weather': 'sunny'}
     """
-    ids = {*_ID_FIELDS, *(f"i.{field}" for field in _ID_FIELDS)}
-    return {name: value for name, value in _features("", action) if name not in ids}
+    return {
+        name: value
+        for one in objects
+        for namespace, own in one.items()
+        if namespace not in without and not namespace.startswith("_")
+        for name, value in _features("" if _is_nameless(namespace, own) else namespace, own)
+    }
+
+
+def _is_nameless(namespace: str, value: Any) -> bool:
+    return namespace in _NAMELESS and isinstance(value, list) and all(isinstance(o, Mapping) for o in value)
 
 
 def _features(prefix: str, value: Any) -> Iterator[tuple[str, Any]]:
-    """Yield the features of nested namespaces, with names joined by dots.
-
-    >>> dict(_features("", {"user": {"age": 31, "tags": ["a", "b"]}, "hour": 14}))
-    {'user.age': 31, 'user.tags.a': True, 'user.tags.b': True, 'hour': 14}
-    """
+    """Yield the features of a namespace."""
     if isinstance(value, Mapping):
         for name, own in value.items():
             if not name.startswith("_"):

@@ -14,6 +14,7 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from glcb._api.requests import (
+    Activation,
     Catalog,
     CatalogChanges,
     Creation,
@@ -36,11 +37,12 @@ from glcb.bandit.records import random_prefix
 from glcb.bandit.slots import slot_id
 from glcb.explore.probabilities import probabilities
 from glcb.policies import registry
-from glcb.service.core import models
+from glcb.service.core import models, presentations
 from glcb.service.core.catalog_tally import CatalogTally
 from glcb.service.core.idempotency import IdempotencyKeys, RepeatedAnswer, StoredAnswer, digest
 from glcb.service.core.models import ExperimentSnapshot
 from glcb.service.core.open_decisions import OpenDecision, OpenDecisions
+from glcb.service.core.presentations import Presentations
 from glcb.service.core.rankings import NO_OUTCOME, SlotRewards, count_slots, has_catalog, most_likely
 from glcb.service.core.tally import DecisionRecord, Tally
 from glcb.service.errors import ApiError
@@ -78,6 +80,8 @@ class ExperimentState(Struct, kw_only=True):
     """Written by :meth:`Experiment.snapshot`."""
     extra_slots: int | UnsetType = UNSET
     """Slots of rankings beyond the first ones; each is a decision without a request of its own."""
+    presentations: Presentations | UnsetType = UNSET
+    """Names of slots, and deferred decisions."""
 
 
 class Experiment:
@@ -222,6 +226,8 @@ class Experiment:
         if request.idempotency_key is not None:
             stored = StoredAnswer(digest(request), decision.id, state.sequence + 1)
             state.idempotency_keys.add(request.idempotency_key, stored, self._bandit.is_pending)
+        if request.deferred:
+            self._defer(decision.id)
         return answer, answer
 
     def _decide_among(self, request: DecisionRequest) -> _Result:
@@ -244,7 +250,10 @@ class Experiment:
         if repeated is not None:
             return None, repeated
         self._reject_if("archived", "paused")
+        presentations.check_slot_names(request)
         ranking, held_out = self._draw(request, request.k)
+        if request.slot_names is not None:
+            self._presentations().name_slots(ranking.id, request.slot_names, self.state.settings.max_pending)
         answer = encode(
             Ranking(
                 id=ranking.id,
@@ -283,10 +292,14 @@ class Experiment:
         if request.idempotency_key is not None:
             stored = StoredAnswer(digest(request), ranking.id, state.sequence + 1)
             state.idempotency_keys.add(request.idempotency_key, stored, self._bandit.is_pending)
+        if request.deferred:
+            self._defer(ranking.id)
         return ranking, held_out
 
     def _reward(self, request: RewardItem) -> _Result:
         self._reject_if("archived")
+        if self.state.presentations is not UNSET or isinstance(request.slot, str):
+            request = presentations.resolve(self.state.presentations, request)
         if self.state.extra_slots is not UNSET or request.slot is not None or request.examined is not None:
             return self._reward_slots(request)
         self._reporting = (request.id,)
@@ -303,6 +316,7 @@ class Experiment:
     def _reward_slots(self, request: RewardItem) -> _Result:
         """Reward one or all slots of a ranking; the outcome lists what was learned for each."""
         slot, examined = request.slot, request.examined
+        assert not isinstance(slot, str)  # names have been resolved
         affected = self._bandit.affected_slots(request.id, slot=slot, examined=examined)
         self._reporting = tuple(slot_id(request.id, one) for one in affected.rewarded)
         try:
@@ -326,6 +340,14 @@ class Experiment:
         rewards += [(one, default) for one in affected.default]
         outcome = SlotRewards(rewards, len(affected.rewarded), list(affected.unexamined))
         return encode(outcome), encode(RewardAccepted(request.id, "accepted"))
+
+    def _activate(self, request: Activation) -> _Result:
+        self._reject_if("archived")
+        own = self.state.presentations
+        if not presentations.activate(own, self._bandit, self._open, request.id, self._now):
+            return None, NO_OUTCOME
+        self._count_rewards()
+        return NO_OUTCOME, NO_OUTCOME
 
     def _settle(self, _request: bytes) -> _Result:
         if not self._bandit.settle():
@@ -428,6 +450,7 @@ class Experiment:
         state.creation = msgspec.structs.replace(state.creation, settings=state.settings)
         state.tally = Tally()
         state.extra_slots = UNSET if state.extra_slots is UNSET else 0
+        state.presentations = UNSET
         self._attach(bandit, {})
         catalog = self._bandit.catalog  # exports need it
         return (NO_OUTCOME if catalog is None else encode({"arms": dict(catalog)})), NO_OUTCOME
@@ -480,6 +503,15 @@ class Experiment:
         state.tally.add_decision(self._now, record)
         self._open.add(decision.id, opened)
         self._count_rewards()
+
+    def _presentations(self) -> Presentations:
+        if self.state.presentations is UNSET:
+            self.state.presentations = Presentations()
+        return self.state.presentations
+
+    def _defer(self, decision: str) -> None:
+        most = self.state.settings.max_pending
+        self._presentations().defer(self._bandit, self._open, decision, self._now, most)
 
     def _settle_reward(self, decision: str, _arm: str | int, value: float) -> None:
         if decision in self._reporting:
@@ -555,6 +587,7 @@ _Handler = Callable[[Experiment, Any], _Result]
 _HANDLERS: dict[str, _Handler] = {
     "decide": Experiment._decide,
     "reward": Experiment._reward,
+    "activate": Experiment._activate,
     "settle": Experiment._settle,
     "change": Experiment._change,
     "rank": Experiment._rank,
@@ -570,6 +603,7 @@ _HANDLERS: dict[str, _Handler] = {
 _REQUESTS: dict[str, Any] = {
     "decide": DecisionRequest,
     "reward": RewardItem,
+    "activate": Activation,
     "settle": bytes,
     "change": ExperimentChanges,
     "rank": RankingRequest,

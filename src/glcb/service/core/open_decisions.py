@@ -83,6 +83,10 @@ class OpenDecisions:
         released, self._released = self._released, []
         yield from released
 
+    def withdraw(self, decision_id: str) -> OpenDecision | None:
+        """Remove and return a decision, if it is known here."""
+        return self._open.pop(decision_id, None)
+
     def remove_arm(self, arm: str) -> None:
         """Drop the pending decisions for an arm."""
         removed = [key for key, one in self._open.items() if one.arm == arm and one.reward is None]

@@ -31,6 +31,8 @@ _FORWARDED = frozenset(
     )
 )
 """Headers that reverse proxies add."""
+_SUBSCRIPTION_KEY = b"ocp-apim-subscription-key"
+"""The header in which clients of Azure Personalizer send their key."""
 _HOST = re.compile(r"(?:\[([0-9a-f:.]+)\]|([^:\[\]]+))(?::[0-9]*)?")
 """Matches a Host header: an IPv6 address in brackets or a name, and an optional port."""
 
@@ -68,6 +70,8 @@ class Authenticator:
             return ANONYMOUS
         scheme, _, secret = headers.get(b"authorization", b"").partition(b" ")
         if scheme.lower() != b"bearer" or not secret.strip():
+            secret = headers.get(_SUBSCRIPTION_KEY, b"")
+        if not secret.strip():
             raise ApiError("unauthorized", "an API key is required: send it as Authorization: Bearer KEY")
         return self.keyring.find(secret.strip().decode("latin-1"))
 

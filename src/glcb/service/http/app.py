@@ -9,9 +9,10 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
 from glcb._errors import GlcbError
+from glcb.integrations.personalizer import PREFIX, canonical_path
 from glcb.service.core.engine import Engine
 from glcb.service.errors import ApiError, as_api_error
-from glcb.service.http import access, fast_path, wire
+from glcb.service.http import access, fast_path, personalizer, wire
 from glcb.service.http.admission import Admission, Lease
 from glcb.service.http.cors import Cors
 from glcb.service.http.exchange import Disconnected
@@ -150,6 +151,8 @@ class _Serving:
         try:
             match = fast_path.match(scope["method"], scope["path"])
             if match is None:
+                if scope["path"].startswith(PREFIX):
+                    scope["path"] = canonical_path(scope["path"])
                 await self._router(scope, receive, recorder)
             else:
                 content = await self._decide(*match, scope, receive)
@@ -161,7 +164,8 @@ class _Serving:
                 raise  # the response is incomplete: the server closes the connection
             problem = _as_problem(error, scope)
             self.engine.count_error(scope.get("glcb.experiment"), problem)
-            await wire.send_json(recorder, wire.error_answer(problem))
+            answer = personalizer.error_answer if scope["path"].startswith(PREFIX) else wire.error_answer
+            await wire.send_json(recorder, answer(problem))
         finally:
             lease: Lease | None = scope.get("glcb.lease")
             if lease is not None:

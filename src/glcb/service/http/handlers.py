@@ -22,6 +22,7 @@ from glcb.service.errors import ApiError
 from glcb.service.http import access, fast_path, openapi, publish, wire
 from glcb.service.http.admission import Admission, Lease
 from glcb.service.http.operations import LIVENESS, OPERATIONS, Operation
+from glcb.service.http.personalizer import PersonalizerHandlers
 from glcb.service.http.static import pages
 from glcb.service.metrics import Activity
 from glcb.service.storage.database import Database
@@ -68,11 +69,13 @@ class Handlers:
         self._authenticator = authenticator
         self._admission = admission
         self._document = encode(openapi.document())
+        self._personalizer = PersonalizerHandlers(engine)
         routes = [self._route(one) for one in OPERATIONS if one.path not in (*fast_path.PATHS, LIVENESS)]
         self.app = Router([*routes, pages().route], redirect_slashes=False)
 
     def _route(self, operation: Operation) -> Route:
-        handler: _Handler = getattr(self, operation.name)
+        owner: object = self._personalizer if operation.is_personalizer else self
+        handler: _Handler = getattr(owner, operation.name.removeprefix("personalizer_"))
 
         async def endpoint(request: Request) -> Response:
             request.scope["glcb.route"] = operation.path
@@ -84,14 +87,19 @@ class Handlers:
             return response
 
         path = operation.path.replace("{arm}", "{arm:text}")
+        if operation.is_personalizer:
+            path = path.replace("{id}", "{id:text}")
         return Route(path, endpoint, methods=[operation.method], name=operation.name)
 
     async def _admitted(
         self, request: Request, operation: Operation, role: Role, handler: _Handler
     ) -> Response:
         """Handle a request that needs an API key, once its body is complete and it has a slot."""
-        name = request.path_params.get("name")
         key = await self._authenticator.authenticate(request.scope)
+        if operation.is_personalizer:
+            name: str | None = self._personalizer.experiment_of(key)
+        else:
+            name = request.path_params.get("name")
         access.authorize(key, role, name)
         request.scope["glcb.experiment"] = name
         lease = request.scope["glcb.lease"] = self._admission.lease(key, name)
@@ -230,6 +238,12 @@ class Handlers:
                 result = wire.error_body(result)
             parts.append(result)
         return Response(b'{"results":[' + b",".join(parts) + b"]}", media_type="application/json")
+
+    async def activate(self, request: Request) -> Response:
+        """Activate a deferred decision."""
+        activation = requests.Activation(id=request.path_params["id"])
+        await self._engine.apply(_name(request), "activate", activation)
+        return Response(status_code=204)
 
     # ---- information ----------------------------------------------------------------------------
 

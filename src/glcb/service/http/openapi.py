@@ -10,8 +10,9 @@ from typing import Any
 
 import msgspec
 
-from glcb._api import requests, responses
+from glcb._api import personalizer, requests, responses
 from glcb._api.errors import ERROR_CODES
+from glcb._api.personalizer import PersonalizerErrorResponse
 from glcb._api.requests import EXPERIMENT_NAME, ExperimentChanges, ExperimentSettings
 from glcb._api.responses import ErrorResponse
 from glcb._version import __version__
@@ -40,11 +41,12 @@ def document() -> Schema:
         for kind in (operation.body, *_alternatives(operation.response))
         if _is_struct(kind)
     ]
-    kinds += [ErrorResponse]
+    kinds += [ErrorResponse, PersonalizerErrorResponse]
     schemas, components = msgspec.json.schema_components(kinds, ref_template=_REF)
     references = dict(zip(kinds, schemas, strict=True))
     for name, schema in components.items():
-        _describe_attributes(schema, getattr(requests, name, None) or getattr(responses, name))
+        modules = (requests, responses, personalizer)
+        _describe_attributes(schema, next(getattr(one, name) for one in modules if hasattr(one, name)))
     for settings in (ExperimentSettings, ExperimentChanges):
         _describe_settings(components[settings.__name__])
     paths: dict[str, Schema] = {}
@@ -60,7 +62,10 @@ def document() -> Schema:
         "paths": paths,
         "components": {
             "schemas": components,
-            "securitySchemes": {"key": {"type": "http", "scheme": "bearer"}},
+            "securitySchemes": {
+                "key": {"type": "http", "scheme": "bearer"},
+                "subscription": {"type": "apiKey", "in": "header", "name": "Ocp-Apim-Subscription-Key"},
+            },
         },
     }
 
@@ -118,7 +123,7 @@ def _operation(operation: Operation, references: dict[Any, Schema]) -> Schema:
         "responses": _responses(operation, references),
     }
     if operation.role is not None:
-        described["security"] = [{"key": []}, {}]
+        described["security"] = [{"subscription" if operation.is_personalizer else "key": []}, {}]
         described["description"] = (
             f"Requires an API key with the role {roles(operation.role)}, once keys exist."
         )
@@ -154,7 +159,10 @@ def _responses(operation: Operation, references: dict[Any, Schema]) -> Schema:
     for status, codes in _codes_by_status(operation).items():
         responses[str(status)] = {
             "description": f"{HTTPStatus(status).phrase}: {', '.join(codes)}.",
-            **_content("application/json", references[ErrorResponse]),
+            **_content(
+                "application/json",
+                references[PersonalizerErrorResponse if operation.is_personalizer else ErrorResponse],
+            ),
         }
     return responses
 
@@ -166,7 +174,7 @@ def _codes_by_status(operation: Operation) -> dict[int, list[str]]:
         codes += _ROLE_CODES
     if operation.name == "ready":
         codes += ["storage_unavailable", "starting", "stopping"]
-    if "{name}" in operation.path:
+    if "{name}" in operation.path or operation.is_personalizer:
         codes += ["unknown_experiment", "experiment_broken"]
     if operation.body is not None:
         codes += ["too_large", "unsupported_media_type", "request_timeout"]
@@ -174,7 +182,8 @@ def _codes_by_status(operation: Operation) -> dict[int, list[str]]:
         codes += ["invalid_json", "invalid_request"]
     by_status: dict[int, list[str]] = {}
     for code in dict.fromkeys(codes):
-        by_status.setdefault(ERROR_CODES[code].status, []).append(code)
+        status = ERROR_CODES[code].status
+        by_status.setdefault(400 if status == 422 and operation.is_personalizer else status, []).append(code)
     if operation.name == "remove_arm":  # the arm is part of the path
         by_status[404].append("unknown_arm")
     return dict(sorted(by_status.items()))

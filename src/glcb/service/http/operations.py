@@ -3,7 +3,8 @@
 import re
 from typing import Any, NamedTuple
 
-from glcb._api import requests, responses
+from glcb._api import personalizer, requests, responses
+from glcb.integrations.personalizer import PREFIX, VERSION
 from glcb.service import arms
 from glcb.service.auth import Role
 from glcb.service.http import fast_path
@@ -13,6 +14,7 @@ LIVENESS = "/healthz"
 """Answered by the application itself, even before it serves other requests."""
 READINESS = "/readyz"
 _EXPERIMENT = "/v1/experiments/{name}"
+_PERSONALIZER = PREFIX + VERSION
 
 
 class Operation(NamedTuple):
@@ -21,7 +23,8 @@ class Operation(NamedTuple):
     method: str
     path: str
     name: str
-    """The operation id, which is the name of the method of ``Handlers``."""
+    """The operation id, which is the name of the method of ``Handlers``; that of ``PersonalizerHandlers``
+    after the prefix ``personalizer_``."""
     role: Role | None
     """The required role; None if no API key is needed."""
     summary: str
@@ -34,6 +37,11 @@ class Operation(NamedTuple):
     codes: tuple[str, ...] = ()
     """Error codes beyond those common to all operations."""
     query: tuple[tuple[str, dict[str, Any]], ...] = ()
+
+    @property
+    def is_personalizer(self) -> bool:
+        """Whether the operation is compatible with Azure Personalizer."""
+        return self.path.startswith(PREFIX)
 
 
 _FORMAT = {"type": "string", "enum": ["jsonl", "parquet"], "default": "jsonl"}
@@ -52,6 +60,11 @@ _BEFORE = {
 }
 _ARM_CODES = ("unknown_arm", "experiment_archived", "not_supported", "invalid_settings")
 _STATE_CODES = ("experiment_paused", "experiment_archived")
+_EVENT_CODES = (
+    *("invalid_context", "unknown_arm", "duplicate_decision", "idempotency_key_reused"),
+    *("too_many", "invalid_settings", *_STATE_CODES),
+)
+_EVENT_REWARD_CODES = ("unknown_decision", "closed_decision", "invalid_reward", "experiment_archived")
 
 OPERATIONS = (
     Operation(
@@ -102,10 +115,7 @@ OPERATIONS = (
     Operation(
         "POST", fast_path.DECISION, "decide", "publish", "Make a decision.",
         requests.DecisionRequest, (responses.Decision, responses.PublicDecision), 200,
-        (
-            *("invalid_context", "unknown_arm", "duplicate_decision", "idempotency_key_reused"),
-            *("too_many", "invalid_settings", "rate_limited", *_STATE_CODES),
-        ),
+        ("rate_limited", *_EVENT_CODES),
     ),
     Operation(
         "POST", f"{fast_path.DECISION}/batch", "decide_many", "decide", "Make many decisions, in order.",
@@ -114,10 +124,7 @@ OPERATIONS = (
     Operation(
         "POST", f"{_EXPERIMENT}/rankings", "rank", "publish", "Choose several different arms, in order.",
         requests.RankingRequest, (responses.Ranking, responses.PublicRanking), 200,
-        (
-            *("invalid_context", "unknown_arm", "duplicate_decision", "idempotency_key_reused"),
-            *("too_many", "invalid_settings", "rate_limited", *_STATE_CODES),
-        ),
+        ("rate_limited", *_EVENT_CODES),
     ),
     Operation(
         "POST", f"{_EXPERIMENT}/rankings/batch", "rank_many", "decide", "Make many rankings, in order.",
@@ -135,6 +142,11 @@ OPERATIONS = (
         "POST", f"{_EXPERIMENT}/rewards", "reward_many", "decide",
         "Report the rewards of many decisions and rankings.",
         requests.RewardBatch, [responses.RewardAccepted], 200, ("too_many",),
+    ),
+    Operation(
+        "POST", f"{_EXPERIMENT}/decisions/{{id}}/activate", "activate", "decide",
+        "Activate a deferred decision or ranking: it was shown.",
+        status=204, codes=("unknown_decision", "closed_decision", "experiment_archived"),
     ),
     Operation(
         "POST", f"{_EXPERIMENT}/explanations", "explain", "read", "Explain a decision without making it.",
@@ -178,6 +190,36 @@ OPERATIONS = (
         "DELETE", f"{_EXPERIMENT}/evaluations/{{id}}", "remove_evaluation", "admin",
         "Cancel an evaluation that is queued or running, or delete one that is not.",
         status=204, codes=("unknown_evaluation",),
+    ),
+    Operation(
+        "POST", f"{_PERSONALIZER}/rank", "personalizer_rank", "decide",
+        "Personalizer: choose one of several actions.",
+        personalizer.PersonalizerRankRequest, personalizer.PersonalizerRankResponse, 201, _EVENT_CODES,
+    ),
+    Operation(
+        "POST", f"{_PERSONALIZER}/events/{{id}}/reward", "personalizer_reward", "decide",
+        "Personalizer: report the reward of an event.",
+        personalizer.PersonalizerRewardRequest, None, 204, _EVENT_REWARD_CODES,
+    ),
+    Operation(
+        "POST", f"{_PERSONALIZER}/events/{{id}}/activate", "personalizer_activate", "decide",
+        "Personalizer: activate a deferred event.", status=204, codes=_EVENT_REWARD_CODES,
+    ),
+    Operation(
+        "POST", f"{_PERSONALIZER}/multislot/rank", "personalizer_rank_slots", "decide",
+        "Personalizer: choose an action for each of several slots.",
+        personalizer.PersonalizerMultiSlotRankRequest, personalizer.PersonalizerMultiSlotRankResponse, 201,
+        _EVENT_CODES,
+    ),
+    Operation(
+        "POST", f"{_PERSONALIZER}/multislot/events/{{id}}/reward", "personalizer_reward_slots", "decide",
+        "Personalizer: report the rewards of slots.",
+        personalizer.PersonalizerMultiSlotRewardRequest, None, 204, _EVENT_REWARD_CODES,
+    ),
+    Operation(
+        "POST", f"{_PERSONALIZER}/multislot/events/{{id}}/activate", "personalizer_activate_slots", "decide",
+        "Personalizer: activate a deferred event with several slots.",
+        status=204, codes=_EVENT_REWARD_CODES,
     ),
     Operation("GET", LIVENESS, "health", None, "Liveness probe.", None, responses.Status),
     Operation("GET", READINESS, "ready", None, "Readiness probe.", None, responses.Status),
