@@ -20,8 +20,8 @@ def embeddings(count: int, seed: int = 10_000, rank: int = 8) -> Float64:
     rng = np.random.default_rng(seed)
     basis = np.linalg.qr(rng.standard_normal((WIDTH, rank)))[0]
     scales = np.linspace(3, 1, rank)
-    noise = 0.02 * rng.standard_normal((count, WIDTH))
-    vectors: Float64 = noise + rng.standard_normal((count, rank)) * scales @ basis.T
+    vectors: Float64 = rng.standard_normal((count, rank)) * scales @ basis.T
+    vectors += 0.02 * rng.standard_normal((count, WIDTH))
     return vectors
 
 

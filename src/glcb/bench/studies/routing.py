@@ -102,16 +102,12 @@ class RoutingStudy(Study):
         if "routing-4" in present:
             task = Routing4()
             results = {
-                (rule, budget): measure.all(
-                    "linucb", f"budget {rule} {budget}", partial(self._budget, rule, budget)
-                )
+                (rule, budget): measure.all(f"budget {rule} {budget}", partial(self._budget, rule, budget))
                 for rule in _BUDGET_RULES
                 for budget in self.curve
             }
             tables += [_budget_table(results), self._parity_table(task, results)]
-            changes = {
-                name: measure.all("glcb", f"change {name}", partial(self._change, name)) for name in _CHANGES
-            }
+            changes = {name: measure.all(f"change {name}", partial(self._change, name)) for name in _CHANGES}
             tables.append(_change_table(changes))
             for rule in _BUDGET_RULES:
                 curves[rule] = [
@@ -122,7 +118,7 @@ class RoutingStudy(Study):
             curves["single models"] = _points(task.stream(0, self.prompts))
         if "routing-9" in present:
             widths = {
-                (rule, width): measure.all("glcb", f"width {rule} {width}", partial(self._width, rule, width))
+                (rule, width): measure.all(f"width {rule} {width}", partial(self._width, rule, width))
                 for rule in _WIDTH_RULES
                 for width in self.widths
             }
@@ -130,8 +126,7 @@ class RoutingStudy(Study):
         measure.finish()
         remark = (
             f"{self.seeds} orders of the same prompts, mean ± standard error. The gain is the quality above "
-            "the hull of the single models at the same cost, times 1,000. Times "
-            "are medians of CPU time."
+            "the hull of the single models at the same cost, times 1,000. Times are medians of CPU time."
         )
         return StudyResult(tables, [remark, *remarks], partial(_draw, curves))
 
@@ -227,13 +222,13 @@ class _Measurements:
         cells = len(_BUDGET_RULES) * len(study.curve) + len(_CHANGES) + len(_WIDTH_RULES) * len(study.widths)
         self._total = cells * study.seeds
 
-    def all(self, policy: str, key: str, measure: Callable[[int], list[float]]) -> list[list[float]]:
+    def all(self, key: str, measure: Callable[[int], list[float]]) -> list[list[float]]:
         """Return the measurements of one cell, one list per order."""
         rows = []
         for seed in range(self._study.seeds):
             self._context.progress(self._done, self._total)
             name = f"routing {VERSION} {self._study.prompts} {seed} {key}"
-            rows.append(self._stored.get(policy, name, partial(measure, seed)))
+            rows.append(self._stored.get("glcb", name, partial(measure, seed)))
             self._done += 1
         return rows
 
