@@ -350,17 +350,24 @@ def run(page: "Page", shop: Shop, script: str, key: str | None = None) -> Any:
 def test_a_page_of_a_listed_origin_decides_and_reports_rewards(shop: Shop, page: "Page") -> None:
     page.goto(shop.origin)
     script = """
+        const outlive = [];
+        const send = globalThis.fetch;
+        globalThis.fetch = (url, request) => {
+            outlive.push(request.keepalive);
+            return send(url, request);
+        };
         const decision = await home.decide({ country: "FR", age: 31 });
         const ranking = await home.rank({ country: "FR" }, 2);
         const rewards = [await home.reward(decision.id, 1), await home.reward(ranking.id, 1, { slot: 1 })];
         const late = await failure(home.reward(decision.id, 1));
-        return { decision, ranking, rewards, late };
+        return { decision, ranking, rewards, late, outlive };
     """
     shown = run(page, shop, script)
     assert set(shown["decision"]) == {"id", "arm"}
     assert len(set(shown["ranking"]["arms"])) == 2
     assert shown["rewards"] == [True, True]
     assert shown["late"][0] == "duplicate_reward"
+    assert shown["outlive"] == [False, False, True, True, True], "rewards outlive the page"
     assert run(page, shop, "return failure(home.decide({}))", key="wrong")[0] == "unauthorized"
 
 
