@@ -85,6 +85,7 @@ REFUSED: list[tuple[str, str, Any, str]] = [
     ("decisions/none/reward", "unknown_decision", {"value": 1, "slot": 0}, "none"),
     ("explanations", "unknown_arm", {**CONTEXT, "arms": {"a": {}}, "eligible": ["b"]}, "candidate"),
     ("explanations", "invalid_request", {**CONTEXT, "arms": {}}, "no candidates"),
+    ("explanations", "too_many", {**CONTEXT, "eligible": ["m4"] * 101}, "100 arms to explain"),
     ("arms", "arm_exists", {"name": "m4", "features": {}}, "m4"),
     ("arms", "invalid_request", {"name": "new", "like": "m4"}, "features instead of like"),
     ("arms", "invalid_request", {"name": "new", "features": 3}, "object"),
