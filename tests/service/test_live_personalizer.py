@@ -245,9 +245,9 @@ def test_the_sdk_reports_what_is_wrong_with_a_request(
 def test_unknown_events_and_invalid_rewards_are_refused(
     single: Any, multi: MultiSlotClient, loop: Any
 ) -> None:
-    for call in (lambda: single().events.reward("nobody", 1), lambda: single().events.activate("nobody")):
+    for operation, more in (("reward", [1]), ("activate", [])):
         with pytest.raises(HttpOperationError) as caught:
-            call()
+            getattr(single().events, operation)("nobody", *more)
         assert caught.value.response.status_code == 404
         assert "unknown" in message_of(caught.value)
         assert caught.value.response.json()["error"]["code"] == "ResourceNotFound"
