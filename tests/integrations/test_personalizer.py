@@ -26,12 +26,12 @@ from glcb.integrations.personalizer import (
     slot_rewards,
 )
 
-ACTIONS = [
+ACTIONS: list[dict[str, Any]] = [
     {"id": "pasta", "features": [{"taste": {"salty": True}}, {"price": 3}]},
     {"id": "salad", "features": [{"price": 2}]},
     {"id": "soup", "features": []},
 ]
-SLOTS = [
+SLOTS: list[dict[str, Any]] = [
     {"id": "top", "baselineAction": "soup", "features": [{"size": "large"}]},
     {"id": "side", "baselineAction": "pasta"},
 ]
@@ -90,8 +90,7 @@ def test_a_context_has_the_same_features_as_in_a_log_of_personalizer(tmp_path: P
     assert row["context"] == request.context
     assert (row["arm"], row["reward"], row["propensity"]) == ("salad", 0.5, 0.8)
     assert row["arm_features"] == request.arms[1].features == {"price": 2}
-    for arms in ({}, ["pasta", "salad"]):
-        bandit = Bandit(arms=arms, rewards=(0, 1))
+    for bandit in (Bandit(arms={}, rewards=(0, 1)), Bandit(arms=["pasta", "salad"], rewards=(0, 1))):
         assert bandit.learn_from(converted).learned == 1
 
 

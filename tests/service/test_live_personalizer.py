@@ -5,6 +5,7 @@ import math
 import time
 import warnings
 from collections.abc import Iterator
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import httpx
 import pytest
 
 from benchmarks.service.server import Server
-from glcb.client import Client, Experiment
+from glcb.client import Client
 from glcb.service import auth
 from glcb.service.storage.connection import sqlite_url
 from glcb.service.storage.database import Database
@@ -42,11 +43,11 @@ SLOTS = [{"id": "top", "baselineAction": "pasta"}, {"id": "side", "baselineActio
 @pytest.fixture(scope="module")
 def keys(server: Server) -> dict[str, str]:
     """API keys of a server with three experiments: one per experiment, and one for all of them."""
-    admin = Client(server.url)
     common: dict[str, Any] = {"policy": "linucb", "rewards": (0, 1), "reward_timeout": 600}
-    admin.create("menu", arms={}, default_reward=0, **common)
-    admin.create("plain", arms=list(MENU), **common)
-    admin.create("page", arms={}, slots=2, **common)
+    with Client(server.url) as admin:
+        admin.create("menu", arms={}, default_reward=0, **common)
+        admin.create("plain", arms=list(MENU), **common)
+        admin.create("page", arms={}, slots=2, **common)
     database = Database(sqlite_url(server.store[1]))
     try:
         added = {
@@ -65,11 +66,15 @@ def keys(server: Server) -> dict[str, str]:
 
 
 @pytest.fixture
-def single(server: Server, keys: dict[str, str]) -> Any:
-    def client(key: str = "menu") -> PersonalizerClient:
-        return PersonalizerClient(server.url, CognitiveServicesCredentials(keys.get(key, key)))
+def single(server: Server, keys: dict[str, str]) -> Iterator[Any]:
+    """Return a function that returns a client with a key."""
+    with ExitStack() as stack:
 
-    return client
+        def client(key: str = "menu") -> PersonalizerClient:
+            credentials = CognitiveServicesCredentials(keys.get(key, key))
+            return stack.enter_context(closing(PersonalizerClient(server.url, credentials)))
+
+        yield client
 
 
 @pytest.fixture
@@ -79,13 +84,10 @@ def multi(server: Server, keys: dict[str, str]) -> Iterator[MultiSlotClient]:
 
 
 @pytest.fixture
-def loop(server: Server, keys: dict[str, str]) -> Any:
+def loop(server: Server, keys: dict[str, str]) -> Iterator[Any]:
     """Return a function that returns an experiment for inspection."""
-
-    def experiment(name: str) -> Experiment:
-        return Client(server.url, api_key=keys["admin"]).experiment(name)
-
-    return experiment
+    with Client(server.url, api_key=keys["admin"]) as client:
+        yield client.experiment
 
 
 def menu_actions() -> list[dict[str, Any]]:
@@ -245,9 +247,9 @@ def test_the_sdk_reports_what_is_wrong_with_a_request(
 def test_unknown_events_and_invalid_rewards_are_refused(
     single: Any, multi: MultiSlotClient, loop: Any
 ) -> None:
-    for call in (lambda: single().events.reward("nobody", 1), lambda: single().events.activate("nobody")):
+    for operation, more in (("reward", [1]), ("activate", [])):
         with pytest.raises(HttpOperationError) as caught:
-            call()
+            getattr(single().events, operation)("nobody", *more)
         assert caught.value.response.status_code == 404
         assert "unknown" in message_of(caught.value)
         assert caught.value.response.json()["error"]["code"] == "ResourceNotFound"

@@ -149,8 +149,7 @@ class Bandit(Inspectable, Persistent):
         uniform : bool, default False
             Choose each eligible arm with the same probability, as for a control group.
         offsets : dict, optional
-            Numbers to add to the scores of arms, such as minus their costs. They change the choice and its
-            probabilities, but not the estimates, and nothing is learned from them. Default: 0 for every arm.
+            Numbers to add to the scores of arms, such as minus their costs. Nothing is learned from them.
         id : str, optional
             The id of the decision: 1 to 100 characters from A–Z, a–z, 0–9, ``_`` and ``-``.
 
@@ -245,10 +244,8 @@ class Bandit(Inspectable, Persistent):
         ------
         InvalidContext
             If a context is invalid. The message contains its row number, starting at 0.
-        UnknownArm
-            If `eligible` is empty or names an arm that does not exist.
-        LogError
-            If there is a log and it cannot be written.
+        UnknownArm, LogError
+            As for :meth:`decide`.
 
         Examples
         --------

@@ -93,11 +93,10 @@ class Encoder:
         self._projections = Projections()
         self._structures = structures_of(declarations)
         declared = plain_declarations(declarations)
-        row, _ = self._to_row(first)
-        tags: set[str] = set()
+        (row, _), tags = self._to_row(first), set[str]()
         if self._length is None or self._is_dense:
-            plain = self._projections.replace_first(row, declared)
-            row, tags = expand_first(plain, self._structures, declared)
+            row = self._projections.replace_first(row, declared)
+            row, tags = expand_first(row, self._structures, declared)
         if len(row) > MAX_FEATURES:
             raise InvalidContext(f"a context can have at most {MAX_FEATURES:,} features, got {len(row):,}")
         self._features: dict[str, Feature] = {}

@@ -35,7 +35,6 @@ from glcb.bandit import ranking as bandit_ranking
 from glcb.bandit.decision import BanditDecision
 from glcb.bandit.records import random_prefix
 from glcb.bandit.slots import slot_id
-from glcb.explore.probabilities import probabilities
 from glcb.policies import registry
 from glcb.service.core import models, presentations
 from glcb.service.core.catalog_tally import CatalogTally
@@ -43,10 +42,16 @@ from glcb.service.core.idempotency import IdempotencyKeys, RepeatedAnswer, Store
 from glcb.service.core.models import ExperimentSnapshot
 from glcb.service.core.open_decisions import OpenDecision, OpenDecisions
 from glcb.service.core.presentations import Presentations
-from glcb.service.core.rankings import NO_OUTCOME, SlotRewards, count_slots, has_catalog, most_likely
-from glcb.service.core.tally import DecisionRecord, Tally
+from glcb.service.core.rankings import (
+    NO_OUTCOME,
+    SlotRewards,
+    count_decision,
+    count_slots,
+    has_catalog,
+    most_likely,
+)
+from glcb.service.core.tally import Tally
 from glcb.service.errors import ApiError
-from glcb.service.lift import weights
 from glcb.service.storage.database import Event
 
 _MAX_QUICK_SETTLED = 32
@@ -471,37 +476,12 @@ class Experiment:
         """The lowest and the highest reward."""
 
     def _count_decision(self, decision: BanditDecision, request: DecisionRequest, held_out: bool) -> None:
-        state, settings = self.state, self.state.settings
-        arms: tuple[str, ...] = decision.arms  # type: ignore[assignment]
-        chosen = arms.index(str(decision.arm))
-        allowed = None if request.eligible is None else sorted(map(arms.index, set(request.eligible)))
-        actual, values = decision.arm_probabilities.tolist(), decision.values.tolist()
-        own = actual
-        if held_out:  # what the bandit would have done
-            scores, mode = decision.scores, settings.exploration_mode
-            own = probabilities(scores, allowed, settings.exploration, mode).tolist()
-        eligible = own if allowed is None else [own[arm] for arm in allowed]
-        lowest, highest, n = min(eligible), max(eligible), len(eligible)
-        opened = OpenDecision(
-            arms[chosen],
-            held_out,
-            self._now,
-            values[chosen] if state.tally.predicts else None,
-            weights(own[chosen], lowest, highest, n, settings.holdout),
+        state = self.state
+        counted = count_decision(
+            decision, state.settings, request, held_out, self._now, predicts=state.tally.predicts
         )
-        overlap = settings.holdout + (1 - settings.holdout) * lowest * n
-        record = DecisionRecord(
-            arms,
-            chosen,
-            actual,
-            values,
-            held_out,
-            1 - highest,
-            overlap,
-            request.context,
-        )
-        state.tally.add_decision(self._now, record)
-        self._open.add(decision.id, opened)
+        state.tally.add_decision(self._now, counted.record)
+        self._open.add(counted.id, counted.opened)
         self._count_rewards()
 
     def _presentations(self) -> Presentations:

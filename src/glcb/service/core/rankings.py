@@ -1,4 +1,4 @@
-"""How rankings, and decisions among arms with features, are answered and counted.
+"""How decisions and rankings are counted, and how those among arms with features are answered.
 
 Every slot of a ranking is a decision among the candidates that no slot above has. It counts as such in all
 statistics: its arm is chosen given the slots above it, so that its propensity, and its lift over a random
@@ -11,10 +11,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from msgspec import Struct
 
-from glcb._api.requests import ExperimentSettings
+from glcb._api.requests import DecisionRequest, ExperimentSettings
 from glcb._arrays import Float64
+from glcb.bandit.decision import BanditDecision
 from glcb.bandit.ranking import Exploration, Ranking, slot_probabilities
 from glcb.bandit.slots import slot_id
+from glcb.explore.probabilities import probabilities
 from glcb.service.core.open_decisions import OpenDecision
 from glcb.service.core.tally import DecisionRecord
 from glcb.service.lift import weights
@@ -51,13 +53,44 @@ def has_catalog(settings: ExperimentSettings) -> bool:
 
 def most_likely(ranking: Ranking) -> dict[str, float]:
     """Return the probability of each candidate for the first slot, or of the most likely ones."""
-    names, probabilities = ranking.candidates, ranking.slot_probabilities[0]
+    names, shares = ranking.candidates, ranking.slot_probabilities[0]
     indices = np.arange(len(names))
     if len(names) > MAX_LISTED:
-        likely = np.argsort(-probabilities, kind="stable")[:MAX_LISTED]
+        likely = np.argsort(-shares, kind="stable")[:MAX_LISTED]
         chosen = names.index(ranking.arms[0])
         indices = np.sort(likely if chosen in likely else np.append(likely[:-1], chosen))
-    return {str(names[index]): float(probabilities[index]) for index in indices}
+    return {str(names[index]): float(shares[index]) for index in indices}
+
+
+def count_decision(
+    decision: BanditDecision,
+    settings: ExperimentSettings,
+    request: DecisionRequest,
+    held_out: bool,
+    now: float,
+    predicts: bool,
+) -> CountedSlot:
+    """Return a decision among arms without features. The arguments are those of :func:`count_slots`."""
+    arms: tuple[str, ...] = decision.arms  # type: ignore[assignment]  # arms are strings here
+    chosen = arms.index(str(decision.arm))
+    allowed = None if request.eligible is None else sorted(map(arms.index, set(request.eligible)))
+    actual, values = decision.arm_probabilities.tolist(), decision.values.tolist()
+    own = actual
+    if held_out:  # what the bandit would have done
+        mode = settings.exploration_mode
+        own = probabilities(decision.scores, allowed, settings.exploration, mode).tolist()
+    eligible = own if allowed is None else [own[arm] for arm in allowed]
+    lowest, highest, n = min(eligible), max(eligible), len(eligible)
+    opened = OpenDecision(
+        arms[chosen],
+        held_out,
+        now,
+        values[chosen] if predicts else None,
+        weights(own[chosen], lowest, highest, n, settings.holdout),
+    )
+    overlap = settings.holdout + (1 - settings.holdout) * lowest * n
+    record = DecisionRecord(arms, chosen, actual, values, held_out, 1 - highest, overlap, request.context)
+    return CountedSlot(decision.id, opened, record)
 
 
 def count_slots(
