@@ -114,8 +114,7 @@ def test_the_page_prints_on_white_with_complete_tables(
         context.close()
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
 def test_a_report_on_many_tasks_fits_and_is_accessible(
     chrome: "Browser", large_report: Path, width: int, scheme: str
 ) -> None:

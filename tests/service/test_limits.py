@@ -47,7 +47,7 @@ def test_an_explanation_cannot_create_a_model_that_is_too_large(tmp_path: Path) 
     async def scenario(engine: Engine, _: FailingDatabase) -> None:
         await engine.create("home", settings(policy="glcb"))
         with pytest.raises(InvalidSettings, match="GiB"):
-            await engine.read("home", lambda experiment: experiment.bandit.explain([0.5] * 500))
+            await engine.read("home", lambda experiment: experiment.bandit.explain([0.5] + [0] * 499))
 
     with_engine(tmp_path, scenario, max_model_memory=20_000_000)
 
