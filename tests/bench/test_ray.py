@@ -19,9 +19,6 @@ from glcb.bench.results import Results
 from glcb.bench.run import Failure, Record, Run, execute
 from glcb.cli import app
 
-# Ray starts processes by forking, and other tests may have imported JAX, which warns of that.
-pytestmark = pytest.mark.filterwarnings(r"ignore:os\.fork\(\) was called:RuntimeWarning")
-
 TIMES = {"decide_us", "learn_us", "cpu_us", "seconds"}
 RUNS = [Run("wheel", policy, seed, 200) for policy in ("uniform", "linucb") for seed in range(4)]
 
@@ -61,7 +58,8 @@ def connection(nodes: TwoNodes) -> Iterator[None]:
         yield
 
 
-pytestmark = pytest.mark.live
+# Ray starts processes by forking, and other tests may have imported JAX, which warns of that.
+pytestmark = [pytest.mark.live, pytest.mark.filterwarnings(r"ignore:os\.fork\(\) was called:RuntimeWarning")]
 
 
 @pytest.mark.ray

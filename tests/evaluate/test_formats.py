@@ -97,11 +97,7 @@ def test_decision_service_json_is_read(tmp_path: Path) -> None:
     assert decisions(path) == [
         LoggedDecision(
             *({"User.age": 31, "User.country": "FR"}, "salad", 1.0, 0.8, ("pasta", "salad", "soup")),
-            {
-                "pasta": {"i.constant": 1, "j.price": 3},
-                "salad": {"i.constant": 1},
-                "soup": {"i.constant": 1},
-            },
+            {"pasta": {"price": 3}, "salad": {}, "soup": {}},
         )
     ]
 

@@ -224,8 +224,8 @@ class Bandit(Inspectable, Persistent):
     def decide_many(self, contexts: Any, *, eligible: Iterable[Arm] | None = None) -> list[BanditDecision]:
         """Choose an arm for each of many contexts.
 
-        The result is that of calling :meth:`decide` for each context in order. All contexts are checked first:
-        if one is invalid, no decision is made. If the log cannot be written, earlier decisions remain.
+        The result is that of :meth:`decide` for each context in order. All contexts are checked first: if one
+        is invalid, no decision is made. If the log cannot be written, earlier decisions remain.
 
         Parameters
         ----------
