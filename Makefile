@@ -113,7 +113,7 @@ soak: $(DEV)
 	@$(BENCHMARK) benchmarks.evaluation obp
 
 figures: $(DEV)
-	@GLCB_FIGURES=docs/images $(BIN)/python -m pytest -q tests/service/test_dashboard.py -k explained
+	@GLCB_FIGURES=docs/images $(BIN)/python -m pytest -q tests/service/test_dashboard.py -k "created or judged"
 
 notebooks: $(DEV)
 	@$(BIN)/jupyter execute --inplace docs/notebooks/*.ipynb

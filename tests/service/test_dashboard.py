@@ -359,8 +359,9 @@ def test_many_arms_with_hostile_names_fit(opened: Open, server: Server) -> None:
 def test_an_evaluation_is_started_watched_and_judged(opened: Open, server: Server, screenshots: Path) -> None:
     from playwright.sync_api import expect
 
-    assert server.client.put("/v1/experiments/judged", {"arms": ARMS, "policy": "linucb"}).status == 201
-    Shop(server.client, "judged").simulate(2200, batch=100)
+    settings = {"arms": ARMS, "policy": "linucb", "exploration": 0.3}
+    assert server.client.put("/v1/experiments/judged", settings).status == 201
+    Shop(server.client, "judged").simulate(2200 if FIGURES is None else 20_000, batch=100)
     page = opened(f"{server.url}/#/judged")
     page.get_by_role("link", name="Evaluations").click()
     expect(page.get_by_text("No evaluations yet.")).to_be_visible()

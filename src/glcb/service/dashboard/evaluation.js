@@ -144,7 +144,7 @@ function valuesPanel() {
 function valueRow(policy, estimate, difference, reference, format) {
   const { interval, difference_interval: gap } = policy;
   const between = (range, show) => (range ? `${show(range.low)} to ${show(range.high)}` : NONE);
-  const plusMinus = ({ value, error }, show) => (error === null ? show(value) : `${show(value)} ± ${format.value(error)}`);
+  const plusMinus = ({ value, error }, show) => (error === null ? show(value) : `${show(value)} ± ${show(error).replace("+", "")}`);
   const verdict = gap && gap.low > 0 ? "better" : gap && gap.high < 0 ? "worse" : null;
   const level = h("span", { class: "level" }, policy.level === "ok" ? "" : WORDS[policy.level]);
   mark(level, "data-level", policy.level);
