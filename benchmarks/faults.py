@@ -292,7 +292,8 @@ def stores() -> Iterator[dict[str, Any]]:
         if postgres.binaries() is None:
             yield urls
             return
-        with postgres.cluster() as cluster:
+        # A call that hangs until its service has stopped leaves a connection to this process.
+        with postgres.cluster("max_connections=500") as cluster:
             yield {**urls, "PostgreSQL": cluster.url}
 
 
@@ -300,6 +301,7 @@ def main() -> None:
     """Inject every kind of fault into every call, on each database, and print a summary."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--step", type=int, default=1, help="inject into every STEP-th call")
+    parser.add_argument("--kinds", nargs="+", choices=KINDS, default=KINDS)
     parser.add_argument("--stores", nargs="+", choices=("SQLite", "PostgreSQL"), default=[])
     chosen = parser.parse_args()
     Bandit(["a", "b"], policy="linucb").decide({"age": 1})  # compile the kernels first
@@ -307,7 +309,7 @@ def main() -> None:
         for name, url in urls.items():
             if chosen.stores and name not in chosen.stores:
                 continue
-            for kind in KINDS:
+            for kind in chosen.kinds:
                 started = time.perf_counter()
                 runs = run_all(url, kind, chosen.step)
                 print(
