@@ -28,7 +28,7 @@ from glcb._api.requests import (
     named_features,
 )
 from glcb._api.responses import Decision, Ranking, RewardAccepted, State
-from glcb._errors import GlcbError, InvalidInput, InvalidSettings, ModelFileError, StorageError
+from glcb._errors import GlcbError, InvalidSettings, ModelFileError, StorageError
 from glcb._types import reward_range
 from glcb.bandit import Bandit
 from glcb.bandit import ranking as bandit_ranking
@@ -36,7 +36,8 @@ from glcb.bandit.decision import BanditDecision
 from glcb.bandit.records import random_prefix
 from glcb.bandit.slots import slot_id
 from glcb.policies import registry
-from glcb.service.core import models, presentations
+from glcb.service.core import administration, models, presentations
+from glcb.service.core.administration import Result
 from glcb.service.core.catalog_tally import CatalogTally
 from glcb.service.core.idempotency import IdempotencyKeys, RepeatedAnswer, StoredAnswer, digest
 from glcb.service.core.models import ExperimentSnapshot
@@ -56,9 +57,6 @@ from glcb.service.storage.database import Event
 
 _MAX_QUICK_SETTLED = 32
 """Decisions that an event can settle in the event loop."""
-
-_Result = tuple[bytes | None, bytes | RepeatedAnswer]
-"""The outcome of an event, or None if nothing changed; and the answer."""
 
 
 class CorruptLog(StorageError):
@@ -105,7 +103,7 @@ class Experiment:
         self._reporting: tuple[str, ...] = ()
         self._has_decisions = False
         self._now = state.last_event_at
-        self._attach(bandit, state.open_decisions)
+        self.attach(bandit, state.open_decisions)
 
     @classmethod
     def create(cls, creation: Creation, now: float) -> tuple["Experiment", Event]:
@@ -204,13 +202,13 @@ class Experiment:
         state.last_event_at = at
         return Event(state.sequence, at, kind, request, outcome)
 
-    def _decide(self, request: DecisionRequest) -> _Result:
+    def _decide(self, request: DecisionRequest) -> Result:
         state = self.state
         repeated = state.idempotency_keys.find(request.idempotency_key, request)
         if repeated is not None:
             return None, repeated
-        self._reject_if("archived", "paused")
-        if self._has_catalog or request.arms is not None:
+        self.reject_if("archived", "paused")
+        if self.has_catalog or request.arms is not None:
             return self._decide_among(request)
         held_out = self._is_held_out()
         decision = self._bandit.decide(
@@ -235,7 +233,7 @@ class Experiment:
             self._defer(decision.id)
         return answer, answer
 
-    def _decide_among(self, request: DecisionRequest) -> _Result:
+    def _decide_among(self, request: DecisionRequest) -> Result:
         """Decide among arms with features: a ranking with one slot."""
         ranking, held_out = self._draw(request, 1)
         answer = encode(
@@ -250,11 +248,11 @@ class Experiment:
         )
         return answer, answer
 
-    def _rank(self, request: RankingRequest) -> _Result:
+    def _rank(self, request: RankingRequest) -> Result:
         repeated = self.state.idempotency_keys.find(request.idempotency_key, request)
         if repeated is not None:
             return None, repeated
-        self._reject_if("archived", "paused")
+        self.reject_if("archived", "paused")
         presentations.check_slot_names(request)
         ranking, held_out = self._draw(request, request.k)
         if request.slot_names is not None:
@@ -292,7 +290,7 @@ class Experiment:
             ranking, state.settings, request.context, request.eligible, held_out, self._now, predicts
         ):
             state.tally.add_decision(self._now, slot.record)
-            self._open.add(slot.id, slot.opened)
+            self.open.add(slot.id, slot.opened)
         self._count_rewards()
         if request.idempotency_key is not None:
             stored = StoredAnswer(digest(request), ranking.id, state.sequence + 1)
@@ -301,8 +299,8 @@ class Experiment:
             self._defer(ranking.id)
         return ranking, held_out
 
-    def _reward(self, request: RewardItem) -> _Result:
-        self._reject_if("archived")
+    def _reward(self, request: RewardItem) -> Result:
+        self.reject_if("archived")
         if self.state.presentations is not UNSET or isinstance(request.slot, str):
             request = presentations.resolve(self.state.presentations, request)
         if self.state.extra_slots is not UNSET or request.slot is not None or request.examined is not None:
@@ -318,7 +316,7 @@ class Experiment:
         self._count_rewards()
         return NO_OUTCOME, encode(RewardAccepted(request.id, "accepted"))
 
-    def _reward_slots(self, request: RewardItem) -> _Result:
+    def _reward_slots(self, request: RewardItem) -> Result:
         """Reward one or all slots of a ranking; the outcome lists what was learned for each."""
         slot, examined = request.slot, request.examined
         assert not isinstance(slot, str)  # names have been resolved
@@ -346,131 +344,32 @@ class Experiment:
         outcome = SlotRewards(rewards, len(affected.rewarded), list(affected.unexamined))
         return encode(outcome), encode(RewardAccepted(request.id, "accepted"))
 
-    def _activate(self, request: Activation) -> _Result:
-        self._reject_if("archived")
+    def _activate(self, request: Activation) -> Result:
+        self.reject_if("archived")
         own = self.state.presentations
-        if not presentations.activate(own, self._bandit, self._open, request.id, self._now):
+        if not presentations.activate(own, self._bandit, self.open, request.id, self._now):
             return None, NO_OUTCOME
         self._count_rewards()
         return NO_OUTCOME, NO_OUTCOME
 
-    def _settle(self, _request: bytes) -> _Result:
+    def _settle(self, _request: bytes) -> Result:
         if not self._bandit.settle():
             return None, NO_OUTCOME
         self._count_rewards()
         return encode(self._bandit.counts), NO_OUTCOME
 
-    def _change(self, request: ExperimentChanges) -> _Result:
-        state = self.state
-        changes = {
-            name: value
-            for name in ("exploration", "exploration_mode", "schema")
-            if (value := getattr(request, name)) is not UNSET
-        }
-        if request.state in (UNSET, state.status) and (changes or request.holdout is not UNSET):
-            self._reject_if("archived")
-        if changes:
-            self._bandit.set_params(**changes)
-        if request.holdout is not UNSET:
-            changes["holdout"] = request.holdout
-        state.settings = msgspec.structs.replace(state.settings, **changes)
-        if request.state is not UNSET:
-            state.status = request.state
-        return NO_OUTCOME, NO_OUTCOME
-
-    def _add_arm(self, request: NewArm) -> _Result:
-        self._reject_if("archived")
-        if request.name in self._bandit.arms:
-            raise ApiError("arm_exists", f"the arm {request.name!r} already exists: choose another name")
-        self._bandit.add_arm(request.name, like=request.like, features=request.features)
-        return self._arms_changed()
-
-    def _remove_arm(self, request: NewArm) -> _Result:
-        self._reject_if("archived")
-        if request.name not in self._bandit.arms:
-            arms = ", ".join(map(repr, self._bandit.arms[:8]))
-            raise ApiError(
-                "unknown_arm", f"there is no arm {request.name!r}; the arms are {arms}", status=404
-            )
-        self._bandit.remove_arm(request.name)
-        if not self._has_catalog:
-            self.state.tally.remove_arm(request.name)
-            self._open.remove_arm(request.name)
-        return self._arms_changed()
-
-    def _set_arms(self, request: Catalog) -> _Result:
-        return self._replace_catalog(self._current_catalog(), request.arms)
-
-    def _change_arms(self, request: CatalogChanges) -> _Result:
-        catalog = self._current_catalog()
-        removed = set(request.remove)
-        for name in request.remove:
-            if name in request.arms:
-                raise InvalidInput(f"the arm {name!r} cannot be added and removed at once")
-            if name not in catalog:
-                raise ApiError("unknown_arm", f"there is no arm {name!r} to remove")
-        kept = {name: features for name, features in catalog.items() if name not in removed}
-        return self._replace_catalog(catalog, {**kept, **request.arms})
-
-    def _current_catalog(self) -> dict[Any, Any]:
-        self._reject_if("archived")
-        catalog = self._bandit.catalog
-        if catalog is None:
-            raise InvalidInput(
-                "the arms of this experiment have no features: add and remove them one by one, or create an "
-                "experiment whose arms are an object of features by name"
-            )
-        return dict(catalog)
-
-    def _replace_catalog(self, before: dict[Any, Any], arms: dict[Any, Any]) -> _Result:
-        self._bandit.set_arms(arms)
-        if list(before.items()) == list((self._bandit.catalog or {}).items()):
-            return None, NO_OUTCOME
-        return self._arms_changed()
-
-    def _arms_changed(self) -> _Result:
-        catalog = self._bandit.catalog
-        if catalog is None:
-            arms = [str(arm) for arm in self._bandit.arms]
-            self.state.settings = msgspec.structs.replace(self.state.settings, arms=arms)
-            return encode(arms), NO_OUTCOME
-        self.state.settings = msgspec.structs.replace(self.state.settings, arms=dict(catalog))
-        return encode({"arms": len(catalog)}), NO_OUTCOME
-
-    def _replace_model(self, content: bytes) -> _Result:
-        """Replace the bandit and restart the statistics. The ids of its decisions get a new prefix."""
-        self._reject_if("archived")
-        id_prefix = f"{self._keyed_digest(b'upload', self.state.sequence + 1, 5).hex()}-"
-        return self._use_model(models.parse_model(content, id_prefix))
-
-    def _upload(self, content: bytes) -> _Result:
-        """Replay an upload of an earlier version, which also forgot the idempotency keys."""
-        result = self._use_model(models.parse_model(content))
-        self.state.idempotency_keys = IdempotencyKeys()
-        return result
-
-    def _use_model(self, bandit: Bandit) -> _Result:
-        state = self.state
-        state.settings = models.settings_of(bandit, state.settings.holdout)
-        state.creation = msgspec.structs.replace(state.creation, settings=state.settings)
-        state.tally = Tally()
-        state.extra_slots = UNSET if state.extra_slots is UNSET else 0
-        state.presentations = UNSET
-        self._attach(bandit, {})
-        catalog = self._bandit.catalog  # exports need it
-        return (NO_OUTCOME if catalog is None else encode({"arms": dict(catalog)})), NO_OUTCOME
-
     # ---- helpers of the events ------------------------------------------------------------------
 
-    def _attach(self, bandit: Bandit, open_decisions: dict[str, OpenDecision]) -> None:
+    def attach(self, bandit: Bandit, open_decisions: dict[str, OpenDecision]) -> None:
+        """Use a bandit, and set everything that follows from the settings."""
         self._bandit = bandit.set_params(clock=lambda: self._now)
         self._bandit.on_reward(self._settle_reward)
         self._has_decisions = False
         settings = self.state.settings
-        self._has_catalog = has_catalog(settings)
-        if self._has_catalog and self.state.tally.catalog is UNSET:
+        self.has_catalog = has_catalog(settings)
+        if self.has_catalog and self.state.tally.catalog is UNSET:
             self.state.tally.catalog = CatalogTally()
-        self._open = OpenDecisions(settings.reward_timeout is not None, open_decisions)
+        self.open = OpenDecisions(settings.reward_timeout is not None, open_decisions)
         self._is_lightweight = not registry.get(settings.policy).policy_class.requires
         self.reward_range = reward_range(settings.rewards)
         """The lowest and the highest reward."""
@@ -481,7 +380,7 @@ class Experiment:
             decision, state.settings, request, held_out, self._now, predicts=state.tally.predicts
         )
         state.tally.add_decision(self._now, counted.record)
-        self._open.add(counted.id, counted.opened)
+        self.open.add(counted.id, counted.opened)
         self._count_rewards()
 
     def _presentations(self) -> Presentations:
@@ -491,22 +390,22 @@ class Experiment:
 
     def _defer(self, decision: str) -> None:
         most = self.state.settings.max_pending
-        self._presentations().defer(self._bandit, self._open, decision, self._now, most)
+        self._presentations().defer(self._bandit, self.open, decision, self._now, most)
 
     def _settle_reward(self, decision: str, _arm: str | int, value: float) -> None:
         if decision in self._reporting:
             self._note_report(decision)
-        self._open.settle(decision, value)
+        self.open.settle(decision, value)
 
     def _note_report(self, decision: str) -> None:
         """Note that a reward was reported; default rewards are not."""
-        opened = self._open.report(decision)
+        opened = self.open.report(decision)
         if opened is not None:
             self.state.tally.vitals.arrivals.add_report(self._now - opened.decided_at)
 
     def _count_rewards(self) -> None:
         low, high = self.reward_range
-        for decision in self._open.release(self._bandit.is_pending):
+        for decision in self.open.release(self._bandit.is_pending):
             assert decision.reward is not None  # only these are released
             scaled = (decision.reward - low) / (high - low)
             self.state.tally.add_reward(self._now, decision, decision.reward, scaled)
@@ -516,15 +415,16 @@ class Experiment:
         holdout = self.state.settings.holdout
         if not holdout:
             return False
-        drawn = self._keyed_digest(b"", self.state.decisions, 7)
+        drawn = self.keyed_digest(b"", self.state.decisions, 7)
         return (int.from_bytes(drawn) >> 3) / 2**53 < holdout
 
-    def _keyed_digest(self, purpose: bytes, number: int, size: int) -> bytes:
+    def keyed_digest(self, purpose: bytes, number: int, size: int) -> bytes:
         """Return bytes that nobody can predict who does not know the salt."""
         key = self.state.creation.salt.encode()
         return blake2b(purpose + number.to_bytes(8), digest_size=size, key=key).digest()
 
-    def _reject_if(self, *statuses: str) -> None:
+    def reject_if(self, *statuses: str) -> None:
+        """Raise ApiError if the experiment has one of these states."""
         status = self.state.status
         if status in statuses:
             raise ApiError(
@@ -535,7 +435,7 @@ class Experiment:
 
     def snapshot(self) -> ExperimentSnapshot:
         """Return a snapshot, which later events do not change."""
-        self.state.open_decisions = self._open.snapshot()
+        self.state.open_decisions = self.open.snapshot()
         state = msgspec.msgpack.encode(self.state)
         self.state.open_decisions = {}
         return ExperimentSnapshot(self.state.sequence, self._bandit.snapshot(), state)
@@ -562,21 +462,21 @@ def new_creation(name: str, settings: ExperimentSettings) -> Creation:
     return Creation(name=name, salt=secrets.token_hex(16), id_prefix=random_prefix(), settings=settings)
 
 
-_Handler = Callable[[Experiment, Any], _Result]
+_Handler = Callable[[Experiment, Any], Result]
 
 _HANDLERS: dict[str, _Handler] = {
     "decide": Experiment._decide,
     "reward": Experiment._reward,
     "activate": Experiment._activate,
     "settle": Experiment._settle,
-    "change": Experiment._change,
+    "change": administration.change,
     "rank": Experiment._rank,
-    "add_arm": Experiment._add_arm,
-    "remove_arm": Experiment._remove_arm,
-    "set_arms": Experiment._set_arms,
-    "change_arms": Experiment._change_arms,
-    "replace_model": Experiment._replace_model,
-    "upload": Experiment._upload,
+    "add_arm": administration.add_arm,
+    "remove_arm": administration.remove_arm,
+    "set_arms": administration.set_arms,
+    "change_arms": administration.change_arms,
+    "replace_model": administration.replace_model,
+    "upload": administration.upload,
 }
 """The kinds of events after the first one."""
 
