@@ -16,7 +16,9 @@ from glcb.service.http.access import Authenticator
 from glcb.service.http.admission import Admission
 from glcb.service.http.app import Application
 from glcb.service.http.handlers import Handlers
+from glcb.service.http.people import People
 from glcb.service.http.wire import Message
+from glcb.service.sessions import Sessions
 from glcb.service.storage.database import Database
 from tests.service.builders import open_test_database as made
 
@@ -72,6 +74,7 @@ class Service:
         media: str | None = "application/json",
         query: str = "",
         more_headers: Mapping[str, str] | None = None,
+        client: str = "127.0.0.1",
     ) -> Answer:
         if pieces is None:
             pieces = [body if isinstance(body, bytes) else b"" if body is None else msgspec.json.encode(body)]
@@ -89,6 +92,7 @@ class Service:
             "query_string": query.encode(),
             "headers": headers,
             "root_path": "",
+            "client": (client, 40_000),
         }
         messages = [
             {"type": "http.request", "body": piece, "more_body": number < len(pieces) - 1}
@@ -123,9 +127,12 @@ async def running_service(folder: Path, **changes: Any) -> Any:
     engine = Engine(storage, settings)
     await engine.start()
     app = Application(lifespan, settings.cors_origins)
-    authenticator = Authenticator(Keyring(storage), settings.host, settings.require_keys)
+    keyring = Keyring(storage)
+    people = People(settings, Sessions(storage, keyring, settings.session_hours * 3600))
+    authenticator = Authenticator(keyring, settings.host, settings.require_keys, people)
     admission = Admission(settings)
-    app.open(engine, authenticator, admission, Handlers(engine, storage, authenticator, admission).app)
+    handlers = Handlers(engine, storage, authenticator, admission, people)
+    app.open(engine, authenticator, admission, handlers.app)
     yield Service(app, engine, storage, authenticator, admission)
     await engine.stop()
 

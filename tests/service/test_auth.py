@@ -46,13 +46,18 @@ def test_a_keyring_finds_current_keys_only(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("role", "roles"),
-    [("decide", {"decide"}), ("read", {"read"}), ("admin", {"decide", "read", "admin"})],
+    [
+        ("decide", {"decide"}),
+        ("read", {"read"}),
+        ("edit", {"read", "edit"}),
+        ("admin", {"decide", "read", "edit", "admin"}),
+    ],
 )
 def test_a_key_has_its_own_role_and_admin_has_all(tmp_path: Path, role: str, roles: set[str]) -> None:
     database = open_test_database(tmp_path)
     keys.add_key(database, "k", role)
     (key,) = keys.list_keys(database)
-    assert {one for one in ("decide", "read", "admin") if key.has_role(one)} == roles
+    assert {one for one in ("decide", "read", "edit", "admin") if key.has_role(one)} == roles
 
 
 @pytest.mark.parametrize(

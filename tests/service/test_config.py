@@ -65,6 +65,7 @@ def test_every_setting_is_documented_with_its_default() -> None:
     for row in rows:
         default = getattr(defaults, row.name)
         written = str(default).lower() if isinstance(default, bool) else str(default)
+        written = ", ".join(default) if isinstance(default, tuple) else written
         assert row.default == ("" if default in (None, ()) else written)
         assert row.type
         assert row.meaning.endswith(".")

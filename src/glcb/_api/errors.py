@@ -89,7 +89,9 @@ ERROR_CODES: dict[str, ErrorCode] = {
     ),
     "too_many": ErrorCode(422, InvalidInput, "The request exceeds a limit of the service."),
     "rate_limited": ErrorCode(
-        429, ServiceUnavailable, "The publishable API key makes too many requests; retry."
+        429,
+        ServiceUnavailable,
+        "The publishable API key makes too many requests, or an address tries to sign in too often; retry.",
     ),
     "internal_error": ErrorCode(500, ServiceError, "The service failed; see its log for details."),
     "experiment_broken": ErrorCode(500, ServiceError, "The experiment cannot be loaded."),

@@ -27,7 +27,7 @@ def add(
         typer.Option(
             metavar="ROLE",
             help="publish (single decisions and rewards in one experiment, for web pages), decide (decisions "
-            "and rewards), read (statistics) or admin (everything).",
+            "and rewards), read (statistics), edit (also changes of experiments) or admin (everything).",
             show_default=False,
         ),
     ],

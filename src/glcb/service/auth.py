@@ -16,14 +16,16 @@ from glcb._errors import InvalidSettings
 from glcb.service.storage.database import Database
 from glcb.service.storage.tables import api_keys
 
-Role = Literal["publish", "decide", "read", "admin"]
+Role = Literal["publish", "decide", "read", "edit", "admin"]
 """``publish`` permits single decisions, rankings and rewards, so that the key can be part of a web page;
-``decide`` also permits batches, ``read`` permits reading, ``admin`` permits everything."""
+``decide`` also permits batches. ``read`` permits reading, ``edit`` also permits changes of experiments, their
+arms and their evaluations, ``admin`` permits everything."""
 
 INCLUDED: dict[Role, tuple[Role, ...]] = {
     "publish": ("publish",),
     "decide": ("decide", "publish"),
     "read": ("read",),
+    "edit": ("edit", "read"),
     "admin": get_args(Role),
 }
 """The roles that each role includes."""
@@ -82,7 +84,7 @@ def add_key(database: Database, name: str, role: str, experiments: Sequence[str]
     name
         A unique name.
     role
-        ``publish``, ``decide``, ``read`` or ``admin``.
+        ``publish``, ``decide``, ``read``, ``edit`` or ``admin``.
     experiments
         The experiments to bind the key to; all if empty. The role ``publish`` needs exactly one.
 

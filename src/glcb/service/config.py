@@ -5,6 +5,7 @@ change it. :func:`load` reads the settings, and :func:`settings_table` describes
 the reference page.
 """
 
+import ipaddress
 import os
 import re
 import tomllib
@@ -38,6 +39,10 @@ def _positive(meaning: str, when_to_change: str) -> Meta:
     return Meta(gt=0, description=meaning, extra={"when_to_change": when_to_change})
 
 
+def _list(meaning: str, when_to_change: str, items: str) -> Meta:
+    return Meta(description=meaning, extra={"when_to_change": when_to_change, "items": items})
+
+
 def _port(meaning: str, when_to_change: str) -> Meta:
     return Meta(ge=0, le=65535, description=meaning, extra={"when_to_change": when_to_change})
 
@@ -62,12 +67,45 @@ class ServiceSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     ] = False
     cors_origins: Annotated[
         tuple[Annotated[str, Meta(pattern=_ORIGIN)], ...],
-        _about(
+        _list(
             "Origins of the web pages that may make decisions and report rewards, such as "
             "`https://www.example.com`.",
             "To use the JavaScript client on pages of other hosts.",
+            "a list of origins without a path, such as https://www.example.com",
         ),
     ] = ()
+    session_hours: Annotated[
+        float,
+        _positive(
+            "Hours after which a person who has signed in to the dashboard must sign in again.",
+            "To ask for the API key more or less often.",
+        ),
+    ] = 12
+    user_header: Annotated[
+        str | None,
+        _about(
+            "Header in which a reverse proxy names the person whom it has signed in, for example with OpenID "
+            "Connect. Needs `require_keys`, and counts only in requests from `trusted_proxies`.",
+            "To sign in with the accounts of your company. The proxy must remove the header from requests "
+            "that it forwards.",
+        ),
+    ] = None
+    role_header: Annotated[
+        str | None,
+        _about(
+            "Header in which this proxy names the role of the person: `read`, `edit` or `admin`. Without it, "
+            "the role is `read`.",
+            "To let people who sign in at the proxy change experiments.",
+        ),
+    ] = None
+    trusted_proxies: Annotated[
+        tuple[str, ...],
+        _list(
+            "Addresses from which `user_header` and `role_header` count.",
+            "If the reverse proxy runs on another machine or in another container.",
+            "a list of addresses or networks, such as 10.0.0.0/24",
+        ),
+    ] = ("127.0.0.1", "::1")
     personalizer_experiment: Annotated[
         str | None,
         _about(
@@ -344,6 +382,8 @@ def _default_text(default: object) -> str:
     """Return a default as it is written in a settings file."""
     if default in (None, ()):
         return ""
+    if isinstance(default, tuple):
+        return ", ".join(default)
     return str(default).lower() if isinstance(default, bool) else str(default)
 
 
@@ -353,7 +393,7 @@ def _type_text(kind: Any, meta: Meta) -> str:
         *most, last = get_args(kind)
         return f"{', '.join(most)} or {last}"
     if get_origin(kind) is tuple:
-        return "a list of origins without a path, such as https://www.example.com"
+        return str((meta.extra or {})["items"])
     name = {int: "integer", float: "number", bool: "true or false"}.get(kind, "text")
     if meta.le is not None and meta.gt is not None:
         return f"{name} above {meta.gt}, at most {meta.le}"
@@ -401,13 +441,34 @@ def load(
         raise InvalidSettings(
             f"there is no setting {', '.join(unknown)}; the settings are {', '.join(names)}"
         )
-    origins = values.get("cors_origins")
-    if isinstance(origins, str):  # only a file can have a list
-        values["cors_origins"] = [origin for origin in map(str.strip, origins.split(",")) if origin]
+    for name in ("cors_origins", "trusted_proxies"):
+        items = values.get(name)
+        if isinstance(items, str):  # only a file can have a list
+            values[name] = [item for item in map(str.strip, items.split(",")) if item]
     try:
-        return msgspec.convert(values, ServiceSettings, strict=False)
+        settings = msgspec.convert(values, ServiceSettings, strict=False)
     except msgspec.ValidationError as error:
         raise InvalidSettings(_explain(error, values)) from None
+    _check_proxy(settings)
+    return settings
+
+
+def _check_proxy(settings: ServiceSettings) -> None:
+    """Refuse settings that would let anybody name the person who sends a request."""
+    if settings.user_header is not None and not settings.require_keys:
+        raise InvalidSettings(
+            "user_header needs require_keys = true: otherwise, requests without the header are anonymous and "
+            "may do everything"
+        )
+    if settings.role_header is not None and settings.user_header is None:
+        raise InvalidSettings("role_header needs user_header, which names the person")
+    for address in settings.trusted_proxies:
+        try:
+            ipaddress.ip_network(address)
+        except ValueError:
+            raise InvalidSettings(
+                f"trusted_proxies must be addresses or networks, such as 10.0.0.0/24, got {address!r}"
+            ) from None
 
 
 def _explain(error: msgspec.ValidationError, values: Mapping[str, Any]) -> str:

@@ -25,9 +25,11 @@ from glcb.service.http.access import Authenticator, is_loopback
 from glcb.service.http.admission import Admission
 from glcb.service.http.app import Application
 from glcb.service.http.handlers import Handlers
+from glcb.service.http.people import People
 from glcb.service.http.protocol import Connection, Connections, Timeouts
 from glcb.service.http.wire import Receive, Send
 from glcb.service.log_output import configure_logging
+from glcb.service.sessions import Sessions
 from glcb.service.storage.connection import database_is_missing
 from glcb.service.storage.database import Database, open_database
 from glcb.service.warmup import warm_up
@@ -144,9 +146,11 @@ class Service:
             await warm_up()
             await engine.start()
             settings = self._settings
-            authenticator = Authenticator(self._keyring, settings.host, settings.require_keys)
+            sessions = Sessions(self._database, self._keyring, settings.session_hours * 3600)
+            people = People(settings, sessions)
+            authenticator = Authenticator(self._keyring, settings.host, settings.require_keys, people)
             admission = Admission(settings)
-            handlers = Handlers(engine, self._database, authenticator, admission)
+            handlers = Handlers(engine, self._database, authenticator, admission, people)
             self._app.open(engine, authenticator, admission, handlers.app)
         except Exception as error:
             self._failure = error

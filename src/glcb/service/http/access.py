@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 from glcb.service.auth import ANONYMOUS, INCLUDED, ApiKey, Keyring, Role
 from glcb.service.errors import ApiError
+from glcb.service.http.people import People
 from glcb.service.http.wire import Scope
 
 _REFRESH_SECONDS = 0.2
@@ -48,11 +49,16 @@ class Authenticator:
         The address on which the service listens.
     require_keys
         Whether requests need a key even on a loopback address and while no key exists.
+    people
+        Finds the person who sends a request without an API key.
     """
 
-    def __init__(self, keyring: Keyring, host: str, require_keys: bool = False) -> None:
+    def __init__(
+        self, keyring: Keyring, host: str, require_keys: bool = False, people: People | None = None
+    ) -> None:
         self.keyring = keyring
         self._is_local = is_loopback(host) and not require_keys
+        self._people = people
 
     def recognize(self, headers: Mapping[bytes, bytes]) -> ApiKey | None:
         """Return the API key that was sent with a request, or None if it is not known yet.
@@ -68,23 +74,39 @@ class Authenticator:
         if self._is_local and not self.keyring.keys:
             _check_is_local(headers)
             return ANONYMOUS
-        scheme, _, secret = headers.get(b"authorization", b"").partition(b" ")
-        if scheme.lower() != b"bearer" or not secret.strip():
-            secret = headers.get(_SUBSCRIPTION_KEY, b"")
-        if not secret.strip():
+        secret = _secret(headers)
+        if not secret:
             raise ApiError("unauthorized", "an API key is required: send it as Authorization: Bearer KEY")
-        return self.keyring.find(secret.strip().decode("latin-1"))
+        return self.keyring.find(secret)
 
     async def authenticate(self, scope: Scope) -> ApiKey:
-        """Return the API key that was sent with a request; look for new keys if it is unknown."""
+        """Return the API key of a request, or of its person; look for new keys if it is unknown."""
         headers = dict(reversed(scope["headers"]))  # the first of several headers with the same name counts
+        secret = _secret(headers)
+        if not secret and self._people is not None and not (self._is_local and not self.keyring.keys):
+            person = self._people.recognize(scope, headers)
+            if person is not None:
+                return person
         key = self.recognize(headers)
+        return await self.find(secret) if key is None else key
+
+    async def find(self, secret: str) -> ApiKey:
+        """Return the API key with a secret; look for new keys if it is unknown."""
+        key = self.keyring.find(secret)
         if key is None and time.monotonic() - self.keyring.refreshed_at > _REFRESH_SECONDS:
             await self.keyring.reload()
-            key = self.recognize(headers)
+            key = self.keyring.find(secret)
         if key is None:
             raise ApiError("unauthorized", "the API key is unknown: create one with `glcb keys add`")
         return key
+
+
+def _secret(headers: Mapping[bytes, bytes]) -> str:
+    """Return the secret of the API key in the headers of a request; empty without one."""
+    scheme, _, secret = headers.get(b"authorization", b"").partition(b" ")
+    if scheme.lower() != b"bearer" or not secret.strip():
+        secret = headers.get(_SUBSCRIPTION_KEY, b"")
+    return secret.strip().decode("latin-1")
 
 
 def authorize(key: ApiKey, role: Role, experiment: str | None) -> None:
@@ -99,7 +121,7 @@ def roles(role: Role) -> str:
     """Return the roles that include a role.
 
     >>> roles("publish"), roles("read"), roles("admin")
-    ('publish, decide or admin', 'read or admin', 'admin')
+    ('publish, decide or admin', 'read, edit or admin', 'admin')
     """
     *others, last = (one for one, included in INCLUDED.items() if role in included)
     return f"{', '.join(others)} or {last}" if others else last

@@ -135,6 +135,7 @@ class Exchange:
             "query_string": self._query,
             "root_path": "",
             "headers": self.headers,
+            "client": self._connection.peer,
         }
         try:
             await app(scope, self._receive, self._send)

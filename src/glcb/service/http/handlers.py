@@ -22,6 +22,7 @@ from glcb.service.errors import ApiError
 from glcb.service.http import access, fast_path, openapi, publish, wire
 from glcb.service.http.admission import Admission, Lease
 from glcb.service.http.operations import LIVENESS, OPERATIONS, Operation
+from glcb.service.http.people import People, SessionHandlers
 from glcb.service.http.personalizer import PersonalizerHandlers
 from glcb.service.http.static import pages
 from glcb.service.metrics import Activity
@@ -55,6 +56,8 @@ class Handlers:
         Finds the API key of a request.
     admission
         Limits the requests at the same time and the memory of their bodies.
+    people
+        The people who have signed in.
     """
 
     def __init__(
@@ -63,6 +66,7 @@ class Handlers:
         storage: Database,
         authenticator: access.Authenticator,
         admission: Admission,
+        people: People,
     ) -> None:
         self._engine = engine
         self._storage = storage
@@ -70,11 +74,14 @@ class Handlers:
         self._admission = admission
         self._document = encode(openapi.document())
         self._personalizer = PersonalizerHandlers(engine)
+        self._sessions = SessionHandlers(people, authenticator.find, engine.settings.request_seconds)
         routes = [self._route(one) for one in OPERATIONS if one.path not in (*fast_path.PATHS, LIVENESS)]
         self.app = Router([*routes, pages().route], redirect_slashes=False)
 
     def _route(self, operation: Operation) -> Route:
-        owner: object = self._personalizer if operation.is_personalizer else self
+        owner: object = self
+        if operation.is_personalizer or operation.is_session:
+            owner = self._personalizer if operation.is_personalizer else self._sessions
         handler: _Handler = getattr(owner, operation.name.removeprefix("personalizer_"))
 
         async def endpoint(request: Request) -> Response:

@@ -3,7 +3,7 @@
 import re
 from typing import Any, NamedTuple
 
-from glcb._api import personalizer, requests, responses
+from glcb._api import personalizer, requests, responses, sessions
 from glcb.integrations.personalizer import PREFIX, VERSION
 from glcb.service import arms
 from glcb.service.auth import Role
@@ -15,6 +15,7 @@ LIVENESS = "/healthz"
 READINESS = "/readyz"
 _EXPERIMENT = "/v1/experiments/{name}"
 _PERSONALIZER = PREFIX + VERSION
+_SESSION = "/v1/session"
 
 
 class Operation(NamedTuple):
@@ -24,7 +25,7 @@ class Operation(NamedTuple):
     path: str
     name: str
     """The operation id, which is the name of the method of ``Handlers``; that of ``PersonalizerHandlers``
-    after the prefix ``personalizer_``."""
+    after the prefix ``personalizer_``, and that of ``SessionHandlers`` for sessions."""
     role: Role | None
     """The required role; None if no API key is needed."""
     summary: str
@@ -37,6 +38,11 @@ class Operation(NamedTuple):
     codes: tuple[str, ...] = ()
     """Error codes beyond those common to all operations."""
     query: tuple[tuple[str, dict[str, Any]], ...] = ()
+
+    @property
+    def is_session(self) -> bool:
+        """Whether people sign in or out with the operation."""
+        return self.path.startswith(_SESSION)
 
     @property
     def is_personalizer(self) -> bool:
@@ -79,7 +85,7 @@ OPERATIONS = (
     ),
     Operation("GET", _EXPERIMENT, "show", "read", "Get an experiment.", None, responses.ExperimentInfo),
     Operation(
-        "PATCH", _EXPERIMENT, "change", "admin",
+        "PATCH", _EXPERIMENT, "change", "edit",
         "Pause, resume or archive an experiment, or change its exploration, schema or holdout.",
         requests.ExperimentChanges, responses.ExperimentInfo, 200,
         ("invalid_settings", "experiment_archived"),
@@ -89,7 +95,7 @@ OPERATIONS = (
         "Delete an experiment with its decisions, rewards and model.", status=204,
     ),
     Operation(
-        "POST", f"{_EXPERIMENT}/arms", "add_arm", "admin", "Add an arm.",
+        "POST", f"{_EXPERIMENT}/arms", "add_arm", "edit", "Add an arm.",
         requests.NewArm, responses.ExperimentInfo, 201, ("arm_exists", "too_many", *_ARM_CODES),
     ),
     Operation(
@@ -98,18 +104,18 @@ OPERATIONS = (
         None, responses.ArmPage, 200, ("invalid_request",), arms.QUERY,
     ),
     Operation(
-        "PUT", f"{_EXPERIMENT}/arms", "set_arms", "admin",
+        "PUT", f"{_EXPERIMENT}/arms", "set_arms", "edit",
         "Replace all arms of an experiment whose arms have features.",
         requests.Catalog, responses.ExperimentInfo, 200, ("too_many", "experiment_archived"),
     ),
     Operation(
-        "PATCH", f"{_EXPERIMENT}/arms", "change_arms", "admin",
+        "PATCH", f"{_EXPERIMENT}/arms", "change_arms", "edit",
         "Add and remove arms with features, or change their features.",
         requests.CatalogChanges, responses.ExperimentInfo, 200,
         ("too_many", "unknown_arm", "experiment_archived"),
     ),
     Operation(
-        "DELETE", f"{_EXPERIMENT}/arms/{{arm}}", "remove_arm", "admin", "Remove an arm.",
+        "DELETE", f"{_EXPERIMENT}/arms/{{arm}}", "remove_arm", "edit", "Remove an arm.",
         None, responses.ExperimentInfo, 200, _ARM_CODES,
     ),
     Operation(
@@ -172,7 +178,7 @@ OPERATIONS = (
         ("invalid_model", "invalid_settings", "too_many", "experiment_archived"),
     ),
     Operation(
-        "POST", f"{_EXPERIMENT}/evaluations", "start_evaluation", "admin",
+        "POST", f"{_EXPERIMENT}/evaluations", "start_evaluation", "edit",
         "Start to evaluate policies on the decisions and rewards of the experiment.",
         requests.EvaluationRequest, responses.EvaluationInfo, 202,
         ("unknown_arm", "invalid_settings", "not_supported", "too_many"),
@@ -187,7 +193,7 @@ OPERATIONS = (
         None, responses.EvaluationInfo, 200, ("unknown_evaluation",),
     ),
     Operation(
-        "DELETE", f"{_EXPERIMENT}/evaluations/{{id}}", "remove_evaluation", "admin",
+        "DELETE", f"{_EXPERIMENT}/evaluations/{{id}}", "remove_evaluation", "edit",
         "Cancel an evaluation that is queued or running, or delete one that is not.",
         status=204, codes=("unknown_evaluation",),
     ),
@@ -220,6 +226,19 @@ OPERATIONS = (
         "POST", f"{_PERSONALIZER}/multislot/events/{{id}}/activate", "personalizer_activate_slots", "decide",
         "Personalizer: activate a deferred event with several slots.",
         status=204, codes=_EVENT_REWARD_CODES,
+    ),
+    Operation(
+        "POST", _SESSION, "sign_in", None, "Exchange an API key for a session cookie.",
+        sessions.SignIn, sessions.Session, 200, ("unauthorized", "forbidden", "rate_limited"),
+    ),
+    Operation(
+        "GET", _SESSION, "show_session", "read", "Get who sends the request, and with which role.",
+        None, sessions.Session,
+    ),
+    Operation("DELETE", _SESSION, "sign_out", "read", "End the session of the request.", status=204),
+    Operation(
+        "DELETE", "/v1/sessions", "sign_out_everywhere", "read",
+        "End all sessions of the same API key.", status=204,
     ),
     Operation("GET", LIVENESS, "health", None, "Liveness probe.", None, responses.Status),
     Operation("GET", READINESS, "ready", None, "Readiness probe.", None, responses.Status),

@@ -192,6 +192,12 @@ class Connection(asyncio.BufferedProtocol):
             self._active.leave()
         self.resume_writing()
 
+    @property
+    def peer(self) -> tuple[str, int] | None:
+        """The address and port of the client."""
+        name = self._transport.get_extra_info("peername")
+        return (name[0], name[1]) if isinstance(name, tuple) else None
+
     def get_buffer(self, sizehint: int) -> bytearray:
         """Return the buffer to read into."""
         return _buffer

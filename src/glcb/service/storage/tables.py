@@ -87,6 +87,14 @@ api_keys = Table(
     Column("created", Float(53), nullable=False),
 )
 
+sessions = Table(
+    "glcb_sessions",
+    metadata,
+    Column("digest", String(64), primary_key=True),
+    Column("key_digest", String(64), nullable=False),
+    Column("expires", Float(53), nullable=False),
+)
+
 evaluations = Table(
     "glcb_evaluations",
     metadata,
@@ -113,7 +121,11 @@ def _add_evaluations(connection: Connection) -> None:
     evaluations.create(connection, checkfirst=True)  # a new database has the table already
 
 
-MIGRATIONS: Sequence[Migration] = (_add_evaluations,)
+def _add_sessions(connection: Connection) -> None:
+    sessions.create(connection, checkfirst=True)
+
+
+MIGRATIONS: Sequence[Migration] = (_add_evaluations, _add_sessions)
 """Each converts one format to the next, starting with ``_OLDEST_VERSION``. Only append."""
 
 

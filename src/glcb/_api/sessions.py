@@ -1,0 +1,26 @@
+"""Request and response bodies of the routes with which people sign in to the dashboard."""
+
+from datetime import datetime
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+
+class SignIn(Struct, frozen=True, forbid_unknown_fields=True):
+    """A request to sign in."""
+
+    api_key: Annotated[str, Meta(min_length=1, max_length=500)]
+    """An API key with the role ``read``, ``edit`` or ``admin``."""
+
+
+class Session(Struct, frozen=True, kw_only=True):
+    """Who sends the request, and what they may do."""
+
+    name: str
+    """The name of the API key, or of the person whom a proxy has signed in; empty if no API keys exist."""
+    role: str
+    """``read``, ``edit`` or ``admin``."""
+    experiments: tuple[str, ...] | None
+    """The experiments that may be accessed; null for all."""
+    expires_at: datetime | None
+    """When the session ends; null without a session."""

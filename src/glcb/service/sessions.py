@@ -1,0 +1,105 @@
+"""Sessions of people: an API key is exchanged for a random token, which is stored as a digest and expires.
+
+One service owns its database, so the sessions in memory are always those in the database. A session lasts no
+longer than its API key.
+"""
+
+import secrets
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+from sqlalchemy import delete, insert, or_, select
+
+from glcb.service.auth import ApiKey, Keyring, digest
+from glcb.service.storage.database import Database
+from glcb.service.storage.tables import sessions
+
+MAX_SESSIONS = 100
+"""Sessions of one API key; a new one replaces the oldest."""
+
+
+class Session(NamedTuple):
+    """A session, stored under the digest of its token."""
+
+    key_digest: str
+    """The digest of its API key."""
+    expires: float
+
+
+class Sessions:
+    """The sessions of a service.
+
+    Parameters
+    ----------
+    database
+        Where the sessions are stored.
+    keyring
+        The API keys.
+    seconds
+        How long a session lasts.
+    clock
+        Returns the time.
+    """
+
+    def __init__(
+        self, database: Database, keyring: Keyring, seconds: float, clock: Callable[[], float] = time.time
+    ) -> None:
+        self._database = database
+        self._keyring = keyring
+        self.seconds = seconds
+        self._clock = clock
+        columns = (sessions.c.digest, sessions.c.key_digest, sessions.c.expires)
+        with database.read() as connection:
+            rows = connection.execute(select(*columns).order_by(sessions.c.expires)).all()
+        self._open = {token: Session(key, expires) for token, key, expires in rows}
+
+    async def open(self, key: ApiKey) -> tuple[str, float]:
+        """Start a session; return its token and when it expires."""
+        token, now = secrets.token_urlsafe(32), self._clock()
+        session = Session(key.digest, now + self.seconds)
+        own = [known for known, other in self._open.items() if other.key_digest == key.digest]
+        crowded = own[: max(0, len(own) - MAX_SESSIONS + 1)]
+
+        def store() -> None:
+            row = {"digest": digest(token), "key_digest": session.key_digest, "expires": session.expires}
+            with self._database.write() as connection:
+                over = or_(sessions.c.expires <= now, sessions.c.digest.in_(crowded))
+                connection.execute(delete(sessions).where(over))
+                connection.execute(insert(sessions).values(row))
+
+        await self._database.threads.run(store)
+        over = [known for known, other in self._open.items() if other.expires <= now or known in crowded]
+        for known in over:
+            self._open.pop(known, None)
+        self._open[digest(token)] = session
+        return token, session.expires
+
+    def find(self, token: str) -> tuple[ApiKey, float] | None:
+        """Return the API key of a session and when the session expires; None if it is over."""
+        session = self._open.get(digest(token))
+        if session is None or session.expires <= self._clock():
+            return None
+        for key in self._keyring.keys:
+            if key.digest == session.key_digest:
+                return key, session.expires
+        return None
+
+    async def close(self, token: str) -> None:
+        """End a session."""
+        await self._remove([digest(token)])
+
+    async def close_all(self, key: ApiKey) -> None:
+        """End all sessions of an API key."""
+        await self._remove([known for known, one in self._open.items() if one.key_digest == key.digest])
+
+    async def _remove(self, digests: list[str]) -> None:
+        """Forget sessions at once, even if the database cannot be written to."""
+        for known in digests:
+            self._open.pop(known, None)
+
+        def drop() -> None:
+            with self._database.write() as connection:
+                connection.execute(delete(sessions).where(sessions.c.digest.in_(digests)))
+
+        await self._database.threads.run(drop)
