@@ -20,7 +20,10 @@ def output(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> I
     loggers = [logging.getLogger(name) for name in ("glcb.service", "uvicorn.error")]
     before = [(one.handlers, one.propagate, one.level) for one in loggers]
     configure_logging("info", request.param)
+    factory = logging.getLogRecordFactory()
+    logging.setLogRecordFactory(logging.LogRecord)  # Ray installs one that takes the time from elsewhere
     yield stream
+    logging.setLogRecordFactory(factory)
     for one, (handlers, propagate, level) in zip(loggers, before, strict=True):
         one.handlers, one.propagate, one.level = handlers, propagate, level
 
@@ -51,3 +54,9 @@ def test_a_message_that_repeats_is_suppressed_and_counted(
     log.warning("a request failed")
     last = output.getvalue().splitlines()[-1]
     assert (json.loads(last)["suppressed"] if last.startswith("{") else int(last.partition("=")[2])) == 900
+
+
+def test_fields_that_other_libraries_add_for_themselves_are_left_out(output: io.StringIO) -> None:
+    log.warning("a request failed", extra={"_ray_timestamp_ns": 17, "reason": "timeout"})
+    assert "_ray" not in output.getvalue()
+    assert "timeout" in output.getvalue()

@@ -58,7 +58,7 @@ class JsonFormatter(logging.Formatter):
             "level": record.levelname.lower(),
             "message": record.getMessage(),
         }
-        fields.update({name: value for name, value in vars(record).items() if name not in _STANDARD_FIELDS})
+        fields.update(_extra_fields(record))
         if record.exc_info:
             fields["trace"] = self.formatException(record.exc_info)
         return json.dumps({name: _shorten(value) for name, value in fields.items()}, default=str)
@@ -69,14 +69,19 @@ class TextFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """Return a record as one line, followed by its traceback if it has one."""
-        extra = " ".join(
-            f"{name}={_shorten(value)}"
-            for name, value in vars(record).items()
-            if name not in _STANDARD_FIELDS
-        )
+        extra = " ".join(f"{name}={_shorten(value)}" for name, value in _extra_fields(record).items())
         message = _shorten(record.getMessage())
         line = f"{timestamp(record.created)} {record.levelname.lower()} {message} {extra}".rstrip()
         return f"{line}\n{_shorten(self.formatException(record.exc_info))}" if record.exc_info else line
+
+
+def _extra_fields(record: logging.LogRecord) -> dict[str, Any]:
+    """Return the ``extra`` fields of a record, without those that other libraries add for themselves."""
+    return {
+        name: value
+        for name, value in vars(record).items()
+        if name not in _STANDARD_FIELDS and not name.startswith("_")
+    }
 
 
 def _shorten(value: Any) -> Any:
