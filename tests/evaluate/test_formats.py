@@ -6,6 +6,7 @@ import lzma
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -43,7 +44,7 @@ shared |user age:20
 |item b
 """
 
-DSJSON = {
+DSJSON: dict[str, Any] = {
     "_label_cost": -1.0,
     "_label_probability": 0.8,
     "_label_Action": 2,
@@ -59,6 +60,25 @@ DSJSON = {
             {"i": {"constant": 1, "id": "soup"}},
         ],
     },
+}
+
+SLOTS: dict[str, Any] = {
+    "Timestamp": "2019-09-10T14:43:37.2010000Z",
+    "Version": "1",
+    "c": {
+        "User": {"age": 31},
+        "_multi": [
+            {"_tag": "pasta", "i": {"constant": 1, "id": "pasta"}, "j": [{"price": 3}]},
+            {"_tag": "salad", "i": {"constant": 1, "id": "salad"}},
+            {"_tag": "soup", "i": {"constant": 1, "id": "soup"}},
+        ],
+        "_slots": [{"_id": "top", "j": [{"size": "large"}]}, {"_id": "side"}],
+    },
+    "_outcomes": [
+        {"_label_cost": -1.0, "_id": "top", "_a": [2, 0, 1], "_p": [0.8, 0.1, 0.1]},
+        {"_label_cost": 0.0, "_id": "side", "_a": [0, 1], "_p": [0.6, 0.4]},
+    ],
+    "VWState": {"m": "N/A"},
 }
 
 OPEN_BANDIT = """\
@@ -100,6 +120,36 @@ def test_decision_service_json_is_read(tmp_path: Path) -> None:
             {"pasta": {"price": 3}, "salad": {}, "soup": {}},
         )
     ]
+
+
+def test_decision_service_json_with_several_slots_is_read_as_a_ranking(tmp_path: Path) -> None:
+    path = write(tmp_path / "log.json", [SLOTS])
+    assert detect(path) == "dsjson"
+    context = {"User.age": 31, "slot.top.size": "large"}
+    features: dict[str | int, dict[str, int]] = {"pasta": {"price": 3}, "salad": {}, "soup": {}}
+    eligible = ("pasta", "salad", "soup")
+    assert decisions(path) == [
+        LoggedDecision(context, "soup", 1.0, 0.8, eligible, features),
+        LoggedDecision(context, "pasta", 0.0, 0.6, eligible, features, ("soup",)),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"_outcomes": SLOTS["_outcomes"][:1]}, "every slot must have an outcome"),
+        ({"_outcomes": [SLOTS["_outcomes"][0]] * 2}, "an action of its own"),
+        ({"c": {**SLOTS["c"], "_slots": [{"_inc": [0, 2]}, {"_inc": [1]}]}}, "the same actions"),
+        ({"_outcomes": [{"_a": [0]}, {"_a": [1]}]}, "not a complete decision"),
+    ],
+)
+def test_rankings_that_cannot_be_used_are_refused_whole(
+    tmp_path: Path, change: dict[str, object], message: str
+) -> None:
+    path = write(tmp_path / "log.json", [SLOTS, {**SLOTS, **change}])
+    (row,) = refused(path)
+    assert message in row.message
+    assert len(decisions(path)) == 2
 
 
 def test_open_bandit_tables_are_read(tmp_path: Path) -> None:
@@ -158,16 +208,45 @@ def test_an_unknown_format_is_refused(tmp_path: Path) -> None:
 # ---- conversion -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("form", ["jsonl", "vw"])
+@pytest.mark.parametrize("form", ["jsonl", "vw", "dsjson"])
 def test_a_converted_log_gives_the_same_estimates(tmp_path: Path, form: str) -> None:
     path = write(tmp_path / "log.jsonl", rows(500))
     found = convert(path, tmp_path / f"out.{form}", to=form)  # type: ignore[arg-type]
     assert found.rows == 500
     assert list(found.arms) == ["games", "news", "sports"]
-    arms = {"games": "arm=games"} if form == "jsonl" else {"games": "arm=1"}
+    arms = {"games": "arm=1"} if form == "vw" else {"games": "arm=games"}
     before = evaluate(path, {"games": "arm=games"}, estimators=("ips",))["games"].estimates["ips"]
     after = evaluate(tmp_path / f"out.{form}", arms, estimators=("ips",))["games"].estimates["ips"]
     assert after.value == pytest.approx(before.value, abs=1e-9)
+
+
+def test_rankings_survive_conversion_to_decision_service_json(tmp_path: Path) -> None:
+    path = write(tmp_path / "log.json", [SLOTS, DSJSON, SLOTS])
+    assert convert(path, tmp_path / "out.dsjson", to="dsjson").rows == 3
+    assert decisions(tmp_path / "out.dsjson") == decisions(path)
+    with pytest.raises(LogError, match="rankings, which vw cannot hold: convert it to dsjson"):
+        convert(path, tmp_path / "out.vw", to="vw")
+
+
+@pytest.mark.rivals
+@pytest.mark.parametrize(("line", "reduction"), [(SLOTS, "--ccb_explore_adf"), (DSJSON, "--cb_explore_adf")])
+def test_vowpal_wabbit_learns_from_the_json_that_is_written(
+    tmp_path: Path, line: dict[str, object], reduction: str
+) -> None:
+    from vowpalwabbit import Workspace
+
+    losses = []
+    for name in ("log", "out"):
+        path = tmp_path / f"{name}.dsjson"
+        if name == "log":
+            write(path, [line] * 20)
+        else:
+            convert(tmp_path / "log.dsjson", path, to="dsjson")
+        learner = Workspace(f"{reduction} --dsjson -d {path} --quiet")
+        losses.append(learner.get_sum_loss() / learner.get_weighted_examples())
+        learner.finish()
+    assert losses[0] < 0
+    assert losses[1] == pytest.approx(losses[0], rel=1e-4)
 
 
 def test_eligible_arms_survive_conversion(tmp_path: Path) -> None:

@@ -223,7 +223,11 @@ def convert(
     log: Log,
     out: Annotated[Path, typer.Argument(metavar="OUT", help="File to write.", show_default=False)],
     to: Annotated[
-        str, typer.Option(metavar="FORMAT", help="jsonl (one decision per line) or vw (Vowpal Wabbit text).")
+        str,
+        typer.Option(
+            metavar="FORMAT",
+            help="jsonl (one decision per line), vw (Vowpal Wabbit text) or dsjson (decision-service JSON).",
+        ),
     ] = "jsonl",
     form: Format = None,
     context_column: ContextColumn = "context",
@@ -233,7 +237,10 @@ def convert(
     ignore_columns: IgnoreColumns = "",
     default_reward: DefaultReward = None,
 ) -> None:
-    """Convert a log to JSON lines with one decision each, or to Vowpal Wabbit text."""
+    """Convert a log to JSON lines with one decision each, or to a format of Vowpal Wabbit.
+
+    Only dsjson can hold rankings.
+    """
     from glcb.bandit.logs import LogColumns
     from glcb.evaluate import convert as run
 
@@ -241,7 +248,7 @@ def convert(
     found = run(
         log,
         out,
-        to=cast('Literal["jsonl", "vw"]', to),
+        to=cast('Literal["jsonl", "vw", "dsjson"]', to),
         format=form,
         columns=columns,
         default_reward=default_reward,

@@ -17,7 +17,7 @@ from glcb.bandit.bandit import Bandit
 from glcb.bandit.logs.format import LogColumns, plain_context
 from glcb.evaluate import checkpoint, estimators, formats, marginals
 from glcb.evaluate.evaluation import DEFAULT_ESTIMATORS, LOGGED, RANKING_ESTIMATORS, Evaluator, Plan
-from glcb.evaluate.formats import Layout, vowpal_wabbit
+from glcb.evaluate.formats import Layout, dsjson, vowpal_wabbit
 from glcb.evaluate.result import Evaluation
 from glcb.evaluate.rows import LoggedDecision, LogRow, Survey
 from glcb.evaluate.targets import BanditTarget, BestFixedArm, Constant, Rule, RuleTarget, Target, Uniform
@@ -200,16 +200,16 @@ def convert(
     log: str | PathLike[str],
     out: str | PathLike[str],
     *,
-    to: Literal["jsonl", "vw"] = "jsonl",
+    to: Literal["jsonl", "vw", "dsjson"] = "jsonl",
     format: str | None = None,  # noqa: A002 (the built-in is not used here)
     columns: LogColumns | None = None,
     default_reward: float | None = None,
 ) -> Survey:
-    """Convert a log to JSON lines with one decision each, or to Vowpal Wabbit text.
+    """Convert a log to JSON lines with one decision each, or to a format of Vowpal Wabbit.
 
-    Both keep the features of arms. In Vowpal Wabbit text, arms with features are lines of a block, with their
-    names as tags; other arms are numbers from 1, in the order of ``arms`` of the result. Rankings cannot be
-    converted.
+    All keep the features of arms. In Vowpal Wabbit text, arms with features are lines of a block, with their
+    names as tags; other arms are numbers from 1, in the order of ``arms`` of the result. Only ``dsjson`` can
+    hold rankings.
 
     Parameters
     ----------
@@ -217,7 +217,7 @@ def convert(
         A log in any format that :func:`evaluate` reads.
     out : str or path
         The file to write. It is replaced atomically.
-    to : {"jsonl", "vw"}
+    to : {"jsonl", "vw", "dsjson"}
         The format to write.
     format : str, optional
         The format of the log. Default: detected.
@@ -231,20 +231,25 @@ def convert(
     Survey
         What was converted, and which rows were refused.
     """
-    if to not in ("jsonl", "vw"):
-        raise InvalidSettings(f"to must be jsonl or vw, got {to!r}")
+    if to not in ("jsonl", "vw", "dsjson"):
+        raise InvalidSettings(f"to must be jsonl, vw or dsjson, got {to!r}")
     path, target = Path(log), Path(out)
     if target.exists() and path.exists() and target.samefile(path):
         raise InvalidSettings(f"{out} is the log itself: name another file")
     layout = Layout(columns or LogColumns(), default_reward)
     survey = survey_rows(formats.read(path, format, layout), str(path))
     arms, index = find_arms(survey)
-    if survey.slots > 1:
-        raise LogError(f"{log} has rankings, which neither jsonl nor vw can hold: evaluate it as it is")
-    if to == "vw" and survey.without_propensity:
-        raise LogError(f"{survey.without_propensity:,} decisions of {log} have no propensity, which vw needs")
+    if survey.slots > 1 and to != "dsjson":
+        raise LogError(f"{log} has rankings, which {to} cannot hold: convert it to dsjson")
+    if to != "jsonl" and survey.without_propensity:
+        raise LogError(
+            f"{survey.without_propensity:,} decisions of {log} have no propensity, which {to} needs"
+        )
     rows = (row.decision for row in formats.read(path, format, layout) if row.decision is not None)
-    lines = vowpal_wabbit.write(rows, index) if to == "vw" else map(_json_line, rows)
+    if to == "jsonl":
+        lines: Iterable[str] = map(_json_line, rows)
+    else:
+        lines = {"vw": vowpal_wabbit.write, "dsjson": dsjson.write}[to](rows, index)
     try:
         with atomic_write(target) as file:
             for line in lines:
