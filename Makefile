@@ -17,7 +17,7 @@ INSTALL_RIVALS := $(PIP_INSTALL) --only-binary :all: --editable '.[rivals]' \
 	|| echo "==> some libraries that glcb is compared with cannot be installed here and are skipped"
 BENCHMARK := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m
 
-.PHONY: help demo serve-demo docs test test-all lint speed load soak figures notebooks tables clean
+.PHONY: help demo serve-demo docs test test-all kernels lint speed load soak figures notebooks tables clean
 
 help:
 	@echo "make demo        compare policies on three small tasks and draw the results"
@@ -85,11 +85,16 @@ lint: $(DEV)
 	@echo "==> types"
 	@$(BIN)/mypy
 
-test: lint
+# Otherwise, every process that runs tests would compile the same kernels.
+kernels: $(DEV)
+	@echo "==> kernels"
+	@$(BIN)/glcb warm
+
+test: lint kernels
 	@echo "==> tests"
 	@$(PYTEST) -m "not live"
 
-test-all: lint
+test-all: lint kernels
 	@echo "==> tests, including servers, browsers and databases"
 	@$(PYTEST)
 
