@@ -1,6 +1,7 @@
 """Requests and responses of Azure Personalizer as those of the service."""
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from glcb._api.personalizer import (
 from glcb._api.requests import Candidate
 from glcb._api.responses import Decision
 from glcb.evaluate import convert
+from glcb.evaluate.formats.dsjson import flatten
 from glcb.integrations.personalizer import (
     canonical_path,
     decision_id,
@@ -142,6 +144,31 @@ def test_excluded_actions_keep_their_position_and_the_others_are_sorted_by_proba
 def test_unusable_actions_are_refused(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidInput, match=message):
         decision_request(single(**changes), "e1", has_catalog=True)
+
+
+def test_features_cannot_need_much_more_memory_than_their_request() -> None:
+    long, names = "x" * 1_000, {f"{number}": 1 for number in range(101)}
+    with pytest.raises(InvalidInput, match="at most 100,000 characters together"):
+        decision_request(single(contextFeatures=[{long: names}]), "e1", False, 100_000)
+    nested: dict[str, Any] = {"x": 1}
+    for _ in range(90):
+        nested = {long: nested}
+    with pytest.raises(InvalidInput, match="at most 50,000 characters together"):
+        decision_request(single(actions=[{"id": "a", "features": [nested]}]), "e1", True, 50_000)
+    for _ in range(1_000):
+        nested = {"x": nested}
+    with pytest.raises(InvalidInput, match="nested too deeply"):
+        flatten([nested])
+
+
+def test_many_actions_and_slots_take_linear_time() -> None:
+    actions = [{"id": f"{number}"} for number in range(20_000)]
+    slots = [{"id": f"{number}", "baselineAction": f"{number}"} for number in reversed(range(20_000))]
+    began = time.process_time()
+    with pytest.raises(InvalidInput, match="got '19999' more than once"):
+        decision_request(single(actions=[*actions, actions[-1]]), "e1", has_catalog=True)
+    assert ranking_request(multi(actions=actions, slots=slots), "e1", has_catalog=False).k == 20_000
+    assert time.process_time() - began < 2
 
 
 @pytest.mark.parametrize(

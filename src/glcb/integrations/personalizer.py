@@ -4,7 +4,9 @@ An event is a decision, or a ranking if it has several slots, with the id of the
 state; the service does the rest.
 """
 
+import math
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
 from http import HTTPStatus
@@ -63,7 +65,9 @@ def decision_id(event_id: str) -> str:
 # ---- requests -------------------------------------------------------------------------------------
 
 
-def decision_request(request: PersonalizerRankRequest, event_id: str, has_catalog: bool) -> DecisionRequest:
+def decision_request(
+    request: PersonalizerRankRequest, event_id: str, has_catalog: bool, max_characters: float = math.inf
+) -> DecisionRequest:
     """Return the decision that a rank request asks for.
 
     The candidates, or eligible arms, are in the order of the actions. So the first one is the baseline.
@@ -76,6 +80,8 @@ def decision_request(request: PersonalizerRankRequest, event_id: str, has_catalo
         Its id, or a new one if it has none.
     has_catalog
         Whether the arms of the experiment have features.
+    max_characters
+        Length of the names of all features of the context, or of an action, together.
 
     Returns
     -------
@@ -90,8 +96,8 @@ def decision_request(request: PersonalizerRankRequest, event_id: str, has_catalo
     chosen_id = decision_id(event_id)
     actions = _remaining(request.actions, request.excluded_actions)
     return DecisionRequest(
-        context=_context(request.context_features or ()),
-        arms=_candidates(actions) if has_catalog else None,
+        context=_context(request.context_features or (), max_characters),
+        arms=_candidates(actions, max_characters) if has_catalog else None,
         eligible=None if has_catalog else [action.id for action in actions],
         id=chosen_id,
         idempotency_key=chosen_id,
@@ -100,7 +106,10 @@ def decision_request(request: PersonalizerRankRequest, event_id: str, has_catalo
 
 
 def ranking_request(
-    request: PersonalizerMultiSlotRankRequest, event_id: str, has_catalog: bool
+    request: PersonalizerMultiSlotRankRequest,
+    event_id: str,
+    has_catalog: bool,
+    max_characters: float = math.inf,
 ) -> RankingRequest:
     """Return the ranking that a multi-slot request asks for.
 
@@ -114,6 +123,8 @@ def ranking_request(
         Its id, or a new one if it has none.
     has_catalog
         Whether the arms of the experiment have features.
+    max_characters
+        Length of the names of all features of the context, or of an action, together.
 
     Returns
     -------
@@ -133,9 +144,9 @@ def ranking_request(
         {"slot": {slot.id: feature}} for slot in request.slots for feature in slot.features or ()
     ]
     return RankingRequest(
-        context=_context([*(request.context_features or ()), *slot_features]),
+        context=_context([*(request.context_features or ()), *slot_features], max_characters),
         k=len(request.slots),
-        arms=_candidates(actions) if has_catalog else None,
+        arms=_candidates(actions, max_characters) if has_catalog else None,
         eligible=None if has_catalog else [action.id for action in actions],
         id=chosen_id,
         idempotency_key=chosen_id,
@@ -155,13 +166,16 @@ def slot_rewards(request: PersonalizerMultiSlotRewardRequest, event_id: str) -> 
     ]
 
 
-def _context(features: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+def _context(features: Iterable[Mapping[str, Any]], max_characters: float) -> dict[str, Any]:
     """Return features as a context, with the names that they have in a log of Personalizer."""
-    return flatten(features) or {"constant": 1.0}
+    return flatten(features, max_characters=max_characters) or {"constant": 1.0}
 
 
-def _candidates(actions: Iterable[PersonalizerAction]) -> list[Candidate]:
-    return [Candidate(arm=action.id, features=flatten(action.features)) for action in actions]
+def _candidates(actions: Iterable[PersonalizerAction], max_characters: float) -> list[Candidate]:
+    return [
+        Candidate(arm=action.id, features=flatten(action.features, max_characters=max_characters))
+        for action in actions
+    ]
 
 
 def _remaining(
@@ -171,9 +185,9 @@ def _remaining(
     names = [action.id for action in actions]
     if not names:
         raise InvalidInput("actions must have at least one action")
-    if len(set(names)) != len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        raise InvalidInput(f"the ids of actions must differ, got {twice!r} more than once")
+    (most_common, count), *_ = Counter(names).most_common(1)
+    if count > 1:
+        raise InvalidInput(f"the ids of actions must differ, got {most_common!r} more than once")
     left_out = set(excluded or ())
     if unknown := sorted(left_out - set(names)):
         raise InvalidInput(f"excludedActions must be ids of actions, got {unknown[0]!r}")
@@ -199,8 +213,9 @@ def _common_exclusions(slots: Sequence[PersonalizerSlot]) -> list[str]:
 def _baselines(slots: Sequence[PersonalizerSlot], actions: Sequence[str]) -> dict[str, int]:
     """Return the positions of the slots by their baseline actions."""
     positions = {slot.baseline_action: position for position, slot in enumerate(slots)}
+    known = set(actions)
     for name in positions:
-        if name not in actions:
+        if name not in known:
             raise InvalidInput(f"a baselineAction must be an action that is not excluded, got {name!r}")
     if len(positions) != len(slots):
         raise InvalidInput("every slot must have a baselineAction of its own")

@@ -16,7 +16,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from glcb._errors import LogError
+from glcb._errors import InvalidInput, LogError
 from glcb._types import Arm
 from glcb.bandit.encoding.values import to_row
 from glcb.bandit.logs.format import LogColumns, plain_context
@@ -149,7 +149,9 @@ def _name(action: Mapping[str, Any], number: int) -> Arm:
     return number
 
 
-def flatten(objects: Iterable[Mapping[str, Any]], without: Collection[str] = ()) -> dict[str, Any]:
+def flatten(
+    objects: Iterable[Mapping[str, Any]], without: Collection[str] = (), max_characters: float = math.inf
+) -> dict[str, Any]:
     """Return the features of nested namespaces by name, joined by dots.
 
     The strings of a list are tags, and its numbers are components of a vector. If a name occurs twice, the
@@ -161,11 +163,19 @@ def flatten(objects: Iterable[Mapping[str, Any]], without: Collection[str] = ())
         Objects with features.
     without
         Namespaces to leave out. Those whose names begin with ``_`` are always left out.
+    max_characters
+        Length of all names together. A long namespace is repeated in the name of each of its features, so
+        that they can need much more memory than the objects.
 
     Returns
     -------
     dict
         Values by name.
+
+    Raises
+    ------
+    InvalidInput
+        The names are too long, or nested too deeply.
 
     Examples
     --------
@@ -174,34 +184,53 @@ def flatten(objects: Iterable[Mapping[str, Any]], without: Collection[str] = ())
     >>> flatten([{"FromUrl": [{"weather": "sunny"}]}])
     {'weather': 'sunny'}
     """
-    return {
-        name: value
+    pairs = (
+        pair
         for one in objects
         for namespace, own in one.items()
         if namespace not in without and not namespace.startswith("_")
-        for name, value in _features("" if _is_nameless(namespace, own) else namespace, own)
-    }
+        for pair in _features("" if _is_nameless(namespace, own) else namespace, own, max_characters)
+    )
+    features: dict[str, Any] = {}
+    characters = 0
+    try:
+        for name, value in pairs:
+            characters += len(name)
+            _check_characters(characters, max_characters)
+            features[name] = value
+    except RecursionError:
+        raise InvalidInput("features are nested too deeply: send fewer levels") from None
+    return features
 
 
 def _is_nameless(namespace: str, value: Any) -> bool:
     return namespace in _NAMELESS and isinstance(value, list) and all(isinstance(o, Mapping) for o in value)
 
 
-def _features(prefix: str, value: Any) -> Iterator[tuple[str, Any]]:
+def _features(prefix: str, value: Any, max_characters: float) -> Iterator[tuple[str, Any]]:
     """Yield the features of a namespace."""
+    _check_characters(len(prefix), max_characters)  # each level of nesting keeps one
     if isinstance(value, Mapping):
         for name, own in value.items():
             if not name.startswith("_"):
-                yield from _features(f"{prefix}.{name}" if prefix else name, own)
+                yield from _features(f"{prefix}.{name}" if prefix else name, own, max_characters)
     elif isinstance(value, list):
         for position, own in enumerate(value):
             if isinstance(own, str):
                 yield f"{prefix}.{own}", True
             else:
                 name = prefix if isinstance(own, Mapping) else f"{prefix}.{position}"
-                yield from _features(name, own)
+                yield from _features(name, own, max_characters)
     else:
         yield prefix, value
+
+
+def _check_characters(characters: int, limit: float) -> None:
+    if characters > limit:
+        raise InvalidInput(
+            f"the names of features, with the namespaces around them, can have at most {limit:,} characters "
+            "together: send fewer or shorter ones"
+        )
 
 
 # ---- writing ----------------------------------------------------------------------------------------

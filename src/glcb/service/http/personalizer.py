@@ -71,8 +71,9 @@ class PersonalizerHandlers:
         body = request.state.body
         event = body.event_id or str(uuid.uuid4())
         shared = await self._has_catalog(request)
+        most = self._engine.settings.max_context_bytes
         decision = await self._apply(
-            request, "decide", personalizer.decision_request(body, event, shared), Decision
+            request, "decide", personalizer.decision_request(body, event, shared, most), Decision
         )
         return _created(personalizer.rank_response(body, event, decision))
 
@@ -81,8 +82,9 @@ class PersonalizerHandlers:
         body = request.state.body
         event = body.event_id or str(uuid.uuid4())
         shared = await self._has_catalog(request)
+        most = self._engine.settings.max_context_bytes
         ranking = await self._apply(
-            request, "rank", personalizer.ranking_request(body, event, shared), Ranking
+            request, "rank", personalizer.ranking_request(body, event, shared, most), Ranking
         )
         return _created(personalizer.multi_slot_response(body, event, ranking))
 
