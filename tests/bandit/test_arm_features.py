@@ -232,6 +232,19 @@ def test_contributions_of_context_and_arm_add_up() -> None:
     assert explanation.as_dict()["arms"][index]["features"]["arm.genre"] == "comedy"
 
 
+def test_features_that_cannot_be_used_stay_the_same_in_every_copy() -> None:
+    features: list[Any] = [
+        [None, [1], "it's"],
+        {"date": 7},
+        {"x": {"y": "z" * 200}},
+        {"unsupported": "u" * 200},
+    ]
+    first = Bandit(arms={f"{number}": {"x": value} for number, value in enumerate(features)})
+    second = Bandit.from_snapshot(first.snapshot())
+    assert second.snapshot().arguments == first.snapshot().arguments
+    assert second.catalog == first.catalog
+
+
 def test_parameters_are_those_of_an_equal_bandit() -> None:
     bandit = Bandit(arms=CATALOG, slots=2)
     assert bandit.get_params()["arms"] is CATALOG

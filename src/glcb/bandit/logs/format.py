@@ -122,7 +122,7 @@ def outcome_event(decision_id: str, time: float, value: float, final: bool) -> E
 
 
 def plain_context(context: Any) -> dict[str, Any] | list[Any]:
-    """Return a JSON-serializable context that is encoded like the original.
+    """Return a JSON-serializable context that is encoded like the original; such a context stays as it is.
 
     Examples
     --------
@@ -141,11 +141,18 @@ def _plain(value: Any) -> Any:
     kind, plain = classify_value(value)
     if kind == "infinite":
         return _INFINITE
-    if kind == "unsupported":  # a nested dict is as unsupported as the original
-        return {"unsupported": reprlib.repr(value)} if structure(value) is None else to_plain(value)
+    if kind == "unsupported":
+        return _plain_unsupported(value) if structure(value) is None else to_plain(value)
     if kind == "text":
         return shorten(plain)
     return value if type(value) is int else plain
+
+
+def _plain_unsupported(value: Any) -> dict[str, str]:
+    """Return a nested dict, which is as unsupported as the original; one of these stays as it is."""
+    if isinstance(value, Mapping) and [*value] == ["unsupported"] and isinstance(value["unsupported"], str):
+        return {"unsupported": shorten(value["unsupported"])}
+    return {"unsupported": shorten(reprlib.repr(value))}
 
 
 def is_event(values: Mapping[str, Any]) -> bool:
