@@ -4,6 +4,7 @@ import datetime
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -243,6 +244,13 @@ def test_features_that_cannot_be_used_stay_the_same_in_every_copy() -> None:
     second = Bandit.from_snapshot(first.snapshot())
     assert second.snapshot().arguments == first.snapshot().arguments
     assert second.catalog == first.catalog
+
+
+def test_integers_of_more_than_64_bits_are_stored_as_floats() -> None:
+    bandit = Bandit(arms={"a": {"x": 2**64, "y": [10**300, -(2**70), 2**63, True, 10**400]}})
+    assert bandit.catalog == {"a": {"x": 2.0**64, "y": [None, -(2.0**70), 2**63, True, None]}}
+    msgspec.msgpack.encode(dict(bandit.catalog or {}))  # as in a snapshot of the service
+    assert Bandit.from_snapshot(bandit.snapshot()).catalog == bandit.catalog
 
 
 def test_parameters_are_those_of_an_equal_bandit() -> None:

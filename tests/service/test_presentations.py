@@ -135,3 +135,33 @@ def test_a_replay_and_a_restart_give_the_same_state(default: float | None) -> No
         assert msgspec.msgpack.decode(found.state) == msgspec.msgpack.decode(expected.state)
         for name, array in expected.bandit.arrays.items():
             assert np.array_equal(found.bandit.arrays[name], array), name
+
+
+def test_a_deferred_ranking_with_more_slots_than_can_be_pending_is_refused_and_changes_nothing() -> None:
+    recorded = RecordedExperiment(max_pending=2)
+    before = recorded.experiment.snapshot().digest()
+    request = RankingRequest(context=CONTEXT, k=3, deferred=True)
+    with pytest.raises(InvalidInput, match="at most max_pending=2 slots, got 3"):
+        recorded.apply("rank", request)
+    assert recorded.experiment.snapshot().digest() == before
+
+
+def test_an_id_that_is_used_again_is_not_confused_with_the_slots_of_an_earlier_ranking() -> None:
+    recorded = RecordedExperiment(max_pending=3)
+    recorded.apply("rank", RankingRequest(context=CONTEXT, k=3, id="e1"))
+    for slot in range(3):
+        recorded.reward("e1", 1, slot=slot)
+    recorded.reward(recorded.decide(CONTEXT, id="other").id, 1)  # the first slot of e1 is forgotten
+    recorded.decide(CONTEXT, id="e1", deferred=True)
+    activate(recorded, "e1")
+    assert recorded.experiment.bandit.counts["pending"] == 1
+    assert replayed(recorded).snapshot().digest() == recorded.experiment.snapshot().digest()
+
+
+def test_a_ranking_with_more_slots_than_can_be_pending_is_restored_exactly() -> None:
+    recorded = RecordedExperiment(max_pending=1, reward_timeout=60.0, default_reward=0.0, arms=CATALOG)
+    recorded.apply("rank", RankingRequest(context=CONTEXT, k=2))
+    recorded.now += 100
+    recorded.apply("settle", b"")
+    restarted = replayed(recorded, snapshot_after=1)
+    assert restarted.snapshot().digest() == recorded.experiment.snapshot().digest()

@@ -12,7 +12,7 @@ from glcb.bandit.records import PendingDecision
 from glcb.bandit.slots import slot_id
 
 
-def defer(bandit: Bandit, decision_id: str) -> list[PendingDecision]:
+def defer(bandit: Bandit, decision_id: str, slots: int) -> list[PendingDecision]:
     """Defer a decision, or all slots of a ranking.
 
     Parameters
@@ -21,6 +21,8 @@ def defer(bandit: Bandit, decision_id: str) -> list[PendingDecision]:
         A bandit without a log.
     decision_id
         The id of a pending decision or ranking.
+    slots
+        The number of slots of the ranking; 1 for a decision.
 
     Returns
     -------
@@ -34,12 +36,10 @@ def defer(bandit: Bandit, decision_id: str) -> list[PendingDecision]:
     """
     with bandit._lock:
         pending = bandit._core.pending
-        slots = [pending.find(decision_id)]
-        while pending.is_known(name := slot_id(decision_id, len(slots))):
-            slots.append(pending.find(name))
-        for slot in slots:
+        found = [pending.find(slot_id(decision_id, slot)) for slot in range(slots)]
+        for slot in found:
             pending.drop(slot.id)
-        return slots
+        return found
 
 
 def resume(bandit: Bandit, slots: Iterable[PendingDecision]) -> None:

@@ -116,8 +116,7 @@ class PendingDecisions:
 
     def add(self, decision: PendingDecision) -> None:
         """Number and add a decision; evict the oldest if there are too many."""
-        if len(self._pending) == self.capacity:
-            self._settle(next(iter(self._pending.values())), "evicted")
+        self._make_space()
         decision.number = self.decisions + 1
         self.decisions += 1
         self._pending[decision.id] = decision
@@ -325,8 +324,7 @@ class PendingDecisions:
 
     def resume(self, decision: PendingDecision) -> None:
         """Make a decision that was dropped pending again, as the newest one."""
-        if len(self._pending) == self.capacity:
-            self._settle(next(iter(self._pending.values())), "evicted")
+        self._make_space()
         self._settled.pop(decision.id, None)
         decision.number = self.decisions
         self.removed -= 1
@@ -341,6 +339,14 @@ class PendingDecisions:
             self.removed += 1
         if self.labels is not None:
             self.labels.remove_arm(arm)
+
+    def _make_space(self) -> None:
+        """Evict the oldest decision if there is no space for another one."""
+        if len(self._pending) == self.capacity:
+            oldest = next(iter(self._pending.values()))
+            if self.labels is not None:  # only if a ranking has more slots than there is space for
+                self.labels.drop(oldest.id)
+            self._settle(oldest, "evicted")
 
     def _settle(self, decision: PendingDecision, outcome: Outcome) -> None:
         """Move a decision to those that are settled. The caller counts the outcome afterwards."""

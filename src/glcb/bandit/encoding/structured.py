@@ -13,6 +13,7 @@ single value is a list of one tag.
 """
 
 import datetime
+import math
 import re
 from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Any, Literal
@@ -223,12 +224,26 @@ def to_plain(value: Any) -> Any:
     kind = structure(value)
     if kind == "vector":
         numbers = value.tolist() if isinstance(value, np.ndarray) else [_plain_number(n) for n in value]
-        return [n if isinstance(n, bool) or n is None or abs(n) < 1e300 else None for n in numbers]
+        return [_storable(number) for number in numbers]
     if kind == "tags":
         return _sorted_tags(value)
     moment = parse_date(value[DATE_KEY] if isinstance(value, Mapping) else value)
     assert moment is not None  # the value has a structure
     return {DATE_KEY: moment.isoformat()}
+
+
+def fits_64_bits(value: int) -> bool:
+    """Return whether every format can store an integer; others are stored as floats, as which they count."""
+    return -(2**63) <= value < 2**64
+
+
+def _storable(number: Any) -> Any:
+    """Return a number of a vector as every format can store it; None if it is too large."""
+    if number is None or isinstance(number, bool):
+        return number
+    if isinstance(number, int) and not fits_64_bits(number):
+        number = float(number) if abs(number) < 10**300 else math.inf
+    return number if abs(number) < 1e300 else None
 
 
 def _is_number(item: Any) -> bool:

@@ -37,7 +37,7 @@ from glcb._errors import LogError
 from glcb._text import is_integer, is_unicode
 from glcb._types import Arm
 from glcb._version import __version__
-from glcb.bandit.encoding.structured import structure, to_plain
+from glcb.bandit.encoding.structured import fits_64_bits, structure, to_plain
 from glcb.bandit.encoding.values import classify_value, shorten, to_row, to_text
 
 Event = dict[str, Any]
@@ -145,7 +145,7 @@ def _plain(value: Any) -> Any:
         return _plain_unsupported(value) if structure(value) is None else to_plain(value)
     if kind == "text":
         return shorten(plain)
-    return value if type(value) is int else plain
+    return value if type(value) is int and fits_64_bits(value) else plain
 
 
 def _plain_unsupported(value: Any) -> dict[str, str]:

@@ -253,7 +253,7 @@ class Experiment:
         if repeated is not None:
             return None, repeated
         self.reject_if("archived", "paused")
-        presentations.check_slot_names(request)
+        presentations.check_request(request, self.state.settings.max_pending)
         ranking, held_out = self._draw(request, request.k)
         if request.slot_names is not None:
             self._presentations().name_slots(ranking.id, request.slot_names, self.state.settings.max_pending)
@@ -296,7 +296,7 @@ class Experiment:
             stored = StoredAnswer(digest(request), ranking.id, state.sequence + 1)
             state.idempotency_keys.add(request.idempotency_key, stored, self._bandit.is_pending)
         if request.deferred:
-            self._defer(ranking.id)
+            self._defer(ranking.id, slots)
         return ranking, held_out
 
     def _reward(self, request: RewardItem) -> Result:
@@ -388,9 +388,9 @@ class Experiment:
             self.state.presentations = Presentations()
         return self.state.presentations
 
-    def _defer(self, decision: str) -> None:
+    def _defer(self, decision: str, slots: int = 1) -> None:
         most = self.state.settings.max_pending
-        self._presentations().defer(self._bandit, self.open, decision, self._now, most)
+        self._presentations().defer(self._bandit, self.open, decision, slots, self._now, most)
 
     def _settle_reward(self, decision: str, _arm: str | int, value: float) -> None:
         if decision in self._reporting:

@@ -48,14 +48,14 @@ class Presentations(Struct):
         _limit(self.slot_names, capacity)
 
     def defer(
-        self, bandit: Bandit, opened: OpenDecisions, decision_id: str, now: float, capacity: int
+        self, bandit: Bandit, opened: OpenDecisions, decision_id: str, slots: int, now: float, capacity: int
     ) -> None:
         """Defer a decision that has just been made."""
-        slots = [
+        deferred = [
             DeferredSlot(slot.id, str(slot.arm), slot.propensity, slot.x.tobytes(), opened.withdraw(slot.id))
-            for slot in deferral.defer(bandit, decision_id)
+            for slot in deferral.defer(bandit, decision_id, slots)
         ]
-        self.deferred[decision_id] = DeferredDecision(now, slots)
+        self.deferred[decision_id] = DeferredDecision(now, deferred)
         _limit(self.deferred, capacity)
 
     def activate(self, bandit: Bandit, opened: OpenDecisions, decision_id: str, now: float) -> bool:
@@ -106,8 +106,12 @@ def activate(
     return False
 
 
-def check_slot_names(request: RankingRequest) -> None:
-    """Raise InvalidInput unless every slot has a name of its own."""
+def check_request(request: RankingRequest, max_pending: int) -> None:
+    """Raise InvalidInput unless every slot has a name of its own, and all slots can be deferred."""
+    if request.deferred and request.k > max_pending:
+        raise InvalidInput(
+            f"a deferred ranking can have at most max_pending={max_pending:,} slots, got {request.k:,}"
+        )
     names = request.slot_names or []
     if request.slot_names is not None and len(names) != request.k:
         raise InvalidInput(f"slot_names must have one name for each of the {request.k} slots, got {names}")
