@@ -27,7 +27,11 @@ class RecordedExperiment:
     def __init__(self, id_prefix: str = "", **changes: Any) -> None:
         self.now = 1_000_000.0
         creation = Creation(
-            name="home", salt="always the same", id_prefix=id_prefix, settings=settings(**changes)
+            name="home",
+            salt="always the same",
+            id_prefix=id_prefix,
+            history=True,
+            settings=settings(**changes),
         )
         self.experiment, first = Experiment.create(creation, self.now)
         self.events: list[Event] = [first]

@@ -65,7 +65,7 @@ def test_the_lift_of_a_slot_compares_with_a_random_choice_among_the_arms_that_re
     for _ in range(30):
         ranking = recorded.rank(1)
         recorded.reward(ranking["id"], float(ranking["arms"] == ["a"]))
-    explored = []
+    explored: list[list[float]] = []
     for held_out in (False, True):
         bandit = recorded.experiment.bandit
         drawn = bandit.rank({"age": 3}, k=2, eligible=["a", "c"], uniform=held_out)

@@ -12,15 +12,14 @@ from glcb._errors import INSTALL_CLIENT, MissingExtra
 try:
     from glcb._api.requests import ExperimentSettings
     from glcb._api.responses import (
-        ArmPage,
         Decision,
         EvaluationInfo,
         EvaluationResult,
         ExperimentInfo,
         Explanation,
         Ranking,
-        Stats,
     )
+    from glcb._api.statistics import ArmPage, Curves, SegmentList, Stats
     from glcb.client.async_ import AsyncClient
     from glcb.client.async_experiment import AsyncExperiment
     from glcb.client.sync import Client
@@ -33,6 +32,7 @@ __all__ = [
     "AsyncClient",
     "AsyncExperiment",
     "Client",
+    "Curves",
     "Decision",
     "EvaluationInfo",
     "EvaluationResult",
@@ -41,5 +41,6 @@ __all__ = [
     "ExperimentSettings",
     "Explanation",
     "Ranking",
+    "SegmentList",
     "Stats",
 ]

@@ -6,6 +6,7 @@ import re
 import secrets
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from os import PathLike
 from pathlib import Path
 from typing import IO, Any, TypeVar
@@ -291,6 +292,24 @@ def remove_arm(name: str, arm: str) -> Request:
 def stats(name: str) -> Request:
     """Get the statistics of an experiment."""
     return Request("GET", _path(name, "stats"))
+
+
+def curves(name: str, start: datetime | None, end: datetime | None, points: int, arm: str | None) -> Request:
+    """Get an experiment over time."""
+    query: dict[str, Any] = {"points": points}
+    for parameter, time in (("from", start), ("to", end)):
+        if time is not None:
+            if time.tzinfo is None:
+                raise InvalidInput(f"the times of a range need a time zone, got {time.isoformat()}")
+            query[parameter] = time.isoformat()
+    if arm is not None:
+        query["arm"] = arm
+    return Request("GET", _path(name, f"curves?{urlencode(query)}"))
+
+
+def segments(name: str) -> Request:
+    """Get lift and arms by segment."""
+    return Request("GET", _path(name, "segments"))
 
 
 def export(name: str, path: str | PathLike[str], format: str, after: int) -> Request:  # noqa: A002

@@ -2,27 +2,18 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any
 
 import anyio
 
 from glcb._api.requests import DEFAULT_ESTIMATORS
 from glcb._api.responses import EvaluationInfo, EvaluationList, EvaluationResult
 from glcb.client import _requests
-from glcb.client._requests import Request, parse
-
-if TYPE_CHECKING:
-    from glcb.client.async_ import AsyncClient
-
-T = TypeVar("T")
+from glcb.client.async_statistics import AsyncStatistics
 
 
-class AsyncEvaluations:
+class AsyncEvaluations(AsyncStatistics):
     """What an experiment can do with evaluations: start, wait, list and cancel."""
-
-    def __init__(self, client: "AsyncClient", name: str) -> None:
-        self.name = name
-        self._client = client
 
     async def evaluate(
         self,
@@ -185,6 +176,3 @@ class AsyncEvaluations:
             The id of the evaluation.
         """
         await self._client._send(_requests.cancel_evaluation(self.name, id))
-
-    async def _request(self, request: Request, kind: type[T]) -> T:
-        return parse(await self._client._send(request), kind)

@@ -3,25 +3,16 @@
 import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any
 
 from glcb._api.requests import DEFAULT_ESTIMATORS
 from glcb._api.responses import EvaluationInfo, EvaluationList, EvaluationResult
 from glcb.client import _requests
-from glcb.client._requests import Request, parse
-
-if TYPE_CHECKING:
-    from glcb.client.sync import Client
-
-T = TypeVar("T")
+from glcb.client.sync_statistics import Statistics
 
 
-class Evaluations:
+class Evaluations(Statistics):
     """What an experiment can do with evaluations: start, wait, list and cancel."""
-
-    def __init__(self, client: "Client", name: str) -> None:
-        self.name = name
-        self._client = client
 
     def evaluate(
         self,
@@ -184,6 +175,3 @@ class Evaluations:
             The id of the evaluation.
         """
         self._client._send(_requests.cancel_evaluation(self.name, id))
-
-    def _request(self, request: Request, kind: type[T]) -> T:
-        return parse(self._client._send(request), kind)

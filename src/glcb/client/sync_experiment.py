@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from msgspec.structs import asdict
 
 from glcb._api.responses import (
-    ArmPage,
     Decision,
     ExperimentInfo,
     Explanation,
     Ranking,
     RewardAccepted,
-    Stats,
 )
+from glcb._api.statistics import ArmPage
 from glcb._errors import GlcbError
 from glcb.client import _requests
 from glcb.client._requests import Request, Response, Reward, parse
@@ -432,49 +431,6 @@ class Experiment(Evaluations):
     def info(self) -> ExperimentInfo:
         """Return the settings, state, counts and health of the experiment."""
         return self._request(_requests.info(self.name), ExperimentInfo)
-
-    def list_arms(
-        self,
-        *,
-        search: str = "",
-        sort: Literal["decisions", "name", "share", "reward_mean", "predicted", "rewards"] = "decisions",
-        order: Literal["desc", "asc"] = "desc",
-        offset: int = 0,
-        limit: int = 50,
-    ) -> ArmPage:
-        """Return a page of the list of arms, with their features and statistics.
-
-        Parameters
-        ----------
-        search
-            Only names that contain this text, in any case.
-        sort
-            The column to sort by. Arms without a value are always the last.
-        order
-            ``"desc"`` or ``"asc"``.
-        offset
-            Number of arms to skip.
-        limit
-            Number of arms to return, at most 1,000.
-
-        Returns
-        -------
-        ArmPage
-            The arms, and the number of all arms that match.
-
-        Raises
-        ------
-        InvalidInput
-            If an argument is invalid.
-        """
-        request = _requests.list_arms(
-            self.name, search=search, sort=sort, order=order, offset=offset, limit=limit
-        )
-        return self._request(request, ArmPage)
-
-    def stats(self) -> Stats:
-        """Return lift, match rate, arms, history, features, refused requests, latency and health."""
-        return self._request(_requests.stats(self.name), Stats)
 
     @property
     def arms(self) -> tuple[str, ...]:

@@ -1,14 +1,16 @@
 """The arms of an experiment with their statistics: all of them, the most chosen ones, or a page of a list."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from msgspec import UNSET
 
-from glcb._api.responses import ArmPage, ArmRow, ArmStats, OtherArms
+from glcb._api.statistics import ArmPage, ArmRow, ArmStats, OtherArms
 from glcb.service.core.catalog_tally import ArmTally, NamedArm
 from glcb.service.core.experiment import Experiment
+from glcb.service.core.history import ArmSums, MeanInterval, mean_intervals
 from glcb.service.errors import ApiError
+from glcb.service.estimates import in_units
 
 MAX_LISTED = 100
 """If arms have features, so many of them are in statistics and settings."""
@@ -83,6 +85,7 @@ class Arms:
 
     def __init__(self, experiment: Experiment) -> None:
         self._tally = experiment.state.tally
+        self._reward_range = experiment.reward_range
         self._catalog = experiment.bandit.catalog
         self._rewards = experiment.bandit.reward_counts
         self._arms = dict.fromkeys(map(str, experiment.bandit.arms))
@@ -115,22 +118,40 @@ class Arms:
             return tally.predicted if isinstance(tally, NamedArm) else self._forecasts.get(arm)
         return tally.mean if column == "reward_mean" else tally.decisions
 
-    def stats(self, arm: str) -> ArmStats:
-        """Return the statistics of an arm."""
+    def all_stats(self, arms: Iterable[str]) -> tuple[ArmStats, ...]:
+        """Return the statistics of arms."""
+        names = list(arms)
+        sums = [self._sums(name) for name in names]
+        return tuple(map(self._stats, names, mean_intervals(sums)))
+
+    def _sums(self, arm: str) -> ArmSums:
+        """Return the sums for the interval of an arm, which must be over all of its rewards."""
+        history = self._tally.history
+        sums = None if history is UNSET else history.arms.get(arm)
+        return sums if sums is not None and sums.rewards == self._of(arm).rewards else ArmSums()
+
+    def _stats(self, arm: str, interval: MeanInterval | None) -> ArmStats:
         tally = self._of(arm)
+        _, low, high, fixed_low, fixed_high = in_units(interval, self._reward_range)
         return ArmStats(
             arm=arm,
             decisions=tally.decisions,
             share=self._share(tally.decisions),
             reward_mean=tally.mean,
+            low=low,
+            high=high,
+            fixed_low=fixed_low,
+            fixed_high=fixed_high,
             predicted=self.value(arm, "predicted"),
             rewards=self._rewards.get(arm, 0),
         )
 
-    def row(self, arm: str) -> ArmRow:
-        """Return the row of an arm in a list."""
-        features = None if self._catalog is None else self._catalog.get(arm)
-        stats = self.stats(arm)
+    def rows(self, arms: Iterable[str]) -> tuple[ArmRow, ...]:
+        """Return the rows of arms in a list."""
+        return tuple(map(self._row, self.all_stats(arms)))
+
+    def _row(self, stats: ArmStats) -> ArmRow:
+        features = None if self._catalog is None else self._catalog.get(stats.arm)
         return ArmRow(
             arm=stats.arm,
             features=None if features is None else dict(features),
@@ -138,6 +159,10 @@ class Arms:
             decisions=stats.decisions,
             share=stats.share,
             reward_mean=stats.reward_mean,
+            low=stats.low,
+            high=stats.high,
+            fixed_low=stats.fixed_low,
+            fixed_high=stats.fixed_high,
             predicted=stats.predicted,
             rewards=stats.rewards,
         )
@@ -145,10 +170,10 @@ class Arms:
     def listed(self) -> tuple[tuple[ArmStats, ...], OtherArms | None]:
         """Return the statistics of all arms, or of the most chosen ones and of the others together."""
         if self._catalog is None:
-            return tuple(map(self.stats, self._arms)), None
+            return self.all_stats(self._arms), None
         shown = self.most_chosen(MAX_LISTED)
         others = self._others(set(shown))
-        return tuple(map(self.stats, shown)), others
+        return self.all_stats(shown), others
 
     def _others(self, shown: set[str]) -> OtherArms | None:
         names = self._tally.catalog
@@ -181,7 +206,7 @@ def page(experiment: Experiment, query: PageQuery) -> ArmPage:
         sign = -1 if query.descending else 1
         found.sort(key=lambda name: _sort_key(arms.value(name, query.sort), sign))
     shown = found[query.offset : query.offset + query.limit]
-    return ArmPage(arms=tuple(map(arms.row, shown)), total=len(found), offset=query.offset)
+    return ArmPage(arms=arms.rows(shown), total=len(found), offset=query.offset)
 
 
 def _sort_key(value: float | None, sign: int) -> tuple[bool, float]:

@@ -16,11 +16,13 @@ valid.
 """
 
 import math
+from collections.abc import Sequence
 from statistics import NormalDist
 
+import numpy as np
 from msgspec import Struct
 
-from glcb.evaluate.sequences import boundary
+from glcb.evaluate.sequences import boundaries
 
 CONFIDENCE = 0.95
 MAX_WEIGHT = 100.0
@@ -89,26 +91,48 @@ class LiftSums(Struct):
     above: float = 0.0
     """No estimate could have been higher than this."""
 
-    def add(self, reward: float, weights: Weights) -> None:
-        """Add a decision with its reward."""
-        center = (0.5 + self.rewards) / (1 + self.n)
-        estimate = weights.lift * (reward - center)
+    @property
+    def center(self) -> float:
+        """The running mean of the rewards."""
+        return (0.5 + self.rewards) / (1 + self.n)
+
+    def add(self, reward: float, weights: Weights, center: float | None = None) -> None:
+        """Add a decision with its reward.
+
+        Parameters
+        ----------
+        reward
+            The reward, on a scale from 0 to 1.
+        weights
+            The weights of the decision.
+        center
+            The center of the estimate, known before the arm was drawn. By default, the running mean.
+        """
+        if center is None:
+            center = (0.5 + self.rewards) / (1 + self.n)
+        deviation = reward - center
+        estimate = weights.lift * deviation
         self.below = max(self.below, -weights.lowest * (1 - center), weights.highest * center)
         self.above = max(self.above, weights.highest * (1 - center), -weights.lowest * center)
         self.n += 1
         self.rewards += reward
         self.lift += estimate
         self.squares += estimate**2
-        self.random += center + weights.random * (reward - center)
+        self.random += center + weights.random * deviation
+
+    def merge(self, other: "LiftSums") -> None:
+        """Add the decisions of other sums."""
+        self.n += other.n
+        self.rewards += other.rewards
+        self.lift += other.lift
+        self.squares += other.squares
+        self.random += other.random
+        self.below = max(self.below, other.below)
+        self.above = max(self.above, other.above)
 
     def interval(self, confidence: float = CONFIDENCE) -> tuple[float, float] | None:
         """Return the interval of the mean lift so far, valid at all times; None without rewards."""
-        if not self.n:
-            return None
-        error = (1 - confidence) / 2
-        low = self.lift - boundary(self.squares, self.below, error)
-        high = self.lift + boundary(self.squares, self.above, error)
-        return max(low / self.n, -1.0), min(high / self.n, 1.0)
+        return intervals([self], confidence)[0]
 
     def fixed_interval(self, confidence: float = CONFIDENCE) -> tuple[float, float] | None:
         """Return the usual normal interval, valid only at one time that was chosen in advance."""
@@ -116,3 +140,15 @@ class LiftSums(Struct):
             return None
         radius = NormalDist().inv_cdf((1 + confidence) / 2) * math.sqrt(self.squares)
         return max((self.lift - radius) / self.n, -1.0), min((self.lift + radius) / self.n, 1.0)
+
+
+def intervals(sums: Sequence[LiftSums], confidence: float = CONFIDENCE) -> list[tuple[float, float] | None]:
+    """Return the interval of the mean lift of each of several sums, valid at all times."""
+    error = (1 - confidence) / 2
+    squares = np.array([one.squares for one in sums])
+    below = boundaries(squares, np.array([one.below for one in sums]), error).tolist()
+    above = boundaries(squares, np.array([one.above for one in sums]), error).tolist()
+    return [
+        (max((one.lift - down) / one.n, -1.0), min((one.lift + up) / one.n, 1.0)) if one.n else None
+        for one, down, up in zip(sums, below, above, strict=True)
+    ]

@@ -24,8 +24,8 @@ from glcb.service import health
 from glcb.service.arms import MAX_LISTED
 from glcb.service.core.experiment import Experiment
 from glcb.service.core.rankings import has_catalog
-from glcb.service.core.tally import Group, Tally
-from glcb.service.lift import CONFIDENCE
+from glcb.service.core.tally import Group
+from glcb.service.lift import CONFIDENCE, LiftSums
 from glcb.service.storage.database import ExperimentRow
 
 
@@ -68,7 +68,7 @@ def broken_experiment_info(row: ExperimentRow, reason: str) -> ExperimentInfo:
         counts=Counts(0, 0, 0, 0, 0, 0),
         arm_count=0,
         reward_counts={},
-        lift=_lift(Tally(), 0.0, 1.0),
+        lift=lift_of(LiftSums(), Group(), Group(), 0.0, 1.0),
         health=(),
         sequence=row.last_sequence,
         settings=ExperimentSettings(arms=[]),
@@ -86,11 +86,23 @@ def parse_experiment_info(content: bytes) -> ExperimentInfo | None:
 
 def lift(experiment: Experiment) -> Lift:
     """Return the lift over random assignment, in units of the reward."""
-    return _lift(experiment.state.tally, *experiment.reward_range)
+    tally = experiment.state.tally
+    return lift_of(tally.lift, tally.bandit, tally.holdout, *experiment.reward_range)
 
 
-def _lift(tally: Tally, low: float, high: float) -> Lift:
-    sums, unit = tally.lift, high - low
+def lift_of(sums: LiftSums, bandit: Group, holdout: Group, low: float, high: float) -> Lift:
+    """Return the lift of some decisions.
+
+    Parameters
+    ----------
+    sums
+        Their sums.
+    bandit, holdout
+        The rewards of both groups.
+    low, high
+        The lowest and the highest reward.
+    """
+    unit = high - low
     difference = sums.lift / sums.n * unit if sums.n else None
     random = low + unit * min(max(sums.random / sums.n, 0.0), 1.0) if sums.n else None
     at_all_times, fixed = (
@@ -99,8 +111,8 @@ def _lift(tally: Tally, low: float, high: float) -> Lift:
     )
     relative = difference / random if difference is not None and random and low >= 0 else None
     return Lift(
-        bandit=_group_mean(tally.bandit),
-        holdout=_group_mean(tally.holdout),
+        bandit=_group_mean(bandit),
+        holdout=_group_mean(holdout),
         n=sums.n,
         random=random,
         difference=difference,
@@ -110,7 +122,7 @@ def _lift(tally: Tally, low: float, high: float) -> Lift:
         fixed_low=fixed[0],
         fixed_high=fixed[1],
         relative=relative,
-        extra_rewards=None if difference is None else difference * tally.bandit.n,
+        extra_rewards=None if difference is None else difference * bandit.n,
     )
 
 

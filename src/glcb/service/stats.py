@@ -2,8 +2,9 @@
 
 from datetime import UTC, datetime
 
-from glcb._api import responses
-from glcb._api.responses import Counts, FeatureStats, Latency, Stats
+from glcb._api import statistics
+from glcb._api.responses import Counts
+from glcb._api.statistics import FeatureStats, Latency, Stats
 from glcb.bandit.encoding.schema import Schema
 from glcb.service import health
 from glcb.service.arms import Arms
@@ -59,9 +60,9 @@ def _microseconds(activity: Activity, share: float) -> float | None:
     return None if seconds is None else seconds * 1e6
 
 
-def _block(block: Block, shown: frozenset[str]) -> responses.Block:
+def _block(block: Block, shown: frozenset[str]) -> statistics.Block:
     (bandit_n, holdout_n), (bandit, holdout) = block.rewards, block.totals
-    return responses.Block(
+    return statistics.Block(
         start=datetime.fromtimestamp(block.start, UTC),
         end=datetime.fromtimestamp(block.end, UTC),
         decisions=block.decisions,

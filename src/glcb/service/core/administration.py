@@ -127,7 +127,9 @@ def _use_model(experiment: "Experiment", bandit: Bandit) -> Result:
     state = experiment.state
     state.settings = models.settings_of(bandit, state.settings.holdout)
     state.creation = msgspec.structs.replace(state.creation, settings=state.settings)
-    state.tally = Tally()
+    has_history, state.tally = state.tally.history is not UNSET, Tally()
+    if has_history:
+        state.tally.begin(experiment.now, state.settings.schema)
     state.extra_slots = UNSET if state.extra_slots is UNSET else 0
     state.presentations = UNSET
     experiment.attach(bandit, {})

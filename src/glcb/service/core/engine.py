@@ -13,6 +13,8 @@ from collections import defaultdict
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, NamedTuple, TypeVar
 
+from msgspec import UNSET
+
 from glcb._api.requests import Creation, ExperimentChanges, ExperimentSettings
 from glcb._api.responses import ExperimentInfo
 from glcb._errors import GlcbError, InvalidSettings, StorageError
@@ -121,10 +123,15 @@ class Engine:
         task.add_done_callback(self._tasks.discard)
 
     async def tick(self) -> None:
-        """Settle decisions whose reward timed out, and unload idle experiments. Call it periodically."""
+        """Settle decisions whose reward timed out, and unload idle experiments. Call it periodically.
+
+        The history of experiments of earlier versions begins here.
+        """
         await self._database.threads.run(self._database.watch)
         for name, loaded in list(self.loaded.items()):
             state = loaded.experiment.state
+            if state.tally.history is UNSET and not loaded.lock.locked():
+                await self.apply_many(name, "begin_history", [b""])
             can_time_out = state.settings.reward_timeout is not None and state.status != "archived"
             if can_time_out and not loaded.lock.locked():
                 await self.apply_many(name, "settle", [b""])
@@ -158,7 +165,7 @@ class Engine:
         if self.journal.depth > self.settings.max_queued_events:
             raise ApiError("overloaded", "too many events are queued for the disk: retry")
         loaded = await self.cache.acquire(name)
-        if kind != "settle":  # which comes from tick(), not from a client
+        if kind not in ("settle", "begin_history"):  # which come from tick(), not from a client
             loaded.last_used = time.monotonic()
         try:
             if self._is_quick(loaded, kind, requests):

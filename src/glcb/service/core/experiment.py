@@ -110,12 +110,19 @@ class Experiment:
         """Return a new experiment and its first event."""
         state = ExperimentState(creation=creation, settings=creation.settings, created=now)
         experiment = cls(state, models.make_bandit(creation.settings, creation.id_prefix))
+        if creation.history is not UNSET:
+            state.tally.begin(now, creation.settings.schema)
         return experiment, experiment._record("create", encode(creation), NO_OUTCOME, now)
 
     @property
     def bandit(self) -> Bandit:
         """The bandit. Mutate it only through events."""
         return self._bandit
+
+    @property
+    def now(self) -> float:
+        """Time of the event that is being applied."""
+        return self._now
 
     @property
     def has_decisions(self) -> bool:
@@ -289,7 +296,7 @@ class Experiment:
         for slot in count_slots(
             ranking, state.settings, request.context, request.eligible, held_out, self._now, predicts
         ):
-            state.tally.add_decision(self._now, slot.record)
+            state.tally.add_decision(self._now, slot.record, slot.opened)
             self.open.add(slot.id, slot.opened)
         self._count_rewards()
         if request.idempotency_key is not None:
@@ -352,6 +359,13 @@ class Experiment:
         self._count_rewards()
         return NO_OUTCOME, NO_OUTCOME
 
+    def _begin_history(self, _request: bytes) -> Result:
+        """Begin the history and the segments of an experiment of an earlier version."""
+        if self.state.tally.history is not UNSET:
+            return None, NO_OUTCOME
+        self.state.tally.begin(self._now, self.state.settings.schema)
+        return NO_OUTCOME, NO_OUTCOME
+
     def _settle(self, _request: bytes) -> Result:
         if not self._bandit.settle():
             return None, NO_OUTCOME
@@ -379,7 +393,7 @@ class Experiment:
         counted = count_decision(
             decision, state.settings, request, held_out, self._now, predicts=state.tally.predicts
         )
-        state.tally.add_decision(self._now, counted.record)
+        state.tally.add_decision(self._now, counted.record, counted.opened)
         self.open.add(counted.id, counted.opened)
         self._count_rewards()
 
@@ -435,9 +449,8 @@ class Experiment:
 
     def snapshot(self) -> ExperimentSnapshot:
         """Return a snapshot, which later events do not change."""
-        self.state.open_decisions = self.open.snapshot()
-        state = msgspec.msgpack.encode(self.state)
-        self.state.open_decisions = {}
+        saved = msgspec.structs.replace(self.state, open_decisions=self.open.snapshot())
+        state = msgspec.msgpack.encode(saved)
         return ExperimentSnapshot(self.state.sequence, self._bandit.snapshot(), state)
 
     @classmethod
@@ -459,7 +472,9 @@ def new_creation(name: str, settings: ExperimentSettings) -> Creation:
     """Return the first event's request for a new experiment, with random numbers of its own."""
     if not settings.arms and not has_catalog(settings):
         raise InvalidSettings("an experiment needs at least one arm")
-    return Creation(name=name, salt=secrets.token_hex(16), id_prefix=random_prefix(), settings=settings)
+    return Creation(
+        name=name, salt=secrets.token_hex(16), id_prefix=random_prefix(), history=True, settings=settings
+    )
 
 
 _Handler = Callable[[Experiment, Any], Result]
@@ -477,6 +492,7 @@ _HANDLERS: dict[str, _Handler] = {
     "change_arms": administration.change_arms,
     "replace_model": administration.replace_model,
     "upload": administration.upload,
+    "begin_history": Experiment._begin_history,
 }
 """The kinds of events after the first one."""
 
@@ -493,5 +509,6 @@ _REQUESTS: dict[str, Any] = {
     "change_arms": CatalogChanges,
     "replace_model": bytes,
     "upload": bytes,
+    "begin_history": bytes,
 }
 """The request type of each kind of event; bytes for those that are not JSON."""

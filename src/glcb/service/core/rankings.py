@@ -149,7 +149,8 @@ def count_slots(
             held_out,
             1 - highest,
             settings.holdout + (1 - settings.holdout) * lowest * n,
-            context if slot == 0 else None,
+            context,
+            slot == 0,
         )
         yield CountedSlot(slot_id(ranking.id, slot), opened, record)
         remaining.remove(chosen)

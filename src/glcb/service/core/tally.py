@@ -12,7 +12,9 @@ from msgspec import UNSET, Struct, UnsetType, field
 
 from glcb._arrays import Float64
 from glcb.service.core.catalog_tally import ArmTally, CatalogTally, trim
+from glcb.service.core.history import History
 from glcb.service.core.open_decisions import OpenDecision
+from glcb.service.core.segments import Segments
 from glcb.service.core.vitals import MIN_DECISIONS, Vitals
 from glcb.service.lift import LiftSums
 
@@ -39,8 +41,10 @@ class DecisionRecord(NamedTuple):
     """The bandit's probability of not choosing the most likely arm."""
     overlap: float
     """Probability of the least likely arm, as a share of that of random assignment; holdout included."""
-    context: Mapping[Any, Any] | list[Any] | None
-    """The context as sent; None for all slots of a ranking but the first."""
+    context: Mapping[Any, Any] | list[Any]
+    """The context as sent."""
+    is_first: bool = True
+    """Whether it is the first one for this context, like the first slot of a ranking."""
 
 
 class Group(Struct):
@@ -197,9 +201,17 @@ class Tally(Struct):
     """Decisions per block."""
     catalog: CatalogTally | UnsetType = UNSET
     """If arms have features, their sums are here, and not in ``arms`` and ``forecasts``."""
+    history: History | UnsetType = UNSET
+    """Unset in experiments of earlier versions until it begins, like the segments."""
+    segments: Segments | UnsetType = UNSET
 
-    def add_decision(self, at: float, decision: DecisionRecord) -> None:
-        """Count a decision."""
+    def begin(self, at: float, schema: Mapping[str, Any] | None) -> None:
+        """Begin the history and the segments."""
+        self.history = History(at)
+        self.segments = Segments(at).changed(None, schema, at)
+
+    def add_decision(self, at: float, decision: DecisionRecord, opened: OpenDecision) -> None:
+        """Count a decision, and note its segments until its reward is known."""
         if not self.blocks or self.blocks[-1].decisions >= self.block_length:
             self._start_block(at)
         arm, block = decision.arms[decision.chosen], self.blocks[-1]
@@ -219,15 +231,21 @@ class Tally(Struct):
             self.catalog.add_decision(arm, float(decision.values[chosen]), chosen, probabilities)
             block.arms = trim(block.arms)
         self.vitals.arrivals.add_decision(at)
-        if decision.context is not None:
+        if decision.is_first:
             self.vitals.features.add(decision.context, at)
         self.vitals.clock.add(at)
+        if self.history is not UNSET and self.segments is not UNSET:
+            self.history.add_decision(at, arm)
+            opened.segments = self.segments.add_decision(decision.context, arm, at)
 
     def add_reward(self, at: float, decision: OpenDecision, value: float, scaled: float) -> None:
         """Count the reward of a decision; ``scaled`` is its value on a scale from 0 to 1."""
         group = self.holdout if decision.held_out else self.bandit
         group.n += 1
         group.total += value
+        if self.history is not UNSET and self.segments is not UNSET:
+            self.history.add_reward(decision, value, scaled, self.lift.center)
+            self.segments.add_reward(decision, scaled)
         if decision.weights is not None:
             self.lift.add(scaled, decision.weights)
         self.vitals.values.add(scaled, decision.reported)
@@ -261,6 +279,8 @@ class Tally(Struct):
     def remove_arm(self, arm: str) -> None:
         """Drop the sums of an arm except its number of decisions."""
         self.removed_decisions += self.arms.pop(arm, ArmTally()).decisions
+        if self.history is not UNSET:
+            self.history.remove_arm(arm)
         for block in self.blocks:
             block.arms.pop(arm, None)
 

@@ -12,7 +12,7 @@ from starlette.routing import Route, Router
 from glcb._api import requests
 from glcb._api.requests import EXPERIMENT_NAME, encode
 from glcb._api.responses import ExperimentList, Explanation, PublicRanking, Status
-from glcb.service import arms, export, responses, stats
+from glcb.service import arms, curves, export, responses, segments, stats
 from glcb.service.auth import Role
 from glcb.service.background import run_in_thread
 from glcb.service.core import limits, models
@@ -269,6 +269,17 @@ class Handlers:
         name = _name(request)
         activity = self._engine.activity.get(name) or Activity()
         return _json(await self._engine.read(name, lambda experiment: stats.stats(experiment, activity)))
+
+    async def curves(self, request: Request) -> Response:
+        """Return an experiment over time."""
+        query = curves.parse_query(request.query_params)
+        return _json(
+            await self._engine.read(_name(request), lambda experiment: curves.curves(experiment, query))
+        )
+
+    async def segments(self, request: Request) -> Response:
+        """Return lift and arms by segment."""
+        return _json(await self._engine.read(_name(request), segments.segments))
 
     async def export(self, request: Request) -> Response:
         """Stream all decisions and rewards."""

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from glcb._api import personalizer, requests, responses, sessions
+from glcb._api import personalizer, requests, responses, sessions, statistics
 from glcb._api.errors import ERROR_CODES
 from glcb._api.personalizer import PersonalizerErrorResponse
 from glcb._api.requests import EXPERIMENT_NAME, ExperimentChanges, ExperimentSettings
@@ -45,7 +45,7 @@ def document() -> Schema:
     schemas, components = msgspec.json.schema_components(kinds, ref_template=_REF)
     references = dict(zip(kinds, schemas, strict=True))
     for name, schema in components.items():
-        modules = (requests, responses, personalizer, sessions)
+        modules = (requests, responses, personalizer, sessions, statistics)
         _describe_attributes(schema, next(getattr(one, name) for one in modules if hasattr(one, name)))
     for settings in (ExperimentSettings, ExperimentChanges):
         _describe_settings(components[settings.__name__])
@@ -235,7 +235,8 @@ def _route_section(operation: Operation) -> str:
     lines.append(f"- Role: {'none' if operation.role is None else roles(operation.role)}")
     for name, schema in operation.query:
         note = f" {schema['description']}" if "description" in schema else ""
-        lines.append(f"- Query parameter `{name}`: {_type(schema)}, default `{schema['default']}`.{note}")
+        default = f", default `{schema['default']}`" if "default" in schema else ""
+        lines.append(f"- Query parameter `{name}`: {_type(schema)}{default}.{note}")
     if operation.body is not None:
         lines.append(f"- Body: {_kind(operation.body)}")
     lines.append(f"- Response: {operation.status} {_kind(operation.response)}".rstrip())

@@ -3,9 +3,9 @@
 import re
 from typing import Any, NamedTuple
 
-from glcb._api import personalizer, requests, responses, sessions
+from glcb._api import personalizer, requests, responses, sessions, statistics
 from glcb.integrations.personalizer import PREFIX, VERSION
-from glcb.service import arms
+from glcb.service import arms, curves
 from glcb.service.auth import Role
 from glcb.service.http import fast_path
 from glcb.service.http.static import JAVASCRIPT
@@ -101,7 +101,7 @@ OPERATIONS = (
     Operation(
         "GET", f"{_EXPERIMENT}/arms", "list_arms", "read",
         "List arms with their features and statistics: search, sort and page.",
-        None, responses.ArmPage, 200, ("invalid_request",), arms.QUERY,
+        None, statistics.ArmPage, 200, ("invalid_request",), arms.QUERY,
     ),
     Operation(
         "PUT", f"{_EXPERIMENT}/arms", "set_arms", "edit",
@@ -162,7 +162,17 @@ OPERATIONS = (
     Operation(
         "GET", f"{_EXPERIMENT}/stats", "stats", "read",
         "Get statistics: lift, match rate, arms, history, features, latency and health.",
-        None, responses.Stats,
+        None, statistics.Stats,
+    ),
+    Operation(
+        "GET", f"{_EXPERIMENT}/curves", "curves", "read",
+        "Get an experiment over time: lift with its interval, rewards, shares and arms, in a range of dates.",
+        None, statistics.Curves, 200, ("invalid_request", "unknown_arm"), curves.QUERY,
+    ),
+    Operation(
+        "GET", f"{_EXPERIMENT}/segments", "segments", "read",
+        "Get lift and best arms by segment: values of categories and ranges of numbers.",
+        None, statistics.SegmentList,
     ),
     Operation(
         "GET", f"{_EXPERIMENT}/export", "export", "read", "Stream all decisions and rewards.",

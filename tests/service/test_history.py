@@ -1,0 +1,251 @@
+"""Experiments over time and by segment: sums that events alone determine, and that stay small."""
+
+import random
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+import pytest
+from msgspec import UNSET
+
+from glcb._api.requests import NewArm
+from glcb.service import curves, segments
+from glcb.service.arms import Arms
+from glcb.service.core import models
+from glcb.service.core.experiment import Experiment
+from glcb.service.core.history import History, floor_time
+from glcb.service.core.open_decisions import OpenDecision
+from glcb.service.curves import CurvesQuery
+from glcb.service.errors import ApiError
+from glcb.service.lift import Weights
+from glcb.service.storage.snapshots import from_first_event
+from tests.service.builders import RecordedExperiment
+
+DAY = 86_400.0
+
+
+def shop(decisions: int, **settings: Any) -> RecordedExperiment:
+    """Return an experiment in which arm a is best in France, and arm b elsewhere."""
+    recorded, rng = RecordedExperiment(holdout=0.2, **settings), random.Random(10_000)
+    for number in range(decisions):
+        country = rng.choice(["FR", "DE", "US"])
+        context = {
+            "country": country,
+            "user": f"u{number}",
+            "age": rng.randrange(18, 70),
+            "new": number % 2 > 0,
+        }
+        if number % 10 == 5:
+            del context["age"]
+        decision = recorded.decide(context)
+        good = decision.arm == ("a" if country == "FR" else "b")
+        recorded.reward(decision.id, float(rng.random() < (0.6 if good else 0.1)))
+    return recorded
+
+
+@pytest.fixture(scope="module")
+def recorded() -> RecordedExperiment:
+    return shop(1300)
+
+
+# ---- history ----------------------------------------------------------------------------------------
+
+
+def test_periods_become_longer_as_they_age_and_lose_nothing() -> None:
+    history, rewards = History(0.0), 0
+    times = [30 * DAY + 21_600.0 * step for step in range(4 * 900)]  # two and a half years
+    times += [times[-1] + 7.0 * step for step in range(1, 400)]
+    for at in times:
+        history.add_decision(at, "a")
+        decision = OpenDecision("a", False, at, None, Weights(0.5, 1.0, -1.0, 1.0))
+        history.add_reward(decision, 1.0, 1.0, 0.5)
+        rewards += 1
+    lengths = [period.end - period.start for period in history.periods]
+    assert lengths == sorted(lengths, reverse=True)
+    assert set(lengths) == {1.0, 60.0, 3600.0, DAY, 7 * DAY}
+    assert len(lengths) < 1300
+    assert all(
+        first.end <= second.start for first, second in zip(history.periods, history.periods[1:], strict=False)
+    )
+    for period in history.periods[:-1]:
+        assert period.start == floor_time(period.start, period.end - period.start)
+    assert sum(period.decisions for period in history.periods) == len(times)
+    assert sum(period.lift.n for period in history.periods) == rewards
+    assert sum(period.arms["a"].rewards for period in history.periods) == rewards
+
+
+def test_the_oldest_weeks_are_merged_in_the_end() -> None:
+    history = History(0.0)
+    for week in range(900):
+        history.add_decision(7 * DAY * week, "a")
+    assert len(history.periods) < 1300
+    for week in range(900, 2000):
+        history.add_decision(7 * DAY * week, "a")
+    assert len(history.periods) < 1300
+    assert sum(period.decisions for period in history.periods) == 2000
+
+
+def test_the_points_add_up_to_the_statistics(recorded: RecordedExperiment) -> None:
+    experiment = recorded.experiment
+    found = curves.curves(experiment, CurvesQuery())
+    tally = experiment.state.tally
+    assert found.since == datetime.fromtimestamp(1_000_000, UTC)
+    assert sum(point.decisions for point in found.points) == 1300
+    assert found.lift.n == tally.lift.n == sum(point.rewards for point in found.points)
+    assert found.lift.difference == pytest.approx(tally.lift.lift / tally.lift.n)
+    last = found.points[-1].lift
+    assert last is not None
+    assert last.n == found.lift.n
+    assert last.low == pytest.approx(found.lift.low)
+    assert last.high == pytest.approx(found.lift.high)
+    widths = [
+        point.lift.high - point.lift.low
+        for point in found.points
+        if point.lift and point.lift.high and point.lift.low
+    ]
+    assert widths[-1] < 0.5 * widths[0]  # the band narrows
+    stats, _ = Arms(experiment).listed()
+    for arm, own in zip(stats, sorted(found.arms, key=lambda one: one.arm), strict=True):
+        assert arm.reward_mean is not None
+        assert own.reward_mean == pytest.approx(arm.reward_mean)
+        assert (own.low, own.high, own.decisions) == (arm.low, arm.high, arm.decisions)
+        assert arm.low is not None
+        assert arm.fixed_low is not None
+        assert arm.low < arm.fixed_low < arm.reward_mean
+
+
+def test_a_range_has_the_decisions_of_its_periods_only(recorded: RecordedExperiment) -> None:
+    whole = curves.curves(recorded.experiment, CurvesQuery(points=500))
+    start, end = whole.points[2].start, whole.points[4].end
+    query = CurvesQuery(start.timestamp(), end.timestamp(), points=500, arm="a")
+    part = curves.curves(recorded.experiment, query)
+    assert (part.start, part.end) == (start, end)
+    assert sum(point.decisions for point in part.points) == sum(p.decisions for p in whole.points[2:5])
+    of_arm = [point.arm for point in part.points if point.arm is not None]
+    assert sum(one.decisions for one in of_arm) == next(one.decisions for one in part.arms if one.arm == "a")
+    assert len(curves.curves(recorded.experiment, CurvesQuery(points=3)).points) <= 3
+    assert curves.curves(recorded.experiment, CurvesQuery(start=1e9)).points == ()
+    with pytest.raises(ApiError, match="no arm 'x'"):
+        curves.curves(recorded.experiment, CurvesQuery(arm="x"))
+
+
+def test_a_reward_belongs_to_the_period_of_its_decision_which_is_incomplete_until_then() -> None:
+    recorded = RecordedExperiment(reward_timeout=1000.0, default_reward=0.0, holdout=0.0)
+    first = recorded.decide({"age": 1})
+    recorded.now += 100
+    later = recorded.decide({"age": 2})
+    recorded.reward(later.id, 1.0)
+    points = curves.curves(recorded.experiment, CurvesQuery()).points
+    assert [(one.decisions, one.rewards, one.complete) for one in points] == [(1, 0, False), (1, 0, False)]
+    recorded.reward(first.id, 0.0)
+    points = curves.curves(recorded.experiment, CurvesQuery()).points
+    assert [(one.decisions, one.rewards, one.complete) for one in points] == [(1, 1, True), (1, 1, True)]
+    assert [one.bandit_mean for one in points] == [0.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("query", "message"),
+    [
+        ({"form": "now"}, "the query must be from=TIME"),
+        ({"points": "501"}, "points=1 to 500"),
+        ({"from": "yesterday"}, "from must be a time with a time zone"),
+        ({"to": "2026-11-17T09:00:00"}, "to must be a time with a time zone"),
+        ({"from": "2026-11-17T09:00:00Z", "to": "2026-11-17T08:00:00Z"}, "from must be before to"),
+    ],
+)
+def test_an_invalid_range_is_refused(query: dict[str, str], message: str) -> None:
+    with pytest.raises(ApiError, match=message):
+        curves.parse_query(query)
+
+
+# ---- segments ---------------------------------------------------------------------------------------
+
+
+def test_segments_show_for_whom_the_bandit_is_better(recorded: RecordedExperiment) -> None:
+    found = segments.segments(recorded.experiment)
+    features = {one.feature: one for one in found.features}
+    assert list(features) == ["country", "new", "age"]  # users have too many values
+    countries = {one.value: one for one in features["country"].segments}
+    assert {value: one.best_arm for value, one in countries.items()} == {"FR": "a", "DE": "b", "US": "b"}
+    assert sum(one.decisions for one in countries.values()) == 1300
+    for one in countries.values():
+        assert one.lift is not None
+        assert one.lift.low is not None
+        assert one.lift.high is not None
+        assert one.lift.low < one.lift.difference < one.lift.high
+        assert one.lift.confidence == pytest.approx(1 - 0.05 / features["country"].comparisons)
+        assert one.most_chosen in [arm.arm for arm in one.arms]
+    age = features["age"]
+    assert [one.kind for one in age.segments] == ["range"] * 5 + ["missing"]
+    assert age.segments[0].range == (None, age.segments[1].range[0])  # type: ignore[index]
+    assert age.segments[-1].decisions == 130
+
+
+def test_rare_values_become_one_segment() -> None:
+    recorded, rng = RecordedExperiment(policy="uniform"), random.Random(10_001)
+    for number in range(1100):
+        page = f"p{number}" if number % 4 == 0 else f"often{rng.randrange(25)}"
+        context = {"page": page, "fixed": "x", "tags": ["a", "b"], "long": "y" * (50 + number % 2 * 100)}
+        decision = recorded.decide(context)
+        recorded.reward(decision.id, float(rng.random() < 0.5))
+    own = recorded.experiment.state.tally.segments
+    assert own is not UNSET
+    found = {one.feature: one for one in segments.segments(recorded.experiment).features}
+    assert list(found) == ["page", "long"]
+    shown = found["page"].segments
+    assert len(shown) == 19
+    assert shown[-1].kind == "other"
+    assert all(one.value.startswith("often") for one in shown[:-1])
+    assert sum(one.decisions for one in shown) == 1100
+    assert sum(one.lift.n for one in shown if one.lift) == 1100
+    assert [one.kind for one in found["long"].segments] == ["value", "other"]
+
+
+# ---- events -----------------------------------------------------------------------------------------
+
+
+def test_history_and_segments_are_restored_and_replayed_bit_for_bit() -> None:
+    recorded = shop(230, reward_timeout=50.0, default_reward=0.0)
+    recorded.apply("remove_arm", NewArm(name="c"))
+    middle = Experiment.from_snapshot(recorded.experiment.snapshot())
+    count = len(recorded.events)
+    for number in range(20):
+        recorded.decide({"country": "FR", "age": number})
+    replayed = from_first_event(recorded.events[0])
+    for event in recorded.events[1:]:
+        replayed.replay(event)
+    for event in recorded.events[count:]:
+        middle.replay(event)
+    expected = recorded.experiment.snapshot().digest()
+    assert replayed.snapshot().digest() == middle.snapshot().digest() == expected
+
+
+def test_the_history_of_an_experiment_of_an_earlier_version_begins_with_an_event() -> None:
+    recorded = shop(20)
+    creation = msgspec.structs.replace(recorded.experiment.state.creation, history=UNSET)
+    old, _ = Experiment.create(creation, 1_000_000.0)
+    for event in recorded.events[1:]:
+        old.replay(event)
+    state = msgspec.msgpack.decode(old.snapshot().state)
+    assert "history" not in state["tally"]
+    assert all(len(one) == 7 for one in state["open_decisions"].values())
+    assert curves.curves(old, CurvesQuery()).points == ()
+    assert segments.segments(old).features == ()
+    stats, _ = Arms(old).listed()
+    assert {one.low for one in stats} == {None}
+    assert old.apply("begin_history", b"", 2_000_000.0)[0] is not None
+    assert old.apply("begin_history", b"", 2_000_001.0)[0] is None
+    assert curves.curves(old, CurvesQuery()).since == datetime.fromtimestamp(2_000_000, UTC)
+
+
+def test_an_upload_restarts_the_history(recorded: RecordedExperiment) -> None:
+    other = RecordedExperiment()
+    other.decide({"age": 3})
+    other.apply("replace_model", _model(recorded.experiment))
+    found = curves.curves(other.experiment, CurvesQuery())
+    assert found.points == ()
+    assert found.since == datetime.fromtimestamp(other.now, UTC)
+
+
+def _model(experiment: Experiment) -> bytes:
+    return models.model_file(experiment.bandit.snapshot())
