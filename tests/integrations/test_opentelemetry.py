@@ -118,7 +118,7 @@ Bandit(arms=["a", "b"], policy="ucb1").decide({})
 print("opentelemetry" in sys.modules)
 from glcb.integrations.opentelemetry import TracedBandit
 bandit = TracedBandit(Bandit(arms=["a", "b"], policy="ucb1"), "homepage")
-print(bandit.reward(bandit.decide({}).id, 1), len(bandit._decisions))
+print(bandit.reward(bandit.decide({}).id, 1), len(bandit._spans._decisions))
 """
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert ran.stdout.split() == ["False", "True", "0"]

@@ -20,6 +20,7 @@ from glcb.service.http.people import People
 from glcb.service.http.wire import Message
 from glcb.service.sessions import Sessions
 from glcb.service.storage.database import Database
+from glcb.service.tracing import Tracing
 from tests.service.builders import open_test_database as made
 
 E = "/v1/experiments/home"
@@ -131,10 +132,14 @@ async def running_service(folder: Path, **changes: Any) -> Any:
     people = People(settings, Sessions(storage, keyring, settings.session_hours * 3600))
     authenticator = Authenticator(keyring, settings.host, settings.require_keys, people)
     admission = Admission(settings)
-    handlers = Handlers(engine, storage, authenticator, admission, people)
-    app.open(engine, authenticator, admission, handlers.app)
+    tracing = None if settings.trace_endpoint is None else Tracing(settings.trace_endpoint)
+    traced = engine if tracing is None else tracing.trace(engine)
+    handlers = Handlers(traced, storage, authenticator, admission, people)
+    app.open(traced, authenticator, admission, handlers.app)
     yield Service(app, engine, storage, authenticator, admission)
     await engine.stop()
+    if tracing is not None:
+        await tracing.close()
 
 
 def with_service(folder: Path, scenario: Callable[[Service], Awaitable[None]], **changes: Any) -> None:

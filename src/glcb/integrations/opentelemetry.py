@@ -6,7 +6,7 @@ OpenTelemetry.
 
 import threading
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -16,13 +16,89 @@ from glcb._version import __version__
 
 try:
     from opentelemetry import trace
+    from opentelemetry.context import Context
     from opentelemetry.trace import Link, Span, SpanContext, SpanKind, Status, StatusCode, TracerProvider
+    from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 except ModuleNotFoundError as error:
     raise MissingExtra(f"tracing needs {error.name}: {install_command('opentelemetry')}") from error
 
 __all__ = ["TracedBandit"]
 
 _MAX_LINKS = 10_000
+_PROPAGATOR = TraceContextTextMapPropagator()
+
+
+def provider_of(endpoint: str) -> Any:
+    """Return a provider of the SDK that sends spans to a collector, as OTLP over HTTP.
+
+    Raises
+    ------
+    MissingExtra
+        The SDK or its exporter is not installed.
+    """
+    try:
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+        from opentelemetry.sdk.resources import SERVICE_NAME, OTELResourceDetector, Resource
+        from opentelemetry.sdk.trace import TracerProvider
+        from opentelemetry.sdk.trace.export import BatchSpanProcessor
+    except ModuleNotFoundError as error:
+        message = f"sending spans needs {error.name}: {install_command('opentelemetry')}"
+        raise MissingExtra(message) from error
+    named = Resource({SERVICE_NAME: "glcb"}).merge(OTELResourceDetector().detect())
+    provider = TracerProvider(resource=named, shutdown_on_exit=False)
+    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(endpoint=endpoint)))
+    return provider
+
+
+class Spans:
+    """The attributes of spans, and the links from rewards to their decisions.
+
+    Parameters
+    ----------
+    tracer_provider : opentelemetry.trace.TracerProvider, optional
+        Default: the global one.
+    """
+
+    def __init__(self, tracer_provider: TracerProvider | None = None) -> None:
+        self.tracer = trace.get_tracer("glcb", __version__, tracer_provider)
+        self._decisions: OrderedDict[str, SpanContext] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def start(self, name: str, parent: str, attributes: Mapping[str, Any], links: list[Link]) -> Span:
+        """Start the span of a request. Its parent is the one that a header ``traceparent`` names, if any."""
+        return self.tracer.start_span(
+            name,
+            context=_PROPAGATOR.extract({"traceparent": parent}, Context()),
+            kind=SpanKind.SERVER,
+            attributes=attributes,
+            links=links,
+        )
+
+    def links(self, decision: str) -> list[Link]:
+        """Return a link to the span of a decision or ranking, if it is one of the latest."""
+        with self._lock:
+            linked = self._decisions.get(decision)
+        return [] if linked is None else [Link(linked)]
+
+    def describe(self, span: Span, decision: Any) -> None:
+        """Set the attributes of a decision or a ranking, and remember its span for its reward."""
+        if span.is_recording():
+            span.set_attribute("glcb.decision.id", decision.id)
+            if hasattr(decision, "arm"):
+                span.set_attributes({"glcb.arm": str(decision.arm), "glcb.propensity": decision.propensity})
+            else:
+                span.set_attribute("glcb.arms", [str(arm) for arm in decision.arms])
+                span.set_attribute("glcb.propensities", list(decision.propensities))
+        if span.get_span_context().is_valid:
+            with self._lock:
+                self._decisions[decision.id] = span.get_span_context()
+                while len(self._decisions) > _MAX_LINKS:
+                    self._decisions.popitem(last=False)
+
+    def fail(self, span: Span, error: BaseException, code: str | None = None) -> None:
+        """Set the status and the name of an error."""
+        span.set_status(Status(StatusCode.ERROR, str(error)))
+        span.set_attribute("glcb.error", code or type(error).__name__)
 
 
 class TracedBandit:
@@ -63,9 +139,7 @@ class TracedBandit:
         self.bandit = bandit
         self.name = name
         self._record_context = record_context
-        self._tracer = trace.get_tracer("glcb", __version__, tracer_provider)
-        self._decisions: OrderedDict[str, SpanContext] = OrderedDict()
-        self._lock = threading.Lock()
+        self._spans = Spans(tracer_provider)
 
     def decide(self, context: Any, **arguments: Any) -> Any:
         """Choose an arm for a context, in a span.
@@ -108,7 +182,7 @@ class TracedBandit:
             for decision in decisions:
                 with self._span("decide") as span:
                     if isinstance(decision, GlcbError):  # the client returns the error of a refused context
-                        self._fail(span, decision)
+                        self._spans.fail(span, decision)
                     else:
                         self._describe(span, None, decision)
             return decisions
@@ -150,9 +224,7 @@ class TracedBandit:
         bool
             False if the decision already had a reward with the same idempotency key.
         """
-        with self._lock:
-            linked = self._decisions.get(decision)
-        with self._span("reward", [] if linked is None else [Link(linked)]) as span:
+        with self._span("reward", self._spans.links(decision)) as span:
             span.set_attribute("glcb.decision.id", str(decision))
             accepted: bool = self.bandit.reward(decision, value, **arguments)
             span.set_attributes({"glcb.reward": float(value), "glcb.accepted": accepted})
@@ -165,7 +237,7 @@ class TracedBandit:
 
     @contextmanager
     def _span(self, operation: str, links: list[Link] | None = None) -> Iterator[Span]:
-        with self._tracer.start_as_current_span(
+        with self._spans.tracer.start_as_current_span(
             f"{operation} {self.name}",
             kind=SpanKind.INTERNAL,
             attributes={"glcb.experiment": self.name},
@@ -176,28 +248,13 @@ class TracedBandit:
             try:
                 yield span
             except Exception as error:
-                self._fail(span, error)
+                self._spans.fail(span, error)
                 raise
 
     def _describe(self, span: Span, context: Any, decision: Any) -> None:
-        """Set the attributes of a decision or a ranking, and remember its span for its reward."""
-        if span.is_recording():
-            span.set_attribute("glcb.decision.id", decision.id)
-            if hasattr(decision, "arm"):
-                span.set_attributes({"glcb.arm": str(decision.arm), "glcb.propensity": decision.propensity})
-            else:
-                span.set_attribute("glcb.arms", [str(arm) for arm in decision.arms])
-                span.set_attribute("glcb.propensities", list(decision.propensities))
-            if self._record_context and hasattr(context, "items"):
-                for name, value in context.items():
-                    shown = value if isinstance(value, bool | int | float | str) else repr(value)
-                    span.set_attribute(f"glcb.context.{name}", shown)
-        if span.get_span_context().is_valid:
-            with self._lock:
-                self._decisions[decision.id] = span.get_span_context()
-                while len(self._decisions) > _MAX_LINKS:
-                    self._decisions.popitem(last=False)
-
-    def _fail(self, span: Span, error: Exception) -> None:
-        span.set_status(Status(StatusCode.ERROR, str(error)))
-        span.set_attribute("glcb.error", type(error).__name__)
+        """Set the attributes of a decision or a ranking, and of its context if they are asked for."""
+        self._spans.describe(span, decision)
+        if span.is_recording() and self._record_context and hasattr(context, "items"):
+            for name, value in context.items():
+                shown = value if isinstance(value, bool | int | float | str) else repr(value)
+                span.set_attribute(f"glcb.context.{name}", shown)

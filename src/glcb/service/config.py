@@ -26,6 +26,9 @@ _ORIGIN = r"^[a-z][a-z0-9+.-]*://[a-z0-9._:\[\]-]+$"
 """Matches an origin as browsers send it: in lower case and without a path."""
 
 
+_HTTP_URL = r"^https?://[^\s/]+(/\S*)?$"
+
+
 def _about(meaning: str, when_to_change: str) -> Meta:
     """Return the meaning of a setting and the advice on when to change it."""
     return Meta(description=meaning, extra={"when_to_change": when_to_change})
@@ -137,6 +140,14 @@ class ServiceSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         Literal["json", "text"],
         _about("Format of the log lines on standard error.", "To read the log in a terminal."),
     ] = "json"
+    trace_endpoint: Annotated[
+        Annotated[str, Meta(pattern=_HTTP_URL)] | None,
+        _about(
+            "URL to which spans of decisions and rewards are sent, as OpenTelemetry's OTLP over HTTP, such "
+            "as `http://127.0.0.1:4318/v1/traces`. It needs the extra `opentelemetry`.",
+            "To trace requests through the service.",
+        ),
+    ] = None
 
     max_body_bytes: Annotated[
         int,

@@ -32,6 +32,7 @@ from glcb.service.log_output import configure_logging
 from glcb.service.sessions import Sessions
 from glcb.service.storage.connection import database_is_missing
 from glcb.service.storage.database import Database, open_database
+from glcb.service.tracing import Tracing
 from glcb.service.warmup import warm_up
 
 log = logging.getLogger("glcb.service")
@@ -115,6 +116,7 @@ class Service:
         self._companion = companion
         self._app = Application(self._lifespan, settings.cors_origins)
         self._server = _Server(self._app, settings, raise_file_limit())
+        self._tracing = None if settings.trace_endpoint is None else Tracing(settings.trace_endpoint)
         self._failure: BaseException | None = None
 
     def run(self) -> None:
@@ -136,6 +138,8 @@ class Service:
             await engine.stop()
         except Exception as error:  # Uvicorn would only log it
             self._failure = self._failure or error
+        if self._tracing is not None:
+            await self._tracing.close()
         await send({"type": "lifespan.shutdown.complete"})
 
     async def _run(self, engine: Engine) -> None:
@@ -150,8 +154,9 @@ class Service:
             people = People(settings, sessions)
             authenticator = Authenticator(self._keyring, settings.host, settings.require_keys, people)
             admission = Admission(settings)
-            handlers = Handlers(engine, self._database, authenticator, admission, people)
-            self._app.open(engine, authenticator, admission, handlers.app)
+            traced = engine if self._tracing is None else self._tracing.trace(engine)
+            handlers = Handlers(traced, self._database, authenticator, admission, people)
+            self._app.open(traced, authenticator, admission, handlers.app)
         except Exception as error:
             self._failure = error
             self._server.should_exit = True

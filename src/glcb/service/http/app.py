@@ -10,6 +10,7 @@ from starlette.requests import ClientDisconnect
 
 from glcb._errors import GlcbError
 from glcb.integrations.personalizer import PREFIX, canonical_path
+from glcb.service import tracing
 from glcb.service.core.engine import Engine
 from glcb.service.errors import ApiError, as_api_error
 from glcb.service.http import access, fast_path, personalizer, wire
@@ -82,7 +83,11 @@ class Application:
             await self._refuse_all_but_the_page(scope, receive, send)
         else:
             scope["app"] = self  # makes Starlette raise errors instead of answering them itself
-            await self._serving.serve(scope, receive, send)
+            if self._serving.engine.settings.trace_endpoint is None:
+                await self._serving.serve(scope, receive, send)
+            else:
+                with tracing.within(tracing.parent_of(scope["headers"])):
+                    await self._serving.serve(scope, receive, send)
 
     async def _refuse_all_but_the_page(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve the dashboard, which shows the state of the service and reconnects automatically."""

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from glcb._api.requests import DecisionRequest, RewardItem, RewardRequest
 from glcb._api.responses import PublicDecision
+from glcb.service import tracing
 from glcb.service.auth import ApiKey
 from glcb.service.core.engine import Engine, OnDone
 from glcb.service.errors import ApiError
@@ -29,6 +30,8 @@ class Admitted(NamedTuple):
     decision: str
     """The id of the decision if this is a reward, otherwise empty."""
     key: ApiKey
+    parent: str = ""
+    """The header ``traceparent``, if the service is traced."""
 
 
 def match(method: str, path: str) -> tuple[str, str, str] | None:
@@ -68,6 +71,7 @@ class FastPath:
         self._authenticator = authenticator
         self._admission = admission
         self._has_cors = bool(engine.settings.cors_origins)
+        self._is_traced = engine.settings.trace_endpoint is not None
 
     def admit(self, method: str, path: str, headers: Sequence[Header]) -> Admitted | None:
         """Return a decision or a reward that is certainly permitted and has a small JSON body.
@@ -94,12 +98,12 @@ class FastPath:
             return None
         if key is None or not key.has_role("decide") or not key.can_access(matched[1]):
             return None
-        return Admitted(*matched, key)
+        return Admitted(*matched, key, tracing.parent_of(headers) if self._is_traced else "")
 
     async def handle(self, admitted: Admitted, content: bytes) -> bytes:
         """Make the decision or report the reward; return the response body once the event is on disk."""
         began = time.perf_counter()
-        _, name, _, key = admitted
+        name, key = admitted.experiment, admitted.key
         self._admission.enter("decisions", key.name, name)
         try:
             kind, request = _parse(admitted, content)
@@ -114,7 +118,7 @@ class FastPath:
     def start(self, admitted: Admitted, content: bytes, done: OnDone) -> None:
         """Do the same without a task; later, call ``done`` with the response body or an error."""
         began = time.perf_counter()
-        _, name, _, key = admitted
+        name, key = admitted.experiment, admitted.key
         admission, engine = self._admission, self._engine
 
         def finish(result: bytes | BaseException) -> None:
@@ -129,7 +133,11 @@ class FastPath:
         except ApiError as error:
             asyncio.get_running_loop().call_soon(done, error)
         else:
-            engine.apply_soon(name, kind, request, finish)
+            if admitted.parent:
+                with tracing.within(admitted.parent):
+                    engine.apply_soon(name, kind, request, finish)
+            else:
+                engine.apply_soon(name, kind, request, finish)
 
 
 def _parse(admitted: Admitted, content: bytes) -> tuple[str, DecisionRequest | RewardItem]:
