@@ -33,6 +33,13 @@ for rewards in ("binary", (0.0, 9.0)):
     bandit.add_arm("new", like="x")
 bandit = Bandit(["x", "y"], policy="linucb")
 bandit.reward(bandit.decide({"age": 31}).id, 1)
+for rewards in ("binary", (0.0, 9.0)):
+    bandit = Bandit({}, rewards=rewards, slots=2)
+    arms = {"x": {"price": 3, "tags": ["a", "b"]}, "y": {"price": 2}}
+    for _ in range(2):
+        bandit.reward(bandit.decide({"age": 31}, arms=arms).id, 1)
+        bandit.reward(bandit.rank({"age": 31, "vector": [0.5] * 384}, k=2, arms=arms).id, 1, slot=1)
+    bandit.explain({"age": 31}, arms=arms)
 assert not compiled, compiled
 """
 
@@ -66,14 +73,14 @@ def test_without_a_writable_cache_the_command_says_what_to_do(monkeypatch: pytes
 
 
 def test_a_process_that_fails_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(warm, "_start", lambda part: start("raise SystemExit('out of disk space')"))
+    monkeypatch.setattr(warm, "start", lambda part: start("raise SystemExit('out of disk space')"))
     with pytest.raises(NotSupported, match="the kernels of rare could not be compiled: out of disk space"):
         warm.compile_in_processes(["rare"])
 
 
 def test_an_error_ends_the_other_processes(monkeypatch: pytest.MonkeyPatch) -> None:
     started = {"slow": start("import time; time.sleep(600)"), "broken": start("raise SystemExit('no')")}
-    monkeypatch.setattr(warm, "_start", started.__getitem__)
+    monkeypatch.setattr(warm, "start", started.__getitem__)
     with pytest.raises(NotSupported, match="broken"):
         warm.compile_in_processes(started, processes=2)
     assert started["slow"].poll() is not None
@@ -87,7 +94,7 @@ def test_no_more_processes_run_than_allowed(monkeypatch: pytest.MonkeyPatch) -> 
         started.append(start("pass"))
         return started[-1]
 
-    monkeypatch.setattr(warm, "_start", start_alone)
+    monkeypatch.setattr(warm, "start", start_alone)
     finished: list[str] = []
     warm.compile_in_processes(["a", "b", "c"], 1, lambda part, seconds: finished.append(part))
     assert finished == ["a", "b", "c"]

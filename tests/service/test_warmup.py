@@ -8,6 +8,7 @@ import time
 
 import pytest
 
+from glcb.bandit import warm
 from glcb.service import warmup
 
 
@@ -43,10 +44,35 @@ def test_an_error_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
         asyncio.run(warmup.warm_up())
 
 
+def test_the_kernels_of_arms_with_features_are_compiled_in_a_process_that_ends_with_the_service(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    started: list[subprocess.Popen[str]] = []
+
+    def start(part: str) -> subprocess.Popen[str]:
+        started.append(subprocess.Popen(["sleep", "600"], stderr=subprocess.PIPE, text=True))
+        return started[-1]
+
+    async def run() -> None:
+        work = asyncio.ensure_future(warmup.warm_up_rest())
+        await asyncio.sleep(0.05)
+        work.cancel()
+        await asyncio.wait([work])
+
+    monkeypatch.setattr(warm, "start", start)
+    monkeypatch.setattr(warm, "can_compile_in_processes", lambda: True)
+    for is_warm in (True, False):
+        monkeypatch.setattr(warm, "is_warm_for_features", lambda is_warm=is_warm: is_warm)
+        asyncio.run(run())
+    (process,) = started
+    assert process.returncode is not None
+
+
 CHECK = """
 import gc
 from numba.core.dispatcher import Dispatcher
 from glcb.bandit import Bandit
+from glcb.bandit import warm
 from glcb.service import warmup
 
 def compiled():

@@ -18,6 +18,7 @@ from glcb.policies.base import Policy
 from glcb.policies.glcb import kernels
 from glcb.policies.glcb.policy import GLCB, available_cores
 from glcb.policies.registry import make_policy
+from glcb.policies.shared import kernels as shared_kernels
 
 _POLL_SECONDS = 0.02
 _X = [0.25, 0.5, 0.75]
@@ -83,6 +84,11 @@ def is_warm() -> bool:
     return is_cached(kernels.estimate) and is_cached(kernels.learn_reward)
 
 
+def is_warm_for_features() -> bool:
+    """Return whether the kernels of arms with features are cached on disk."""
+    return is_cached(shared_kernels.estimate_candidates)
+
+
 def can_compile_in_processes() -> bool:
     """Return whether several processes would help: they need a common cache and more than one core."""
     return cache_folder(kernels.estimate) is not None and available_cores() > 1
@@ -132,7 +138,7 @@ def compile_in_processes(
         while waiting or running:
             while waiting and len(running) < limit:
                 part = waiting.pop(0)
-                running[part] = _start(part), time.monotonic()
+                running[part] = start(part), time.monotonic()
             time.sleep(_POLL_SECONDS)
             for part, (process, started) in list(running.items()):
                 if process.poll() is not None:
@@ -145,7 +151,8 @@ def compile_in_processes(
             process.communicate()
 
 
-def _start(part: str) -> subprocess.Popen[str]:
+def start(part: str) -> subprocess.Popen[str]:
+    """Start a process that compiles one part."""
     program = f"from glcb.bandit.warm import compile_part; compile_part({part!r})"
     return subprocess.Popen(
         [sys.executable, "-P", "-c", program],

@@ -33,7 +33,7 @@ from glcb.service.sessions import Sessions
 from glcb.service.storage.connection import database_is_missing
 from glcb.service.storage.database import Database, open_database
 from glcb.service.tracing import Tracing
-from glcb.service.warmup import warm_up
+from glcb.service.warmup import warm_up, warm_up_rest
 
 log = logging.getLogger("glcb.service")
 
@@ -167,6 +167,7 @@ class Service:
         url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
         _print(f"serving on {url}")
         async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(log_failures(warm_up_rest()))
             if self._companion is not None:
                 tasks.create_task(log_failures(self._companion(url)))
             while True:

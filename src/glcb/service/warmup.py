@@ -1,10 +1,12 @@
 """Compile the kernels that decisions need before the first request, in a thread that can be stopped.
 
 The thread starts processes that compile in parallel, unless the kernels are cached, and then loads them.
+What only arms with features need is compiled afterwards, while the service already answers requests.
 """
 
 import asyncio
 import ctypes
+import os
 import threading
 from contextlib import suppress
 
@@ -13,6 +15,7 @@ from glcb.bandit import warm
 
 _POLL_SECONDS = 0.05
 _RETRY_SECONDS = 1.0
+_LOW_PRIORITY = 10
 
 
 async def warm_up() -> None:
@@ -39,6 +42,25 @@ async def warm_up() -> None:
             thread.join(_RETRY_SECONDS)
     if failures:
         raise failures[0]
+
+
+async def warm_up_rest() -> None:
+    """Compile what arms with features need, in a process of low priority. Cancellation ends it.
+
+    Without this, their first decision would compile it, which takes longer than some clients wait on a busy
+    machine.
+    """
+    if warm.is_warm_for_features() or not warm.can_compile_in_processes():
+        return
+    process = warm.start("rare")
+    try:
+        with suppress(OSError):  # it has ended
+            os.setpriority(os.PRIO_PROCESS, process.pid, _LOW_PRIORITY)
+        while process.poll() is None:
+            await asyncio.sleep(_RETRY_SECONDS)
+    finally:
+        process.kill()
+        process.communicate()
 
 
 def _exercise() -> None:
