@@ -127,6 +127,10 @@ def test_an_experiment_is_created_watched_explained_and_changed(
     # Create by keyboard.
     page.get_by_role("button", name="New experiment").press("Enter")
     expect(page.get_by_role("dialog", name="New experiment")).to_be_visible()
+    page.get_by_role("button", name="Create", exact=True).press("Enter")
+    expect(page.locator(".field .problem")).to_have_text(
+        ["An experiment needs a name.", re.compile("at least two arms")]
+    )
     page.keyboard.type(name)
     page.get_by_label("Arms").fill("\n".join(ARMS))
     for label in ("Reward timeout", "Default reward", "Reward aggregation"):
@@ -136,15 +140,27 @@ def test_an_experiment_is_created_watched_explained_and_changed(
     page.get_by_label("Holdout").fill("0.2")
     check_accessibility(page)
     page.get_by_role("button", name="Create", exact=True).press("Enter")
-    expect(page.get_by_role("heading", name=name)).to_be_visible()
+
+    # Connect: the code on the page works as it is, and the page shows that it did.
     expect(page.get_by_role("heading", name="No decisions yet")).to_be_visible()
+    check_accessibility(page)
     check_width(page)
+    exec(page.locator(".code").inner_text())
+    expect(page.get_by_text("First decision received: 1 decision")).to_be_visible()
+    expect(page.get_by_text("First reward received: 1 reward")).to_be_visible()
+    for language, part in (("JavaScript", f'.experiment("{name}")'), ("curl", f"/v1/experiments/{name}/")):
+        page.get_by_role("radio", name=language).check(force=True)
+        expect(page.locator(".code")).to_contain_text(part)
+    if width > 1000:
+        take_screenshot(page, screenshots / "connect.png")
 
     # Watch: the page updates without a reload.
     shop = Shop(server.client, name)
     shop.simulate(400 if FIGURES is None else 4000)
-    expect(page.locator(".chart canvas")).to_have_count(2)
-    expect(page.get_by_role("heading", name="No decisions yet")).to_be_hidden()
+    page.get_by_role("link", name="Overview").click()
+    expect(page.get_by_role("heading", name=name)).to_be_visible()
+    expect(page.locator(".chart canvas")).to_have_count(3)
+    expect(page.get_by_role("heading", name="Connected")).to_be_hidden()
     before = decisions(page)
     assert before >= 20
     shop.simulate(200)
@@ -157,12 +173,17 @@ def test_an_experiment_is_created_watched_explained_and_changed(
     expect(page.locator(".arms tbody tr")).to_have_count(4)
     share = page.locator(".arms tr", has_text="Summer sale").locator("td.share")
     expect(share).to_have_text(f"{100 * truth['arms'][0]['share']:.1f}%")
-    expect(page.locator(".checks li")).to_have_count(len(truth["health"]))
+    failed = [check for check in truth["health"] if check["ok"] is False]
+    expect(page.locator(".attention li")).to_have_count(len(failed))
+    page.locator(".health-checks summary").click()
+    expect(page.locator(".health-checks li")).to_have_count(len(truth["health"]))
+    page.locator(".health-checks summary").click()
     assert "bandit" in (page.get_by_role("img", name="Reward over").get_attribute("aria-label") or "")
     page.get_by_text("Show as a table").first.click()
     # The table is filled by the toggle event, which fires after the click has returned.
-    expect(page.get_by_role("region", name="Reward as a table").locator("tbody tr").nth(5)).to_be_attached()
-    page.get_by_role("radio", name="time").check(force=True)
+    lift_table = page.get_by_role("region", name="Lift over time as a table")
+    expect(lift_table.locator("tbody tr").nth(1)).to_be_attached()
+    page.get_by_role("radio", name="decisions").check(force=True)
     check_width(page)
     check_accessibility(page)
 
@@ -178,12 +199,14 @@ def test_an_experiment_is_created_watched_explained_and_changed(
     first = page.locator(".explanation article").first
     expect(first).to_contain_text(f"probability {100 * best['probability']:.1f}%")
     expect(first).to_contain_text("outside the holdout (20%)")
-    expect(page.get_by_label("hour")).to_have_attribute("placeholder", re.compile(r"^\d{1,2} to \d{2}$"))
+    expect(page.get_by_label("hour", exact=True)).to_have_attribute(
+        "placeholder", re.compile(r"^\d{1,2} to \d{2}$")
+    )
     expect(first.locator("li")).to_have_count(len(best["contributions"]) + 2)
     check_accessibility(page)
     check_width(page)
     page.get_by_text("Show as a table").first.click()
-    page.get_by_role("radio", name="decisions").check(force=True)
+    page.get_by_role("radio", name="time").check(force=True)
     take_screenshot(page, screenshots / f"dashboard{'-phone' if width < 1000 else ''}.png")
     take_screenshot(
         page, screenshots / f"explained{'-phone' if width < 1000 else ''}.png", "section:has(.explain)"
@@ -192,6 +215,42 @@ def test_an_experiment_is_created_watched_explained_and_changed(
     page.get_by_label("Context as JSON").fill("{")
     page.get_by_role("button", name="Explain").click()
     expect(page.get_by_text("Invalid JSON")).to_be_visible()
+    expect(page.locator(".explanation article")).to_have_count(0)
+
+    # Every other page of the experiment.
+    for title, shown in (
+        ("Segments", "The intervals are corrected"),
+        ("Settings", "Pause or end"),
+    ):
+        page.get_by_role("link", name=title, exact=True).click()
+        expect(page.get_by_role("heading", name=title)).to_be_visible()
+        expect(page.get_by_text(shown).first).to_be_visible()
+        check_accessibility(page)
+        check_width(page)
+        if width > 1000:
+            take_screenshot(page, screenshots / f"{title.lower()}.png")
+    page.get_by_label("Holdout").fill("7")
+    page.get_by_label("Exploration", exact=True).fill("3")
+    page.get_by_role("button", name="Save changes").click()
+    expect(page.get_by_text("2 fields need attention.")).to_be_visible()
+    expect(page.locator(".field .problem")).to_have_count(2)
+    check_accessibility(page)
+    page.get_by_role("link", name="Overview").click()
+    page.get_by_role("link", name="New arrivals").click()
+    expect(page.get_by_role("heading", name="Reward of this arm")).to_be_visible()
+    check_accessibility(page)
+    check_width(page)
+    if width > 1000:
+        take_screenshot(page, screenshots / "arm.png")
+    page.get_by_role("link", name="Overview").click()
+    report = page.get_by_role("link", name="Report").get_attribute("href")
+    page.goto(f"{server.url}/{report}")
+    expect(page.get_by_text("Lift over random assignment")).to_be_visible()
+    check_accessibility(page)
+    check_width(page)
+    if width > 1000:
+        take_screenshot(page, screenshots / "report.png")
+    page.goto(f"{server.url}/#/{name}")
 
     # Change: an arm is added, and another is removed after a confirmation.
     page.get_by_role("button", name="Add arm").click()
@@ -209,7 +268,7 @@ def test_an_experiment_is_created_watched_explained_and_changed(
     shown = server.client.get(path).data
     assert shown["settings"]["arms"] == ["Summer sale", "Free shipping", "New arrivals", "Mystery box"]
     for action, state in (("Pause", "paused"), ("Resume", "running")):
-        page.get_by_role("button", name=action).click()
+        page.get_by_role("button", name=action, exact=True).click()
         page.get_by_role("dialog").get_by_role("button", name=action).click()
         expect(page.locator("h1 .state")).to_have_text(state)
         assert server.client.get(path).data["state"] == state
@@ -231,7 +290,7 @@ def test_the_page_reconnects_after_a_restart_of_the_service(
     narrow = opened(f"{server.url}/#/shop", 390, "dark")
     pages = [wide, narrow]
     for page in pages:
-        expect(page.locator(".chart canvas")).to_have_count(2)
+        expect(page.locator(".key-figures")).to_contain_text("101")
     expected += ["net::ERR_", "status of 503"]
     server.stop()
     for page in pages:
@@ -270,10 +329,10 @@ def test_the_page_waits_while_the_service_starts(opened: Open, server: Server, e
     expect(page.locator(".skeleton")).to_have_count(0)
 
 
-def test_the_page_asks_for_an_api_key(opened: Open, tmp_path: Path, expected: list[str]) -> None:
+def test_people_sign_in_and_out(opened: Open, tmp_path: Path, expected: list[str]) -> None:
     expected.append("status of 40[13]")
     server = Server(("--data", str(tmp_path / "glcb.db")))
-    keys = {role: _key(server, role) for role in ("read", "admin")}
+    keys = {role: _key(server, role) for role in ("read", "edit", "admin")}
     try:
         server.start()
         page = opened(server.url)
@@ -294,24 +353,35 @@ def _use_keys(page: "Page", server: Server, keys: dict[str, str]) -> None:
 
     admin = replace(server.client, api_key=keys["admin"])
     assert admin.put("/v1/experiments/mine", {"arms": ["a", "b"], "policy": "linucb"}).status == 201
-    dialog = page.get_by_role("dialog", name="API key required")
+    dialog = page.get_by_role("dialog", name="Sign in")
     expect(dialog).to_be_visible()
     expect(dialog).not_to_contain_text("Bearer")
     check_accessibility(page)
-    page.get_by_label("API key", exact=True).fill("x" * 43)
-    page.keyboard.press("Enter")
+
+    def sign_in(key: str) -> None:
+        page.get_by_label("API key", exact=True).fill(key)
+        page.keyboard.press("Enter")
+
+    sign_in("x" * 43)
     expect(dialog).to_contain_text("unknown")
-    page.get_by_label("API key", exact=True).fill(keys["read"])
-    page.keyboard.press("Enter")
+    sign_in(keys["read"])
     page.get_by_role("link", name="mine").click()
-    page.get_by_role("button", name="Pause").click()
-    page.get_by_role("dialog").get_by_role("button", name="Pause").click()
-    expect(page.get_by_role("dialog").get_by_role("alert")).to_contain_text("admin")
-    page.get_by_role("button", name="Cancel").click()
+    expect(page.get_by_role("heading", name="mine")).to_be_visible()
+    expect(page.get_by_role("button", name="Pause", exact=True)).to_be_hidden()
     page.reload()
     expect(page.get_by_role("heading", name="mine")).to_be_visible()
-    assert page.evaluate("Object.values({...localStorage}).join() + document.cookie") == ""
-    page.get_by_role("button", name="Sign out").click()
+    stored = "Object.values({...localStorage, ...sessionStorage}).join() + document.cookie"
+    assert page.evaluate(stored) == "", "scripts can read neither the key nor the session"
+    page.get_by_text("read, viewer").click()
+    check_accessibility(page)
+    page.get_by_role("button", name="Sign out", exact=True).click()
+    expect(dialog).to_be_visible()
+    sign_in(keys["edit"])
+    page.get_by_role("button", name="Pause", exact=True).click()
+    page.get_by_role("dialog").get_by_role("button", name="Pause").click()
+    expect(page.locator("h1 .state")).to_have_text("paused")
+    page.get_by_text("edit, editor").click()
+    page.get_by_role("button", name="Sign out everywhere").click()
     expect(dialog).to_be_visible()
 
 
@@ -349,7 +419,7 @@ def test_many_arms_with_hostile_names_fit(opened: Open, server: Server) -> None:
     Shop(server.client, "many").simulate(200)
     page = opened(f"{server.url}/#/many", 390)
     expect(page.locator(".arms tbody tr")).to_have_count(len(arms))
-    expect(page.locator(".legend").nth(1).locator("li")).to_have_count(8)
+    expect(page.locator(".legend").nth(2).locator("li")).to_have_count(8)
     check_width(page)
     page.get_by_role("button", name="Remove a/b?c#d%").click()
     page.get_by_role("dialog").get_by_role("button", name="Remove").click()

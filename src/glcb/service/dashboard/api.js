@@ -1,14 +1,6 @@
-/** Requests to the service, with the API key of this tab. */
+/** Requests to the service. The browser adds the session cookie; the header says that no other page sends them. */
 
-const STORED = "glcb-key";
 const REQUEST_TIMEOUT = 10_000;
-
-/** The API key, kept until the tab is closed. */
-export const key = {
-  get: () => sessionStorage.getItem(STORED),
-  set: (text) => sessionStorage.setItem(STORED, text),
-  forget: () => sessionStorage.removeItem(STORED),
-};
 
 /** The service rejected the request. */
 export class ApiError extends Error {
@@ -30,8 +22,7 @@ export class Unavailable extends Error {
 
 /** Send a request; return the decoded response, or throw ApiError or Unavailable. */
 export async function ask(method, path, body) {
-  const headers = {};
-  if (key.get()) headers.Authorization = `Bearer ${key.get()}`;
+  const headers = { "X-Requested-With": "glcb" };
   if (body !== undefined) headers["Content-Type"] = "application/json";
   let response, text;
   try {

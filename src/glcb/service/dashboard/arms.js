@@ -4,55 +4,76 @@ import { ask, at } from "./api.js";
 import { dialog, field } from "./dialogs.js";
 import { announce, draw, h, keyed, say } from "./dom.js";
 import { count, percent } from "./format.js";
+import { meanFigure, meanInterval } from "./lift.js";
+import { may } from "./session.js";
+
+/** The columns, with what they mean. */
+const COLUMNS = {
+  Share: "of the decisions",
+  Observed: "mean reward when it was chosen, 95% interval",
+  Predicted: "mean prediction over all recent contexts",
+  Rewards: "learned from",
+  Decisions: "",
+};
+
+/** Return the path of the page of an arm. */
+export const armHref = (name, arm) => `#/${name}/arms/${encodeURIComponent(arm)}`;
+
+/** Return the heads of columns with what they mean below them. */
+export const explained = (columns) => Object.entries(columns).map(([text, meaning]) => h("th", { scope: "col" }, text, meaning ? h("span", { class: "hint" }, meaning) : null));
 
 /** Return the table of arms; `changed()` is called after one is removed. */
 export function armsPanel(name, changed) {
   const body = h("tbody");
-  const columns = ["Share", "Predicted", "Mean reward", "Rewards", "Decisions"];
-  const table = h(
-    "table",
-    { class: "numbers arms" },
-    h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Arm"), columns.map((text) => h("th", { scope: "col" }, text)), h("td"))),
-    body,
-  );
+  const table = h("table", { class: "numbers arms" }, h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Arm"), explained(COLUMNS), h("td"))), body);
   const rows = keyed(body, ({ arm }) => arm.arm, ({ arm }) => row(name, arm.arm, changed));
   return {
     element: h(
       "section",
       { class: "panel", "aria-labelledby": "arms-title" },
-      h(
-        "div",
-        { class: "panel-head" },
-        h("h2", { id: "arms-title" }, "Arms"),
-        h("p", { class: "hint" }, "Predicted: mean prediction over all recent contexts. Mean reward: observed when the arm was chosen. Rewards: number of rewards learned."),
-      ),
+      h("div", { class: "panel-head" }, h("h2", { id: "arms-title" }, "Arms"), h("p", { class: "hint" }, "Open an arm to see it over time.")),
       h("div", { class: "scroll", tabindex: 0, role: "region", "aria-labelledby": "arms-title" }, table),
     ),
-    update({ stats, format, color }) {
-      const only = stats.arms.length === 1;
-      rows(stats.arms.map((arm) => ({ arm, format, only, color: color(arm.arm) })));
+    update({ experiment, stats, format, color, period }) {
+      const inPeriod = new Map((period?.arms ?? []).map((arm) => [arm.arm, arm]));
+      const arms = stats.arms.map((arm) => ({ ...arm, ...inPeriod.get(arm.arm) }));
+      const ends = arms.flatMap(({ low, high }) => [low, high]).filter((end) => end !== null && end !== undefined);
+      const scale = [Math.min(...ends), Math.max(...ends)];
+      rows(
+        arms.map((arm) => ({
+          arm,
+          format,
+          scale,
+          color: color(arm.arm),
+          only: stats.arms.length === 1,
+          fixed: experiment.state === "archived" || !may("edit"),
+        })),
+      );
     },
   };
 }
 
 function row(name, arm, changed) {
-  const cells = [1, 2, 3, 4].map(() => h("td"));
   const share = h("span");
   const bar = h("td", { class: "share" }, h("span", { class: "bar", "aria-hidden": "true" }), share);
-  const remove = h(
-    "button",
-    { class: "quiet", "aria-label": `Remove ${arm}`, onclick: () => removeArm(name, arm, changed) },
-    "Remove",
-  );
-  const element = h("tr", {}, h("th", { scope: "row" }, h("span", { class: "chip" }), arm), bar, cells, h("td", {}, remove));
+  const [interval, drawInterval] = meanFigure();
+  const [mean, ends] = [h("span"), h("span", { class: "hint" })];
+  const cells = [1, 2, 3].map(() => h("td"));
+  const remove = h("button", { class: "quiet", "aria-label": `Remove ${arm}`, onclick: () => removeArm(name, arm, changed) }, "Remove");
+  const title = h("th", { scope: "row" }, h("span", { class: "chip" }), h("a", { href: armHref(name, arm) }, arm));
+  const observed = h("td", { class: "observed" }, mean, interval, ends);
+  const element = h("tr", {}, title, bar, observed, cells, h("td", { class: "row-actions" }, remove));
   return [
     element,
-    ({ arm: now, format, only, color }) => {
-      draw(element, { color: `var(${color})`, share: `${100 * now.share}%` });
-      say(share, percent(now.share));
-      const texts = [format.value(now.predicted), format.value(now.reward_mean), count(now.rewards), count(now.decisions)];
+    (now) => {
+      draw(element, { color: `var(${now.color})`, share: `${100 * now.arm.share}%` });
+      say(share, percent(now.arm.share));
+      say(mean, now.format.value(now.arm.reward_mean));
+      say(ends, meanInterval(now.arm, now.format));
+      drawInterval(now.arm, now.scale);
+      const texts = [now.format.value(now.arm.predicted), count(now.arm.rewards), count(now.arm.decisions)];
       texts.forEach((text, place) => say(cells[place], text));
-      remove.hidden = only;
+      remove.hidden = now.only || now.fixed;
     },
   ];
 }

@@ -1,15 +1,17 @@
 /** The table of arms of a catalog, which may have thousands: searched, sorted and paged by the service. */
 
 import { ask, at } from "./api.js";
-import { removeArm } from "./arms.js";
+import { armHref, removeArm } from "./arms.js";
 import { sentence } from "./dialogs.js";
 import { draw, h, mark, say } from "./dom.js";
 import { count, percent, plain } from "./format.js";
+import { may } from "./session.js";
 
 const PAGE = 25;
 const TYPING = 250;
 /** Titles of the columns with the names by which the service sorts them. */
-const COLUMNS = { Arm: "name", Share: "share", Predicted: "predicted", "Mean reward": "reward_mean", Rewards: "rewards", Decisions: "decisions" };
+const COLUMNS = { Arm: "name", Share: "share", Observed: "reward_mean", Predicted: "predicted", Rewards: "rewards", Decisions: "decisions" };
+const MEANINGS = { Share: "of the decisions", Observed: "mean reward when it was chosen", Predicted: "mean prediction over recent contexts", Rewards: "learned from" };
 
 /** Return the table; `changed()` is called after an arm is removed. */
 export function catalogPanel(name, changed) {
@@ -22,7 +24,7 @@ export function catalogPanel(name, changed) {
   const before = h("button", { class: "quiet", onclick: () => load({ offset: Math.max(0, query.offset - PAGE) }) }, "Previous");
   const after = h("button", { class: "quiet", onclick: () => load({ offset: query.offset + PAGE }) }, "Next");
   const titles = Object.entries(COLUMNS).map(([text, sort]) =>
-    h("th", { scope: "col", "data-sort": sort }, h("button", { onclick: () => load({ sort, order: query.sort === sort && query.order === "desc" ? "asc" : "desc", offset: 0 }) }, text)),
+    h("th", { scope: "col", "data-sort": sort }, h("button", { onclick: () => load({ sort, order: query.sort === sort && query.order === "desc" ? "asc" : "desc", offset: 0 }) }, text), MEANINGS[text] ? h("span", { class: "hint" }, MEANINGS[text]) : null),
   );
   const body = h("tbody");
   const table = h("table", { class: "numbers arms" }, h("thead", {}, h("tr", {}, titles, h("th", { scope: "col", class: "features" }, "Features"), h("td"))), body);
@@ -33,7 +35,7 @@ export function catalogPanel(name, changed) {
       "div",
       { class: "panel-head" },
       h("h2", { id: "catalog-title" }, "Arms"),
-      h("p", { class: "hint" }, "Predicted: mean prediction over recent contexts. Mean reward: observed when the arm was chosen."),
+      h("p", { class: "hint" }, "Open an arm to see it over time."),
     ),
     h("div", { class: "tools" }, search, h("span", { class: "pages" }, where, before, after)),
     h("div", { class: "scroll", tabindex: 0, role: "region", "aria-labelledby": "catalog-title" }, table),
@@ -84,11 +86,11 @@ function row(name, arm, format, removed) {
   const element = h(
     "tr",
     {},
-    h("th", { scope: "row" }, arm.arm),
+    h("th", { scope: "row" }, h("a", { href: armHref(name, arm.arm) }, arm.arm)),
     bar,
-    [format.value(arm.predicted), format.value(arm.reward_mean), count(arm.rewards), count(arm.decisions)].map((text) => h("td", {}, text)),
+    [format.value(arm.reward_mean), format.value(arm.predicted), count(arm.rewards), count(arm.decisions)].map((text) => h("td", {}, text)),
     h("td", { class: "features", title: features }, arm.in_catalog ? features : "only in requests"),
-    h("td", {}, arm.in_catalog ? remove : null),
+    h("td", {}, arm.in_catalog && may("edit") ? remove : null),
   );
   draw(element, { color: "var(--accent)", share: `${100 * arm.share}%` });
   return element;

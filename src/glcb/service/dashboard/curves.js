@@ -1,4 +1,4 @@
-/** Moving averages over the blocks of an experiment's history. */
+/** The curves of an experiment, from the points of its history. */
 
 const MIN_WINDOW = 50;
 const WINDOWS = 25;
@@ -7,20 +7,52 @@ const MAX_ARMS = 8;
 /** The name of the curve of all other arms. */
 export const OTHERS = "all others";
 
-/** Return the positions of blocks on both axes: the decisions up to the end of each, and the time of its end. */
-export function places(blocks) {
+/** Return the positions of points on both axes: the decisions up to the end of each, and the time of its end. */
+export function places(points) {
   let decisions = 0;
   return {
-    decisions: blocks.map((block) => (decisions += block.decisions)),
-    time: blocks.map((block) => Date.parse(block.to) / 1000),
+    decisions: points.map((point) => (decisions += point.decisions)),
+    time: points.map((point) => Date.parse(point.to) / 1000),
   };
 }
 
-/** Return the mean reward of the bandit's own decisions and of the holdout. */
-export const rewardCurves = (blocks) => [
-  averaged(blocks.map((block) => block.bandit_n), blocks.map((block) => block.bandit_n * (block.bandit_mean ?? 0))),
-  averaged(blocks.map((block) => block.holdout_n), blocks.map((block) => block.holdout_n * (block.holdout_mean ?? 0))),
+/** Return the mean reward of the bandit's own decisions and of the holdout, as moving averages. */
+export const rewardCurves = (points) => [
+  settled(points, averaged(points.map((point) => point.bandit_n), points.map((point) => point.bandit_n * (point.bandit_mean ?? 0)))),
+  settled(points, averaged(points.map((point) => point.holdout_n), points.map((point) => point.holdout_n * (point.holdout_mean ?? 0)))),
 ];
+
+/**
+ * Return the lift from the start of the range to each point, with its interval; `of` is "lift" or "control". It is relative,
+ * as a share of what it is measured against, unless rewards can be negative.
+ */
+export function liftCurve(points, of) {
+  const isRelative = points.every((point) => !point[of] || point[of].relative !== null);
+  const part = (lift, field) => (!lift || lift[field] === null ? null : isRelative ? (lift.baseline > 0 ? lift[field] / lift.baseline : null) : lift[field]);
+  const values = (field) => settled(points, points.map((point) => part(point[of], field)));
+  return { isRelative, values: values("difference"), band: [values("low"), values("high")] };
+}
+
+/** Return the range of an axis that shows a curve with its band and zero; the first bands are very wide and may be cut off. */
+export function settledBounds({ values, band }) {
+  const known = values.map((_, place) => place).filter((place) => values[place] !== null && band[0][place] !== null);
+  const late = known.slice(Math.floor(known.length / 4));
+  const ends = [0, ...known.map((place) => values[place]), ...late.flatMap((place) => band.map((end) => end[place]))];
+  const margin = 0.06 * (Math.max(...ends) - Math.min(...ends) || 1);
+  return [Math.min(...ends) - margin, Math.max(...ends) + margin];
+}
+
+/** Return the mean reward of one arm, with its interval, as points that are wide enough to be read. */
+export function armCurve(points) {
+  const values = (field) => settled(points, points.map((point) => point.arm?.[field] ?? null));
+  return { values: values("reward_mean"), band: [values("low"), values("high")] };
+}
+
+/** Leave out the newest points whose rewards are not all known yet, unless there are hardly any others. */
+function settled(points, values) {
+  const last = points.findLastIndex((point) => point.complete);
+  return last < 4 ? values : values.map((value, place) => (place > last ? null : value));
+}
 
 /** Return the arms that get a curve: those with the most decisions, in the order of the experiment, then the others. */
 export function drawnArms(arms) {
@@ -44,14 +76,14 @@ export function palette() {
   };
 }
 
-/** Return the share of each of these arms. */
-export function shareCurves(blocks, drawn) {
-  const decisions = blocks.map((block) => block.decisions);
+/** Return the share of each of these arms, as moving averages. */
+export function shareCurves(points, drawn) {
+  const decisions = points.map((point) => point.decisions);
   const curves = drawn
     .filter((arm) => arm !== OTHERS)
-    .map((arm) => averaged(decisions, blocks.map((block) => block.decisions * (block.shares[arm] ?? 0))));
+    .map((arm) => averaged(decisions, points.map((point) => point.decisions * (point.shares[arm] ?? 0))));
   if (drawn.includes(OTHERS)) {
-    curves.push(blocks.map((_, place) => Math.max(0, 1 - curves.reduce((sum, curve) => sum + (curve[place] ?? 0), 0))));
+    curves.push(points.map((_, place) => Math.max(0, 1 - curves.reduce((sum, curve) => sum + (curve[place] ?? 0), 0))));
   }
   return curves;
 }

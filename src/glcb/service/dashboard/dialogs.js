@@ -1,7 +1,14 @@
-/** Modal dialogs. Errors are shown inside the dialog. */
+/** Modal dialogs and form fields. Errors are shown inside the dialog, those of a field below it. */
 
-import { key } from "./api.js";
-import { h, say } from "./dom.js";
+import { h } from "./dom.js";
+
+/** Errors of several fields, by the names of their controls. */
+export class FieldErrors extends Error {
+  constructor(messages) {
+    super(Object.values(messages).join(" "));
+    this.messages = messages;
+  }
+}
 
 /**
  * Show a dialog. `act(form)` runs on submit and throws an error to keep it open. Return whether it succeeded; with
@@ -38,13 +45,12 @@ export function dialog({ title, text, fields = [], button, danger = false, must 
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
     submit.disabled = true;
-    problem.hidden = true;
+    clearProblems(form, problem);
     try {
       await act(form);
       close(true);
     } catch (error) {
-      say(problem, sentence(error.message));
-      problem.hidden = false;
+      showProblems(form, problem, error);
     } finally {
       submit.disabled = false;
     }
@@ -53,6 +59,38 @@ export function dialog({ title, text, fields = [], button, danger = false, must 
   document.body.append(box);
   box.showModal();
   return done;
+}
+
+/** Remove the errors of an earlier attempt. */
+export function clearProblems(form, problem) {
+  problem.hidden = true;
+  form.querySelectorAll(".field .problem").forEach((element) => element.remove());
+  form.querySelectorAll("[aria-invalid]").forEach((control) => control.removeAttribute("aria-invalid"));
+}
+
+/** Show each error at its field and move to the first; an error that names no field is shown in `problem`. */
+export function showProblems(form, problem, error) {
+  const messages = error instanceof FieldErrors ? error.messages : guessed(form, error);
+  const controls = Object.keys(messages).map((name) => form.elements.namedItem(name));
+  controls.forEach((control, place) => {
+    control.setAttribute("aria-invalid", "true");
+    control.closest("details")?.setAttribute("open", "");
+    control.closest(".field").append(h("p", { class: "problem" }, sentence(Object.values(messages)[place])));
+  });
+  const more = controls.length > 1 ? `${controls.length} fields need attention.` : controls.length ? "One field needs attention." : null;
+  problem.textContent = more ?? sentence(error.message);
+  problem.hidden = false;
+  controls[0]?.focus();
+}
+
+/** Return the field that an error of the service is about: the one whose name its message mentions first. */
+function guessed(form, { message }) {
+  const named = [...form.elements]
+    .filter((control) => control.name && control.closest(".field"))
+    .map((control) => [control.name, message.search(new RegExp(`(^|[^\\w])${control.name}([^\\w]|$)`))])
+    .filter(([, place]) => place >= 0)
+    .sort((a, b) => a[1] - b[1]);
+  return named.length ? { [named[0][0]]: message } : {};
 }
 
 /** Return a labeled form field with a hint below it. */
@@ -67,24 +105,6 @@ export function field(label, control, hint) {
     control,
     hint ? h("p", { class: "hint", id: `${id}-hint` }, hint) : null,
   );
-}
-
-/** Ask for an API key. */
-export function askForKey(why) {
-  const input = h("input", { name: "key", type: "password", autocomplete: "off", spellcheck: "false" });
-  return dialog({
-    title: "API key required",
-    text: why,
-    fields: [field("API key", input, "Created with “glcb keys add”. It is stored in this tab until you close it.")],
-    button: "Continue",
-    must: true,
-    act: async () => {
-      const text = input.value.trim();
-      if (!/^[\x21-\x7e]+$/.test(text)) throw new Error("An API key consists of letters, digits, - and _.");
-      key.set(text);
-      dispatchEvent(new Event("glcb-key"));
-    },
-  });
 }
 
 /** Capitalize a text and end it with a period. */

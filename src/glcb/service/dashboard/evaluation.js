@@ -9,6 +9,8 @@ import { errorsIn } from "./errors.js";
 import { isWorking, policyNames, progressText } from "./evaluations.js";
 import { count, moment, NONE, number, percent, rewardFormat } from "./format.js";
 import { live } from "./live.js";
+import { may } from "./session.js";
+import { tabs } from "./tabs.js";
 
 const ESTIMATORS = {
   dr: "doubly robust",
@@ -39,6 +41,7 @@ export function evaluationPage(main, name, id) {
   const support = h("div");
   const body = h("div", { hidden: true }, values.element, curves.element, checks, support);
   main.append(
+    tabs(name, "evaluations"),
     h("div", { class: "heading" }, h("div", {}, h("h1", {}, `Evaluation ${id} `, state), about), h("div", { class: "actions" }, cancel, remove)),
     bar,
     verdict,
@@ -64,8 +67,8 @@ export function evaluationPage(main, name, id) {
     const working = isWorking(evaluation);
     mark(state, "data-state", evaluation.state === "failed" ? "broken" : evaluation.state);
     say(state, evaluation.state);
-    cancel.hidden = !working;
-    remove.hidden = working;
+    cancel.hidden = !working || !may("edit");
+    remove.hidden = working || !may("edit");
     const { progress, result } = evaluation;
     say(about, `${policyNames(evaluation.request).join(", ")} · ${moment(evaluation.created_at)}${working ? progressText(progress) : ""}`);
     bar.hidden = evaluation.state !== "running";

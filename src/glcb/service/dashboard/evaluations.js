@@ -6,6 +6,8 @@ import { h, keyed, mark, say } from "./dom.js";
 import { errorsIn } from "./errors.js";
 import { count, moment, percent } from "./format.js";
 import { live } from "./live.js";
+import { may } from "./session.js";
+import { tabs } from "./tabs.js";
 
 /** The order in which an evaluation passes its states: it is over in all but the first two. */
 const WORKING = ["queued", "running"];
@@ -26,6 +28,7 @@ export function evaluationsPage(main, name) {
   const list = h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Evaluations", hidden: true }, table);
   const loading = h("div", { class: "skeleton row", "aria-hidden": "true" });
   main.append(
+    tabs(name, "evaluations"),
     h(
       "div",
       { class: "heading" },
@@ -45,7 +48,7 @@ export function evaluationsPage(main, name) {
     ([shown, { evaluations }]) => {
       experiment = shown;
       loading.hidden = true;
-      start.hidden = false;
+      start.hidden = !may("edit");
       list.hidden = !evaluations.length;
       nothing.hidden = Boolean(evaluations.length);
       rows(evaluations);

@@ -1,119 +1,125 @@
-/** The page of an experiment, updated live. */
+/** The overview of an experiment, updated live. */
 
 import { ask, at } from "./api.js";
 import { addArm, armsPanel } from "./arms.js";
 import { catalogPanel } from "./catalog.js";
 import { chart } from "./chart.js";
-import { drawnArms, palette, places, rewardCurves, shareCurves } from "./curves.js";
+import { checklist } from "./connect.js";
+import { drawnArms, liftCurve, palette, places, rewardCurves, settledBounds, shareCurves } from "./curves.js";
 import { dialog } from "./dialogs.js";
 import { h, mark, say } from "./dom.js";
 import { errorsIn } from "./errors.js";
 import { explainPanel } from "./explain.js";
 import { figuresPanel } from "./figures.js";
-import { firstSteps } from "./first-steps.js";
-import { day, many, percent, rewardFormat } from "./format.js";
-import { live } from "./live.js";
-import { attention, healthPanel, inputsPanel, rewardsPanel } from "./panels.js";
+import { clock, day, many, percent, rewardFormat, signed } from "./format.js";
+import { live, slowly } from "./live.js";
+import { attention, guardrailsPanel, healthPanel, inputsPanel, rewardsPanel } from "./panels.js";
+import { rangeChooser } from "./range.js";
+import { may } from "./session.js";
+import { tabs } from "./tabs.js";
+
+const MAX_POINTS = 150;
 
 /** Show an experiment until stopped. */
 export function experimentPage(main, name) {
-  let experiment = null;
-  let stats = null;
-  let axis = "decisions";
+  let shown = null;
+  let liftNow = null;
+  let axis = "time";
   let format = rewardFormat({ rewards: "binary" });
-  let drawn = [];
-  let color = null;
   const colors = palette();
 
   const head = heading(name, {
-    pause: () => change({ state: experiment.state === "running" ? "paused" : "running" }),
-    add: () => addArm(experiment, loop.now),
+    pause: () => changeState(shown.experiment).then((done) => done && loop.now()),
+    add: () => addArm(shown.experiment, now),
+    report: () => range.query(),
   });
-  const change = (changes) => confirmed(name, changes).then((done) => done && loop.now());
   const figures = figuresPanel();
+  const lift = chart({
+    title: "Lift over time",
+    id: "lift-title",
+    hint: "of all decisions from the start of the period to each point, with its 95% interval",
+    format: (x) => (liftNow.isRelative ? signed(percent(x, 0)) : format.difference(x)),
+    tick: (x) => (liftNow.isRelative ? signed(percent(x, 0)) : format.tick(x)),
+    withZero: true,
+    bounds: () => settledBounds(liftNow),
+  });
   const rewards = chart({
     title: "Reward",
     id: "reward-title",
     hint: "moving average",
-    empty: "Shown after the first rewards.",
     format: (x) => format.value(x),
     tick: (x) => format.tick(x),
+    bounds: () => format.bounds,
   });
   const shares = chart({
     title: "Share of each arm",
     id: "share-title",
     hint: "share of decisions",
-    empty: "Shown after the first decisions.",
     format: (x) => percent(x, 0),
     tick: (x) => percent(x, 0),
     stacked: true,
   });
-  const arms = eitherPanel(armsPanel(name, () => loop.now()), catalogPanel(name, () => loop.now()));
+  const now = () => {
+    history.forget();
+    loop.now();
+  };
+  const arms = eitherPanel(armsPanel(name, now), catalogPanel(name, now));
   const explain = explainPanel(name);
-  const panels = [healthPanel(), rewardsPanel(), inputsPanel()];
+  const health = healthPanel();
+  const panels = [guardrailsPanel(), rewardsPanel(), inputsPanel()];
   const wrong = attention();
-  const axisChoice = chooser((chosen) => {
+  const range = rangeChooser(now);
+  const start = checklist(name);
+  const overCharts = h("div", { class: "over-charts" }, range.element, axisChooser((chosen) => {
     axis = chosen;
     drawCharts();
-  });
-  const start = firstSteps(name);
-  const overCharts = h("div", { class: "over-charts" }, axisChoice);
+  }));
   const charts = h("div", { class: "two" }, rewards.element, shares.element);
-  const small = h("div", { class: "three" }, panels.map((panel) => panel.element));
-  const later = [figures.element, overCharts, charts, small];
-  const body = h(
-    "div",
-    { hidden: true },
-    start.element,
-    wrong.element,
-    figures.element,
-    overCharts,
-    charts,
-    arms.element,
-    explain.element,
-    small,
-  );
+  const small = h("div", { class: "small-panels" }, panels.map((panel) => panel.element));
+  const later = [overCharts, figures.element, health.element, lift.element, charts, small];
+  const body = h("div", { hidden: true }, start.element, wrong.element, overCharts, figures.element, health.element, lift.element, charts, arms.element, explain.element, small);
   const loading = h("div", { "aria-hidden": "true" }, h("div", { class: "skeleton row" }), h("div", { class: "skeleton tall" }));
-  main.append(head.element, body, loading);
+  main.append(tabs(name, ""), head.element, body, loading);
 
   const drawCharts = () => {
-    const at = places(stats.blocks);
-    const [bandit, holdout] = rewardCurves(stats.blocks);
+    const { curves, stats, drawn, color } = shown;
+    const { points } = curves;
+    const common = { axis, places: places(points) };
+    const over = stats.control_lift && points.some((point) => point.control) ? "control" : "lift";
+    liftNow = liftCurve(points, over);
+    lift.update({ ...common, curves: [{ name: over === "control" ? "over the control" : "over random", color: "--accent", strong: true, ...liftNow }] });
+    const [bandit, holdout] = rewardCurves(points);
     const own = { name: "bandit", color: "--accent", values: bandit, strong: true };
     const control = { name: "holdout", color: "--quiet", values: holdout, dash: [5, 4] };
-    rewards.update({ axis, places: at, curves: stats.lift.holdout.n ? [own, control] : [own] });
-    const curves = shareCurves(stats.blocks, drawn);
-    shares.update({
-      axis,
-      places: at,
-      curves: drawn.map((arm, place) => ({ name: arm, color: color(arm), values: curves[place] })),
-    });
+    rewards.update({ ...common, curves: stats.lift.holdout.n ? [own, control] : [own] });
+    const parts = shareCurves(points, drawn);
+    shares.update({ ...common, curves: drawn.map((arm, place) => ({ name: arm, color: color(arm), values: parts[place] })) });
   };
 
+  const history = slowly(
+    () => ask("GET", `${at(name, "curves")}?${new URLSearchParams({ ...range.query(), points: MAX_POINTS })}`),
+    ({ points }) => points.length < 10,
+  );
   const loop = live(
-    () => Promise.all([ask("GET", at(name)), ask("GET", at(name, "stats"))]),
-    ([shownExperiment, shownStats]) => {
-      experiment = shownExperiment;
-      stats = shownStats;
+    () => Promise.all([ask("GET", at(name)), ask("GET", at(name, "stats")), history()]),
+    ([experiment, stats, curves]) => {
       format = rewardFormat(experiment.settings);
       loading.hidden = true;
       body.hidden = false;
-      drawn = drawnArms(stats.arms);
-      color = colors(drawn);
-      const data = { experiment, stats, format, color };
+      const drawn = drawnArms(stats.arms);
+      shown = { experiment, stats, curves, format, drawn, color: colors(drawn), period: range.isAll() ? null : curves };
       later.forEach((element) => {
         element.hidden = !stats.counts.decisions;
       });
-      for (const part of [head, start, wrong, figures, arms, explain, ...panels]) part.update(data);
-      drawCharts();
+      for (const part of [head, start, wrong, figures, health, arms, explain, ...panels]) part.update(shown);
+      if (stats.counts.decisions) drawCharts();
     },
     errorsIn(main),
   );
   return {
     stop() {
       loop.stop();
-      rewards.stop();
-      shares.stop();
+      for (const figure of [lift, rewards, shares]) figure.stop();
     },
   };
 }
@@ -131,49 +137,53 @@ function eitherPanel(plain, catalog) {
   };
 }
 
-function heading(name, { pause, add }) {
+function heading(name, { pause, add, report }) {
   const state = h("span", { class: "state" });
+  const purpose = h("p", { class: "purpose", hidden: true });
   const about = h("p", { class: "hint" }, "Loading…");
   const pausing = h("button", { onclick: pause, hidden: true }, "Pause");
   const adding = h("button", { onclick: add, hidden: true }, "Add arm");
-  const evaluations = h("a", { class: "button", href: `#/${name}/evaluations` }, "Evaluations");
-  const actions = h("div", { class: "actions" }, evaluations, pausing, adding);
-  const element = h("div", { class: "heading" }, h("div", {}, h("h1", {}, name, " ", state), about), actions);
+  const sending = h("a", { class: "button", target: "_blank", href: at(name, "report") }, "Report");
+  const actions = h("div", { class: "actions" }, sending, pausing, adding);
+  const element = h("div", { class: "heading" }, h("div", {}, h("h1", {}, name, " ", state), purpose, about), actions);
   return {
     element,
     update({ experiment }) {
+      const { settings } = experiment;
       mark(state, "data-state", experiment.state);
       say(state, experiment.state);
-      const archived = experiment.state === "archived";
-      pausing.hidden = adding.hidden = archived;
+      pausing.hidden = adding.hidden = experiment.state === "archived" || !may("edit");
       say(pausing, experiment.state === "running" ? "Pause" : "Resume");
-      const parts = [
-        experiment.settings.policy,
-        many(experiment.arm_count, "arm"),
-        `${percent(experiment.settings.holdout, 0)} holdout`,
-        `since ${day(experiment.created_at)}`,
-      ];
+      sending.href = `${at(name, "report")}?${new URLSearchParams(report())}`;
+      purpose.hidden = !settings.description && !settings.hypothesis;
+      say(purpose, [settings.description, settings.hypothesis && `Hypothesis: ${settings.hypothesis}`].filter(Boolean).join(" "));
+      const parts = [settings.policy, many(experiment.arm_count, "arm"), `${percent(settings.holdout, 0)} holdout`, `since ${day(experiment.created_at)}`];
+      if (settings.owner) parts.unshift(settings.owner);
+      if ((settings.traffic ?? 1) < 1) parts.push(`${percent(settings.traffic, 0)} of the traffic`);
+      if (settings.shadow) parts.push("shadow mode: the control is served");
+      if (settings.end_at) parts.push(`until ${clock(settings.end_at)}`);
       say(about, parts.join(" · "));
     },
   };
 }
 
-function confirmed(name, changes) {
-  const pausing = changes.state === "paused";
+/** Ask, and pause or resume an experiment. */
+export function changeState({ name, state }) {
+  const pausing = state === "running";
   return dialog({
     title: pausing ? `Pause ${name}?` : `Resume ${name}?`,
     text: pausing
       ? "New decisions will be rejected. Rewards for earlier decisions are still accepted."
       : "The experiment will accept decisions again. Nothing it has learned is lost.",
     button: pausing ? "Pause" : "Resume",
-    act: () => ask("PATCH", at(name), changes),
+    act: () => ask("PATCH", at(name), { state: pausing ? "paused" : "running" }),
   });
 }
 
-function chooser(choose) {
-  const choice = (value, text, checked) => {
+function axisChooser(choose) {
+  const choice = (value, checked) => {
     const input = h("input", { type: "radio", name: "axis", value, checked, onchange: () => choose(value) });
-    return h("label", {}, input, h("span", {}, text));
+    return h("label", {}, input, h("span", {}, value));
   };
-  return h("fieldset", { class: "segments" }, h("legend", {}, "Horizontal axis"), choice("decisions", "decisions", true), choice("time", "time", false));
+  return h("fieldset", { class: "segments" }, h("legend", {}, "Horizontal axis"), choice("time", true), choice("decisions", false));
 }

@@ -1,57 +1,74 @@
-/** The key figures. */
+/** The key figures: whether the experiment pays comes first. */
 
 import { h, mark, say } from "./dom.js";
 import { count, many, microseconds, NONE, number, percent } from "./format.js";
-import { fixedHorizonInWords, liftFigure, liftInWords, relativeLift, verdict } from "./lift.js";
+import { fixedHorizonInWords, gained, intervalInWords, liftFigure, liftInWords, mainLift, mainNumber, pointsInWords, verdict } from "./lift.js";
 
 /** Return the row of key figures. */
 export function figuresPanel() {
-  const decisions = figure("Decisions");
+  const answer = liftAnswer();
   const bandit = figure("Bandit reward");
   const holdout = figure("Holdout reward");
-  const lift = figure("Lift over random assignment", "lift");
+  const decisions = figure("Decisions");
   const matchRate = figure("Match rate");
   const latency = figure("Decision latency");
-  const [interval, drawLift] = liftFigure();
-  lift.value.after(interval);
-  const relative = h("span", { class: "relative" });
-  const fixedHorizon = h("span", { class: "hint" });
-  lift.value.after(relative);
-  lift.note.after(fixedHorizon);
   const speed = speedometer();
   return {
     element: h(
       "section",
       { "aria-label": "Key metrics" },
-      h("dl", { class: "key-figures" }, [lift, bandit, holdout, decisions, matchRate, latency].map(({ element }) => element)),
+      h("dl", { class: "key-figures" }, answer.element, [bandit, holdout, decisions, matchRate, latency].map(({ element }) => element)),
     ),
-    update({ stats, format }) {
-      const { counts, lift: measured } = stats;
-      decisions.say(count(counts.decisions), speed(counts.decisions));
-      bandit.say(format.value(measured.bandit.mean), many(measured.bandit.n, "reward"));
-      holdout.say(format.value(measured.holdout.mean), many(measured.holdout.n, "reward"));
-      lift.say(format.difference(measured.difference), liftInWords(measured, format));
-      say(relative, relativeLift(measured));
-      say(fixedHorizon, fixedHorizonInWords(measured, format));
-      drawLift(measured);
-      mark(lift.element, "data-verdict", verdict(measured));
+    /** Show the figures of the whole experiment, or those of a period, in which case `period` has them. */
+    update({ stats, format, experiment, period }) {
+      const { counts } = stats;
+      const lift = period?.lift ?? stats.lift;
+      answer.update(mainLift(period ?? stats), format, experiment, Boolean(period));
+      const total = period ? period.points.reduce((sum, point) => sum + point.decisions, 0) : counts.decisions;
+      decisions.say(count(total), period ? "in this period" : speed(total));
+      bandit.say(format.value(lift.bandit.mean), many(lift.bandit.n, "reward"));
+      holdout.say(format.value(lift.holdout.mean), many(lift.holdout.n, "reward"));
       matchRate.say(percent(stats.match_rate), `${count(counts.pending)} pending`);
       const { p50, p99 } = stats.latency_us;
-      latency.say(
-        microseconds(p50),
-        p99 === null ? "no decisions since startup" : `p50; p99 ${microseconds(p99)}, since startup`,
-      );
+      latency.say(microseconds(p50), p99 === null ? "no decisions since startup" : `p50; p99 ${microseconds(p99)}, since startup`);
     },
   };
 }
 
-function figure(label, kind = "") {
+/** The lift: relative and in rewards gained, then in points with its interval. */
+function liftAnswer() {
+  const title = h("dt");
+  const value = h("span", { class: "number" }, NONE);
+  const gain = h("span", { class: "gain" });
+  const [interval, drawInterval] = liftFigure();
+  const words = h("span", { class: "verdict-words" });
+  const range = h("span", { class: "hint" });
+  const points = h("span", { class: "hint" });
+  const once = h("span", { class: "hint" });
+  const element = h("div", { class: "lift" }, title, h("dd", {}, value, gain, interval, words, range, points, once));
+  return {
+    element,
+    update(lift, format, experiment, inPeriod) {
+      const over = lift.over === "random" ? "random assignment" : experiment.settings.control ? `the control “${experiment.settings.control}”` : "the control";
+      say(title, `Lift over ${over}${inPeriod ? ", in this period" : ""}`);
+      say(value, mainNumber(lift, format));
+      const extra = gained(lift, format);
+      say(gain, extra ? `${extra} gained` : "");
+      drawInterval(lift);
+      mark(element, "data-verdict", verdict(lift));
+      say(words, liftInWords(lift));
+      say(range, intervalInWords(lift, format));
+      say(points, pointsInWords(lift, format));
+      say(once, fixedHorizonInWords(lift, format));
+    },
+  };
+}
+
+function figure(label) {
   const value = h("span", { class: "number" }, NONE);
   const note = h("span", { class: "hint" });
   return {
-    element: h("div", { class: kind || null }, h("dt", {}, label), h("dd", {}, value, note)),
-    value,
-    note,
+    element: h("div", {}, h("dt", {}, label), h("dd", {}, value, note)),
     say(text, below) {
       say(value, text);
       say(note, below);

@@ -32,15 +32,25 @@ export const percent = (x, digits = 1) => (missing(x) ? NONE : `${signOf(fixed(1
 /** Add a plus sign to a positive number. */
 export const signed = (text) => (text === NONE || text.startsWith(MINUS) || !/[1-9]/.test(text) ? text : `+${text}`);
 
-/** Binary rewards are shown as percentages and their differences in percentage points; others as numbers. */
-export const rewardFormat = ({ rewards }) =>
-  rewards === "binary"
-    ? {
-        value: (x) => percent(x),
-        tick: (x) => percent(x, Number.isInteger(Math.round(1e6 * x) / 1e4) ? 0 : 1),
-        difference: (x) => (missing(x) ? NONE : `${signed(signOf(fixed(100 * x, 1), x))} pts`),
-      }
-    : { value: number, tick: plain, difference: (x) => signed(number(x)) };
+/**
+ * Binary rewards are shown as percentages and their differences in percentage points; others as numbers, with the unit of
+ * the experiment if it has one. `bounds` are the smallest and the largest reward.
+ */
+export function rewardFormat({ rewards, reward_unit }) {
+  const kind = reward_unit ?? (rewards === "binary" ? "rewards" : "in rewards");
+  const gained = (x) => (missing(x) ? NONE : `${signed(Math.abs(x) < 10 ? number(x) : signOf(fixed(x, 0), x))} ${kind}`);
+  if (rewards === "binary") {
+    return {
+      value: (x) => percent(x),
+      tick: (x) => percent(x, Number.isInteger(Math.round(1e6 * x) / 1e4) ? 0 : 1),
+      difference: (x) => (missing(x) ? NONE : `${signed(signOf(fixed(100 * x, 1), x))} pts`),
+      gained,
+      bounds: [0, 1],
+    };
+  }
+  const unit = (text) => (reward_unit && text !== NONE ? `${text} ${reward_unit}` : text);
+  return { value: (x) => unit(number(x)), tick: plain, difference: (x) => unit(signed(number(x))), gained, bounds: Array.isArray(rewards) ? rewards : [0, 1] };
+}
 
 /** 310 µs, 4.2 ms, 1.3 s */
 export function microseconds(x) {
@@ -53,6 +63,12 @@ export function microseconds(x) {
 /** A date and time in the local time zone. */
 export const moment = (date) =>
   new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" }).format(new Date(date));
+
+/** Hours and minutes with the date, without seconds. */
+export const clock = (date) => new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit" }).format(new Date(date));
+
+/** A date with its day of the week. */
+export const weekday = (date) => new Intl.DateTimeFormat(undefined, { dateStyle: "full" }).format(new Date(date));
 
 /** A date. */
 export const day = (date) => new Intl.DateTimeFormat(undefined, { dateStyle: "medium" }).format(new Date(date));

@@ -1,53 +1,86 @@
-/** Lift over random assignment: its confidence interval and its interpretation. */
+/** Lift over the control or over random assignment, in words and as an interval around zero. */
 
 import { draw, h, mark } from "./dom.js";
-import { count, number, percent, signed } from "./format.js";
+import { percent, signed } from "./format.js";
 
-/** Return a figure of the interval around zero, and a function that draws it. */
+/** A lift without any rewards. */
+const NO_LIFT = { n: 0, difference: null, low: null, high: null, fixed_low: null, fixed_high: null, relative: null, extra_rewards: null, confidence: 0.95 };
+
+/** Return the lift that answers whether the experiment pays: over the control if there is one, otherwise over random. */
+export function mainLift({ lift, control_lift, control }) {
+  const overControl = control_lift ?? control;
+  if (overControl?.n) return { ...overControl, over: "the control", base: overControl.control ?? overControl.baseline };
+  return { ...NO_LIFT, ...lift, over: "random", base: lift?.random ?? lift?.baseline };
+}
+
+/** Return an element for an interval and a function that draws it. */
 export function liftFigure() {
   const figure = h("span", { class: "interval", "aria-hidden": "true" }, h("span", { class: "range" }), h("span", { class: "point" }));
   return [
     figure,
-    ({ low, high, difference }) => {
-      figure.hidden = low === null;
-      if (low === null) return;
-      const reach = Math.max(Math.abs(low), Math.abs(high)) || 1;
-      const place = (x) => `${50 + (46 * x) / reach}%`;
+    ({ low, high, difference }, reach = Math.max(Math.abs(low), Math.abs(high)) || 1) => {
+      figure.hidden = low === null || low === undefined;
+      if (figure.hidden) return;
+      const place = (x) => `${50 + 46 * Math.max(-1, Math.min(1, x / reach))}%`;
       draw(figure, { low: place(low), high: place(high), point: place(difference) });
       mark(figure, "data-verdict", verdict({ low, high }));
     },
   ];
 }
 
-/** Whether the bandit is better or worse than random assignment, or the interval contains zero. */
-export const verdict = ({ low, high }) => (low === null ? "open" : low > 0 ? "better" : high < 0 ? "worse" : "open");
+/** Whether the bandit is better or worse, or the interval contains zero. */
+export const verdict = ({ low, high }) => (low === null || low === undefined ? "open" : low > 0 ? "better" : high < 0 ? "worse" : "open");
 
-/** Describe a lift in words: its interval and what it means, and what it has gained. */
-export function liftInWords(lift, rewards) {
-  if (lift.difference === null) {
-    return lift.bandit.n + lift.holdout.n ? "The lift needs a holdout or exploration." : "No rewards yet.";
+/** Describe in words whether a lift is significant. */
+export function liftInWords(lift) {
+  if (lift.difference === null || lift.difference === undefined) {
+    return lift.bandit && lift.bandit.n + lift.holdout.n ? "The lift needs a holdout or exploration." : "No rewards yet.";
   }
-  const meaning = {
-    better: "Better than random.",
-    worse: "Worse than random: see the health checks.",
-    open: "Not significant yet.",
+  return {
+    better: `Better than ${lift.over}.`,
+    worse: `Worse than ${lift.over}: see the health checks.`,
+    open: "No significant difference yet.",
   }[verdict(lift)];
-  return `${meaning} ${level(lift)} confidence interval: ${range(lift.low, lift.high, rewards)}. ${gain(lift)}`;
 }
+
+/** +102%, or the difference if there is no relative lift. */
+export const mainNumber = (lift, rewards) => (hasRelative(lift) ? signed(percent(lift.relative, Math.abs(lift.relative) < 0.1 ? 1 : 0)) : rewards.difference(lift.difference));
+
+/** +487 rewards, with the unit of the experiment. */
+export const gained = ({ extra_rewards }, rewards) => (extra_rewards === null || extra_rewards === undefined ? "" : rewards.gained(extra_rewards));
+
+/** 95% interval +79% to +128%. */
+export function intervalInWords(lift, rewards) {
+  if (lift.low === null || lift.low === undefined) return "";
+  const ends = hasRelative(lift) && lift.base > 0 ? [lift.low, lift.high].map((x) => signed(percent(x / lift.base, 0))) : [lift.low, lift.high].map(rewards.difference);
+  return `${percent(lift.confidence, 0)} interval ${ends[0]} to ${ends[1]}`;
+}
+
+/** +26.9 pts (+20.4 to +33.2). */
+export const pointsInWords = (lift, rewards) =>
+  lift.difference === null || lift.difference === undefined ? "" : `${rewards.difference(lift.difference)} (${rewards.difference(lift.low)} to ${rewards.difference(lift.high)})`;
 
 /** Describe the interval for those who look only once. */
 export const fixedHorizonInWords = (lift, rewards) =>
-  lift.difference === null
+  lift.difference === null || lift.difference === undefined
     ? ""
-    : `Fixed horizon, valid only if you look once, at a planned time: ${range(lift.fixed_low, lift.fixed_high, rewards)}.`;
+    : `If you look only once, at a time that was planned: ${rewards.difference(lift.fixed_low)} to ${rewards.difference(lift.fixed_high)}.`;
 
-/** +79% */
-export const relativeLift = ({ relative }) => (relative === null ? "" : signed(percent(relative, 0)));
+const hasRelative = ({ relative }) => relative !== null && relative !== undefined;
 
-const level = ({ confidence }) => percent(confidence, 0);
+/** Return an element that shows an interval on the scale of all arms, and a function that draws it. */
+export function meanFigure() {
+  const figure = h("span", { class: "interval mean", "aria-hidden": "true" }, h("span", { class: "range" }), h("span", { class: "point" }));
+  return [
+    figure,
+    ({ low, high, reward_mean: mean }, [least, most]) => {
+      figure.hidden = low === null || low === undefined || most <= least;
+      if (figure.hidden) return;
+      const place = (x) => `${(100 * (x - least)) / (most - least)}%`;
+      draw(figure, { low: place(low), high: place(high), point: place(mean) });
+    },
+  ];
+}
 
-const range = (low, high, rewards) => `${rewards.difference(low)} to ${rewards.difference(high)}`;
-
-const gain = ({ extra_rewards }) => `Estimated sum of rewards gained so far: ${signed(gained(extra_rewards))}.`;
-
-const gained = (x) => (Math.abs(x) < 10 ? number(x) : count(x).replace("-", "−"));
+/** Return the text of an interval of a mean reward. */
+export const meanInterval = ({ low, high }, rewards) => (low === null || low === undefined ? "" : `${rewards.value(low)} to ${rewards.value(high)}`);

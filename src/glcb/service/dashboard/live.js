@@ -67,6 +67,30 @@ export function live(load, show, rejected) {
   };
 }
 
+/**
+ * Return a loader for requests that cost more: it repeats its last result for ten seconds, unless `isYoung(result)`, which
+ * changes much. `forget()` ends this at once.
+ */
+export function slowly(load, isYoung) {
+  let result = null;
+  let until = 0;
+  const loader = async () => {
+    if (!result || performance.now() > until || isYoung(result)) {
+      const asked = until;
+      const loaded = await load();
+      if (asked !== until) return loader(); // forgotten in the meantime
+      result = loaded;
+      until = performance.now() + 10_000;
+    }
+    return result;
+  };
+  loader.forget = () => {
+    result = null;
+    until = -performance.now();
+  };
+  return loader;
+}
+
 const banner = document.getElementById("banner");
 const pulse = document.getElementById("pulse");
 let countdown = 0;

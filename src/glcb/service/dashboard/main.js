@@ -1,39 +1,45 @@
-/** Routing: the overview, an experiment, its evaluations, or one of them. */
+/** Routing: the overview, the pages of an experiment, and who uses them. */
 
-import { key } from "./api.js";
+import { armPage } from "./arm.js";
+import { connectPage } from "./connect.js";
 import { h } from "./dom.js";
 import { evaluationPage } from "./evaluation.js";
 import { evaluationsPage } from "./evaluations.js";
 import { experimentPage } from "./experiment.js";
 import { overviewPage } from "./overview.js";
+import { segmentsPage } from "./segments.js";
+import { listenToSignOut, loadSession } from "./session.js";
+import { settingsPage } from "./settings.js";
 
 const NAME = "([a-z0-9][a-z0-9_-]*)";
 const ROUTES = [
   ["(?:#?/?)", overviewPage],
   [`#/${NAME}`, experimentPage],
+  [`#/${NAME}/(arms)/(.+)`, armPage],
+  [`#/${NAME}/(segments)`, segmentsPage],
   [`#/${NAME}/(evaluations)`, evaluationsPage],
   [`#/${NAME}/(evaluations)/(\\d+)`, evaluationPage],
+  [`#/${NAME}/(settings)`, settingsPage],
+  [`#/${NAME}/(connect)`, connectPage],
 ].map(([pattern, page]) => [new RegExp(`^${pattern}$`), page]);
 
 const main = document.getElementById("main");
 const trail = document.getElementById("trail");
-const forget = document.getElementById("forget-key");
 let page = null;
 
 function show() {
   const [parts, open] = route();
   page?.stop();
   main.replaceChildren();
-  const steps = ["", ...parts].map((_, place) => ["Experiments", ...parts].slice(0, place + 1));
+  // The list of arms is part of the overview, so it has no page of its own.
+  const steps = parts.map((text, place) => ({ text, path: parts.slice(0, place + 1) })).filter(({ text, path }) => text !== "arms" || path.length !== 2);
   trail.replaceChildren(
-    ...steps.map((path, place) => {
-      const text = path.at(-1);
-      const href = `#/${path.slice(1).join("/")}`;
-      return h("li", {}, place < parts.length ? h("a", { href }, text) : h("span", { "aria-current": "page" }, text));
+    ...[{ text: "Experiments", path: [] }, ...steps].map(({ text, path }, place, all) => {
+      const href = `#/${path.map(encodeURIComponent).join("/")}`;
+      return h("li", {}, place < all.length - 1 ? h("a", { href }, text) : h("span", { "aria-current": "page" }, text));
     }),
   );
-  document.title = [...parts].reverse().concat("glcb").join(" · ");
-  forget.hidden = !key.get();
+  document.title = [...steps.map(({ text }) => text)].reverse().concat("glcb").join(" · ");
   page = open(main, ...parts);
 }
 
@@ -41,9 +47,18 @@ function show() {
 function route() {
   for (const [pattern, open] of ROUTES) {
     const match = location.hash.match(pattern);
-    if (match) return [match.slice(1), (where, name, _, id) => open(where, name, id)];
+    if (match) return [match.slice(1).map(decoded), (where, name, _, id) => open(where, name, id)];
   }
   return [[], notFound];
+}
+
+/** Decode a part of the URL that a person may have typed. */
+function decoded(part) {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
 }
 
 function notFound(where) {
@@ -65,11 +80,6 @@ addEventListener("hashchange", () => {
   scrollTo(0, 0);
   main.focus({ preventScroll: true });
 });
-addEventListener("glcb-key", () => {
-  forget.hidden = !key.get();
-});
-forget.addEventListener("click", () => {
-  key.forget();
-  show();
-});
+listenToSignOut(show);
+loadSession();
 show();

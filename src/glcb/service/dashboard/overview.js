@@ -5,8 +5,9 @@ import { createExperiment } from "./create.js";
 import { h, keyed, mark, say } from "./dom.js";
 import { errorsIn } from "./errors.js";
 import { count, many, rewardFormat } from "./format.js";
-import { liftFigure } from "./lift.js";
+import { gained, liftFigure, mainLift, mainNumber, verdict } from "./lift.js";
 import { live } from "./live.js";
+import { may } from "./session.js";
 
 /** Number of decisions below which most health checks have too little data. */
 const ENOUGH = 100;
@@ -27,8 +28,10 @@ export function overviewPage(main) {
       main.querySelectorAll(".skeleton").forEach((element) => element.remove());
       const running = experiments.filter((one) => one.state === "running").length;
       say(summary, experiments.length ? `${many(experiments.length, "experiment")}, ${count(running)} running` : "");
-      list.hidden = add.hidden = !experiments.length;
+      list.hidden = !experiments.length;
+      add.hidden = !experiments.length || !may("admin");
       empty.hidden = Boolean(experiments.length);
+      empty.querySelector("button").hidden = !may("admin");
       update(experiments);
     },
     errorsIn(main),
@@ -57,27 +60,31 @@ function card(first) {
   const about = h("p", { class: "hint" });
   const decisions = figure("decisions");
   const rate = figure("mean reward");
-  const lift = figure("lift over random");
+  const lift = figure("lift");
   const [interval, drawLift] = liftFigure();
-  lift.element.append(interval);
+  const gain = h("span", { class: "hint" });
+  lift.element.append(h("dd", { class: "more" }, gain, interval));
   const health = h("p", { class: "health" });
   const link = h("a", { href: `#/${first.name}` }, first.name);
-  const element = h(
-    "li",
-    { class: "card" },
-    h("div", { class: "who" }, h("h2", {}, link, " ", state), about),
-    h("dl", { class: "figures" }, decisions.element, rate.element, lift.element),
-    health,
-  );
+  const figures = h("dl", { class: "figures" }, lift.element, rate.element, decisions.element);
+  const nothing = h("p", { class: "nothing" }, "No decisions yet. Open it to see how to send the first one.");
+  const element = h("li", { class: "card" }, h("div", { class: "who" }, h("h2", {}, link, " ", state), about), figures, nothing, health);
   const update = (one) => {
     const rewards = rewardFormat(one.settings);
     mark(state, "data-state", one.state);
     say(state, one.state);
-    say(about, `${many(one.arm_count, "arm")} · ${one.settings.policy}`);
+    say(about, one.settings.description ?? `${many(one.arm_count, "arm")} · ${one.settings.policy}`);
     decisions.say(count(one.counts.decisions));
     rate.say(rewards.value(one.lift.bandit.mean));
-    lift.say(rewards.difference(one.lift.difference));
-    drawLift(one.lift);
+    const main = mainLift(one);
+    say(lift.element.querySelector("dt"), `lift over ${main.over}`);
+    lift.say(mainNumber(main, rewards));
+    say(gain, gained(main, rewards));
+    mark(lift.element, "data-verdict", verdict(main));
+    drawLift(main);
+    figures.hidden = !one.counts.decisions;
+    nothing.hidden = !figures.hidden;
+    health.hidden = figures.hidden && one.state !== "broken";
     const wrong = one.health.filter(({ ok }) => ok === false).length;
     const early = one.counts.decisions < ENOUGH;
     mark(health, "data-state", wrong ? "bad" : early ? "early" : "good");

@@ -1,14 +1,15 @@
-/** The panels on health, rewards and input problems. */
+/** The panels on health, guardrails, rewards and input problems. */
 
 import { draw, h, keyed, mark, say } from "./dom.js";
-import { count, many, percent } from "./format.js";
+import { count, many, number, percent, plain } from "./format.js";
 
 const panel = (id, title, hint, ...content) =>
   h("section", { class: "panel", "aria-labelledby": id }, h("div", { class: "panel-head" }, h("h2", { id }, title), h("p", { class: "hint" }, hint)), content);
 
-/** Return the panel with the health checks. */
+/** Return the health checks as one line that opens, unless something is wrong: then the failed ones are shown above it. */
 export function healthPanel() {
   const list = h("ul", { class: "checks" });
+  const summary = h("summary", { class: "health" });
   const words = { true: "passed", false: "failed", null: "not enough data" };
   const update = keyed(list, ({ check }) => check, () => {
     const verdict = h("span", { class: "visually-hidden" });
@@ -23,7 +24,19 @@ export function healthPanel() {
       },
     ];
   });
-  return { element: panel("health-title", "Health", "automatic checks", list), update: ({ stats }) => update(stats.health) };
+  return {
+    element: h("details", { class: "panel health-checks" }, summary, list),
+    update({ stats }) {
+      const number = (ok) => stats.health.filter((check) => check.ok === ok).length;
+      const [passed, failed, early] = [number(true), number(false), number(null)];
+      mark(summary, "data-state", failed ? "bad" : passed ? "good" : "early");
+      const parts = [`${many(passed, "check")} passed`];
+      if (failed) parts.push(`${count(failed)} failed`);
+      if (early) parts.push(`${count(early)} without enough data`);
+      say(summary, parts.join(", "));
+      update(stats.health);
+    },
+  };
 }
 
 /** Return the failed health checks for the top of the page; hidden while all pass. */
@@ -42,6 +55,41 @@ export function attention() {
       update(wrong);
     },
   };
+}
+
+/** Return the panel with the guardrails and the second metrics; hidden without any. */
+export function guardrailsPanel() {
+  const list = h("ul", { class: "checks" });
+  const metrics = h("dl", { class: "pairs" });
+  const element = panel("guardrails-title", "Guardrails", "what must not fall", list, metrics);
+  const updateMetrics = keyed(metrics, ({ label }) => label, pair);
+  const update = keyed(list, ({ metric, arm, against }) => `${metric} ${arm} ${against}`, () => {
+    const line = h("li");
+    return [
+      line,
+      (guardrail) => {
+        mark(line, "data-ok", guardrail.broken ? "false" : guardrail.low > 0 ? "true" : "null");
+        say(line, guardrailInWords(guardrail));
+      },
+    ];
+  });
+  return {
+    element,
+    update({ stats }) {
+      const guardrails = stats.guardrails ?? [];
+      const measured = Object.entries(stats.metrics ?? {});
+      element.hidden = !guardrails.length && !measured.length;
+      update(guardrails);
+      updateMetrics(measured.map(([name, { n, mean, unit }]) => ({ label: `mean ${name}`, text: `${number(mean)}${unit ? ` ${unit}` : ""}`, note: many(n, "value") })));
+    },
+  };
+}
+
+function guardrailInWords({ metric, arm, against, max_fall, relative, value, reference, broken, low, pauses }) {
+  const fall = relative ? percent(max_fall, 0) : plain(max_fall);
+  const state = broken ? "broken" : low > 0 ? "kept" : "not decided yet";
+  const then = pauses === "nothing" ? "" : `, otherwise ${pauses === "arm" ? "the arm" : "the experiment"} is paused`;
+  return `${arm ? `“${arm}”: ` : ""}${metric} at most ${fall} below ${against}${then}: ${state} (${number(value)}, ${against} ${number(reference)}).`;
 }
 
 /** Return the panel with the outcomes of all decisions. */
@@ -111,17 +159,17 @@ const PROBLEMS = {
   hashed: "a new value without a free slot",
 };
 
-/** Return the panel with rejected requests and with values that could not be used as sent. */
+/** Return the panel with rejected requests and with values that could not be used as sent; hidden without any. */
 export function inputsPanel() {
-  const noProblems = h("p", { class: "nothing" }, "No problems.");
   const rejected = h("dl", { class: "pairs" });
   const problemList = h("dl", { class: "pairs" });
   const problemTitle = h("h3", {}, "Values in contexts");
   const rejectedTitle = h("h3", {}, "Rejected requests since startup");
   const updateRejected = keyed(rejected, ({ label }) => label, pair);
   const updateProblems = keyed(problemList, ({ label }) => label, pair);
+  const element = panel("inputs-title", "Inputs", "rejected requests and unusable values", rejectedTitle, rejected, problemTitle, problemList);
   return {
-    element: panel("inputs-title", "Inputs", "rejected requests and unusable values", noProblems, rejectedTitle, rejected, problemTitle, problemList),
+    element,
     update({ stats }) {
       const errors = Object.entries(stats.errors).map(([code, n]) => ({ label: ERRORS[code] ?? code.replaceAll("_", " "), text: count(n) }));
       const problems = stats.features.flatMap(({ name, problems: own }) =>
@@ -137,7 +185,7 @@ export function inputsPanel() {
       updateProblems(problems.slice(0, 8));
       rejectedTitle.hidden = !errors.length;
       problemTitle.hidden = !problems.length;
-      noProblems.hidden = Boolean(errors.length || problems.length);
+      element.hidden = !errors.length && !problems.length;
     },
   };
 }

@@ -12,7 +12,7 @@ from starlette.routing import Route, Router
 from glcb._api import requests
 from glcb._api.requests import EXPERIMENT_NAME, encode
 from glcb._api.responses import ExperimentList, Explanation, PublicRanking, Status
-from glcb.service import arms, curves, export, responses, segments, stats
+from glcb.service import arms, curves, export, reports, responses, segments, stats
 from glcb.service.auth import Role
 from glcb.service.background import run_in_thread
 from glcb.service.core import limits, models
@@ -307,6 +307,17 @@ class Handlers:
         """Replace the bandit of an experiment."""
         await self._engine.upload(_name(request), request.state.body)
         return await self._experiment(_name(request))
+
+    async def report(self, request: Request) -> Response:
+        """Return a report as a page, or as a summary for a chat."""
+        query = reports.parse_query(request.query_params, time.time())
+        read = reports.reader(query.curves)
+        report = await self._engine.read(_name(request), read)
+        if query.format == "json":
+            return _json(report.summary)
+        page = await run_in_thread(report.page)  # without holding the experiment
+        headers = {"content-security-policy": reports.CONTENT_SECURITY_POLICY}
+        return Response(page, headers=headers, media_type="text/html")
 
     # ---- evaluations ----------------------------------------------------------------------------
 

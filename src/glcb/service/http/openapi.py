@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from glcb._api import personalizer, requests, responses, sessions, statistics
+from glcb._api import personalizer, reports, requests, responses, sessions, statistics
 from glcb._api.errors import ERROR_CODES
 from glcb._api.personalizer import PersonalizerErrorResponse
 from glcb._api.requests import EXPERIMENT_NAME, ExperimentChanges, ExperimentSettings
@@ -45,7 +45,7 @@ def document() -> Schema:
     schemas, components = msgspec.json.schema_components(kinds, ref_template=_REF)
     references = dict(zip(kinds, schemas, strict=True))
     for name, schema in components.items():
-        modules = (requests, responses, personalizer, sessions, statistics)
+        modules = (requests, responses, personalizer, sessions, statistics, reports)
         _describe_attributes(schema, next(getattr(one, name) for one in modules if hasattr(one, name)))
     for settings in (ExperimentSettings, ExperimentChanges):
         _describe_settings(components[settings.__name__])
@@ -154,8 +154,9 @@ def _responses(operation: Operation, references: dict[Any, Schema]) -> Schema:
     responses = {str(operation.status): success}
     if operation.name == "create":
         responses["200"] = {**success, "description": "The experiment exists with the same settings."}
-    if operation.name == "export":
-        success["content"]["application/vnd.apache.parquet"] = {}
+    other = {"export": "application/vnd.apache.parquet", "report": "text/html"}.get(operation.name)
+    if other is not None:
+        success["content"][other] = {}
     for status, codes in _codes_by_status(operation).items():
         responses[str(status)] = {
             "description": f"{HTTPStatus(status).phrase}: {', '.join(codes)}.",

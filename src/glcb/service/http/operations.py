@@ -4,8 +4,9 @@ import re
 from typing import Any, NamedTuple
 
 from glcb._api import personalizer, requests, responses, sessions, statistics
+from glcb._api.reports import Report
 from glcb.integrations.personalizer import PREFIX, VERSION
-from glcb.service import arms, curves
+from glcb.service import arms, curves, reports
 from glcb.service.auth import Role
 from glcb.service.http import fast_path
 from glcb.service.http.static import JAVASCRIPT
@@ -173,6 +174,11 @@ OPERATIONS = (
         "GET", f"{_EXPERIMENT}/segments", "segments", "read",
         "Get lift and best arms by segment: values of categories and ranges of numbers.",
         None, statistics.SegmentList,
+    ),
+    Operation(
+        "GET", f"{_EXPERIMENT}/report", "report", "read",
+        "Get a report of a period: a page for people without access, or a summary for chats.",
+        None, Report, 200, ("invalid_request",), reports.QUERY,
     ),
     Operation(
         "GET", f"{_EXPERIMENT}/export", "export", "read", "Stream all decisions and rewards.",

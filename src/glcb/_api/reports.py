@@ -1,0 +1,37 @@
+"""The response body of a report."""
+
+from datetime import datetime
+from typing import Literal
+
+from msgspec import Struct
+
+from glcb._api.statistics import ArmMean, LiftEstimate
+
+
+class Report(Struct, frozen=True, kw_only=True, rename={"start": "from", "end": "to"}):
+    """A summary of an experiment in a period."""
+
+    text: str
+    """The summary in words, for a chat."""
+    experiment: str
+    """Name of the experiment."""
+    state: str
+    """Its state."""
+    start: datetime
+    """Start of the period."""
+    end: datetime
+    """End of the period."""
+    decisions: int
+    """Number of decisions."""
+    rewards: int
+    """Number of rewards."""
+    over: Literal["control", "random"]
+    """What the lift is measured against."""
+    lift: LiftEstimate | None
+    """The lift of the decisions in the period; None without rewards."""
+    arms: tuple[ArmMean, ...]
+    """The arms in the period, those with the most decisions first."""
+    changes: tuple[str, ...]
+    """What was changed in the period, oldest first."""
+    failed_checks: tuple[str, ...]
+    """The health checks that fail now."""

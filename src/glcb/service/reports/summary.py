@@ -1,0 +1,180 @@
+"""The numbers of a report, and the same in words."""
+
+import math
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+from glcb._api.reports import Report
+from glcb._api.requests import ExperimentSettings
+from glcb._api.responses import ExperimentInfo
+from glcb._api.statistics import Curves, LiftEstimate
+
+_MINUS = "−"
+_MAX_CHANGES = 5
+"""Changes in the text of a summary; the report lists all."""
+
+
+class RewardFormat(NamedTuple):
+    """How rewards of an experiment are written."""
+
+    value: Callable[[float], str]
+    difference: Callable[[float], str]
+    gained: Callable[[float], str]
+
+
+def reward_format(settings: ExperimentSettings) -> RewardFormat:
+    """Return the format of rewards: percentages and points for binary rewards, otherwise numbers.
+
+    >>> binary = reward_format(ExperimentSettings(arms=["a", "b"]))
+    >>> binary.value(0.523), binary.difference(-0.021), binary.gained(393.4)
+    ('52.3%', '−2.1 points', '+393 rewards')
+    """
+    unit = optional_text(settings, "reward_unit")
+
+    def gained(x: float) -> str:
+        return f"{_signed(x, 0 if abs(x) >= 10 else 2)} {unit or 'rewards'}"
+
+    if settings.rewards == "binary":
+        return RewardFormat(percent, lambda x: f"{_signed(100 * x, 1)} points", gained)
+    suffix = f" {unit}" if unit else ""
+    return RewardFormat(
+        lambda x: _number(x) + suffix, lambda x: ("+" if x > 0 else "") + _number(x) + suffix, gained
+    )
+
+
+def optional_text(settings: ExperimentSettings, name: str) -> str | None:
+    """Return a setting that is a text, or None if it is not set."""
+    return getattr(settings, name, None) or None
+
+
+def percent(x: float) -> str:
+    """Return a share as a percentage.
+
+    >>> percent(0.523), percent(-0.02)
+    ('52.3%', '−2.0%')
+    """
+    return f"{100 * x:.1f}%".replace("-", _MINUS)
+
+
+def _signed(x: float, digits: int) -> str:
+    return f"{x:+,.{digits}f}".replace("-", _MINUS)
+
+
+def _number(x: float) -> str:
+    digits = 3 if abs(x) < 10 else 1 if abs(x) < 1000 else 0
+    return f"{x:,.{digits}f}".replace("-", _MINUS)
+
+
+def main_lift(curves: Curves) -> tuple[str, LiftEstimate | None]:
+    """Return the lift over the control if there is one, otherwise over random assignment."""
+    if curves.control is not None and curves.control.n:
+        return "control", curves.control
+    lift = curves.lift
+    if lift.difference is None or lift.random is None:
+        return "random", None
+    return "random", LiftEstimate(
+        n=lift.n,
+        baseline=lift.random,
+        difference=lift.difference,
+        low=lift.low,
+        high=lift.high,
+        fixed_low=lift.fixed_low,
+        fixed_high=lift.fixed_high,
+        confidence=lift.confidence,
+        relative=lift.relative,
+        extra_rewards=lift.extra_rewards or 0.0,
+    )
+
+
+def summarize(info: ExperimentInfo, curves: Curves, changes: Sequence[str]) -> Report:
+    """Return the summary of an experiment in the period that the curves cover.
+
+    Parameters
+    ----------
+    info
+        The experiment.
+    curves
+        The experiment over the period.
+    changes
+        What was changed in the period, oldest first.
+    """
+    over, lift = main_lift(curves)
+    arms = tuple(sorted(curves.arms, key=lambda arm: -arm.decisions))
+    decisions = sum(point.decisions for point in curves.points)
+    failed = tuple(check.text for check in info.health if check.ok is False)
+    parts = [
+        f"{info.name}, {period_in_words(curves.start, curves.end)}: {verdict(info, over, lift)}",
+        f"{decisions:,} decisions.",
+        _best_arm(info, curves),
+        f"{len(changes)} changes: {'; '.join(changes[-_MAX_CHANGES:])}." if changes else "No changes.",
+        " ".join(failed) if failed else "All health checks pass.",
+    ]
+    return Report(
+        text=" ".join(part for part in parts if part),
+        experiment=info.name,
+        state=info.state,
+        start=curves.start,
+        end=curves.end,
+        decisions=decisions,
+        rewards=sum(point.rewards for point in curves.points),
+        over="control" if over == "control" else "random",
+        lift=lift,
+        arms=arms,
+        changes=tuple(changes),
+        failed_checks=failed,
+    )
+
+
+def verdict(info: ExperimentInfo, over: str, lift: LiftEstimate | None) -> str:
+    """Return in one sentence whether the experiment pays."""
+    if lift is None:
+        return "No rewards yet."
+    reference = reference_in_words(info, over)
+    rewards = reward_format(info.settings)
+    size = (
+        _signed(100 * lift.relative, 1) + "%"
+        if lift.relative is not None
+        else rewards.difference(lift.difference)
+    )
+    gained = rewards.gained(lift.extra_rewards)
+    if lift.low is None or lift.high is None or lift.low <= 0 <= lift.high:
+        return f"no significant difference from {reference} yet ({size}, {gained})."
+    better = "better" if lift.low > 0 else "worse"
+    return f"{better} than {reference}: {size}, {gained} ({interval_in_words(info, lift)})."
+
+
+def interval_in_words(info: ExperimentInfo, lift: LiftEstimate) -> str:
+    """Return the interval of a lift, in units of the reward."""
+    if lift.low is None or lift.high is None:
+        return ""
+    difference = reward_format(info.settings).difference
+    return f"{lift.confidence:.0%} interval {difference(lift.low)} to {difference(lift.high)}"
+
+
+def reference_in_words(info: ExperimentInfo, over: str) -> str:
+    """Return what the lift is measured against."""
+    if over == "random":
+        return "random assignment"
+    control = optional_text(info.settings, "control")
+    return "the control" if control is None else f"the control “{control}”"
+
+
+def period_in_words(start: datetime, end: datetime) -> str:
+    """Return a period.
+
+    >>> period_in_words(datetime(2026, 11, 10, 9, 30), datetime(2026, 11, 17, 9, 30))
+    '10 Nov 2026 to 17 Nov 2026'
+    """
+    first, last = (f"{time.day} {time:%b %Y}" for time in (start, end))
+    return first if first == last else f"{first} to {last}"
+
+
+def _best_arm(info: ExperimentInfo, curves: Curves) -> str:
+    """Return the arm with the highest mean reward, of those with enough rewards."""
+    known = [arm for arm in curves.arms if arm.reward_mean is not None and arm.rewards >= 30]
+    if not known:
+        return ""
+    best = max(known, key=lambda arm: arm.reward_mean if arm.reward_mean is not None else -math.inf)
+    assert best.reward_mean is not None
+    return f"Highest mean reward: {best.arm} ({reward_format(info.settings).value(best.reward_mean)})."

@@ -1,0 +1,64 @@
+"""Reports for people without access: the page and the summary say the same, for one period."""
+
+import re
+import time
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from random import Random
+
+from tests.service.asgi import E, Service, create_experiment, with_service
+
+HOSTILE = "<script>alert(1)</script>"
+
+
+async def simulate(service: Service, visitors: int) -> None:
+    """Make decisions whose reward is 1 for half of those with the arm b, and report it."""
+    rng = Random(10_000)
+    contexts = [{"context": {"x": rng.random()}} for _ in range(visitors)]
+    decisions = (await service.ask("POST", f"{E}/decisions/batch", {"decisions": contexts})).data["results"]
+    rewards = [{"id": one["id"], "value": int(one["arm"] == "b" and rng.random() < 0.5)} for one in decisions]
+    assert (await service.ask("POST", f"{E}/rewards", {"rewards": rewards})).status == 200
+
+
+def test_a_report_is_one_page_without_scripts_or_links_to_elsewhere(tmp_path: Path) -> None:
+    async def scenario(service: Service) -> None:
+        await create_experiment(service, arms=["b", HOSTILE], holdout=0.5)
+        empty = await service.ask("GET", f"{E}/report")
+        assert "No rewards yet" in empty.content.decode()
+        await simulate(service, 300)
+        answer = await service.ask("GET", f"{E}/report")
+        page = answer.content.decode()
+        assert answer.headers["content-type"] == "text/html; charset=utf-8"
+        assert "default-src 'none'" in answer.headers["content-security-policy"]
+        assert "script" not in answer.headers["content-security-policy"]
+        assert "<script" not in page
+        assert "&lt;script&gt;alert(1)" in page
+        assert re.findall(r'(?:src|href)="(?!#|data:)', page) == []
+        assert page.count("<svg") <= 1
+
+        summary = (await service.ask("GET", f"{E}/report", query="format=json&days=7")).data
+        assert summary["decisions"] == 300
+        assert summary["text"].startswith("home, ")
+        assert "300 decisions." in summary["text"]
+        shares = {arm["arm"]: arm["decisions"] for arm in summary["arms"]}
+        assert sum(shares.values()) == 300
+        stats = (await service.ask("GET", f"{E}/stats")).data
+        assert summary["lift"]["difference"] == stats["lift"]["difference"]
+
+    with_service(tmp_path, scenario)
+
+
+def test_the_period_of_a_report_is_checked_and_kept(tmp_path: Path) -> None:
+    async def scenario(service: Service) -> None:
+        await create_experiment(service)
+        await simulate(service, 50)
+        tomorrow = (datetime.fromtimestamp(time.time(), UTC) + timedelta(days=1)).strftime(
+            "%Y-%m-%dT%H:%M:%SZ"
+        )
+        later = await service.ask("GET", f"{E}/report", query=f"format=json&from={tomorrow}")
+        assert later.data["decisions"] == 0
+        for query in ("days=0", "days=7&from=2026-11-10T00:00:00Z", "format=pdf", "from=yesterday", "week=1"):
+            refused = await service.ask("GET", f"{E}/report", query=query)
+            assert (refused.status, refused.code) == (422, "invalid_request"), query
+
+    with_service(tmp_path, scenario)
