@@ -3,24 +3,30 @@
     python -m benchmarks.lift coverage
     python -m benchmarks.lift decisions
     python -m benchmarks.lift holdout
+    python -m benchmarks.lift segments
 
 ``coverage`` simulates experiments in which the bandit learns, and reports the share of them in which the
 interval contained the true lift so far at every look. ``decisions`` counts the decisions until the interval
 excludes zero, for a bandit that has learned, and compares with the interval of the holdout alone (stitched
 empirical Bernstein bounds of both groups, as in version 0.2). ``holdout`` does so for other sizes of the
-holdout.
+holdout. ``segments`` simulates experiments without any lift, and reports the share of them in which the
+interval of any segment excluded zero at any look: with the correction for the number of segments, without it,
+and with the fixed-horizon interval.
 """
 
 import argparse
 import math
 import statistics
 from collections.abc import Callable, Iterator
+from random import Random
 from typing import NamedTuple
 
 import numpy as np
 
 from glcb._arrays import Float64
-from glcb.service.lift import LiftSums, Weights, weights
+from glcb.service.core.open_decisions import OpenDecision
+from glcb.service.core.segments import Segments
+from glcb.service.lift import CONFIDENCE, LiftSums, Weights, intervals, weights
 
 ARMS, EXPLORATION, HOLDOUT = 6, 0.05, 0.05
 
@@ -148,6 +154,76 @@ def _stitched(squares: float, error: float) -> float:
     return math.sqrt(k1**2 * v * level + (k2 * level) ** 2) + k2 * level
 
 
+# ---- segments -------------------------------------------------------------------------------------
+
+
+class Errors(NamedTuple):
+    """Whether any interval of any segment excluded the true lift, which is zero."""
+
+    corrected: bool
+    uncorrected: bool
+    fixed: bool
+    """The fixed-horizon interval, without a correction."""
+
+
+def segment_errors(decisions: int, every: int, seed: int) -> Errors:
+    """Simulate an experiment without lift and with eight features; look at its segments now and then.
+
+    The bandit follows the mean reward of each arm in each country, so its choices depend on past rewards.
+    """
+    rng, own = Random(seed), Segments(0.0).changed(None, None, 0.0)
+    means = {country: [0.5] * ARMS for country in ("FR", "DE", "US")}
+    corrected = uncorrected = fixed = False
+    for step in range(1, decisions + 1):
+        country = rng.choices(list(means), (5, 3, 1))[0]
+        context = {
+            "country": country,
+            "device": rng.choice(["phone", "tablet", "desktop"]),
+            "browser": rng.choice("abcdef"),
+            "page": f"p{int(rng.expovariate(0.1))}",
+            "member": rng.random() < 0.3,
+            "age": rng.randrange(18, 80),
+            "visits": int(rng.expovariate(0.3)),
+            "price": rng.random(),
+        }
+        best = max(range(ARMS), key=means[country].__getitem__)
+        probabilities = [EXPLORATION / (ARMS - 1)] * ARMS
+        probabilities[best] = 1 - EXPLORATION
+        is_held_out = rng.random() < HOLDOUT
+        arm = rng.randrange(ARMS) if is_held_out else rng.choices(range(ARMS), probabilities)[0]
+        reward = float(rng.random() < 0.2)
+        means[country][arm] += 0.02 * (reward - means[country][arm])
+        found = weights(probabilities[arm], min(probabilities), max(probabilities), ARMS, HOLDOUT)
+        opened = OpenDecision(str(arm), is_held_out, float(step), None, found)
+        opened.segments = own.add_decision(context, opened.arm, opened.decided_at)
+        own.add_reward(opened, reward)
+        if step % every:
+            continue
+        for feature in own.chosen().values():
+            if feature.has_intervals:
+                sums = [one.lift for one in own.of(feature)]
+                level = 1 - (1 - CONFIDENCE) / own.comparisons(feature)
+                corrected |= _excludes_zero(intervals(sums, level))
+                uncorrected |= _excludes_zero(intervals(sums))
+                fixed |= _excludes_zero([one.fixed_interval() for one in sums if one.n > 20])
+    return Errors(corrected, uncorrected, fixed)
+
+
+def _excludes_zero(ends: list[tuple[float, float] | None]) -> bool:
+    return any(one is not None and not one[0] <= 0 <= one[1] for one in ends)
+
+
+def print_segments(runs: int, decisions: int) -> None:
+    """Print the family-wise error rates."""
+    print(f"{runs:,} experiments of {decisions:,} decisions, 8 features, a look every 100 decisions\n")
+    found = [segment_errors(decisions, 100, seed) for seed in range(runs)]
+    print("| interval | experiments with a false alarm in any segment |")
+    print("|:--|--:|")
+    for name in Errors._fields:
+        count = sum(getattr(one, name) for one in found)
+        print(f"| {name} | {count} of {runs} ({count / runs:.1%}) |", flush=True)
+
+
 # ---- tables ---------------------------------------------------------------------------------------
 
 
@@ -194,12 +270,14 @@ def print_holdout(runs: int) -> None:
 def main() -> None:
     """Print one of the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("table", choices=["coverage", "decisions", "holdout"])
+    parser.add_argument("table", choices=["coverage", "decisions", "holdout", "segments"])
     parser.add_argument("--runs", type=int)
     parser.add_argument("--decisions", type=int, default=2000)
     arguments = parser.parse_args()
     if arguments.table == "coverage":
         print_coverage(arguments.runs or 2000, arguments.decisions)
+    elif arguments.table == "segments":
+        print_segments(arguments.runs or 500, arguments.decisions)
     elif arguments.table == "decisions":
         print_decisions(arguments.runs or 200)
     else:
