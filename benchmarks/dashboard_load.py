@@ -1,7 +1,8 @@
 """Dashboard load: how fast the dashboard of a million decisions opens, and how it affects decision latency.
 
-Part of ``make soak``. Decisions arrive at a constant rate, one every ten milliseconds. Three cases alternate:
-no dashboard, only the requests of a dashboard, and a dashboard open in Chromium on the same machine.
+Part of ``make soak``. The experiment has 50 arms and 8 features that are segments. Decisions arrive at a
+constant rate, one every ten milliseconds. Three cases alternate: no dashboard, only the requests of a
+dashboard, and a dashboard open in Chromium on the same machine.
 """
 
 import argparse
@@ -14,22 +15,56 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
-from benchmarks import endurance
+from benchmarks.endurance import BATCH, BATCH_TIMEOUT
+from benchmarks.service.client import Client
 from benchmarks.service.server import Server
 from benchmarks.service.wire import connect, post
+from benchmarks.statistics import ARMS, context
 from tests.bench.browser import browser, chromium
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
+PATH = "/v1/experiments/shop"
+REQUESTS = ("", "/stats", "/curves", "/segments", f"/curves?arm={quote(ARMS[0])}")
+"""What a dashboard asks for."""
 CONNECTIONS = 4
 PERIOD = 0.04
 """Seconds between two decisions of a connection."""
 OPENING_LIMIT = 2.0
 """Seconds within which the dashboard of a million decisions must open."""
+
+
+def fill(client: Client, decisions: int, policy: str) -> None:
+    """Create the experiment and make decisions, each with a reward."""
+    made = client.put(PATH, {"arms": list(ARMS), "policy": policy, "seed": 10_000})
+    assert made.status == 201, made
+    rng = random.Random(10_000)
+    for _ in range(0, decisions, BATCH):
+        contexts = [{"context": context(rng)} for _ in range(BATCH)]
+        decided = client.post(f"{PATH}/decisions/batch", {"decisions": contexts}).data["results"]
+        rewards = [{"id": one["id"], "value": int(rng.random() < 0.1)} for one in decided]
+        assert client.post(f"{PATH}/rewards", {"rewards": rewards}).status == 200
+
+
+def request_seconds(client: Client) -> dict[str, float]:
+    """Return the median time of each request of a dashboard."""
+    medians = {}
+    for request in REQUESTS:
+        taken = []
+        for _ in range(11):
+            start = time.perf_counter()
+            answer = client.get(PATH + request)
+            taken.append(time.perf_counter() - start)
+            assert answer.status == 200, answer
+        medians[request] = statistics.median(taken)
+        print(f"GET …{request}: {1e3 * medians[request]:.1f} ms, {len(answer.content):,} bytes", flush=True)
+    return medians
 
 
 def opening_seconds(running: "Browser", url: str) -> float:
@@ -50,13 +85,12 @@ async def _send_decisions(url: str, until: float, taken: list[float]) -> None:
     wire, rng = await connect(url), random.Random(10_000)
     while time.monotonic() < until:
         sent = time.monotonic()
-        context = {f"f{i:02}": rng.random() for i in range(endurance.FEATURES)}
-        body = json.dumps({"context": context}).encode()
+        body = json.dumps({"context": context(rng)}).encode()
         start = time.perf_counter()
-        status, answer = await wire.ask(post(f"{endurance.PATH}/decisions", body))
+        status, answer = await wire.ask(post(f"{PATH}/decisions", body))
         taken.append(time.perf_counter() - start)
         assert status == 200, answer
-        path = f"{endurance.PATH}/decisions/{json.loads(answer)['id']}/reward"
+        path = f"{PATH}/decisions/{json.loads(answer)['id']}/reward"
         status, answer = await wire.ask(post(path, b'{"value":1}'))
         assert status == 200, answer
         await asyncio.sleep(max(0.0, PERIOD - (time.monotonic() - sent)))
@@ -84,8 +118,8 @@ def _dashboard_requests(server: Server) -> Iterator[None]:
 
     def poll() -> None:
         while not ended.wait(2.0):
-            for path in (endurance.PATH, f"{endurance.PATH}/stats"):
-                assert server.client.get(path).status == 200
+            for request in REQUESTS:
+                assert server.client.get(PATH + request).status == 200
 
     polling = threading.Thread(target=poll)
     polling.start()
@@ -104,7 +138,7 @@ def compare(server: Server, running: "Browser", seconds: float, rounds: int) -> 
         times["no dashboard"] += decision_seconds(server.url, seconds)
         with _dashboard_requests(server):
             times["requests only"] += decision_seconds(server.url, seconds)
-        page.goto(f"{server.url}/#/endurance")
+        page.goto(f"{server.url}/#/shop")
         page.locator(".chart canvas").nth(1).wait_for()
         times["dashboard open"] += decision_seconds(server.url, seconds)
         page.goto("about:blank")
@@ -116,14 +150,13 @@ def run(folder: Path, decisions: int, policy: str, seconds: float, rounds: int) 
     server = Server(["--data", str(folder / "dashboard.db")])
     try:
         server.start()
-        endurance.create(server.client, policy)
-        endurance.drive(server, decisions, marks=1)
+        fill(replace(server.client, timeout=BATCH_TIMEOUT), decisions, policy)
+        requests = request_seconds(server.client)
         with browser() as running:
-            opened = [opening_seconds(running, f"{server.url}/#/endurance") for _ in range(5)]
-            size = len(server.client.get(f"{endurance.PATH}/stats").content)
+            opened = [opening_seconds(running, f"{server.url}/#/shop") for _ in range(5)]
             print(
                 f"dashboard of {decisions:,} decisions: opens in {statistics.median(opened):.2f} s, median "
-                f"of {len(opened)}; a stats response has {size:,} bytes",
+                f"of {len(opened)}",
                 flush=True,
             )
             table = {
@@ -132,7 +165,7 @@ def run(folder: Path, decisions: int, policy: str, seconds: float, rounds: int) 
             }
             server.stop()
             server.start()
-            unloaded = opening_seconds(running, f"{server.url}/#/endurance")
+            unloaded = opening_seconds(running, f"{server.url}/#/shop")
             print(f"opens in {unloaded:.2f} s if the experiment is not loaded yet", flush=True)
     finally:
         server.close()
@@ -140,7 +173,7 @@ def run(folder: Path, decisions: int, policy: str, seconds: float, rounds: int) 
         "decisions": decisions,
         "opening_s": opened,
         "opening_unloaded_s": unloaded,
-        "stats_bytes": size,
+        "request_s": requests,
         "times": table,
     }
 

@@ -112,8 +112,16 @@ class LiftSums(Struct):
             center = (0.5 + self.rewards) / (1 + self.n)
         deviation = reward - center
         estimate = weights.lift * deviation
-        self.below = max(self.below, -weights.lowest * (1 - center), weights.highest * center)
-        self.above = max(self.above, weights.highest * (1 - center), -weights.lowest * center)
+        lowest, highest, rest = -weights.lowest, weights.highest, 1 - center
+        # Comparisons are faster than max, and this runs for every segment of a reward.
+        if lowest * rest > self.below:
+            self.below = lowest * rest
+        if highest * center > self.below:
+            self.below = highest * center
+        if highest * rest > self.above:
+            self.above = highest * rest
+        if lowest * center > self.above:
+            self.above = lowest * center
         self.n += 1
         self.rewards += reward
         self.lift += estimate

@@ -7,7 +7,6 @@ belongs to the period of its decision, however late it arrives: a range of dates
 
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
-from itertools import pairwise
 from operator import attrgetter
 from statistics import NormalDist
 
@@ -166,6 +165,8 @@ class History(Struct):
     periods: list[Period] = field(default_factory=list)
     arms: dict[str, ArmSums] = field(default_factory=dict)
     """Sums of each arm over all periods."""
+    sizes: list[int] = field(default_factory=lambda: [0] * len(_TIERS))
+    """Number of periods of each length, the shortest first."""
 
     def add_decision(self, at: float, arm: str) -> None:
         """Count a decision."""
@@ -221,25 +222,27 @@ class History(Struct):
         width = _TIERS[0][0]
         start = floor_time(at, width)
         self.periods.append(Period(start, start + width))
+        self.sizes[0] += 1
         first = len(self.periods)
-        for (width, limit), (longer, _) in pairwise(_TIERS):
-            last = first
-            while first and self.periods[first - 1].end - self.periods[first - 1].start <= width:
-                first -= 1
-            if last - first <= limit:
-                return  # so no longer period was added
-            self._merge(first, longer)
+        for tier, (longer, _) in enumerate(_TIERS[1:]):
+            if self.sizes[tier] <= _TIERS[tier][1]:
+                return  # so no longer period is added
+            first -= self.sizes[tier]
+            self.sizes[tier] -= self._merge(first, longer)
+            self.sizes[tier + 1] += 1
             first += 1
-        if first > _TIERS[-1][1]:
+        if self.sizes[-1] > _TIERS[-1][1]:
             self._merge_into(0, 2, self.periods[0].start, self.periods[1].end)
+            self.sizes[-1] -= 1
 
-    def _merge(self, first: int, width: float) -> None:
-        """Merge the periods that are in the same longer period as one of them, which is the oldest."""
+    def _merge(self, first: int, width: float) -> int:
+        """Merge the periods in the same longer period as the first of them; return how many they were."""
         start = floor_time(self.periods[first].start, width)
         last = first
         while last < len(self.periods) and self.periods[last].start < start + width:
             last += 1
         self._merge_into(first, last, start, start + width)
+        return last - first
 
     def _merge_into(self, first: int, last: int, start: float, end: float) -> None:
         """Replace the periods from ``first`` to before ``last`` by one."""
