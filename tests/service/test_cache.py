@@ -17,7 +17,8 @@ from glcb.service.core.models import ExperimentSnapshot
 from glcb.service.errors import ApiError
 from glcb.service.responses import experiment_info
 from glcb.service.storage import snapshots
-from glcb.service.storage.database import Database, SnapshotRow
+from glcb.service.storage.database import Database
+from glcb.service.storage.rows import SnapshotRow
 from tests.service.builders import settings
 from tests.service.engine_harness import (
     FailingDatabase,

@@ -14,7 +14,8 @@ from glcb.service.storage import database as database_module
 from glcb.service.storage import tables
 from glcb.service.storage.chain import EventRow
 from glcb.service.storage.connection import connect, parse_url, sqlite_url
-from glcb.service.storage.database import Database, Event, SnapshotRow
+from glcb.service.storage.database import Database, Event
+from glcb.service.storage.rows import SnapshotRow
 from tests.service.builders import open_test_database
 
 

@@ -9,7 +9,8 @@ from glcb.service.core.models import ExperimentSnapshot
 from glcb.service.responses import timestamp
 from glcb.service.storage import tables
 from glcb.service.storage.chain import Head, checked_events, first_link
-from glcb.service.storage.database import Database, Event, ExperimentRow, Pruned, SnapshotRow
+from glcb.service.storage.database import Database, Event
+from glcb.service.storage.rows import ExperimentRow, Pruned, SnapshotRow
 from glcb.service.storage.snapshots import from_first_event, load_snapshot
 
 

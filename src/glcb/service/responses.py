@@ -26,7 +26,7 @@ from glcb.service.core.experiment import Experiment
 from glcb.service.core.rankings import has_catalog
 from glcb.service.core.tally import Group
 from glcb.service.lift import CONFIDENCE, LiftSums
-from glcb.service.storage.database import ExperimentRow
+from glcb.service.storage.rows import ExperimentRow
 
 
 def timestamp(seconds: float) -> str:

@@ -17,8 +17,9 @@ from glcb.service.core.models import ExperimentSnapshot
 from glcb.service.errors import ApiError
 from glcb.service.responses import experiment_info
 from glcb.service.storage import snapshots
-from glcb.service.storage.database import Database, ExperimentRow
+from glcb.service.storage.database import Database
 from glcb.service.storage.journal import Journal
+from glcb.service.storage.rows import ExperimentRow
 
 log = logging.getLogger("glcb.service")
 

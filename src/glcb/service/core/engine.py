@@ -102,8 +102,11 @@ class Engine:
         if isinstance(self._clock, PlausibleClock):
             self._clock.start_after(max((row.last_event_at for row in self.cache.rows.values()), default=0.0))
         await self.cache.restore_all()
-        await self.evaluations.start()
-        self.run_in_background(self._sweep(None))
+        if self._database.shard is None:
+            await self.evaluations.start()
+            self.run_in_background(self._sweep())
+        else:  # other shards take care of theirs
+            await self.evaluations.start({row.id for row in self.cache.rows.values()})
 
     async def stop(self) -> None:
         """Cancel evaluations, write all queued events, and a snapshot of every experiment that changed."""
@@ -379,10 +382,11 @@ class Engine:
                     )
                 return await self.read(name, experiment_info), False
             limits.check_settings(settings, self.settings)
-            if len(self.cache.rows) >= self.settings.max_experiments:
-                raise ApiError(
-                    "too_many", f"there are already {len(self.cache.rows):,} experiments: delete one first"
-                )
+            existing = len(self.cache.rows)
+            if self._database.shard is not None:
+                existing = await self._database.threads.run(self._database.count_experiments)
+            if existing >= self.settings.max_experiments:
+                raise ApiError("too_many", f"there are already {existing:,} experiments: delete one first")
             self.cache.require_storage()
             experiment, first = await run_in_thread(
                 _create, new_creation(name, settings), self._clock(), self.settings
@@ -408,13 +412,18 @@ class Engine:
                 raise
         self.activity.pop(name, None)
         await self.evaluations.forget(row.id)
-        self.run_in_background(self._sweep(loaded))
+        # In a shard only this one: a snapshot of another one may still be written by its own shard.
+        self.run_in_background(self._sweep(None if self._database.shard is None else row.id, loaded))
 
-    async def _sweep(self, loaded: LoadedExperiment | None) -> None:
+    async def _sweep(self, experiment: int | None = None, loaded: LoadedExperiment | None = None) -> None:
         """Remove the rows of deleted experiments, after a snapshot of ``loaded`` that is being written."""
         while loaded is not None and loaded.is_saving:
             await asyncio.sleep(_SWEEP_POLL_SECONDS)
-        await self._database.threads.run(self._database.sweep)
+        await self._database.threads.run(self._database.sweep, experiment)
+
+    async def confirm(self) -> None:
+        """Wait until everything before is on disk; in a shard, raise StorageError if it was taken over."""
+        await self.journal.submit(self.journal.generation, 0, ())
 
     async def change(self, name: str, changes: ExperimentChanges) -> ExperimentInfo:
         """Change the settings or the state of an experiment; an archived one is unloaded."""

@@ -16,7 +16,8 @@ from glcb.evaluate.formats.tables import Joiner
 from glcb.evaluate.rows import CHUNK_ROWS, LogRow
 from glcb.service import export
 from glcb.service.storage.chain import checked_events, first_link
-from glcb.service.storage.database import Database, Event, Pruned
+from glcb.service.storage.database import Database, Event
+from glcb.service.storage.rows import Pruned
 
 _UNKNOWN_DECISION = "unknown decision"
 _REPORT_EVENTS = 1000

@@ -7,6 +7,7 @@ import os
 import signal
 from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections import Counter
+from collections.abc import Container
 from datetime import UTC, datetime
 from typing import Any
 
@@ -89,9 +90,17 @@ class Evaluations:
 
     # ---- start and stop -------------------------------------------------------------------------
 
-    async def start(self) -> None:
-        """Mark the evaluations that were queued or running when the service crashed as failed."""
+    async def start(self, experiments: Container[int] | None = None) -> None:
+        """Mark the evaluations that were queued or running when the service crashed as failed.
+
+        Parameters
+        ----------
+        experiments
+            The ids of the experiments of this shard; None for all experiments.
+        """
         for row in await self._run(stored.unfinished):
+            if experiments is not None and row.experiment not in experiments:
+                continue
             info = self._ended(_decode(row), "failed", "the service ended unexpectedly: start it again")
             await self._run(stored.save, row.id, info.state, encode(info))
 

@@ -1,7 +1,7 @@
 """Append events in one transaction, after a check that the database still has what came before."""
 
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import Engine
@@ -9,10 +9,9 @@ from sqlalchemy import Engine
 from glcb._errors import StorageError
 from glcb.service.storage import tables
 from glcb.service.storage.chain import EventRow, Head, first_link, link_rows, previous_events
+from glcb.service.storage.ownership import Epoch
 
-TAKEN_OVER = "another service has taken over this database: stop this one, or restart it"
-
-_EPOCH = "SELECT value FROM glcb_about WHERE name = 'epoch'"
+_EPOCH = "SELECT value FROM glcb_about WHERE name = {}"
 _LINK = "SELECT chain FROM glcb_events WHERE experiment = ? AND sequence = ?"
 _NAMES = ", ".join(tables.events.c.keys())
 _INSERT = f"INSERT INTO glcb_events ({_NAMES}) VALUES ({', '.join('?' * len(tables.events.c))})"
@@ -21,7 +20,7 @@ _INSERT = f"INSERT INTO glcb_events ({_NAMES}) VALUES ({', '.join('?' * len(tabl
 # raising the epoch before the commit. A subquery is always answered by the index; for a join, the planner may
 # read the whole table.
 _CHECKED_INSERT = f"""
-WITH about AS (SELECT value FROM glcb_about WHERE name = 'epoch' FOR SHARE)
+WITH about AS (SELECT value FROM glcb_about WHERE name = %b::text FOR SHARE)
 INSERT INTO glcb_events ({_NAMES})
 SELECT * FROM unnest(%b::int[], %b::bigint[], %b::float8[], %b::text[], %b::bytea[], %b::bytea[], %b::bytea[])
 WHERE (%b::text IS NULL OR (SELECT value FROM about) = %b::text) AND NOT EXISTS (
@@ -39,7 +38,7 @@ SELECT about.value, place.experiment, (
 )
 FROM glcb_about AS about
 CROSS JOIN unnest(%s::int[], %s::bigint[]) AS place (experiment, sequence)
-WHERE about.name = 'epoch'
+WHERE about.name = %s
 """
 
 
@@ -59,9 +58,7 @@ class EventAppender:
         self._is_sqlite = is_sqlite
         self._connection: Any = None
 
-    def append(
-        self, rows: Sequence[EventRow], epoch: str | None, known: Mapping[int, Head]
-    ) -> dict[int, Head]:
+    def append(self, rows: Sequence[EventRow], epoch: Epoch, known: Mapping[int, Head]) -> dict[int, Head]:
         """Insert events in one transaction; return the last event of each of their experiments.
 
         Parameters
@@ -69,7 +66,7 @@ class EventAppender:
         rows
             The events, in order.
         epoch
-            The epoch of this service, or None to skip the check.
+            The epoch of this process.
         known
             The last events that this process knows.
 
@@ -79,32 +76,43 @@ class EventAppender:
             Another service has taken over, or events that came before are missing or altered.
         """
         insert = self._insert_into_sqlite if self._is_sqlite else self._insert_into_postgresql
+        with self._transaction() as cursor:
+            return insert(cursor, rows, epoch, known)
+
+    def confirm(self, epoch: Epoch) -> None:
+        """Raise StorageError if another process has taken over."""
+        query = _EPOCH.format("?" if self._is_sqlite else "%s")
+        with self._transaction() as cursor:
+            found = cursor.execute(query, (epoch.name,)).fetchone()
+            epoch.check(None if found is None else found[0])
+
+    @contextlib.contextmanager
+    def _transaction(self) -> Iterator[Any]:
         try:
             if self._connection is None:
                 self._connection = self._engine.raw_connection()
             with contextlib.closing(self._connection.cursor()) as cursor:
-                last = insert(cursor, rows, epoch, known)
+                yield cursor
             self._connection.commit()
         except BaseException:
-            self.close()  # the next append starts with a fresh connection
+            self.close()  # the next transaction starts with a fresh connection
             raise
-        return last
 
     def _insert_into_sqlite(
-        self, cursor: Any, rows: Sequence[EventRow], epoch: str | None, known: Mapping[int, Head]
+        self, cursor: Any, rows: Sequence[EventRow], epoch: Epoch, known: Mapping[int, Head]
     ) -> dict[int, Head]:
         cursor.execute("BEGIN IMMEDIATE")
         previous = previous_events(rows)
-        found = cursor.execute(_EPOCH).fetchone()
+        found = cursor.execute(_EPOCH.format("?"), (epoch.name,)).fetchone()
         links = {place[0]: cursor.execute(_LINK, place).fetchone() for place in previous.items()}
-        _check_epoch(epoch, None if found is None else found[0])
+        epoch.check(None if found is None else found[0])
         heads = _checked(previous, {one: link and link[0] for one, link in links.items()}, known)
         linked, last = link_rows(rows, heads)
         cursor.executemany(_INSERT, linked)
         return last
 
     def _insert_into_postgresql(
-        self, cursor: Any, rows: Sequence[EventRow], epoch: str | None, known: Mapping[int, Head]
+        self, cursor: Any, rows: Sequence[EventRow], epoch: Epoch, known: Mapping[int, Head]
     ) -> dict[int, Head]:
         previous = previous_events(rows)
         heads = {
@@ -117,19 +125,19 @@ class EventAppender:
         linked, last = link_rows(rows, heads)
         columns = [list(column) for column in zip(*linked, strict=True)]
         places = [list(column) for column in zip(*((one, *head) for one, head in heads.items()), strict=True)]
-        cursor.execute(_CHECKED_INSERT, (*columns, epoch, epoch, *places))
+        cursor.execute(_CHECKED_INSERT, (epoch.name, *columns, epoch.value, epoch.value, *places))
         if cursor.rowcount != len(linked):
             self._read_heads(cursor, previous, epoch, known)
             raise StorageError("the database has changed during a write: retry")
         return last
 
     def _read_heads(
-        self, cursor: Any, previous: Mapping[int, int], epoch: str | None, known: Mapping[int, Head]
+        self, cursor: Any, previous: Mapping[int, int], epoch: Epoch, known: Mapping[int, Head]
     ) -> dict[int, Head]:
         """Return the events before the new ones; raise StorageError if something is wrong with them."""
-        cursor.execute(_EPOCH_AND_LINKS, (list(previous), list(previous.values())))
+        cursor.execute(_EPOCH_AND_LINKS, (list(previous), list(previous.values()), epoch.name))
         answer = cursor.fetchall()
-        _check_epoch(epoch, answer[0][0] if answer else None)
+        epoch.check(answer[0][0] if answer else None)
         return _checked(previous, {experiment: link for _, experiment, link in answer}, known)
 
     def close(self) -> None:
@@ -140,11 +148,6 @@ class EventAppender:
                 with contextlib.suppress(Exception):
                     step()
             self._connection = None
-
-
-def _check_epoch(epoch: str | None, found: str | None) -> None:
-    if epoch is not None and found != epoch:
-        raise StorageError(TAKEN_OVER)
 
 
 def _checked(

@@ -13,7 +13,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from glcb._errors import InvalidSettings, StorageError
 from glcb.service.config import ServiceSettings
 from glcb.service.storage import locks, tables
-from glcb.service.storage.appender import TAKEN_OVER, EventAppender
+from glcb.service.storage.appender import EventAppender
 from glcb.service.storage.chain import EventRow, Head, first_link, next_link
 from glcb.service.storage.connection import (
     connect,
@@ -25,6 +25,8 @@ from glcb.service.storage.connection import (
     storage_errors,
 )
 from glcb.service.storage.marks import MarkFile
+from glcb.service.storage.ownership import TAKEN_OVER, Epoch, Shard, claim_shards
+from glcb.service.storage.rows import ExperimentRow, Pruned, SnapshotRow
 from glcb.service.storage.tables import (
     DELETED_PREFIX,
     about,
@@ -58,41 +60,6 @@ class Event(NamedTuple):
     kind: str
     request: bytes
     outcome: bytes
-
-
-class ExperimentRow(NamedTuple):
-    """An experiment in the database."""
-
-    id: int
-    name: str
-    last_sequence: int
-    """Sequence number of its last event."""
-    snapshot_sequence: int
-    """Sequence number of the last event in its newest snapshot; 0 without a snapshot."""
-    summary: bytes
-    """The encoded ``ExperimentInfo`` of its newest snapshot; empty without a snapshot."""
-    last_event_at: float = 0.0
-    """Time of its last event."""
-
-
-class Pruned(NamedTuple):
-    """What was pruned from an experiment."""
-
-    sequence: int
-    """Sequence number of the last pruned event; 0 if none was pruned."""
-    link: bytes
-    """Its link in the chain."""
-    at: float
-    """Time at which it was pruned."""
-
-
-class SnapshotRow(NamedTuple):
-    """A snapshot without its content."""
-
-    sequence: int
-    at: float
-    digest: str
-    parts: int
 
 
 def open_database(settings: ServiceSettings) -> "Database":
@@ -165,7 +132,9 @@ class Database:
         self._watch_lock = threading.Lock()
         self._files: locks.SqliteFiles | None = None
         self._keeper: Any = None
-        self._epoch: str | None = None
+        self._epoch = Epoch()
+        self.shard: Shard | None = None
+        """The shard that this process owns; None if it owns the whole database, or nothing."""
         if read_only:
             return
         try:
@@ -187,10 +156,7 @@ class Database:
     def write(self) -> Iterator[Connection]:
         """Yield a connection in a transaction that commits on exit and rolls back on an error."""
         with self._checked_files(), self._transaction() as connection:
-            if self._epoch is not None:
-                query = select(about.c.value).where(about.c.name == "epoch").with_for_update(read=True)
-                if connection.execute(query).scalar() != self._epoch:
-                    raise StorageError(TAKEN_OVER)
+            self._epoch.verify(connection)
             yield connection
 
     @contextlib.contextmanager
@@ -245,14 +211,42 @@ class Database:
     def _take_over(self) -> str:
         """Raise the epoch, once no transaction of an earlier service can commit; return the database's id."""
         with self._transaction() as connection:
-            query = select(about.c.value).where(about.c.name == "epoch").with_for_update()
-            self._epoch = str(int(connection.execute(query).scalar() or 0) + 1)
-            connection.execute(update(about).where(about.c.name == "epoch").values(value=self._epoch))
+            self._epoch.take_database(connection)
             return str(tables.read_about(connection, "id"))
 
     def _release(self) -> None:
         self._lock, self._files = None, None
-        self._epoch = "released"  # a thread that hangs must not write any more
+        self._epoch.release()
+
+    @contextlib.contextmanager
+    def claimed(self, token: str, shards: int, timeout: float) -> Iterator[str]:
+        """Keep other services off this PostgreSQL database, for shards; yield the claim that they need.
+
+        See :func:`claim_shards`. Raise StorageError if another service still runs after ``timeout``.
+        """
+        lock = locks.AdvisoryLock(self.engine)
+        with contextlib.ExitStack() as stack:
+            stack.callback(lock.close)
+            locks.wait_for(lock, timeout)
+            with self._transaction() as connection:
+                claim = claim_shards(connection, token, shards)
+            self._lock = lock
+            yield claim
+
+    def take_shard(self, claim: str, shard: Shard) -> None:
+        """Own a shard from now on, and fence its earlier owner; raise StorageError if the claim is old."""
+        with self._transaction() as connection:
+            self._epoch.take_shard(connection, claim, shard.number)
+        self.shard = shard
+
+    def confirm(self) -> None:
+        """Raise StorageError unless this process still owns its shard. Call it like :meth:`append`.
+
+        What it read before is then current: nobody else can have written meanwhile.
+        """
+        errors = (SQLAlchemyError, self.engine.dialect.loaded_dbapi.Error)
+        with storage_errors("read", errors):
+            self._appender.confirm(self._epoch)
 
     def _log_vanished(self, known: set[int]) -> None:
         for number in sorted(known - self.experiment_ids()):
@@ -289,11 +283,8 @@ class Database:
         A transaction whose connection was lost may still be running in PostgreSQL. It has a share lock on
         the epoch.
         """
-        same = update(about).where(about.c.name == "epoch").values(value=about.c.value)
         with self._transaction() as connection:
-            mine = same if self._epoch is None else same.where(about.c.value == self._epoch)
-            if connection.execute(mine).rowcount != 1:
-                raise StorageError(TAKEN_OVER)
+            self._epoch.fence(connection)
 
     def probe(self) -> None:
         """Raise StorageError unless the database accepts writes and this service still owns it."""
@@ -305,8 +296,8 @@ class Database:
             raise
         self.fence()
         with self.write() as connection:
-            connection.execute(about.delete().where(about.c.name == "probe"))
-            connection.execute(about.insert().values(name="probe", value="x" * 8192))
+            connection.execute(about.delete().where(about.c.name == self._epoch.probe))
+            connection.execute(about.insert().values(name=self._epoch.probe, value="x" * 8192))
 
     def _checkpoint(self) -> None:
         """Copy the write-ahead log, which may have been deleted, into the SQLite file."""
@@ -418,7 +409,7 @@ class Database:
     # ---- experiments ----------------------------------------------------------------------------
 
     def experiments(self) -> list[ExperimentRow]:
-        """Return all experiments, sorted by name."""
+        """Return all experiments, or those of the shard, sorted by name."""
         last = (
             select(func.max(events.c.sequence))
             .where(events.c.experiment == experiments.c.id)
@@ -448,7 +439,19 @@ class Database:
         return [
             ExperimentRow(number, name, max(last or 0, taken or 0), taken or 0, summary or b"", at or 0.0)
             for number, name, last, taken, summary, at in rows
+            if self.shard is None or self.shard.owns(name)
         ]
+
+    def experiment_id(self, name: str) -> int | None:
+        """Return the id of an experiment in any shard, or None."""
+        with self.read() as connection:
+            return connection.execute(select(experiments.c.id).where(experiments.c.name == name)).scalar()
+
+    def count_experiments(self) -> int:
+        """Return the number of experiments in all shards."""
+        named = select(func.count()).where(~experiments.c.name.startswith(DELETED_PREFIX))
+        with self.read() as connection:
+            return int(connection.execute(named).scalar_one())
 
     def experiment_ids(self) -> set[int]:
         """Return the ids of all experiments, including deleted ones whose rows have not been removed."""
@@ -472,9 +475,11 @@ class Database:
         with self.write() as connection:
             connection.execute(update(experiments).where(experiments.c.id == experiment).values(placeholder))
 
-    def sweep(self) -> None:
-        """Remove the rows of deleted experiments in small transactions, so that no writer waits long."""
+    def sweep(self, experiment: int | None = None) -> None:
+        """Remove the rows of one or all deleted experiments in small transactions: no writer waits long."""
         deleted = select(experiments.c.id).where(experiments.c.name.startswith(DELETED_PREFIX))
+        if experiment is not None:
+            deleted = deleted.where(experiments.c.id == experiment)
         with self.read() as connection:
             ids = connection.execute(deleted).scalars().all()
         for number in ids:

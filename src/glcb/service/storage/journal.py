@@ -74,21 +74,25 @@ class Journal:
     def submit(self, generation: int, experiment: int, events: Sequence[Event]) -> asyncio.Future[None]:
         """Queue events; return a future that is done when they and all earlier ones are on disk.
 
-        Without events, the future waits for the events of other callers.
+        Without events, the future waits for the events of other callers. In a shard, it also confirms that no
+        other process has taken the shard, so that what the caller has read is current.
 
         Raises
         ------
         StorageError
-            A commit has failed since ``generation``.
+            A commit has failed since ``generation``, or nothing can be confirmed since the last one failed.
         """
         done: asyncio.Future[None] = self._loop.create_future()
         rows = [(experiment, *event) for event in events]
         with self._changed:
             if generation != self.generation:
                 raise StorageError(self.failure or "the database was briefly unavailable: retry")
-            if not rows and not self._queue and not self._writing:
-                done.set_result(None)
-                return done
+            if not (rows or self._queue or self._writing):
+                if self._database.shard is None:
+                    done.set_result(None)
+                    return done
+                if self.failure is not None:  # nothing is confirmed until the database is available again
+                    raise StorageError(self.failure)
             self._queue.append(_Entry(rows, done, time.monotonic()))
             self.depth += len(rows)
             self._changed.notify()
@@ -147,6 +151,8 @@ class Journal:
             try:
                 if rows:
                     self._database.append(rows)
+                elif self._database.shard:
+                    self._database.confirm()
             except Exception as error:  # any error: if this thread ended, all requests would hang
                 log.error("commit failed", extra={"events": len(rows), "reason": str(error)})
                 self._loop.call_soon_threadsafe(self._resolve, self._give_up(str(error)), str(error))

@@ -13,7 +13,8 @@ from glcb.service.core import models
 from glcb.service.core.clock import Clock
 from glcb.service.core.experiment import CorruptLog, Experiment
 from glcb.service.core.models import ExperimentSnapshot
-from glcb.service.storage.database import Database, Event, SnapshotRow
+from glcb.service.storage.database import Database, Event
+from glcb.service.storage.rows import SnapshotRow
 
 log = logging.getLogger("glcb.service")
 
