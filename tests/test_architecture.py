@@ -68,7 +68,7 @@ ALLOWED: dict[str, set[str]] = {
     "client": {*BASIC, "_api", "_files", "_version", "bandit.encoding", "bandit.config"},
     "service": {
         *BASIC,
-        *("_api", "_document", "_files", "_model_file", "_version"),
+        *("_api", "_document", "_files", "_model_file", "_ray", "_version"),
         *("bandit", "client", "evaluate", "explore", "integrations", "policies"),
     },
     # One module per foreign tool.

@@ -14,7 +14,7 @@ _CONNECT_SECONDS = 5.0
 def require_ray() -> None:
     """Raise MissingExtra if Ray is not installed."""
     if find_spec("ray") is None:
-        raise MissingExtra(f"the executor ray needs Ray: {install_command('ray')}")
+        raise MissingExtra(f"the executor ray, and several workers, need Ray: {install_command('ray')}")
 
 
 def _require_reachable(address: str) -> None:
@@ -25,7 +25,9 @@ def _require_reachable(address: str) -> None:
 
 
 @contextmanager
-def connected(address: str | None = None, cores: int | None = None) -> Iterator[None]:
+def connected(
+    address: str | None = None, cores: int | None = None, object_store: int | None = None
+) -> Iterator[None]:
     """Connect this process to Ray within the block. A process that is already connected stays so.
 
     Parameters
@@ -35,6 +37,8 @@ def connected(address: str | None = None, cores: int | None = None) -> Iterator[
         ``RAY_ADDRESS``, or an instance of Ray on this machine that ends with the block.
     cores : int, optional
         Number of cores of the instance on this machine. Default: all.
+    object_store : int, optional
+        Bytes of its object store. Default: a share of the memory.
 
     Raises
     ------
@@ -58,6 +62,7 @@ def connected(address: str | None = None, cores: int | None = None) -> Iterator[
         ray.init(
             address,
             num_cpus=cores if is_local else None,
+            object_store_memory=object_store if is_local else None,
             include_dashboard=False if is_local else None,
             log_to_driver=False,
             logging_level="ERROR",

@@ -23,7 +23,8 @@ def run(*arguments: str) -> Any:
 def test_a_flag_of_serve_has_the_meaning_and_default_of_its_setting() -> None:
     options = {option.name: option for option in typer.main.get_command(app).commands["serve"].params}  # type: ignore[attr-defined]
     flags = [row for row in settings_table() if row.name in options]
-    assert [row.name for row in flags] == ["host", "port", "data", "database"]
+    names = ["host", "port", "data", "database", "workers", "executor", "address"]
+    assert [row.name for row in flags] == names
     for row in flags:
         assert options[row.name].help == row.meaning
         assert (options[row.name].show_default or "") == row.default
@@ -72,7 +73,7 @@ def test_no_database_is_created_by_commands_that_read(
 
 def test_an_invalid_role_creates_no_database(tmp_path: Path) -> None:
     result = run("keys", "add", "shop", "--role", "owner", "--data", str(tmp_path / "glcb.db"))
-    assert "decide, read or admin" in str(result.exception)
+    assert "decide, read, edit or admin" in str(result.exception)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -16,7 +16,8 @@ from glcb.service.http.access import Authenticator
 from glcb.service.http.admission import Admission
 from glcb.service.http.app import Application
 from glcb.service.http.handlers import Handlers
-from glcb.service.http.people import People
+from glcb.service.http.people import People, SessionHandlers
+from glcb.service.http.routes import Routes
 from glcb.service.http.wire import Message
 from glcb.service.sessions import Sessions
 from glcb.service.storage.database import Database
@@ -129,13 +130,16 @@ async def running_service(folder: Path, **changes: Any) -> Any:
     await engine.start()
     app = Application(lifespan, settings.cors_origins)
     keyring = Keyring(storage)
+    keyring.refreshed_at = 0.0  # look for new keys at once
     people = People(settings, Sessions(storage, keyring, settings.session_hours * 3600))
     authenticator = Authenticator(keyring, settings.host, settings.require_keys, people)
     admission = Admission(settings)
     tracing = None if settings.trace_endpoint is None else Tracing(settings.trace_endpoint)
     traced = engine if tracing is None else tracing.trace(engine)
-    handlers = Handlers(traced, storage, authenticator, admission, people)
-    app.open(traced, authenticator, admission, handlers.app)
+    answers = Handlers(traced, storage, admission)
+    session_routes = SessionHandlers(people, authenticator.find, settings.request_seconds)
+    routes = Routes(answers, session_routes, settings, authenticator, admission)
+    app.open(traced, authenticator, admission, routes.app)
     yield Service(app, engine, storage, authenticator, admission)
     await engine.stop()
     if tracing is not None:

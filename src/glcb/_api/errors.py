@@ -99,6 +99,9 @@ ERROR_CODES: dict[str, ErrorCode] = {
     "storage_unavailable": ErrorCode(
         503, ServiceUnavailable, "The database is unavailable; retry.", (StorageError,)
     ),
+    "shard_unavailable": ErrorCode(
+        503, ServiceUnavailable, "The process that has this experiment is being replaced; retry."
+    ),
     "starting": ErrorCode(503, ServiceUnavailable, "The service is starting; retry."),
     "stopping": ErrorCode(503, ServiceUnavailable, "The service is stopping; retry."),
 }

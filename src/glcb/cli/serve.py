@@ -27,6 +27,30 @@ def serve(
             show_default=False,
         ),
     ] = None,
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            help="Processes among which the experiments are divided. More than one needs PostgreSQL and Ray.",
+            show_default="1",
+        ),
+    ] = None,
+    executor: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Where the experiments are: local, or ray for a Ray cluster, which needs PostgreSQL.",
+            show_default="local",
+        ),
+    ] = None,
+    address: Annotated[
+        str | None,
+        typer.Option(
+            metavar="HOST:PORT",
+            help="Address of the Ray cluster. By default, that of the environment variable RAY_ADDRESS.",
+            show_default=False,
+        ),
+    ] = None,
     demo: Annotated[
         bool,
         typer.Option("--demo", help="Serve three simulated experiments from a temporary folder."),
@@ -41,7 +65,15 @@ def serve(
         from glcb.service.config import load
         from glcb.service.server import serve as run
 
-    flags = {"host": host, "port": port, "data": data, "database": database}
+    flags = {
+        "host": host,
+        "port": port,
+        "data": data,
+        "database": database,
+        "workers": workers,
+        "executor": executor,
+        "address": address,
+    }
     loaded = load(flags, config, pairs=settings or [])
     if demo:
         from glcb.service.demo import serve_demo

@@ -124,6 +124,37 @@ class ServiceSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         str | None,
         _about("URL of a PostgreSQL database, used instead of the file.", "To use PostgreSQL."),
     ] = None
+    workers: Annotated[
+        int,
+        Meta(
+            ge=1,
+            le=256,
+            description="Processes among which the experiments are divided. More than one needs PostgreSQL "
+            "and Ray.",
+            extra={"when_to_change": "If one core is not enough for all experiments."},
+        ),
+    ] = 1
+    executor: Annotated[
+        Literal["local", "ray"],
+        _about(
+            "Where the experiments are: local, or ray for a Ray cluster, which needs PostgreSQL.",
+            "To use several machines.",
+        ),
+    ] = "local"
+    address: Annotated[
+        str | None,
+        _about(
+            "Address of the Ray cluster. By default, that of the environment variable RAY_ADDRESS.",
+            "With `executor=ray`.",
+        ),
+    ] = None
+    shard_seconds: Annotated[
+        float,
+        _positive(
+            "With several processes: time after which one that does not respond is replaced.",
+            "On machines that are so busy that healthy processes do not respond.",
+        ),
+    ] = 5
     high_water_file: Annotated[
         str | None,
         _about(
@@ -354,6 +385,11 @@ class ServiceSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             "To save disk space or meet a retention policy.",
         ),
     ] = 365
+
+    @property
+    def has_shards(self) -> bool:
+        """Whether the experiments are in other processes."""
+        return self.workers > 1 or self.executor == "ray"
 
 
 class SettingRow(NamedTuple):

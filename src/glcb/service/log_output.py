@@ -12,7 +12,10 @@ from typing import Any
 
 from glcb.service.responses import timestamp
 
-_STANDARD_FIELDS = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "color_message"}
+_STANDARD_FIELDS = frozenset(vars(logging.makeLogRecord({}))) | {
+    *("message", "asctime", "color_message"),
+    "_ray_timestamp_ns",  # which Ray adds to all records
+}
 _MAX_CHARACTERS = 8000
 """Longest text of one field, such as a traceback."""
 _PERIOD_SECONDS = 10.0

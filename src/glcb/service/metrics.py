@@ -73,7 +73,37 @@ class Activity:
         """Number of error responses by code."""
 
 
-class Metrics:
+class HttpMetrics:
+    """Counters of the HTTP requests of a process."""
+
+    def __init__(self) -> None:
+        self.requests: dict[str, LatencyHistogram] = {}
+        self.statuses: Counter[tuple[str, int]] = Counter()
+        self.in_flight = 0
+
+    def add_request(self, route: str, status: int, seconds: float) -> None:
+        """Count a request."""
+        self.statuses[route, status] += 1
+        latency = self.requests.get(route)
+        if latency is None:
+            latency = self.requests[route] = LatencyHistogram()
+        latency.add(seconds)
+
+    def http_metrics(self) -> Iterator[Metric]:
+        """Yield the counters."""
+        requests = CounterMetricFamily("glcb_http_requests", "HTTP requests.", labels=["route", "status"])
+        for (route, status), count in sorted(self.statuses.items()):
+            requests.add_metric([route, str(status)], count)
+        yield requests
+        yield _histogram(
+            "glcb_http_request_duration_seconds", "Time to the response.", "route", self.requests
+        )
+        yield GaugeMetricFamily(
+            "glcb_http_requests_in_flight", "HTTP requests being processed.", value=self.in_flight
+        )
+
+
+class Metrics(HttpMetrics):
     """Counters of the process. Those of experiments are read from the engine on demand.
 
     Parameters
@@ -83,12 +113,10 @@ class Metrics:
     """
 
     def __init__(self, engine: "Engine") -> None:
+        super().__init__()
         self._engine = engine
         self.model = {operation: LatencyHistogram() for operation in _MODEL_OPERATIONS.values()}
         self.commits = LatencyHistogram()
-        self.requests: dict[str, LatencyHistogram] = {}
-        self.statuses: Counter[tuple[str, int]] = Counter()
-        self.in_flight = 0
         self.clock_regressions = 0
         self._commit_sizes = [0] * (len(_COMMIT_SIZES) + 1)
         self._committed_events = 0
@@ -105,14 +133,6 @@ class Metrics:
         self._commit_sizes[sum(events > size for size in _COMMIT_SIZES)] += 1
         self._committed_events += events
 
-    def add_request(self, route: str, status: int, seconds: float) -> None:
-        """Count a request."""
-        self.statuses[route, status] += 1
-        latency = self.requests.get(route)
-        if latency is None:
-            latency = self.requests[route] = LatencyHistogram()
-        latency.add(seconds)
-
     def add_clock_regression(self, seconds: float) -> None:
         """Count an event that reuses the time of the last one because the clock is behind it."""
         self.clock_regressions += 1
@@ -122,26 +142,18 @@ class Metrics:
 
     def text(self, can_access: Callable[[str], bool]) -> bytes:
         """Return all metrics in Prometheus format, with those experiments that the caller can access."""
-        registry = CollectorRegistry(auto_describe=False)
-        registry.register(_Families([*self._process_metrics(), *self._experiment_metrics(can_access)]))
-        return generate_latest(registry)
+        return exposition(
+            [*self.http_metrics(), *self._process_metrics(), *self._experiment_metrics(can_access)]
+        )
 
     def _process_metrics(self) -> Iterator[Metric]:
         journal = self._engine.journal
-        requests = CounterMetricFamily("glcb_http_requests", "HTTP requests.", labels=["route", "status"])
-        for (route, status), count in sorted(self.statuses.items()):
-            requests.add_metric([route, str(status)], count)
-        yield requests
-        yield _histogram(
-            "glcb_http_request_duration_seconds", "Time to the response.", "route", self.requests
-        )
         yield _histogram("glcb_model_duration_seconds", "Time spent in the model.", "operation", self.model)
         yield _histogram("glcb_commit_duration_seconds", "Time of a commit.", None, {"": self.commits})
         sizes = HistogramMetricFamily("glcb_commit_events", "Events per commit.")
         sizes.add_metric([], _cumulate(_COMMIT_SIZES, self._commit_sizes), self._committed_events)
         yield sizes
         gauges = {
-            "glcb_http_requests_in_flight": ("HTTP requests being processed.", self.in_flight),
             "glcb_journal_queued_events": ("Events queued for commit.", journal.depth),
             "glcb_journal_oldest_event_seconds": (
                 "Age of the oldest event that is not committed.",
@@ -193,6 +205,13 @@ class Metrics:
             if counts["decisions"]:
                 match_rate.add_metric([name], counts["rewarded"] / counts["decisions"])
         yield from (pending, match_rate)
+
+
+def exposition(families: list[Metric]) -> bytes:
+    """Return metrics in Prometheus format."""
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(_Families(families))
+    return generate_latest(registry)
 
 
 class _Families(Collector):

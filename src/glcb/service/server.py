@@ -1,4 +1,7 @@
-"""The server process: open the database, listen, restore the experiments, serve, shut down."""
+"""The server process: open the database, listen, restore the experiments, serve, shut down.
+
+The experiments are in this process, or in the shards of a Ray cluster (:mod:`glcb.service.shards`).
+"""
 
 import asyncio
 import contextlib
@@ -12,7 +15,7 @@ import socket
 import sys
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from types import FrameType
-from typing import Any
+from typing import Any, Protocol, cast
 
 import uvicorn
 
@@ -24,9 +27,11 @@ from glcb.service.core.engine import Engine
 from glcb.service.http.access import Authenticator, is_loopback
 from glcb.service.http.admission import Admission
 from glcb.service.http.app import Application
+from glcb.service.http.backend import Backend
 from glcb.service.http.handlers import Handlers
-from glcb.service.http.people import People
+from glcb.service.http.people import People, SessionHandlers
 from glcb.service.http.protocol import Connection, Connections, Timeouts
+from glcb.service.http.routes import Answers, Routes
 from glcb.service.http.wire import Receive, Send
 from glcb.service.log_output import configure_logging
 from glcb.service.sessions import Sessions
@@ -73,17 +78,62 @@ def serve(
     configure_logging(settings.log_level, settings.log_format)
     if database_is_missing(settings):  # a new database has no keys: fail before creating it
         _require_keys_if_public(settings, keys=[])
-    with (
-        _bound_socket(settings) as listener,  # first: if this fails, no new file is left behind
-        contextlib.closing(open_database(settings)) as database,
-        database.exclusive(settings.lock_wait_seconds),
-    ):
+    with contextlib.ExitStack() as stack:
+        listener = stack.enter_context(_bound_socket(settings))  # first: if this fails, no new file is left
+        placement: Placement | None = None
+        if settings.has_shards:
+            from glcb.service.shards.front_end import placed_on_ray
+
+            database, placement = stack.enter_context(placed_on_ray(settings))
+        else:
+            database = stack.enter_context(contextlib.closing(open_database(settings)))
+            stack.enter_context(database.exclusive(settings.lock_wait_seconds))
         keyring = Keyring(database)
         _require_keys_if_public(settings, keyring.keys)
         with _listen_errors(settings):
             listener.listen(_BACKLOG)
         _print("starting: this takes a few seconds, or about 20 if the kernels must be compiled first")
-        Service(settings, database, keyring, listener, prepare, companion).run()
+        Service(settings, database, keyring, listener, prepare, companion, placement).run()
+
+
+class Placement(Protocol):
+    """Where the experiments of a service are."""
+
+    def open(self) -> Backend:
+        """Return the backend. It is called in the event loop."""
+
+    async def warm_up(self) -> None:
+        """Do what must be done before the backend starts."""
+
+    async def warm_up_rest(self) -> None:
+        """Do what can be done while requests are answered."""
+
+    def answers(self, backend: Backend, admission: Admission) -> Answers:
+        """Return what answers the requests outside the fast path."""
+
+
+class _InProcess:
+    """The experiments are in this process."""
+
+    def __init__(self, settings: ServiceSettings, database: Database) -> None:
+        self._settings = settings
+        self._database = database
+
+    def open(self) -> Backend:
+        """Return a new engine."""
+        return Engine(self._database, self._settings)
+
+    async def warm_up(self) -> None:
+        """Compile the kernels."""
+        await warm_up()
+
+    async def warm_up_rest(self) -> None:
+        """Compile what only arms with features need."""
+        await warm_up_rest()
+
+    def answers(self, backend: Backend, admission: Admission) -> Answers:
+        """Return the handlers; the backend is an engine, which may be traced."""
+        return Handlers(cast(Engine, backend), self._database, admission)
 
 
 class Service:
@@ -97,6 +147,8 @@ class Service:
         A listening socket.
     prepare, companion
         See :func:`serve`.
+    placement
+        Where the experiments are; by default, in this process.
     """
 
     def __init__(
@@ -107,9 +159,11 @@ class Service:
         listener: socket.socket,
         prepare: Prepare | None = None,
         companion: Companion | None = None,
+        placement: Placement | None = None,
     ) -> None:
         self._settings = settings
         self._database = database
+        self._placement = placement or _InProcess(settings, database)
         self._keyring = keyring
         self._listener = listener
         self._prepare = prepare
@@ -129,7 +183,7 @@ class Service:
     async def _lifespan(self, receive: Receive, send: Send) -> None:
         await receive()
         await send({"type": "lifespan.startup.complete"})
-        engine = Engine(self._database, self._settings)
+        engine = self._placement.open()
         running = asyncio.ensure_future(self._run(engine))
         await receive()
         running.cancel()
@@ -142,12 +196,12 @@ class Service:
             await self._tracing.close()
         await send({"type": "lifespan.shutdown.complete"})
 
-    async def _run(self, engine: Engine) -> None:
-        """Start the engine and the application, then do the periodic work."""
+    async def _run(self, engine: Backend) -> None:
+        """Start the backend and the application, then do the periodic work."""
         try:
             if self._prepare is not None:
                 await self._prepare(self._database)
-            await warm_up()
+            await self._placement.warm_up()
             await engine.start()
             settings = self._settings
             sessions = Sessions(self._database, self._keyring, settings.session_hours * 3600)
@@ -155,8 +209,10 @@ class Service:
             authenticator = Authenticator(self._keyring, settings.host, settings.require_keys, people)
             admission = Admission(settings)
             traced = engine if self._tracing is None else self._tracing.trace(engine)
-            handlers = Handlers(traced, self._database, authenticator, admission, people)
-            self._app.open(traced, authenticator, admission, handlers.app)
+            session_routes = SessionHandlers(people, authenticator.find, settings.request_seconds)
+            answers = self._placement.answers(traced, admission)
+            routes = Routes(answers, session_routes, settings, authenticator, admission)
+            self._app.open(traced, authenticator, admission, routes.app)
         except Exception as error:
             self._failure = error
             self._server.should_exit = True
@@ -167,13 +223,15 @@ class Service:
         url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
         _print(f"serving on {url}")
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(log_failures(warm_up_rest()))
+            tasks.create_task(log_failures(self._placement.warm_up_rest()))
             if self._companion is not None:
                 tasks.create_task(log_failures(self._companion(url)))
             while True:
                 await asyncio.sleep(_TICK_SECONDS)
                 for work in (engine.tick(), self._keyring.reload()):
                     await log_failures(work)
+                if settings.has_shards:  # other front ends have sessions, too
+                    await log_failures(sessions.reload())
 
 
 class _Server(uvicorn.Server):

@@ -1,7 +1,7 @@
 """Sessions of people: an API key is exchanged for a random token, which is stored as a digest and expires.
 
-One service owns its database, so the sessions in memory are always those in the database. A session lasts no
-longer than its API key.
+The sessions in memory are those in the database; other front ends of a service with shards learn of changes
+within a second or two. A session lasts no longer than its API key.
 """
 
 import secrets
@@ -49,13 +49,25 @@ class Sessions:
         self._keyring = keyring
         self.seconds = seconds
         self._clock = clock
+        self._changes = 0
+        self._open = self._read()
+
+    def _read(self) -> dict[str, Session]:
         columns = (sessions.c.digest, sessions.c.key_digest, sessions.c.expires)
-        with database.read() as connection:
+        with self._database.read() as connection:
             rows = connection.execute(select(*columns).order_by(sessions.c.expires)).all()
-        self._open = {token: Session(key, expires) for token, key, expires in rows}
+        return {token: Session(key, expires) for token, key, expires in rows}
+
+    async def reload(self) -> None:
+        """Read the sessions again: another front end may have changed them."""
+        before = self._changes
+        stored = await self._database.threads.run(self._read)
+        if self._changes == before:  # otherwise a session that was opened meanwhile could be missing
+            self._open = stored
 
     async def open(self, key: ApiKey) -> tuple[str, float]:
         """Start a session; return its token and when it expires."""
+        self._changes += 1
         token, now = secrets.token_urlsafe(32), self._clock()
         session = Session(key.digest, now + self.seconds)
         own = [known for known, other in self._open.items() if other.key_digest == key.digest]
@@ -73,6 +85,7 @@ class Sessions:
         for known in over:
             self._open.pop(known, None)
         self._open[digest(token)] = session
+        self._changes += 1
         return token, session.expires
 
     def find(self, token: str) -> tuple[ApiKey, float] | None:
@@ -95,6 +108,7 @@ class Sessions:
 
     async def _remove(self, digests: list[str]) -> None:
         """Forget sessions at once, even if the database cannot be written to."""
+        self._changes += 1
         for known in digests:
             self._open.pop(known, None)
 
@@ -103,3 +117,4 @@ class Sessions:
                 connection.execute(delete(sessions).where(sessions.c.digest.in_(digests)))
 
         await self._database.threads.run(drop)
+        self._changes += 1

@@ -9,14 +9,17 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import msgspec
 
 from glcb._api.responses import Decision, Ranking
-from glcb.service.core.engine import Engine, OnDone
+from glcb.service.core.engine import OnDone
 from glcb.service.errors import ApiError
 from glcb.service.http.wire import Header
+
+E = TypeVar("E")
+"""An engine, or the shards that have the experiments."""
 
 _ANSWERS: dict[str, type[Decision] | type[Ranking] | None] = {
     "decide": Decision,
@@ -64,9 +67,9 @@ class Tracing:
 
         self._provider = provider_of(endpoint)
 
-    def trace(self, engine: Engine) -> Engine:
+    def trace(self, engine: E) -> E:
         """Return an engine whose decisions, rankings and rewards have spans."""
-        return cast(Engine, TracedEngine(engine, self._provider))
+        return cast(E, TracedEngine(engine, self._provider))
 
     async def close(self) -> None:
         """Send the remaining spans, if the collector takes them within a few seconds."""
@@ -94,7 +97,7 @@ class TracedEngine:
         Where the spans go.
     """
 
-    def __init__(self, engine: Engine, provider: Any) -> None:
+    def __init__(self, engine: Any, provider: Any) -> None:
         from glcb.integrations.opentelemetry import Spans
 
         self._engine = engine

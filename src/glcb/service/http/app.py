@@ -11,10 +11,10 @@ from starlette.requests import ClientDisconnect
 from glcb._errors import GlcbError
 from glcb.integrations.personalizer import PREFIX, canonical_path
 from glcb.service import tracing
-from glcb.service.core.engine import Engine
 from glcb.service.errors import ApiError, as_api_error
 from glcb.service.http import access, fast_path, personalizer, wire
 from glcb.service.http.admission import Admission, Lease
+from glcb.service.http.backend import Backend
 from glcb.service.http.cors import Cors
 from glcb.service.http.exchange import Disconnected
 from glcb.service.http.fast_path import Admitted, FastPath
@@ -57,7 +57,7 @@ class Application:
         )
 
     def open(
-        self, engine: Engine, authenticator: access.Authenticator, admission: Admission, router: Router
+        self, engine: Backend, authenticator: access.Authenticator, admission: Admission, router: Router
     ) -> None:
         """Start serving requests; ``router`` handles all routes outside the fast path."""
         self._serving = _Serving(engine, authenticator, admission, router)
@@ -122,7 +122,7 @@ class _Serving:
     """Answers requests while the service runs."""
 
     def __init__(
-        self, engine: Engine, authenticator: access.Authenticator, admission: Admission, router: Router
+        self, engine: Backend, authenticator: access.Authenticator, admission: Admission, router: Router
     ) -> None:
         self.engine = engine
         self.fast_path = FastPath(engine, authenticator, admission)

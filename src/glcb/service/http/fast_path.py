@@ -9,10 +9,11 @@ from glcb._api.requests import DecisionRequest, RewardItem, RewardRequest
 from glcb._api.responses import PublicDecision
 from glcb.service import tracing
 from glcb.service.auth import ApiKey
-from glcb.service.core.engine import Engine, OnDone
+from glcb.service.core.engine import OnDone
 from glcb.service.errors import ApiError
 from glcb.service.http import access, publish
 from glcb.service.http.admission import Admission
+from glcb.service.http.backend import Backend
 from glcb.service.http.wire import Header, decode
 
 DECISION = "/v1/experiments/{name}/decisions"
@@ -66,7 +67,7 @@ class FastPath:
         Limits the requests at the same time.
     """
 
-    def __init__(self, engine: Engine, authenticator: access.Authenticator, admission: Admission) -> None:
+    def __init__(self, engine: Backend, authenticator: access.Authenticator, admission: Admission) -> None:
         self._engine = engine
         self._authenticator = authenticator
         self._admission = admission

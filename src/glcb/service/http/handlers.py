@@ -1,28 +1,27 @@
 """Handlers of all routes outside the fast path."""
 
+import functools
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any
 
-from starlette.convertors import StringConvertor, register_url_convertor
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
-from starlette.routing import Route, Router
 
 from glcb._api import requests
 from glcb._api.requests import EXPERIMENT_NAME, encode
 from glcb._api.responses import ExperimentList, Explanation, PublicRanking, Status
+from glcb._api.shards import ShardList
 from glcb.service import arms, curves, export, reports, responses, segments, stats
-from glcb.service.auth import Role
+from glcb.service.auth import ApiKey
 from glcb.service.background import run_in_thread
 from glcb.service.core import limits, models
 from glcb.service.core.engine import Engine
 from glcb.service.core.experiment import Experiment
 from glcb.service.errors import ApiError
-from glcb.service.http import access, fast_path, openapi, publish, wire
-from glcb.service.http.admission import Admission, Lease
-from glcb.service.http.operations import LIVENESS, OPERATIONS, Operation
-from glcb.service.http.people import People, SessionHandlers
+from glcb.service.http import openapi, publish, wire
+from glcb.service.http.admission import Admission
+from glcb.service.http.operations import Operation
 from glcb.service.http.personalizer import PersonalizerHandlers
 from glcb.service.http.static import pages
 from glcb.service.metrics import Activity
@@ -34,15 +33,6 @@ _MAX_PAGE = 100
 """Largest number of evaluations in one response."""
 
 
-class _AnyText(StringConvertor):
-    """Matches the rest of a path, even if it has slashes and line breaks."""
-
-    regex = "(?s:.+)"
-
-
-register_url_convertor("text", _AnyText())
-
-
 class Handlers:
     """One method per operation, called by the operation's name.
 
@@ -52,100 +42,37 @@ class Handlers:
         Applies changes and reads experiments.
     storage
         The database, for exports.
-    authenticator
-        Finds the API key of a request.
     admission
-        Limits the requests at the same time and the memory of their bodies.
-    people
-        The people who have signed in.
+        Lets requests that are not decisions take turns.
     """
 
-    def __init__(
-        self,
-        engine: Engine,
-        storage: Database,
-        authenticator: access.Authenticator,
-        admission: Admission,
-        people: People,
-    ) -> None:
+    def __init__(self, engine: Engine, storage: Database, admission: Admission) -> None:
         self._engine = engine
         self._storage = storage
-        self._authenticator = authenticator
         self._admission = admission
-        self._document = encode(openapi.document())
         self._personalizer = PersonalizerHandlers(engine)
-        self._sessions = SessionHandlers(people, authenticator.find, engine.settings.request_seconds)
-        routes = [self._route(one) for one in OPERATIONS if one.path not in (*fast_path.PATHS, LIVENESS)]
-        self.app = Router([*routes, pages().route], redirect_slashes=False)
 
-    def _route(self, operation: Operation) -> Route:
-        owner: object = self
-        if operation.is_personalizer or operation.is_session:
-            owner = self._personalizer if operation.is_personalizer else self._sessions
+    def experiment_of(self, key: ApiKey) -> str:
+        """Return the experiment of a Personalizer request."""
+        return self._personalizer.experiment_of(key)
+
+    def require(self, name: str) -> None:
+        """Raise ApiError if there is no such experiment."""
+        self._engine.experiment_id(name)
+
+    async def answer(self, operation: Operation, request: Request) -> Response:
+        """Answer a request whose body is complete."""
+        owner: object = self._personalizer if operation.is_personalizer else self
         handler: _Handler = getattr(owner, operation.name.removeprefix("personalizer_"))
-
-        async def endpoint(request: Request) -> Response:
-            request.scope["glcb.route"] = operation.path
-            if operation.role is None:
-                response = await handler(request)
-            else:
-                response = await self._admitted(request, operation, operation.role, handler)
-            wire.add_security_headers(response.raw_headers)
-            return response
-
-        path = operation.path.replace("{arm}", "{arm:text}")
-        if operation.is_personalizer:
-            path = path.replace("{id}", "{id:text}")
-        return Route(path, endpoint, methods=[operation.method], name=operation.name)
-
-    async def _admitted(
-        self, request: Request, operation: Operation, role: Role, handler: _Handler
-    ) -> Response:
-        """Handle a request that needs an API key, once its body is complete and it has a slot."""
-        key = await self._authenticator.authenticate(request.scope)
-        if operation.is_personalizer:
-            name: str | None = self._personalizer.experiment_of(key)
-        else:
-            name = request.path_params.get("name")
-        access.authorize(key, role, name)
-        request.scope["glcb.experiment"] = name
-        lease = request.scope["glcb.lease"] = self._admission.lease(key, name)
-        request.state.key = key
         if operation.body is bytes:
-            request.state.body = await self._model_file(request, lease)
-        else:
-            if operation.body is not None:
-                wire.check_json(request.scope)
-            settings = self._engine.settings
-            content = await wire.read_body(  # even if none is expected: it may turn out to be invalid HTTP
-                request.scope, request.receive, settings.max_body_bytes, settings.request_seconds, lease.take
-            )
-            if operation.body is not None:
-                request.state.body = wire.decode(content, operation.body)
-        if role in ("publish", "decide"):
-            lease.enter("decisions")
+            request.state.body = request.state.content
+        elif operation.body is not None:
+            request.state.body = wire.decode(request.state.content, operation.body)
+        # An export does not touch the experiment; reading its chunks is limited.
+        if operation.role is None or operation.is_decision or operation.name == "export":
             return await handler(request)
-        lease.enter("others")
-        if handler == self.export:  # it does not touch the experiment; reading its chunks is limited
+        async with self._admission.turn(request.scope["glcb.experiment"]):
             return await handler(request)
-        async with self._admission.turn(name):
-            return await handler(request)
-
-    async def _model_file(self, request: Request, lease: Lease) -> bytes:
-        if wire.media_type(request.scope) != b"application/octet-stream":
-            raise ApiError(
-                "unsupported_media_type",
-                "the body must be a model file: send Content-Type: application/octet-stream",
-            )
-        self._engine.experiment_id(_name(request))  # refuse an unknown experiment before reading the body
-        settings = self._engine.settings
-        return await wire.read_body(
-            request.scope,
-            request.receive,
-            settings.max_model_bytes,
-            10 * settings.request_seconds,
-            lease.take,
-        )
 
     async def _experiment(self, name: str, status: int = 200) -> Response:
         return _json(await self._engine.read(name, responses.experiment_info), status)
@@ -283,19 +210,8 @@ class Handlers:
 
     async def export(self, request: Request) -> Response:
         """Stream all decisions and rewards."""
-        form, after = export.parse_query(request.query_params)
         number = self._engine.experiment_id(_name(request))
-        stream = export.stream(self._storage, number, form, after)
-        return StreamingResponse(self._in_turns(stream), media_type=export.MEDIA_TYPES[form])
-
-    async def _in_turns(self, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-        """Yield the chunks; only reading them counts as work, not waiting for the client."""
-        while True:
-            async with self._admission.threads:
-                chunk = await anext(chunks, None)
-            if chunk is None:
-                return
-            yield chunk
+        return export_response(self._storage, number, request, self._admission)
 
     async def download(self, request: Request) -> Response:
         """Return the bandit as a model file."""
@@ -348,6 +264,10 @@ class Handlers:
 
     # ---- the service itself ---------------------------------------------------------------------
 
+    async def list_shards(self, _request: Request) -> Response:
+        """Return an empty list: all experiments are in this process."""
+        return _json(ShardList(()))
+
     async def ready(self, _request: Request) -> Response:
         """Readiness probe: fail while the database is unavailable or takes too long."""
         trouble = self._engine.journal.trouble()
@@ -363,7 +283,7 @@ class Handlers:
 
     async def openapi(self, _request: Request) -> Response:
         """Return the OpenAPI document."""
-        return Response(self._document, media_type="application/json")
+        return Response(openapi_document(), media_type="application/json")
 
     async def javascript(self, request: Request) -> Response:
         """Return the JavaScript client."""
@@ -372,6 +292,28 @@ class Handlers:
     async def home(self, _request: Request) -> Response:
         """Return the dashboard."""
         return pages().home()
+
+
+@functools.cache
+def openapi_document() -> bytes:
+    """Return the encoded OpenAPI document."""
+    return encode(openapi.document())
+
+
+def export_response(storage: Database, experiment: int, request: Request, admission: Admission) -> Response:
+    """Stream an export; only reading its chunks counts as work, not waiting for the client."""
+    form, after = export.parse_query(request.query_params)
+
+    async def in_turns(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+        while True:
+            async with admission.threads:
+                chunk = await anext(chunks, None)
+            if chunk is None:
+                return
+            yield chunk
+
+    stream = export.stream(storage, experiment, form, after)
+    return StreamingResponse(in_turns(stream), media_type=export.MEDIA_TYPES[form])
 
 
 def _name(request: Request) -> str:

@@ -3,7 +3,7 @@
 import re
 from typing import Any, NamedTuple
 
-from glcb._api import personalizer, requests, responses, sessions, statistics
+from glcb._api import personalizer, requests, responses, sessions, shards, statistics
 from glcb._api.reports import Report
 from glcb.integrations.personalizer import PREFIX, VERSION
 from glcb.service import arms, curves, reports
@@ -49,6 +49,11 @@ class Operation(NamedTuple):
     def is_personalizer(self) -> bool:
         """Whether the operation is compatible with Azure Personalizer."""
         return self.path.startswith(PREFIX)
+
+    @property
+    def is_decision(self) -> bool:
+        """Whether it belongs to the decisions and rewards, which other requests must not delay."""
+        return self.role in ("publish", "decide")
 
 
 _FORMAT = {"type": "string", "enum": ["jsonl", "parquet"], "default": "jsonl"}
@@ -255,6 +260,10 @@ OPERATIONS = (
     Operation(
         "DELETE", "/v1/sessions", "sign_out_everywhere", "read",
         "End all sessions of the same API key.", status=204,
+    ),
+    Operation(
+        "GET", "/v1/shards", "list_shards", "read",
+        "List the processes that have the experiments, if there are several.", None, shards.ShardList,
     ),
     Operation("GET", LIVENESS, "health", None, "Liveness probe.", None, responses.Status),
     Operation("GET", READINESS, "ready", None, "Readiness probe.", None, responses.Status),

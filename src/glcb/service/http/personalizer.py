@@ -14,6 +14,7 @@ from glcb._validation import reward as checked_reward
 from glcb.bandit.slots import slot_id
 from glcb.integrations import personalizer
 from glcb.service.auth import ApiKey
+from glcb.service.config import ServiceSettings
 from glcb.service.core import presentations
 from glcb.service.core.engine import Engine
 from glcb.service.core.experiment import Experiment
@@ -46,17 +47,9 @@ class PersonalizerHandlers:
             The key is not limited to one experiment. Without keys: no setting names the experiment, and there
             is not exactly one.
         """
-        named = self._engine.settings.personalizer_experiment
-        if key.experiments is not None and len(key.experiments) == 1:
-            return key.experiments[0]
-        if named is not None and key.can_access(named):
+        named = configured_experiment(self._engine.settings, key)
+        if named is not None:
             return named
-        if key.name:
-            raise ApiError(
-                "forbidden",
-                "Personalizer requests need an API key that is limited to one experiment: create it with "
-                "`glcb keys add NAME --role decide --experiments EXPERIMENT`",
-            )
         existing = list(self._engine.cache.rows)
         if len(existing) != 1:
             raise ApiError(
@@ -136,6 +129,28 @@ class PersonalizerHandlers:
         except ApiError as error:
             if error.code != "duplicate_reward":
                 raise
+
+
+def configured_experiment(settings: ServiceSettings, key: ApiKey) -> str | None:
+    """Return the experiment that an API key or a setting names, or None without keys and such a setting.
+
+    Raises
+    ------
+    ApiError
+        The key is not limited to one experiment.
+    """
+    named = settings.personalizer_experiment
+    if key.experiments is not None and len(key.experiments) == 1:
+        return key.experiments[0]
+    if named is not None and key.can_access(named):
+        return named
+    if key.name:
+        raise ApiError(
+            "forbidden",
+            "Personalizer requests need an API key that is limited to one experiment: create it with "
+            "`glcb keys add NAME --role decide --experiments EXPERIMENT`",
+        )
+    return None
 
 
 def error_answer(error: ApiError) -> JsonAnswer:

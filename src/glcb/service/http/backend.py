@@ -1,0 +1,43 @@
+"""What answers requests: an engine in this process, or the shards of a cluster."""
+
+from collections import defaultdict
+from typing import Any, Protocol
+
+from glcb.service.config import ServiceSettings
+from glcb.service.core.engine import OnDone
+from glcb.service.errors import ApiError
+from glcb.service.metrics import Activity, HttpMetrics
+
+
+class Backend(Protocol):
+    """Applies decisions and rewards, and counts requests."""
+
+    @property
+    def settings(self) -> ServiceSettings:
+        """The settings of the service."""
+
+    @property
+    def metrics(self) -> HttpMetrics:
+        """The counters of this process."""
+
+    @property
+    def activity(self) -> defaultdict[str, Activity]:
+        """The counters of each experiment."""
+
+    async def start(self) -> None:
+        """Prepare to answer requests."""
+
+    async def stop(self) -> None:
+        """Save everything."""
+
+    async def tick(self) -> None:
+        """Do periodic work."""
+
+    async def apply(self, name: str, kind: str, request: Any) -> bytes:
+        """Apply one request; return its answer or raise its error."""
+
+    def apply_soon(self, name: str, kind: str, request: Any, done: OnDone) -> None:
+        """Apply one decision or reward; later, call ``done`` with its answer or its error."""
+
+    def count_error(self, name: str | None, error: ApiError) -> None:
+        """Count an error response."""

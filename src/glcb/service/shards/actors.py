@@ -1,0 +1,362 @@
+"""The processes of a service with shards, as Ray actors: one coordinator, and one process per shard.
+
+Ray starts an actor again when its process or its node dies. PostgreSQL decides who owns a shard: a process
+that Ray believes to be dead, and that is not, can neither write nor answer.
+"""
+
+import asyncio
+import contextlib
+import logging
+import os
+import sys
+import threading
+import time
+from typing import Any, Literal
+
+import msgspec
+
+from glcb._errors import GlcbError, StorageError
+from glcb.service.background import log_failures
+from glcb.service.config import ServiceSettings
+from glcb.service.core.engine import Engine, OnDone
+from glcb.service.errors import ApiError, as_api_error
+from glcb.service.http.admission import Admission
+from glcb.service.http.handlers import Handlers
+from glcb.service.http.operations import OPERATIONS
+from glcb.service.log_output import configure_logging
+from glcb.service.shards.messages import Call, Item, Problem, Pulse, Reply, Result
+from glcb.service.storage.database import Database, open_database
+from glcb.service.storage.ownership import TAKEN_OVER, Shard
+from glcb.service.warmup import warm_up, warm_up_rest
+
+log = logging.getLogger("glcb.service")
+
+_TICK_SECONDS = 1.0
+_SWITCH_SECONDS = 0.0005
+_POLL_SECONDS = 0.01
+_TAKE_SECONDS = 60.0
+"""Time in which a shard must become free: PostgreSQL ends the transactions of a process that hangs."""
+_FIRST_SECONDS = 0.05
+"""A batch waits this long for its first answer …"""
+_OTHERS_SECONDS = 0.01
+"""… and then this long for the others. Later ones are sent separately, so that a slow experiment does not
+delay the others."""
+_FETCH_SECONDS = 60.0
+"""A front end must ask for late answers within this time."""
+_UNCONFIRMED = ("unknown_experiment", "experiment_broken")
+"""Errors that the engine raises without a look at the database."""
+_OPERATIONS = {operation.name: operation for operation in OPERATIONS}
+
+
+def encode_settings(settings: ServiceSettings) -> bytes:
+    """Return settings as they are sent to actors."""
+    return msgspec.json.encode(settings)
+
+
+def _decode_settings(content: bytes) -> ServiceSettings:
+    return msgspec.json.decode(content, type=ServiceSettings)
+
+
+class Coordinator:
+    """Keeps other services off the database, and knows the claim and the settings of the shards.
+
+    Shards and front ends work without it, so it may be away for a moment.
+
+    Parameters
+    ----------
+    settings
+        The settings of the service.
+    token
+        Identifies the service; it stays the same when Ray starts this actor again.
+    """
+
+    def __init__(self, settings: bytes, token: str) -> None:
+        decoded = _decode_settings(settings)
+        configure_logging(decoded.log_level, decoded.log_format)
+        self._encoded, self._settings, self._token = settings, decoded, token
+        self._stack = contextlib.ExitStack()
+        self._claim: str | None = None
+        with contextlib.suppress(StorageError):
+            self._claim = self._claim_database()
+
+    def layout(self) -> tuple[str, int, bytes]:
+        """Return the claim, the number of shards and the settings.
+
+        Raises
+        ------
+        StorageError
+            Another service uses the database, or it is unavailable.
+        """
+        if self._claim is None:
+            self._claim = self._claim_database()
+        return self._claim, self._settings.workers, self._encoded
+
+    def _claim_database(self) -> str:
+        with contextlib.ExitStack() as stack:
+            self._database = stack.enter_context(contextlib.closing(open_database(self._settings)))
+            claim = stack.enter_context(
+                self._database.claimed(self._token, self._settings.workers, self._settings.lock_wait_seconds)
+            )
+            self._database.sweep()
+            self._stack = stack.pop_all()
+        threading.Thread(target=self._watch, name="glcb-watch", daemon=True).start()
+        return claim
+
+    def _watch(self) -> None:
+        """Acquire the lock of the database again when its connection was lost."""
+        while True:
+            time.sleep(_TICK_SECONDS)
+            try:
+                self._database.watch()
+            except StorageError as error:
+                log.error("the database is not locked", extra={"reason": str(error)})
+
+
+class ShardActor:
+    """A process with the experiments of one shard.
+
+    Parameters
+    ----------
+    settings
+        The settings of the service.
+    claim
+        The claim of the service.
+    number, count
+        Which of how many shards this is.
+
+    Raises
+    ------
+    StorageError
+        The database is unavailable, or another service has claimed it.
+    """
+
+    def __init__(self, settings: bytes, claim: str, number: int, count: int) -> None:
+        self._settings = _decode_settings(settings)
+        configure_logging(self._settings.log_level, self._settings.log_format)
+        sys.setswitchinterval(_SWITCH_SECONDS)
+        self._database = open_database(self._settings)
+        _take(self._database, claim, Shard(number, count))
+        self._state: Literal["starting", "ready", "moving"] = "starting"
+        self._starting: asyncio.Task[None] | None = None
+        self._ticking: asyncio.Task[None] | None = None
+        self._late: dict[int, _Batch] = {}
+        self._batches = 0
+        self._running = 0
+
+    # ---- life -----------------------------------------------------------------------------------
+
+    async def ping(self) -> Pulse:
+        """Say that the process responds. The first call restores the experiments."""
+        import ray
+
+        self._begin()
+        node = ray.get_runtime_context().get_node_id()
+        engine = self._engine
+        trouble = engine.journal.trouble()
+        return Pulse(self._state, node, os.getpid(), len(engine.cache.rows), len(engine.loaded), trouble)
+
+    def _begin(self) -> None:
+        """Start to restore the experiments, unless that was done already."""
+        if self._starting is None:
+            self._engine = Engine(self._database, self._settings)
+            self._handlers = Handlers(self._engine, self._database, Admission(self._settings))
+            self._starting = asyncio.ensure_future(self._start())
+
+    async def _start(self) -> None:
+        try:
+            await warm_up()
+            await self._engine.start()
+        except Exception:
+            log.exception("a shard cannot start")
+            os._exit(1)  # Ray starts it again
+        self._ticking = asyncio.ensure_future(self._tick())
+        self._warming = asyncio.ensure_future(log_failures(warm_up_rest()))
+        self._state = "ready"
+
+    async def _tick(self) -> None:
+        while True:
+            await asyncio.sleep(_TICK_SECONDS)
+            await log_failures(self._engine.tick())
+            oldest = time.monotonic() - _FETCH_SECONDS
+            self._late = {number: batch for number, batch in self._late.items() if batch.since > oldest}
+            if self._engine.journal.failure == TAKEN_OVER:
+                log.error("another process has taken this shard")
+                os._exit(1)
+
+    async def drain(self) -> None:
+        """Refuse new requests, finish those that run, and save everything."""
+        self._state = "moving"
+        if self._starting is None:
+            return
+        await asyncio.wait([self._starting])
+        while self._running or self._late:  # late answers are forgotten if no front end wants them
+            await asyncio.sleep(_POLL_SECONDS)
+        if self._ticking is not None:
+            self._ticking.cancel()
+            self._warming.cancel()
+        await self._engine.stop()
+
+    # ---- requests -------------------------------------------------------------------------------
+
+    async def apply(self, items: list[tuple[str, str, bytes]]) -> tuple[int, list[Result]] | None:
+        """Apply decisions and rewards; return the answers, or None if the shard moves and nothing was done.
+
+        Answers that take longer than most are not waited for: ask for them with :meth:`late`, by the number
+        of the batch.
+        """
+        if self._state == "moving":
+            return None
+        if self._state == "starting":
+            return 0, [_STARTING] * len(items)
+        self._running += 1
+        try:
+            batch = _Batch(len(items))
+            for place, fields in enumerate(items):
+                item = Item(*fields)
+                receive = batch.receiver(place)
+                if item.kind == "decide":
+                    receive = self._timed(item.experiment, receive)
+                self._engine.apply_soon(item.experiment, item.kind, item.request(), receive)
+            await batch.wait(_FIRST_SECONDS, _OTHERS_SECONDS)
+            results = await self._confirmed(list(batch.results))
+        finally:
+            self._running -= 1
+        if None in results:
+            self._batches += 1
+            batch.unfetched = results.count(None)
+            self._late[self._batches] = batch
+        return self._batches, results
+
+    def _timed(self, experiment: str, receive: OnDone) -> OnDone:
+        """Return what also adds the time that an answer took to the activity of its experiment."""
+        began = time.perf_counter()
+
+        def receive_and_time(result: bytes | BaseException) -> None:
+            if isinstance(result, bytes):
+                self._engine.activity[experiment].latency.add(time.perf_counter() - began)
+            receive(result)
+
+        return receive_and_time
+
+    async def late(self, number: int, place: int) -> Result:
+        """Return the answer to one item of a batch that was not there in time."""
+        batch = self._late[number]
+        (result,) = await self._confirmed([await batch.answer(place)])
+        batch.unfetched -= 1
+        if not batch.unfetched:
+            self._late.pop(number, None)
+        return result
+
+    async def _confirmed(self, results: list[Result]) -> list[Result]:
+        """Return the results; errors that the engine found by itself only if this process owns the shard."""
+        doubtful = [isinstance(one, Problem) and one.code in _UNCONFIRMED for one in results]
+        if any(doubtful):
+            try:
+                await self._engine.confirm()
+            except StorageError as error:
+                problem = Problem.of(as_api_error(error))
+                return [problem if doubt else one for one, doubt in zip(results, doubtful, strict=True)]
+        return results
+
+    async def perform(self, call: tuple[Any, ...]) -> Reply | Problem | None:
+        """Perform any other operation; return None if the shard moves and nothing was done."""
+        if self._state == "moving":
+            return None
+        if self._state == "starting":
+            return _STARTING
+        self._running += 1
+        try:
+            decoded = Call(*call)
+            response = await self._handlers.answer(_OPERATIONS[decoded.operation], decoded.request())
+            await self._engine.confirm()
+            return Reply.of(response)
+        except GlcbError as error:
+            return await self._problem(error)
+        except Exception:
+            log.exception("a request failed")
+            return Problem.of(ApiError("internal_error", "the service failed: see its log for details"))
+        finally:
+            self._running -= 1
+
+    async def _problem(self, error: GlcbError) -> Problem:
+        """Return an error, once it is certain that it is not that of a process without a shard."""
+        if not isinstance(error, StorageError):
+            try:
+                await self._engine.confirm()
+            except StorageError as lost:
+                error = lost
+        return Problem.of(as_api_error(error))
+
+    async def count_errors(self, counts: dict[str, dict[str, int]]) -> None:
+        """Count errors that a front end has found itself, by experiment and code."""
+        if self._state == "ready":
+            for name in counts.keys() & self._engine.cache.rows:
+                self._engine.activity[name].errors.update(counts[name])
+
+
+_STARTING = Problem.of(ApiError("starting", "the process that has this experiment is starting: retry"))
+
+
+class _Batch:
+    """Decisions and rewards that arrived together, and their answers."""
+
+    def __init__(self, size: int) -> None:
+        self.results: list[Result] = [None] * size
+        self.remaining = size
+        self.unfetched = 0
+        """Number of late answers that no front end has asked for yet."""
+        self.since = time.monotonic()
+        self._changed = asyncio.Event()
+
+    def receiver(self, place: int) -> OnDone:
+        """Return what receives an answer."""
+
+        def receive(result: bytes | BaseException) -> None:
+            self.results[place] = result if isinstance(result, bytes) else _as_problem(result)
+            self.remaining -= 1
+            self._changed.set()
+
+        return receive
+
+    async def wait(self, first: float, others: float) -> None:
+        """Wait until all answers are there, or for ``others`` seconds after one of them."""
+        size = self.remaining
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(first):
+                while self.remaining == size:
+                    await self._next()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(others):
+                while self.remaining:
+                    await self._next()
+
+    async def answer(self, place: int) -> Result:
+        """Wait for one answer."""
+        while self.results[place] is None:
+            await self._next()
+        return self.results[place]
+
+    async def _next(self) -> None:
+        self._changed.clear()
+        await self._changed.wait()
+
+
+def _as_problem(error: BaseException) -> Problem:
+    if isinstance(error, GlcbError):
+        return Problem.of(as_api_error(error))
+    log.error("a request failed", exc_info=error)
+    return Problem.of(ApiError("internal_error", "the service failed: see its log for details"))
+
+
+def _take(database: Database, claim: str, shard: Shard) -> None:
+    """Take a shard, as soon as the transactions of its last owner have ended."""
+    deadline = time.monotonic() + _TAKE_SECONDS
+    while True:
+        try:
+            database.take_shard(claim, shard)
+            return
+        except StorageError as error:
+            if str(error) == TAKEN_OVER or time.monotonic() > deadline:
+                raise
+            log.warning("a shard is not free yet", extra={"shard": shard.number, "reason": str(error)})
+            time.sleep(0.2)

@@ -1,0 +1,182 @@
+"""Requests outside the fast path: forwarded to the shard of their experiment, or put together from all."""
+
+import asyncio
+import re
+from typing import TYPE_CHECKING
+
+import msgspec
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.metrics_core import Metric
+from starlette.requests import Request
+from starlette.responses import Response
+
+from glcb._api.requests import encode
+from glcb._api.responses import Status
+from glcb._api.shards import ShardList
+from glcb.service.auth import ApiKey
+from glcb.service.errors import ApiError
+from glcb.service.http.admission import Admission
+from glcb.service.http.handlers import export_response, openapi_document
+from glcb.service.http.operations import Operation
+from glcb.service.http.personalizer import configured_experiment
+from glcb.service.http.static import pages
+from glcb.service.metrics import exposition
+from glcb.service.shards.messages import Call
+from glcb.service.storage.database import Database
+
+if TYPE_CHECKING:
+    from glcb.service.shards.front_end import Shards
+
+_SAMPLE = re.compile(rb"^(\w+)(?:\{(.*)\})? ", re.MULTILINE)
+
+
+class _Named(msgspec.Struct):
+    name: str
+
+
+class _Experiments(msgspec.Struct):
+    """A list of experiments whose details are only passed on."""
+
+    experiments: list[msgspec.Raw]
+
+
+class ShardAnswers:
+    """Answers requests by means of the shards.
+
+    Parameters
+    ----------
+    shards
+        The shards.
+    storage
+        The database, for exports.
+    admission
+        Limits exports.
+    """
+
+    def __init__(self, shards: "Shards", storage: Database, admission: Admission) -> None:
+        self._shards = shards
+        self._storage = storage
+        self._admission = admission
+
+    def experiment_of(self, key: ApiKey) -> str:
+        """Return the experiment of a Personalizer request."""
+        name = configured_experiment(self._shards.settings, key)
+        if name is None:
+            raise ApiError(
+                "unknown_experiment",
+                "without API keys, Personalizer requests to a service with shards need an experiment: name "
+                "one with `glcb serve --set personalizer_experiment=EXPERIMENT`",
+            )
+        return name
+
+    def require(self, name: str) -> None:
+        """Do nothing: the shard of the experiment knows whether it exists."""
+
+    async def answer(self, operation: Operation, request: Request) -> Response:
+        """Answer a request whose body is complete."""
+        own = getattr(self, f"_{operation.name}", None)
+        if own is not None:
+            response: Response = await own(request)
+            return response
+        name = request.scope["glcb.experiment"]
+        return (await self._shards.of(name).perform(Call.of(operation.name, request))).response()
+
+    async def _list_all(self, request: Request) -> Response:
+        parts = await self._ask_all("list_all", request)
+        infos = [one for part in parts for one in msgspec.json.decode(part, type=_Experiments).experiments]
+        infos.sort(key=lambda info: msgspec.json.decode(info, type=_Named).name)
+        return Response(encode(_Experiments(infos)), media_type="application/json")
+
+    async def _ask_all(self, operation: str, request: Request) -> list[bytes]:
+        call = Call.of(operation, request)
+        replies = await asyncio.gather(*(client.perform(call) for client in self._shards.clients))
+        return [reply.content for reply in replies]
+
+    async def _export(self, request: Request) -> Response:
+        name = request.path_params["name"]
+        number = await self._storage.threads.run(self._storage.experiment_id, name)
+        if number is None:
+            raise ApiError("unknown_experiment", f"there is no experiment {name!r}: create it first")
+        return export_response(self._storage, number, request, self._admission)
+
+    async def _list_shards(self, _request: Request) -> Response:
+        infos = tuple(client.info() for client in self._shards.clients)
+        return Response(encode(ShardList(infos)), media_type="application/json")
+
+    async def _ready(self, _request: Request) -> Response:
+        """Readiness probe: fail if no shard can answer."""
+        clients = self._shards.clients
+        if not any(client.is_ready for client in clients):
+            raise ApiError("shard_unavailable", "no shard responds: retry")
+        troubles = [client.pulse.trouble for client in clients if client.pulse is not None]
+        if all(troubles):
+            raise ApiError("storage_unavailable", troubles[0] or "")
+        return Response(encode(Status("ready")), media_type="application/json")
+
+    async def _metrics(self, request: Request) -> Response:
+        """Return the metrics of this front end, and those of all shards that respond."""
+        call = Call.of("metrics", request)
+        clients = [client for client in self._shards.clients if client.is_ready]
+        replies = await asyncio.gather(*(client.perform(call) for client in clients), return_exceptions=True)
+        texts = {
+            client.number: reply.content
+            for client, reply in zip(clients, replies, strict=True)
+            if not isinstance(reply, BaseException)
+        }
+        own = exposition([*self._shards.metrics.http_metrics(), *self._shard_metrics()])
+        return Response(merge_metrics(own, texts), media_type="text/plain; version=0.0.4")
+
+    def _shard_metrics(self) -> list[Metric]:
+        up = GaugeMetricFamily("glcb_shard_up", "1 if the shard answers requests.", labels=["shard"])
+        replaced = GaugeMetricFamily(
+            "glcb_shard_replacements",
+            "Processes without a response that this front end had replaced.",
+            labels=["shard"],
+        )
+        for client in self._shards.clients:
+            up.add_metric([str(client.number)], int(client.is_ready))
+            replaced.add_metric([str(client.number)], client.replaced)
+        return [up, replaced]
+
+    async def _openapi(self, _request: Request) -> Response:
+        return Response(openapi_document(), media_type="application/json")
+
+    async def _javascript(self, request: Request) -> Response:
+        return pages().javascript(request)
+
+    async def _home(self, _request: Request) -> Response:
+        return pages().home()
+
+
+def merge_metrics(own: bytes, shards: dict[int, bytes]) -> bytes:
+    r"""Return metrics of this process and of shards, which get the label ``shard``.
+
+    >>> shard = b'# TYPE a gauge\na 1.0\n# TYPE b gauge\nb{x="y"} 2.0\n# TYPE glcb_http_requests gauge\n'
+    >>> print(merge_metrics(b"", {0: shard, 1: shard}).decode())
+    # TYPE a gauge
+    a{shard="0"} 1.0
+    a{shard="1"} 1.0
+    # TYPE b gauge
+    b{shard="0",x="y"} 2.0
+    b{shard="1",x="y"} 2.0
+    <BLANKLINE>
+    """
+    families: dict[bytes, list[bytes]] = {}
+    for number, text in shards.items():
+        family = b""
+        label = b'shard="%d"' % number
+
+        def labeled(match: re.Match[bytes], label: bytes = label) -> bytes:
+            return b"%b{%b} " % (match[1], b",".join(filter(None, (label, match[2]))))
+
+        for line in text.splitlines():
+            if line.startswith(b"#"):
+                _, kind, family, *_ = line.split(b" ")
+                if family.startswith(b"glcb_http_"):  # shards have no HTTP requests of their own
+                    continue
+                lines = families.setdefault(family, [])
+                if number == min(shards) or not any(one.startswith(b"# " + kind) for one in lines):
+                    lines.append(line)
+            elif not family.startswith(b"glcb_http_"):
+                families[family].append(_SAMPLE.sub(labeled, line))
+    return own + b"".join(b"%b\n" % line for lines in families.values() for line in lines)

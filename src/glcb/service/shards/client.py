@@ -1,0 +1,320 @@
+"""The view that a front end has of one shard: whether it responds, and how requests get there."""
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable
+from typing import Any, NamedTuple
+
+from glcb._api.requests import encode
+from glcb._api.shards import ShardInfo
+from glcb.service.background import log_failures
+from glcb.service.core.engine import OnDone
+from glcb.service.errors import ApiError
+from glcb.service.shards.messages import Call, Problem, Pulse, Reply, Result
+
+log = logging.getLogger("glcb.service")
+
+_PROBE_SECONDS = 0.5
+_QUIET_SECONDS = 2.0
+"""A shard that has not responded for this long gets no more requests until it does."""
+_START_SECONDS = 120.0
+"""Time that a process has to respond for the first time."""
+_MOVE_SECONDS = 30.0
+"""Requests wait this long for a shard that moves."""
+_MAX_NAMES = 1000
+"""Experiments whose errors are counted between two reports."""
+_MAX_BATCH = 64
+_MAX_CALLS = 3
+"""Batches on their way to one shard. Meanwhile, requests gather in the next one."""
+
+_AWAY = Pulse("away", None, None, 0, 0, None)
+
+Find = Callable[[int], Awaitable[Any]]
+"""Returns the actor of a shard; starts it if there is none."""
+
+
+class _Waiting(NamedTuple):
+    """A decision or a reward that waits for its answer."""
+
+    item: tuple[str, str, bytes]
+    done: OnDone
+    deadline: float
+
+
+class ShardClient:
+    """Sends requests to one shard, and replaces a process that hangs.
+
+    A call is made at most once. If its outcome is unknown, the request gets 503, and the client can repeat it
+    with the same idempotency key. Only requests that a shard has refused because it moves are sent again.
+
+    Parameters
+    ----------
+    number
+        The shard.
+    find
+        Returns its actor.
+    hang_seconds
+        Time after which a process that does not respond is replaced.
+    call_seconds
+        Time after which a request fails.
+    max_waiting
+        Requests that may wait for this shard.
+    """
+
+    def __init__(
+        self, number: int, find: Find, hang_seconds: float, call_seconds: float, max_waiting: int
+    ) -> None:
+        self.number = number
+        self.pulse: Pulse | None = None
+        """What the shard said last; None while it does not respond."""
+        self.heard_at = time.monotonic()
+        """When it, or Ray on its behalf, responded last."""
+        self.replaced = 0
+        """How often a process that did not respond was replaced."""
+        self.errors: dict[str, dict[str, int]] = {}
+        """Errors that this front end has found itself, by experiment and code."""
+        self._find = find
+        self._hang_seconds = hang_seconds
+        self._call_seconds = call_seconds
+        self._max_waiting = max_waiting
+        self._actor: Any = None
+        self._queue: deque[_Waiting] = deque()
+        self._waiting = 0
+        self._calls: set[asyncio.Task[None]] = set()
+        self._fetches: set[asyncio.Task[None]] = set()
+        self._has_responded = False
+        self._moves_until = 0.0
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the shard answers requests."""
+        return self.pulse is not None and self.pulse.state == "ready"
+
+    @property
+    def is_moving(self) -> bool:
+        """Whether the shard has saved everything and will be back soon."""
+        return time.monotonic() < self._moves_until
+
+    def info(self) -> ShardInfo:
+        """Return what is known about the shard."""
+        pulse = self.pulse or _AWAY
+        return ShardInfo(
+            number=self.number,
+            state="moving" if self.is_moving else pulse.state,
+            node=pulse.node,
+            process=pulse.process,
+            experiments=pulse.experiments,
+            loaded=pulse.loaded,
+            trouble=pulse.trouble,
+        )
+
+    # ---- decisions and rewards ------------------------------------------------------------------
+
+    def send(self, name: str, kind: str, request: Any, done: OnDone) -> None:
+        """Send a decision or a reward together with others; call ``done`` with the answer or an error."""
+        loop = asyncio.get_running_loop()
+        if not (self.is_ready or self.is_moving):
+            loop.call_soon(done, self._unavailable())
+        elif self._waiting >= self._max_waiting:
+            loop.call_soon(done, ApiError("overloaded", "this shard has too many open requests: retry"))
+        else:
+            if not self._queue:
+                loop.call_soon(self._flush)
+            self._waiting += 1
+            deadline = time.monotonic() + self._call_seconds
+            self._queue.append(_Waiting((name, kind, encode(request)), done, deadline))
+
+    def _flush(self) -> None:
+        while self._queue and self.is_ready and len(self._calls) < _MAX_CALLS:
+            batch = [self._queue.popleft() for _ in range(min(_MAX_BATCH, len(self._queue)))]
+            task = asyncio.ensure_future(self._apply(batch))
+            self._calls.add(task)
+            task.add_done_callback(self._end)
+
+    def _end(self, task: asyncio.Task[None]) -> None:
+        self._calls.discard(task)
+        self._flush()
+
+    async def _apply(self, batch: list[_Waiting]) -> None:
+        answers: list[Result | ApiError] = [self._unavailable()] * len(batch)
+        try:
+            answer = await self._answered(self._actor.apply.remote([one.item for one in batch]))
+            if answer is None:  # nothing was done
+                self._moves()
+                self._queue.extendleft(reversed(batch))
+                return
+            number, answers = answer
+        except ApiError:
+            pass
+        except asyncio.CancelledError:  # because the shard does not respond
+            self._finish(batch, answers)
+            raise
+        on_time = [(one, result) for one, result in zip(batch, answers, strict=True) if result is not None]
+        self._finish([one for one, _ in on_time], [result for _, result in on_time])
+        for place, (one, result) in enumerate(zip(batch, answers, strict=True)):
+            if result is None:
+                task = asyncio.ensure_future(self._fetch(number, place, one))
+                self._fetches.add(task)
+                task.add_done_callback(self._fetches.discard)
+
+    async def _fetch(self, number: int, place: int, one: _Waiting) -> None:
+        """Wait for an answer that takes longer than the others of its batch."""
+        answer: Result | ApiError = self._unavailable()
+        try:
+            with contextlib.suppress(ApiError):
+                answer = await self._answered(self._actor.late.remote(number, place))
+        finally:  # also if it is canceled, because the shard does not respond
+            self._finish([one], [answer])
+
+    def _finish(self, batch: list[_Waiting], answers: list[Any]) -> None:
+        self._waiting -= len(batch)
+        for one, answer in zip(batch, answers, strict=True):
+            try:
+                one.done(answer.error() if isinstance(answer, Problem) else answer)
+            except Exception:
+                log.exception("a response failed")
+
+    # ---- other requests -------------------------------------------------------------------------
+
+    async def perform(self, call: Call) -> Reply:
+        """Perform an operation; raise its error."""
+        while True:
+            while self.is_moving:
+                await asyncio.sleep(_PROBE_SECONDS / 10)
+            if not self.is_ready:
+                raise self._unavailable()
+            answer = await self._answered(self._actor.perform.remote(tuple(call)))
+            if isinstance(answer, Problem):
+                raise answer.error()
+            if answer is not None:
+                reply: Reply = answer
+                return reply
+            self._moves()
+
+    def add_error(self, experiment: str, code: str) -> None:
+        """Count an error for the next report."""
+        if experiment in self.errors or len(self.errors) < _MAX_NAMES:
+            counts = self.errors.setdefault(experiment, {})
+            counts[code] = counts.get(code, 0) + 1
+
+    async def send_errors(self) -> None:
+        """Report the errors that this front end has found itself."""
+        if self.errors and self.is_ready:
+            counts, self.errors = self.errors, {}
+            with contextlib.suppress(ApiError):
+                await self._answered(self._actor.count_errors.remote(counts))
+
+    async def drain(self) -> None:
+        """Let the shard save everything."""
+        if self._actor is not None:
+            await self._answered(self._actor.drain.remote())
+
+    async def _answered(self, reference: Any) -> Any:
+        """Return the result of a call; raise ApiError if it is unknown."""
+        from ray.exceptions import RayError
+
+        future = asyncio.wrap_future(reference.future())
+        try:
+            async with asyncio.timeout(self._call_seconds):
+                return await future
+        except TimeoutError:
+            raise self._unavailable() from None
+        except RayError as error:
+            log.warning(
+                "a shard has not answered", extra={"shard": self.number, "reason": _first_line(error)}
+            )
+            raise self._unavailable() from None
+
+    def _unavailable(self) -> ApiError:
+        return ApiError(
+            "shard_unavailable",
+            f"the process of shard {self.number}, which has this experiment, does not respond and is being "
+            "replaced: retry",
+        )
+
+    # ---- probes ---------------------------------------------------------------------------------
+
+    async def watch(self) -> None:
+        """Probe the shard forever."""
+        while True:
+            await log_failures(self._probe())
+            await asyncio.sleep(_PROBE_SECONDS)
+
+    async def _probe(self) -> None:
+        from ray.exceptions import ActorDiedError, RayError
+
+        if self._actor is None:
+            self._actor = await self._find(self.number)
+        future = asyncio.wrap_future(self._actor.ping.remote().future())
+        while not future.done():
+            await asyncio.wait([future], timeout=_PROBE_SECONDS)
+            if not future.done():
+                self._check_silence()
+        try:
+            pulse: Pulse = future.result()
+        except ActorDiedError as error:
+            log.error("a shard has ended", extra={"shard": self.number, "reason": _first_line(error)})
+            self._is_away()
+            self._actor = None  # start it again
+        except RayError as error:
+            log.warning("a shard is away", extra={"shard": self.number, "reason": _first_line(error)})
+            self._is_away()
+        else:
+            if self.pulse is None or pulse.process != self.pulse.process:
+                self._has_responded = True
+                log.info("a shard responds", extra={"shard": self.number, "state": pulse.state})
+            self.heard_at, self.pulse = time.monotonic(), pulse
+            if pulse.state == "ready":
+                self._moves_until = 0.0
+            elif pulse.state == "moving":
+                self._moves()
+            self._flush()
+        self._check_deadline()
+
+    def _check_silence(self) -> None:
+        """Give up on requests to a shard that is silent; replace it if it stays so."""
+        silent = time.monotonic() - self.heard_at
+        if silent > _QUIET_SECONDS and not self.is_moving:
+            self._fail_all()
+        self._check_deadline()
+        if silent > (self._hang_seconds if self._has_responded else _START_SECONDS):
+            import ray
+
+            log.error("a shard does not respond: it is replaced", extra={"shard": self.number})
+            self._is_away()
+            self.replaced += 1
+            ray.kill(self._actor, no_restart=False)
+
+    def _is_away(self) -> None:
+        """Note that Ray knows that the process is gone, and starts a new one."""
+        self.heard_at = time.monotonic()
+        self._has_responded = False
+        if not self.is_moving:
+            self._fail_all()
+
+    def _check_deadline(self) -> None:
+        if self._queue and self._queue[0].deadline < time.monotonic() and not self.is_moving:
+            self._fail_all()
+
+    def _moves(self) -> None:
+        """Keep requests until the shard is back."""
+        if not self.is_moving:
+            self._moves_until = time.monotonic() + _MOVE_SECONDS
+        if self.pulse is not None:
+            self.pulse = self.pulse._replace(state="moving")
+
+    def _fail_all(self) -> None:
+        """Refuse requests from now on; those that wait get 503."""
+        self.pulse = None
+        for task in (*self._calls, *self._fetches):
+            task.cancel()
+        waiting = list(self._queue)
+        self._queue.clear()
+        self._finish(waiting, [self._unavailable()] * len(waiting))
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().partition("\n")[0]

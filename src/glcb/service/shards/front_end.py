@@ -1,0 +1,235 @@
+"""The front end of a service with shards: it answers HTTP and has no experiments. Any number can run."""
+
+import asyncio
+import contextlib
+import secrets
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from glcb._errors import InvalidSettings, StorageError
+from glcb._ray import connected, require_ray
+from glcb.service.config import ServiceSettings
+from glcb.service.core.engine import OnDone
+from glcb.service.errors import ApiError
+from glcb.service.http.admission import Admission
+from glcb.service.http.backend import Backend
+from glcb.service.http.routes import Answers
+from glcb.service.metrics import Activity, HttpMetrics
+from glcb.service.shards.actors import Coordinator, ShardActor, encode_settings
+from glcb.service.shards.answers import ShardAnswers
+from glcb.service.shards.client import ShardClient
+from glcb.service.storage.connection import database_url
+from glcb.service.storage.database import Database, open_database
+from glcb.service.storage.ownership import shard_of
+from glcb.service.storage.tables import read_about
+
+_OBJECT_STORE_BYTES = 100_000_000
+"""Size of Ray's object store on this machine: requests and answers are small."""
+_CONCURRENT_CALLS = 10_000
+
+
+def check_settings(settings: ServiceSettings) -> None:
+    """Raise InvalidSettings if a service with shards cannot have these settings."""
+    if database_url(settings).get_backend_name() == "sqlite":
+        raise InvalidSettings(
+            "several workers and the executor ray need PostgreSQL, because a SQLite file has one writer: "
+            "pass --database postgresql://…, or use one worker"
+        )
+    if settings.high_water_file is not None:
+        raise InvalidSettings(
+            "several workers and the executor ray have no high_water_file: leave it out, or use one worker"
+        )
+
+
+@contextlib.contextmanager
+def placed_on_ray(settings: ServiceSettings) -> "Iterator[tuple[Database, OnRay]]":
+    """Connect to Ray, and start or find the shards; yield the database and the placement.
+
+    Raises
+    ------
+    InvalidSettings
+        The settings are not those of the running shards, or the cluster cannot be reached.
+    MissingExtra
+        Ray is not installed.
+    StorageError
+        Another service uses the database.
+    """
+    check_settings(settings)
+    require_ray()
+    is_local = settings.executor == "local"
+    address = "local" if is_local else settings.address
+    memory = _OBJECT_STORE_BYTES if is_local else None
+    with (
+        contextlib.closing(open_database(settings)) as database,
+        connected(address, cores=settings.workers, object_store=memory),
+    ):
+        yield database, OnRay(settings, database)
+
+
+class OnRay:
+    """The experiments are in the shards of a Ray cluster.
+
+    Parameters
+    ----------
+    settings
+        The settings of the front end, and of the shards if they do not run yet.
+    database
+        The database of the service.
+    """
+
+    def __init__(self, settings: ServiceSettings, database: Database) -> None:
+        self._settings = settings
+        self._database = database
+        with database.read() as connection:
+            identity = read_about(connection, "id")
+        self._namespace = f"glcb-{identity}"
+        self._claim, self._count, self._shared = self._layout()
+        if settings.workers not in (1, self._count):
+            raise InvalidSettings(
+                f"this service runs with {self._count} workers, got {settings.workers}: pass --workers "
+                f"{self._count}, or stop the service first"
+            )
+
+    def open(self) -> Backend:
+        """Return the clients of all shards."""
+        self._shards = Shards(self._settings, self._count, self._find)
+        return self._shards
+
+    async def warm_up(self) -> None:
+        """Do nothing: the shards compile the kernels."""
+
+    async def warm_up_rest(self) -> None:
+        """Do nothing: the shards compile the kernels."""
+
+    def answers(self, _backend: Backend, admission: Admission) -> Answers:
+        """Return what answers the requests outside the fast path."""
+        return ShardAnswers(self._shards, self._database, admission)
+
+    def _layout(self) -> tuple[str, int, bytes]:
+        """Return the claim, the number and the settings of the shards; start the coordinator if needed."""
+        import ray
+        from ray.exceptions import RayError
+
+        coordinator = self._actor(Coordinator, "coordinator").remote(
+            encode_settings(self._settings), secrets.token_hex(8)
+        )
+        try:
+            layout: tuple[str, int, bytes] = ray.get(coordinator.layout.remote())
+        except RayError as error:
+            cause = getattr(error, "cause", None)
+            if isinstance(cause, StorageError):
+                raise cause from None
+            raise StorageError(f"the coordinator of the shards cannot start: {error}") from error
+        return layout
+
+    async def _find(self, number: int) -> Any:
+        """Return the actor of a shard; start it if there is none."""
+        return await asyncio.to_thread(self._start_shard, number)
+
+    def _start_shard(self, number: int) -> Any:
+        claim, count, shared = self._layout()  # another service may have had the database meanwhile
+        return self._actor(ShardActor, f"shard-{number}").remote(shared, claim, number, count)
+
+    def _actor(self, kind: type[Any], name: str) -> Any:
+        import ray
+
+        return ray.remote(kind).options(
+            name=name,
+            namespace=self._namespace,
+            lifetime="detached",
+            get_if_exists=True,
+            max_restarts=-1,
+            max_task_retries=0,
+            num_cpus=0,
+            scheduling_strategy="SPREAD",
+            enable_task_events=False,
+            max_concurrency=_CONCURRENT_CALLS if kind is ShardActor else 1,
+        )
+
+
+class Shards:
+    """Sends requests to the shards of their experiments.
+
+    Parameters
+    ----------
+    settings
+        The settings of the front end.
+    count
+        The number of shards.
+    find
+        Returns the actor of a shard.
+    """
+
+    def __init__(self, settings: ServiceSettings, count: int, find: Any) -> None:
+        self.settings = settings
+        self.metrics = HttpMetrics()
+        self.activity: defaultdict[str, Activity] = defaultdict(Activity)
+        """Not used: the shards count what happens to their experiments."""
+        max_waiting = max(1, int(settings.max_concurrent_requests * settings.max_share))
+        call_seconds = 2 * settings.storage_seconds
+        self.clients = [
+            ShardClient(number, find, settings.shard_seconds, call_seconds, max_waiting)
+            for number in range(count)
+        ]
+        self._watching: list[asyncio.Task[None]] = []
+
+    def of(self, experiment: str) -> ShardClient:
+        """Return the shard of an experiment."""
+        return self.clients[shard_of(experiment, len(self.clients))]
+
+    async def start(self) -> None:
+        """Find or start all shards, and wait until they are ready."""
+        self._watching = [asyncio.ensure_future(client.watch()) for client in self.clients]
+        while not all(client.is_ready for client in self.clients):
+            await asyncio.sleep(0.05)
+
+    async def stop(self) -> None:
+        """Stop the probes; save all experiments if the shards end with this process."""
+        for task in self._watching:
+            task.cancel()
+        if self.settings.executor == "local":
+            ends = (client.drain() for client in self.clients)
+            await asyncio.gather(*ends, return_exceptions=True)
+
+    async def tick(self) -> None:
+        """Report errors to the shards."""
+        for client in self.clients:
+            await client.send_errors()
+
+    async def apply(self, name: str, kind: str, request: Any) -> bytes:
+        """Apply one request; return its answer or raise its error."""
+        future: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+
+        def done(result: bytes | BaseException) -> None:
+            if future.done():
+                return
+            if isinstance(result, bytes):
+                future.set_result(result)
+            else:
+                future.set_exception(result)
+
+        self.apply_soon(name, kind, request, done)
+        return await future
+
+    async def apply_many(self, name: str, kind: str, requests: Sequence[Any]) -> list[bytes | ApiError]:
+        """Apply requests; return an answer or an error for each."""
+        ends = await asyncio.gather(
+            *(self.apply(name, kind, one) for one in requests), return_exceptions=True
+        )
+        return [end if isinstance(end, bytes) else _as_error(end) for end in ends]
+
+    def apply_soon(self, name: str, kind: str, request: Any, done: OnDone) -> None:
+        """Apply one decision or reward; later, call ``done`` with its answer or its error."""
+        self.of(name).send(name, kind, request, done)
+
+    def count_error(self, name: str | None, error: ApiError) -> None:
+        """Remember an error response, which the shard of its experiment counts."""
+        if name is not None:
+            self.of(name).add_error(name, error.code)
+
+
+def _as_error(error: BaseException) -> ApiError:
+    if not isinstance(error, ApiError):
+        raise error
+    return error

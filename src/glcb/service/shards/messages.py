@@ -1,0 +1,119 @@
+"""What front ends and shards send each other. Ray copies it between processes and machines."""
+
+from typing import Any, Literal, NamedTuple
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from glcb._api.requests import DecisionRequest, RewardItem
+from glcb.service.auth import ApiKey
+from glcb.service.errors import ApiError
+
+_TYPES: dict[str, type[Any]] = {"decide": DecisionRequest, "reward": RewardItem}
+_DECODERS = {kind: msgspec.json.Decoder(type_) for kind, type_ in _TYPES.items()}
+
+
+class Problem(NamedTuple):
+    """An error response."""
+
+    code: str
+    message: str
+    status: int
+    allow: str
+
+    @classmethod
+    def of(cls, error: ApiError) -> "Problem":
+        """Return an error as it is sent."""
+        return cls(error.code, str(error), error.status, error.allow)
+
+    def error(self) -> ApiError:
+        """Return the error."""
+        return ApiError(self.code, self.message, self.status, self.allow)
+
+
+class Item(NamedTuple):
+    """A decision or a reward."""
+
+    experiment: str
+    kind: str
+    content: bytes
+    """The request as JSON."""
+
+    def request(self) -> Any:
+        """Return the request."""
+        return _DECODERS[self.kind].decode(self.content)
+
+
+Result = bytes | Problem | None
+"""An answer or an error; None if it is not there yet."""
+
+
+class Call(NamedTuple):
+    """A request of any other operation, complete and permitted."""
+
+    operation: str
+    experiment: str | None
+    key: ApiKey
+    path: str
+    parameters: dict[str, Any]
+    query: bytes
+    content: bytes
+
+    @classmethod
+    def of(cls, operation: str, request: Request) -> "Call":
+        """Return a request as it is sent."""
+        scope = request.scope
+        return cls(
+            operation,
+            scope["glcb.experiment"],
+            request.state.key,
+            scope["path"],
+            dict(request.path_params),
+            scope["query_string"],
+            request.state.content,
+        )
+
+    def request(self) -> Request:
+        """Return the request as the handlers expect it."""
+        return Request(
+            {
+                "type": "http",
+                "method": "",
+                "path": self.path,
+                "query_string": self.query,
+                "headers": [],
+                "path_params": self.parameters,
+                "glcb.experiment": self.experiment,
+                "state": {"key": self.key, "content": self.content},
+            }
+        )
+
+
+class Reply(NamedTuple):
+    """A response."""
+
+    status: int
+    media_type: str | None
+    content: bytes
+
+    @classmethod
+    def of(cls, response: Response) -> "Reply":
+        """Return a response as it is sent."""
+        return cls(response.status_code, response.media_type, bytes(response.body))
+
+    def response(self) -> Response:
+        """Return the response."""
+        return Response(self.content, self.status, media_type=self.media_type)
+
+
+class Pulse(NamedTuple):
+    """What a shard says about itself."""
+
+    state: Literal["ready", "starting", "moving", "away"]
+    node: str | None
+    process: int | None
+    experiments: int
+    loaded: int
+    trouble: str | None
+    """Why events cannot be written, if so."""

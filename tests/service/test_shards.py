@@ -1,0 +1,281 @@
+"""Front ends and shards without Ray: what happens to requests while a shard moves, hangs or is away."""
+
+import asyncio
+import sys
+from collections.abc import Awaitable, Callable
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from glcb import _ray
+from glcb._api.requests import DecisionRequest, RewardItem, encode
+from glcb._errors import StorageError
+from glcb.cli import app
+from glcb.service.auth import ANONYMOUS
+from glcb.service.config import ServiceSettings
+from glcb.service.errors import ApiError
+from glcb.service.shards import actors, client
+from glcb.service.shards.actors import ShardActor, encode_settings
+from glcb.service.shards.client import ShardClient
+from glcb.service.shards.messages import Call, Problem, Pulse, Reply, Result
+from glcb.service.storage.ownership import TAKEN_OVER, claim_shards
+from tests.service.builders import open_test_database
+
+needs_ray = pytest.mark.ray
+DECISION = DecisionRequest(context={"age": 31})
+
+
+class FakeActor:
+    """A shard whose answers the test chooses."""
+
+    def __init__(self) -> None:
+        self.state = "ready"
+        self.hangs = False
+        self.batches: list[list[Any]] = []
+        self.late_answer = b"late"
+
+    def __getattr__(self, name: str) -> Any:
+        return _Method(self, getattr(type(self), f"_{name}"))
+
+    def _ping(self) -> Pulse:
+        return Pulse(self.state, "node", 1, 0, 0, None)  # type: ignore[arg-type]
+
+    def _apply(self, items: list[Any]) -> Any:
+        if self.state == "moving":
+            return None
+        self.batches.append(items)
+        problem = Problem.of(ApiError("unknown_experiment", "there is none"))
+        answers = {"slow": None, "unknown": problem}
+        return 7, [answers.get(name, name.encode()) for name, _, _ in items]
+
+    def _late(self, number: int, place: int) -> bytes:
+        assert number == 7
+        return self.late_answer
+
+    def _perform(self, call: tuple[Any, ...]) -> Reply | None:
+        return None if self.state == "moving" else Reply(200, "text/plain", call[0].encode())
+
+
+class _Method:
+    def __init__(self, actor: FakeActor, function: Callable[..., Any]) -> None:
+        self._actor = actor
+        self._function = function
+
+    def remote(self, *arguments: Any) -> Any:
+        result: Future[Any] = Future()
+        if not self._actor.hangs:
+            result.set_result(self._function(self._actor, *arguments))
+        return type("Reference", (), {"future": lambda _: result})()
+
+
+async def sent(shard: ShardClient, name: str) -> bytes | BaseException:
+    answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+    shard.send(name, "decide", DECISION, answer.set_result)
+    result: bytes | BaseException = await asyncio.wait_for(answer, 10)
+    return result
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(10):
+        while not condition():
+            await asyncio.sleep(0.005)
+
+
+def with_client(
+    scenario: Callable[[ShardClient, FakeActor], Awaitable[None]], max_waiting: int = 100
+) -> None:
+    async def run() -> None:
+        actor = FakeActor()
+
+        async def find(_: int) -> FakeActor:
+            return actor
+
+        shard = ShardClient(0, find, hang_seconds=0.3, call_seconds=5, max_waiting=max_waiting)
+        watching = asyncio.ensure_future(shard.watch())
+        await until(lambda: shard.is_ready)
+        await scenario(shard, actor)
+        watching.cancel()
+
+    asyncio.run(run())
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "_PROBE_SECONDS", 0.02)
+    monkeypatch.setattr(client, "_QUIET_SECONDS", 0.1)
+
+
+@needs_ray
+def test_requests_that_arrive_together_share_a_call_and_slow_ones_are_fetched() -> None:
+    async def scenario(shard: ShardClient, actor: FakeActor) -> None:
+        answers = await asyncio.gather(*(sent(shard, name) for name in ("a", "slow", "unknown", "b")))
+        assert [answers[0], answers[1], answers[3]] == [b"a", b"late", b"b"]
+        assert isinstance(answers[2], ApiError)
+        assert answers[2].status == 404
+        assert [len(batch) for batch in actor.batches] == [4]
+
+    with_client(scenario)
+
+
+@needs_ray
+def test_requests_wait_for_a_shard_that_moves() -> None:
+    async def scenario(shard: ShardClient, actor: FakeActor) -> None:
+        actor.state = "moving"
+        waiting = [asyncio.ensure_future(sent(shard, name)) for name in ("a", "b")]
+        call = Call("show", "a", ANONYMOUS, "/", {}, b"", b"")
+        other = asyncio.ensure_future(shard.perform(call))
+        await until(lambda: shard.is_moving)
+        await asyncio.sleep(0.3)  # longer than a shard may be silent
+        assert not any(task.done() for task in (*waiting, other))
+        actor.state = "starting"
+        await asyncio.sleep(0.1)
+        actor.state = "ready"
+        assert await asyncio.gather(*waiting) == [b"a", b"b"]
+        assert (await other).content == b"show"
+        assert shard.info().state == "ready"
+
+    with_client(scenario)
+
+
+@needs_ray
+def test_a_shard_that_hangs_is_replaced_and_its_requests_get_503(monkeypatch: pytest.MonkeyPatch) -> None:
+    import ray
+
+    killed = []
+
+    async def scenario(shard: ShardClient, actor: FakeActor) -> None:
+        def kill(victim: FakeActor, no_restart: bool) -> None:
+            assert not no_restart
+            killed.append(victim)
+            victim.hangs = False
+
+        monkeypatch.setattr(ray, "kill", kill)
+        actor.hangs = True
+        first = await sent(shard, "a")
+        assert isinstance(first, ApiError)
+        assert (first.code, first.status) == ("shard_unavailable", 503)
+        assert shard.info().state == "away"
+        second = await asyncio.wait_for(sent(shard, "a"), 0.05)  # without waiting for the shard
+        assert isinstance(second, ApiError)
+        await until(lambda: bool(killed))
+        assert killed == [actor]
+        assert shard.replaced == 1
+
+    with_client(scenario)
+
+
+@needs_ray
+def test_a_shard_cannot_have_more_than_its_share_of_the_requests() -> None:
+    async def scenario(shard: ShardClient, actor: FakeActor) -> None:
+        actor.state = "moving"
+        await until(lambda: shard.is_moving)
+        waiting = [asyncio.ensure_future(sent(shard, "a")) for _ in range(3)]
+        await asyncio.sleep(0)
+        refused = await sent(shard, "a")
+        assert isinstance(refused, ApiError)
+        assert refused.code == "overloaded"
+        actor.state = "ready"
+        assert await asyncio.gather(*waiting) == [b"a"] * 3
+
+    with_client(scenario, max_waiting=3)
+
+
+def test_a_shard_restores_its_experiments_and_answers_nothing_once_it_was_taken_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def no_warm_up() -> None:
+        return None
+
+    monkeypatch.setattr(actors, "warm_up", no_warm_up)
+    monkeypatch.setattr(actors, "warm_up_rest", no_warm_up)
+    monkeypatch.setattr(actors, "configure_logging", lambda *_: None)
+    monkeypatch.setattr(sys, "setswitchinterval", lambda _: None)
+    storage = open_test_database(tmp_path)
+    with storage.write() as connection:
+        claim = claim_shards(connection, "token", 1)
+    settings = encode_settings(ServiceSettings(data=str(tmp_path / "glcb.db")))
+    body = encode({"arms": ["a", "b"], "policy": "uniform"})
+
+    async def started() -> ShardActor:
+        shard = ShardActor(settings, claim, 0, 1)
+        (refused,) = await applied(shard, [("home", "decide", b"")])
+        assert isinstance(refused, Problem)
+        assert refused.code == "starting"
+        shard._begin()
+        await until(lambda: shard._state == "ready")
+        assert shard._ticking is not None
+        shard._ticking.cancel()  # it would end this process
+        return shard
+
+    async def applied(shard: ShardActor, items: list[tuple[str, str, bytes]]) -> list[Result]:
+        answer = await shard.apply(items)
+        assert answer is not None
+        number, results = answer
+        return [
+            await shard.late(number, place) if result is None else result
+            for place, result in enumerate(results)
+        ]
+
+    def call(operation: str, content: bytes = b"") -> tuple[Any, ...]:
+        path = "/v1/experiments/home"
+        return tuple(Call(operation, "home", ANONYMOUS, path, {"name": "home"}, b"", content))
+
+    async def scenario() -> None:
+        first = await started()
+        created = await first.perform(call("create", body))
+        assert isinstance(created, Reply)
+        assert created.status == 201
+        decision = ("home", "decide", encode(DECISION))
+        unknown = ("elsewhere", "decide", encode(DECISION))
+        answers = await applied(first, [decision, unknown, decision])
+        assert [type(one) for one in answers] == [bytes, Problem, bytes]
+
+        second = await started()
+        reward = ("home", "reward", encode(RewardItem(id="x", value=1)))
+        stale = await applied(first, [decision, unknown, reward])
+        for problem in (*stale, await first.perform(call("show")), await first.perform(call("list_all"))):
+            assert isinstance(problem, Problem)
+            assert (problem.code, problem.message) == ("storage_unavailable", TAKEN_OVER)
+        shown = await second.perform(call("show"))
+        assert isinstance(shown, Reply)
+        assert b'"decisions":2,' in shown.content
+
+        await second.drain()
+        assert await second.apply([decision]) is None
+        assert await second.perform(call("show")) is None
+        await first._engine.journal.stop()
+
+    asyncio.run(scenario())
+    with pytest.raises(StorageError, match="another service has taken over"):
+        ShardActor(settings, "0", 0, 1)
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--workers", "2"], "need PostgreSQL"),
+        (["--executor", "ray"], "need PostgreSQL"),
+        (
+            ["--workers", "2", "--database", "postgresql://x@/x", "--set", "high_water_file=m"],
+            "have no high_water_file",
+        ),
+    ],
+)
+def test_settings_that_shards_cannot_have_are_refused(
+    flags: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    ran = CliRunner().invoke(app, ["serve", "--port", "0", *flags])
+    assert ran.exit_code != 0
+    assert message in str(ran.exception) + ran.output
+
+
+def test_without_ray_the_error_names_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_ray, "find_spec", lambda _: None)
+    flags = ["--port", "0", "--workers", "2", "--database", "postgresql://x@/x?host=/nowhere"]
+    ran = CliRunner().invoke(app, ["serve", *flags])
+    assert ran.exit_code != 0
+    assert "glcb[ray]" in str(ran.exception) + ran.output
