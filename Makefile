@@ -107,6 +107,7 @@ load: $(SERVICE)
 soak: $(DEV)
 	@$(BENCHMARK) benchmarks.soak
 	@$(BENCHMARK) benchmarks.crash_test
+	@$(BENCHMARK) benchmarks.shards
 	@$(BENCHMARK) benchmarks.outage
 	@$(BENCHMARK) benchmarks.faults
 	@$(BENCHMARK) benchmarks.fuzz

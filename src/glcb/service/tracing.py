@@ -14,7 +14,7 @@ from typing import Any, TypeVar, cast
 import msgspec
 
 from glcb._api.responses import Decision, Ranking
-from glcb.service.core.engine import OnDone
+from glcb.service.core.engine import Engine, OnDone
 from glcb.service.errors import ApiError
 from glcb.service.http.wire import Header
 
@@ -100,7 +100,7 @@ class TracedEngine:
     def __init__(self, engine: Any, provider: Any) -> None:
         from glcb.integrations.opentelemetry import Spans
 
-        self._engine = engine
+        self._engine: Engine = engine
         self._spans = Spans(provider)
 
     def __getattr__(self, name: str) -> Any:

@@ -1,0 +1,340 @@
+"""Crash test of a service with shards on a Ray cluster; part of ``make soak``.
+
+A cluster of a head and two nodes on this machine serves one experiment per shard from a real PostgreSQL.
+Under load, processes of shards and whole nodes are killed (SIGKILL), or stopped (SIGSTOP) until others have
+taken over, and then continued (SIGCONT). After every time, everything that was acknowledged must be present
+exactly once and unchanged, and a replay of all events must agree (``glcb audit``). Shards that were not hit
+must answer all the time. At the end the head is killed, and a new cluster must find everything.
+"""
+
+import argparse
+import asyncio
+import contextlib
+import math
+import os
+import random
+import signal
+import statistics
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from benchmarks.crash_test import KINDS
+from benchmarks.service import postgres
+from benchmarks.service.audit import audit, replay
+from benchmarks.service.server import Server
+from benchmarks.service.traffic import EXPERIMENT, Ledger, Traffic, retry_unanswered
+from glcb.service.storage.ownership import shard_of
+
+SHARDS = 4
+CONNECTIONS = 2
+"""Connections per experiment."""
+UPTIME = (0.5, 1.5)
+"""Seconds under load before something is killed."""
+RECOVERY_SECONDS = 180.0
+WAYS = ("kill process", "kill process", "kill process", "stop process", "kill node", "stop node")
+KILLS_PER_EXPERIMENT = 10
+"""New experiments start after this number of kills, so that the replayed log stays short."""
+FLAGS = ("--executor", "ray", "--set", "snapshot_events=500", "--set", "shard_seconds=3")
+HEALTH_CHECKS = {
+    "health_check_initial_delay_ms": 1000,
+    "health_check_period_ms": 1000,
+    "health_check_timeout_ms": 2000,
+    "health_check_failure_threshold": 3,
+}
+"""Ray notices a node that hangs after some seconds. By default, it takes longer."""
+
+
+@dataclass
+class Tally:
+    """The counts of a crash test."""
+
+    ways: list[str] = field(default_factory=list)
+    decisions: int = 0
+    rewards: int = 0
+    unanswered: int = 0
+    survivors: int = 0
+    """Processes that were stopped, replaced, and continued while they still existed."""
+    recoveries: dict[str, list[float]] = field(default_factory=dict)
+    """Seconds until a shard answered again, by way."""
+    slowest_other: float = 0.0
+    """Seconds of the slowest response of a shard that was not hit."""
+
+
+class RayCluster:
+    """A head without shards of its own, if Ray places them so, and two nodes."""
+
+    def __init__(self) -> None:
+        from ray.cluster_utils import Cluster
+
+        head = {"num_cpus": 0, "include_dashboard": False, "object_store_memory": 80_000_000}
+        self._cluster = Cluster(
+            initialize_head=True, head_node_args={**head, "_system_config": HEALTH_CHECKS}
+        )
+        self.nodes: list[Any] = []
+        self.add_node()
+        self.add_node()
+
+    @property
+    def address(self) -> str:
+        """The address of the head."""
+        return str(self._cluster.address)
+
+    def add_node(self) -> None:
+        """Start a node."""
+        self.nodes.append(self._cluster.add_node(num_cpus=1, object_store_memory=80_000_000))
+
+    def kill_node(self, node: Any) -> None:
+        """Kill all processes of a node."""
+        self.nodes.remove(node)
+        with contextlib.suppress(Exception):
+            self._cluster.remove_node(node, allow_graceful=False)
+
+    def processes_of(self, node: Any) -> list[int]:
+        """Return the main process of a node, and its workers."""
+        infos = node.all_processes["raylet"]
+        main = int(infos[0].process.pid)
+        return [main, *_children(main)]
+
+    def kill_head(self) -> None:
+        """Kill the head."""
+        with contextlib.suppress(Exception):
+            self._cluster.remove_node(self._cluster.head_node, allow_graceful=False)
+
+    def close(self) -> None:
+        """End the cluster."""
+        with contextlib.suppress(Exception):
+            self._cluster.shutdown()
+
+
+class ShardTest:
+    """A front end on a Ray cluster, whose shards are killed again and again."""
+
+    def __init__(self, url: str, seed: int, shards: int = SHARDS) -> None:
+        self.tally = Tally()
+        self._rng = random.Random(seed)
+        self._url = url
+        self._shards = shards
+        self._cluster = RayCluster()
+        self.server = self._front_end()
+        self._ledgers: dict[str, Ledger] = {}
+
+    def _front_end(self) -> Server:
+        flags = (*FLAGS, "--address", self._cluster.address, "--workers", str(self._shards))
+        return Server(["--database", self._url], *flags)
+
+    def run(self, ways: list[str], minutes: float = math.inf) -> Tally:
+        """Kill in these ways, for some minutes; raise if anything acknowledged is lost."""
+        self.server.start(seconds=RECOVERY_SECONDS)
+        deadline = time.monotonic() + 60 * minutes
+        for number, way in enumerate(ways):
+            if time.monotonic() > deadline:
+                break
+            if number % KILLS_PER_EXPERIMENT == 0:
+                self._create_experiments(number)
+            self._strike(way)
+            self._check()
+            print(f"{number + 1} of {len(ways)}: {way}", file=sys.stderr, flush=True)
+        self._forget_experiments()
+        return self.tally
+
+    def lose_head(self) -> float:
+        """Kill the head, start a new cluster; return the seconds until it has everything again."""
+        self._create_experiments(len(self.tally.ways))
+        asyncio.run(self._traffic(threading.Event(), 2.0))
+        self._cluster.kill_head()
+        asyncio.run(self._traffic(threading.Event(), 2.0))  # shards and front ends may still answer
+        started = time.perf_counter()
+        self.server.close()
+        self._cluster.close()
+        self._cluster = RayCluster()
+        self.server = self._front_end().start(seconds=RECOVERY_SECONDS)
+        seconds = time.perf_counter() - started
+        self._check()
+        self._forget_experiments()
+        return seconds
+
+    def close(self) -> None:
+        """End everything."""
+        self.server.close()
+        self._cluster.close()
+
+    # ---- experiments ----------------------------------------------------------------------------
+
+    def _create_experiments(self, number: int) -> None:
+        """Create one experiment in each shard."""
+        self._forget_experiments()
+        for shard in range(self._shards):
+            name = next(
+                name
+                for name in (f"e{number}-{shard}-{attempt}" for attempt in range(1000))
+                if shard_of(name, self._shards) == shard
+            )
+            settings = {**EXPERIMENT, **KINDS[(number + shard) % len(KINDS)]}
+            made = self.server.client.put(f"/v1/experiments/{name}", settings)
+            assert made.status == 201, made
+            self._ledgers[name] = Ledger()
+
+    def _forget_experiments(self) -> None:
+        for name, ledger in self._ledgers.items():
+            self.tally.decisions += len(ledger.decisions)
+            self.tally.rewards += len(ledger.rewards)
+            self.tally.unanswered += len(ledger.unanswered)
+            assert self.server.client.ask("DELETE", f"/v1/experiments/{name}").status == 204
+        self._ledgers = {}
+
+    def _check(self) -> None:
+        for name, ledger in self._ledgers.items():
+            retry_unanswered(self.server.client, ledger)
+            audit(ledger, self.server.client.events(name))
+            counts = self.server.client.get(f"/v1/experiments/{name}").data["counts"]
+            assert 2 * counts["decisions"] == sum(counts.values()), counts
+        replay(self.server.store)
+
+    # ---- kills ----------------------------------------------------------------------------------
+
+    def _strike(self, way: str) -> None:
+        """Kill or stop something under load, and wait until its shards answer again."""
+        over = threading.Event()
+        seconds: list[float] = []
+        failure: list[BaseException] = []
+
+        def strike() -> None:
+            try:
+                time.sleep(self._rng.uniform(*UPTIME))
+                seconds.extend(self._strike_now(way))
+                time.sleep(0.3)
+            except BaseException as error:
+                failure.append(error)
+            finally:
+                over.set()
+
+        before = {name: dict(ledger.refused) for name, ledger in self._ledgers.items()}
+        thread = threading.Thread(target=strike)
+        thread.start()
+        slowest = asyncio.run(self._traffic(over, 2 * RECOVERY_SECONDS))
+        thread.join()
+        if failure:
+            raise failure[0]
+        if way.endswith("node"):
+            self._cluster.add_node()  # Ray does this in the main thread only
+        self.tally.ways.append(way)
+        self.tally.recoveries.setdefault(way, []).extend(seconds)
+        for name, ledger in self._ledgers.items():
+            if shard_of(name, self._shards) not in self._hit:
+                refused = ledger.refused.get(503, 0) - before[name].get(503, 0)
+                assert refused == 0, f"{refused} requests to a shard that was not hit were refused"
+                self.tally.slowest_other = max(self.tally.slowest_other, slowest[name])
+
+    async def _traffic(self, over: threading.Event, seconds: float) -> dict[str, float]:
+        """Send requests to all experiments until ``over``; return the slowest response of each."""
+        clients = {name: Traffic(name, led, self._rng.getrandbits(32)) for name, led in self._ledgers.items()}
+        running = [
+            asyncio.create_task(client.run(self.server.url, CONNECTIONS, seconds))
+            for client in clients.values()
+        ]
+        while not over.is_set() and not all(task.done() for task in running):
+            await asyncio.sleep(0.05)
+        for task in running:
+            task.cancel()
+        for end in await asyncio.gather(*running, return_exceptions=True):
+            if isinstance(end, Exception):
+                raise end
+        return {name: client.slowest for name, client in clients.items()}
+
+    def _strike_now(self, way: str) -> Iterator[float]:
+        shards = self._list_shards()
+        victim = self._rng.choice(list(shards.values()))
+        if way.endswith("process"):
+            self._hit = {victim["number"]}
+            stopped = [victim["process"]]
+            os.kill(victim["process"], signal.SIGKILL if way == "kill process" else signal.SIGSTOP)
+        else:
+            node = self._rng.choice(self._cluster.nodes)
+            self._hit = {number for number, one in shards.items() if one["node"] == node.node_id}
+            stopped = self._cluster.processes_of(node)
+            if way == "kill node":
+                self._cluster.kill_node(node)
+            else:
+                for process in stopped:
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(process, signal.SIGSTOP)
+        began = time.perf_counter()
+        for number in self._hit:
+            self._wait_for(number, shards[number]["process"])
+            yield time.perf_counter() - began
+        if way.startswith("stop"):
+            for process in stopped:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(process, signal.SIGCONT)
+                    self.tally.survivors += 1
+        if way == "stop node":
+            self._cluster.kill_node(node)
+
+    def _list_shards(self) -> dict[int, dict[str, Any]]:
+        return {one["number"]: one for one in self.server.client.get("/v1/shards").data["shards"]}
+
+    def _wait_for(self, number: int, process: int) -> None:
+        """Wait until another process answers for a shard."""
+        deadline = time.monotonic() + RECOVERY_SECONDS
+        while time.monotonic() < deadline:
+            shard = self._list_shards()[number]
+            if shard["state"] == "ready" and shard["process"] != process:
+                return
+            time.sleep(0.05)
+        raise AssertionError(f"shard {number} did not answer again:\n{self.server.output()[-3000:]}")
+
+
+def _children(process: int) -> list[int]:
+    """Return the running child processes of a process (Linux)."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if (folder / "stat").read_text().rpartition(")")[2].split()[1] == str(process):
+                found.append(int(folder.name))
+    return found
+
+
+def summary(tally: Tally) -> str:
+    """Return the result in words."""
+    lines = [
+        f"{len(tally.ways)} kills and stops; {tally.decisions:,} decisions and {tally.rewards:,} rewards "
+        f"acknowledged, all present exactly once; {tally.unanswered:,} requests unanswered; all replays "
+        f"agree; {tally.survivors} stopped processes still existed when they were continued; slowest "
+        f"response of a shard that was not hit {tally.slowest_other:.2f} s",
+        *(
+            f"{way}: {tally.ways.count(way)} times, {len(seconds)} shards, answered again after "
+            f"p50 {statistics.median(seconds):.1f} s, worst {max(seconds):.1f} s"
+            for way, seconds in sorted(tally.recoveries.items())
+            if seconds
+        ),
+    ]
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Run the crash test and print a summary."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--kills", type=int, default=100)
+    parser.add_argument("--minutes", type=float, default=math.inf, help="end earlier, after these minutes")
+    parser.add_argument("--seed", type=int, default=10_000)
+    parser.add_argument("--head", action=argparse.BooleanOptionalAction, default=True)
+    chosen = parser.parse_args()
+    os.environ.update(RAY_USAGE_STATS_ENABLED="0", RAY_prestart_worker_first_driver="0")
+    with postgres.cluster("max_connections = 500") as database:
+        test = ShardTest(database.url, chosen.seed)
+        try:
+            ways = [WAYS[number % len(WAYS)] for number in range(chosen.kills)]
+            print(summary(test.run(ways, chosen.minutes)), flush=True)
+            if chosen.head:
+                print(f"the head was lost: everything was there again after {test.lose_head():.0f} s")
+        finally:
+            test.close()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,27 @@
+"""Shards on a Ray cluster lose nothing when they are killed. ``make soak`` does this a hundred times."""
+
+import pytest
+
+from benchmarks.service import postgres
+from benchmarks.shards import ShardTest
+
+# Ray starts processes by forking, and other tests may have imported JAX, which warns of that.
+pytestmark = [
+    *(pytest.mark.live, pytest.mark.postgres, pytest.mark.ray),
+    pytest.mark.filterwarnings(r"ignore:os\.fork\(\) was called:RuntimeWarning"),
+]
+
+
+def test_no_acknowledged_event_is_lost_when_shards_and_nodes_die(
+    cluster: postgres.Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+    monkeypatch.setenv("RAY_prestart_worker_first_driver", "0")  # these workers would not be used
+    test = ShardTest(cluster.url, seed=10_000, shards=2)
+    try:
+        tally = test.run(["kill process", "kill node", "stop process"])
+    finally:
+        test.close()
+    assert len(tally.ways) == 3
+    assert tally.decisions > 100
+    assert tally.rewards > 50
