@@ -292,8 +292,7 @@ def stores() -> Iterator[dict[str, Any]]:
         if postgres.binaries() is None:
             yield urls
             return
-        # A call that hangs until its service has stopped leaves a connection to this process.
-        with postgres.cluster("max_connections=500") as cluster:
+        with postgres.cluster() as cluster:
             yield {**urls, "PostgreSQL": cluster.url}
 
 

@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
+from sqlalchemy.event import listen
 
 from benchmarks.service import postgres
 from glcb._errors import StorageError
@@ -19,7 +20,7 @@ from glcb.service.storage.connection import sqlite_url
 from glcb.service.storage.database import Database, Event
 from glcb.service.storage.journal import Journal
 from glcb.service.storage.threads import StorageThreads, database_call
-from tests.service.builders import settings
+from tests.service.builders import open_test_database, settings
 from tests.service.engine_harness import decide, verified
 
 DEADLINE = 0.3
@@ -163,6 +164,34 @@ def test_reads_that_hang_fail_in_time_and_leave_other_threads_alone() -> None:
             await asyncio.sleep(0.01)
 
     asyncio.run(run())
+
+
+def test_connections_that_hang_are_closed_and_threads_end_once_their_calls_return(tmp_path: Path) -> None:
+    database = open_test_database(tmp_path)
+    database.threads = StorageThreads(2, 0.05)
+    connections: list[sqlite3.Connection] = []
+    listen(database.engine, "connect", lambda connection, _record: connections.append(connection))
+    released, others = threading.Event(), set(threading.enumerate())
+
+    def hang() -> None:
+        with database.read():
+            released.wait(LIMIT)
+
+    async def run() -> None:
+        database.append([(1, *event(1))])
+        with pytest.raises(StorageError, match="has not answered"):
+            await asyncio.gather(database.threads.run(hang), database.threads.run(hang))
+
+    asyncio.run(run())
+    database.close()
+    released.set()
+    for thread in set(threading.enumerate()) - others:
+        thread.join(LIMIT)
+        assert not thread.is_alive()
+    assert len(connections) == 2
+    for connection in connections:
+        with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+            connection.cursor()
 
 
 def test_a_function_may_take_long_if_each_of_its_calls_does_not() -> None:

@@ -7,8 +7,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from sqlalchemy import URL, Connection, Row, and_, delete, func, insert, select, update
+from sqlalchemy import URL, Connection, Row, and_, delete, event, func, insert, select, update
 from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.pool import ConnectionPoolEntry
 
 from glcb._errors import InvalidSettings, StorageError
 from glcb.service.config import ServiceSettings
@@ -127,6 +128,8 @@ class Database:
         self._write_lock = threading.Lock()
         self._appender = EventAppender(self.engine, self.is_sqlite)
         self._is_appending = False
+        self._is_closed = False
+        event.listen(self.engine, "checkin", self._discard_late_connection)
         self._heads: dict[int, Head] = {}
         self._lock: locks.Lock | None = None
         self._watch_lock = threading.Lock()
@@ -145,10 +148,18 @@ class Database:
             raise
 
     def close(self) -> None:
-        """Close all connections, except those that hang."""
-        if not (self._is_appending or self.threads.is_stalled or self.export_threads.is_stalled):
+        """Close all connections and end the threads. What hangs is closed, or ends, when its call returns."""
+        self._is_closed = True
+        for threads in (self.threads, self.export_threads):
+            threads.close()
+        if not self._is_appending:
             self._appender.close()
-            self.engine.dispose()
+        self.engine.dispose()
+
+    def _discard_late_connection(self, _connection: object, record: ConnectionPoolEntry) -> None:
+        """Close a connection whose call returns after everything else was closed."""
+        if self._is_closed:
+            record.invalidate()
 
     # ---- transactions ---------------------------------------------------------------------------
 
@@ -322,6 +333,8 @@ class Database:
                 heads = self._appender.append(rows, self._epoch, self._heads)
         finally:
             self._is_appending = False
+            if self._is_closed:
+                self._appender.close()
         for experiment, head in heads.items():
             self._note(experiment, head)
 

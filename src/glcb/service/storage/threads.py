@@ -53,7 +53,7 @@ class StorageThreads:
     def __init__(self, size: int, deadline: float) -> None:
         self._size = size
         self._deadline = deadline
-        self._queue: queue.SimpleQueue[_Job] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._threads = 0
         self._jobs: set[_Job] = set()
 
@@ -93,6 +93,12 @@ class StorageThreads:
             raise canceled
         return future.result()
 
+    def close(self) -> None:
+        """End the threads once their functions return."""
+        for _ in range(self._threads):
+            self._queue.put(None)
+        self._threads = 0
+
     def _is_late(self, job: _Job) -> bool:
         since = job.waiting_since
         return since is not None and time.monotonic() - since > self._deadline
@@ -100,6 +106,8 @@ class StorageThreads:
     def _work(self) -> None:
         while True:
             job = self._queue.get()
+            if job is None:
+                return
             if not job.future.cancelled():  # the caller is still waiting
                 self._run(job)
             self._jobs.discard(job)
