@@ -8,9 +8,7 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
-from glcb._api.requests import (
-    NewArm,
-)
+from glcb._api.requests import Activation, NewArm
 from glcb._errors import LogError, StorageError
 from glcb.evaluate.api import survey_rows
 from glcb.service.core import models
@@ -85,6 +83,21 @@ def test_decisions_that_lost_their_arm_or_their_model_get_no_default(tmp_path: P
     (tmp_path / "later").mkdir()
     with pytest.raises(LogError, match="no decisions with a reward"):
         survey_rows(log_of(tmp_path / "later", experiment, late=200).rows(), "the experiment")
+
+
+@pytest.mark.parametrize("timeout", [None, 100])
+def test_a_deferred_decision_counts_only_from_its_activation(tmp_path: Path, timeout: float | None) -> None:
+    experiment = RecordedExperiment(reward_timeout=timeout, default_reward=timeout and 0)
+    for number, name in enumerate(("shown", "hidden", "late")):
+        experiment.decide({"n": number}, id=name, deferred=name != "shown")
+    experiment.now += 50
+    experiment.apply("activate", Activation(id="late"))
+    experiment.reward("late", 1)
+    log = log_of(tmp_path, experiment, late=60)  # the timeout of the last decision begins when it is shown
+    assert rewards(log) == ({2: 1} if timeout is None else {0: 0})
+    database = open_test_database(tmp_path)
+    later = EventLog(database, 1, RewardRules.of(experiment.experiment.state.settings, 0.0), 2e6)
+    assert rewards(later) == {0: 0, 2: 1}
 
 
 def test_a_range_of_decisions_by_sequence_number_or_by_time(tmp_path: Path) -> None:

@@ -421,7 +421,8 @@ def test_evaluations_of_a_service_that_crashed_have_failed(tmp_path: Path) -> No
 
     with_service(tmp_path, create)
     info = {"id": 0, "state": "queued", "created_at": "2026-01-01T00:00:00Z", "request": UNIFORM}
-    stored.add(open_test_database(tmp_path), 1, "queued", encode(info), 50)
+    for content in (encode(info), b"\xff damaged"):
+        stored.add(open_test_database(tmp_path), 1, "queued", content, 50)
 
     async def after(service: Service) -> None:
         shown = await show(service, 1)
@@ -429,6 +430,10 @@ def test_evaluations_of_a_service_that_crashed_have_failed(tmp_path: Path) -> No
             "failed",
             "the service ended unexpectedly: start it again",
         )
+        assert [one["id"] for one in (await service.ask("GET", EVALUATIONS)).data["evaluations"]] == [1]
+        damaged = await service.ask("GET", f"{EVALUATIONS}/2")
+        assert (damaged.status, damaged.code) == (500, "experiment_broken")
+        assert (await service.ask("DELETE", f"{EVALUATIONS}/2")).status == 204
 
     with_service(tmp_path, after)
 

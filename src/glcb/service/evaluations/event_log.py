@@ -9,10 +9,10 @@ from typing import NamedTuple
 import msgspec
 from msgspec import Struct
 
-from glcb._api.requests import EventBound, ExperimentSettings, NewArm
+from glcb._api.requests import Activation, DecisionRequest, EventBound, ExperimentSettings, NewArm
 from glcb._errors import StorageError
 from glcb._types import reward_range
-from glcb.evaluate.formats.tables import Joiner
+from glcb.evaluate.formats.tables import MAX_PENDING, Joiner
 from glcb.evaluate.rows import CHUNK_ROWS, LogRow
 from glcb.service import export
 from glcb.service.storage.chain import checked_events, first_link
@@ -194,6 +194,7 @@ class EventLog:
         total = self.last - self._after
         joiner = Joiner(self._rules.default if self._rules.timeout is None else None)
         settler = None if self._rules.timeout is None else _Settler(self._rules)
+        deferred: OrderedDict[str, export.Row] = OrderedDict()
         for event in self._events():
             done = event.sequence - self._after
             if done % _REPORT_EVENTS == 0:
@@ -206,10 +207,8 @@ class EventLog:
                 settler.remove(None)
             elif event.kind == "remove_arm" and settler is not None:
                 settler.remove(msgspec.json.decode(event.request, type=NewArm).name)
-            elif event.kind == "reward" or (event.kind == "decide" and event.sequence < self._before):
-                for row in export.rows(event):
-                    if row["event"] not in ("decision", "reward"):  # a slot of a ranking
-                        continue
+            else:
+                for row in self._shown(event, deferred):
                     if settler is not None:
                         settler.add(row)
                     if settler is None or row["event"] == "decision":
@@ -218,6 +217,21 @@ class EventLog:
             for outcome in settler.due(self._now):
                 yield from joiner.add(outcome, 1.0)
         yield from joiner.finish()
+
+    def _shown(self, event: Event, deferred: OrderedDict[str, export.Row]) -> Iterator[export.Row]:
+        """Yield rewards, and decisions in the range; deferred ones once they are activated, as of then."""
+        if event.kind == "activate":
+            activated = deferred.pop(msgspec.json.decode(event.request, type=Activation).id, None)
+            if activated is not None:
+                yield {**activated, "time": event.at}
+        elif event.kind == "reward" or (event.kind == "decide" and event.sequence < self._before):
+            for row in export.rows(event):
+                if row["event"] == "decision" and _is_deferred(event):
+                    deferred[row["id"]] = row
+                    if len(deferred) > MAX_PENDING:
+                        deferred.popitem(last=False)
+                elif row["event"] in ("decision", "reward"):  # else a slot of a ranking
+                    yield row
 
     def _events(self) -> Iterator[Event]:
         """Yield the events after the beginning of the range; raise StorageError if the chain is broken."""
@@ -238,3 +252,9 @@ class EventLog:
         for _, link in self._database.linked_events(self._experiment, self._after - 1, self._after):
             return link
         raise StorageError(f"event {self._after} is missing")
+
+
+def _is_deferred(event: Event) -> bool:
+    """Return whether a decision may not have been shown."""
+    mark = b'"deferred":true'  # most events are not decoded
+    return mark in event.request and msgspec.json.decode(event.request, type=DecisionRequest).deferred

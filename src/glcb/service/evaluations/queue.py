@@ -101,8 +101,12 @@ class Evaluations:
         for row in await self._run(stored.unfinished):
             if experiments is not None and row.experiment not in experiments:
                 continue
-            info = self._ended(_decode(row), "failed", "the service ended unexpectedly: start it again")
-            await self._run(stored.save, row.id, info.state, encode(info))
+            content = row.info
+            if (info := _decode(row)) is not None:
+                content = encode(
+                    self._ended(info, "failed", "the service ended unexpectedly: start it again")
+                )
+            await self._run(stored.save, row.id, "failed", content)
 
     async def stop(self) -> None:
         """Cancel all evaluations."""
@@ -187,10 +191,11 @@ class Evaluations:
     async def page(self, experiment: int, before: int | None, limit: int) -> EvaluationList:
         """Return the evaluations of an experiment with ids below ``before``, newest first."""
         rows = await self._run(stored.page, experiment, before, limit + 1)
-        infos = [
+        infos = (
             self._active[row.id].info if row.id in self._active else _decode(row) for row in rows[:limit]
-        ]
-        return EvaluationList(tuple(infos), infos[-1].id if len(rows) > limit else None)
+        )
+        readable = tuple(info for info in infos if info is not None)
+        return EvaluationList(readable, rows[limit - 1].id if len(rows) > limit else None)
 
     async def remove(self, experiment: int, number: int) -> None:
         """Cancel an evaluation, or delete one that is over; raise ApiError if there is none."""
@@ -295,8 +300,13 @@ class Evaluations:
         return await self._database.threads.run(function, self._database, *arguments)
 
 
-def _decode(row: EvaluationRow) -> EvaluationInfo:
-    return msgspec.structs.replace(msgspec.json.decode(row.info, type=EvaluationInfo), id=row.id)
+def _decode(row: EvaluationRow) -> EvaluationInfo | None:
+    """Return what is stored about an evaluation, or None if it is damaged."""
+    try:
+        return msgspec.structs.replace(msgspec.json.decode(row.info, type=EvaluationInfo), id=row.id)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        log.error("an evaluation is damaged", extra={"id": row.id, "reason": str(error)})
+        return None
 
 
 def _load(database: Database, experiment: int, number: int) -> bytes | None:
@@ -304,8 +314,20 @@ def _load(database: Database, experiment: int, number: int) -> bytes | None:
     row = stored.load(database, experiment, number)
     if row is None:
         return None
-    result = None if row.result is None else msgspec.json.decode(row.result, type=EvaluationResult)
-    return encode(msgspec.structs.replace(_decode(row), result=result))
+    try:
+        result = None if row.result is None else msgspec.json.decode(row.result, type=EvaluationResult)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise _damaged(number) from error
+    if (info := _decode(row)) is None:
+        raise _damaged(number)
+    return encode(msgspec.structs.replace(info, result=result))
+
+
+def _damaged(number: int) -> ApiError:
+    return ApiError(
+        "experiment_broken",
+        f"the stored data of evaluation {number} is damaged: delete it, and start it again",
+    )
 
 
 def _unknown(number: int) -> ApiError:

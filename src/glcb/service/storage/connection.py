@@ -95,6 +95,12 @@ def connect(url: URL, deadline: float, read_only: bool = False) -> Engine:
         raise MissingExtra(f"the database {url.get_backend_name()} needs a driver: {error}") from error
 
 
+def disconnect(engine: Engine) -> None:
+    """Close all connections; those that are in use, when they are returned."""
+    event.listen(engine, "checkin", lambda _connection, record: record.invalidate())
+    engine.dispose()
+
+
 def _sqlite_engine(url: URL, deadline: float, read_only: bool) -> Engine:
     if read_only:
         location = Path(str(url.database)).absolute().as_uri()

@@ -7,9 +7,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from sqlalchemy import URL, Connection, Row, and_, delete, event, func, insert, select, update
+from sqlalchemy import URL, Connection, Row, and_, delete, func, insert, select, update
 from sqlalchemy.exc import SQLAlchemyError
-from sqlalchemy.pool import ConnectionPoolEntry
 
 from glcb._errors import InvalidSettings, StorageError
 from glcb.service.config import ServiceSettings
@@ -21,6 +20,7 @@ from glcb.service.storage.connection import (
     database_is_missing,
     database_location,
     database_url,
+    disconnect,
     parse_url,
     sqlite_file,
     storage_errors,
@@ -129,7 +129,6 @@ class Database:
         self._appender = EventAppender(self.engine, self.is_sqlite)
         self._is_appending = False
         self._is_closed = False
-        event.listen(self.engine, "checkin", self._discard_late_connection)
         self._heads: dict[int, Head] = {}
         self._lock: locks.Lock | None = None
         self._watch_lock = threading.Lock()
@@ -154,12 +153,7 @@ class Database:
             threads.close()
         if not self._is_appending:
             self._appender.close()
-        self.engine.dispose()
-
-    def _discard_late_connection(self, _connection: object, record: ConnectionPoolEntry) -> None:
-        """Close a connection whose call returns after everything else was closed."""
-        if self._is_closed:
-            record.invalidate()
+        disconnect(self.engine)
 
     # ---- transactions ---------------------------------------------------------------------------
 
