@@ -10,6 +10,7 @@ import pytest
 
 from glcb._api.requests import ExperimentChanges
 from glcb._errors import StorageError
+from glcb.bandit import Bandit
 from glcb.service.audit import audit_database
 from glcb.service.core.engine import Engine
 from glcb.service.core.experiment import Experiment
@@ -231,6 +232,27 @@ def test_a_broken_experiment_is_listed_with_the_numbers_of_its_last_snapshot(tmp
 
 
 RESTORE = snapshots.restore
+
+
+def test_an_experiment_that_did_not_fit_into_memory_is_not_broken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_snapshot: object) -> Bandit:
+        raise MemoryError
+
+    async def scenario(engine: Engine, database: Database) -> None:
+        await engine.create("home", settings())
+        await decide_and_reward(engine, 3)
+        await engine.cache.unload(engine.loaded["home"])
+        with monkeypatch.context() as patch:
+            patch.setattr(Bandit, "from_snapshot", fail)
+            with pytest.raises(StorageError, match="not enough memory to load the experiment: retry"):
+                await decide(engine, {"age": 1, "country": "A"})
+        assert not engine.cache.broken
+        await decide(engine, {"age": 1, "country": "A"})
+        verified(database)
+
+    with_engine(tmp_path, scenario)
 
 
 def test_an_experiment_that_cannot_be_loaded_does_not_affect_the_others(

@@ -47,8 +47,15 @@ def restore(database: Database, experiment: int) -> tuple[Experiment, int]:
     CorruptLog
         The stored events cannot be replayed, or the newest ones are missing. This is permanent.
     StorageError
-        The database cannot be read. This may be temporary.
+        The database cannot be read, or there is not enough memory. This may be temporary.
     """
+    try:
+        return _restore(database, experiment)
+    except MemoryError as error:
+        raise StorageError("there is not enough memory to load the experiment: retry") from error
+
+
+def _restore(database: Database, experiment: int) -> tuple[Experiment, int]:
     lost = database.lost_events(experiment)
     if lost is not None:
         advice = (
@@ -60,7 +67,7 @@ def restore(database: Database, experiment: int) -> tuple[Experiment, int]:
     for row in reversed(database.snapshots(experiment)):
         try:
             restored = load_snapshot(database, experiment, row)
-        except StorageError:
+        except (StorageError, MemoryError):
             raise
         except Exception as error:  # whatever is wrong with a snapshot, the events may be complete
             log.error("snapshot is damaged", extra={"sequence": row.sequence, "reason": str(error)})
@@ -78,7 +85,12 @@ def load_snapshot(database: Database, experiment: int, row: SnapshotRow) -> Expe
     snapshot = ExperimentSnapshot.unpack(content, row.digest)
     if snapshot.sequence != row.sequence:
         raise ModelFileError(f"the snapshot of event {row.sequence} contains event {snapshot.sequence}")
-    return Experiment.from_snapshot(snapshot)
+    try:
+        return Experiment.from_snapshot(snapshot)
+    except ModelFileError as error:
+        if isinstance(error.__cause__, MemoryError):  # the snapshot is not to blame
+            raise error.__cause__ from None
+        raise
 
 
 def from_first_event(event: Event) -> Experiment:
