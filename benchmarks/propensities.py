@@ -16,8 +16,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from glcb._arrays import Float64
-from glcb.bandit.ranking import Exploration, draw_slots
+from glcb._arrays import Float64, Int64
+from glcb._numba.compile import kernel
+from glcb.bandit.ranking import Exploration, slot_probabilities
+from glcb.explore.probabilities import _arm_at
 from glcb.policies import Estimates
 
 ARMS = 10
@@ -62,19 +64,37 @@ def compare(observed: Mapping[tuple[int, ...], int], stated: Mapping[tuple[int, 
     )
 
 
+@kernel
+def _draw_all(shares: Float64, points: Float64, chosen: Int64) -> None:
+    for row in range(points.size):
+        chosen[row] = _arm_at(shares, points[row])
+
+
 def draw_rankings(
     values: Float64, length: int, draws: int, seed: int
 ) -> tuple[Counter[tuple[int, ...]], dict[tuple[int, ...], float]]:
-    """Return how often each ranking was drawn, and its stated probability."""
+    """Return how often each ranking was drawn, and its stated probability.
+
+    These are the draws of ``draw_slots`` with the same generator. Those with the same slots so far are drawn
+    together, so the probabilities of a slot are computed once for all of them.
+    """
     estimates = Estimates(values, np.zeros(ARMS), np.ones(ARMS))
-    rng = np.random.default_rng(seed)
+    points = np.random.default_rng(seed).random((draws, length))
     observed: Counter[tuple[int, ...]] = Counter()
     stated: dict[tuple[int, ...], float] = {}
-    for _ in range(draws):
-        slots = draw_slots(lambda _: estimates, None, length, EXPLORATION, rng)
-        ranking = tuple(slot.chosen for slot in slots)
-        observed[ranking] += 1
-        stated[ranking] = math.prod(slot.propensity for slot in slots)
+
+    def draw_below(above: tuple[int, ...], probability: float, rows: Int64) -> None:
+        if len(above) == length:
+            observed[above], stated[above] = rows.size, probability
+            return
+        remaining = [arm for arm in range(ARMS) if arm not in above] if above else None
+        shares = slot_probabilities(estimates, remaining, EXPLORATION)
+        chosen = np.empty(rows.size, np.int64)
+        _draw_all(shares, np.ascontiguousarray(points[rows, len(above)]), chosen)
+        for arm in np.unique(chosen).tolist():
+            draw_below((*above, arm), probability * float(shares[arm]), rows[chosen == arm])
+
+    draw_below((), 1.0, np.arange(draws))
     return observed, stated
 
 
