@@ -135,9 +135,10 @@ def write_reordered(
         layer = bank.layout[layer_of[c]]
         old = cell_rows(bank.weights, starts[c], len(bank.mixture), layer[ROW])
         new = result[end : end + sources.size * layer[ROW]].reshape(sources.size, layer[ROW])
-        initialize_rows(new, layer[FAN_IN], bank.from_zero and layer_of[c] == 0)
         for j in range(sources.size):
-            if sources[j] >= 0:
+            if sources[j] < 0:
+                initialize_rows(new[j : j + 1], layer[FAN_IN], bank.from_zero and layer_of[c] == 0)
+            else:
                 for i in range(layer[ROW]):
                     new[j, i] = old[sources[j], i]
         end += new.size
