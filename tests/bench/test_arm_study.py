@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from glcb._arrays import Bool, Float64
 from glcb.bench import studies
 from glcb.bench.studies.arm_learners import ADD_ARM, KINDS, Kind, available_arms, run_learner
 from glcb.bench.studies.arms import WINDOW, ArmFeatures, follow_newcomer
@@ -42,22 +43,30 @@ def test_an_added_arm_is_explored_at_once() -> None:
     assert task.newcomer in arms[30:35]
 
 
+def expected_rewards(best: Bool) -> Float64:
+    """Return those of an arm with 0.5, and of a new one with 0.9 or 0.1."""
+    return np.stack([np.full(best.size, 0.5), np.where(best, 0.9, 0.1)], axis=1)
+
+
 def test_a_new_arm_reaches_its_share() -> None:
     steps, arrival = 1000, 400
     rng = np.random.default_rng(0)
     best = rng.random(steps) < 0.3
     chosen = best & (np.arange(steps) >= arrival + 200)
-    found = follow_newcomer(chosen, best, arrival)
+    found = follow_newcomer(chosen.astype(int), expected_rewards(best), arrival)
     assert found.share == pytest.approx(best[700:].mean())
     assert found.curve[:200].max() == 0
     assert 200 < found.share_after <= 200 + WINDOW
     assert (found.advantage, found.advantages[-1]) == (1, 1)
     assert 200 < found.advantage_after(found.advantage) <= 200 + WINDOW
     assert found.advantage_after(2.0) == steps - arrival, "never reached"
+    assert found.shares[0] == 0
+    assert found.regrets[0] == pytest.approx(0.4 * best[arrival : arrival + 100].sum())
+    assert found.regrets[2] == pytest.approx(0.4 * best[arrival : arrival + 200].sum())
 
 
 def test_an_arm_that_is_always_chosen_has_a_share_but_no_advantage() -> None:
     best = np.arange(1000) % 4 == 0
-    found = follow_newcomer(np.arange(1000) >= 500, best, 500)
+    found = follow_newcomer((np.arange(1000) >= 500).astype(int), expected_rewards(best), 500)
     assert (found.share, found.advantage) == (1, 0)
     assert found.share_after == pytest.approx(0.9 * WINDOW, abs=1)

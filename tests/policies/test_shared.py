@@ -10,6 +10,7 @@ from glcb._arrays import Float32
 from glcb.policies.shared import Candidates, OwnCorrections, estimate_candidates, join
 from glcb.policies.shared import estimate as estimate_module
 from glcb.policies.shared.candidates import join_all
+from glcb.policies.shared.own import BONUS, PRIOR_PRECISION
 
 CONTEXT, ARM = 3, 4
 
@@ -135,6 +136,37 @@ def test_the_least_recent_correction_is_dropped() -> None:
     assert corrected(own, x, "a", 0.5) > 0.5
 
 
+def own_bonuses(own: OwnCorrections, arms: tuple[Any, ...], value: float = 0.5) -> list[float]:
+    from glcb.policies import Estimates
+
+    x, same = np.array([0.2, 0.7], np.float32), np.full(len(arms), value)
+    bonuses: list[float] = own.correct(x, arms, Estimates(same, np.zeros(len(arms)), same)).bonuses.tolist()
+    return bonuses
+
+
+def test_an_arm_with_few_decisions_of_its_own_has_a_bonus() -> None:
+    own = OwnCorrections(2)
+    for arm, decisions in (("often", 400), ("seldom", 20)):
+        for _ in range(decisions):
+            own.count_decision(arm)
+    often, seldom, never = own_bonuses(own, ("often", "seldom", "never"))
+    assert never == pytest.approx(0.5 * BONUS * 0.25 / np.sqrt(PRIOR_PRECISION))
+    assert 0 < 2.5 * often < seldom < never
+    own.forget()
+    assert often < own_bonuses(own, ("often",))[0] < seldom
+    assert own_bonuses(own, ("never",), value=0.02)[0] < 0.1 * never, "a click rate varies less"
+
+
+def test_an_arm_has_no_bonus_of_its_own_if_the_shared_value_is_right() -> None:
+    own, rng = OwnCorrections(2), np.random.default_rng(0)
+    untrained = own_bonuses(own, ("new",))[0]
+    for step in range(3000):
+        x = rng.random(2).astype(np.float32)
+        own.learn(x, step % 10, float(rng.random() < 0.5), 0.5)
+    assert own_bonuses(own, ("new",))[0] == pytest.approx(2 * untrained * own.shares["own"])
+    assert own.shares["own"] < 0.4
+
+
 def test_restored_corrections_continue_exactly() -> None:
     own, rng = OwnCorrections(2), np.random.default_rng(0)
     own.capacity = 4
@@ -142,19 +174,23 @@ def test_restored_corrections_continue_exactly() -> None:
         (rng.random(2).astype(np.float32), int(rng.integers(6)), float(rng.integers(2))) for _ in range(40)
     ]
     for x, arm, reward in data[:20]:
+        own.count_decision(arm)
         own.learn(x, arm, reward, 0.4)
     metadata, arrays = own.snapshot()
     restored = OwnCorrections(2)
     restored.capacity = 4
     restored.restore(metadata, {name: array.copy() for name, array in arrays.items()})
     for x, arm, reward in data[20:]:
-        own.learn(x, arm, reward, 0.4)
-        restored.learn(x, arm, reward, 0.4)
+        for each in (own, restored):
+            each.count_decision(arm)
+            each.learn(x, arm, reward, 0.4)
     assert own.snapshot()[0] == restored.snapshot()[0]
     for name, array in own.snapshot()[1].items():
         assert array.tobytes() == restored.snapshot()[1][name].tobytes()
     with pytest.raises(ValueError, match="weights must be float64"):
-        restored.restore({"arms": ["a"]}, arrays)
+        restored.restore({"arms": ["a"], "decisions": []}, arrays)
+    with pytest.raises(ValueError, match="the decisions of arms"):
+        restored.restore({**metadata, "decisions": [["a", 1], ["a", 2]]}, arrays)
 
 
 def test_contributions_to_corrected_values_add_up() -> None:

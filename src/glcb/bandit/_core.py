@@ -357,8 +357,10 @@ class BanditCore:
     def count_decision(self, policy: Policy, x: Float32, arm: Arm) -> None:
         """Count a decision in the policy. If the policy forgets now, the corrections of arms do as well."""
         policy.count_decision(x, self.policy_arm(arm), checked=True)
-        forgets = policy.half_life is not None and (self.pending.decisions + 1) % policy.half_life == 0
-        if self.own is not None and forgets:
+        if self.own is None:
+            return
+        self.own.count_decision(arm)
+        if policy.half_life is not None and (self.pending.decisions + 1) % policy.half_life == 0:
             self.own.forget()
 
     def policy_arm(self, arm: Arm) -> Arm:

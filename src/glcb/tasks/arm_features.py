@@ -70,6 +70,11 @@ class ArmNewcomer:
 
     Contexts, features and rewards are those of the catalog. Of 50 possible arms, each of which is close to
     one of the twenty, the new arm is the one that is the best in about a quarter of the contexts.
+
+    Parameters
+    ----------
+    best_in
+        The share of contexts in which the new arm is about the best; with 0, it is never needed.
     """
 
     name = "arm-newcomer"
@@ -77,6 +82,9 @@ class ArmNewcomer:
     features = 9
     rewards: Rewards = "binary"
     steps = 6000
+
+    def __init__(self, best_in: float = 0.25) -> None:
+        self.best_in = best_in
 
     @property
     def newcomer(self) -> int:
@@ -109,7 +117,7 @@ class ArmNewcomer:
         probabilities = _probabilities(contexts, arms, arm_rng.standard_normal(len(arms)))
         rivals = probabilities[:, : self.newcomer].max(axis=1, keepdims=True)
         shares = (probabilities[:, self.newcomer :] > rivals).mean(axis=0)
-        kept = [*range(self.newcomer), self.newcomer + int(np.abs(shares - 0.25).argmin())]
+        kept = [*range(self.newcomer), self.newcomer + int(np.abs(shares - self.best_in).argmin())]
         return arms[kept], contexts, probabilities[:, kept], reward_rng
 
 

@@ -59,6 +59,7 @@ class Shared:
         """Learn the reward of an arm."""
         joint = join(x, self._all, arm)
         if self._own is not None:
+            self._own.count_decision(arm)
             self._own.learn(x, arm, reward, float(self._policy.estimate(joint).values[0]))
         self._policy.learn(joint, 0, reward)
 
@@ -97,6 +98,13 @@ class Kind(NamedTuple):
     """The policy whose version results depend on."""
     make: MakeLearner
     only_binary: bool = False
+    version: int = 1
+    """Increases when the decisions change although those of the policy do not."""
+
+    @property
+    def key(self) -> str:
+        """Names the learner and its version in stored results."""
+        return f"{self.name}, version {self.version}"
 
 
 def _shared(name: str, own: bool = False) -> MakeLearner:
@@ -127,7 +135,7 @@ def _vowpal_wabbit(stream: Stream, rewards: Rewards, seed: int) -> Learner:
     return VWArms(stream.arm_features, rewards=rewards, seed=seed)
 
 
-BOTH = Kind("glcb, shared and per arm", "glcb", _shared("glcb", own=True), only_binary=True)
+BOTH = Kind("glcb, shared and per arm", "glcb", _shared("glcb", own=True), only_binary=True, version=2)
 KINDS = (
     BOTH,
     Kind("glcb, shared", "glcb", _shared("glcb")),

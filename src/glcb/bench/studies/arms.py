@@ -4,6 +4,10 @@ A new arm joins in the middle of a run. Its share is that of the last 100 decisi
 many decisions the share first reaches 90% of the final one, the mean of the last quarter of the run. A new
 arm that is merely explored has a share as well, so the same is measured for its advantage: the share of the
 decisions in which it is the best, minus its share of the others.
+
+What a new arm gains and costs shows in the regret since it joined: the sum of the differences between the
+expected rewards of the best arm and of the chosen one. It is measured for a new arm that is often the best,
+and for one that never is.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -15,7 +19,7 @@ from typing import ClassVar, NamedTuple, Self
 import numpy as np
 from rich.table import Table
 
-from glcb._arrays import Bool, Float64
+from glcb._arrays import Bool, Float64, Int64
 from glcb._types import Rewards
 from glcb.bench.figures import band, figure
 from glcb.bench.statistics import mean_and_error
@@ -34,6 +38,8 @@ WINDOW = 100
 """Number of decisions of which the moving share of a new arm is the mean."""
 REACHED = 0.9
 """The part of its final share that a new arm has to reach."""
+PERIODS = (100, 500, 3000)
+"""Numbers of decisions since a new arm joined for which shares and regrets are reported."""
 
 
 class Newcomer(NamedTuple):
@@ -49,30 +55,45 @@ class Newcomer(NamedTuple):
     """Its advantage in the last decisions, after each decision since it joined."""
     advantage: float
     """Its final advantage."""
+    shares: tuple[float, ...]
+    """Its share in each of ``PERIODS``."""
+    regrets: tuple[float, ...]
+    """The regret in each of ``PERIODS``, whichever arms were chosen."""
 
     def advantage_after(self, target: float) -> int:
         """Return the number of decisions until its advantage was 90% of ``target``."""
         return first_reached(self.advantages, REACHED * target)
 
 
-def follow_newcomer(chosen: Bool, best: Bool, arrival: int) -> Newcomer:
-    """Return what became of a new arm.
+def follow_newcomer(arms: Int64, expected: Float64, arrival: int) -> Newcomer:
+    """Return what became of a new arm, the last one.
 
     Parameters
     ----------
-    chosen
-        Whether the new arm was chosen, by step.
-    best
-        Whether it has the highest expected reward, by step.
+    arms
+        The arm that was chosen, by step.
+    expected
+        The expected reward of every arm, by step.
     arrival
-        The step at which it joined.
+        The step at which the new arm joined.
     """
+    newcomer = expected.shape[1] - 1
+    chosen, best = arms == newcomer, expected.argmax(axis=1) == newcomer
+    regrets = (expected.max(axis=1) - expected[np.arange(arms.size), arms])[arrival:]
     curve = _moving_mean(chosen, np.ones_like(chosen), arrival)
     advantages = _moving_mean(chosen & best, best, arrival) - _moving_mean(chosen & ~best, ~best, arrival)
     last = slice((arrival + len(chosen)) // 2, None)
     share, is_best = float(chosen[last].mean()), best[last]
     advantage = _mean(chosen[last][is_best]) - _mean(chosen[last][~is_best])
-    return Newcomer(curve, share, first_reached(curve, REACHED * share), advantages, advantage)
+    return Newcomer(
+        curve,
+        share,
+        first_reached(curve, REACHED * share),
+        advantages,
+        advantage,
+        tuple(float(chosen[arrival : arrival + period].mean()) for period in PERIODS),
+        tuple(float(regrets[:period].sum()) for period in PERIODS),
+    )
 
 
 def _moving_mean(part: Bool, whole: Bool, arrival: int) -> Float64:
@@ -122,28 +143,36 @@ class ArmFeatures(Study):
         policies, missing = available_policies([kind.policy for kind in KINDS])
         kinds = [kind for kind in KINDS if kind.policy in policies]
         stored, done = StoredResults(context.folder), 0
-        total = self.seeds * (len(tasks) * len(kinds) + 2)
+        total = self.seeds * (len(tasks) * len(kinds) + 4)
         rewards: dict[str, dict[str, list[float]]] = {task: {} for task in tasks}
-        newcomers: dict[Kind, list[Newcomer]] = {BOTH: [], ADD_ARM: []}
+        good: dict[Kind, list[Newcomer]] = {BOTH: [], ADD_ARM: []}
+        bad: dict[Kind, list[Newcomer]] = {BOTH: [], ADD_ARM: []}
         for seed in range(self.seeds):
             for name, totals in rewards.items():
                 for learner, reward in self._rewards(name, seed, kinds, stored).items():
                     totals.setdefault(learner, []).append(reward)
                 done += len(kinds)
                 context.progress(done, total)
-            for kind, follow_ups in newcomers.items():
-                follow_ups.append(self._newcomer(kind, seed, stored))
-                done += 1
-                context.progress(done, total)
+            for task, newcomers in ((ArmNewcomer(), good), (ArmNewcomer(best_in=0), bad)):
+                for kind, follow_ups in newcomers.items():
+                    follow_ups.append(self._newcomer(task, kind, seed, stored))
+                    done += 1
+                    context.progress(done, total)
         remark = (
             f"{self.seeds} seeds. The catalog has 1,000 arms that come and go, about 60 at a time. Of two "
             "shared learners, the first also has corrections of single arms, for rewards of 0 and 1 only. "
             f"The new arm joins {ArmNewcomer.arrival(self.newcomer_steps):,} decisions after the start, when "
             f"20 others are known. Shares are those of the last {WINDOW} decisions, before it joined 0. The "
-            "advantage is the share of the decisions in which it is the best minus that of the others."
+            "advantage is the share of the decisions in which it is the best minus that of the others. The "
+            "regret is that of all decisions since it joined, for whichever arm."
         )
-        tables = [_reward_table(rewards, self.steps), _newcomer_table(newcomers)]
-        return StudyResult(tables, [remark, *remarks, *missing], _figure(rewards, newcomers))
+        tables = [
+            _reward_table(rewards, self.steps),
+            _newcomer_table(good),
+            _period_table("A new arm that is often the best", good),
+            _period_table("A new arm that is never the best", bad),
+        ]
+        return StudyResult(tables, [remark, *remarks, *missing], _figure(rewards, good))
 
     def _rewards(
         self, name: str, seed: int, kinds: Sequence[Kind], stored: StoredResults
@@ -154,7 +183,7 @@ class ArmFeatures(Study):
         totals = {BEST: stream.optimum}
         for kind in kinds:
             if task.rewards == "binary" or not kind.only_binary:
-                key = f"{kind.name} on {name}, {self.steps} steps, seed {seed}"
+                key = f"{kind.key} on {name}, {self.steps} steps, seed {seed}"
                 measure = partial(_total, kind, stream, task.rewards, seed)
                 totals[kind.name] = stored.get(kind.policy, key, measure)
         steps = range(stream.steps)
@@ -163,20 +192,17 @@ class ArmFeatures(Study):
         )
         return totals
 
-    def _newcomer(self, kind: Kind, seed: int, stored: StoredResults) -> Newcomer:
-        """Return what becomes of a new arm; the steps at which it is chosen are stored."""
-        task, steps = ArmNewcomer(), self.newcomer_steps
+    def _newcomer(self, task: ArmNewcomer, kind: Kind, seed: int, stored: StoredResults) -> Newcomer:
+        """Return what becomes of a new arm; the arms that are chosen are stored."""
+        steps = self.newcomer_steps
 
         def measure() -> list[int]:
             stream = task.stream(seed, steps)
-            learner = kind.make(stream, task.rewards, seed)
-            return np.flatnonzero(run_learner(learner, stream) == task.newcomer).tolist()
+            return run_learner(kind.make(stream, task.rewards, seed), stream).tolist()
 
-        key = f"{kind.name} on {task.name}, {steps} steps, seed {seed}"
-        chosen: Bool = np.zeros(steps, bool)
-        chosen[stored.get(kind.policy, key, measure)] = True
-        best = task.expected(seed, steps).argmax(axis=1) == task.newcomer
-        return follow_newcomer(chosen, best, task.arrival(steps))
+        key = f"{kind.key} on {task.name}, best in {task.best_in:.0%}, {steps} steps, seed {seed}"
+        arms = np.array(stored.get(kind.policy, key, measure))
+        return follow_newcomer(arms, task.expected(seed, steps), task.arrival(steps))
 
 
 def _total(kind: Kind, stream: Stream, rewards: Rewards, seed: int) -> float:
@@ -218,6 +244,19 @@ def _newcomer_table(newcomers: Mapping[Kind, Sequence[Newcomer]]) -> Table:
             format_mean([each.advantage_after(each.advantage) for each in runs], ",.0f"),
             format_mean([each.advantage_after(yardstick) for each, yardstick in pairs], ",.0f"),
         )
+    return table
+
+
+def _period_table(title: str, newcomers: Mapping[Kind, Sequence[Newcomer]]) -> Table:
+    table = Table(title=f"{title}, mean ± s.e.")
+    table.add_column("learner")
+    for quantity in ("share, %", "regret"):
+        for period in PERIODS:
+            table.add_column(f"{quantity}, first {period:,}", justify="right")
+    for kind, runs in newcomers.items():
+        shares = (format_mean([100 * each.shares[i] for each in runs], ".1f") for i in range(len(PERIODS)))
+        regrets = (format_mean([each.regrets[i] for each in runs], ".1f") for i in range(len(PERIODS)))
+        table.add_row(kind.name, *shares, *regrets)
     return table
 
 

@@ -7,6 +7,12 @@ by recursive Newton steps as in ``glcb.experts.regression``. Rewards are 0 or 1.
 
 A mixture decides how much to trust the corrections. Its two shares, of the shared values and of the corrected
 ones, are common to all arms and follow the likelihood of the rewards (fixed share: Herbster, Warmuth 1998).
+
+The pseudocounts of the shared policy are those of context and arm together. A new arm that is similar to
+known ones inherits their evidence, although their rewards do not tell what is special about it. So every arm
+also has a bonus for what is uncertain about itself alone: the standard deviation of its effect on the logit,
+given its own decisions, in units of the reward. It is weighted by the share of the corrections, so it
+vanishes where features explain everything.
 """
 
 import math
@@ -24,17 +30,22 @@ RIDGE = 1.0
 """λ: the weight of the prior, under which nothing is corrected."""
 REDISTRIBUTED = 0.01
 """The part of the shares that is redistributed evenly with each reward."""
+PRIOR_PRECISION = 4.0
+"""1 / τ²: what features do not show about an arm has the standard deviation τ = ½ on the logit."""
+BONUS = 2.0
+"""The size of the bonus, in standard deviations of the effect of an arm."""
 CLIP = 0.01
 """Values are clipped to [CLIP, 1 − CLIP], like those of the experts."""
 MAX_ARMS = 10_000
 MAX_BYTES = 64 * 2**20
-"""At most this many arms and bytes; the correction of the arm that was rewarded least recently is dropped."""
+"""At most this many arms and bytes. The correction of the arm that was rewarded least recently is dropped,
+and the number of decisions of the arm that was chosen least recently."""
 
 SHARED, OWN = range(2)
 
 
 class OwnCorrections:
-    """Corrections of the values of a shared policy, one per arm.
+    """Corrections of the values of a shared policy, and bonuses for what they do not know, one per arm.
 
     Parameters
     ----------
@@ -50,6 +61,7 @@ class OwnCorrections:
         self._weights: Float64 = np.zeros((0, self._size))
         self._inverses: Float64 = np.zeros((0, self._size, self._size))
         self._shares: Float64 = np.array([0.5, 0.5])
+        self._decisions: OrderedDict[Arm, int] = OrderedDict()
 
     @property
     def shares(self) -> dict[str, float]:
@@ -64,18 +76,28 @@ class OwnCorrections:
     # ---- values ---------------------------------------------------------------------------------
 
     def correct(self, x: Float32, names: tuple[Arm, ...], estimates: Estimates) -> Estimates:
-        """Return the estimates of candidates with corrected values."""
-        if not self._index:
-            return estimates
-        known = [(position, self._index[name]) for position, name in enumerate(names) if name in self._index]
-        if not known:
-            return estimates
-        positions, rows = (list(part) for part in zip(*known, strict=True))
+        """Return the estimates of candidates with corrected values, and with the bonuses of single arms."""
         values = estimates.values.copy()
-        shared = values[positions]
-        own = _corrected(shared, self._weights[rows] @ _inputs(x))
-        values[positions] = self._shares[SHARED] * shared + self._shares[OWN] * own
-        return Estimates(values, estimates.bonuses, estimates.pseudocounts)
+        known = [(position, self._index[name]) for position, name in enumerate(names) if name in self._index]
+        if known:
+            positions, rows = (list(part) for part in zip(*known, strict=True))
+            shared = values[positions]
+            own = _corrected(shared, self._weights[rows] @ _inputs(x))
+            values[positions] = self._shares[SHARED] * shared + self._shares[OWN] * own
+        bonuses = estimates.bonuses + self._shares[OWN] * self._bonuses(names, values)
+        return Estimates(values, bonuses, estimates.pseudocounts)
+
+    def _bonuses(self, names: tuple[Arm, ...], values: Float64) -> Float64:
+        """Return the uncertainty about each arm, from its own decisions.
+
+        A decision has the information p (1 − p) about the logit, which is also the slope of the reward.
+        """
+        decisions = self._decisions
+        counts = np.array([decisions.get(name, 0) for name in names], np.float64)
+        clipped = values.clip(CLIP, 1 - CLIP)
+        slopes = clipped * (1 - clipped)
+        bonuses: Float64 = BONUS * slopes / np.sqrt(PRIOR_PRECISION + counts * slopes)
+        return bonuses
 
     def contributions(
         self, arm: Arm, ends: Float32, values: Float64, contributions: Float64
@@ -111,6 +133,12 @@ class OwnCorrections:
         return self._shares[SHARED] * values + self._shares[OWN] * own, result
 
     # ---- learning -------------------------------------------------------------------------------
+
+    def count_decision(self, arm: Arm) -> None:
+        """Count a decision for an arm, before its reward is known."""
+        self._decisions[arm] = self._decisions.pop(arm, 0) + 1
+        if len(self._decisions) > MAX_ARMS:
+            self._decisions.popitem(last=False)
 
     def learn(self, x: Float32, arm: Arm, reward: float, value: float) -> None:
         """Learn the reward of an arm for which the shared policy had predicted `value`."""
@@ -152,13 +180,16 @@ class OwnCorrections:
         """Halve the weight of all rewards so far. λ and the weights stay."""
         for row in self._index.values():
             halve_moment(self._inverses[row], RIDGE)
+        for arm, count in self._decisions.items():
+            self._decisions[arm] = count >> 1
 
     # ---- saving ---------------------------------------------------------------------------------
 
     def snapshot(self) -> tuple[dict[str, Any], Arrays]:
         """Return the names of the arms, least recent first, and what was learned about them."""
         rows = list(self._index.values())
-        return {"arms": list(self._index)}, {
+        decisions = [[name, count] for name, count in self._decisions.items()]
+        return {"arms": list(self._index), "decisions": decisions}, {
             "weights": self._weights[rows],
             "inverses": self._inverses[rows],
             "shares": self._shares,
@@ -177,10 +208,17 @@ class OwnCorrections:
         copy_into({"shares": self._shares}, arrays)
         if self._shares.min() < 0 or not math.isclose(self._shares.sum(), 1, abs_tol=1e-6):
             raise ValueError("the shares must not be negative and must add up to 1")
+        decisions = OrderedDict((name, int(count)) for name, count in metadata["decisions"])
         if len(names) > self.capacity or len(set(names)) != len(names):
             raise ValueError("there are too many arms, or an arm occurs twice")
+        if (
+            not len(decisions) == len(metadata["decisions"]) <= MAX_ARMS
+            or min(decisions.values(), default=0) < 0
+        ):
+            raise ValueError("the decisions of arms must be at least 0, and an arm can occur only once")
         self._index = OrderedDict((name, row) for row, name in enumerate(names))
         self._weights, self._inverses = weights.copy(), inverses.copy()
+        self._decisions = decisions
 
 
 def _inputs(x: Float32) -> Float64:
