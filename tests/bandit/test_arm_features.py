@@ -71,6 +71,16 @@ def test_a_new_arm_inherits_evidence_from_arms_like_it() -> None:
     assert decision.pseudocounts.min() > 0
 
 
+def test_an_arm_loses_its_own_bonus_before_its_rewards_are_known() -> None:
+    twins = {name: {"price": 1.0} for name in ("known", "new")}
+    bandit = Bandit(arms=twins, seed=0)
+    for step in range(30):
+        bandit.decide(context(step), eligible=["known"])
+    explanation = bandit.explain(context(0))
+    bonuses = dict(zip(explanation.arms, explanation.bonuses, strict=True))
+    assert bonuses["known"] < bonuses["new"], "the twins share all other evidence"
+
+
 def test_arms_of_a_request_and_eligible_arms_combine() -> None:
     bandit = Bandit(arms=CATALOG)
     assert bandit.decide(context(0), eligible=["m4"]).arms == ("m4",)
