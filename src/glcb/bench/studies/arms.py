@@ -198,11 +198,12 @@ class ArmFeatures(Study):
 
         def measure() -> list[int]:
             stream = task.stream(seed, steps)
-            return run_learner(kind.make(stream, task.rewards, seed), stream).tolist()
+            arms: list[int] = run_learner(kind.make(stream, task.rewards, seed), stream).tolist()
+            return arms
 
         key = f"{kind.key} on {task.name}, best in {task.best_in:.0%}, {steps} steps, seed {seed}"
-        arms = np.array(stored.get(kind.policy, key, measure))
-        return follow_newcomer(arms, task.expected(seed, steps), task.arrival(steps))
+        chosen = np.array(stored.get(kind.policy, key, measure))
+        return follow_newcomer(chosen, task.expected(seed, steps), task.arrival(steps))
 
 
 def _total(kind: Kind, stream: Stream, rewards: Rewards, seed: int) -> float:
