@@ -158,6 +158,21 @@ def test_an_id_that_is_used_again_is_not_confused_with_the_slots_of_an_earlier_r
     assert replayed(recorded).snapshot().digest() == recorded.experiment.snapshot().digest()
 
 
+def test_an_id_that_is_used_again_is_not_that_of_the_earlier_deferred_ranking() -> None:
+    recorded = RecordedExperiment(max_pending=2)
+    names = ["hero", "side"]
+    recorded.apply("rank", RankingRequest(context=CONTEXT, k=2, id="e1", slot_names=names, deferred=True))
+    for name in ("x", "y"):  # the bandit forgets e1
+        recorded.reward(recorded.decide(CONTEXT, id=name).id, 1)
+    recorded.decide(CONTEXT, id="e1")
+    assert activate(recorded, "e1") == b"{}"  # it is not deferred
+    assert recorded.experiment.bandit.counts["pending"] == 1
+    with pytest.raises(InvalidInput, match="its slots have no names"):
+        recorded.reward("e1", 1, slot="hero")
+    recorded.reward("e1", 1)
+    assert replayed(recorded).snapshot().digest() == recorded.experiment.snapshot().digest()
+
+
 def test_a_ranking_with_more_slots_than_can_be_pending_is_restored_exactly() -> None:
     recorded = RecordedExperiment(max_pending=1, reward_timeout=60.0, default_reward=0.0, arms=CATALOG)
     recorded.apply("rank", RankingRequest(context=CONTEXT, k=2))

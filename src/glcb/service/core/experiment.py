@@ -231,7 +231,7 @@ class Experiment:
                 holdout=held_out,
             )
         )
-        state.decisions += 1
+        self._count_request(request)
         self._count_decision(decision, request, held_out)
         if request.idempotency_key is not None:
             stored = StoredAnswer(digest(request), decision.id, state.sequence + 1)
@@ -289,7 +289,7 @@ class Experiment:
             uniform=held_out,
             id=request.id,
         )
-        state.decisions += 1
+        self._count_request(request)
         if slots > 1:
             state.extra_slots = (0 if state.extra_slots is UNSET else state.extra_slots) + slots - 1
         predicts = state.tally.predicts
@@ -396,6 +396,12 @@ class Experiment:
         state.tally.add_decision(self._now, counted.record, counted.opened)
         self.open.add(counted.id, counted.opened)
         self._count_rewards()
+
+    def _count_request(self, request: DecisionRequest | RankingRequest) -> None:
+        """Count a request for a decision that was made; its id may be that of one that is long over."""
+        self.state.decisions += 1
+        if request.id is not None and self.state.presentations is not UNSET:
+            self.state.presentations.forget(request.id)
 
     def _presentations(self) -> Presentations:
         if self.state.presentations is UNSET:

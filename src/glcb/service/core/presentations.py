@@ -42,6 +42,11 @@ class Presentations(Struct):
     slot_names: dict[str, list[str]] = field(default_factory=dict)
     deferred: dict[str, DeferredDecision] = field(default_factory=dict)
 
+    def forget(self, decision_id: str) -> None:
+        """Forget an earlier decision with the id of a new one, which the bandit no longer knows."""
+        self.slot_names.pop(decision_id, None)
+        self.deferred.pop(decision_id, None)
+
     def name_slots(self, decision_id: str, names: list[str], capacity: int) -> None:
         """Remember the names of the slots of a ranking."""
         self.slot_names[decision_id] = names
