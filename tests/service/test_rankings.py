@@ -76,7 +76,7 @@ def test_the_lift_of_a_slot_compares_with_a_random_choice_among_the_arms_that_re
         assert last is not None
         assert first.lowest < 0 < first.highest
         assert (last.lift, last.random) == (0.0, 1.0)  # a single arm remains
-        assert slots[1].record.context is None
+        assert [slot.record.is_first for slot in slots] == [True, False]
         explored.append([slot.record.explored for slot in slots])
     assert explored == [[pytest.approx(0.3), 0]] * 2  # that of the bandit, even in the holdout
 
