@@ -92,7 +92,10 @@ def test_choices_are_enforced(field: Any) -> None:
 
 def test_parameters_are_those_of_the_config() -> None:
     assert list(Bandit(2).get_params()) == [field.name for field in FIELDS]
-    assert set(MUTABLE) == {"exploration", "exploration_mode", "schema", "clock"}
+    rules = {"reward_timeout", "default_reward", "reward_aggregation"}
+    assert (
+        set(MUTABLE) == {"exploration", "exploration_mode", "schema", "clock", "half_life", "shares"} | rules
+    )
     bandit = Bandit(2, policy="linucb")
     bandit.decide([1.0])
     for name in set(bandit.get_params()) - set(MUTABLE):
@@ -107,6 +110,7 @@ def test_the_json_form_makes_an_equal_config() -> None:
         schema={"age": (0, 99)},
         policy_settings={"alpha": 0.5},
         policy="linucb",
+        shares={"a": (0.1, 0.5)},
     )
     values = config.as_json()
     assert set(values) == {field.name for field in FIELDS} - {"clock"}

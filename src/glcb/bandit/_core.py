@@ -18,13 +18,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from glcb import _validation
-from glcb._arrays import Float32
+from glcb._arrays import Float32, Float64
 from glcb._errors import InvalidContext, InvalidSettings
 from glcb._model_file import Snapshot
 from glcb._types import Arm
 from glcb.bandit.candidates import catalog_as_json, to_offsets
 from glcb.bandit.catalog import Catalog, PreparedArms, to_name
-from glcb.bandit.config import SHARED, BanditConfig
+from glcb.bandit.config import SHARED, BanditConfig, check_shares_of
 from glcb.bandit.decision import BanditDecision
 from glcb.bandit.encoding.encoded import EncodedContext
 from glcb.bandit.encoding.encoder import Encoder
@@ -36,7 +36,8 @@ from glcb.bandit.pending import PendingDecisions
 from glcb.bandit.records import PendingDecision, checked_prefix, is_valid_id, random_prefix
 from glcb.bandit.reward_rules import RewardRules, hash_key, read_clock
 from glcb.explain import Explanation
-from glcb.explore.probabilities import choose
+from glcb.explore.probabilities import certain, choose, draw, probabilities
+from glcb.explore.shares import ShareBounds, bounded, share_bounds
 from glcb.policies import registry
 from glcb.policies.base import Policy
 from glcb.policies.glcb.policy import GLCB
@@ -92,6 +93,14 @@ class BanditCore:
         self.catalog = Catalog(config.arm_features, config.arm_schema) if config.has_arm_features else None
         self.own: OwnCorrections | None = None
         self.pending = PendingDecisions(config.max_pending, RewardRules.from_config(config))
+        self.bounds = self._bounds_of(config, self.index)
+
+    def _bounds_of(self, config: BanditConfig, index: Mapping[Arm, int]) -> ShareBounds | None:
+        """Return the bounds of the probabilities of arms without features; None if there are none."""
+        if config.shares is None or self.catalog is not None:
+            return None
+        check_shares_of(config.shares, tuple(index))
+        return share_bounds(config.shares, index)
 
     @property
     def has_started(self) -> bool:
@@ -99,12 +108,33 @@ class BanditCore:
         return self.encoder is not None
 
     def change(self, **changes: Any) -> None:
-        """Change mutable arguments."""
-        config, encoder = replace(self.config, **changes), self.encoder
+        """Change mutable arguments.
+
+        If the rules of rewards change, decisions that have a reward are settled by the old ones.
+        """
+        config, encoder, policy = replace(self.config, **changes), self.encoder, self.policy
+        bounds = self._bounds_of(config, self.index)
+        rules = RewardRules.from_config(config)
+        self.pending.check_rules(rules)
         if encoder is not None and config.schema != self.config.schema:
             encoder = encoder.redeclared(parse_schema(config.schema))
+        if policy is not None and config.half_life != self.config.half_life:
+            snapshot = policy.snapshot()
+            arguments = {**snapshot.arguments, "half_life": config.half_life}
+            policy = type(policy).from_snapshot(replace(snapshot, arguments=arguments))
+        if rules != self.pending.rules:
+            self._settle_all(self.now())
+            self.pending.change_rules(rules, read_clock(config.clock))
         # A single call, which no interrupt can split.
-        vars(self).update(config=config, encoder=encoder)
+        vars(self).update(config=config, encoder=encoder, policy=policy, bounds=bounds)
+
+    def _settle_all(self, now: float) -> None:
+        """Settle the decisions that are due, and learn all rewards that have arrived."""
+        self.settle(now)
+        for decision, outcome in self.pending.with_reward():
+            self._close(decision, outcome, now)
+        for decision, outcome in self.pending.unlearned():
+            self._label(decision, outcome, now)
 
     def separate(self) -> None:
         """Make later ids and random numbers differ from those of every other copy of this bandit."""
@@ -179,9 +209,9 @@ class BanditCore:
         uniform: bool,
         decision_id: str | None = None,
         offsets: Mapping[Any, float] | None = None,
+        served: int | None = None,
     ) -> BanditDecision:
-        """Choose an arm, and add the decision to those that are pending."""
-        config = self.config
+        """Choose an arm, unless one is `served`, and add the decision to those that are pending."""
         added = 0.0 if offsets is None else to_offsets(offsets, self.arms)
         if decision_id is not None:
             self.pending.check_new_id(decision_id)
@@ -195,9 +225,7 @@ class BanditCore:
             estimates = policy.estimate(x, checked=True)
             scores = np.zeros(len(self.arms)) if uniform else estimates.values + estimates.bonuses + added
             policy.ensure_capacity()
-            arm_probabilities, chosen = choose(
-                scores, allowed, config.exploration, config.exploration_mode, self.rng
-            )
+            arm_probabilities, chosen = self._choose(scores, allowed, served)
             arm, propensity = self.arms[chosen], float(arm_probabilities[chosen])
             decision_id = self._add_decision(prepared, context, arm, propensity, now, decision_id)
         except BaseException:
@@ -207,6 +235,16 @@ class BanditCore:
         return BanditDecision(
             arm, self.arms, estimates, decision_id, propensity, arm_probabilities, policy.is_randomized
         )
+
+    def _choose(self, scores: Float64, allowed: list[int] | None, served: int | None) -> tuple[Float64, int]:
+        """Return the probability of each arm, and an arm drawn with these probabilities."""
+        exploration, mode = self.config.exploration, self.config.exploration_mode
+        if served is not None:
+            return certain(served, scores.size), served
+        if self.bounds is None:
+            return choose(scores, allowed, exploration, mode, self.rng)
+        shares = bounded(probabilities(scores, allowed, exploration, mode), self.bounds, allowed)
+        return shares, draw(shares, self.rng)
 
     def _add_decision(
         self,
@@ -470,26 +508,30 @@ class BanditCore:
         policy = self._copy_policy()
         if policy is not None:
             policy.add_arm(new, like=like)
-        self._set_arms((*self.arms, new), policy)
+        self._set_arms((*self.arms, new), policy, self.config)
 
     def remove_arm(self, name: Arm) -> None:
         """Remove an arm and settle its pending decisions."""
         index = _validation.arm(name, self.index)
         if len(self.arms) == 1:
             raise InvalidSettings(f"{name!r} is the only arm: add another one before you remove it")
+        others = tuple(arm for arm in self.arms if arm != self.arms[index])
+        config = self.config.without_share(name)
+        check_shares_of(config.shares, others)
         policy = self._copy_policy()
         if policy is not None:
             policy.remove_arm(name)
         self.pending.remove_arm(self.arms[index])
-        self._set_arms((*self.arms[:index], *self.arms[index + 1 :]), policy)
+        self._set_arms(others, policy, config)
 
     def _copy_policy(self) -> Policy | None:
         return None if self.policy is None else type(self.policy).from_snapshot(self.policy.snapshot())
 
-    def _set_arms(self, arms: tuple[Arm, ...], policy: Policy | None) -> None:
+    def _set_arms(self, arms: tuple[Arm, ...], policy: Policy | None, config: BanditConfig) -> None:
         index = {arm: index for index, arm in enumerate(arms)}
+        bounds = self._bounds_of(config, index)
         # A single call, which no interrupt can split, so that the arms and the policy never disagree.
-        vars(self).update(arms=arms, index=index, policy=policy)
+        vars(self).update(arms=arms, index=index, policy=policy, config=config, bounds=bounds)
 
     # ---- saving ---------------------------------------------------------------------------------
 

@@ -4,7 +4,7 @@ Like the events of ``BanditCore``, an event is written to the log first and then
 lock; nothing here is thread-safe.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,6 +23,7 @@ from glcb.bandit.records import PendingDecision, is_valid_id
 from glcb.bandit.reward_rules import hash_key
 from glcb.bandit.slots import slot_id
 from glcb.explain import Explanation
+from glcb.explore.shares import share_bounds
 from glcb.policies.base import Policy
 from glcb.policies.decision import Estimates
 from glcb.policies.shared import estimate_candidates, join
@@ -63,9 +64,11 @@ class Slates:
         uniform: bool,
         chosen_id: str | None,
         offsets: Mapping[Any, float] | None = None,
+        serve: Arm | None = None,
     ) -> BanditDecision:
         """Choose one arm: a ranking with a single slot."""
-        ranking = self.rank(context, 1, arms, eligible, uniform, chosen_id, offsets)
+        served = () if serve is None else (serve,)
+        ranking = self.rank(context, 1, arms, eligible, uniform, chosen_id, offsets, served)
         return BanditDecision(
             ranking.arms[0],
             ranking.candidates,
@@ -85,6 +88,7 @@ class Slates:
         uniform: bool,
         chosen_id: str | None,
         offsets: Mapping[Any, float] | None = None,
+        serve: Sequence[Arm] = (),
     ) -> Ranking:
         """Choose the arms of all slots, and add each slot to the pending decisions."""
         core = self._core
@@ -95,13 +99,16 @@ class Slates:
         names = core.arms if prepared.arms is None else prepared.arms.names
         self._check_count(count, len(names) if allowed is None else len(allowed))
         added = None if offsets is None else to_offsets(offsets, names)
+        served = self._served(prepared, serve, allowed, count)
         policy = prepared.policy
         now = core.now()
         core.settle(now, incoming=count)
         rng_states = None if core.log is None else (core.rng.bit_generator.state, policy.rng_state)
-        exploration = self._exploration(uniform, focused=prepared.arms is not None)
+        exploration = self._exploration(uniform, prepared.arms)
         try:
-            slots = draw_slots(self._estimator(prepared), allowed, count, exploration, core.rng, added)
+            slots = draw_slots(
+                self._estimator(prepared), allowed, count, exploration, core.rng, added, served
+            )
             chosen = [
                 ChosenSlot(names[slot.chosen], slot.propensity, self._input(prepared, slot.chosen, number))
                 for number, slot in enumerate(slots)
@@ -122,9 +129,23 @@ class Slates:
             policy.is_randomized,
         )
 
-    def _exploration(self, uniform: bool, focused: bool) -> Exploration:
-        config = self._core.config
-        return Exploration(config.exploration, config.exploration_mode, uniform, focused)
+    def _exploration(self, uniform: bool, arms: PreparedArms | None) -> Exploration:
+        config, bounds = self._core.config, self._core.bounds
+        if arms is not None and config.shares is not None:
+            bounds = share_bounds(config.shares, {arm: place for place, arm in enumerate(arms.names)})
+        return Exploration(config.exploration, config.exploration_mode, uniform, arms is not None, bounds)
+
+    def _served(
+        self, prepared: Prepared, serve: Sequence[Arm], allowed: list[int] | None, count: int
+    ) -> list[int]:
+        """Return the indices of the arms that are served in the first slots."""
+        served = [self._core.replayed_index(prepared, arm) for arm in serve]
+        wrong = len(set(served)) != len(served) or len(served) > count
+        if wrong or (allowed is not None and not set(served) <= set(allowed)):
+            raise InvalidInput(
+                f"serve must have at most {count} different arms, all of them eligible, got {list(serve)}"
+            )
+        return served
 
     def _allowed(self, arms: Any, eligible: Iterable[Arm] | None) -> list[int] | None:
         """Return the indices of the eligible arms if arms have no features."""
@@ -365,7 +386,7 @@ class Slates:
             time = core.log_time(NO_TIME)
             core.log.write(arms_event(time, added=arms_as_json(added), removed=removed))
         catalog.set_arms(plain)
-        core._set_arms(catalog.names, core.policy)
+        core._set_arms(catalog.names, core.policy, core.config)
 
     def add_arm(self, name: Arm, features: Mapping[str, Any] | None) -> None:
         """Add an arm to the catalog."""
@@ -399,7 +420,7 @@ class Slates:
         scores = estimates.values + estimates.bonuses
         order = np.argsort(-scores, kind="stable")
         chosen = order if eligible is not None else order[:MAX_EXPLAINED]
-        exploration = self._exploration(uniform=False, focused=True)
+        exploration = self._exploration(False, prepared)
         shares = slot_probabilities(estimates, None, exploration)
         origins = encoder.origins(context, encoded)
         names = list(origins.values)

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from glcb import _validation
-from glcb._errors import InvalidInput
+from glcb._errors import InvalidInput, UnknownArm
 from glcb._types import Arm, ExplorationMode, Rewards
 from glcb.bandit import forks
 from glcb.bandit._core import BanditCore, RewardCallback
@@ -66,6 +66,8 @@ class Bandit(Inspectable, Loggable, Persistent):
         Number of decisions after which evidence counts half as much. None disables forgetting.
     seed : int, default 0
         Seed of all random numbers.
+    shares : dict, default None
+        Lowest and highest probability of arms in every decision, by name; in a ranking, of the first slot.
 
     Raises
     ------
@@ -104,6 +106,7 @@ class Bandit(Inspectable, Loggable, Persistent):
         clock: Clock = BanditConfig.clock,
         half_life: int | None = BanditConfig.half_life,
         seed: int = BanditConfig.seed,
+        shares: Mapping[Any, tuple[float, float]] | None = BanditConfig.shares,
     ) -> None:
         params: dict[str, Any] = dict(locals())
         del params["self"]
@@ -129,6 +132,7 @@ class Bandit(Inspectable, Loggable, Persistent):
         eligible: Iterable[Arm] | None = None,
         uniform: bool = False,
         offsets: Mapping[Any, float] | None = None,
+        serve: Arm | None = None,
         id: str | None = None,  # noqa: A002 (the name of the attribute of a decision)
     ) -> BanditDecision:
         """Choose an arm for a context. The decision is pending until its reward arrives.
@@ -146,6 +150,9 @@ class Bandit(Inspectable, Loggable, Persistent):
             Choose each eligible arm with the same probability, as for a control group.
         offsets : dict, optional
             Numbers to add to the scores of arms, such as minus their costs. Nothing is learned from them.
+        serve : str or int, optional
+            An eligible arm that another system has chosen. The decision has this arm, with the propensity 1.
+            Its rewards are learned like all others.
         id : str, optional
             The id of the decision: 1 to 100 characters from A–Z, a–z, 0–9, ``_`` and ``-``.
 
@@ -170,9 +177,12 @@ class Bandit(Inspectable, Loggable, Persistent):
         with self._lock:
             core = self._core
             if arms is not None or core.catalog is not None or core.positions:
-                return self._slates.decide(context, arms, eligible, uniform, id, offsets)
+                return self._slates.decide(context, arms, eligible, uniform, id, offsets, serve)
             allowed = None if eligible is None else _validation.eligible(eligible, core.index)
-            return core.decide(context, allowed, uniform, id, offsets)
+            served = None if serve is None else _validation.arm(serve, core.index)
+            if served is not None and allowed is not None and served not in allowed:
+                raise UnknownArm(f"serve must be an eligible arm, got {serve!r}")
+            return core.decide(context, allowed, uniform, id, offsets, served)
 
     def rank(
         self,
@@ -182,6 +192,7 @@ class Bandit(Inspectable, Loggable, Persistent):
         arms: Any = None,
         eligible: Iterable[Arm] | None = None,
         uniform: bool = False,
+        serve: Sequence[Arm] = (),
         id: str | None = None,  # noqa: A002 (the name of the attribute of a ranking)
     ) -> Ranking:
         """Choose `k` different arms for a context, in order. Each slot is pending until its reward arrives.
@@ -194,6 +205,8 @@ class Bandit(Inspectable, Loggable, Persistent):
             Number of slots.
         arms, eligible, uniform, id
             As for :meth:`decide`.
+        serve : sequence of str or int
+            Arms that another system has chosen for the first slots.
 
         Returns
         -------
@@ -215,7 +228,7 @@ class Bandit(Inspectable, Loggable, Persistent):
         (2, True)
         """
         with self._lock:
-            return self._slates.rank(context, k, arms, eligible, uniform, id)
+            return self._slates.rank(context, k, arms, eligible, uniform, id, serve=serve)
 
     def decide_many(self, contexts: Any, *, eligible: Iterable[Arm] | None = None) -> list[BanditDecision]:
         """Choose an arm for each of many contexts.

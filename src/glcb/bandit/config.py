@@ -6,11 +6,12 @@ imports neither Numba nor msgspec.
 """
 
 import json as json_module
+import math
 import reprlib
 import time
 import types
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import MISSING, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Literal, Union, cast, get_args, get_origin, get_type_hints
 
 from glcb._errors import InvalidInput, InvalidReward, InvalidSettings, NotSupported
@@ -29,6 +30,8 @@ DECISION_ID = "[A-Za-z0-9_-]{1,100}"
 """The pattern of the id of a decision."""
 MAX_SLOTS = 100
 """Number of slots that a ranking can have."""
+_ROUNDING = 1e-9
+"""Sums of shares may exceed their bounds by this much."""
 SHARED: Arm = 0
 """The only arm of a policy that all arms of a bandit share."""
 
@@ -177,6 +180,7 @@ class BanditConfig:
             when="Some decisions never receive a reward, or receive several.",
             minimum=0.0,
             maximum=1e12,
+            mutable=True,
         ),
     )
     default_reward: float | None = field(
@@ -185,6 +189,7 @@ class BanditConfig:
             "Reward of a decision without one. If None, nothing is learned from it. Requires "
             "`reward_timeout`. Both are learned at the same age, before the timeout.",
             when="The absence of a reward is itself an outcome, such as no click.",
+            mutable=True,
         ),
     )
     reward_aggregation: RewardAggregation = field(
@@ -194,6 +199,7 @@ class BanditConfig:
             'are learned when it has passed; "sum" is clipped to the range of rewards.',
             when="A decision receives several rewards, such as a click and then a purchase.",
             choices=get_args(RewardAggregation),
+            mutable=True,
         ),
     )
     clock: Clock = field(
@@ -212,6 +218,7 @@ class BanditConfig:
             when="The best arm changes over time.",
             minimum=2,
             maximum=2**53,
+            mutable=True,
         ),
     )
     seed: int = field(
@@ -221,6 +228,15 @@ class BanditConfig:
             when="To vary a run. The same seed gives the same decisions.",
             minimum=0,
             maximum=2**63 - 1,
+        ),
+    )
+    shares: Mapping[Any, tuple[float, float]] | None = field(
+        default=None,
+        metadata=_metadata(
+            "Lowest and highest probability of arms in every decision, by name; in a ranking, of the first "
+            "slot.",
+            when="An arm must keep a part of the traffic, or must not get more than a part.",
+            mutable=True,
         ),
     )
 
@@ -244,6 +260,7 @@ class BanditConfig:
             raise InvalidSettings(f"clock must be a function that returns seconds, got {self.clock!r}")
         self._check_rewards()
         self._check_forgetting()
+        self._set("shares", _checked_shares(self.shares))
         try:  # raise here, not at the first decision
             self.make_policy(self.arm_names, 1)
         except TypeError as error:
@@ -345,6 +362,12 @@ class BanditConfig:
         make = registry.get(self.policy).policy_class
         return make(arms, features, rewards=self.rewards, seed=self.seed, **settings)
 
+    def without_share(self, arm: Arm) -> "BanditConfig":
+        """Return the configuration without bounds of the probability of an arm."""
+        if arm not in (self.shares or {}):
+            return self
+        return replace(self, shares={one: share for one, share in (self.shares or {}).items() if one != arm})
+
     def as_json(self) -> dict[str, Any]:
         """Return the arguments that can be stored as JSON.
 
@@ -357,10 +380,12 @@ class BanditConfig:
 
         values = {declared.name: getattr(self, declared.name) for declared in fields(self)}
         values["arms"] = catalog_as_json(self.arm_features) if self.has_arm_features else list(self.arm_names)
-        return {
-            declared.name: values[declared.name] for declared in fields(self) if declared.metadata["json"]
-        }
+        if self.shares is None:
+            del values["shares"]  # so that a file without shares is that of an earlier version, bit for bit
+        return {name: value for name, value in values.items() if name not in _NOT_JSON}
 
+
+_NOT_JSON = tuple(declared.name for declared in fields(BanditConfig) if not declared.metadata["json"])
 
 MUTABLE = tuple(declared.name for declared in fields(BanditConfig) if declared.metadata["mutable"])
 """The arguments that can change after the first decision."""
@@ -378,6 +403,41 @@ def _check_bounds(declared: Any, value: Any) -> Any:
         return value
     check = _validation.integer if isinstance(minimum, int) else _validation.number
     return check(declared.name, value, minimum, maximum)
+
+
+def _checked_shares(shares: object) -> dict[Arm, tuple[float, float]] | None:
+    """Return the bounds of each arm; raise InvalidSettings unless some distribution can be within them."""
+    from glcb import _validation
+
+    if not shares and (shares is None or isinstance(shares, Mapping)):
+        return None
+    if not isinstance(shares, Mapping):
+        raise InvalidSettings(f"shares must be a dict such as {{'a': (0.1, 0.5)}}, got {shares!r}")
+    checked = {}
+    for arm, bounds in shares.items():
+        if isinstance(bounds, str) or not isinstance(bounds, Sequence) or len(bounds) != 2:
+            raise InvalidSettings(
+                f"the share of {arm!r} must be a minimum and a maximum, such as (0.1, 0.5), got {bounds!r}"
+            )
+        low = _validation.number(f"the minimum share of {arm!r}", bounds[0], 0.0, 1.0)
+        checked[arm] = low, _validation.number(f"the maximum share of {arm!r}", bounds[1], low, 1.0)
+    least = math.fsum(low for low, _ in checked.values())
+    if least > 1 + _ROUNDING:
+        raise InvalidSettings(f"the minimum shares must add up to at most 1, got {least:g}: lower some")
+    return checked
+
+
+def check_shares_of(shares: Mapping[Any, tuple[float, float]] | None, arms: Sequence[Arm]) -> None:
+    """Raise InvalidSettings if a share is not for one of the arms, or all maxima add up to less than 1."""
+    for arm in shares or {}:
+        if arm not in arms:
+            known = ", ".join(map(repr, arms[:8]))
+            raise InvalidSettings(f"shares has {arm!r}, which is not an arm; the arms are {known}")
+    most = math.fsum((shares or {}).get(arm, (0.0, 1.0))[1] for arm in arms)
+    if most < 1 - _ROUNDING:
+        raise InvalidSettings(
+            f"the maximum shares of all arms must add up to at least 1, got {most:g}: raise some"
+        )
 
 
 def check_integers(schema: object, policy_settings: object) -> None:

@@ -42,14 +42,18 @@ class Parameters:
             if core.catalog is not None:
                 unchanged = core.catalog.arms == core.config.arm_features
                 return params if unchanged else {**params, "arms": dict(core.catalog.arms)}
-            return params if self.arms == core.config.arms else {**params, "arms": self.arms}
+            if self.arms == core.config.arms:
+                return params
+            return {**params, "arms": self.arms, "shares": core.config.shares}
 
     def set_params(self, **changes: Any) -> Self:
         """Change arguments.
 
-        After the first decision, only ``exploration``, ``exploration_mode``, ``schema`` and ``clock`` can
-        change. A feature whose kind is declared anew starts again; the number of slots stays the same, and
-        pending decisions keep the encoding that they were made with.
+        After the first decision, only ``exploration``, ``exploration_mode``, ``schema``, ``reward_timeout``,
+        ``default_reward``, ``reward_aggregation``, ``half_life``, ``shares`` and ``clock`` can change. A
+        feature whose kind is declared anew starts again; the number of slots stays the same, and pending
+        decisions keep the encoding that they were made with. New rules for rewards apply to pending decisions
+        without a reward; those that have one are settled. A timeout cannot be removed.
 
         Parameters
         ----------

@@ -29,6 +29,7 @@ from glcb._errors import (
     DuplicateReward,
     InvalidInput,
     InvalidReward,
+    InvalidSettings,
     UnknownDecision,
 )
 from glcb._types import Arm
@@ -354,6 +355,41 @@ class PendingDecisions:
             self._settled.popitem(last=False)
         self._settled[decision.id] = SettledDecision(outcome, decision.keys)
         del self._pending[decision.id]
+
+    # ---- change of the rules --------------------------------------------------------------------
+
+    def check_rules(self, rules: RewardRules) -> None:
+        """Raise InvalidSettings if these rules cannot follow the current ones."""
+        if rules.reward_timeout is None and self.rules.reward_timeout is not None:
+            raise InvalidSettings(
+                "reward_timeout cannot be removed after the first decision: set a longer one instead"
+            )
+
+    def with_reward(self) -> list[tuple[PendingDecision, float | None]]:
+        """Return the pending decisions that have a reward, with what is learned from it."""
+        return [(one, self.rules.outcome(one.reward)) for one in self if one.reward is not None]
+
+    def unlearned(self) -> list[tuple[PendingDecision, float]]:
+        """Return the decisions whose reward waits for the label age, with that reward."""
+        return [(one, one.reward) for one in self.labels or () if one.reward is not None]
+
+    def change_rules(self, rules: RewardRules, now: float) -> None:
+        """Apply new rules to all pending decisions; none of them has a reward.
+
+        If there was no timeout before, it begins now.
+        """
+        before, labels = self.labels, None
+        if rules.has_labels and rules.reward_timeout is not None:
+            labels = LabelQueue(self.capacity, rules.reward_timeout)
+            unlabeled = [one for one in self if one.label == "none"]
+            labels.restore(unlabeled, () if before is None else before.delays)
+            labels.surplus.update({} if before is None else before.surplus)
+        for decision in self:
+            if self.rules.reward_timeout is None:
+                decision.decided_at = now
+            if labels is None:
+                decision.label = "none"
+        vars(self).update(rules=rules, labels=labels)
 
     # ---- saving ---------------------------------------------------------------------------------
 

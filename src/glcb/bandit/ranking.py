@@ -6,7 +6,7 @@ the whole ranking is the product. Every slot is a pending decision of its own: t
 idempotency keys apply to each.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -17,7 +17,8 @@ from glcb._errors import InvalidInput
 from glcb._html import Bar, table, view
 from glcb._types import Arm, ExplorationMode
 from glcb.explore.focus import candidate_probabilities
-from glcb.explore.probabilities import draw, probabilities
+from glcb.explore.probabilities import certain, draw, probabilities
+from glcb.explore.shares import ShareBounds, bounded
 from glcb.policies.decision import Estimates
 
 
@@ -100,6 +101,8 @@ class Exploration(NamedTuple):
     """Whether every arm has the same probability, as for a control group."""
     focused: bool
     """Whether exploration concentrates on a few if there are many candidates."""
+    bounds: ShareBounds | None = None
+    """Bounds of the probabilities in the first slot."""
 
 
 def draw_slots(
@@ -109,8 +112,11 @@ def draw_slots(
     exploration: Exploration,
     rng: np.random.Generator,
     offsets: Float64 | None = None,
+    served: Sequence[int] = (),
 ) -> list[Slot]:
     """Draw the arms of all slots, from the top.
+
+    Bounds of shares apply to the first slot: below it, an arm can only be chosen if it is not above.
 
     Parameters
     ----------
@@ -126,6 +132,8 @@ def draw_slots(
         Source of the draws.
     offsets
         Numbers to add to the scores of the candidates.
+    served
+        The indices of the candidates in the first slots, which are not drawn.
 
     Raises
     ------
@@ -145,8 +153,12 @@ def draw_slots(
         if number > 0:
             before = range(size) if remaining is None else remaining
             remaining = [index for index in before if index != slots[-1].chosen]
-        shares = slot_probabilities(estimates, remaining, exploration, offsets)
-        chosen = draw(shares, rng)
+            exploration = exploration._replace(bounds=None)
+        if number < len(served):
+            chosen, shares = served[number], certain(served[number], size)
+        else:
+            shares = slot_probabilities(estimates, remaining, exploration, offsets)
+            chosen = draw(shares, rng)
         slots.append(Slot(chosen, float(shares[chosen]), shares, estimates))
     return slots
 
@@ -158,6 +170,13 @@ def slot_probabilities(
     offsets: Float64 | None = None,
 ) -> Float64:
     """Return the probability of each candidate for a slot; 0 for those that do not remain."""
+    shares = _unbounded_probabilities(estimates, remaining, exploration, offsets)
+    return shares if exploration.bounds is None else bounded(shares, exploration.bounds, remaining)
+
+
+def _unbounded_probabilities(
+    estimates: Estimates, remaining: list[int] | None, exploration: Exploration, offsets: Float64 | None
+) -> Float64:
     scores = estimates.values + estimates.bonuses
     if offsets is not None:
         scores += offsets

@@ -35,7 +35,7 @@ def _rewards() -> None:
     policy = GLCB(2, len(_X))
     policy.learn(_X, 0, 1)
     policy.add_arm(2, like=0)
-    bandit = Bandit(2, policy="uniform")
+    bandit = Bandit(2, policy="uniform", shares={0: (0.0, 0.4)})
     bandit.reward(bandit.decide({"number": 0.5}).id, 1)
 
 
@@ -70,7 +70,7 @@ def compile_part(name: str) -> None:
 def exercise() -> None:
     """Compile or load everything that a default bandit needs, in this process."""
     for rewards in ("binary", (0.0, 1.0)):
-        bandit = Bandit(["a", "b"], rewards=rewards)
+        bandit = Bandit(["a", "b"], rewards=rewards, shares={"a": (0.0, 0.4)})
         for value in (0.0, 1.0):
             decision = bandit.decide({"number": 0.5, "text": "a", "truth": True})
             bandit.reward(decision.id, value)

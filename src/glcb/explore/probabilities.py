@@ -80,6 +80,17 @@ def _choose_from(
     return result, allowed[chosen]
 
 
+def certain(arm: int, arms: int) -> Float64:
+    """Return the distribution that always chooses one of several arms.
+
+    >>> certain(1, 3)
+    array([0., 1., 0.])
+    """
+    result: Float64 = np.zeros(arms)
+    result[arm] = 1.0
+    return result
+
+
 def draw(probabilities: Float64, rng: np.random.Generator) -> int:
     """Return a random arm, drawn with these probabilities."""
     return _arm_at(probabilities, rng.random())
