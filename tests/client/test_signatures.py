@@ -8,9 +8,11 @@ from typing import Any, get_type_hints
 
 import httpx
 import pytest
+from msgspec import UNSET
 
 import glcb
 from glcb import InvalidSettings, NotRunning, ServiceUnavailable, Unauthorized, UnknownExperiment
+from glcb._api.guardrails import STEERING
 from glcb._api.requests import ExperimentChanges
 from glcb.bandit.config import MUTABLE, BanditConfig, type_name
 from glcb.client import AsyncClient, AsyncExperiment, Client, Decision, Experiment, ExperimentSettings
@@ -32,19 +34,23 @@ SETTINGS = {field.name: field.default for field in fields(BanditConfig) if field
 """The arguments of a bandit that JSON can hold, with their defaults."""
 
 
-def test_create_has_the_arguments_and_defaults_of_a_bandit() -> None:
-    expected = SETTINGS
+def test_create_has_the_arguments_and_defaults_of_a_bandit_and_of_the_service() -> None:
+    own = [name for name in STEERING if name != "shares"]
     for client in (Client, AsyncClient):
         parameters = inspect.signature(client.create).parameters
-        settings = [name for name in parameters if name not in ("self", "name", "holdout")]
-        assert settings == list(expected)
-        for name in settings:
+        settings = [name for name in parameters if name not in ("self", "name")]
+        assert settings == [*SETTINGS, "holdout", *own]
+        for name in SETTINGS:
             if name != "arms":
-                assert parameters[name].default == expected[name]
+                assert parameters[name].default == SETTINGS[name]
         assert parameters["holdout"].default == ExperimentSettings(arms=[]).holdout
-    assert ExperimentSettings.__struct_fields__ == (*expected, "holdout")
+        assert all(parameters[name].default is UNSET for name in own)
+    assert {*ExperimentSettings.__struct_fields__} == {*SETTINGS, "holdout", "paused_arms", *own}
     defaults = ExperimentSettings(arms=[])
-    assert all(getattr(defaults, name) == value for name, value in expected.items() if name != "arms")
+    given = {name: getattr(defaults, name) for name in SETTINGS if name != "arms"}
+    assert {name: None if value is UNSET else value for name, value in given.items()} == {
+        name: value for name, value in SETTINGS.items() if name != "arms"
+    }
 
 
 @pytest.mark.parametrize("declaration", [ExperimentSettings, Client.create, AsyncClient.create])
@@ -54,7 +60,8 @@ def test_settings_have_the_types_of_the_arguments_of_a_bandit(declaration: Any) 
         if name == "arms":  # names of arms are strings in JSON
             assert type_name(types[name]) == "list of str or dict"
         else:
-            assert type_name(types[name]) == type_name(expected[name]), name
+            found = type_name(types[name]).replace(" or UnsetType", "")
+            assert found == type_name(expected[name]), name
 
 
 @pytest.mark.parametrize("create", [Client.create, AsyncClient.create])
@@ -66,13 +73,15 @@ def test_create_has_the_documentation_of_the_arguments_of_a_bandit(create: Any) 
 
 
 @pytest.mark.parametrize("declaration", [ExperimentChanges, Experiment.change, AsyncExperiment.change])
-def test_the_settings_that_can_change_are_those_of_a_bandit_and_the_holdout(declaration: Any) -> None:
+def test_the_settings_that_can_change_are_those_of_a_bandit_and_of_the_service(declaration: Any) -> None:
     types, expected = get_type_hints(declaration), get_type_hints(ExperimentSettings)
-    names = [name for name in types if name not in ("state", "return")]
-    assert names == [*(name for name in MUTABLE if name in SETTINGS), "holdout"]
+    names = {name for name in types if name not in ("state", "reason", "return")}
+    assert names == {*(name for name in MUTABLE if name in SETTINGS), "holdout", *STEERING}
     for name in names:
-        optional = type_name(types[name]).rpartition(" or ")[0]
-        assert optional.removesuffix(" or None") == type_name(expected[name]).removesuffix(" or None"), name
+        own, other = (
+            {*type_name(hints[name]).split(" or ")} - {"None", "UnsetType"} for hints in (types, expected)
+        )
+        assert own == other, name
 
 
 @pytest.mark.parametrize(

@@ -36,9 +36,9 @@ class RecordedExperiment:
         self.experiment, first = Experiment.create(creation, self.now)
         self.events: list[Event] = [first]
 
-    def apply(self, kind: str, request: Any) -> bytes:
+    def apply(self, kind: str, request: Any, author: str | None = None) -> bytes:
         self.now += 1
-        event, answer = self.experiment.apply(kind, request, self.now)
+        event, answer = self.experiment.apply(kind, request, self.now, author=author)
         if event is not None:
             self.events.append(event)
         return self.events[answer.sequence - 1].outcome if isinstance(answer, RepeatedAnswer) else answer

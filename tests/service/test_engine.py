@@ -251,8 +251,8 @@ def test_a_request_that_fails_unexpectedly_does_not_affect_its_group(
 ) -> None:
     genuine = Experiment.apply
 
-    def fail(self: Experiment, kind: str, request: Any, *more: Any) -> Any:
-        answer = genuine(self, kind, request, *more)
+    def fail(self: Experiment, kind: str, request: Any, *more: Any, **named: Any) -> Any:
+        answer = genuine(self, kind, request, *more, **named)
         if kind == "decide" and "poison" in request.context:
             raise ZeroDivisionError
         return answer

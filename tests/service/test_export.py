@@ -25,7 +25,7 @@ def database(tmp_path: Path) -> Database:
     request = encode(DecisionRequest(context={"text": "x" * EVENT_BYTES}))
     outcome = encode(Decision(id="1-a", arm="a", propensity=1.0, probabilities={"a": 1.0}, holdout=False))
     for sequence in range(2, EVENTS + 2):
-        opened.append([(1, sequence, 0.0, "decide", request, outcome)])
+        opened.append([(1, sequence, 0.0, "decide", request, outcome, None)])
     return opened
 
 
@@ -57,5 +57,7 @@ def test_an_export_is_written_in_pieces_of_limited_size(database: Database, form
 def test_a_large_event_is_a_page_of_its_own(tmp_path: Path) -> None:
     database = open_test_database(tmp_path)
     database.create("home", Event(1, 0.0, "create", b"{}", b"{}"))
-    database.append([(1, 2, 0.0, "upload", bytes(20_000_000), b"{}"), (1, 3, 0.0, "settle", b"", b"{}")])
+    database.append(
+        [(1, 2, 0.0, "upload", bytes(20_000_000), b"{}", None), (1, 3, 0.0, "settle", b"", b"{}", None)]
+    )
     assert [len(event.request) for event in database.events(1, 0)] == [2, 20_000_000, 0]

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from glcb._api.errors import ERROR_CODES
+from glcb._api.guardrails import STEERING
 from glcb.bandit import Bandit
 from glcb.bandit.config import BanditConfig
 from glcb.service import auth as keys
@@ -294,13 +295,18 @@ def test_the_document_describes_every_setting_as_the_bandit_does() -> None:
             continue
         assert settings[field.name]["description"]
         if field.name != "arms":
-            assert settings[field.name]["default"] == field.default
+            assert settings[field.name].get("default") == field.default
             assert settings[field.name]["description"] == field.metadata["doc"]
-    assert settings.keys() == {field.name for field in fields(BanditConfig)} - {"clock"} | {"holdout"}
+    own = {"holdout", "paused_arms", *STEERING}
+    assert settings.keys() == {field.name for field in fields(BanditConfig)} - {"clock"} | own
+    assert all(settings[name]["description"] for name in own)
     assert settings["exploration"]["maximum"] == 0.5
     assert "linucb" in settings["policy"]["examples"]
     mutable = {field.name for field in fields(BanditConfig) if field.metadata["mutable"]} - {"clock"}
-    assert schemas["ExperimentChanges"]["properties"].keys() == mutable | {"state", "holdout"}
+    assert schemas["ExperimentChanges"]["properties"].keys() == mutable | {
+        *("state", "holdout", "reason"),
+        *STEERING,
+    }
 
 
 def test_the_reference_page_has_every_route_type_and_error_code() -> None:

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from glcb._api.guardrails import STEERING, MetricName, Reason, Steering
 from glcb.bandit.config import DECISION_ID, BanditConfig
 
 EXPERIMENT_NAME = re.compile("[a-z0-9][a-z0-9_-]{0,63}")
@@ -83,6 +84,16 @@ Deferred = Annotated[
         "until it is activated, and its timeout begins at that time."
     ),
 ]
+Unit = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=200,
+        description="Who or what the decision is for, such as a user. Either all decisions for a unit are in "
+        "the holdout, or none.",
+    ),
+]
+Metrics = Annotated[dict[MetricName, float], Meta(description="Further metrics of the decision, by name.")]
 Examined = Annotated[
     int,
     Meta(
@@ -101,8 +112,8 @@ Holdout = Annotated[
 ]
 
 
-class ExperimentSettings(Struct, kw_only=True, forbid_unknown_fields=True):
-    """The settings of an experiment: the arguments of ``glcb.Bandit``, and the size of the holdout.
+class ExperimentSettings(Steering, kw_only=True, forbid_unknown_fields=True):
+    """The settings of an experiment: the arguments of ``glcb.Bandit``, and who is served what.
 
     ``glcb.bandit.config.BanditConfig`` documents each argument; the OpenAPI document takes descriptions and
     bounds from it, and a test compares names and types. Settings are stored in full, defaults
@@ -126,16 +137,29 @@ class ExperimentSettings(Struct, kw_only=True, forbid_unknown_fields=True):
     half_life: int | None = BanditConfig.half_life
     seed: int = BanditConfig.seed
     holdout: Holdout = 0.05
+    paused_arms: Annotated[list[ArmName], Meta(description="Arms that no decision chooses.")] | UnsetType = (
+        UNSET
+    )
+
+    def __post_init__(self) -> None:
+        for name in STEERING:
+            if getattr(self, name) is None:
+                setattr(self, name, UNSET)
 
 
-class ExperimentChanges(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """Changes to an existing experiment; omitted fields are left unchanged."""
+class ExperimentChanges(Steering, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Changes to an existing experiment; omitted fields are left unchanged. null removes a setting."""
 
     state: State | UnsetType = UNSET
     exploration: float | UnsetType = UNSET
     exploration_mode: Literal["gap", "uniform"] | UnsetType = UNSET
     schema: Mapping[str, Any] | UnsetType = UNSET
+    reward_timeout: float | UnsetType | None = UNSET
+    default_reward: float | UnsetType | None = UNSET
+    reward_aggregation: Literal["first", "last", "max", "sum"] | UnsetType = UNSET
+    half_life: int | UnsetType | None = UNSET
     holdout: Holdout | UnsetType = UNSET
+    reason: Reason | None = None
 
 
 class Creation(Struct, kw_only=True):
@@ -185,6 +209,8 @@ class DecisionRequest(Struct, kw_only=True, forbid_unknown_fields=True, omit_def
     idempotency_key: IdempotencyKey | None = None
     arms: Candidates | None = None
     deferred: Deferred = False
+    control: Annotated[ArmName | None, Meta(description="The choice of the existing system.")] = None
+    unit: Unit | None = None
 
 
 class DecisionBatch(Struct, kw_only=True, forbid_unknown_fields=True):
@@ -206,6 +232,11 @@ class RankingRequest(Struct, kw_only=True, forbid_unknown_fields=True, omit_defa
     slot_names: Annotated[
         list[SlotName] | None, Meta(description="The names of the slots, for their rewards.")
     ] = None
+    control: Annotated[
+        ArmName | list[ArmName] | None,
+        Meta(description="The choice of the existing system: the arms of the first slots, from the top."),
+    ] = None
+    unit: Unit | None = None
 
 
 class RankingBatch(Struct, kw_only=True, forbid_unknown_fields=True):
@@ -229,6 +260,7 @@ class RewardRequest(Struct, kw_only=True, forbid_unknown_fields=True):
     idempotency_key: IdempotencyKey | None = None
     slot: Slot | None = None
     examined: Examined | None = None
+    metrics: Metrics | None = None
 
 
 class RewardItem(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -239,6 +271,7 @@ class RewardItem(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults
     idempotency_key: IdempotencyKey | None = None
     slot: Slot | None = None
     examined: Examined | None = None
+    metrics: Metrics | None = None
 
 
 class Activation(Struct, kw_only=True):

@@ -5,6 +5,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
+from glcb._api.guardrails import ControlLift, GuardrailStatus, MetricStats, ShadowStats
 from glcb._api.responses import Check, Counts, Lift
 
 
@@ -165,6 +166,14 @@ class Stats(Struct, frozen=True, kw_only=True):
     """Latency of decisions."""
     health: tuple[Check, ...]
     """Results of the health checks."""
+    control_lift: ControlLift | None = None
+    """Lift over the control, if decisions have one."""
+    guardrails: tuple[GuardrailStatus, ...] = ()
+    """The guardrails, and what is known about each."""
+    metrics: dict[str, MetricStats] = {}
+    """The metrics that are reported with rewards, by name."""
+    shadow: ShadowStats | None = None
+    """What the bandit would have done in shadow mode."""
 
 
 class LiftEstimate(Struct, frozen=True, kw_only=True):

@@ -10,6 +10,7 @@ homepage.reward(decision.id, 1)
 from glcb._errors import INSTALL_CLIENT, MissingExtra
 
 try:
+    from glcb._api.guardrails import Change, Guardrail, Metric
     from glcb._api.requests import ExperimentSettings
     from glcb._api.responses import (
         Decision,
@@ -31,6 +32,7 @@ __all__ = [
     "ArmPage",
     "AsyncClient",
     "AsyncExperiment",
+    "Change",
     "Client",
     "Curves",
     "Decision",
@@ -40,6 +42,8 @@ __all__ = [
     "ExperimentInfo",
     "ExperimentSettings",
     "Explanation",
+    "Guardrail",
+    "Metric",
     "Ranking",
     "SegmentList",
     "Stats",

@@ -4,7 +4,7 @@ import contextlib
 import math
 import re
 import secrets
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from os import PathLike
@@ -14,6 +14,7 @@ from urllib.parse import quote, urlencode
 
 import httpx
 import msgspec
+from msgspec import UNSET
 
 from glcb._api.errors import exception_of
 from glcb._api.requests import EXPERIMENT_NAME, ExperimentSettings
@@ -44,8 +45,8 @@ T = TypeVar("T")
 
 Reward = tuple[str, float] | tuple[str, float, str] | Mapping[str, Any]
 """The id of a decision, its reward, and optionally an idempotency key; or a mapping with the keys ``id`` and
-``value``, and optionally ``slot``, ``examined`` and ``idempotency_key``."""
-_REWARD_FIELDS = ("id", "value", "slot", "examined", "idempotency_key")
+``value``, and optionally ``slot``, ``examined``, ``metrics`` and ``idempotency_key``."""
+_REWARD_FIELDS = ("id", "value", "slot", "examined", "metrics", "idempotency_key")
 
 _JSON = "application/json"
 _DECISION_ID = re.compile(DECISION_ID)
@@ -148,9 +149,35 @@ def info(name: str) -> Request:
 
 
 def change(name: str, **changes: Any) -> Request:
-    """Change the state or settings of an experiment; None leaves a setting unchanged."""
-    body = {field: value for field, value in changes.items() if value is not None}
+    """Change settings of an experiment; those that are not set stay as they are."""
+    body = {field: value for field, value in changes.items() if value is not UNSET}
     return Request("PATCH", _path(name), _encode(body))
+
+
+def set_state(name: str, state: str, reason: str | None) -> Request:
+    """Pause, resume or archive an experiment."""
+    return change(name, state=state, reason=reason or UNSET)
+
+
+def pause_arm(name: str, arm: str, paused: bool, reason: str | None) -> Request:
+    """Pause or resume an arm."""
+    body: dict[str, Any] = {"paused": paused, **({} if reason is None else {"reason": reason})}
+    return Request("PATCH", _path(name, f"arms/{_segment(arm)}"), _encode(body))
+
+
+def changes(name: str, limit: int, before: int) -> Request:
+    """List the changes of an experiment."""
+    return Request("GET", _path(name, f"changes?limit={int(limit)}&before={int(before)}"))
+
+
+def plain_mapping(value: Any) -> Any:
+    """Return a setting that is a mapping as a dict; None and UNSET as they are."""
+    return dict(value) if isinstance(value, Mapping) else value
+
+
+def plain_list(value: Any) -> Any:
+    """Return a setting that is a sequence as a list; None and UNSET as they are."""
+    return list(value) if isinstance(value, Sequence) else value
 
 
 def delete(name: str) -> Request:
@@ -165,9 +192,11 @@ def decide(
     eligible: Iterable[str] | None,
     decision_id: str | None,
     idempotency_key: str | None,
+    **more: Any,
 ) -> Request:
     """Make a decision. If the caller passes no key, a random one makes retries safe."""
     body = {**_decision_body(context, arms, eligible), "idempotency_key": _key(idempotency_key)}
+    body |= _present(more)
     if decision_id is not None:
         body["id"] = decision_id
     return Request("POST", _path(name, "decisions"), _encode(body))
@@ -181,9 +210,11 @@ def rank(
     eligible: Iterable[str] | None,
     ranking_id: str | None,
     idempotency_key: str | None,
+    **more: Any,
 ) -> Request:
     """Choose several arms. If the caller passes no key, a random one makes retries safe."""
     body = {**_decision_body(context, arms, eligible), "k": k, "idempotency_key": _key(idempotency_key)}
+    body |= _present(more)
     if ranking_id is not None:
         body["id"] = ranking_id
     return Request("POST", _path(name, "rankings"), _encode(body))
@@ -219,11 +250,15 @@ def reward(
     slot: int | None,
     examined: int | None,
     idempotency_key: str | None,
+    metrics: Mapping[str, float] | None = None,
 ) -> Request:
     """Report a reward. If the caller passes no key, a random one makes retries safe."""
     if not _DECISION_ID.fullmatch(_checked_id(decision_id)):
         raise UnknownDecision(f"{decision_id!r} is not the id of a decision of this experiment")
-    body = {"value": _checked_reward(value), **_slots(slot, examined)}
+    body = {
+        "value": _checked_reward(value),
+        **_present({"slot": slot, "examined": examined, "metrics": metrics}),
+    }
     body["idempotency_key"] = _key(idempotency_key)
     return Request("POST", _path(name, f"decisions/{decision_id}/reward"), _encode(body))
 
@@ -239,19 +274,20 @@ def _reward_item(item: Reward) -> dict[str, Any]:
         item = dict(zip(("id", "value", "idempotency_key"), item, strict=False))
     if not {"id", "value"} <= item.keys() <= set(_REWARD_FIELDS):
         raise InvalidInput(
-            "a reward must have the keys id and value, and can have slot, examined and idempotency_key, got "
-            f"{', '.join(map(str, item))}"
+            "a reward must have the keys id and value, and can have slot, examined, metrics and "
+            f"idempotency_key, got {', '.join(map(str, item))}"
         )
     return {
         "id": _checked_id(item["id"]),
         "value": _checked_reward(item["value"]),
-        **_slots(item.get("slot"), item.get("examined")),
+        **_present({name: item.get(name) for name in ("slot", "examined", "metrics")}),
         "idempotency_key": _key(item.get("idempotency_key")),
     }
 
 
-def _slots(slot: int | None, examined: int | None) -> dict[str, Any]:
-    return {key: value for key, value in (("slot", slot), ("examined", examined)) if value is not None}
+def _present(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields that are not None."""
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 def explain(name: str, context: Any, arms: Any, eligible: Iterable[str] | None) -> Request:
@@ -285,8 +321,12 @@ def list_arms(name: str, **query: Any) -> Request:
 
 def remove_arm(name: str, arm: str) -> Request:
     """Remove an arm."""
-    segment = quote(arm, safe="").replace(".", "%2E")  # the segments "." and ".." would change the path
-    return Request("DELETE", _path(name, f"arms/{segment}"), idempotent=False)
+    return Request("DELETE", _path(name, f"arms/{_segment(arm)}"), idempotent=False)
+
+
+def _segment(arm: str) -> str:
+    """Return the name of an arm as a part of a path; the segments "." and ".." would change the path."""
+    return quote(arm, safe="").replace(".", "%2E")
 
 
 def stats(name: str) -> Request:

@@ -1,12 +1,15 @@
 """The asynchronous client, for asyncio and Trio."""
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from types import TracebackType
 from typing import Any, Literal, Self
 
 import anyio
 import httpx
+from msgspec import UNSET, UnsetType
 
+from glcb._api.guardrails import Guardrail, Metric
 from glcb._api.requests import ExperimentSettings
 from glcb._api.responses import ExperimentInfo, ExperimentList
 from glcb.bandit.config import BanditConfig
@@ -84,11 +87,24 @@ class AsyncClient:
         reward_aggregation: Literal["first", "last", "max", "sum"] = BanditConfig.reward_aggregation,
         half_life: int | None = BanditConfig.half_life,
         seed: int = BanditConfig.seed,
+        shares: Mapping[str, tuple[float, float]] | None = BanditConfig.shares,
         holdout: float = 0.05,
+        control: str | UnsetType | None = UNSET,
+        baseline: Literal["random", "control"] | UnsetType | None = UNSET,
+        traffic: float | UnsetType | None = UNSET,
+        shadow: bool | UnsetType | None = UNSET,
+        start_at: datetime | UnsetType | None = UNSET,
+        end_at: datetime | UnsetType | None = UNSET,
+        metrics: Mapping[str, Metric] | UnsetType | None = UNSET,
+        guardrails: Sequence[Guardrail] | UnsetType | None = UNSET,
+        description: str | UnsetType | None = UNSET,
+        owner: str | UnsetType | None = UNSET,
+        hypothesis: str | UnsetType | None = UNSET,
+        reward_unit: str | UnsetType | None = UNSET,
     ) -> AsyncExperiment:
         """Create an experiment, or return it if it exists with the same settings.
 
-        The arguments other than ``name`` and ``holdout`` are those of ``glcb.Bandit``.
+        The arguments up to ``shares`` are those of ``glcb.Bandit``.
 
         Parameters
         ----------
@@ -131,8 +147,36 @@ class AsyncClient:
             Number of decisions after which evidence counts half as much. None disables forgetting.
         seed
             Seed of all random numbers.
+        shares
+            Lowest and highest probability of arms in every decision, by name; in a ranking, of the first
+            slot.
         holdout
-            Share of decisions that are made uniformly at random, as a control group for the lift.
+            Share of decisions that are served the baseline. By default, they are made uniformly at random, as
+            a control group for the lift.
+        control
+            The control arm. A decision can have its own.
+        baseline
+            What the holdout, and the traffic that the bandit does not decide, are served.
+        traffic
+            Share of the traffic that the bandit decides. The rest is part of the holdout.
+        shadow
+            Whether everybody is served the control. What the bandit would have done is logged.
+        start_at
+            Time before which no decisions are made, with a time zone.
+        end_at
+            Time from which on no decisions are made, with a time zone.
+        metrics
+            Numbers that are reported with rewards, by name.
+        guardrails
+            Metrics that must not fall.
+        description
+            What the experiment is about.
+        owner
+            Who is responsible for it.
+        hypothesis
+            What it is to find out.
+        reward_unit
+            The unit of the reward, such as €, % or s.
 
         Returns
         -------
@@ -163,7 +207,20 @@ class AsyncClient:
             reward_aggregation=reward_aggregation,
             half_life=half_life,
             seed=seed,
+            shares=_requests.plain_mapping(shares),
             holdout=holdout,
+            control=control,
+            baseline=baseline,
+            traffic=traffic,
+            shadow=shadow,
+            start_at=start_at,
+            end_at=end_at,
+            metrics=_requests.plain_mapping(metrics),
+            guardrails=_requests.plain_list(guardrails),
+            description=description,
+            owner=owner,
+            hypothesis=hypothesis,
+            reward_unit=reward_unit,
         )
         parse(await self._send(_requests.create(name, settings)), ExperimentInfo)
         return self.experiment(name)

@@ -1,6 +1,6 @@
 """Experiments of the asynchronous client."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
@@ -17,7 +17,7 @@ from glcb._api.statistics import ArmPage
 from glcb._errors import GlcbError
 from glcb.client import _requests
 from glcb.client._requests import Request, Response, Reward, parse
-from glcb.client.async_evaluations import AsyncEvaluations
+from glcb.client.async_settings import AsyncSettings
 
 if TYPE_CHECKING:
     pass
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class AsyncExperiment(AsyncEvaluations):
+class AsyncExperiment(AsyncSettings):
     """An experiment in the service, with the methods of ``glcb.Bandit``.
 
     Returned by :meth:`AsyncClient.create` and :meth:`AsyncClient.experiment`. Methods that
@@ -40,6 +40,8 @@ class AsyncExperiment(AsyncEvaluations):
         *,
         arms: Any = None,
         eligible: Iterable[str] | None = None,
+        control: str | None = None,
+        unit: str | None = None,
         id: str | None = None,  # noqa: A002 (the name of the attribute of a decision)
         idempotency_key: str | None = None,
     ) -> Decision:
@@ -54,6 +56,11 @@ class AsyncExperiment(AsyncEvaluations):
             the arms of the experiment have features.
         eligible
             The arms to choose from, among the candidates; None for all.
+        control
+            The choice of the existing system, for the lift over it.
+        unit
+            Who the decision is for, such as a user. Either all decisions for a unit are in the holdout, or
+            none.
         id
             The id of the decision: 1 to 100 characters from A–Z, a–z, 0–9, ``_`` and ``-``. None lets the
             service choose one.
@@ -82,7 +89,9 @@ class AsyncExperiment(AsyncEvaluations):
         ServiceUnavailable
             If the service did not respond.
         """
-        request = _requests.decide(self.name, context, arms, eligible, id, idempotency_key)
+        request = _requests.decide(
+            self.name, context, arms, eligible, id, idempotency_key, control=control, unit=unit
+        )
         return await self._request(request, Decision)
 
     async def rank(
@@ -92,6 +101,8 @@ class AsyncExperiment(AsyncEvaluations):
         k: int,
         arms: Any = None,
         eligible: Iterable[str] | None = None,
+        control: str | Sequence[str] | None = None,
+        unit: str | None = None,
         id: str | None = None,  # noqa: A002 (the name of the attribute of a ranking)
         idempotency_key: str | None = None,
     ) -> Ranking:
@@ -103,7 +114,9 @@ class AsyncExperiment(AsyncEvaluations):
             A context as in :meth:`decide`.
         k
             Number of slots.
-        arms, eligible, id, idempotency_key
+        control
+            The choice of the existing system: the arms of the first slots.
+        arms, eligible, unit, id, idempotency_key
             As for :meth:`decide`.
 
         Returns
@@ -118,7 +131,9 @@ class AsyncExperiment(AsyncEvaluations):
         InvalidContext, UnknownArm, DuplicateDecision, NotRunning, ServiceUnavailable
             As for :meth:`decide`.
         """
-        request = _requests.rank(self.name, context, k, arms, eligible, id, idempotency_key)
+        request = _requests.rank(
+            self.name, context, k, arms, eligible, id, idempotency_key, control=control, unit=unit
+        )
         return await self._request(request, Ranking)
 
     async def rank_many(
@@ -184,6 +199,7 @@ class AsyncExperiment(AsyncEvaluations):
         *,
         slot: int | None = None,
         examined: int | None = None,
+        metrics: Mapping[str, float] | None = None,
         idempotency_key: str | None = None,
     ) -> bool:
         """Report the reward of a decision or a ranking.
@@ -199,6 +215,8 @@ class AsyncExperiment(AsyncEvaluations):
         examined
             Number of slots that were seen. It completes a ranking: slots that were seen and have no reward
             learn the default reward, or the lowest one; nothing is learned from the others.
+        metrics
+            Further metrics of the decision, by name.
         idempotency_key
             A reward with the same key as an earlier one of this decision is ignored. Without one, every call
             reports a new reward, once even if the request has to be retried.
@@ -223,7 +241,7 @@ class AsyncExperiment(AsyncEvaluations):
             If the experiment is archived.
         """
         response = await self._client._send(
-            _requests.reward(self.name, decision, value, slot, examined, idempotency_key)
+            _requests.reward(self.name, decision, value, slot, examined, idempotency_key, metrics)
         )
         return _requests.was_accepted(parse(response, RewardAccepted), response)
 
@@ -234,7 +252,8 @@ class AsyncExperiment(AsyncEvaluations):
         ----------
         rewards
             Tuples ``(id, value)`` or ``(id, value, idempotency_key)``, or dicts with the keys ``id``,
-            ``value``, ``slot``, ``examined`` and ``idempotency_key``, of which the last three are optional.
+            ``value``, ``slot``, ``examined``, ``metrics`` and ``idempotency_key``, of which all but the first
+            two are optional.
 
         Returns
         -------
@@ -376,55 +395,6 @@ class AsyncExperiment(AsyncEvaluations):
             If the arms of the experiment have no features, or ``arms`` are invalid.
         """
         return await self._request(_requests.change_arms(self.name, arms, remove), ExperimentInfo)
-
-    async def change(
-        self,
-        *,
-        exploration: float | None = None,
-        exploration_mode: Literal["gap", "uniform"] | None = None,
-        schema: Mapping[str, Any] | None = None,
-        holdout: float | None = None,
-    ) -> ExperimentInfo:
-        """Change settings of the experiment; None leaves a setting unchanged.
-
-        Parameters
-        ----------
-        exploration
-            Share of decisions spent on exploration.
-        exploration_mode
-            ``"gap"`` or ``"uniform"``.
-        schema
-            The declared features, by name; those of an empty dict are all inferred.
-        holdout
-            Share of decisions that are made uniformly at random.
-
-        Returns
-        -------
-        ExperimentInfo
-            The experiment after the change.
-
-        Raises
-        ------
-        InvalidSettings
-            If a setting is invalid.
-        NotRunning
-            If the experiment is archived.
-        """
-        changes = {"exploration": exploration, "exploration_mode": exploration_mode, "schema": schema}
-        request = _requests.change(self.name, **changes, holdout=holdout)
-        return await self._request(request, ExperimentInfo)
-
-    async def pause(self) -> ExperimentInfo:
-        """Refuse decisions until :meth:`resume`; rewards are still accepted."""
-        return await self._request(_requests.change(self.name, state="paused"), ExperimentInfo)
-
-    async def resume(self) -> ExperimentInfo:
-        """Accept decisions again."""
-        return await self._request(_requests.change(self.name, state="running"), ExperimentInfo)
-
-    async def archive(self) -> ExperimentInfo:
-        """Refuse decisions and rewards; everything can still be read."""
-        return await self._request(_requests.change(self.name, state="archived"), ExperimentInfo)
 
     async def delete(self) -> None:
         """Delete the experiment with its decisions, rewards and model."""

@@ -40,7 +40,7 @@ _ROW_GROUP = 10_000
 """Maximum number of rows per row group of a Parquet file."""
 _ROW_GROUP_BYTES = 4 << 20
 """Size of contexts and arms at which a row group is complete."""
-_NESTED = ("probabilities", "context", "eligible", "slots", "arms", "added", "removed")
+_NESTED = ("probabilities", "metrics", "context", "eligible", "slots", "arms", "added", "removed")
 """Columns of a Parquet file with JSON values."""
 
 Row = dict[str, Any]
@@ -77,7 +77,7 @@ def rows(event: Event) -> Iterator[Row]:
     elif event.kind == "rank":
         request = msgspec.json.decode(event.request, type=RankingRequest)
         ranking = msgspec.json.decode(event.outcome, type=Ranking)
-        slots = list(zip(ranking.arms, ranking.propensities, strict=True))
+        slots = list(zip(ranking.arms, ranking.overall_propensities or ranking.propensities, strict=True))
         yield {**_ranking(event, request, ranking.id, slots), "holdout": ranking.holdout}
     elif event.kind == "reward":
         yield from _rewards(event)
@@ -88,8 +88,10 @@ def rows(event: Event) -> Iterator[Row]:
 def _decision(event: Event) -> Row:
     request = msgspec.json.decode(event.request, type=DecisionRequest)
     decision = msgspec.json.decode(event.outcome, type=Decision)
+    overall = decision.overall_propensity
+    propensity = decision.propensity if overall is None else overall
     if decision.candidates is not None:
-        slots = [(decision.arm, decision.propensity)]
+        slots = [(decision.arm, propensity)]
         return {**_ranking(event, request, decision.id, slots), "holdout": decision.holdout}
     return {
         "event": "decision",
@@ -97,9 +99,11 @@ def _decision(event: Event) -> Row:
         "time": event.at,
         "sequence": event.sequence,
         "arm": decision.arm,
-        "propensity": decision.propensity,
+        "propensity": propensity,
         "probabilities": decision.probabilities,
         "holdout": decision.holdout,
+        "control": decision.control,
+        "unit": request.unit,
         "context": request.context,
         "eligible": request.eligible,
         "idempotency_key": request.idempotency_key,
@@ -139,6 +143,7 @@ def _rewards(event: Event) -> Iterator[Row]:
             "time": event.at,
             "sequence": event.sequence,
             "reward": value,
+            "metrics": request.metrics if number < outcome.reported else None,
             "idempotency_key": request.idempotency_key if number < outcome.reported else None,
         }
     for slot in outcome.unexamined:
@@ -202,6 +207,9 @@ def _parquet(exported: Iterator[Row]) -> Iterator[bytes]:
             "arms": pa.string(),
             "added": pa.string(),
             "removed": pa.string(),
+            "control": pa.string(),
+            "unit": pa.string(),
+            "metrics": pa.string(),
         }
     )
     sink = _Sink()

@@ -3,10 +3,13 @@
 import contextlib
 from datetime import UTC, datetime
 from itertools import islice
+from typing import Any
 
 import msgspec
+from msgspec import UNSET
 
 from glcb import _validation
+from glcb._api.guardrails import ChangeList, ControlLift, MetricStats, ShadowStats, or_default
 from glcb._api.requests import ExperimentSettings, ExplanationRequest, named_features
 from glcb._api.responses import (
     ArmExplanation,
@@ -19,10 +22,10 @@ from glcb._api.responses import (
     Lift,
 )
 from glcb._errors import InvalidInput
-from glcb.explore.probabilities import probabilities
 from glcb.service import health
 from glcb.service.arms import MAX_LISTED
 from glcb.service.core.experiment import Experiment
+from glcb.service.core.guard import MetricSums
 from glcb.service.core.rankings import has_catalog
 from glcb.service.core.tally import Group
 from glcb.service.lift import CONFIDENCE, LiftSums
@@ -56,6 +59,7 @@ def experiment_info(experiment: Experiment) -> ExperimentInfo:
         health=health.checks(experiment),
         sequence=state.sequence,
         settings=settings,
+        control_lift=control_lift(experiment),
     )
 
 
@@ -126,6 +130,60 @@ def lift_of(sums: LiftSums, bandit: Group, holdout: Group, low: float, high: flo
     )
 
 
+def control_lift(experiment: Experiment) -> ControlLift | None:
+    """Return the lift over the control, in units of the reward; None if decisions have no control."""
+    state, (low, high) = experiment.state, experiment.reward_range
+    if state.guard is UNSET or (state.settings.control is UNSET and not state.guard.lift.n):
+        return None
+    sums, unit = state.guard.lift, high - low
+    difference = sums.lift / sums.n * unit if sums.n else None
+    control = low + unit * min(max(sums.random / sums.n, 0.0), 1.0) if sums.n else None
+    at_all_times, fixed = (
+        (None, None) if ends is None else (ends[0] * unit, ends[1] * unit)
+        for ends in (sums.interval(), sums.fixed_interval())
+    )
+    return ControlLift(
+        n=sums.n,
+        control=control,
+        difference=difference,
+        low=at_all_times[0],
+        high=at_all_times[1],
+        confidence=CONFIDENCE,
+        fixed_low=fixed[0],
+        fixed_high=fixed[1],
+        relative=difference / control if difference is not None and control and low >= 0 else None,
+        extra_rewards=None if difference is None else difference * state.tally.bandit.n,
+    )
+
+
+def guard_stats(experiment: Experiment) -> dict[str, Any]:
+    """Return the statistics of control, metrics, guardrails and shadow mode, by field."""
+    state = experiment.state
+    if state.guard is UNSET:
+        return {}
+    guard, arms = state.guard, tuple(map(str, experiment.bandit.arms))
+    metrics = or_default(state.settings.metrics, {})
+    sums = {name: guard.metrics.get(name, MetricSums()) for name in metrics}
+    return {
+        "control_lift": control_lift(experiment),
+        "guardrails": guard.statuses(experiment.ranges, arms),
+        "metrics": {
+            name: MetricStats(n=one.n, mean=one.total / one.n if one.n else None, unit=metrics[name].unit)
+            for name, one in sums.items()
+        },
+        "shadow": ShadowStats(decisions=guard.shadow_decisions, agreements=guard.agreements)
+        if guard.shadow_decisions
+        else None,
+    }
+
+
+def changes(experiment: Experiment, limit: int, before: int) -> ChangeList:
+    """Return the newest changes of an experiment before an event; 0 for the newest."""
+    state = experiment.state
+    found = () if state.trail is UNSET else state.trail.page(limit, before)
+    return ChangeList(found)
+
+
 def _group_mean(group: Group) -> GroupMean:
     return GroupMean(group.n, group.mean)
 
@@ -147,9 +205,7 @@ def explanation(experiment: Experiment, request: ExplanationRequest) -> Explanat
             allowed = _validation.eligible(
                 request.eligible, {arm: number for number, arm in enumerate(explained.arms)}
             )
-        arm_probabilities = probabilities(
-            explained.scores, allowed, settings.exploration, settings.exploration_mode
-        )
+        arm_probabilities = experiment.steering.explained(explained.arms, explained.scores, allowed)
     own_values = explained.own_values or (explained.feature_values,) * len(explained.arms)
     arms = tuple(
         ArmExplanation(

@@ -11,7 +11,7 @@ from glcb.service.arms import Arms
 from glcb.service.core.experiment import Experiment
 from glcb.service.core.tally import Block
 from glcb.service.metrics import Activity
-from glcb.service.responses import lift
+from glcb.service.responses import guard_stats, lift
 
 _MAX_SHARES = 12
 """Blocks contain the shares of this many arms, those with the most decisions."""
@@ -48,6 +48,7 @@ def stats(experiment: Experiment, activity: Activity) -> Stats:
         errors=dict(activity.errors),
         latency_us=Latency(*(_microseconds(activity, share) for share in (0.5, 0.99))),
         health=health.checks(experiment),
+        **guard_stats(experiment),
     )
 
 

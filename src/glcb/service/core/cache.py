@@ -58,6 +58,8 @@ class LoadedExperiment:
         """Whether the CPU time of the next event must be measured. This is a system call, so it is only done
         after an event whose duration does not show that events are fast."""
         self._mean_seconds = 0.0
+        self.looked = 0
+        """Number of decisions that guardrails had counted when they were tested last."""
 
     def add_event_time(self, seconds: float, cpu_seconds: float | None) -> None:
         """Update the moving average of the CPU time per event, which is at most the duration of the event."""

@@ -10,11 +10,12 @@ import asyncio
 import logging
 import time
 from collections import defaultdict
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from msgspec import UNSET
 
+from glcb._api.guardrails import GUARDRAIL
 from glcb._api.requests import Creation, ExperimentChanges, ExperimentSettings
 from glcb._api.responses import ExperimentInfo
 from glcb._errors import GlcbError, InvalidSettings, StorageError
@@ -25,6 +26,7 @@ from glcb.service.core.cache import ExperimentCache, LoadedExperiment
 from glcb.service.core.clock import Clock, PlausibleClock
 from glcb.service.core.experiment import Experiment, encode_request, new_creation
 from glcb.service.core.idempotency import RepeatedAnswer
+from glcb.service.core.steering import check_settings
 from glcb.service.errors import ApiError, as_api_error
 from glcb.service.evaluations.queue import Evaluations
 from glcb.service.metrics import Activity, Metrics
@@ -146,7 +148,9 @@ class Engine:
 
     # ---- events and reads -----------------------------------------------------------------------
 
-    async def apply_many(self, name: str, kind: str, requests: Sequence[Any]) -> list[bytes | ApiError]:
+    async def apply_many(
+        self, name: str, kind: str, requests: Sequence[Any], author: str | None = None
+    ) -> list[bytes | ApiError]:
         """Apply requests of one kind in order; return an answer or an error for each.
 
         Parameters
@@ -157,6 +161,8 @@ class Engine:
             The kind of event, such as ``"decide"``.
         requests
             The requests.
+        author
+            Who changes the experiment; None for decisions and rewards.
 
         Raises
         ------
@@ -174,7 +180,9 @@ class Engine:
             if self._is_quick(loaded, kind, requests):
                 events, results = self._apply(loaded, kind, requests)
             else:
-                events, results = await run_in_thread(self._apply_within_limits, loaded, kind, requests)
+                events, results = await run_in_thread(
+                    self._apply_within_limits, loaded, kind, requests, author
+                )
             on_disk = self.journal.submit(loaded.generation, loaded.id, events)
         except BaseException:
             self.cache.drop(loaded)  # memory is ahead of the disk
@@ -189,9 +197,9 @@ class Engine:
         self._count_committed(loaded, name, events)
         return answers
 
-    async def apply(self, name: str, kind: str, request: Any) -> bytes:
+    async def apply(self, name: str, kind: str, request: Any, author: str | None = None) -> bytes:
         """Apply one request; return its answer or raise its error. See :meth:`apply_many`."""
-        (result,) = await self.apply_many(name, kind, [request])
+        (result,) = await self.apply_many(name, kind, [request], author)
         if isinstance(result, ApiError):
             raise result
         return result
@@ -295,13 +303,13 @@ class Engine:
         )
 
     def _apply_within_limits(
-        self, loaded: LoadedExperiment, kind: str, requests: Sequence[Any]
+        self, loaded: LoadedExperiment, kind: str, requests: Sequence[Any], author: str | None
     ) -> tuple[list[Event], list[bytes | ApiError | RepeatedAnswer]]:
         with limits.memory(self.settings):
-            return self._apply(loaded, kind, requests)
+            return self._apply(loaded, kind, requests, author)
 
     def _apply(
-        self, loaded: LoadedExperiment, kind: str, requests: Sequence[Any]
+        self, loaded: LoadedExperiment, kind: str, requests: Sequence[Any], author: str | None = None
     ) -> tuple[list[Event], list[bytes | ApiError | RepeatedAnswer]]:
         events: list[Event] = []
         results: list[bytes | ApiError | RepeatedAnswer] = []
@@ -315,7 +323,7 @@ class Engine:
             try:
                 payload = encode_request(request)
                 limits.check(experiment, kind, request, payload, self.settings)
-                event, answer = experiment.apply(kind, request, now, payload)
+                event, answer = experiment.apply(kind, request, now, payload, author)
             except GlcbError as error:
                 results.append(as_api_error(error))
                 continue
@@ -327,7 +335,20 @@ class Engine:
             cpu_seconds = None if cpu_started is None else (time.thread_time() - cpu_started) / len(requests)
             loaded.add_event_time(seconds, cpu_seconds)
             self.metrics.add_events(kind, seconds, len(events))
+            events += self._breaches(loaded)
         return events, results
+
+    def _breaches(self, loaded: LoadedExperiment) -> Iterator[Event]:
+        """Test the guardrails, if enough is new; yield the events of those that break."""
+        while True:
+            loaded.looked, breach = loaded.experiment.find_breach(loaded.looked)
+            if breach is None:
+                return
+            event, _ = loaded.experiment.apply("breach", breach, self._clock(), author=GUARDRAIL)
+            assert event is not None  # a breach is always an event
+            log.warning("guardrail broken", extra={"experiment": loaded.name, "reason": breach.reason})
+            loaded.looked = 0  # test again: another one may break
+            yield event
 
     async def _stored_answer(self, loaded: LoadedExperiment, answer: RepeatedAnswer) -> bytes | ApiError:
         event = await self._database.threads.run(self._database.event, loaded.id, answer.sequence)
@@ -353,7 +374,9 @@ class Engine:
 
     # ---- experiments ----------------------------------------------------------------------------
 
-    async def create(self, name: str, settings: ExperimentSettings) -> tuple[ExperimentInfo, bool]:
+    async def create(
+        self, name: str, settings: ExperimentSettings, author: str | None = None
+    ) -> tuple[ExperimentInfo, bool]:
         """Create an experiment, or return the existing one with these settings.
 
         Returns
@@ -389,7 +412,7 @@ class Engine:
                 raise ApiError("too_many", f"there are already {existing:,} experiments: delete one first")
             self.cache.require_storage()
             experiment, first = await run_in_thread(
-                _create, new_creation(name, settings), self._clock(), self.settings
+                _create, new_creation(name, settings), self._clock(), self.settings, author
             )
             with self.cache.change_of_rows():
                 number = await self._database.threads.run(self._database.create, name, first)
@@ -425,18 +448,20 @@ class Engine:
         """Wait until everything before is on disk; in a shard, raise StorageError if it was taken over."""
         await self.journal.submit(self.journal.generation, 0, ())
 
-    async def change(self, name: str, changes: ExperimentChanges) -> ExperimentInfo:
+    async def change(
+        self, name: str, changes: ExperimentChanges, author: str | None = None
+    ) -> ExperimentInfo:
         """Change the settings or the state of an experiment; an archived one is unloaded."""
-        await self.apply(name, "change", changes)
+        await self.apply(name, "change", changes, author)
         info = await self.read(name, experiment_info)
         if info.state == "archived" and name in self.loaded:
             await self.cache.unload(self.loaded[name])
         return info
 
-    async def upload(self, name: str, content: bytes) -> None:
+    async def upload(self, name: str, content: bytes, author: str | None = None) -> None:
         """Replace the bandit of an experiment with the one in a model file."""
         await run_in_thread(limits.check_model, content, self.settings)
-        await self.apply(name, "replace_model", content)
+        await self.apply(name, "replace_model", content, author)
 
     def count_error(self, name: str | None, error: ApiError) -> None:
         """Count an error response, if its experiment exists."""
@@ -468,10 +493,13 @@ class Engine:
             return await self._info(name)
 
 
-def _create(creation: Creation, now: float, settings: ServiceSettings) -> tuple[Experiment, Event]:
+def _create(
+    creation: Creation, now: float, settings: ServiceSettings, author: str | None
+) -> tuple[Experiment, Event]:
     """Return a new experiment and its first event; raise InvalidSettings if no snapshot can hold it."""
+    check_settings(creation.settings, list(creation.settings.arms))
     with limits.memory(settings):
-        experiment, first = Experiment.create(creation, now)
+        experiment, first = Experiment.create(creation, now, author)
     try:
         experiment.snapshot().pack()
     except (TypeError, ValueError, OverflowError) as error:

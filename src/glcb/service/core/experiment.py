@@ -6,13 +6,14 @@ bit, and a replay compares the outcome of every event with the stored one.
 """
 
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from hashlib import blake2b
 from typing import Any
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
+from glcb._api.guardrails import REWARD, Action, ArmPause, Breach, SettingChange, or_default
 from glcb._api.requests import (
     Activation,
     Catalog,
@@ -25,33 +26,30 @@ from glcb._api.requests import (
     RankingRequest,
     RewardItem,
     encode,
-    named_features,
 )
-from glcb._api.responses import Decision, Ranking, RewardAccepted, State
+from glcb._api.responses import RewardAccepted, State
 from glcb._errors import GlcbError, InvalidSettings, ModelFileError, StorageError
 from glcb._types import reward_range
 from glcb.bandit import Bandit
-from glcb.bandit import ranking as bandit_ranking
-from glcb.bandit.decision import BanditDecision
 from glcb.bandit.records import random_prefix
 from glcb.bandit.slots import slot_id
 from glcb.policies import registry
-from glcb.service.core import administration, models, presentations
+from glcb.service.core import administration, deciding, models, presentations
 from glcb.service.core.administration import Result
 from glcb.service.core.catalog_tally import CatalogTally
-from glcb.service.core.idempotency import IdempotencyKeys, RepeatedAnswer, StoredAnswer, digest
+from glcb.service.core.guard import Guard, GuardedDecision, check_metrics, is_due
+from glcb.service.core.idempotency import IdempotencyKeys, RepeatedAnswer
 from glcb.service.core.models import ExperimentSnapshot
 from glcb.service.core.open_decisions import OpenDecision, OpenDecisions
 from glcb.service.core.presentations import Presentations
 from glcb.service.core.rankings import (
     NO_OUTCOME,
     SlotRewards,
-    count_decision,
-    count_slots,
     has_catalog,
-    most_likely,
 )
+from glcb.service.core.steering import Steering
 from glcb.service.core.tally import Tally
+from glcb.service.core.trail import Trail
 from glcb.service.errors import ApiError
 from glcb.service.storage.database import Event
 
@@ -85,6 +83,10 @@ class ExperimentState(Struct, kw_only=True):
     """Slots of rankings beyond the first ones; each is a decision without a request of its own."""
     presentations: Presentations | UnsetType = UNSET
     """Names of slots, and deferred decisions."""
+    guard: Guard | UnsetType = UNSET
+    """Lift over the control, further metrics and guardrails."""
+    trail: Trail | UnsetType = UNSET
+    """Changes of the settings, the arms and the model."""
 
 
 class Experiment:
@@ -103,15 +105,18 @@ class Experiment:
         self._reporting: tuple[str, ...] = ()
         self._has_decisions = False
         self._now = state.last_event_at
+        self._author: str | None = None
         self.attach(bandit, state.open_decisions)
 
     @classmethod
-    def create(cls, creation: Creation, now: float) -> tuple["Experiment", Event]:
+    def create(cls, creation: Creation, now: float, author: str | None = None) -> tuple["Experiment", Event]:
         """Return a new experiment and its first event."""
         state = ExperimentState(creation=creation, settings=creation.settings, created=now)
         experiment = cls(state, models.make_bandit(creation.settings, creation.id_prefix))
         if creation.history is not UNSET:
             state.tally.begin(now, creation.settings.schema)
+        experiment._author, experiment._now = author, now
+        experiment.note("created")
         return experiment, experiment._record("create", encode(creation), NO_OUTCOME, now)
 
     @property
@@ -146,7 +151,12 @@ class Experiment:
     # ---- events ---------------------------------------------------------------------------------
 
     def apply(
-        self, kind: str, request: Any, now: float, payload: bytes | None = None
+        self,
+        kind: str,
+        request: Any,
+        now: float,
+        payload: bytes | None = None,
+        author: str | None = None,
     ) -> tuple[Event | None, bytes | RepeatedAnswer]:
         """Apply a request; return its event and its answer.
 
@@ -160,6 +170,8 @@ class Experiment:
             The time, in seconds since the epoch.
         payload
             The encoded request, if it has been encoded already.
+        author
+            Who changes the experiment; None for decisions and rewards.
 
         Returns
         -------
@@ -173,7 +185,7 @@ class Experiment:
         GlcbError
             The request is invalid. Nothing has changed.
         """
-        self._now = max(now, self.state.last_event_at)
+        self._now, self._author = max(now, self.state.last_event_at), author
         outcome, answer = _HANDLERS[kind](self, request)
         if outcome is None:
             return None, answer
@@ -190,7 +202,7 @@ class Experiment:
         try:
             kind = _REQUESTS[event.kind]
             request = event.request if kind is bytes else msgspec.json.decode(event.request, type=kind)
-            replayed, _ = self.apply(event.kind, request, event.at)
+            replayed, _ = self.apply(event.kind, request, event.at, author=event.author)
         except (KeyError, msgspec.DecodeError, UnicodeDecodeError, GlcbError) as error:
             raise self._mismatch(event, type(error).__name__) from error
         if replayed is None or replayed[:3] != event[:3] or replayed.outcome != event.outcome:
@@ -207,112 +219,18 @@ class Experiment:
         state = self.state
         state.sequence += 1
         state.last_event_at = at
-        return Event(state.sequence, at, kind, request, outcome)
-
-    def _decide(self, request: DecisionRequest) -> Result:
-        state = self.state
-        repeated = state.idempotency_keys.find(request.idempotency_key, request)
-        if repeated is not None:
-            return None, repeated
-        self.reject_if("archived", "paused")
-        if self.has_catalog or request.arms is not None:
-            return self._decide_among(request)
-        held_out = self._is_held_out()
-        decision = self._bandit.decide(
-            request.context, eligible=request.eligible, uniform=held_out, id=request.id
-        )
-        arm = str(decision.arm)
-        answer = encode(
-            Decision(
-                id=decision.id,
-                arm=arm,
-                propensity=decision.propensity,
-                probabilities=decision.probabilities,  # type: ignore[arg-type]  # arms are strings here
-                holdout=held_out,
-            )
-        )
-        self._count_request(request)
-        self._count_decision(decision, request, held_out)
-        if request.idempotency_key is not None:
-            stored = StoredAnswer(digest(request), decision.id, state.sequence + 1)
-            state.idempotency_keys.add(request.idempotency_key, stored, self._bandit.is_pending)
-        if request.deferred:
-            self._defer(decision.id)
-        return answer, answer
-
-    def _decide_among(self, request: DecisionRequest) -> Result:
-        """Decide among arms with features: a ranking with one slot."""
-        ranking, held_out = self._draw(request, 1)
-        answer = encode(
-            Decision(
-                id=ranking.id,
-                arm=str(ranking.arms[0]),
-                propensity=ranking.propensities[0],
-                probabilities=most_likely(ranking),
-                holdout=held_out,
-                candidates=len(ranking.candidates),
-            )
-        )
-        return answer, answer
-
-    def _rank(self, request: RankingRequest) -> Result:
-        repeated = self.state.idempotency_keys.find(request.idempotency_key, request)
-        if repeated is not None:
-            return None, repeated
-        self.reject_if("archived", "paused")
-        presentations.check_request(request, self.state.settings.max_pending)
-        ranking, held_out = self._draw(request, request.k)
-        if request.slot_names is not None:
-            self._presentations().name_slots(ranking.id, request.slot_names, self.state.settings.max_pending)
-        answer = encode(
-            Ranking(
-                id=ranking.id,
-                arms=tuple(map(str, ranking.arms)),
-                propensities=ranking.propensities,
-                holdout=held_out,
-                candidates=len(ranking.candidates if request.eligible is None else set(request.eligible)),
-            )
-        )
-        return answer, answer
-
-    def _draw(
-        self, request: DecisionRequest | RankingRequest, slots: int
-    ) -> tuple[bandit_ranking.Ranking, bool]:
-        """Draw the arms of all slots and count them; return the ranking and whether it is held out."""
-        state = self.state
-        held_out = self._is_held_out()
-        ranking = self._bandit.rank(
-            request.context,
-            k=slots,
-            arms=named_features(request.arms),
-            eligible=request.eligible,
-            uniform=held_out,
-            id=request.id,
-        )
-        self._count_request(request)
-        if slots > 1:
-            state.extra_slots = (0 if state.extra_slots is UNSET else state.extra_slots) + slots - 1
-        predicts = state.tally.predicts
-        for slot in count_slots(
-            ranking, state.settings, request.context, request.eligible, held_out, self._now, predicts
-        ):
-            state.tally.add_decision(self._now, slot.record, slot.opened)
-            self.open.add(slot.id, slot.opened)
-        self._count_rewards()
-        if request.idempotency_key is not None:
-            stored = StoredAnswer(digest(request), ranking.id, state.sequence + 1)
-            state.idempotency_keys.add(request.idempotency_key, stored, self._bandit.is_pending)
-        if request.deferred:
-            self._defer(ranking.id, slots)
-        return ranking, held_out
+        return Event(state.sequence, at, kind, request, outcome, self._author)
 
     def _reward(self, request: RewardItem) -> Result:
         self.reject_if("archived")
+        if request.metrics is not None:
+            check_metrics(request.metrics, self.ranges)
         if self.state.presentations is not UNSET or isinstance(request.slot, str):
             request = presentations.resolve(self.state.presentations, request)
         if self.state.extra_slots is not UNSET or request.slot is not None or request.examined is not None:
             return self._reward_slots(request)
         self._reporting = (request.id,)
+        guarded = self._guarded(request)
         try:
             accepted = self._bandit.reward(request.id, request.value, idempotency_key=request.idempotency_key)
         finally:
@@ -320,7 +238,8 @@ class Experiment:
         if not accepted:
             return None, encode(RewardAccepted(request.id, "duplicate"))
         self._note_report(request.id)
-        self._count_rewards()
+        self._add_metrics(guarded, request)
+        self.count_rewards()
         return NO_OUTCOME, encode(RewardAccepted(request.id, "accepted"))
 
     def _reward_slots(self, request: RewardItem) -> Result:
@@ -329,6 +248,7 @@ class Experiment:
         assert not isinstance(slot, str)  # names have been resolved
         affected = self._bandit.affected_slots(request.id, slot=slot, examined=examined)
         self._reporting = tuple(slot_id(request.id, one) for one in affected.rewarded)
+        guarded = self._guarded(request)
         try:
             accepted = self._bandit.reward(
                 request.id,
@@ -343,7 +263,8 @@ class Experiment:
                 self._note_report(decision)
         finally:
             self._reporting = ()
-        self._count_rewards()
+        self._add_metrics(guarded, request)
+        self.count_rewards()
         default = self.state.settings.default_reward
         default = self.reward_range[0] if default is None else default
         rewards = [(one, float(request.value)) for one in affected.rewarded]
@@ -351,12 +272,22 @@ class Experiment:
         outcome = SlotRewards(rewards, len(affected.rewarded), list(affected.unexamined))
         return encode(outcome), encode(RewardAccepted(request.id, "accepted"))
 
+    def _guarded(self, request: RewardItem) -> list[GuardedDecision]:
+        """Return the decisions to which the metrics of a reward belong, before it is learned."""
+        if request.metrics is None:
+            return []
+        return [one for name in self._reporting if (one := self.open.guarded.get(name)) is not None]
+
+    def _add_metrics(self, guarded: list[GuardedDecision], request: RewardItem) -> None:
+        for decision in guarded:
+            decision.add_metrics(request.metrics or {}, self.state.settings.reward_aggregation)
+
     def _activate(self, request: Activation) -> Result:
         self.reject_if("archived")
         own = self.state.presentations
         if not presentations.activate(own, self._bandit, self.open, request.id, self._now):
             return None, NO_OUTCOME
-        self._count_rewards()
+        self.count_rewards()
         return NO_OUTCOME, NO_OUTCOME
 
     def _begin_history(self, _request: bytes) -> Result:
@@ -369,7 +300,7 @@ class Experiment:
     def _settle(self, _request: bytes) -> Result:
         if not self._bandit.settle():
             return None, NO_OUTCOME
-        self._count_rewards()
+        self.count_rewards()
         return encode(self._bandit.counts), NO_OUTCOME
 
     # ---- helpers of the events ------------------------------------------------------------------
@@ -383,34 +314,72 @@ class Experiment:
         self.has_catalog = has_catalog(settings)
         if self.has_catalog and self.state.tally.catalog is UNSET:
             self.state.tally.catalog = CatalogTally()
-        self.open = OpenDecisions(settings.reward_timeout is not None, open_decisions)
+        guarded: dict[str, GuardedDecision] = {}
+        if self.state.guard is not UNSET:
+            guarded, self.state.guard.open = self.state.guard.open, {}
+        self.open = OpenDecisions(settings.reward_timeout is not None, open_decisions, guarded)
         self._is_lightweight = not registry.get(settings.policy).policy_class.requires
         self.reward_range = reward_range(settings.rewards)
         """The lowest and the highest reward."""
+        self.use_settings()
 
-    def _count_decision(self, decision: BanditDecision, request: DecisionRequest, held_out: bool) -> None:
-        state = self.state
-        counted = count_decision(
-            decision, state.settings, request, held_out, self._now, predicts=state.tally.predicts
-        )
-        state.tally.add_decision(self._now, counted.record, counted.opened)
-        self.open.add(counted.id, counted.opened)
-        self._count_rewards()
+    def use_settings(self) -> None:
+        """Set everything that follows from settings that can change."""
+        settings = self.state.settings
+        self.steering = Steering(settings, self._bandit)
+        self.ranges = {REWARD: self.reward_range}
+        """The lowest and the highest value of every metric."""
+        self.ranges |= {name: metric.range for name, metric in or_default(settings.metrics, {}).items()}
+        self.open.set_order(settings.reward_timeout is not None)
+        guardrails = or_default(settings.guardrails, [])
+        if guardrails or self.state.guard is not UNSET:
+            self.guard().configure(guardrails)
 
-    def _count_request(self, request: DecisionRequest | RankingRequest) -> None:
-        """Count a request for a decision that was made; its id may be that of one that is long over."""
-        self.state.decisions += 1
-        if request.id is not None and self.state.presentations is not UNSET:
-            self.state.presentations.forget(request.id)
+    def guard(self) -> Guard:
+        """Return what is known about the control, the metrics and the guardrails."""
+        if self.state.guard is UNSET:
+            self.state.guard = Guard()
+        return self.state.guard
 
-    def _presentations(self) -> Presentations:
+    def note(
+        self,
+        action: Action,
+        *,
+        arm: str | None = None,
+        reason: str | None = None,
+        changes: Sequence[SettingChange] = (),
+    ) -> None:
+        """Add a change to the trail. Events of earlier versions have no author and leave no trail."""
+        if self._author is None:
+            return
+        if self.state.trail is UNSET:
+            self.state.trail = Trail()
+        number = self.state.sequence + 1
+        self.state.trail.add(number, self._now, self._author, action, arm=arm, reason=reason, changes=changes)
+
+    def find_breach(self, looked: int) -> tuple[int, Breach | None]:
+        """Return the number of decisions that guardrails have counted, and one that breaks now.
+
+        Nothing changes: the breach becomes an event of its own, so that a replay does not depend on it.
+        """
+        guard = self.state.guard
+        if guard is UNSET or not guard.guardrails or self.state.status != "running":
+            return looked, None
+        counted = guard.metrics[REWARD].n if REWARD in guard.metrics else 0
+        if not is_due(counted, looked):
+            return looked, None
+        return counted, guard.find_breach(self.state.settings, tuple(map(str, self._bandit.arms)))
+
+    def presentations(self) -> Presentations:
+        """Return the names of slots, and deferred decisions."""
         if self.state.presentations is UNSET:
             self.state.presentations = Presentations()
         return self.state.presentations
 
-    def _defer(self, decision: str, slots: int = 1) -> None:
+    def defer(self, decision: str, slots: int = 1) -> None:
+        """Defer a decision that has just been made."""
         most = self.state.settings.max_pending
-        self._presentations().defer(self._bandit, self.open, decision, slots, self._now, most)
+        self.presentations().defer(self._bandit, self.open, decision, slots, self._now, most)
 
     def _settle_reward(self, decision: str, _arm: str | int, value: float) -> None:
         if decision in self._reporting:
@@ -423,20 +392,21 @@ class Experiment:
         if opened is not None:
             self.state.tally.vitals.arrivals.add_report(self._now - opened.decided_at)
 
-    def _count_rewards(self) -> None:
+    def count_rewards(self) -> None:
+        """Count the rewards that are final."""
         low, high = self.reward_range
-        for decision in self.open.release(self._bandit.is_pending):
+        for decision, guarded in self.open.release(self._bandit.is_pending):
             assert decision.reward is not None  # only these are released
             scaled = (decision.reward - low) / (high - low)
             self.state.tally.add_reward(self._now, decision, decision.reward, scaled)
+            if guarded is not None:
+                arms: tuple[Any, ...] = self._bandit.arms
+                self.guard().count(guarded, decision.reward, self.state.settings, self.ranges, arms)
 
-    def _is_held_out(self) -> bool:
-        """Return whether the next decision is held out, which only depends on the salt and its number."""
-        holdout = self.state.settings.holdout
-        if not holdout:
-            return False
-        drawn = self.keyed_digest(b"", self.state.decisions, 7)
-        return (int.from_bytes(drawn) >> 3) / 2**53 < holdout
+    def fraction(self, purpose: bytes, constant: bool = False) -> float:
+        """Return a number from 0 to 1 for the next decision, or a constant one, that nobody can predict."""
+        number = 0 if constant else self.state.decisions
+        return (int.from_bytes(self.keyed_digest(purpose, number, 7)) >> 3) / 2**53
 
     def keyed_digest(self, purpose: bytes, number: int, size: int) -> bytes:
         """Return bytes that nobody can predict who does not know the salt."""
@@ -455,7 +425,10 @@ class Experiment:
 
     def snapshot(self) -> ExperimentSnapshot:
         """Return a snapshot, which later events do not change."""
-        saved = msgspec.structs.replace(self.state, open_decisions=self.open.snapshot())
+        guard = self.state.guard
+        if guard is not UNSET:
+            guard = msgspec.structs.replace(guard, open=self.open.guarded)
+        saved = msgspec.structs.replace(self.state, open_decisions=self.open.snapshot(), guard=guard)
         state = msgspec.msgpack.encode(saved)
         return ExperimentSnapshot(self.state.sequence, self._bandit.snapshot(), state)
 
@@ -486,12 +459,12 @@ def new_creation(name: str, settings: ExperimentSettings) -> Creation:
 _Handler = Callable[[Experiment, Any], Result]
 
 _HANDLERS: dict[str, _Handler] = {
-    "decide": Experiment._decide,
+    "decide": deciding.decide,
     "reward": Experiment._reward,
     "activate": Experiment._activate,
     "settle": Experiment._settle,
     "change": administration.change,
-    "rank": Experiment._rank,
+    "rank": deciding.rank,
     "add_arm": administration.add_arm,
     "remove_arm": administration.remove_arm,
     "set_arms": administration.set_arms,
@@ -499,6 +472,8 @@ _HANDLERS: dict[str, _Handler] = {
     "replace_model": administration.replace_model,
     "upload": administration.upload,
     "begin_history": Experiment._begin_history,
+    "change_arm": administration.change_arm,
+    "breach": administration.stop,
 }
 """The kinds of events after the first one."""
 
@@ -516,5 +491,7 @@ _REQUESTS: dict[str, Any] = {
     "replace_model": bytes,
     "upload": bytes,
     "begin_history": bytes,
+    "change_arm": ArmPause,
+    "breach": Breach,
 }
 """The request type of each kind of event; bytes for those that are not JSON."""

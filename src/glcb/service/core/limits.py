@@ -141,7 +141,7 @@ def check_batch(count: int, limits: ServiceSettings) -> None:
 def check_model(content: bytes, limits: ServiceSettings) -> None:
     """Reject a model file that is unreadable or too large."""
     with memory(limits):
-        settings = models.settings_of(models.parse_model(content), holdout=0.0)
+        settings = models.settings_of(models.parse_model(content), ExperimentSettings(arms=[]))
     check_settings(settings, limits)
 
 

@@ -6,15 +6,18 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import msgspec
+from msgspec import UNSET
 
 from glcb import _model_file
 from glcb._api.requests import Creation, ExperimentSettings, encode
 from glcb._errors import InvalidSettings, ModelFileError, NotSupported
 from glcb._model_file import HeaderLimits, Snapshot
 from glcb.bandit import Bandit
-from glcb.bandit.config import check_integers
+from glcb.bandit.config import BanditConfig, check_integers
 from glcb.bandit.encoding.schema import parse_schema
 
+BANDIT_SETTINGS = frozenset(BanditConfig.__dataclass_fields__) - {"clock"}
+"""The settings of an experiment that are arguments of its bandit."""
 _SOURCE = "the model"
 _HEADER = HeaderLimits(size=16_000_000, values=500_000)
 """Limits of the header of an uploaded model. It is parsed in a fraction of a second."""
@@ -24,9 +27,12 @@ _HEADER = HeaderLimits(size=16_000_000, values=500_000)
 
 def make_bandit(settings: ExperimentSettings, id_prefix: str) -> Bandit:
     """Return an untrained bandit."""
-    arguments = msgspec.structs.asdict(settings)
-    del arguments["holdout"]
-    return Bandit.from_snapshot(_with_prefix(Bandit(**arguments).snapshot(), id_prefix))
+    return Bandit.from_snapshot(_with_prefix(Bandit(**arguments_of(settings)).snapshot(), id_prefix))
+
+
+def arguments_of(settings: ExperimentSettings) -> dict[str, Any]:
+    """Return the settings of an experiment that are arguments of its bandit."""
+    return {name: value for name in BANDIT_SETTINGS if (value := getattr(settings, name)) is not UNSET}
 
 
 def _with_prefix(bandit: Snapshot, id_prefix: str) -> Snapshot:
@@ -78,13 +84,31 @@ def restore_bandit(snapshot: Snapshot) -> Bandit:
         raise ModelFileError(f"{_SOURCE} is not a complete Bandit: {error}") from error
 
 
-def settings_of(bandit: Bandit, holdout: float) -> ExperimentSettings:
-    """Return the settings of an experiment around this bandit; raise ModelFileError if they are invalid."""
-    arguments = {**bandit.snapshot().arguments, "holdout": holdout}
+def settings_of(bandit: Bandit, before: ExperimentSettings) -> ExperimentSettings:
+    """Return the settings of an experiment around this bandit.
+
+    Raises
+    ------
+    ModelFileError
+        They are invalid.
+    InvalidSettings
+        The control is not an arm of the bandit.
+
+    Parameters
+    ----------
+    bandit
+        The bandit.
+    before
+        The settings of the experiment, which keeps those that are not arguments of the bandit.
+    """
+    arguments = bandit.snapshot().arguments
     if bandit.catalog is not None:
         arguments["arms"] = dict(bandit.catalog)
+    kept = {name: getattr(before, name) for name in before.__struct_fields__ if name not in BANDIT_SETTINGS}
+    if before.paused_arms is not UNSET:
+        kept["paused_arms"] = [arm for arm in before.paused_arms if arm in bandit.arms]
     try:
-        settings = msgspec.convert(arguments, ExperimentSettings)
+        settings = msgspec.structs.replace(msgspec.convert(arguments, ExperimentSettings), **kept)
         encode(settings)  # reject here what cannot be stored as an event or in a snapshot
         msgspec.msgpack.encode(settings)
     except (msgspec.ValidationError, UnicodeEncodeError, OverflowError) as error:

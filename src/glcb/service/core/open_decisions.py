@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 
 from msgspec import Struct
 
+from glcb.service.core.guard import GuardedDecision
 from glcb.service.lift import Weights
 
 IsPending = Callable[[str], bool]
@@ -52,6 +53,10 @@ class OpenDecision(UnsegmentedDecision):
         )
 
 
+Released = tuple[OpenDecision, GuardedDecision | None]
+"""A decision whose reward can be counted."""
+
+
 class OpenDecisions:
     """Open decisions by id, oldest first. There are at most as many as the bandit keeps pending.
 
@@ -61,17 +66,25 @@ class OpenDecisions:
         Whether decisions are released in their order, or as soon as their reward is final.
     decisions
         The open decisions of a snapshot.
+    guarded
+        What guardrails need to know of them.
     """
 
-    def __init__(self, in_order: bool, decisions: dict[str, OpenDecision]) -> None:
+    def __init__(
+        self, in_order: bool, decisions: dict[str, OpenDecision], guarded: dict[str, GuardedDecision]
+    ) -> None:
         self._in_order = in_order
         # OrderedDict, because a plain dict slows down when its oldest entries are removed repeatedly.
         self._open = OrderedDict(decisions)
-        self._released: list[OpenDecision] = []
+        self.guarded = guarded
+        """What guardrails need to know of the open decisions."""
+        self._released: list[Released] = []
 
-    def add(self, decision_id: str, decision: OpenDecision) -> None:
+    def add(self, decision_id: str, decision: OpenDecision, guarded: GuardedDecision | None = None) -> None:
         """Add a decision."""
         self._open[decision_id] = decision
+        if guarded is not None:
+            self.guarded[decision_id] = guarded
 
     def report(self, decision_id: str) -> OpenDecision | None:
         """Note that a reward was reported; return the decision if this is its first one."""
@@ -87,9 +100,13 @@ class OpenDecisions:
         if decision is not None:
             decision.reward = reward
             if not self._in_order:
-                self._released.append(self._open.pop(decision_id))
+                self._released.append((self._open.pop(decision_id), self.guarded.pop(decision_id, None)))
 
-    def release(self, is_pending: IsPending) -> Iterator[OpenDecision]:
+    def set_order(self, in_order: bool) -> None:
+        """Release decisions in their order from now on, or no longer."""
+        self._in_order = in_order
+
+    def release(self, is_pending: IsPending) -> Iterator[Released]:
         """Remove and yield the decisions whose reward can be counted; drop those that ended without one.
 
         Call this after the bandit has settled all decisions that are due.
@@ -99,13 +116,15 @@ class OpenDecisions:
             if decision.reward is None and is_pending(decision_id):
                 break
             del self._open[decision_id]
+            guarded = self.guarded.pop(decision_id, None)
             if decision.reward is not None:
-                self._released.append(decision)
+                self._released.append((decision, guarded))
         released, self._released = self._released, []
         yield from released
 
     def withdraw(self, decision_id: str) -> OpenDecision | None:
-        """Remove and return a decision, if it is known here."""
+        """Remove and return a decision, if it is known here. Guardrails do not count it any more."""
+        self.guarded.pop(decision_id, None)
         return self._open.pop(decision_id, None)
 
     def remove_arm(self, arm: str) -> None:
@@ -113,6 +132,9 @@ class OpenDecisions:
         removed = [key for key, one in self._open.items() if one.arm == arm and one.reward is None]
         for decision_id in removed:
             del self._open[decision_id]
+            self.guarded.pop(decision_id, None)
+        for guarded in self.guarded.values():
+            guarded.forget_arms()
 
     def settled_until(self, now: float) -> float:
         """Return the time before which no decision waits for its reward.

@@ -11,7 +11,7 @@ from glcb.bandit import Bandit
 from glcb.evaluate.api import check_arguments
 from glcb.policies import registry
 from glcb.service.config import ServiceSettings
-from glcb.service.core import limits
+from glcb.service.core import limits, models
 from glcb.service.core.rankings import has_catalog
 from glcb.service.errors import ApiError
 
@@ -106,8 +106,8 @@ def _check_arm(arm: str, settings: ExperimentSettings) -> None:
 
 def make_bandit(settings: ExperimentSettings, arms: list[str] | list[int | str]) -> Bandit:
     """Return an untrained bandit for logged data with these arms."""
-    arguments = msgspec.structs.asdict(settings)
-    del arguments["holdout"]
+    arguments = models.arguments_of(settings)
     for name in ("reward_timeout", "default_reward", "reward_aggregation"):  # applied to the log already
         del arguments[name]
-    return Bandit(**{**arguments, "arms": arms})
+    shares = {arm: share for arm, share in arguments.pop("shares", {}).items() if arm in arms}
+    return Bandit(**{**arguments, "arms": arms, "shares": shares})

@@ -152,5 +152,6 @@ def _parse(admitted: Admitted, content: bytes) -> tuple[str, DecisionRequest | R
         slot=reward.slot,
         examined=reward.examined,
         idempotency_key=reward.idempotency_key,
+        metrics=reward.metrics,
     )
     return "reward", item

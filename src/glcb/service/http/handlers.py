@@ -9,6 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from glcb._api import requests
+from glcb._api.guardrails import LOCAL, ArmChanges, ArmPause
 from glcb._api.requests import EXPERIMENT_NAME, encode
 from glcb._api.responses import ExperimentList, Explanation, PublicRanking, Status
 from glcb._api.shards import ShardList
@@ -89,7 +90,7 @@ class Handlers:
                 "an experiment name must be 1 to 64 characters from a–z, 0–9, _ and -, starting with a "
                 f"letter or digit, got {name[:80]!r}",
             )
-        view, new = await self._engine.create(name, settings)
+        view, new = await self._engine.create(name, settings, _author(request))
         return _json(view, 201 if new else 200)
 
     async def list_all(self, request: Request) -> Response:
@@ -102,7 +103,7 @@ class Handlers:
 
     async def change(self, request: Request) -> Response:
         """Change the state or settings of an experiment."""
-        return _json(await self._engine.change(_name(request), request.state.body))
+        return _json(await self._engine.change(_name(request), request.state.body, _author(request)))
 
     async def delete(self, request: Request) -> Response:
         """Delete an experiment."""
@@ -111,23 +112,30 @@ class Handlers:
 
     async def add_arm(self, request: Request) -> Response:
         """Add an arm."""
-        await self._engine.apply(_name(request), "add_arm", request.state.body)
+        await self._engine.apply(_name(request), "add_arm", request.state.body, _author(request))
         return await self._experiment(_name(request), 201)
 
     async def remove_arm(self, request: Request) -> Response:
         """Remove an arm."""
         arm = requests.NewArm(name=request.path_params["arm"])
-        await self._engine.apply(_name(request), "remove_arm", arm)
+        await self._engine.apply(_name(request), "remove_arm", arm, _author(request))
+        return await self._experiment(_name(request))
+
+    async def change_arm(self, request: Request) -> Response:
+        """Pause or resume an arm."""
+        body: ArmChanges = request.state.body
+        pause = ArmPause(name=request.path_params["arm"], paused=body.paused, reason=body.reason)
+        await self._engine.apply(_name(request), "change_arm", pause, _author(request))
         return await self._experiment(_name(request))
 
     async def set_arms(self, request: Request) -> Response:
         """Replace all arms with features."""
-        await self._engine.apply(_name(request), "set_arms", request.state.body)
+        await self._engine.apply(_name(request), "set_arms", request.state.body, _author(request))
         return await self._experiment(_name(request))
 
     async def change_arms(self, request: Request) -> Response:
         """Add, change and remove arms with features."""
-        await self._engine.apply(_name(request), "change_arms", request.state.body)
+        await self._engine.apply(_name(request), "change_arms", request.state.body, _author(request))
         return await self._experiment(_name(request))
 
     async def list_arms(self, request: Request) -> Response:
@@ -208,6 +216,14 @@ class Handlers:
         """Return lift and arms by segment."""
         return _json(await self._engine.read(_name(request), segments.segments))
 
+    async def changes(self, request: Request) -> Response:
+        """List the changes of an experiment."""
+        limit, before = _page(request)
+        found = await self._engine.read(
+            _name(request), lambda experiment: responses.changes(experiment, limit, before)
+        )
+        return _json(found)
+
     async def export(self, request: Request) -> Response:
         """Stream all decisions and rewards."""
         number = self._engine.experiment_id(_name(request))
@@ -221,7 +237,7 @@ class Handlers:
 
     async def upload(self, request: Request) -> Response:
         """Replace the bandit of an experiment."""
-        await self._engine.upload(_name(request), request.state.body)
+        await self._engine.upload(_name(request), request.state.body, _author(request))
         return await self._experiment(_name(request))
 
     async def report(self, request: Request) -> Response:
@@ -319,6 +335,11 @@ def export_response(storage: Database, experiment: int, request: Request, admiss
 def _name(request: Request) -> str:
     name: str = request.path_params["name"]
     return name
+
+
+def _author(request: Request) -> str:
+    """Return who changes an experiment: the name of the API key."""
+    return request.state.key.name or LOCAL
 
 
 def _evaluation(request: Request) -> int:

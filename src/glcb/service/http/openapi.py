@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from glcb._api import personalizer, reports, requests, responses, sessions, shards, statistics
+from glcb._api import guardrails, personalizer, reports, requests, responses, sessions, shards, statistics
 from glcb._api.errors import ERROR_CODES
 from glcb._api.personalizer import PersonalizerErrorResponse
 from glcb._api.requests import EXPERIMENT_NAME, ExperimentChanges, ExperimentSettings
@@ -45,7 +45,7 @@ def document() -> Schema:
     schemas, components = msgspec.json.schema_components(kinds, ref_template=_REF)
     references = dict(zip(kinds, schemas, strict=True))
     for name, schema in components.items():
-        modules = (requests, responses, personalizer, sessions, shards, statistics, reports)
+        modules = (requests, responses, personalizer, sessions, shards, statistics, reports, guardrails)
         _describe_attributes(schema, next(getattr(one, name) for one in modules if hasattr(one, name)))
     for settings in (ExperimentSettings, ExperimentChanges):
         _describe_settings(components[settings.__name__])
@@ -74,7 +74,10 @@ def document() -> Schema:
 
 
 def _describe_attributes(schema: Schema, kind: type[msgspec.Struct]) -> None:
-    """Describe the properties of a schema with the attribute docstrings of its class."""
+    """Describe the properties of a schema with the attribute docstrings of its class and its bases."""
+    for base in kind.__bases__:
+        if base is not msgspec.Struct and issubclass(base, msgspec.Struct):
+            _describe_attributes(schema, base)
     (definition,) = ast.parse(inspect.getsource(kind)).body
     assert isinstance(definition, ast.ClassDef)
     names = {field.name: field.encode_name for field in msgspec.structs.fields(kind)}
@@ -83,7 +86,9 @@ def _describe_attributes(schema: Schema, kind: type[msgspec.Struct]) -> None:
             continue
         assert isinstance(attribute.target, ast.Name)
         text = " ".join(ast.literal_eval(docstring.value).replace("``", "`").split())
-        schema["properties"][names[attribute.target.id]].setdefault("description", text)
+        described = schema["properties"].get(names[attribute.target.id])
+        if described is not None:
+            described.setdefault("description", text)
 
 
 def _describe_settings(schema: Schema) -> None:
@@ -185,7 +190,7 @@ def _codes_by_status(operation: Operation) -> dict[int, list[str]]:
     for code in dict.fromkeys(codes):
         status = ERROR_CODES[code].status
         by_status.setdefault(400 if status == 422 and operation.is_personalizer else status, []).append(code)
-    if operation.name == "remove_arm":  # the arm is part of the path
+    if operation.name in ("remove_arm", "change_arm"):  # the arm is part of the path
         by_status[404].append("unknown_arm")
     return dict(sorted(by_status.items()))
 

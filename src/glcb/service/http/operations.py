@@ -3,7 +3,7 @@
 import re
 from typing import Any, NamedTuple
 
-from glcb._api import personalizer, requests, responses, sessions, shards, statistics
+from glcb._api import guardrails, personalizer, requests, responses, sessions, shards, statistics
 from glcb._api.reports import Report
 from glcb.integrations.personalizer import PREFIX, VERSION
 from glcb.service import arms, curves, reports
@@ -70,6 +70,10 @@ _BEFORE = {
     "default": 0,
     "description": "List only evaluations with a smaller id; 0 for the newest.",
 }
+_BEFORE_EVENT = {
+    **_BEFORE,
+    "description": "List only changes with a smaller sequence number; 0 for the newest.",
+}
 _ARM_CODES = ("unknown_arm", "experiment_archived", "not_supported", "invalid_settings")
 _STATE_CODES = ("experiment_paused", "experiment_archived")
 _EVENT_CODES = (
@@ -92,9 +96,9 @@ OPERATIONS = (
     Operation("GET", _EXPERIMENT, "show", "read", "Get an experiment.", None, responses.ExperimentInfo),
     Operation(
         "PATCH", _EXPERIMENT, "change", "edit",
-        "Pause, resume or archive an experiment, or change its exploration, schema or holdout.",
+        "Pause, resume or archive an experiment, or change its settings.",
         requests.ExperimentChanges, responses.ExperimentInfo, 200,
-        ("invalid_settings", "experiment_archived"),
+        ("invalid_settings", "not_supported", "experiment_archived"),
     ),
     Operation(
         "DELETE", _EXPERIMENT, "delete", "admin",
@@ -119,6 +123,11 @@ OPERATIONS = (
         "Add and remove arms with features, or change their features.",
         requests.CatalogChanges, responses.ExperimentInfo, 200,
         ("too_many", "unknown_arm", "experiment_archived"),
+    ),
+    Operation(
+        "PATCH", f"{_EXPERIMENT}/arms/{{arm}}", "change_arm", "edit",
+        "Pause an arm without forgetting it, or resume it.",
+        guardrails.ArmChanges, responses.ExperimentInfo, 200, _ARM_CODES,
     ),
     Operation(
         "DELETE", f"{_EXPERIMENT}/arms/{{arm}}", "remove_arm", "edit", "Remove an arm.",
@@ -184,6 +193,12 @@ OPERATIONS = (
         "GET", f"{_EXPERIMENT}/report", "report", "read",
         "Get a report of a period: a page for people without access, or a summary for chats.",
         None, Report, 200, ("invalid_request",), reports.QUERY,
+    ),
+    Operation(
+        "GET", f"{_EXPERIMENT}/changes", "changes", "read",
+        "List changes of settings, arms and model, and automatic pauses, newest first.",
+        None, guardrails.ChangeList, 200, ("invalid_request",),
+        (("limit", _LIMIT), ("before", _BEFORE_EVENT)),
     ),
     Operation(
         "GET", f"{_EXPERIMENT}/export", "export", "read", "Stream all decisions and rewards.",

@@ -22,7 +22,9 @@ _INSERT = f"INSERT INTO glcb_events ({_NAMES}) VALUES ({', '.join('?' * len(tabl
 _CHECKED_INSERT = f"""
 WITH about AS (SELECT value FROM glcb_about WHERE name = %b::text FOR SHARE)
 INSERT INTO glcb_events ({_NAMES})
-SELECT * FROM unnest(%b::int[], %b::bigint[], %b::float8[], %b::text[], %b::bytea[], %b::bytea[], %b::bytea[])
+SELECT * FROM unnest(
+    %b::int[], %b::bigint[], %b::float8[], %b::text[], %b::bytea[], %b::bytea[], %b::bytea[], %b::text[]
+)
 WHERE (%b::text IS NULL OR (SELECT value FROM about) = %b::text) AND NOT EXISTS (
     SELECT FROM unnest(%b::int[], %b::bigint[], %b::bytea[]) AS place (experiment, sequence, chain)
     WHERE place.sequence > 0 AND place.chain IS DISTINCT FROM (

@@ -14,10 +14,10 @@ from glcb._errors import StorageError
 if TYPE_CHECKING:
     from glcb.service.storage.database import Event
 
-EventRow = tuple[int, int, float, str, bytes, bytes]
-"""An event to write: experiment id, sequence, time, kind, request, outcome."""
-LinkedRow = tuple[int, int, float, str, bytes, bytes, bytes]
-"""A row of the event table: an event and its link."""
+EventRow = tuple[int, int, float, str, bytes, bytes, str | None]
+"""An event to write: experiment id, sequence, time, kind, request, outcome, author."""
+LinkedRow = tuple[int, int, float, str, bytes, bytes, bytes, str | None]
+"""A row of the event table: an event and its link, which comes before the author."""
 
 LINK_BYTES = 16
 _pack_numbers = struct.Struct("<qdII").pack
@@ -35,13 +35,21 @@ def first_link(experiment: int) -> bytes:
     return experiment.to_bytes(LINK_BYTES)
 
 
-def next_link(previous: bytes, sequence: int, at: float, kind: str, request: bytes, outcome: bytes) -> bytes:
+def next_link(
+    previous: bytes,
+    sequence: int,
+    at: float,
+    kind: str,
+    request: bytes,
+    outcome: bytes,
+    author: str | None = None,
+) -> bytes:
     """Return the link of an event.
 
     >>> next_link(first_link(1), 1, 0.0, "create", b"{}", b"{}").hex()
     'd3cf131017d6c8d4ecf7e194af7b72bd'
     """
-    name = kind.encode()
+    name = (kind if author is None else f"{kind} {author}").encode()
     numbers = _pack_numbers(sequence, at, len(name), len(request))
     content = b"".join((previous, numbers, name, request, outcome))
     return blake2b(content, digest_size=LINK_BYTES).digest()
@@ -93,11 +101,11 @@ def link_rows(rows: Sequence[EventRow], heads: Mapping[int, Head]) -> tuple[list
     """
     linked: list[LinkedRow] = []
     last = dict(heads)
-    for experiment, sequence, at, kind, request, outcome in rows:
+    for experiment, sequence, at, kind, request, outcome, author in rows:
         before, link = last[experiment]
         if sequence != before + 1:
             raise StorageError(f"event {sequence} of experiment {experiment} cannot follow event {before}")
-        link = next_link(link, sequence, at, kind, request, outcome)
+        link = next_link(link, sequence, at, kind, request, outcome, author)
         last[experiment] = Head(sequence, link)
-        linked.append((experiment, sequence, at, kind, request, outcome, link))
+        linked.append((experiment, sequence, at, kind, request, outcome, link, author))
     return linked, last

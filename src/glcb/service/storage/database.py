@@ -61,6 +61,8 @@ class Event(NamedTuple):
     kind: str
     request: bytes
     outcome: bytes
+    author: str | None = None
+    """Who changed the settings, the arms or the model; None for decisions and rewards."""
 
 
 def open_database(settings: ServiceSettings) -> "Database":

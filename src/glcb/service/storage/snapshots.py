@@ -99,7 +99,7 @@ def from_first_event(event: Event) -> Experiment:
         raise CorruptLog(f"its first event must be of kind 'create', got {event.kind!r}")
     try:
         creation = models.storable(msgspec.json.decode(event.request, type=Creation))
-        experiment, _ = Experiment.create(creation, event.at)
+        experiment, _ = Experiment.create(creation, event.at, event.author)
     except (msgspec.DecodeError, UnicodeDecodeError, GlcbError) as error:
         raise CorruptLog(f"its first event cannot be replayed: {error}") from error
     return experiment

@@ -53,6 +53,7 @@ events = Table(
     Column("request", LargeBinary, nullable=False),
     Column("outcome", LargeBinary, nullable=False),
     Column("chain", LargeBinary, nullable=False),
+    Column("author", String(64)),  # who changed the experiment: the name of an API key
     sqlite_with_rowid=False,
 )
 
@@ -125,7 +126,13 @@ def _add_sessions(connection: Connection) -> None:
     sessions.create(connection, checkfirst=True)
 
 
-MIGRATIONS: Sequence[Migration] = (_add_evaluations, _add_sessions)
+def _add_authors(connection: Connection) -> None:
+    columns = {column["name"] for column in inspect(connection).get_columns(events.name)}
+    if events.c.author.name not in columns:  # a new database has the column already
+        connection.exec_driver_sql(f"ALTER TABLE {events.name} ADD COLUMN author VARCHAR(64)")
+
+
+MIGRATIONS: Sequence[Migration] = (_add_evaluations, _add_sessions, _add_authors)
 """Each converts one format to the next, starting with ``_OLDEST_VERSION``. Only append."""
 
 

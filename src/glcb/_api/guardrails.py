@@ -1,0 +1,268 @@
+"""Guardrails, control, shadow mode and the trail of changes: what requests and responses say about them."""
+
+from datetime import datetime
+from typing import Annotated, Any, Literal, TypeVar
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+METRIC_NAME = "[A-Za-z0-9][A-Za-z0-9_.-]{0,63}"
+"""The pattern of the name of a metric."""
+REWARD = "reward"
+"""The name by which a guardrail refers to the reward itself."""
+
+LOCAL, GUARDRAIL = "local", "guardrail"
+"""Who changed an experiment: somebody without an API key, or a guardrail."""
+
+Baseline = Literal["random", "control"]
+"""What the holdout is served, and what guardrails compare with."""
+Pauses = Literal["arm", "experiment", "nothing"]
+"""What a guardrail does when it breaks."""
+MetricName = Annotated[str, Meta(pattern=f"^{METRIC_NAME}$")]
+Reason = Annotated[str, Meta(max_length=500, description="Why, for the trail of changes.")]
+
+# ---- requests -----------------------------------------------------------------------------------
+
+
+class Metric(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A number that is reported with rewards, besides the reward itself."""
+
+    range: tuple[float, float]
+    """The lowest and the highest value."""
+    default: float | None = None
+    """The value of decisions whose reward is known and that have none. If it is null, they are left out."""
+    unit: Annotated[str, Meta(max_length=20)] | None = None
+    """The unit, such as €."""
+
+
+class Guardrail(Struct, kw_only=True, forbid_unknown_fields=True, frozen=True):
+    """A metric that must not fall by more than a tolerated amount."""
+
+    metric: MetricName = REWARD
+    """The metric; `reward` is the reward itself."""
+    max_fall: Annotated[float, Meta(ge=0)]
+    """The tolerated fall: a share of the value of `against`, or units of the metric."""
+    relative: bool = True
+    """Whether `max_fall` is a share."""
+    against: Baseline = "control"
+    """What the metric is compared with."""
+    pauses: Pauses = "arm"
+    """What is paused when the guardrail breaks."""
+
+
+class ArmChanges(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Changes to one arm."""
+
+    paused: Annotated[
+        bool, Meta(description="Whether no decision chooses the arm. What was learned is kept.")
+    ]
+    reason: Reason | None = None
+
+
+class ArmPause(Struct, kw_only=True, omit_defaults=True):
+    """The event that pauses or resumes an arm."""
+
+    name: str
+    paused: bool
+    reason: str | None = None
+
+
+class Breach(Struct, kw_only=True, omit_defaults=True):
+    """The event that a guardrail broke."""
+
+    guardrail: Guardrail
+    arm: str | None = None
+    """The arm that is paused."""
+    reason: str
+
+
+# ---- responses ----------------------------------------------------------------------------------
+
+
+class ControlLift(Struct, frozen=True, kw_only=True):
+    """Lift over the control: the expected reward of the bandit minus that of the control.
+
+    It is estimated like the lift over random assignment, from the decisions that have a control.
+    """
+
+    n: int
+    """Number of decisions from which the lift is estimated."""
+    control: float | None
+    """The estimated mean reward of the control; None without rewards, like all fields below."""
+    difference: float | None
+    """The lift, in units of the reward."""
+    low: float | None
+    """Lower end of the confidence interval, which is valid at any time."""
+    high: float | None
+    """Upper end of the confidence interval."""
+    confidence: float
+    """Confidence level of the intervals."""
+    fixed_low: float | None
+    """Lower end of the fixed-horizon interval, which is valid only at one time that was chosen in advance."""
+    fixed_high: float | None
+    """Upper end of the fixed-horizon interval."""
+    relative: float | None
+    """The lift as a share of ``control``; None if rewards can be negative."""
+    extra_rewards: float | None
+    """The estimated sum of rewards that the bandit has gained so far over the control."""
+
+
+class GuardrailStatus(Struct, frozen=True, kw_only=True):
+    """A guardrail and what is known about it, for an arm or for the whole experiment."""
+
+    metric: str
+    """The metric."""
+    against: Baseline
+    """What it is compared with."""
+    max_fall: float
+    """The tolerated fall."""
+    relative: bool
+    """Whether it is a share."""
+    pauses: Pauses
+    """What is paused when the guardrail breaks."""
+    arm: str | None
+    """The arm; None for the whole experiment."""
+    n: int
+    """Number of decisions from which it is estimated."""
+    value: float | None
+    """The estimated mean of the metric; for an arm, in the decisions that the bandit gives to it. None
+    without data, like all numbers below."""
+    reference: float | None
+    """The estimated mean of the metric under ``against``, in the same decisions."""
+    margin: float | None
+    """By how much the value is above the tolerated minimum; negative if it is below."""
+    low: float | None
+    """Lower bound of the margin, valid at any time."""
+    high: float | None
+    """Upper bound of the margin, valid at any time. The guardrail breaks if it is negative."""
+    broken: bool
+    """Whether the guardrail has broken."""
+
+
+class MetricStats(Struct, frozen=True, kw_only=True):
+    """The values of a metric."""
+
+    n: int
+    """Number of values."""
+    mean: float | None
+    """Their mean."""
+    unit: str | None
+    """Their unit."""
+
+
+class ShadowStats(Struct, frozen=True, kw_only=True):
+    """What the bandit would have done in shadow mode."""
+
+    decisions: int
+    """Number of decisions in shadow mode."""
+    agreements: int
+    """Number of those in which the bandit would have chosen the control."""
+
+
+Action = Literal[
+    "created",
+    "settings_changed",
+    "arm_added",
+    "arm_removed",
+    "arm_paused",
+    "arm_resumed",
+    "arms_changed",
+    "model_uploaded",
+    "guardrail_broken",
+]
+
+
+class SettingChange(
+    Struct, frozen=True, kw_only=True, omit_defaults=True, rename={"before": "from", "after": "to"}
+):
+    """A setting before and after a change."""
+
+    setting: str
+    """Name of the setting."""
+    before: Any = None
+    """Its value before."""
+    after: Any = None
+    """Its value after."""
+    shortened: bool = False
+    """Whether the values are too long to be kept; they are only in the events."""
+
+
+class Change(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A change of an experiment, other than by decisions and rewards."""
+
+    sequence: int
+    """Sequence number of its event."""
+    at: datetime
+    """Time of the change."""
+    by: str
+    """Name of the API key; ``local`` without keys, ``guardrail`` for an automatic pause."""
+    action: Action
+    """What was done."""
+    arm: str | None = None
+    """The arm that was added, removed, paused or resumed."""
+    reason: str | None = None
+    """Why."""
+    changes: tuple[SettingChange, ...] = ()
+    """The settings that changed."""
+
+
+class ChangeList(Struct, frozen=True):
+    """Changes of an experiment."""
+
+    changes: tuple[Change, ...]
+    """The changes, newest first."""
+
+
+# ---- settings of an experiment ------------------------------------------------------------------
+
+Text = Annotated[str, Meta(max_length=2000)]
+Share = Annotated[float, Meta(ge=0, le=1)]
+Time = Annotated[datetime, Meta(tz=True)]
+
+
+class Steering(Struct, kw_only=True, forbid_unknown_fields=True):
+    """The settings of an experiment that say who is served what, and what it is for. All are optional.
+
+    Settings that are not set are not stored, so that an experiment without them is that of an earlier
+    version, bit for bit.
+    """
+
+    shares: dict[str, tuple[float, float]] | UnsetType | None = UNSET
+    control: Annotated[str, Meta(min_length=1, max_length=200)] | UnsetType | None = UNSET
+    """The control arm. A decision can have its own."""
+    baseline: Baseline | UnsetType | None = UNSET
+    """What the holdout, and the traffic that the bandit does not decide, are served."""
+    traffic: Share | UnsetType | None = UNSET
+    """Share of the traffic that the bandit decides. The rest is part of the holdout."""
+    shadow: bool | UnsetType | None = UNSET
+    """Whether everybody is served the control. What the bandit would have done is logged."""
+    start_at: Time | UnsetType | None = UNSET
+    """Time before which no decisions are made."""
+    end_at: Time | UnsetType | None = UNSET
+    """Time from which on no decisions are made."""
+    metrics: dict[MetricName, Metric] | UnsetType | None = UNSET
+    """Numbers that are reported with rewards, by name."""
+    guardrails: list[Guardrail] | UnsetType | None = UNSET
+    """Metrics that must not fall."""
+    description: Text | UnsetType | None = UNSET
+    """What the experiment is about."""
+    owner: Annotated[str, Meta(max_length=200)] | UnsetType | None = UNSET
+    """Who is responsible for it."""
+    hypothesis: Text | UnsetType | None = UNSET
+    """What it is to find out."""
+    reward_unit: Annotated[str, Meta(max_length=20)] | UnsetType | None = UNSET
+    """The unit of the reward, such as €, % or s."""
+
+
+STEERING = Steering.__struct_fields__
+"""The names of these settings."""
+
+T = TypeVar("T")
+
+
+def or_default(value: T | UnsetType | None, default: T) -> T:
+    """Return the value of a setting, or a default if it is not set.
+
+    >>> or_default(UNSET, 1.0), or_default(0.25, 1.0)
+    (1.0, 0.25)
+    """
+    return default if value is UNSET or value is None else value

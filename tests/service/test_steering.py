@@ -1,0 +1,272 @@
+"""Who is served what: control, ramp, shadow mode, units, guardrails and the trail of changes."""
+
+import asyncio
+import json
+import random
+from collections import Counter
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from glcb import InvalidInput, InvalidReward, InvalidSettings, UnknownArm
+from glcb._api.guardrails import ArmPause, Guardrail, Metric
+from glcb._api.requests import ExperimentChanges, NewArm, RankingRequest
+from glcb.service import export, responses
+from glcb.service.core.engine import Engine
+from glcb.service.core.experiment import Experiment
+from glcb.service.core.models import model_file
+from glcb.service.errors import ApiError
+from glcb.service.metrics import Activity
+from glcb.service.stats import stats
+from glcb.service.storage.snapshots import from_first_event
+from tests.service.builders import RecordedExperiment, settings
+from tests.service.engine_harness import FailingDatabase, decide, reward, verified, with_engine
+
+REVENUE = {"revenue": Metric(range=(0.0, 10.0), default=0.0, unit="€")}
+GUARDRAILS = [
+    Guardrail(metric="revenue", max_fall=0.1),
+    Guardrail(max_fall=0.05, against="random", pauses="experiment"),
+    Guardrail(max_fall=0.2, relative=False, pauses="nothing"),
+]
+
+
+def _drive(recorded: RecordedExperiment, count: int, **more: Any) -> None:
+    rng = random.Random(recorded.experiment.state.sequence)
+    recent: list[str] = []
+    for _ in range(count):
+        decision = recorded.decide({"age": rng.randrange(80)}, unit=f"u{rng.randrange(9)}", **more)
+        recent.append(decision.id)
+        chosen = rng.choice(recent[-5:])
+        if rng.random() < 0.7 and recorded.experiment.bandit.is_pending(chosen):
+            recorded.reward(chosen, float(rng.random() < 0.4), metrics={"revenue": 10 * rng.random()})
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"reward_timeout": 20.0, "default_reward": 0.0},
+        {"arms": {"a": {"price": 1}, "b": {"price": 2}, "c": {}}},
+    ],
+)
+def test_a_replay_with_everything_is_exact(changes: dict[str, Any]) -> None:
+    guardrails = GUARDRAILS[1:] if "arms" in changes else GUARDRAILS
+    recorded = RecordedExperiment(
+        control="a",
+        baseline="control",
+        traffic=0.6,
+        shares={"b": (0.1, 0.4)},
+        metrics=REVENUE,
+        guardrails=guardrails,
+        **changes,
+    )
+    _drive(recorded, 60)
+    for number in range(10):
+        recorded.apply("rank", RankingRequest(context={"age": number}, k=2, control=["b", "c"]))
+    recorded.apply("change", ExperimentChanges(shadow=True, reason="first look"), "team")
+    _drive(recorded, 20, control="b")
+    final = ExperimentChanges(
+        shadow=None,
+        baseline=None,
+        shares={"b": (0.2, 1.0)},
+        reward_timeout=30.0,
+        exploration=0.2,
+        owner="Ada",
+    )
+    recorded.apply("change", final, "team")
+    recorded.apply("change_arm", ArmPause(name="c", paused=True, reason="sold out"), "team")
+    _drive(recorded, 40)
+    if "arms" not in changes:
+        recorded.apply("add_arm", NewArm(name="d"), "team")
+        recorded.apply("remove_arm", NewArm(name="b"), "team")
+        _drive(recorded, 20)
+    _, breach = recorded.experiment.find_breach(0)
+    assert breach is None
+    for restart in (0, len(recorded.events) // 2):
+        experiment = from_first_event(recorded.events[0])
+        for event in recorded.events[1:]:
+            experiment.replay(event)
+            if event.sequence == restart:
+                experiment = Experiment.from_snapshot(experiment.snapshot())
+        assert experiment.snapshot().digest() == recorded.experiment.snapshot().digest()
+    found = stats(recorded.experiment, Activity())
+    assert found.control_lift is not None
+    assert found.control_lift.n > 20
+    assert found.metrics["revenue"].n > 40
+    assert found.shadow is not None
+    assert found.shadow.decisions == 20
+    assert {one.metric for one in found.guardrails} == {one.metric for one in guardrails}
+
+
+def test_the_trail_says_who_changed_what_and_why() -> None:
+    recorded = RecordedExperiment()
+    recorded.apply("change", ExperimentChanges(holdout=0.1, reward_unit="€", reason="more data"), "team")
+    recorded.apply("change", ExperimentChanges(state="paused"), "local")
+    recorded.apply("change_arm", ArmPause(name="c", paused=True), "team")
+    recorded.apply("add_arm", NewArm(name="d"), "team")
+    recorded.apply("replace_model", model_file(recorded.experiment.bandit.snapshot()), "team")
+    newest, *_, oldest = responses.changes(recorded.experiment, 20, 0).changes
+    assert (newest.action, oldest.by, oldest.reason) == ("model_uploaded", "team", "more data")
+    assert json.loads(json.dumps([(one.setting, one.before, one.after) for one in oldest.changes])) == [
+        ["reward_unit", None, "€"],
+        ["holdout", 0.05, 0.1],
+    ]
+    page = responses.changes(recorded.experiment, 2, newest.sequence).changes
+    assert [(one.action, one.arm) for one in page] == [("arm_added", "d"), ("arm_paused", "c")]
+    assert recorded.experiment.state.settings.paused_arms == ["c"]  # kept by the upload
+
+
+def test_a_ramp_only_moves_units_from_the_control_to_the_bandit() -> None:
+    recorded = RecordedExperiment(control="a", baseline="control", holdout=0.0, traffic=0.2)
+    groups = []
+    for traffic in (0.2, 0.5, 1.0):
+        recorded.apply("change", ExperimentChanges(traffic=traffic))
+        decisions = {unit: recorded.decide({"x": 1}, unit=f"user {unit}") for unit in range(100)}
+        groups.append({unit for unit, decision in decisions.items() if decision.holdout})
+        for unit in groups[-1]:
+            assert (decisions[unit].arm, decisions[unit].propensity) == ("a", 1.0)
+    assert groups[0] > groups[1] > groups[2] == set()
+    assert 65 < len(groups[0]) < 95
+
+
+def test_the_overall_propensity_is_exported_and_matches_frequencies() -> None:
+    recorded = RecordedExperiment(
+        control="a", baseline="control", holdout=0.3, exploration=0.3, policy="uniform"
+    )
+    decisions = [recorded.decide({"x": 1}) for _ in range(600)]
+    overall = {decision.arm: decision.overall_propensity for decision in decisions}
+    assert overall == {
+        "a": pytest.approx(0.3 + 0.7 / 3),
+        "b": pytest.approx(0.7 / 3),
+        "c": pytest.approx(0.7 / 3),
+    }
+    counts = Counter(decision.arm for decision in decisions)
+    assert counts["a"] / 600 == pytest.approx(0.3 + 0.7 / 3, abs=0.08)
+    (row,) = export.rows(recorded.events[-1])
+    assert (row["propensity"], row["control"]) == (decisions[-1].overall_propensity, "a")
+
+
+def test_shadow_mode_serves_the_control_and_logs_the_bandit() -> None:
+    recorded = RecordedExperiment(shadow=True)
+    with pytest.raises(InvalidInput, match="send the choice of the existing system"):
+        recorded.decide({"x": 1})
+    for number in range(40):
+        decision = recorded.decide({"x": number}, control="abc"[number % 3])
+        assert (decision.arm, decision.propensity) == ("abc"[number % 3], 1.0)
+        assert decision.shadow in ("a", "b", "c")
+        recorded.reward(decision.id, float(decision.arm == "b"))
+    assert recorded.experiment.bandit.reward_counts["b"] > 10
+    shadows = Counter(recorded.decide({"x": number}, control="a").shadow for number in range(20))
+    assert shadows.most_common(1)[0][0] == "b"
+
+
+def test_a_control_that_is_not_eligible_gives_way_to_random_assignment() -> None:
+    recorded = RecordedExperiment(control="a", baseline="control", holdout=1.0)
+    assert recorded.decide({"x": 1}).arm == "a"
+    decision = recorded.decide({"x": 1}, eligible=["b", "c"])
+    assert (decision.propensity, decision.control) == (0.5, None)
+    with pytest.raises(UnknownArm):
+        recorded.decide({"x": 1}, control="z")
+
+
+def test_a_paused_arm_is_not_chosen_and_not_forgotten() -> None:
+    recorded = RecordedExperiment(control="a")
+    for _ in range(20):
+        decision = recorded.decide({"x": 1})
+        recorded.reward(decision.id, 1)
+    learned = recorded.experiment.bandit.reward_counts["c"]
+    recorded.apply("change_arm", ArmPause(name="c", paused=True))
+    assert all(recorded.decide({"x": 1}).probabilities["c"] == 0 for _ in range(20))
+    assert recorded.experiment.bandit.reward_counts["c"] == learned
+    with pytest.raises(ApiError, match="all eligible arms are paused"):
+        recorded.decide({"x": 1}, eligible=["c"])
+    with pytest.raises(InvalidSettings, match="is the control"):
+        recorded.apply("change_arm", ArmPause(name="a", paused=True))
+    recorded.apply("change_arm", ArmPause(name="c", paused=False))
+    assert recorded.decide({"x": 1}).probabilities["c"] > 0
+
+
+def test_decisions_outside_the_schedule_are_refused() -> None:
+    start = datetime.fromtimestamp(1_000_010, UTC)
+    recorded = RecordedExperiment(start_at=start, end_at=datetime.fromtimestamp(1_000_020, UTC))
+    for now, message in ((0.0, "starts at 1970-01-12T13:46:50"), (1_000_020.0, "ended at")):
+        recorded.now = now or recorded.now
+        with pytest.raises(ApiError, match=message) as refused:
+            recorded.decide({"x": 1})
+        assert refused.value.code == "experiment_paused"
+    recorded.now = 1_000_012.0
+    assert recorded.decide({"x": 1}).arm
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"control": "z"}, "no arm 'z'"),
+        ({"guardrails": [Guardrail(metric="margin", max_fall=0.1)]}, "no metric 'margin'"),
+        ({"guardrails": [Guardrail(max_fall=2.0)]}, "a share of at most 1"),
+        ({"metrics": {"reward": Metric(range=(0.0, 1.0))}}, "the reward itself"),
+        ({"metrics": {"revenue": Metric(range=(1.0, 0.0))}}, "the range of 'revenue'"),
+        ({"metrics": {"revenue": Metric(range=(0.0, 1.0), default=2.0)}}, "the default of 'revenue'"),
+        ({"shares": {"a": (0.7, 1.0), "b": (0.7, 1.0)}}, "minimum shares"),
+        ({"half_life": 1}, "half_life must be"),
+        ({"default_reward": 0.0}, "requires reward_timeout"),
+    ],
+)
+def test_settings_that_cannot_be_are_refused_and_change_nothing(
+    changes: dict[str, Any], message: str
+) -> None:
+    recorded = RecordedExperiment()
+    recorded.decide({"x": 1})
+    before = recorded.experiment.snapshot().digest()
+    with pytest.raises(InvalidSettings, match=message):
+        recorded.apply("change", ExperimentChanges(**changes), "team")
+    assert recorded.experiment.snapshot().digest() == before
+
+
+def test_metrics_are_checked() -> None:
+    recorded = RecordedExperiment(metrics=REVENUE)
+    decision = recorded.decide({"x": 1})
+    for metrics in ({"revenue": 11.0}, {"margin": 1.0}, {"revenue": float("nan")}):
+        with pytest.raises(InvalidReward):
+            recorded.reward(decision.id, 1, metrics=metrics)
+    recorded.reward(decision.id, 1, metrics={"revenue": 2.5})
+    assert stats(recorded.experiment, Activity()).metrics["revenue"].mean == 2.5
+
+
+def test_a_guardrail_pauses_the_arm_that_harms_and_leaves_an_event(tmp_path: Path) -> None:
+    guardrails = [Guardrail(metric="kept", max_fall=0.05)]
+    steering = {"control": "a", "baseline": "control", "traffic": 0.5, "policy": "uniform"}
+    metrics = {"kept": Metric(range=(0.0, 1.0))}
+    rng = random.Random(0)
+
+    async def scenario(engine: Engine, _: FailingDatabase) -> None:
+        await engine.create("home", settings(**steering, metrics=metrics, guardrails=guardrails), "team")
+        for _number in range(2000):
+            decision = await decide(engine, {"x": 1})
+            kept = float(rng.random() < (0.05 if decision.arm == "c" else 0.9))
+            await reward(engine, decision.id, 1, metrics={"kept": kept})
+            info = await engine.read("home", responses.experiment_info)
+            if info.settings.paused_arms == ["c"]:
+                break
+        changes = await engine.read("home", lambda one: responses.changes(one, 20, 0).changes)
+        assert [(one.by, one.action, one.arm) for one in changes] == [
+            ("guardrail", "arm_paused", "c"),
+            ("team", "created", None),
+        ]
+        assert "kept of 'c' is more than 5% below that of the control" in str(changes[0].reason)
+        assert "c" not in {(await decide(engine, {"x": 1})).arm for _number in range(20)}
+
+    with_engine(tmp_path, scenario, stop=False)
+    database = FailingDatabase(tmp_path)
+    assert verified(database)
+    events = list(database.events(1, 0))
+    assert [event.author for event in events if event.kind in ("create", "breach")] == ["team", "guardrail"]
+    with_engine(tmp_path, lambda engine, _: _assert_paused(engine))
+
+
+async def _assert_paused(engine: Engine) -> None:
+    await asyncio.sleep(0)
+    info = await engine.read("home", responses.experiment_info)
+    assert info.settings.paused_arms == ["c"]
