@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from benchmarks.service import postgres
-from benchmarks.service.audit import audit, replay
+from benchmarks.service.audit import audit, audit_changes, replay
 from benchmarks.service.server import Server
 from benchmarks.service.traffic import EXPERIMENT, Ledger, Traffic, retry_unanswered
 
@@ -53,6 +53,7 @@ class Tally:
     kills_at_start: int = 0
     decisions: int = 0
     rewards: int = 0
+    changes: int = 0
     unanswered: int = 0
     restarts: list[float] = field(default_factory=list)
 
@@ -91,13 +92,14 @@ class CrashTest:
             self._check(name, ledger)
         self.tally.decisions += len(ledger.decisions)
         self.tally.rewards += len(ledger.rewards)
+        self.tally.changes += len(ledger.changes)
         assert self.server.client.ask("DELETE", path).status == 204
 
     def _kill_under_load(self, name: str, ledger: Ledger) -> None:
         uptime, unanswered = self._rng.uniform(0.0, MAX_UPTIME), len(ledger.unanswered)
         killer = threading.Timer(uptime, self.server.kill)
         killer.start()
-        traffic = Traffic(name, ledger, self._rng.getrandbits(32))
+        traffic = Traffic(name, ledger, self._rng.getrandbits(32), with_changes=True)
         asyncio.run(traffic.run(self.server.url, CONNECTIONS, MAX_UPTIME + 10))
         killer.join()
         self.tally.kills += 1
@@ -119,8 +121,10 @@ class CrashTest:
         events = self.server.client.events(name)
         audit(ledger, events)
         view = self.server.client.get(f"/v1/experiments/{name}").data
+        changes = self.server.client.changes(name)
+        audit_changes(ledger, changes, view["settings"]["holdout"])
         if view["settings"]["reward_timeout"] is None:  # otherwise timeouts are events too
-            numbers = [event["sequence"] for event in events]
+            numbers = sorted({event["sequence"] for event in (*events, *changes)} - {1})
             assert numbers == list(range(2, view["sequence"] + 1)), "gap in the event log"
         counts = view["counts"]
         assert 2 * counts["decisions"] == sum(counts.values()), counts
@@ -158,8 +162,9 @@ def main() -> None:
                 test.close()
             print(
                 f"{name}: {tally.kills} kills ({tally.kills_at_start} of them during startup) in "
-                f"{time.perf_counter() - start:,.0f} s; {tally.decisions:,} decisions and {tally.rewards:,} "
-                f"rewards acknowledged, all present exactly once; {tally.unanswered:,} requests unanswered; "
+                f"{time.perf_counter() - start:,.0f} s; {tally.decisions:,} decisions, {tally.rewards:,} "
+                f"rewards and {tally.changes:,} changes of settings acknowledged, all present exactly once; "
+                f"{tally.unanswered:,} requests unanswered; "
                 f"all replays agree; slowest restart {max(tally.restarts):.1f} s",
                 flush=True,
             )

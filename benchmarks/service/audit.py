@@ -36,6 +36,29 @@ def audit(ledger: Ledger, events: Sequence[dict[str, Any]]) -> None:
     assert not unexpected, f"rewards that were never sent: {sorted(unexpected)[:5]}"
 
 
+def audit_changes(ledger: Ledger, changes: Sequence[dict[str, Any]], holdout: float) -> None:
+    """Raise unless every acknowledged change of settings is in the trail, once and unchanged.
+
+    Parameters
+    ----------
+    ledger
+        What was acknowledged.
+    changes
+        The trail, newest first.
+    holdout
+        The current setting.
+    """
+    changed = [one for one in changes if one["action"] == "settings_changed"]
+    _once("change", [one["reason"] for one in changed])
+    values = {one["reason"]: setting["to"] for one in changed for setting in one["changes"][-1:]}
+    _same("change", ledger.changes, values)
+    unexpected = values.keys() - ledger.changes.keys() - ledger.doubtful_changes.keys()
+    assert not unexpected, f"changes that were never sent: {sorted(unexpected)[:5]}"
+    assert not changed or values[changed[0]["reason"]] == holdout, (
+        "the settings are not those of the last change"
+    )
+
+
 def _once(kind: str, names: Sequence[str]) -> None:
     duplicates = [name for name, count in Counter(names).items() if count > 1]
     assert not duplicates, f"{len(duplicates)} {kind}s are logged more than once: {duplicates[:5]}"

@@ -72,6 +72,17 @@ class Client:
         """Send a PUT request."""
         return self.ask("PUT", path, body)
 
+    def changes(self, experiment: str) -> list[dict[str, Any]]:
+        """Return the trail of changes of an experiment, newest first."""
+        found: list[dict[str, Any]] = []
+        while True:
+            before = found[-1]["sequence"] if found else 0
+            answer = self.get(f"/v1/experiments/{experiment}/changes?limit=100&before={before}")
+            assert answer.status == 200, answer
+            found += answer.data["changes"]
+            if len(answer.data["changes"]) < 100:
+                return found
+
     def events(self, experiment: str, after: int = 0) -> list[dict[str, Any]]:
         """Return the exported events of an experiment."""
         answer = self.get(f"/v1/experiments/{experiment}/export?format=jsonl&after={after}")

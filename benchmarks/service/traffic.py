@@ -44,6 +44,10 @@ class Ledger:
     """Requests without a response."""
     refused: dict[int, int] = field(default_factory=dict)
     """Number of responses by any other status."""
+    changes: dict[str, float] = field(default_factory=dict)
+    """The holdout of every acknowledged change of settings, by its reason."""
+    doubtful_changes: dict[str, float] = field(default_factory=dict)
+    """Those of changes without a response."""
 
     def record(self, request: SentRequest, status: int, content: bytes) -> str | None:
         """Record a response; return the decision id if it acknowledges a decision or a reward."""
@@ -73,9 +77,10 @@ class Ledger:
 class Traffic:
     """Concurrent clients of one experiment, until canceled or until the server is gone."""
 
-    def __init__(self, experiment: str, ledger: Ledger, seed: int) -> None:
+    def __init__(self, experiment: str, ledger: Ledger, seed: int, with_changes: bool = False) -> None:
         self.path = f"/v1/experiments/{experiment}"
         self.ledger = ledger
+        self._with_changes = with_changes
         self.slowest = 0.0
         """Seconds of the slowest response."""
         self._rng = random.Random(seed)
@@ -83,6 +88,8 @@ class Traffic:
     async def run(self, url: str, connections: int, seconds: float) -> None:
         """Send requests over ``connections`` connections for ``seconds``."""
         tasks = [asyncio.create_task(self._send_requests(url)) for _ in range(connections)]
+        if self._with_changes:
+            tasks.append(asyncio.create_task(self._change_settings(url)))
         try:
             await asyncio.wait(tasks, timeout=seconds, return_when=asyncio.FIRST_EXCEPTION)
         finally:
@@ -105,6 +112,29 @@ class Traffic:
                 name = await self._ask(wire, self._decision())
                 if name is not None and self._rng.random() < 0.9:
                     await self._ask(wire, self._reward(name))
+        except ConnectionError:
+            return
+        finally:
+            wire.close()
+
+    async def _change_settings(self, url: str) -> None:
+        """Change the settings again and again."""
+        ledger = self.ledger
+        try:
+            wire = await connect(url)
+        except OSError:
+            return
+        try:
+            while True:
+                holdout, number = round(self._rng.random() / 2, 6), len(ledger.changes)
+                reason = f"change {number} {len(ledger.doubtful_changes)}"
+                body = {"holdout": holdout, "exploration": holdout / 2, "reason": reason}
+                ledger.doubtful_changes[reason] = holdout
+                status, content = await wire.ask(post(self.path, json.dumps(body).encode(), "PATCH"))
+                if status != 503:
+                    assert status == 200, content
+                    ledger.changes[reason] = ledger.doubtful_changes.pop(reason)
+                await asyncio.sleep(0.01)
         except ConnectionError:
             return
         finally:

@@ -65,7 +65,7 @@ async def connect(url: str) -> Wire:
     return wire
 
 
-def post(path: str, body: bytes) -> bytes:
+def post(path: str, body: bytes, method: str = "POST") -> bytes:
     """Return the bytes of a request with a JSON body."""
-    head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    head = f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
     return b"%bContent-Length: %d\r\n\r\n%b" % (head.encode(), len(body), body)

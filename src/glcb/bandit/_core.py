@@ -114,8 +114,7 @@ class BanditCore:
         """
         config, encoder, policy = replace(self.config, **changes), self.encoder, self.policy
         bounds = self._bounds_of(config, self.index)
-        rules = RewardRules.from_config(config)
-        self.pending.check_rules(rules)
+        self.pending.check_rules(rules := RewardRules.from_config(config))
         if encoder is not None and config.schema != self.config.schema:
             encoder = encoder.redeclared(parse_schema(config.schema))
         if policy is not None and config.half_life != self.config.half_life:
@@ -237,7 +236,7 @@ class BanditCore:
         )
 
     def _choose(self, scores: Float64, allowed: list[int] | None, served: int | None) -> tuple[Float64, int]:
-        """Return the probability of each arm, and an arm drawn with these probabilities."""
+        """Return the probability of each arm, and an arm drawn with these."""
         exploration, mode = self.config.exploration, self.config.exploration_mode
         if served is not None:
             return certain(served, scores.size), served

@@ -61,8 +61,7 @@ class Event(NamedTuple):
     kind: str
     request: bytes
     outcome: bytes
-    author: str | None = None
-    """Who changed the settings, the arms or the model; None for decisions and rewards."""
+    author: str | None = None  # who changed settings, arms or the model
 
 
 def open_database(settings: ServiceSettings) -> "Database":
@@ -383,8 +382,7 @@ class Database:
     ) -> Iterator[tuple[Event, bytes]]:
         """Yield events like :meth:`events`, each with its link in the chain."""
         columns = [*(getattr(events.c, name) for name in Event._fields), events.c.chain]
-        pages = self._pages(columns, experiment, after, up_to)
-        return ((Event._make(row[:-1]), row[-1]) for row in pages)
+        return ((Event._make(row[:-1]), row[-1]) for row in self._pages(columns, experiment, after, up_to))
 
     def _pages(
         self, columns: Sequence[Any], experiment: int, after: int, up_to: int | None
