@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlsplit
 
 import pytest
@@ -220,6 +220,7 @@ def test_an_experiment_is_created_watched_explained_and_changed(
     # Every other page of the experiment.
     for title, shown in (
         ("Segments", "The intervals are corrected"),
+        ("History", "Experiment created"),
         ("Settings", "Pause or end"),
     ):
         page.get_by_role("link", name=title, exact=True).click()
@@ -272,6 +273,75 @@ def test_an_experiment_is_created_watched_explained_and_changed(
         page.get_by_role("dialog").get_by_role("button", name=action).click()
         expect(page.locator("h1 .state")).to_have_text(state)
         assert server.client.get(path).data["state"] == state
+
+
+def test_ten_questions_are_answered_in_at_most_two_clicks(opened: Open, server: Server) -> None:
+    """The questions and clicks of docs/dashboard.md."""
+    from playwright.sync_api import expect
+
+    name = "questions"
+    path = f"/v1/experiments/{name}"
+    settings = {"arms": ARMS, "policy": "linucb", "holdout": 0.2}
+    assert server.client.put(path, settings).status == 201
+    Shop(server.client, name).simulate(600)
+    assert server.client.ask("PATCH", path, {"holdout": 0.1, "reason": "enough data"}).status == 200
+    home = f"{server.url}/#/{name}"
+    page = opened(home)
+    tab = page.get_by_role
+    questions: list[tuple[str, list[Any], Any]] = [
+        ("Is it better than what we had?", [], page.locator(".key-figures .verdict-words")),
+        ("How much has it gained?", [], page.locator(".key-figures .gain", has_text="rewards gained")),
+        ("Since when?", [], tab("heading", name="Lift over time")),
+        (
+            "For whom?",
+            [tab("link", name="Segments"), page.locator("label", has_text="country")],
+            page.locator(".segment-table", has_text="IT"),
+        ),
+        (
+            "What did we change on Tuesday?",
+            [tab("link", name="History", exact=True).first],
+            page.locator(".trail", has_text="enough data"),
+        ),
+        (
+            "Which arm is best, and how sure are we?",
+            [tab("link", name="Free shipping")],
+            page.locator(".key-figures.plain dd", has_text=re.compile(r"% to ")),
+        ),
+        (
+            "How did it go this week?",
+            [page.locator("label", has_text="7 days")],
+            page.get_by_text("in this period").first,
+        ),
+        (
+            "Why does somebody get this arm?",
+            [tab("button", name="Explain")],
+            page.locator(".explanation article").first,
+        ),
+        (
+            "Can I trust the numbers?",
+            [page.locator(".health-checks summary")],
+            page.locator(".health-checks li").first,
+        ),
+        (
+            "Can I turn an arm off?",
+            [
+                tab("button", name="Pause Gift cards"),
+                page.get_by_role("dialog").get_by_role("button", name="Pause"),
+            ],
+            page.locator(".arms tr", has_text="Gift cards").locator(".state", has_text="paused"),
+        ),
+    ]
+    assert len(questions) == 10
+    for question, clicks, answer in questions:
+        page.goto("about:blank")
+        page.goto(home)
+        expect(page.locator(".arms tbody tr")).to_have_count(4)
+        assert len(clicks) <= 2, question
+        for click in clicks:
+            click.click()
+        expect(answer, question).to_be_visible()
+    shown = server.client.get(path).data
+    assert shown["settings"]["paused_arms"] == ["Gift cards"]
 
 
 def test_the_page_reconnects_after_a_restart_of_the_service(

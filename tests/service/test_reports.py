@@ -44,6 +44,12 @@ def test_a_report_is_one_page_without_scripts_or_links_to_elsewhere(tmp_path: Pa
         assert sum(shares.values()) == 300
         stats = (await service.ask("GET", f"{E}/stats")).data
         assert summary["lift"]["difference"] == stats["lift"]["difference"]
+        assert summary["changes"] == []
+        changed = {"holdout": 0.25, "reason": "enough data"}
+        assert (await service.ask("PATCH", E, changed)).status == 200
+        await simulate(service, 20)
+        (change,) = (await service.ask("GET", f"{E}/report", query="format=json")).data["changes"]
+        assert change.endswith("holdout 50% → 25%, by local (enough data)")
 
     with_service(tmp_path, scenario)
 

@@ -1,7 +1,8 @@
 /** The page of one arm: its reward and share over time, and its place among the others. */
 
 import { ask, at } from "./api.js";
-import { removeArm } from "./arms.js";
+import { pauseArm, removeArm } from "./arms.js";
+import { loadChanges, marksList, marksOf } from "./changes.js";
 import { chart } from "./chart.js";
 import { armCurve, places } from "./curves.js";
 import { h, say } from "./dom.js";
@@ -18,10 +19,13 @@ const MAX_POINTS = 30;
 /** Show an arm until stopped. */
 export function armPage(main, name, arm) {
   let format = rewardFormat({ rewards: "binary" });
+  let paused = false;
+  const state = h("span", { class: "state" });
   const now = () => {
     slow.forget();
     loop.now();
   };
+  const pausing = h("button", { hidden: true, onclick: () => pauseArm(name, arm, !paused, now) }, "Pause arm");
   const removing = h("button", { hidden: true, onclick: () => removeArm(name, arm, () => (location.hash = `#/${name}`)) }, "Remove arm");
   const range = rangeChooser(now);
   const figures = { Observed: "mean reward when it was chosen", Predicted: "mean prediction over all recent contexts", Share: "of the decisions", Decisions: "", Rewards: "" };
@@ -36,26 +40,34 @@ export function armPage(main, name, arm) {
     bounds: () => format.bounds,
   });
   const share = chart({ title: "Share", id: "arm-share-title", hint: "of the decisions", format: (x) => percent(x, 0), tick: (x) => percent(x, 0), bounds: () => [0, 1] });
+  const marks = marksList(name);
   const loading = h("div", { class: "skeleton tall", "aria-hidden": "true" });
-  const body = h("div", { hidden: true }, h("div", { class: "over-charts" }, range.element), list, h("div", { class: "two" }, reward.element, share.element));
+  const body = h("div", { hidden: true }, h("div", { class: "over-charts" }, range.element), list, h("div", { class: "two" }, reward.element, share.element), marks.element);
   main.append(
     tabs(name, ""),
-    h("div", { class: "heading" }, h("div", {}, h("h1", {}, arm), h("p", { class: "hint" }, "One arm of ", h("a", { href: `#/${name}` }, name))), h("div", { class: "actions" }, removing)),
+    h("div", { class: "heading" }, h("div", {}, h("h1", {}, arm, " ", state), h("p", { class: "hint" }, "One arm of ", h("a", { href: `#/${name}` }, name))), h("div", { class: "actions" }, pausing, removing)),
     body,
     loading,
   );
 
   const slow = slowly(
-    () => ask("GET", `${at(name, "curves")}?${new URLSearchParams({ ...range.query(), points: MAX_POINTS, arm })}`),
-    ({ points }) => points.length < 10,
+    () => Promise.all([ask("GET", `${at(name, "curves")}?${new URLSearchParams({ ...range.query(), points: MAX_POINTS, arm })}`), loadChanges(name, 50)]),
+    ([{ points }]) => points.length < 10,
   );
   const loop = live(
     () => Promise.all([ask("GET", at(name)), ask("GET", at(name, "stats")), slow()]),
-    ([experiment, stats, curves]) => {
-      format = rewardFormat(experiment.settings);
+    ([experiment, stats, [curves, changes]]) => {
+      const { settings } = experiment;
+      format = rewardFormat(settings);
       loading.hidden = true;
       body.hidden = false;
+      paused = (settings.paused_arms ?? []).includes(arm);
+      const isControl = settings.control === arm;
+      say(state, paused ? "paused" : isControl ? "control" : "");
+      state.dataset.state = paused ? "paused" : "control";
+      say(pausing, paused ? "Resume arm" : "Pause arm");
       const fixed = !may("edit") || experiment.state === "archived";
+      pausing.hidden = fixed || (isControl && !paused);
       removing.hidden = fixed || stats.arm_count === 1;
       const measured = curves.arms.find((one) => one.arm === arm);
       const known = stats.arms.find((one) => one.arm === arm);
@@ -71,8 +83,10 @@ export function armPage(main, name, arm) {
         say(hint, texts[title][1]);
       }
       const { points } = curves;
-      const common = { axis: "time", places: places(points) };
+      const own = marksOf(changes.filter((change) => !change.arm || change.arm === arm));
+      const common = { axis: "time", places: places(points), marks: own };
       reward.update({ ...common, curves: [{ name: arm, color: "--accent", strong: true, ...armCurve(points) }] });
+      marks.update(own, common.places.time);
       share.update({ ...common, curves: [{ name: arm, color: "--accent", values: points.map((point) => point.arm?.share ?? null), strong: true }] });
     },
     errorsIn(main),

@@ -1,4 +1,4 @@
-/** The table of arms, and the dialogs that add and remove one. */
+/** The table of arms, and the dialogs that add, pause and remove one. */
 
 import { ask, at } from "./api.js";
 import { dialog, field } from "./dialogs.js";
@@ -22,7 +22,7 @@ export const armHref = (name, arm) => `#/${name}/arms/${encodeURIComponent(arm)}
 /** Return the heads of columns with what they mean below them. */
 export const explained = (columns) => Object.entries(columns).map(([text, meaning]) => h("th", { scope: "col" }, text, meaning ? h("span", { class: "hint" }, meaning) : null));
 
-/** Return the table of arms; `changed()` is called after one is removed. */
+/** Return the table of arms; `changed()` is called after one is paused or removed. */
 export function armsPanel(name, changed) {
   const body = h("tbody");
   const table = h("table", { class: "numbers arms" }, h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Arm"), explained(COLUMNS), h("td"))), body);
@@ -39,12 +39,15 @@ export function armsPanel(name, changed) {
       const arms = stats.arms.map((arm) => ({ ...arm, ...inPeriod.get(arm.arm) }));
       const ends = arms.flatMap(({ low, high }) => [low, high]).filter((end) => end !== null && end !== undefined);
       const scale = [Math.min(...ends), Math.max(...ends)];
+      const paused = new Set(experiment.settings.paused_arms ?? []);
       rows(
         arms.map((arm) => ({
           arm,
           format,
           scale,
           color: color(arm.arm),
+          paused: paused.has(arm.arm),
+          control: experiment.settings.control === arm.arm,
           only: stats.arms.length === 1,
           fixed: experiment.state === "archived" || !may("edit"),
         })),
@@ -59,13 +62,17 @@ function row(name, arm, changed) {
   const [interval, drawInterval] = meanFigure();
   const [mean, ends] = [h("span"), h("span", { class: "hint" })];
   const cells = [1, 2, 3].map(() => h("td"));
+  const state = h("span", { class: "state" });
+  let paused = false;
+  const pausing = h("button", { class: "quiet", onclick: () => pauseArm(name, arm, !paused, changed) }, "Pause");
   const remove = h("button", { class: "quiet", "aria-label": `Remove ${arm}`, onclick: () => removeArm(name, arm, changed) }, "Remove");
-  const title = h("th", { scope: "row" }, h("span", { class: "chip" }), h("a", { href: armHref(name, arm) }, arm));
+  const title = h("th", { scope: "row" }, h("span", { class: "chip" }), h("a", { href: armHref(name, arm) }, arm), " ", state);
   const observed = h("td", { class: "observed" }, mean, interval, ends);
-  const element = h("tr", {}, title, bar, observed, cells, h("td", { class: "row-actions" }, remove));
+  const element = h("tr", {}, title, bar, observed, cells, h("td", { class: "row-actions" }, pausing, remove));
   return [
     element,
     (now) => {
+      paused = now.paused;
       draw(element, { color: `var(${now.color})`, share: `${100 * now.arm.share}%` });
       say(share, percent(now.arm.share));
       say(mean, now.format.value(now.arm.reward_mean));
@@ -73,9 +80,29 @@ function row(name, arm, changed) {
       drawInterval(now.arm, now.scale);
       const texts = [now.format.value(now.arm.predicted), count(now.arm.rewards), count(now.arm.decisions)];
       texts.forEach((text, place) => say(cells[place], text));
+      say(state, paused ? "paused" : now.control ? "control" : "");
+      state.dataset.state = paused ? "paused" : "control";
+      say(pausing, paused ? "Resume" : "Pause");
+      pausing.setAttribute("aria-label", `${paused ? "Resume" : "Pause"} ${arm}`);
+      pausing.hidden = now.fixed || (now.control && !paused);
       remove.hidden = now.only || now.fixed;
     },
   ];
+}
+
+/** Ask, and pause or resume an arm; `changed()` is called afterwards. */
+export async function pauseArm(name, arm, paused, changed) {
+  const reason = h("input", { name: "reason", autocomplete: "off", maxlength: 500 });
+  const done = await dialog({
+    title: paused ? `Pause “${arm}”?` : `Resume “${arm}”?`,
+    text: paused ? "No decision will choose it. What was learned about it is kept, and rewards are still accepted." : "Decisions can choose it again.",
+    fields: [field("Reason", reason, "Optional. Shown in the history.")],
+    button: paused ? "Pause" : "Resume",
+    act: () => ask("PATCH", at(name, "arms", arm), { paused, ...(reason.value.trim() ? { reason: reason.value.trim() } : {}) }),
+  });
+  if (!done) return;
+  announce(`${arm} was ${paused ? "paused" : "resumed"}.`);
+  changed();
 }
 
 /** Ask, and remove an arm; `changed()` is called afterwards. */

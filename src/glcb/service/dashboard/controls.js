@@ -89,9 +89,9 @@ function linesControl(name, schema, _, initial) {
 
 function choiceControl(name, schema, kinds, initial) {
   const values = kinds.find((kind) => kind.enum)?.enum ?? schema.examples;
-  const first = initial ?? schema.default ?? values[0];
-  const select = h("select", { name }, [first, ...values.filter((value) => value !== first)].map((value) => option(value)));
-  return { element: field(label(name), select, hint(schema, name)), read: () => select.value };
+  const others = values.filter((value) => value !== null && value !== initial);
+  const select = h("select", { name }, initial === null ? option("", "not set") : option(initial), others.map((value) => option(value)));
+  return { element: field(label(name), select, hint(schema, name)), read: () => select.value || null };
 }
 
 function switchControl(name, schema, _, initial) {

@@ -8,6 +8,9 @@ import { h } from "./dom.js";
 /** Settings that are always shown, in this order; all others are under "More settings". */
 const MAIN = ["arms", "rewards", "reward_timeout", "default_reward", "reward_aggregation", "holdout"];
 
+/** Settings that a new experiment does not need. */
+const NOT_OFFERED = ["paused_arms"];
+
 /** Decisions until the interval of the lift excludes zero: `python -m benchmarks.lift holdout`. */
 const RATES = ["1%", "5%", "20%"];
 const NEEDED = {
@@ -26,7 +29,7 @@ export async function createExperiment() {
   loading = true;
   let controls;
   try {
-    controls = controlsOf(await schemasOf("ExperimentSettings"));
+    controls = controlsOf(await schemasOf("ExperimentSettings")).filter(({ name }) => !NOT_OFFERED.includes(name));
   } catch (error) {
     await dialog({ title: "The form could not be loaded", text: sentence(error.message), button: "Close", must: true, act: async () => {} });
     return;

@@ -3,6 +3,7 @@
 import { ask, at } from "./api.js";
 import { addArm, armsPanel } from "./arms.js";
 import { catalogPanel } from "./catalog.js";
+import { loadChanges, marksList, marksOf } from "./changes.js";
 import { chart } from "./chart.js";
 import { checklist } from "./connect.js";
 import { drawnArms, liftCurve, palette, places, rewardCurves, settledBounds, shareCurves } from "./curves.js";
@@ -69,6 +70,7 @@ export function experimentPage(main, name) {
   const panels = [guardrailsPanel(), rewardsPanel(), inputsPanel()];
   const wrong = attention();
   const range = rangeChooser(now);
+  const marks = marksList(name);
   const start = checklist(name);
   const overCharts = h("div", { class: "over-charts" }, range.element, axisChooser((chosen) => {
     axis = chosen;
@@ -76,15 +78,15 @@ export function experimentPage(main, name) {
   }));
   const charts = h("div", { class: "two" }, rewards.element, shares.element);
   const small = h("div", { class: "small-panels" }, panels.map((panel) => panel.element));
-  const later = [overCharts, figures.element, health.element, lift.element, charts, small];
-  const body = h("div", { hidden: true }, start.element, wrong.element, overCharts, figures.element, health.element, lift.element, charts, arms.element, explain.element, small);
+  const later = [overCharts, figures.element, health.element, lift.element, marks.element, charts, small];
+  const body = h("div", { hidden: true }, start.element, wrong.element, overCharts, figures.element, health.element, lift.element, marks.element, charts, arms.element, explain.element, small);
   const loading = h("div", { "aria-hidden": "true" }, h("div", { class: "skeleton row" }), h("div", { class: "skeleton tall" }));
   main.append(tabs(name, ""), head.element, body, loading);
 
   const drawCharts = () => {
-    const { curves, stats, drawn, color } = shown;
+    const { curves, stats, changes, drawn, color } = shown;
     const { points } = curves;
-    const common = { axis, places: places(points) };
+    const common = { axis, places: places(points), marks: marksOf(changes) };
     const over = stats.control_lift && points.some((point) => point.control) ? "control" : "lift";
     liftNow = liftCurve(points, over);
     lift.update({ ...common, curves: [{ name: over === "control" ? "over the control" : "over random", color: "--accent", strong: true, ...liftNow }] });
@@ -94,20 +96,21 @@ export function experimentPage(main, name) {
     rewards.update({ ...common, curves: stats.lift.holdout.n ? [own, control] : [own] });
     const parts = shareCurves(points, drawn);
     shares.update({ ...common, curves: drawn.map((arm, place) => ({ name: arm, color: color(arm), values: parts[place] })) });
+    marks.update(common.marks, common.places.time);
   };
 
   const history = slowly(
-    () => ask("GET", `${at(name, "curves")}?${new URLSearchParams({ ...range.query(), points: MAX_POINTS })}`),
-    ({ points }) => points.length < 10,
+    () => Promise.all([ask("GET", `${at(name, "curves")}?${new URLSearchParams({ ...range.query(), points: MAX_POINTS })}`), loadChanges(name, 50)]),
+    ([{ points }]) => points.length < 10,
   );
   const loop = live(
     () => Promise.all([ask("GET", at(name)), ask("GET", at(name, "stats")), history()]),
-    ([experiment, stats, curves]) => {
+    ([experiment, stats, [curves, changes]]) => {
       format = rewardFormat(experiment.settings);
       loading.hidden = true;
       body.hidden = false;
       const drawn = drawnArms(stats.arms);
-      shown = { experiment, stats, curves, format, drawn, color: colors(drawn), period: range.isAll() ? null : curves };
+      shown = { experiment, stats, curves, changes, format, drawn, color: colors(drawn), period: range.isAll() ? null : curves };
       later.forEach((element) => {
         element.hidden = !stats.counts.decisions;
       });

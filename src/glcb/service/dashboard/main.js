@@ -6,6 +6,7 @@ import { h } from "./dom.js";
 import { evaluationPage } from "./evaluation.js";
 import { evaluationsPage } from "./evaluations.js";
 import { experimentPage } from "./experiment.js";
+import { historyPage } from "./history.js";
 import { overviewPage } from "./overview.js";
 import { segmentsPage } from "./segments.js";
 import { listenToSignOut, loadSession } from "./session.js";
@@ -17,6 +18,7 @@ const ROUTES = [
   [`#/${NAME}`, experimentPage],
   [`#/${NAME}/(arms)/(.+)`, armPage],
   [`#/${NAME}/(segments)`, segmentsPage],
+  [`#/${NAME}/(history)`, historyPage],
   [`#/${NAME}/(evaluations)`, evaluationsPage],
   [`#/${NAME}/(evaluations)/(\\d+)`, evaluationPage],
   [`#/${NAME}/(settings)`, settingsPage],

@@ -18,7 +18,7 @@ const GROUPS = {
   "What must not happen": ["shares", "metrics", "guardrails"],
   "How it learns": ["exploration", "exploration_mode", "half_life", "reward_timeout", "default_reward", "reward_aggregation"],
 };
-const NOT_EDITED = ["state"];
+const NOT_EDITED = ["state", "reason"];
 
 /** Show the settings until stopped. */
 export function settingsPage(main, name) {
@@ -29,7 +29,7 @@ export function settingsPage(main, name) {
   const care = carePanel(name, () => experiment, () => loop.now());
   main.append(
     tabs(name, "settings"),
-    h("div", { class: "heading" }, h("div", {}, h("h1", {}, "Settings ", state), h("p", { class: "hint" }, "Changes take effect with the next decision."))),
+    h("div", { class: "heading" }, h("div", {}, h("h1", {}, "Settings ", state), h("p", { class: "hint" }, "Changes take effect with the next decision and are listed in the history."))),
     loading,
     form,
     care.element,
@@ -69,13 +69,14 @@ function fillForm(form, name, controls, saved) {
   const groups = Object.entries(GROUPS).map(([title, settings]) => [title, settings.filter((setting) => named.has(setting))]);
   const listed = groups.flatMap(([, settings]) => settings);
   groups.push(["More", controls.map((control) => control.name).filter((setting) => !listed.includes(setting))]);
+  const reason = h("input", { name: "reason", autocomplete: "off", maxlength: 500 });
   const problem = h("p", { class: "problem", role: "alert", hidden: true });
   const save = h("button", { class: "primary" }, "Save changes");
   form.replaceChildren(
     ...groups
       .filter(([, settings]) => settings.length)
       .map(([title, settings]) => h("section", { class: "panel" }, h("h2", {}, title), h("div", { class: "settings-fields" }, settings.map((setting) => named.get(setting).element)))),
-    h("section", { class: "panel save" }, problem, h("div", { class: "actions" }, save)),
+    h("section", { class: "panel save" }, field("Reason", reason, "Optional. Shown in the history."), problem, h("div", { class: "actions" }, save)),
   );
   form.onsubmit = async (event) => {
     event.preventDefault();
@@ -84,7 +85,7 @@ function fillForm(form, name, controls, saved) {
     try {
       const changes = readAll(controls);
       if (!Object.keys(changes).length) throw new Error("Nothing was changed.");
-      await ask("PATCH", at(name), changes);
+      await ask("PATCH", at(name), { ...changes, ...(reason.value.trim() ? { reason: reason.value.trim() } : {}) });
       announce("The settings were saved.");
       saved();
     } catch (error) {

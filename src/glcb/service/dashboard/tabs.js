@@ -2,7 +2,7 @@
 
 import { h } from "./dom.js";
 
-const PAGES = { Overview: "", Segments: "segments", Evaluations: "evaluations", Settings: "settings", Connect: "connect" };
+const PAGES = { Overview: "", Segments: "segments", History: "history", Evaluations: "evaluations", Settings: "settings", Connect: "connect" };
 
 /** Return the navigation; `current` is the path of the page within the experiment. */
 export function tabs(name, current) {

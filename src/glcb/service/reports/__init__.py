@@ -4,12 +4,15 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any, Literal, NamedTuple
 
+from msgspec import UNSET
+
 from glcb._api.reports import Report
 from glcb._api.responses import ExperimentInfo
 from glcb._api.statistics import Curves
 from glcb.service.core.experiment import Experiment
 from glcb.service.curves import CurvesQuery, curves, parse_time
 from glcb.service.errors import ApiError
+from glcb.service.reports.changes import changes_in_words
 from glcb.service.reports.page import report_page
 from glcb.service.reports.summary import summarize
 from glcb.service.responses import experiment_info
@@ -99,4 +102,5 @@ def reader(query: CurvesQuery) -> Callable[[Experiment], ReportData]:
 
 def _changes(experiment: Experiment, found: Curves) -> tuple[str, ...]:
     """Return what was changed in the period, oldest first."""
-    return ()
+    trail = experiment.state.trail
+    return () if trail is UNSET else changes_in_words(trail.changes, found.start, found.end)
