@@ -304,3 +304,24 @@ def test_costs_are_charged_when_a_model_is_chosen_and_corrected_when_they_are_kn
     assert router.budget == 2.0
     router.budget = None
     assert router.penalty == 0
+
+
+def test_every_model_that_is_affordable_begins_with_some_trials(tmp_path: Path) -> None:
+    prices = {"small": 0.1, "medium": 1.0, "large": 30.0}
+    router = Router(prices, budget=1.0, trials=3, rewards=(0, 5), bandit_settings={"policy": "linucb"})
+    first = Counter(router.route(prompt, costs=prices).model for prompt in PROMPTS[:3])
+    assert first == {"small": 2, "medium": 1}
+    router.save(tmp_path / "router.glcb")
+    for one in (router, Router.load(tmp_path / "router.glcb")):
+        rest = Counter(one.route(prompt, costs=prices).model for prompt in PROMPTS[:3])
+        assert rest == {"small": 1, "medium": 2}
+        assert one.route("Is 7 prime?", costs=prices).probabilities["large"] > 0, "there is no penalty yet"
+
+
+def test_a_model_whose_cost_no_quality_makes_up_for_is_not_explored() -> None:
+    router = Router(PRICES, cost_penalty=1.5, exploration=0.5, bandit_settings={"policy": "linucb"})
+    for _ in range(10):
+        router.route("Is 7 prime?", costs=PRICES)
+    assert router.route("Is 7 prime?", costs=PRICES).probabilities == {"small": 1.0, "large": 0.0}
+    near = {"small": 0.1, "large": 0.11}
+    assert router.route("Is 7 prime?", costs=near).probabilities["large"] > 0

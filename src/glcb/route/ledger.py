@@ -18,6 +18,9 @@ _REQUESTS, _REWARDS, _QUALITY, _COST = range(4)
 """The columns of the counters of a model."""
 
 
+MAX_TRIALS = 10_000
+AFFORDABLE = 2.0
+"""A model is tried in any case if its cost is at most this many times the budget."""
 _SMALLEST = 1e-300
 """Keeps a unit of 0 from dividing by 0, if all costs are."""
 
@@ -71,6 +74,10 @@ class Ledger:
         Limits of expected cost and latency; None means no limit.
     pacing_rate, max_penalty
         Arguments of the pacer.
+    trials
+        Number of requests with which every affordable model begins.
+    quality_range
+        Difference between the largest and the smallest quality.
     max_pending
         Number of decisions whose costs can be reported later.
     """
@@ -85,6 +92,8 @@ class Ledger:
         max_latency: float | None,
         pacing_rate: float,
         max_penalty: float,
+        trials: int,
+        quality_range: float,
         max_pending: int,
     ) -> None:
         self.models = dict(models)
@@ -94,6 +103,8 @@ class Ledger:
         self.max_latency = None if max_latency is None else positive("max_latency", max_latency)
         self.pacing_rate = positive("pacing_rate", pacing_rate)
         self.max_penalty = positive("max_penalty", max_penalty)
+        self.trials = _validation.integer("trials", trials, 0, MAX_TRIALS)
+        self._quality_range = quality_range
         self.pacer = None if budget is None else self._make_pacer(budget)
         self.pending: OrderedDict[str, PendingRoute] = OrderedDict()
         self._max_pending = max_pending
@@ -157,6 +168,26 @@ class Ledger:
         names = list(self.models)
         cheapest = min(indices, key=lambda index: float(quote.costs[index]))
         return [names[index] for index in within or [cheapest]]
+
+    def worthwhile(self, quote: Quote, names: list[str]) -> list[str]:
+        """Return the models among which to choose: one that is to be tried, or all that could be the best.
+
+        Costs can take so much from the score of a model that no quality makes up for it. Such a model is not
+        explored either: a few requests to a model of thirty times the budget would cost more than all that
+        can be learned from them.
+        """
+        indices = [self.index(name) for name in names]
+        limit = math.inf if self.pacer is None else AFFORDABLE * self.pacer.budget
+        untried = [
+            (self._counters[index, _REQUESTS], quote.costs[index], name)
+            for index, name in zip(indices, names, strict=True)
+            if self._counters[index, _REQUESTS] < self.trials and quote.costs[index] <= limit
+        ]
+        if untried:
+            return [min(untried)[-1]]
+        terms = (quote.cost_terms + quote.latency_terms)[indices]
+        least = terms.max() - self._quality_range
+        return [name for name, term in zip(names, terms.tolist(), strict=True) if term >= least]
 
     def index(self, name: object) -> int:
         """Return the index of a model; raise UnknownArm if there is no such model."""

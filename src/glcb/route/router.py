@@ -24,7 +24,7 @@ from glcb._arrays import Arrays
 from glcb._errors import InvalidInput, InvalidSettings, ModelFileError
 from glcb._model_file import Snapshot
 from glcb._prompts import PROMPT_COUNTS, prompt_counts
-from glcb._types import Rewards
+from glcb._types import Rewards, reward_range
 from glcb.bandit import Bandit
 from glcb.bandit.candidates import parse_arms
 from glcb.explain import Explanation
@@ -73,7 +73,10 @@ class Router:
     max_penalty : float, default 10.0
         The largest penalty of the budget.
     exploration : float, default 0.01
-        Probability of choosing a model other than the one with the best score.
+        Probability of choosing a model other than the one with the best score. Models that no quality could
+        make the best at their cost are not chosen.
+    trials : int, default 5
+        Number of requests with which every model begins whose cost is at most twice the budget.
     half_life : int, default None
         Number of decisions after which evidence counts half as much. None disables forgetting.
     bandit_settings : dict, default None
@@ -111,6 +114,7 @@ class Router:
         pacing_rate: float = 0.0015,
         max_penalty: float = 10.0,
         exploration: float = 0.01,
+        trials: int = 5,
         half_life: int | None = None,
         bandit_settings: Mapping[str, Any] | None = None,
         seed: int = 0,
@@ -133,6 +137,7 @@ class Router:
         self._bandit = Bandit(arms, **shared, **settings)
         self._fallback = Bandit(list(checked), **shared, spare_slots=0)
         """Ignores the prompt. It learns from every reward, so that it is trained when it is needed."""
+        low, high = reward_range(rewards)
         self._ledger = Ledger(
             checked,
             budget,
@@ -142,6 +147,8 @@ class Router:
             max_latency,
             pacing_rate,
             max_penalty,
+            trials,
+            high - low,
             self._bandit.get_params()["max_pending"],
         )
         self._embed_timeout = positive("embed_timeout", embed_timeout)
@@ -196,7 +203,7 @@ class Router:
         with self._lock:
             ledger = self._ledger
             quote = ledger.quote(usage_inputs(_counts(prompt) if features is None else features), costs)
-            allowed = ledger.allowed(quote, eligible, max_cost, max_latency)
+            allowed = ledger.worthwhile(quote, ledger.allowed(quote, eligible, max_cost, max_latency))
             terms = (quote.cost_terms + quote.latency_terms).tolist()
             offsets = {name: terms[ledger.index(name)] for name in allowed}
             if is_fallback and id is None:
@@ -526,6 +533,7 @@ class Router:
             "embed_timeout": self._embed_timeout,
             "pacing_rate": ledger.pacing_rate,
             "max_penalty": ledger.max_penalty,
+            "trials": ledger.trials,
         }
         about = {
             "ledger": metadata,
@@ -563,7 +571,7 @@ class Router:
             for name, saved in arguments.pop("models").items()
         }
         settings = {"max_pending": params["max_pending"]}
-        router = cls(models, embed=embed, bandit_settings=settings, **arguments)
+        router = cls(models, embed=embed, rewards=params["rewards"], bandit_settings=settings, **arguments)
         router._bandit, router._fallback = main, fallback
         router._ledger.restore(snapshot.about["ledger"], parts["ledger"])
         return router

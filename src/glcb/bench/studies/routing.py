@@ -25,7 +25,7 @@ from glcb.bench.studies.stored import StoredResults
 from glcb.route import Frontier, evaluate_routes
 from glcb.tasks.routing import Routing4, Routing9, RoutingStream, RoutingTask
 
-VERSION = 1
+VERSION = 2
 """Version of the router and the rules in stored results."""
 BUDGETS = (0.00049, 0.0009)
 """The mean costs of two of the models: mistral-large and gemini-flash."""
