@@ -27,7 +27,7 @@ _MOVE_SECONDS = 30.0
 _MAX_NAMES = 1000
 """Experiments whose errors are counted between two reports."""
 _MAX_BATCH = 64
-_MAX_CALLS = 3
+_MAX_CALLS = 2
 """Batches on their way to one shard. Meanwhile, requests gather in the next one."""
 
 _AWAY = Pulse("away", None, None, 0, 0, None)
