@@ -37,7 +37,7 @@ def fill(decisions: int, has_history: bool) -> tuple[Experiment, float, float]:
     experiment, _ = Experiment.create(creation, time.time() - YEAR)
     tally, rng = experiment.state.tally, random.Random(10_000)
     if has_history:
-        tally.begin(experiment.state.created, None)
+        tally.begin(experiment.state.created, settings)
     shares = [0.02] * 50
     found = weights(0.02, 0.02, 0.02, 50, 0.05)
     deciding = rewarding = 0.0

@@ -219,6 +219,9 @@ Share = Annotated[float, Meta(ge=0, le=1)]
 Time = Annotated[datetime, Meta(tz=True)]
 
 
+SegmentNames = Annotated[list[Annotated[str, Meta(min_length=1, max_length=100)]], Meta(max_length=8)]
+
+
 class Steering(Struct, kw_only=True, forbid_unknown_fields=True):
     """The settings of an experiment that say who is served what, and what it is for. All are optional.
 
@@ -251,6 +254,9 @@ class Steering(Struct, kw_only=True, forbid_unknown_fields=True):
     """What it is to find out."""
     reward_unit: Annotated[str, Meta(max_length=20)] | UnsetType | None = UNSET
     """The unit of the reward, such as €, % or s."""
+    segments: SegmentNames | UnsetType | None = UNSET
+    """The features whose values are segments in the statistics. By default, the service chooses them. A
+    change starts the statistics of segments anew."""
 
 
 STEERING = Steering.__struct_fields__

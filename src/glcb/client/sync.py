@@ -101,6 +101,7 @@ class Client:
         owner: str | UnsetType | None = UNSET,
         hypothesis: str | UnsetType | None = UNSET,
         reward_unit: str | UnsetType | None = UNSET,
+        segments: Sequence[str] | UnsetType | None = UNSET,
     ) -> Experiment:
         """Create an experiment, or return it if it exists with the same settings.
 
@@ -177,6 +178,9 @@ class Client:
             What it is to find out.
         reward_unit
             The unit of the reward, such as €, % or s.
+        segments
+            The features whose values are segments in the statistics, at most eight. By default, the service
+            chooses them.
 
         Returns
         -------
@@ -221,6 +225,7 @@ class Client:
             owner=owner,
             hypothesis=hypothesis,
             reward_unit=reward_unit,
+            segments=_requests.plain_list(segments),
         )
         parse(self._send(_requests.create(name, settings)), ExperimentInfo)
         return self.experiment(name)

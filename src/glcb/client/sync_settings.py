@@ -39,6 +39,7 @@ class Settings(Evaluations):
         owner: str | UnsetType | None = UNSET,
         hypothesis: str | UnsetType | None = UNSET,
         reward_unit: str | UnsetType | None = UNSET,
+        segments: Sequence[str] | UnsetType | None = UNSET,
         reason: str | None = None,
     ) -> ExperimentInfo:
         """Change settings of the experiment. Omitted ones stay as they are; None removes one.
@@ -88,6 +89,9 @@ class Settings(Evaluations):
             What it is to find out.
         reward_unit
             The unit of the reward, such as €, % or s.
+        segments
+            The features whose values are segments in the statistics, at most eight. By default, the service
+            chooses them.
         reason
             Why, for the trail of changes.
 
@@ -129,6 +133,7 @@ class Settings(Evaluations):
             owner=owner,
             hypothesis=hypothesis,
             reward_unit=reward_unit,
+            segments=_requests.plain_list(segments),
         )
         return self._request(request, ExperimentInfo)
 

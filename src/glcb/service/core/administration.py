@@ -217,7 +217,7 @@ def _use_model(experiment: "Experiment", bandit: Bandit) -> Result:
     state.creation = msgspec.structs.replace(state.creation, settings=state.settings)
     has_history, state.tally = state.tally.history is not UNSET, Tally()
     if has_history:
-        state.tally.begin(experiment.now, state.settings.schema)
+        state.tally.begin(experiment.now, state.settings)
     state.extra_slots = UNSET if state.extra_slots is UNSET else 0
     state.presentations = UNSET
     experiment.attach(bandit, {})

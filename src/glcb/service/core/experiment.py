@@ -114,7 +114,7 @@ class Experiment:
         state = ExperimentState(creation=creation, settings=creation.settings, created=now)
         experiment = cls(state, models.make_bandit(creation.settings, creation.id_prefix))
         if creation.history is not UNSET:
-            state.tally.begin(now, creation.settings.schema)
+            state.tally.begin(now, creation.settings)
         experiment._author, experiment._now = author, now
         experiment.note("created")
         return experiment, experiment._record("create", encode(creation), NO_OUTCOME, now)
@@ -294,7 +294,7 @@ class Experiment:
         """Begin the history and the segments of an experiment of an earlier version."""
         if self.state.tally.history is not UNSET:
             return None, NO_OUTCOME
-        self.state.tally.begin(self._now, self.state.settings.schema)
+        self.state.tally.begin(self._now, self.state.settings)
         return NO_OUTCOME, NO_OUTCOME
 
     def _settle(self, _request: bytes) -> Result:
@@ -331,6 +331,7 @@ class Experiment:
         """The lowest and the highest value of every metric."""
         self.ranges |= {name: metric.range for name, metric in or_default(settings.metrics, {}).items()}
         self.open.set_order(settings.reward_timeout is not None)
+        self.state.tally.use_settings(self._now, settings)
         guardrails = or_default(settings.guardrails, [])
         if guardrails or self.state.guard is not UNSET:
             self.guard().configure(guardrails)

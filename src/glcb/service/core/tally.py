@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from msgspec import UNSET, Struct, UnsetType, field
 
+from glcb._api.guardrails import or_default
+from glcb._api.requests import ExperimentSettings
 from glcb._arrays import Float64
 from glcb.service.core.catalog_tally import ArmTally, CatalogTally, trim
 from glcb.service.core.history import History
@@ -185,6 +187,12 @@ class Block(Struct):
             self.totals[group] += later.totals[group]
 
 
+def segment_names(settings: ExperimentSettings) -> list[str] | None:
+    """Return the features that an experiment declares as segments, each once; None if it declares none."""
+    names = or_default(settings.segments, None)
+    return None if names is None else list(dict.fromkeys(names))
+
+
 class Tally(Struct):
     """Sums over all decisions, and over blocks whose length doubles when there are too many of them."""
 
@@ -205,10 +213,16 @@ class Tally(Struct):
     """Unset in experiments of earlier versions until it begins, like the segments."""
     segments: Segments | UnsetType = UNSET
 
-    def begin(self, at: float, schema: Mapping[str, Any] | None) -> None:
+    def begin(self, at: float, settings: ExperimentSettings) -> None:
         """Begin the history and the segments."""
         self.history = History(at)
-        self.segments = Segments(at).changed(None, schema, at)
+        self.segments = Segments(at).changed(segment_names(settings), settings.schema, at)
+
+    def use_settings(self, at: float, settings: ExperimentSettings) -> None:
+        """Start the segments anew if other features are declared."""
+        names = segment_names(settings)
+        if self.segments is not UNSET and self.segments.names != names:
+            self.segments = self.segments.changed(names, settings.schema, at)
 
     def add_decision(self, at: float, decision: DecisionRecord, opened: OpenDecision) -> None:
         """Count a decision, and note its segments until its reward is known."""
