@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from msgspec import UNSET
 
-from glcb._api.requests import NewArm
+from glcb._api.requests import ExperimentChanges, NewArm
 from glcb.service import curves, segments
 from glcb.service.arms import Arms
 from glcb.service.core import models
@@ -199,6 +199,37 @@ def test_rare_values_become_one_segment() -> None:
     assert sum(one.decisions for one in shown) == 1100
     assert sum(one.lift.n for one in shown if one.lift) == 1100
     assert [one.kind for one in found["long"].segments] == ["value", "other"]
+
+
+def test_declared_features_are_the_segments_and_a_change_starts_them_anew() -> None:
+    recorded = shop(30, segments=["device", "country", "country"])
+    (country,) = segments.segments(recorded.experiment).features
+    assert (country.feature, country.comparisons) == ("country", 80)
+    assert sum(one.decisions for one in country.segments) == 30
+    waiting = recorded.decide({"country": "FR"})
+    recorded.apply("change", ExperimentChanges(segments=["new"]))
+    recorded.reward(waiting.id, 1.0)  # it belongs to segments that are gone
+    recorded.decide({"country": "FR", "new": True})
+    (new,) = segments.segments(recorded.experiment).features
+    assert [(one.value, one.decisions, one.lift) for one in new.segments] == [("true", 1, None)]
+    recorded.apply("change", ExperimentChanges(segments=None))
+    recorded.decide({"country": "FR", "new": True})
+    own = recorded.experiment.state.tally.segments
+    assert own is not UNSET
+    assert list(own.features) == ["country", "new"]
+
+
+def test_the_lift_over_the_control_has_a_history_and_segments() -> None:
+    recorded = shop(60, control="c", segments=["country"])
+    guard = recorded.experiment.state.guard
+    assert guard is not UNSET
+    found = curves.curves(recorded.experiment, CurvesQuery())
+    assert found.control is not None
+    assert found.control.n == guard.lift.n > 0
+    assert found.control.difference == pytest.approx(guard.lift.lift / guard.lift.n)
+    assert found.points[-1].control == found.control
+    (country,) = segments.segments(recorded.experiment).features
+    assert sum(one.control.n for one in country.segments if one.control) == guard.lift.n
 
 
 # ---- events -----------------------------------------------------------------------------------------

@@ -401,6 +401,9 @@ class Experiment:
             scaled = (decision.reward - low) / (high - low)
             self.state.tally.add_reward(self._now, decision, decision.reward, scaled)
             if guarded is not None:
+                if guarded.lift is not None:
+                    center = self.guard().lift.center
+                    self.state.tally.add_control(decision, scaled, guarded.lift, center)
                 arms: tuple[Any, ...] = self._bandit.arms
                 self.guard().count(guarded, decision.reward, self.state.settings, self.ranges, arms)
 

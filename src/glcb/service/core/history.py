@@ -15,7 +15,7 @@ from msgspec import UNSET, Struct, UnsetType, field
 
 from glcb.evaluate.sequences import boundaries
 from glcb.service.core.open_decisions import OpenDecision
-from glcb.service.lift import CONFIDENCE, LiftSums
+from glcb.service.lift import CONFIDENCE, LiftSums, Weights
 
 MAX_ARMS = 100
 """If a period or a segment has more arms, it keeps the half with the most decisions."""
@@ -189,12 +189,7 @@ class History(Struct):
         center
             The center of the estimate of its lift, so that the periods add up to the lift of all decisions.
         """
-        if not self.periods:
-            self._start_period(max(decision.decided_at, self.since))
-        period = self.periods[-1]
-        if decision.decided_at < period.start:
-            place = bisect_right(self.periods, decision.decided_at, key=_start) - 1
-            period = self.periods[max(place, 0)]
+        period = self._period_of(decision)
         period.rewards[decision.held_out] += 1
         period.totals[decision.held_out] += value
         if decision.weights is not None:
@@ -205,6 +200,22 @@ class History(Struct):
             sums.add(scaled, mean)
             if own is not None:
                 own.add(scaled, mean)
+
+    def add_control(self, decision: OpenDecision, scaled: float, weights: Weights, center: float) -> None:
+        """Count a reward for the lift over the control; the arguments are those of :meth:`add_reward`."""
+        period = self._period_of(decision)
+        if period.control is UNSET:
+            period.control = LiftSums()
+        period.control.add(scaled, weights, center)
+
+    def _period_of(self, decision: OpenDecision) -> Period:
+        if not self.periods:
+            self._start_period(max(decision.decided_at, self.since))
+        period = self.periods[-1]
+        if decision.decided_at < period.start:
+            place = bisect_right(self.periods, decision.decided_at, key=_start) - 1
+            period = self.periods[max(place, 0)]
+        return period
 
     def remove_arm(self, arm: str) -> None:
         """Drop the sums of an arm over all periods. Its past stays."""

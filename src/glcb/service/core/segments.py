@@ -12,7 +12,7 @@ right at all times.
 
 import math
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any, Literal
 
@@ -21,7 +21,7 @@ from msgspec import UNSET, Struct, UnsetType, field
 from glcb.bandit.encoding.schema import parse_schema
 from glcb.service.core.history import ArmSums, count_choice, merged
 from glcb.service.core.open_decisions import OpenDecision
-from glcb.service.lift import LiftSums
+from glcb.service.lift import LiftSums, Weights
 
 MAX_FEATURES = 8
 _MAX_CANDIDATES = 2 * MAX_FEATURES
@@ -172,6 +172,17 @@ class Segments(Struct):
 
     def add_reward(self, decision: OpenDecision, scaled: float) -> None:
         """Count a reward; ``scaled`` is its value on a scale from 0 to 1."""
+        for segment in self._of_decision(decision):
+            segment.add_reward(decision, scaled)
+
+    def add_control(self, decision: OpenDecision, scaled: float, weights: Weights) -> None:
+        """Count a reward for the lift over the control."""
+        for segment in self._of_decision(decision):
+            if segment.control is UNSET:
+                segment.control = LiftSums()
+            segment.control.add(scaled, weights)
+
+    def _of_decision(self, decision: OpenDecision) -> Iterator[Segment]:
         for number in decision.segments:
             place = number - self.first
             if place < 0:
@@ -182,7 +193,7 @@ class Segments(Struct):
                     continue
                 segment = self.segments[segment]
                 assert isinstance(segment, Segment)  # those that absorb others stay
-            segment.add_reward(decision, scaled)
+            yield segment
 
     def of(self, feature: SegmentedFeature) -> list[Segment]:
         """Return the segments of a feature that have decisions: in their order, or frequent values first."""

@@ -18,7 +18,7 @@ from glcb.service.core.history import History
 from glcb.service.core.open_decisions import OpenDecision
 from glcb.service.core.segments import Segments
 from glcb.service.core.vitals import MIN_DECISIONS, Vitals
-from glcb.service.lift import LiftSums
+from glcb.service.lift import LiftSums, Weights
 
 MAX_BLOCKS = 200
 _WINDOW = 1000
@@ -277,6 +277,24 @@ class Tally(Struct):
         tally = self._arm(decision.arm) if self.catalog is UNSET else self.catalog.of_reward(decision.arm)
         tally.rewards += 1
         tally.total += value
+
+    def add_control(self, decision: OpenDecision, scaled: float, weights: Weights, center: float) -> None:
+        """Count a reward for the lift over the control.
+
+        Parameters
+        ----------
+        decision
+            The decision.
+        scaled
+            Its reward, on a scale from 0 to 1.
+        weights
+            The weights for the lift over the control.
+        center
+            The center of its estimate.
+        """
+        if self.history is not UNSET and self.segments is not UNSET:
+            self.history.add_control(decision, scaled, weights, center)
+            self.segments.add_control(decision, scaled, weights)
 
     def _arm(self, arm: str) -> ArmTally:
         """Return the sums of an arm."""
