@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from starlette.responses import Response
 from typer.testing import CliRunner
 
 from glcb import _ray
@@ -251,6 +252,11 @@ def test_a_shard_restores_its_experiments_and_answers_nothing_once_it_was_taken_
     asyncio.run(scenario())
     with pytest.raises(StorageError, match="another service has taken over"):
         ShardActor(settings, "0", 0, 1)
+
+
+def test_a_response_keeps_its_headers() -> None:
+    original = Response("page", 201, {"content-security-policy": "none"}, "text/html")
+    assert sorted(Reply.of(original).response().raw_headers) == sorted(original.raw_headers)
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,8 @@ from glcb.service.auth import ApiKey
 from glcb.service.errors import ApiError
 
 _TYPES: dict[str, type[Any]] = {"decide": DecisionRequest, "reward": RewardItem}
+_OWN_HEADERS = (b"content-length", b"content-type")
+"""Headers that every response sets itself."""
 _DECODERS = {kind: msgspec.json.Decoder(type_) for kind, type_ in _TYPES.items()}
 
 
@@ -96,15 +98,20 @@ class Reply(NamedTuple):
     status: int
     media_type: str | None
     content: bytes
+    headers: tuple[tuple[bytes, bytes], ...] = ()
+    """Further headers, such as a content security policy."""
 
     @classmethod
     def of(cls, response: Response) -> "Reply":
         """Return a response as it is sent."""
-        return cls(response.status_code, response.media_type, bytes(response.body))
+        further = tuple(pair for pair in response.raw_headers if pair[0] not in _OWN_HEADERS)
+        return cls(response.status_code, response.media_type, bytes(response.body), further)
 
     def response(self) -> Response:
         """Return the response."""
-        return Response(self.content, self.status, media_type=self.media_type)
+        response = Response(self.content, self.status, media_type=self.media_type)
+        response.raw_headers.extend(self.headers)
+        return response
 
 
 class Pulse(NamedTuple):
