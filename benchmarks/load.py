@@ -120,11 +120,11 @@ async def _generate(server: Server, plan: Plan, database: int | None) -> tuple[T
     tasks = [
         asyncio.create_task(_send_pairs(wire, requests, i * spread, times)) for i, wire in enumerate(wires)
     ]
-    await _run_for(tasks, WARM_UP)
+    await run_for(tasks, WARM_UP)
     times.decisions.clear()
     times.rewards.clear()
     before, start = _cpu(server, database), time.perf_counter()
-    await _run_for(tasks, plan.seconds)
+    await run_for(tasks, plan.seconds)
     seconds, after = time.perf_counter() - start, _cpu(server, database)
     for task in tasks:
         task.cancel()
@@ -135,7 +135,8 @@ async def _generate(server: Server, plan: Plan, database: int | None) -> tuple[T
     return times, {**shares, "seconds": seconds}
 
 
-async def _run_for(tasks: Sequence["asyncio.Task[None]"], seconds: float) -> None:
+async def run_for(tasks: Sequence["asyncio.Task[None]"], seconds: float) -> None:
+    """Let clients run for a while; raise the error of one that fails."""
     done, _ = await asyncio.wait(tasks, timeout=seconds, return_when=asyncio.FIRST_EXCEPTION)
     for task in done:
         task.result()
@@ -176,10 +177,10 @@ def measure(store: str, server: Server, plan: Plan, database: int | None, sync: 
         connections=plan.connections,
         pairs=pairs,
         pairs_per_s=pairs / used["seconds"],
-        decision_p50_ms=1e3 * _percentile(times.decisions, 50),
-        decision_p99_ms=1e3 * _percentile(times.decisions, 99),
-        reward_p50_ms=1e3 * _percentile(times.rewards, 50),
-        reward_p99_ms=1e3 * _percentile(times.rewards, 99),
+        decision_p50_ms=1e3 * percentile(times.decisions, 50),
+        decision_p99_ms=1e3 * percentile(times.decisions, 99),
+        reward_p50_ms=1e3 * percentile(times.rewards, 50),
+        reward_p99_ms=1e3 * percentile(times.rewards, 99),
         model_decide_us=1e6 * metrics.mean(spent, metrics.DECIDE),
         model_learn_us=1e6 * metrics.mean(spent, metrics.LEARN),
         events_per_commit=metrics.mean(spent, metrics.COMMIT_EVENTS),
@@ -193,7 +194,8 @@ def measure(store: str, server: Server, plan: Plan, database: int | None, sync: 
     )
 
 
-def _percentile(values: Sequence[float], percent: int) -> float:
+def percentile(values: Sequence[float], percent: int) -> float:
+    """Return a percentile."""
     return statistics.quantiles(values, n=100)[percent - 1]
 
 
