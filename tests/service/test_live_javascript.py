@@ -144,15 +144,17 @@ def test_node_decides_ranks_and_reports_rewards(shop: Shop) -> None:
     script = """
         const home = new Client(url, { apiKey: key }).experiment("home");
         const visit = { country: "FR", age: 31, now: new Date(0), note: undefined };
-        const decision = await home.decide(visit, { eligible: ["a", "b"], idempotencyKey: "visit 1" });
-        const again = await home.decide(visit, { eligible: ["a", "b"], idempotencyKey: "visit 1" });
+        const decision = await home.decide(visit, { eligible: ["a", "b"], unit: "u1", control: "a", idempotencyKey: "visit 1" });
+        const again = await home.decide(
+            visit, { eligible: ["a", "b"], unit: "u1", control: "a", idempotencyKey: "visit 1" });
         const ranking = await home.rank({ country: "FR" }, 2);
         const rewards = [
             await home.reward(decision.id, 1, { idempotencyKey: "click" }),
             await home.reward(decision.id, true, { idempotencyKey: "click" }),
             await home.reward(ranking.id, 1, { slot: 0, examined: 2 }),
         ];
-        show({ decision, again, ranking, rewards });
+        const metric = (await failure(home.reward(decision.id, 1, { metrics: { revenue: 2 } }))).code;
+        show({ decision, again, ranking, rewards, metric });
     """
     before = shop.counts()["decisions"]
     shown = node(script, url=shop.server.url, key=shop.admin)
@@ -165,6 +167,8 @@ def test_node_decides_ranks_and_reports_rewards(shop: Shop) -> None:
     (event,) = [event for event in shop.team.events("home") if event.get("id") == shown["decision"]["id"]][:1]
     assert event["context"]["now"] == {"date": "1970-01-01T00:00:00.000Z"}
     assert "note" not in event["context"]
+    assert shown["decision"]["control"] == "a"
+    assert shown["metric"] == "invalid_reward", "the experiment has no metrics"
 
 
 @pytest.mark.tools

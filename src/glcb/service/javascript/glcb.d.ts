@@ -23,6 +23,10 @@ export interface ChoiceOptions {
   arms?: Readonly<Record<string, Features | null>>;
   /** The arms to choose from; all by default. */
   eligible?: readonly string[];
+  /** What the existing system would choose; for a ranking, the arms of its slots. */
+  control?: string | readonly string[];
+  /** Who or what the decision is for, such as a user: all decisions for a unit are in the same group. */
+  unit?: string;
   /** The id of the decision; not with a publishable key. By default, the service chooses one. */
   id?: string;
   /** Makes a repeated request return the first decision; random by default. In web pages, it must be random. */
@@ -37,6 +41,8 @@ export interface RewardOptions {
   slot?: number;
   /** Number of slots of a ranking that were seen. */
   examined?: number;
+  /** Further metrics of the decision, by name. */
+  metrics?: Readonly<Record<string, number>>;
   /** Makes a repeated reward count once; random by default. */
   idempotencyKey?: string;
   /** Aborts the request. */

@@ -52,19 +52,19 @@ class Experiment {
   }
 
   /** Make a decision. */
-  async decide(context, { arms, eligible, id, idempotencyKey = randomKey(), signal } = {}) {
-    const body = { context, arms, eligible, id, idempotency_key: idempotencyKey };
+  async decide(context, { idempotencyKey = randomKey(), signal, ...options } = {}) {
+    const body = choice(context, options, idempotencyKey);
     return (await this.#post("decisions", body, { signal })).content;
   }
 
   /** Choose `k` different arms, in order. */
-  async rank(context, k, { arms, eligible, id, idempotencyKey = randomKey(), signal } = {}) {
-    const body = { context, k, arms, eligible, id, idempotency_key: idempotencyKey };
+  async rank(context, k, { idempotencyKey = randomKey(), signal, ...options } = {}) {
+    const body = { k, ...choice(context, options, idempotencyKey) };
     return (await this.#post("rankings", body, { signal })).content;
   }
 
   /** Report the reward of a decision or a ranking. The request outlives the page. */
-  async reward(id, value, { slot, examined, idempotencyKey = randomKey(), signal } = {}) {
+  async reward(id, value, { slot, examined, metrics, idempotencyKey = randomKey(), signal } = {}) {
     if (typeof id !== "string" || !ID.test(id)) {
       throw new GlcbError("unknown_decision", `the id of a decision is a text, got ${shown(id)}`);
     }
@@ -72,7 +72,7 @@ class Experiment {
     if (!Number.isFinite(value)) {
       throw new GlcbError("invalid_reward", `a reward must be a finite number, got ${shown(value)}`);
     }
-    const body = { value, slot, examined, idempotency_key: idempotencyKey };
+    const body = { value, slot, examined, metrics, idempotency_key: idempotencyKey };
     const answer = await this.#post(`decisions/${id}/reward`, body, { signal, keepalive: true });
     return answer.content.status === "accepted" || answer.isUncertain;
   }
@@ -81,6 +81,11 @@ class Experiment {
     const url = `${this.#client.url}/v1/experiments/${this.name}/${path}`;
     return send(this.#client, url, JSON.stringify(body, dateAsFeature), options);
   }
+}
+
+/** Return the body of a request for a decision or a ranking. */
+function choice(context, { arms, eligible, control, unit, id }, idempotencyKey) {
+  return { context, arms, eligible, control, unit, id, idempotency_key: idempotencyKey };
 }
 
 /** Send a request until there is an answer; every request has an idempotency key, so repeating it is safe. */

@@ -12,7 +12,6 @@ from glcb._document.html import render
 from glcb.service.reports.summary import (
     RewardFormat,
     interval_in_words,
-    optional_text,
     percent,
     period_in_words,
     reference_in_words,
@@ -42,12 +41,13 @@ def report_page(info: ExperimentInfo, report: Report, curves: Curves, now: datet
     period = period_in_words(report.start, report.end)
     sentence = verdict(info, report.over, report.lift)
     about = [f"{len(report.arms)} arms", f"policy {settings.policy}", f"{percent(settings.holdout)} holdout"]
-    description, hypothesis, owner = (
-        optional_text(settings, name) for name in ("description", "hypothesis", "owner")
-    )
-    if owner is not None:
-        about.insert(0, f"owner: {owner}")
-    purpose = [description, hypothesis and f"Hypothesis: {hypothesis}", f"The experiment is {info.state}:"]
+    if settings.owner:
+        about.insert(0, f"owner: {settings.owner}")
+    purpose = [
+        settings.description or "",
+        f"Hypothesis: {settings.hypothesis}" if settings.hypothesis else "",
+        f"The experiment is {info.state}:",
+    ]
     introduction = " ".join([*filter(None, purpose), f"{', '.join(about)}."])
     over = reference_in_words(info, report.over)
     overview = Section("overview", f"Lift over {over}", _lift_blocks(report.over, curves, rewards))

@@ -30,7 +30,7 @@ def reward_format(settings: ExperimentSettings) -> RewardFormat:
     >>> binary.value(0.523), binary.difference(-0.021), binary.gained(393.4)
     ('52.3%', '−2.1 points', '+393 rewards')
     """
-    unit = optional_text(settings, "reward_unit")
+    unit = settings.reward_unit or None
 
     def gained(x: float) -> str:
         return f"{_signed(x, 0 if abs(x) >= 10 else 2)} {unit or 'rewards'}"
@@ -41,11 +41,6 @@ def reward_format(settings: ExperimentSettings) -> RewardFormat:
     return RewardFormat(
         lambda x: _number(x) + suffix, lambda x: ("+" if x > 0 else "") + _number(x) + suffix, gained
     )
-
-
-def optional_text(settings: ExperimentSettings, name: str) -> str | None:
-    """Return a setting that is a text, or None if it is not set."""
-    return getattr(settings, name, None) or None
 
 
 def percent(x: float) -> str:
@@ -156,8 +151,8 @@ def reference_in_words(info: ExperimentInfo, over: str) -> str:
     """Return what the lift is measured against."""
     if over == "random":
         return "random assignment"
-    control = optional_text(info.settings, "control")
-    return "the control" if control is None else f"the control “{control}”"
+    control = info.settings.control
+    return f"the control “{control}”" if control else "the control"
 
 
 def period_in_words(start: datetime, end: datetime) -> str:
