@@ -62,7 +62,14 @@ def test_a_key_has_its_own_role_and_admin_has_all(tmp_path: Path, role: str, rol
 
 @pytest.mark.parametrize(
     ("name", "role"),
-    [("", "read"), ("a b", "read"), ("x" * 65, "read"), ("ok", "owner"), ("'; DROP", "read"), ("guardrail", "read")],
+    [
+        ("", "read"),
+        ("a b", "read"),
+        ("x" * 65, "read"),
+        ("ok", "owner"),
+        ("'; DROP", "read"),
+        ("guardrail", "read"),
+    ],
 )
 def test_an_invalid_name_or_role_is_rejected(tmp_path: Path, name: str, role: str) -> None:
     database = open_test_database(tmp_path)
