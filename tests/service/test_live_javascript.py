@@ -144,9 +144,9 @@ def test_node_decides_ranks_and_reports_rewards(shop: Shop) -> None:
     script = """
         const home = new Client(url, { apiKey: key }).experiment("home");
         const visit = { country: "FR", age: 31, now: new Date(0), note: undefined };
-        const decision = await home.decide(visit, { eligible: ["a", "b"], unit: "u1", control: "a", idempotencyKey: "visit 1" });
-        const again = await home.decide(
-            visit, { eligible: ["a", "b"], unit: "u1", control: "a", idempotencyKey: "visit 1" });
+        const options = { eligible: ["a", "b"], unit: "u1", control: "a", idempotencyKey: "visit 1" };
+        const decision = await home.decide(visit, options);
+        const again = await home.decide(visit, options);
         const ranking = await home.rank({ country: "FR" }, 2);
         const rewards = [
             await home.reward(decision.id, 1, { idempotencyKey: "click" }),
