@@ -60,3 +60,8 @@ def test_fields_that_other_libraries_add_for_themselves_are_left_out(output: io.
     log.warning("a request failed", extra={"_ray_timestamp_ns": 17, "reason": "timeout"})
     assert "_ray" not in output.getvalue()
     assert "timeout" in output.getvalue()
+
+
+def test_a_value_with_line_breaks_stays_on_one_line(output: io.StringIO) -> None:
+    log.warning("a request failed\nforged", extra={"reason": "one\r\ntwo\u2028three"})
+    assert len(output.getvalue().splitlines()) == 1

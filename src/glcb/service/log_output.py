@@ -72,8 +72,8 @@ class TextFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """Return a record as one line, followed by its traceback if it has one."""
-        extra = " ".join(f"{name}={_shorten(value)}" for name, value in _extra_fields(record).items())
-        message = _shorten(record.getMessage())
+        extra = " ".join(f"{name}={_one_line(value)}" for name, value in _extra_fields(record).items())
+        message = _one_line(record.getMessage())
         line = f"{timestamp(record.created)} {record.levelname.lower()} {message} {extra}".rstrip()
         return f"{line}\n{_shorten(self.formatException(record.exc_info))}" if record.exc_info else line
 
@@ -85,6 +85,11 @@ def _extra_fields(record: logging.LogRecord) -> dict[str, Any]:
         for name, value in vars(record).items()
         if name not in _STANDARD_FIELDS and not name.startswith("_")
     }
+
+
+def _one_line(value: Any) -> str:
+    """Return a value as text without line breaks, so that no value can look like a line of the log."""
+    return "\\n".join(str(_shorten(value)).splitlines())
 
 
 def _shorten(value: Any) -> Any:
