@@ -315,10 +315,13 @@ def _clock(experiment: Experiment) -> Check:
 
 
 def _holdout(experiment: Experiment) -> Check:
-    share = experiment.state.settings.holdout
-    if share == 0:
+    steering = experiment.steering
+    if steering.is_shadow:
+        text = "In shadow mode, all decisions are served the control, so the lift cannot be measured."
+        return Check("holdout", None, text)
+    if steering.holdout == 0:
         text = "There is no holdout: the lift is estimated from exploration alone."
         return Check("holdout", None, text)
-    return Check(
-        "holdout", True, f"{share:.1%} of the decisions are a random holdout that measures the lift."
-    )
+    served = "the control" if steering.serves_control else "random arms"
+    text = f"{steering.holdout:.1%} of the decisions are a holdout, which is served {served}."
+    return Check("holdout", True, text)
