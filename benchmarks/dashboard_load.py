@@ -1,4 +1,4 @@
-"""Dashboard load: how fast the dashboard of a million decisions opens, and how it affects decision latency.
+"""Dashboard load: how fast the dashboard of a large experiment opens, and how it affects decision latency.
 
 Part of ``make soak``. The experiment has 50 arms and 8 features that are segments. Decisions arrive at a
 constant rate, one every ten milliseconds. Three cases alternate: no dashboard, only the requests of a

@@ -1,4 +1,4 @@
-"""Throughput of ``glcb serve`` with several workers, and the time that the way to a shard adds to a decision.
+"""Throughput of ``glcb serve`` with several workers, and the time that a call to a shard adds to a decision.
 
 One process, two and four workers are measured one after the other, on one PostgreSQL, with the same load:
 eight experiments, and connections that request a decision and send its reward, one after the other. Client,
@@ -32,7 +32,7 @@ class Result(NamedTuple):
     workers: int
     pairs_per_s: float
     alone_p50_ms: float
-    """A decision with one connection: what the way to a shard adds is the difference to one worker."""
+    """A decision with one connection: the difference to one worker is what a call to a shard adds."""
     alone_p99_ms: float
     generator: float
     front_end: float

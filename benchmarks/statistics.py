@@ -1,6 +1,6 @@
 """The cost of statistics: CPU time per decision and reward, and of the requests of a dashboard.
 
-    python -m benchmarks.statistics
+    python -m benchmarks.statistics --decisions 50000
 
 An experiment with 50 arms and 8 features that are segments has had decisions for a year, and then a hundred
 per second, which are measured. Only the sums are updated, without a model, so the numbers are those that
