@@ -9,7 +9,7 @@ A mixture decides how much to trust the corrections. Its two shares, of the shar
 ones, are common to all arms and follow the likelihood of the rewards (fixed share: Herbster, Warmuth 1998).
 
 The pseudocounts of the shared policy are those of context and arm together. A new arm that is similar to
-known ones inherits their evidence, although their rewards do not tell what is special about it. So every arm
+known ones inherits their evidence, although their rewards do not show what is special about it. So every arm
 also has a bonus for what is uncertain about itself alone: the standard deviation of its effect on the logit,
 given its own decisions, in units of the reward. It is weighted by the share of the corrections, so it
 vanishes where features explain everything.

@@ -1,7 +1,7 @@
 """Decisions and rankings: the group, the draw, the answer, and how they are counted.
 
-Experiments without settings that say who is served what take a short path. Both functions at the top are the
-handlers of events.
+Experiments without control, ramp, shares, metrics, guardrails and paused arms take a short path. ``decide``
+and ``rank`` are the handlers of events.
 """
 
 from typing import TYPE_CHECKING, Any

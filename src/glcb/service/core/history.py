@@ -1,4 +1,4 @@
-"""What happened when: sums over periods of time, which become longer as they age.
+"""Statistics over time: sums over periods, which become longer as they age.
 
 The last two minutes are kept by the second, then minutes, hours, days and weeks follow. So a chart of the
 first minutes and one of the last years have enough points, and the number of periods is bounded. A reward

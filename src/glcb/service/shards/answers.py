@@ -1,4 +1,4 @@
-"""Requests outside the fast path: forwarded to the shard of their experiment, or put together from all."""
+"""Requests outside the fast path: forwarded to the shard of their experiment, or combined from all shards."""
 
 import asyncio
 import re

@@ -1,4 +1,4 @@
-"""The view that a front end has of one shard: whether it responds, and how requests get there."""
+"""The connection of a front end to one shard: requests, probes, and replacing a process that hangs."""
 
 import asyncio
 import contextlib

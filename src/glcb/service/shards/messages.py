@@ -1,4 +1,4 @@
-"""What front ends and shards send each other. Ray copies it between processes and machines."""
+"""Messages between front ends and shards. Ray copies them between processes and machines."""
 
 from typing import Any, Literal, NamedTuple
 

@@ -1,4 +1,4 @@
-"""What the database says about an experiment: its row, its snapshots, and what was pruned from it."""
+"""Rows of the database about an experiment: the experiment, its snapshots, and what was pruned from it."""
 
 from typing import NamedTuple
 
