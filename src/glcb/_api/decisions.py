@@ -18,7 +18,7 @@ class Decision(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The probability of each arm of the experiment. If arms have features: of each candidate, but at most
     of the 100 most likely ones."""
     holdout: bool
-    """Whether the decision belongs to the holdout, which chooses uniformly at random."""
+    """Whether the decision belongs to the holdout, which is served random arms or the control."""
     candidates: int | None = None
     """Number of candidates, if arms have features."""
     control: str | None = None
@@ -53,7 +53,7 @@ class Ranking(Struct, frozen=True, kw_only=True, omit_defaults=True):
     propensities: tuple[float, ...]
     """The probability with which the arm of each slot was chosen, given the arms of the slots above it."""
     holdout: bool
-    """Whether the ranking belongs to the holdout, which chooses uniformly at random."""
+    """Whether the ranking belongs to the holdout, which is served random arms or the control."""
     candidates: int
     """Number of candidates."""
     control: tuple[str, ...] = ()

@@ -107,7 +107,8 @@ Holdout = Annotated[
     Meta(
         ge=0,
         le=1,
-        description="Share of decisions that are made uniformly at random, as a control group for the lift.",
+        description="Share of decisions that are served the baseline. By default, they are made uniformly at "
+        "random, as a control group for the lift.",
     ),
 ]
 

@@ -56,7 +56,7 @@ class Lift(Struct, frozen=True, kw_only=True):
     bandit: GroupMean
     """Rewards of decisions made by the bandit."""
     holdout: GroupMean
-    """Rewards of decisions made uniformly at random."""
+    """Rewards of decisions in the holdout."""
     n: int
     """Number of decisions from which the lift is estimated."""
     random: float | None

@@ -19,7 +19,7 @@ export function historyPage(main, name) {
   const more = h("button", { hidden: true, onclick: () => loadMore() }, "Show earlier changes");
   main.append(
     tabs(name, "history"),
-    h("div", { class: "heading" }, h("div", {}, h("h1", {}, "History"), h("p", { class: "hint" }, "Every change of this experiment, newest first. Changes are events: they cannot be edited or lost."))),
+    h("div", { class: "heading" }, h("div", {}, h("h1", {}, "History"), h("p", { class: "hint" }, "Every change of this experiment, newest first. Changes are events: they cannot be edited."))),
     list,
     more,
   );

@@ -134,7 +134,7 @@ function carePanel(name, shown, changed) {
 const archive = (name) =>
   dialog({
     title: `Archive ${name}?`,
-    text: "It takes no more decisions and rewards and cannot be resumed. Its numbers stay readable.",
+    text: "It takes no more decisions and rewards. Its numbers stay readable. Only the API can resume it.",
     button: "Archive",
     danger: true,
     act: () => ask("PATCH", at(name), { state: "archived" }),

@@ -59,7 +59,7 @@ export interface Decision {
   propensity?: number;
   /** The probability of each arm, or of the most likely candidates. */
   probabilities?: Record<string, number>;
-  /** Whether the decision belongs to the holdout, which chooses uniformly at random. */
+  /** Whether the decision belongs to the holdout, which is served random arms or the control. */
   holdout?: boolean;
   /** Number of candidates, if arms have features. */
   candidates?: number;
@@ -73,7 +73,7 @@ export interface Ranking {
   arms: string[];
   /** The probability with which the arm of each slot was chosen, given the arms above it. */
   propensities?: number[];
-  /** Whether the ranking belongs to the holdout, which chooses uniformly at random. */
+  /** Whether the ranking belongs to the holdout, which is served random arms or the control. */
   holdout?: boolean;
   /** Number of candidates. */
   candidates?: number;
