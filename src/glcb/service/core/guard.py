@@ -8,8 +8,8 @@ guardrail breaks when the upper bound of the mean margin, an empirical Bernstein
 of the lift, is negative.
 
 The margin of an arm counts every decision by the bandit's probability of that arm: the weights are
-p(arm) × (1[arm] − (1 − x) r) / b. It says how the metric fares in the decisions that the bandit gives to the
-arm, compared with what the reference would have got in the same decisions. The margins of all arms add up to
+p(arm) × (1[arm] − (1 − x) r) / b. It compares the metric in the decisions that the bandit gives to the arm
+with what the reference would have got in the same decisions. The margins of all arms add up to
 that of the experiment.
 """
 
