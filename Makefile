@@ -111,6 +111,7 @@ soak: $(DEV)
 	@$(BENCHMARK) benchmarks.outage
 	@$(BENCHMARK) benchmarks.faults
 	@$(BENCHMARK) benchmarks.fuzz
+	@$(BENCHMARK) benchmarks.walks
 	@$(BENCHMARK) benchmarks.inverses
 	@$(BENCHMARK) benchmarks.propensities
 	@$(BENCHMARK) benchmarks.endurance

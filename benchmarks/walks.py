@@ -1,0 +1,323 @@
+"""Random sequences of requests to an experiment: ``make soak``.
+
+Decisions, rankings, rewards, changes of arms, settings and models, in any order and with odd values. At any
+time, the state must equal that of a restored snapshot and that of a replay; a refused or repeated request and
+a read must change nothing; and every decision must be counted in exactly one way.
+"""
+
+import argparse
+import json
+import random
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from benchmarks.odd_contexts import random_context
+from glcb._api.guardrails import ArmPause, Guardrail, Metric
+from glcb._api.requests import (
+    Activation,
+    Catalog,
+    CatalogChanges,
+    Creation,
+    DecisionRequest,
+    ExperimentChanges,
+    ExperimentSettings,
+    NewArm,
+    RankingRequest,
+    RewardItem,
+)
+from glcb._errors import GlcbError
+from glcb.service import stats
+from glcb.service.core import models
+from glcb.service.core.experiment import Experiment, encode_request
+from glcb.service.core.models import ExperimentSnapshot
+from glcb.service.metrics import Activity
+from glcb.service.responses import experiment_info
+from glcb.service.storage.database import Event
+
+ARMS = "abcdef"
+POLICIES = ("linucb", "lints", "ucb1", "glcb")
+SCHEMAS: tuple[dict[str, Any], ...] = ({}, {"age": "number"}, {"age": "category"}, {"country": ["c1", "c2"]})
+
+
+class Walk:
+    """One experiment and the random requests that it receives.
+
+    Parameters
+    ----------
+    seed
+        The seed of the requests.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self._random = random.Random(seed)
+        self._contexts = np.random.default_rng(seed)
+        self._now = 1e9
+        self._ids = ["x-1"]
+        self._model: bytes | None = None
+        self._has_features = self._random.random() < 0.35
+        self._experiment, first = self._create()
+        settings = self._experiment.state.settings
+        self._low, self._high = (0.0, 1.0) if settings.rewards == "binary" else settings.rewards
+        self._events = [first]
+        self._snapshots: dict[int, str] = {}
+        self._looked = 0
+        self.refused = 0
+        self._requests: list[tuple[float, Callable[[], tuple[str, Any]]]] = [
+            (0.34, self._decide),
+            (0.44, self._rank),
+            (0.72, self._reward),
+            (0.77, self._activate),
+            (0.81, lambda: ("settle", b"")),
+            (0.90, self._change),
+            (0.92, self._pause),
+            (0.98, self._change_arms),
+            (1.00, self._replace_model),
+        ]
+
+    @property
+    def events(self) -> int:
+        """Number of events."""
+        return len(self._events)
+
+    def run(self, requests: int) -> None:
+        """Send requests, then replay all events."""
+        for _ in range(requests):
+            if self._random.random() < 0.7:
+                self._now += self._random.choice([0, 0, 0.1, 1, 3, 6, 30, -2])
+            self._send(*self._next())
+            self._check_counts()
+            if self._random.random() < 0.06:
+                self._restore()
+        self._replay()
+
+    # ---- requests -------------------------------------------------------------------------------
+
+    def _create(self) -> tuple[Experiment, Event]:
+        """Create an experiment; settings that do not fit together are drawn again."""
+        while True:
+            creation = Creation(
+                name="walk", salt="salt", id_prefix="p-", history=True, settings=self._settings()
+            )
+            with suppress(GlcbError):
+                return Experiment.create(creation, self._now)
+
+    def _settings(self) -> ExperimentSettings:
+        choice = self._random.choice
+        arms: Any = list("abc")
+        if self._has_features:
+            arms = {name: self._features() for name in "abc"}
+        return msgspec.convert(
+            {
+                "arms": arms,
+                "policy": choice(POLICIES),
+                "max_pending": choice([1, 2, 5, 20]),
+                "reward_timeout": choice([None, 0.5, 5.0, 20.0]),
+                "default_reward": choice([None, 0.0, 1.0]),
+                "reward_aggregation": choice(["first", "last", "max", "sum"]),
+                "half_life": choice([None, None, 1, 10]),
+                "slots": choice([1, 1, 2, 3]),
+                "holdout": choice([0, 0.05, 0.5, 1]),
+                "exploration": choice([0.1, 0, 0.5]),
+                "rewards": choice(["binary", "binary", (0.0, 10.0), (-1.0, 1.0)]),
+                "metrics": {"revenue": Metric(range=(0.0, 5.0), default=choice([None, 0.0]))},
+                **({} if self._has_features else choice([{}, {"control": "a", "shares": {"b": (0.1, 0.6)}}])),
+            },
+            ExperimentSettings,
+        )
+
+    def _next(self) -> tuple[str, Any]:
+        """Return the next request; an experiment that does not run is resumed soon."""
+        share = self._random.random()
+        if self._experiment.state.status != "running" and share < 0.3:
+            return "change", ExperimentChanges(state="running")
+        return next(make for limit, make in self._requests if share <= limit)()
+
+    def _features(self) -> dict[str, Any]:
+        choice = self._random.choice
+        return {choice("pqr"): choice([1, 2.5, "z", True, None]) for _ in range(choice([0, 1, 2]))}
+
+    def _context(self) -> dict[str, Any]:
+        context = random_context(self._contexts)
+        try:
+            return json.loads(json.dumps(context, allow_nan=False))  # type: ignore[no-any-return]
+        except ValueError:  # a request cannot have NaN
+            return {"age": 31}
+
+    def _id(self) -> str:
+        return self._random.choice(self._ids[-6:])
+
+    def _choice(self) -> dict[str, Any]:
+        """Return the fields that decisions and rankings have in common."""
+        choice = self._random.choice
+        own = self._has_features and self._random.random() < 0.4
+        return {
+            "context": self._context(),
+            "eligible": None if own else choice([*[None] * 9, ["a", "b"], ["a", "zz"], []]),
+            "arms": {choice(ARMS): self._features() for _ in range(3)} if own else None,
+            "id": choice([*[None] * 8, choice("uvwxyz"), self._id()]),
+            "idempotency_key": choice([*[None] * 40, *"KLMN"]),
+            "deferred": self._random.random() < 0.15,
+            "control": choice([*[None] * 9, "a", "b", "zz"]),
+            "unit": choice([None, None, "u1", "u2", "u3"]),
+        }
+
+    def _decide(self) -> tuple[str, Any]:
+        return "decide", DecisionRequest(**self._choice())
+
+    def _rank(self) -> tuple[str, Any]:
+        k = self._random.choice([1, 2, 2, 3, 4])
+        names = self._random.choice([None, None, list("tuvw")[:k], ["t", "t"]])
+        return "rank", RankingRequest(**self._choice(), k=k, slot_names=names)
+
+    def _reward(self) -> tuple[str, Any]:
+        choice = self._random.choice
+        return "reward", RewardItem(
+            id=self._id(),
+            value=choice([*[self._low, self._high] * 6, self._high + 1]),
+            idempotency_key=choice([*[None] * 8, "r1", "r2"]),
+            slot=choice([*[None] * 12, 0, 1, "t", 7]),
+            examined=choice([*[None] * 12, 0, 1, 2, 9]),
+            metrics=choice(
+                [*[None, {"revenue": 2.0}, {"revenue": 0.0}] * 6, {"revenue": 9.0}, {"other": 1.0}]
+            ),
+        )
+
+    def _activate(self) -> tuple[str, Any]:
+        return "activate", Activation(id=self._id())
+
+    def _change(self) -> tuple[str, Any]:
+        choice = self._random.choice
+        limits = [Guardrail(metric=choice(["revenue", "reward"]), max_fall=0.0, against="random")]
+        settings: dict[str, Any] = choice(
+            [
+                {"holdout": choice([0.0, 0.3])},
+                {"exploration": choice([0.0, 0.5, 2.0]), "schema": choice(SCHEMAS)},
+                {"state": choice(["running", "running", "running", "paused", "archived"])},
+                {"reward_timeout": choice([1.0, 10.0]), "default_reward": choice([None, 0.0])},
+                {"reward_aggregation": choice(["first", "sum"]), "half_life": choice([None, 5])},
+                {"shares": choice([None, {"a": (0.2, 0.9)}, {"a": (0.9, 1.0), "b": (0.9, 1.0)}])},
+                {"control": choice([None, "a", "b", "zz"]), "baseline": choice(["random", "control"])},
+                {"traffic": choice([0.0, 0.25, 1.0]), "shadow": choice([None, True, False])},
+                {"guardrails": choice([None, limits]), "reason": "a test"},
+                {"segments": choice([None, [], ["country"], ["country", "age"]]), "description": "text"},
+            ]
+        )
+        return "change", ExperimentChanges(**settings)
+
+    def _pause(self) -> tuple[str, Any]:
+        return "change_arm", ArmPause(name=self._random.choice(ARMS), paused=self._random.random() < 0.5)
+
+    def _change_arms(self) -> tuple[str, Any]:
+        choice = self._random.choice
+        some: dict[str, dict[str, Any] | None] = {choice(ARMS): self._features() for _ in range(2)}
+        requests: list[tuple[str, Any]] = [
+            ("add_arm", NewArm(name=choice(ARMS), like=choice([None, "a", "q"]))),
+            ("add_arm", NewArm(name=choice(ARMS), features=choice([None, self._features()]))),
+            ("remove_arm", NewArm(name=choice(ARMS))),
+            ("set_arms", Catalog(arms=some)),
+            ("change_arms", CatalogChanges(arms=some, remove=choice([[], ["a"], ["zz"], ["a", "a"]]))),
+        ]
+        return choice(requests)
+
+    def _replace_model(self) -> tuple[str, Any]:
+        model, self._model = self._model, models.model_file(self._experiment.bandit.snapshot())
+        return ("settle", b"") if model is None else ("replace_model", model)
+
+    # ---- checks ---------------------------------------------------------------------------------
+
+    def _send(self, kind: str, request: Any) -> None:
+        experiment = self._experiment
+        before = _digest(experiment) if self._random.random() < 0.2 else None
+        payload = encode_request(request)
+        author = None if kind in ("decide", "rank", "reward", "activate", "settle") else "team"
+        try:
+            event, answer = experiment.apply(kind, request, self._now, payload, author)
+        except GlcbError:
+            self.refused += 1
+            event, answer = None, b""
+        if event is None:
+            assert before in (None, _digest(experiment)), (
+                f"a request without an event changed something: {kind}"
+            )
+            return
+        self._events.append(event)
+        if kind in ("decide", "rank"):
+            assert isinstance(answer, bytes)
+            self._ids.append(msgspec.json.decode(answer)["id"])
+        self._look()
+
+    def _look(self) -> None:
+        """Apply the breaches of guardrails, as the engine does."""
+        while True:
+            self._looked, breach = self._experiment.find_breach(self._looked)
+            if breach is None:
+                return
+            event, _ = self._experiment.apply("breach", breach, self._now, author="guardrail")
+            assert event is not None
+            self._events.append(event)
+
+    def _check_counts(self) -> None:
+        counts = self._experiment.bandit.counts
+        ended = ("rewarded", "timed_out", "evicted", "removed", "pending")
+        assert counts["decisions"] == sum(counts[name] for name in ended), counts
+        assert min(counts.values()) >= 0, counts
+
+    def _restore(self) -> None:
+        """Read the experiment, and restore it from a snapshot, as after a restart."""
+        experiment = self._experiment
+        snapshot = experiment.snapshot()
+        msgspec.json.encode((experiment_info(experiment), stats.stats(experiment, Activity())))
+        assert _digest(experiment) == snapshot.digest(), "a read changed something"
+        restored = Experiment.from_snapshot(ExperimentSnapshot.unpack(snapshot.pack(), snapshot.digest()))
+        assert _digest(restored) == snapshot.digest(), "the restored state differs"
+        self._snapshots[snapshot.sequence] = snapshot.digest()
+        if self._random.random() < 0.5:
+            self._experiment, self._looked = restored, 0
+
+    def _replay(self) -> None:
+        """Apply all events to a new experiment; compare its state with every snapshot."""
+        first, *others = self._events
+        replayed = _first_state(first)
+        for event in others:
+            replayed.replay(event)
+            expected = self._snapshots.get(event.sequence)
+            assert expected in (None, _digest(replayed)), f"the replay differs at event {event.sequence}"
+        assert _digest(replayed) == _digest(self._experiment), "the replay differs at the end"
+
+
+def _first_state(event: Event) -> Experiment:
+    creation = msgspec.json.decode(event.request, type=Creation)
+    return Experiment.create(creation, event.at)[0]
+
+
+def _digest(experiment: Experiment) -> str:
+    return experiment.snapshot().digest()
+
+
+def main() -> None:
+    """Run the walks of the command line."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--walks", type=int, default=3000)
+    parser.add_argument("--requests", type=int, default=120)
+    parser.add_argument("--seed", type=int, default=0)
+    arguments = parser.parse_args()
+    events = refused = 0
+    for seed in range(arguments.seed, arguments.seed + arguments.walks):
+        try:
+            walk = Walk(seed)
+            walk.run(arguments.requests)
+        except Exception as error:
+            error.add_note(f"seed {seed}")
+            raise
+        events, refused = events + walk.events, refused + walk.refused
+        if (seed + 1) % 100 == 0:
+            print(f"{seed + 1 - arguments.seed:,} walks, {events:,} events, {refused:,} refused requests")
+    print(f"{arguments.walks:,} walks: {events:,} events replayed exactly, {refused:,} requests refused")
+
+
+if __name__ == "__main__":
+    main()
