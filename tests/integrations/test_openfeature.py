@@ -141,6 +141,14 @@ def test_an_error_gives_the_default_and_a_code(
     assert color.counts["decisions"] == 0
 
 
+def test_a_key_that_cannot_name_an_experiment_is_a_flag_that_is_not_found(
+    flags: Callable[..., OpenFeatureClient],
+) -> None:
+    details = flags(Client("http://127.0.0.1:9")).get_string_details("New.Checkout", "steps", VISITOR)
+    assert (details.value, details.error_code) == ("steps", ErrorCode.FLAG_NOT_FOUND)
+    assert "got 'New.Checkout'" in str(details.error_message)
+
+
 @pytest.mark.parametrize(
     ("method", "arms", "values"),
     [

@@ -247,7 +247,7 @@ class GlcbProvider(AbstractProvider):
         """Make a decision for a unit and keep it."""
         try:
             decision = experiment.decide(_flatten(context.attributes))
-        except UnknownExperiment as error:
+        except (UnknownExperiment, InvalidSettings) as error:  # no experiment can have this name
             raise FlagNotFoundError(str(error)) from error
         except NotRunning:
             raise
