@@ -401,7 +401,7 @@ class Engine:
                     raise ApiError(
                         "experiment_exists",
                         f"the experiment {name!r} already exists with different settings "
-                        f"({', '.join(different)}): choose another name",
+                        f"({', '.join(different)}): choose another name, or change its settings with PATCH",
                     )
                 return await self.read(name, experiment_info), False
             limits.check_settings(settings, self.settings)
