@@ -75,9 +75,9 @@ class Coordinator:
         configure_logging(decoded.log_level, decoded.log_format)
         self._encoded, self._settings, self._token = settings, decoded, token
         self._stack = contextlib.ExitStack()
-        self._claim: str | None = None
+        self._is_locked = False
         with contextlib.suppress(StorageError):
-            self._claim = self._claim_database()
+            self._lock_database()
 
     def layout(self) -> tuple[str, int, bytes]:
         """Return the claim, the number of shards and the settings.
@@ -87,20 +87,21 @@ class Coordinator:
         StorageError
             Another service uses the database, or it is unavailable.
         """
-        if self._claim is None:
-            self._claim = self._claim_database()
-        return self._claim, self._settings.workers, self._encoded
+        if not self._is_locked:
+            self._lock_database()
+        # Another service may have had the database while the connection with the lock was lost.
+        claim = self._database.claim(self._token, self._settings.workers)
+        return claim, self._settings.workers, self._encoded
 
-    def _claim_database(self) -> str:
+    def _lock_database(self) -> None:
         with contextlib.ExitStack() as stack:
             self._database = stack.enter_context(contextlib.closing(open_database(self._settings)))
-            claim = stack.enter_context(
-                self._database.claimed(self._token, self._settings.workers, self._settings.lock_wait_seconds)
-            )
+            stack.enter_context(self._database.locked(self._settings.lock_wait_seconds))
+            self._database.claim(self._token, self._settings.workers)
             self._database.sweep()
             self._stack = stack.pop_all()
+        self._is_locked = True
         threading.Thread(target=self._watch, name="glcb-watch", daemon=True).start()
-        return claim
 
     def _watch(self) -> None:
         """Acquire the lock of the database again when its connection was lost."""

@@ -225,19 +225,18 @@ class Database:
         self._epoch.release()
 
     @contextlib.contextmanager
-    def claimed(self, token: str, shards: int, timeout: float) -> Iterator[str]:
-        """Keep other services off this PostgreSQL database, for shards; yield the claim that they need.
-
-        See :func:`claim_shards`. Raise StorageError if another service still runs after ``timeout``.
-        """
-        lock = locks.AdvisoryLock(self.engine)
-        with contextlib.ExitStack() as stack:
-            stack.callback(lock.close)
+    def locked(self, timeout: float) -> Iterator[None]:
+        """Keep others off PostgreSQL, for shards; raise StorageError if one still runs after ``timeout``."""
+        with contextlib.closing(locks.AdvisoryLock(self.engine)) as lock:
             locks.wait_for(lock, timeout)
-            with self._transaction() as connection:
-                claim = claim_shards(connection, token, shards)
             self._lock = lock
-            yield claim
+            yield
+
+    def claim(self, token: str, shards: int) -> str:
+        """Return the claim that shards need (:func:`claim_shards`); raise StorageError if another has it."""
+        self.watch()
+        with self._transaction() as connection:
+            return claim_shards(connection, token, shards)
 
     def take_shard(self, claim: str, shard: Shard) -> None:
         """Own a shard from now on, and fence its earlier owner; raise StorageError if the claim is old."""
