@@ -19,10 +19,11 @@ from glcb.service.auth import ANONYMOUS
 from glcb.service.config import ServiceSettings
 from glcb.service.errors import ApiError
 from glcb.service.shards import actors, client
-from glcb.service.shards.actors import ShardActor, encode_settings
+from glcb.service.shards.actors import Coordinator, ShardActor, encode_settings
 from glcb.service.shards.client import ShardClient
 from glcb.service.shards.messages import Call, Problem, Pulse, Reply, Result
-from glcb.service.storage.ownership import TAKEN_OVER, claim_shards
+from glcb.service.storage import locks
+from glcb.service.storage.ownership import TAKEN_OVER, Epoch, Shard, claim_shards
 from tests.service.builders import open_test_database
 
 needs_ray = pytest.mark.ray
@@ -35,6 +36,7 @@ class FakeActor:
     def __init__(self) -> None:
         self.state = "ready"
         self.hangs = False
+        self.fails = False
         self.batches: list[list[Any]] = []
         self.late_answer = b"late"
 
@@ -66,6 +68,8 @@ class _Method:
         self._function = function
 
     def remote(self, *arguments: Any) -> Any:
+        if self._actor.fails:
+            raise RuntimeError("the cluster is lost")
         result: Future[Any] = Future()
         if not self._actor.hangs:
             result.set_result(self._function(self._actor, *arguments))
@@ -86,7 +90,9 @@ async def until(condition: Callable[[], bool]) -> None:
 
 
 def with_client(
-    scenario: Callable[[ShardClient, FakeActor], Awaitable[None]], max_waiting: int = 100
+    scenario: Callable[[ShardClient, FakeActor], Awaitable[None]],
+    max_waiting: int = 100,
+    call_seconds: float = 5,
 ) -> None:
     async def run() -> None:
         actor = FakeActor()
@@ -94,7 +100,7 @@ def with_client(
         async def find(_: int) -> FakeActor:
             return actor
 
-        shard = ShardClient(0, find, hang_seconds=0.3, call_seconds=5, max_waiting=max_waiting)
+        shard = ShardClient(0, find, 0.3, call_seconds, max_waiting)
         watching = asyncio.ensure_future(shard.watch())
         await until(lambda: shard.is_ready)
         await scenario(shard, actor)
@@ -166,6 +172,61 @@ def test_a_shard_that_hangs_is_replaced_and_its_requests_get_503(monkeypatch: py
         assert shard.replaced == 1
 
     with_client(scenario)
+
+
+@needs_ray
+def test_other_requests_to_a_silent_shard_get_503_before_their_time_is_up() -> None:
+    async def scenario(shard: ShardClient, actor: FakeActor) -> None:
+        actor.hangs = True
+        with pytest.raises(ApiError, match="does not respond"):
+            await asyncio.wait_for(shard.perform(Call("show", "a", ANONYMOUS, "/", {}, b"", b"")), 10)
+        assert not shard._open
+
+    with_client(scenario, call_seconds=60)
+
+
+@needs_ray
+def test_a_call_that_cannot_be_made_is_logged_and_gets_503(caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario(shard: ShardClient, actor: FakeActor) -> None:
+        actor.fails = True
+        answer = await sent(shard, "a")
+        assert isinstance(answer, ApiError)
+        assert answer.status == 503
+        actor.fails = False
+        assert await sent(shard, "a") == b"a"
+        assert shard._waiting == 0
+
+    with_client(scenario)
+    assert "the cluster is lost" in caplog.text
+
+
+@needs_ray
+def test_requests_do_not_wait_forever_for_a_shard_that_moves(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario(shard: ShardClient, actor: FakeActor) -> None:
+        monkeypatch.setattr(client, "_MOVE_SECONDS", 0.2)
+        actor.state = "moving"
+        await until(lambda: shard.is_moving)
+        refused = await sent(shard, "a")
+        assert isinstance(refused, ApiError)
+        assert refused.status == 503
+
+    with_client(scenario, call_seconds=0.05)
+
+
+@needs_ray
+def test_every_request_is_answered_when_a_shard_is_back_after_their_time_was_up() -> None:
+    async def scenario(shard: ShardClient, actor: FakeActor) -> None:
+        actor.state = "moving"
+        await until(lambda: shard.is_moving)
+        waiting = [asyncio.ensure_future(sent(shard, "a")) for _ in range(300)]
+        await asyncio.sleep(0.1)
+        actor.state = "ready"
+        answers = await asyncio.gather(*waiting)
+        assert b"a" in answers
+        assert all(one == b"a" or isinstance(one, ApiError) for one in answers)
+        assert shard._waiting == 0
+
+    with_client(scenario, max_waiting=300, call_seconds=0.05)
 
 
 @needs_ray
@@ -252,6 +313,34 @@ def test_a_shard_restores_its_experiments_and_answers_nothing_once_it_was_taken_
     asyncio.run(scenario())
     with pytest.raises(StorageError, match="another service has taken over"):
         ShardActor(settings, "0", 0, 1)
+
+
+def test_the_coordinator_claims_the_database_again_after_another_service_had_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class FreeLock:
+        def __init__(self, _engine: Any) -> None:
+            pass
+
+        def acquire(self) -> bool:
+            return True
+
+        check = close = lambda self: None
+
+    monkeypatch.setattr(locks, "AdvisoryLock", FreeLock)
+    monkeypatch.setattr(Coordinator, "_watch", lambda _: None)
+    monkeypatch.setattr(actors, "configure_logging", lambda *_: None)
+    storage = open_test_database(tmp_path)
+    coordinator = Coordinator(encode_settings(ServiceSettings(data=str(tmp_path / "glcb.db"))), "token")
+    claim, _, _ = coordinator.layout()
+    assert coordinator.layout()[0] == claim
+    with storage.write() as connection:
+        Epoch().take_database(connection)
+    again, _, _ = coordinator.layout()
+    assert again != claim
+    storage.take_shard(again, Shard(0, 1))
+    coordinator._stack.close()
+    storage.close()
 
 
 def test_a_response_keeps_its_headers() -> None:

@@ -85,8 +85,11 @@ class ShardClient:
         self._waiting = 0
         self._calls: set[asyncio.Task[None]] = set()
         self._fetches: set[asyncio.Task[None]] = set()
+        self._open: set[asyncio.Future[Any]] = set()
+        """Calls whose results are awaited."""
         self._has_responded = False
-        self._moves_until = 0.0
+        self._moves_until: float | None = None
+        """Until when requests wait for a shard that moves; None if it does not."""
 
     @property
     def is_ready(self) -> bool:
@@ -96,7 +99,7 @@ class ShardClient:
     @property
     def is_moving(self) -> bool:
         """Whether the shard has saved everything and will be back soon."""
-        return time.monotonic() < self._moves_until
+        return self._moves_until is not None and time.monotonic() < self._moves_until
 
     def info(self) -> ShardInfo:
         """Return what is known about the shard."""
@@ -121,11 +124,12 @@ class ShardClient:
         elif self._waiting >= self._max_waiting:
             loop.call_soon(done, ApiError("overloaded", "this shard has too many open requests: retry"))
         else:
+            deadline = time.monotonic() + self._call_seconds
+            waiting = _Waiting((name, kind, encode(request)), done, deadline)
             if not self._queue:
                 loop.call_soon(self._flush)
             self._waiting += 1
-            deadline = time.monotonic() + self._call_seconds
-            self._queue.append(_Waiting((name, kind, encode(request)), done, deadline))
+            self._queue.append(waiting)
 
     def _flush(self) -> None:
         while self._queue and self.is_ready and len(self._calls) < _MAX_CALLS:
@@ -139,19 +143,18 @@ class ShardClient:
         self._flush()
 
     async def _apply(self, batch: list[_Waiting]) -> None:
-        answers: list[Result | ApiError] = [self._unavailable()] * len(batch)
         try:
-            answer = await self._answered(self._actor.apply.remote([one.item for one in batch]))
-            if answer is None:  # nothing was done
-                self._moves()
-                self._queue.extendleft(reversed(batch))
-                return
-            number, answers = answer
-        except ApiError:
-            pass
-        except asyncio.CancelledError:  # because the shard does not respond
-            self._finish(batch, answers)
-            raise
+            if self.pulse is None:  # it became silent before this task ran
+                raise self._unavailable()
+            answer = await self._answered("apply", [one.item for one in batch])
+        except ApiError as error:
+            self._finish(batch, [error] * len(batch))
+            return
+        if answer is None:  # nothing was done
+            self._moves()
+            self._queue.extendleft(reversed(batch))
+            return
+        number, answers = answer
         on_time = [(one, result) for one, result in zip(batch, answers, strict=True) if result is not None]
         self._finish([one for one, _ in on_time], [result for _, result in on_time])
         for place, (one, result) in enumerate(zip(batch, answers, strict=True)):
@@ -162,12 +165,12 @@ class ShardClient:
 
     async def _fetch(self, number: int, place: int, one: _Waiting) -> None:
         """Wait for an answer that takes longer than the others of its batch."""
-        answer: Result | ApiError = self._unavailable()
+        answer: Result | ApiError
         try:
-            with contextlib.suppress(ApiError):
-                answer = await self._answered(self._actor.late.remote(number, place))
-        finally:  # also if it is canceled, because the shard does not respond
-            self._finish([one], [answer])
+            answer = await self._answered("late", number, place)
+        except ApiError as error:
+            answer = error
+        self._finish([one], [answer])
 
     def _finish(self, batch: list[_Waiting], answers: list[Any]) -> None:
         self._waiting -= len(batch)
@@ -186,7 +189,7 @@ class ShardClient:
                 await asyncio.sleep(_PROBE_SECONDS / 10)
             if not self.is_ready:
                 raise self._unavailable()
-            answer = await self._answered(self._actor.perform.remote(tuple(call)))
+            answer = await self._answered("perform", tuple(call))
             if isinstance(answer, Problem):
                 raise answer.error()
             if answer is not None:
@@ -205,28 +208,34 @@ class ShardClient:
         if self.errors and self.is_ready:
             counts, self.errors = self.errors, {}
             with contextlib.suppress(ApiError):
-                await self._answered(self._actor.count_errors.remote(counts))
+                await self._answered("count_errors", counts)
 
     async def drain(self) -> None:
         """Let the shard save everything."""
         if self._actor is not None:
-            await self._answered(self._actor.drain.remote())
+            await self._answered("drain")
 
-    async def _answered(self, reference: Any) -> Any:
+    async def _answered(self, method: str, *arguments: Any) -> Any:
         """Return the result of a call; raise ApiError if it is unknown."""
         from ray.exceptions import RayError
 
-        future = asyncio.wrap_future(reference.future())
         try:
-            async with asyncio.timeout(self._call_seconds):
-                return await future
-        except TimeoutError:
-            raise self._unavailable() from None
+            future = asyncio.wrap_future(getattr(self._actor, method).remote(*arguments).future())
+            self._open.add(future)
+            try:
+                await asyncio.wait([future], timeout=self._call_seconds)
+            finally:
+                self._open.discard(future)
+                future.cancel()
+            if not future.cancelled():
+                return future.result()
         except RayError as error:
             log.warning(
                 "a shard has not answered", extra={"shard": self.number, "reason": _first_line(error)}
             )
-            raise self._unavailable() from None
+        except Exception:
+            log.exception("a call to a shard failed", extra={"shard": self.number})
+        raise self._unavailable()
 
     def _unavailable(self) -> ApiError:
         return ApiError(
@@ -238,10 +247,22 @@ class ShardClient:
     # ---- probes ---------------------------------------------------------------------------------
 
     async def watch(self) -> None:
-        """Probe the shard forever."""
+        """Probe the shard forever, and refuse requests that have waited too long."""
+        await asyncio.gather(self._probe_forever(), self._expire_forever())
+
+    async def _probe_forever(self) -> None:
         while True:
             await log_failures(self._probe())
             await asyncio.sleep(_PROBE_SECONDS)
+
+    async def _expire_forever(self) -> None:
+        """Refuse requests that have waited too long, whatever a probe waits for."""
+        while True:
+            await asyncio.sleep(_PROBE_SECONDS)
+            late = []
+            while self._queue and self._queue[0].deadline < time.monotonic() and not self.is_moving:
+                late.append(self._queue.popleft())
+            self._finish(late, [self._unavailable()] * len(late))
 
     async def _probe(self) -> None:
         from ray.exceptions import ActorDiedError, RayError
@@ -268,18 +289,16 @@ class ShardClient:
                 log.info("a shard responds", extra={"shard": self.number, "state": pulse.state})
             self.heard_at, self.pulse = time.monotonic(), pulse
             if pulse.state == "ready":
-                self._moves_until = 0.0
+                self._moves_until = None
             elif pulse.state == "moving":
                 self._moves()
             self._flush()
-        self._check_deadline()
 
     def _check_silence(self) -> None:
         """Give up on requests to a shard that is silent; replace it if it stays so."""
         silent = time.monotonic() - self.heard_at
         if silent > _QUIET_SECONDS and not self.is_moving:
             self._fail_all()
-        self._check_deadline()
         if silent > (self._hang_seconds if self._has_responded else _START_SECONDS):
             import ray
 
@@ -295,13 +314,9 @@ class ShardClient:
         if not self.is_moving:
             self._fail_all()
 
-    def _check_deadline(self) -> None:
-        if self._queue and self._queue[0].deadline < time.monotonic() and not self.is_moving:
-            self._fail_all()
-
     def _moves(self) -> None:
-        """Keep requests until the shard is back."""
-        if not self.is_moving:
+        """Keep requests until the shard is back, but not forever."""
+        if self._moves_until is None:
             self._moves_until = time.monotonic() + _MOVE_SECONDS
         if self.pulse is not None:
             self.pulse = self.pulse._replace(state="moving")
@@ -309,8 +324,8 @@ class ShardClient:
     def _fail_all(self) -> None:
         """Refuse requests from now on; those that wait get 503."""
         self.pulse = None
-        for task in (*self._calls, *self._fetches):
-            task.cancel()
+        for future in self._open:
+            future.cancel()
         waiting = list(self._queue)
         self._queue.clear()
         self._finish(waiting, [self._unavailable()] * len(waiting))

@@ -27,6 +27,8 @@ from glcb.service.storage.tables import read_about
 _OBJECT_STORE_BYTES = 100_000_000
 """Size of Ray's object store on this machine: requests and answers are small."""
 _CONCURRENT_CALLS = 10_000
+_LAYOUT_SECONDS = 300.0
+"""A coordinator that needs longer to respond, apart from its wait for the lock, is replaced."""
 
 
 def check_settings(settings: ServiceSettings) -> None:
@@ -109,13 +111,20 @@ class OnRay:
     def _layout(self) -> tuple[str, int, bytes]:
         """Return the claim, the number and the settings of the shards; start the coordinator if needed."""
         import ray
-        from ray.exceptions import RayError
+        from ray.exceptions import GetTimeoutError, RayError
 
         coordinator = self._actor(Coordinator, "coordinator").remote(
             encode_settings(self._settings), secrets.token_hex(8)
         )
         try:
-            layout: tuple[str, int, bytes] = ray.get(coordinator.layout.remote())
+            layout: tuple[str, int, bytes] = ray.get(
+                coordinator.layout.remote(), timeout=_LAYOUT_SECONDS + self._settings.lock_wait_seconds
+            )
+        except GetTimeoutError as error:
+            ray.kill(coordinator, no_restart=False)
+            raise StorageError(
+                "the coordinator of the shards does not respond and is being replaced: retry"
+            ) from error
         except RayError as error:
             cause = getattr(error, "cause", None)
             if isinstance(cause, StorageError):
@@ -194,8 +203,7 @@ class Shards:
 
     async def tick(self) -> None:
         """Report errors to the shards."""
-        for client in self.clients:
-            await client.send_errors()
+        await asyncio.gather(*(client.send_errors() for client in self.clients))
 
     async def apply(self, name: str, kind: str, request: Any) -> bytes:
         """Apply one request; return its answer or raise its error."""
