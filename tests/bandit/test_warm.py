@@ -2,12 +2,14 @@
 
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from glcb import NotSupported
+from glcb._files import lock_file
 from glcb.bandit import warm
 from glcb.cli import app
 
@@ -98,6 +100,19 @@ def test_no_more_processes_run_than_allowed(monkeypatch: pytest.MonkeyPatch) -> 
     finished: list[str] = []
     warm.compile_in_processes(["a", "b", "c"], 1, lambda part, seconds: finished.append(part))
     assert finished == ["a", "b", "c"]
+
+
+def test_one_process_compiles_while_others_wait(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    compiled = threading.Event()
+    monkeypatch.setattr(warm, "folder", lambda: str(tmp_path))
+    monkeypatch.setitem(warm.PARTS, "rare", compiled.set)
+    with (tmp_path / "rare.lock").open("a") as other:
+        lock_file(other.fileno())
+        waiting = threading.Thread(target=warm.compile_part, args=["rare"])
+        waiting.start()
+        assert not compiled.wait(0.1)
+    waiting.join(10)
+    assert compiled.is_set()
 
 
 def start(program: str) -> subprocess.Popen[str]:

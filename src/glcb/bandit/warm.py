@@ -1,16 +1,19 @@
 """Compile kernels ahead of time, in several processes.
 
 Numba compiles one kernel at a time per process. Decisions and rewards need different kernels, so two
-processes compile them in about half the time. They leave the machine code in Numba's cache on disk.
+processes compile them in about half the time. They leave the machine code in Numba's cache on disk. When
+several services start at once, one compiles and the others wait.
 """
 
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
 
 from glcb._errors import MissingExtra, NotSupported
+from glcb._files import lock_file
 from glcb._numba.compile import cache_folder, is_cached
 from glcb.bandit.bandit import Bandit
 from glcb.bandit.encoding.projection import MAX_WIDTH
@@ -63,8 +66,24 @@ ROUNDS = (("decisions", "rewards"), ("rare",))
 
 
 def compile_part(name: str) -> None:
-    """Compile the kernels of one part in this process."""
-    PARTS[name]()
+    """Compile the kernels of one part in this process, or load them if another process has compiled them."""
+    with _alone(name):
+        PARTS[name]()
+
+
+@contextmanager
+def _alone(part: str) -> Iterator[None]:
+    """Wait until no other process compiles the same part."""
+    with (Path(folder()) / f"{part}.lock").open("a") as file:
+        while True:
+            try:
+                lock_file(file.fileno())
+                break
+            except BlockingIOError:
+                time.sleep(_POLL_SECONDS)
+            except OSError:  # this file system has no locks
+                break
+        yield
 
 
 def exercise() -> None:
