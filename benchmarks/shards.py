@@ -112,13 +112,17 @@ class RayCluster:
 
 
 class ShardTest:
-    """A front end on a Ray cluster, whose shards are killed again and again."""
+    """A front end on a Ray cluster, whose shards are killed again and again.
 
-    def __init__(self, url: str, seed: int, shards: int = SHARDS) -> None:
+    Clients wait for ``pause`` seconds after a decision and its reward.
+    """
+
+    def __init__(self, url: str, seed: int, shards: int = SHARDS, pause: float = 0.0) -> None:
         self.tally = Tally()
         self._rng = random.Random(seed)
         self._url = url
         self._shards = shards
+        self._pause = pause
         self._cluster = RayCluster()
         self.server = self._front_end()
         self._ledgers: dict[str, Ledger] = {}
@@ -232,7 +236,10 @@ class ShardTest:
 
     async def _traffic(self, over: threading.Event, seconds: float) -> dict[str, float]:
         """Send requests to all experiments until ``over``; return the slowest response of each."""
-        clients = {name: Traffic(name, led, self._rng.getrandbits(32)) for name, led in self._ledgers.items()}
+        clients = {
+            name: Traffic(name, ledger, self._rng.getrandbits(32), pause=self._pause)
+            for name, ledger in self._ledgers.items()
+        }
         running = [
             asyncio.create_task(client.run(self.server.url, CONNECTIONS, seconds))
             for client in clients.values()

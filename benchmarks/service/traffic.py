@@ -75,12 +75,18 @@ class Ledger:
 
 
 class Traffic:
-    """Concurrent clients of one experiment, until canceled or until the server is gone."""
+    """Concurrent clients of one experiment, until canceled or until the server is gone.
 
-    def __init__(self, experiment: str, ledger: Ledger, seed: int, with_changes: bool = False) -> None:
+    Each waits for ``pause`` seconds after a decision and its reward.
+    """
+
+    def __init__(
+        self, experiment: str, ledger: Ledger, seed: int, with_changes: bool = False, pause: float = 0.0
+    ) -> None:
         self.path = f"/v1/experiments/{experiment}"
         self.ledger = ledger
         self._with_changes = with_changes
+        self._pause = pause
         self.slowest = 0.0
         """Seconds of the slowest response."""
         self._rng = random.Random(seed)
@@ -112,6 +118,7 @@ class Traffic:
                 name = await self._ask(wire, self._decision())
                 if name is not None and self._rng.random() < 0.9:
                     await self._ask(wire, self._reward(name))
+                await asyncio.sleep(self._pause)
         except ConnectionError:
             return
         finally:

@@ -17,7 +17,7 @@ def test_no_acknowledged_event_is_lost_when_shards_and_nodes_die(
 ) -> None:
     monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
     monkeypatch.setenv("RAY_prestart_worker_first_driver", "0")  # these workers would not be used
-    test = ShardTest(cluster.url, seed=10_000, shards=2)
+    test = ShardTest(cluster.url, seed=10_000, shards=2, pause=0.01)
     try:
         tally = test.run(["kill process", "kill node", "stop process"])
     finally:
