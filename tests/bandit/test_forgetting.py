@@ -50,8 +50,12 @@ def test_the_half_life_is_passed_once() -> None:
     assert run(Bandit(ARMS, policy_settings={"half_life": 30}), 5)._core.policy.half_life == 30  # type: ignore[union-attr]
 
 
-def test_the_half_life_cannot_change_after_the_first_decision() -> None:
-    bandit = Bandit(ARMS).set_params(half_life=50)
-    run(bandit, 5)
-    with pytest.raises(InvalidSettings, match="half_life cannot change after the first decision"):
-        bandit.set_params(half_life=100)
+def test_the_half_life_can_change_at_any_time(tmp_path: Path) -> None:
+    bandit = run(Bandit(ARMS).set_params(half_life=50), 5)
+    bandit.set_params(half_life=2)
+    assert bandit._core.policy is not None
+    assert bandit._core.policy.half_life == 2
+    bandit.save(tmp_path / "bandit")
+    assert full_state(run(Bandit.load(tmp_path / "bandit"), 20)) == full_state(run(bandit, 20))
+    bandit.set_params(half_life=None)
+    assert bandit._core.policy.half_life is None
