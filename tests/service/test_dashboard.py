@@ -165,7 +165,7 @@ def test_an_experiment_is_created_watched_explained_and_changed(
     assert before >= 20
     shop.simulate(200)
     page.wait_for_function(
-        "before => +document.querySelector('.key-figures > :nth-child(4) .number')"
+        "before => +document.querySelector('.key-figures > :nth-child(5) .number')"
         ".textContent.replace(',', '') > before",
         arg=before,
     )
@@ -342,6 +342,51 @@ def test_ten_questions_are_answered_in_at_most_two_clicks(opened: Open, server: 
         expect(answer, question).to_be_visible()
     shown = server.client.get(path).data
     assert shown["settings"]["paused_arms"] == ["Gift cards"]
+
+
+def test_a_broken_guardrail_is_explained_and_the_control_comes_first(
+    opened: Open, server: Server, expected: list[str]
+) -> None:
+    """The metric of the arm b is 0 and that of the others 1, so that its guardrail breaks soon."""
+    from playwright.sync_api import expect
+
+    expected.append("status of 422")
+    path = "/v1/experiments/guarded"
+    settings = {
+        "arms": ["a", "b", "c"],
+        "policy": "uniform",
+        "control": "a",
+        "baseline": "control",
+        "traffic": 0.5,
+        "metrics": {"revenue": {"range": [0, 1], "unit": "€"}},
+        "guardrails": [{"metric": "revenue", "max_fall": 0.05}],
+    }
+    assert server.client.put(path, settings).status == 201
+    for batch in range(6):
+        contexts = [{"context": {"country": "FR" if place % 2 else "DE"}} for place in range(100)]
+        decided = server.client.post(f"{path}/decisions/batch", {"decisions": contexts}).data["results"]
+        rewards = [
+            {"id": one["id"], "value": (place + batch) % 2, "metrics": {"revenue": int(one["arm"] != "b")}}
+            for place, one in enumerate(decided)
+        ]
+        assert server.client.post(f"{path}/rewards", {"rewards": rewards}).status == 200
+
+    page = opened(f"{server.url}/#/guarded", 390)
+    expect(page.locator(".attention")).to_contain_text("revenue of “b” is more than 5% below the control")
+    expect(page.locator(".key-figures .lift dt")).to_have_text("Lift over the control “a”")
+    expect(page.locator(".pauses li")).to_contain_text("Paused by a guardrail")
+    expect(page.locator(".guardrails tbody th")).to_have_text(["b", "c"])
+    expect(page.locator(".guardrails .outcome").first).to_have_text("broken")
+    expect(page.get_by_role("button", name="Remove a")).to_be_hidden()
+    check_accessibility(page)
+    check_width(page)
+    page.get_by_role("link", name="Segments").click()
+    expect(page.get_by_role("columnheader", name="Lift over the control")).to_be_visible()
+    page.get_by_role("link", name="Settings").click()
+    page.get_by_label("Shares").fill('{"b": [0.6, 0.3]}')
+    page.get_by_role("button", name="Save changes").click()
+    wrong = page.locator(".field", has=page.get_by_label("Shares")).locator(".problem")
+    expect(wrong).to_contain_text("maximum share of 'b'")
 
 
 def test_the_page_reconnects_after_a_restart_of_the_service(

@@ -2,7 +2,7 @@
 
 import { ask, at } from "./api.js";
 import { pauseArm, removeArm } from "./arms.js";
-import { loadChanges, marksList, marksOf } from "./changes.js";
+import { loadChanges, marksList, marksOf, pauseReason } from "./changes.js";
 import { chart } from "./chart.js";
 import { armCurve, places } from "./curves.js";
 import { h, say } from "./dom.js";
@@ -41,8 +41,9 @@ export function armPage(main, name, arm) {
   });
   const share = chart({ title: "Share", id: "arm-share-title", hint: "of the decisions", format: (x) => percent(x, 0), tick: (x) => percent(x, 0), bounds: () => [0, 1] });
   const marks = marksList(name);
+  const why = h("p", { class: "why" });
   const loading = h("div", { class: "skeleton tall", "aria-hidden": "true" });
-  const body = h("div", { hidden: true }, h("div", { class: "over-charts" }, range.element), list, h("div", { class: "two" }, reward.element, share.element), marks.element);
+  const body = h("div", { hidden: true }, why, h("div", { class: "over-charts" }, range.element), list, h("div", { class: "two" }, reward.element, share.element), marks.element);
   main.append(
     tabs(name, ""),
     h("div", { class: "heading" }, h("div", {}, h("h1", {}, arm, " ", state), h("p", { class: "hint" }, "One arm of ", h("a", { href: `#/${name}` }, name))), h("div", { class: "actions" }, pausing, removing)),
@@ -68,7 +69,7 @@ export function armPage(main, name, arm) {
       say(pausing, paused ? "Resume arm" : "Pause arm");
       const fixed = !may("edit") || experiment.state === "archived";
       pausing.hidden = fixed || (isControl && !paused);
-      removing.hidden = fixed || stats.arm_count === 1;
+      removing.hidden = fixed || isControl || stats.arm_count === 1;
       const measured = curves.arms.find((one) => one.arm === arm);
       const known = stats.arms.find((one) => one.arm === arm);
       const texts = {
@@ -83,10 +84,11 @@ export function armPage(main, name, arm) {
         say(hint, texts[title][1]);
       }
       const { points } = curves;
-      const own = marksOf(changes.filter((change) => !change.arm || change.arm === arm));
+      const own = marksOf(changes.filter((change) => !change.arm || change.arm === arm), points);
+      say(why, paused ? (pauseReason(changes, arm) ?? "") : "");
       const common = { axis: "time", places: places(points), marks: own };
       reward.update({ ...common, curves: [{ name: arm, color: "--accent", strong: true, ...armCurve(points) }] });
-      marks.update(own, common.places.time);
+      marks.update(own);
       share.update({ ...common, curves: [{ name: arm, color: "--accent", values: points.map((point) => point.arm?.share ?? null), strong: true }] });
     },
     errorsIn(main),

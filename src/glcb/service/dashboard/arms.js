@@ -1,6 +1,7 @@
 /** The table of arms, and the dialogs that add, pause and remove one. */
 
 import { ask, at } from "./api.js";
+import { pauseReason } from "./changes.js";
 import { dialog, field } from "./dialogs.js";
 import { announce, draw, h, keyed, say } from "./dom.js";
 import { count, percent } from "./format.js";
@@ -26,6 +27,11 @@ export const explained = (columns) => Object.entries(columns).map(([text, meanin
 export function armsPanel(name, changed) {
   const body = h("tbody");
   const table = h("table", { class: "numbers arms" }, h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Arm"), explained(COLUMNS), h("td"))), body);
+  const pauses = h("ul", { class: "pauses" });
+  const updatePauses = keyed(pauses, ({ arm }) => arm, ({ arm }) => {
+    const text = h("span", { class: "hint" });
+    return [h("li", {}, h("strong", {}, arm), " ", text), ({ why }) => say(text, why)];
+  });
   const rows = keyed(body, ({ arm }) => arm.arm, ({ arm }) => row(name, arm.arm, changed));
   return {
     element: h(
@@ -33,13 +39,15 @@ export function armsPanel(name, changed) {
       { class: "panel", "aria-labelledby": "arms-title" },
       h("div", { class: "panel-head" }, h("h2", { id: "arms-title" }, "Arms"), h("p", { class: "hint" }, "Open an arm to see it over time.")),
       h("div", { class: "scroll", tabindex: 0, role: "region", "aria-labelledby": "arms-title" }, table),
+      pauses,
     ),
-    update({ experiment, stats, format, color, period }) {
+    update({ experiment, stats, changes, format, color, period }) {
       const inPeriod = new Map((period?.arms ?? []).map((arm) => [arm.arm, arm]));
       const arms = stats.arms.map((arm) => ({ ...arm, ...inPeriod.get(arm.arm) }));
       const ends = arms.flatMap(({ low, high }) => [low, high]).filter((end) => end !== null && end !== undefined);
       const scale = [Math.min(...ends), Math.max(...ends)];
       const paused = new Set(experiment.settings.paused_arms ?? []);
+      updatePauses(arms.filter(({ arm }) => paused.has(arm)).map(({ arm }) => ({ arm, why: pauseReason(changes, arm) ?? "Paused" })));
       rows(
         arms.map((arm) => ({
           arm,
@@ -85,7 +93,7 @@ function row(name, arm, changed) {
       say(pausing, paused ? "Resume" : "Pause");
       pausing.setAttribute("aria-label", `${paused ? "Resume" : "Pause"} ${arm}`);
       pausing.hidden = now.fixed || (now.control && !paused);
-      remove.hidden = now.only || now.fixed;
+      remove.hidden = now.only || now.control || now.fixed;
     },
   ];
 }

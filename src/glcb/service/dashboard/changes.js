@@ -42,18 +42,31 @@ export function valueText(setting, value) {
   return typeof value === "object" ? JSON.stringify(value) : String(value);
 }
 
-/** Return numbered marks for figures, oldest first; the creation has none. */
-export const marksOf = (changes) =>
-  changes
-    .filter(({ action }) => action !== "created")
+/**
+ * Return numbered marks for figures of points, oldest first; the creation has none. A change within the first point is
+ * marked at its end, where the figures begin.
+ */
+export function marksOf(changes, points) {
+  const [start, begin] = points.length ? [Date.parse(points[0].from), Date.parse(points[0].to)] : [0, 0];
+  return changes
+    .filter(({ action, at: when }) => action !== "created" && Date.parse(when) >= start)
     .slice(0, MAX_MARKS)
     .reverse()
     .map((change, place) => ({
-      at: Date.parse(change.at) / 1000,
+      at: Math.max(Date.parse(change.at), begin) / 1000,
       label: String(place + 1),
       text: `${describe(change)}, ${clock(change.at)}${change.by ? `, by ${change.by}` : ""}`,
       change,
     }));
+}
+
+/** Return who paused an arm, when and why, or null if it was long ago. */
+export function pauseReason(changes, arm) {
+  const found = changes.find((change) => change.action === "arm_paused" && change.arm === arm);
+  if (!found) return null;
+  const who = found.by === "guardrail" ? "by a guardrail" : `by ${found.by}`;
+  return `Paused ${who}, ${clock(found.at)}${found.reason ? `: ${found.reason}` : ""}`;
+}
 
 /** Return the list of the changes that are marked on the figures, by their numbers. */
 export function marksList(name) {
@@ -65,8 +78,8 @@ export function marksList(name) {
   });
   return {
     element,
-    update(marks, times) {
-      const within = marks.filter(({ at: when }) => when >= times[0] && when <= Date.now() / 1000).slice(-6);
+    update(marks) {
+      const within = marks.slice(-6);
       element.hidden = !within.length;
       update(within);
     },

@@ -17,6 +17,11 @@ const TIMES = [
   [0.001, "{HH}:{mm}:{ss}", null, null, null, null, null, null, 1],
 ];
 
+/** Steps between the labels of the time axis, in seconds: no label is shown twice. Longer ones are days, months and years. */
+const SECONDS = [1, 5, 10, 15, 30, 60, 300, 600, 900, 1800, 3600, 7200, 10_800, 14_400, 21_600, 28_800, 43_200];
+const DAYS = [1, 2, 3, 5, 7, 10, 15, 30, 60, 90, 180, 365, 730, 1825];
+const STEPS = [...SECONDS, ...DAYS.map((days) => 86_400 * days)];
+
 const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
 /**
@@ -125,11 +130,11 @@ export function chart({ title, id, hint, empty = null, format, tick, stacked = f
       width: plot.clientWidth,
       height: HEIGHT,
       legend: { show: false },
-      padding: [shown.marks.length ? 16 : 8, 8, 0, 0],
+      padding: [shown.marks.length ? 16 : 8, shown.axis === "time" ? 28 : 16, 0, 0],
       cursor: { y: false, drag: { x: false, y: false }, points: { show: (_, place) => !stacked && place <= curves.length, size: 7 } },
       scales: { x: { time: shown.axis === "time" }, y: { range: stacked ? [0, 1] : (_, low, high) => padded(withZero ? Math.min(low, 0) : low, withZero ? Math.max(high, 0) : high, bounds()) } },
       axes: [
-        { ...axis, size: shown.axis === "time" ? 44 : 30, gap: 6, grid: { show: false }, values: shown.axis === "time" ? TIMES : whole },
+        { ...axis, size: shown.axis === "time" ? 44 : 30, gap: 6, grid: { show: false }, ...(shown.axis === "time" ? { values: TIMES, incrs: STEPS, space: 76 } : { values: whole }) },
         { ...axis, size: 52, gap: 8, values: (_, values) => values.map(tick) },
       ],
       series: [
@@ -137,7 +142,7 @@ export function chart({ title, id, hint, empty = null, format, tick, stacked = f
         ...curves.map((curve) =>
           stacked
             ? { stroke: color("--surface"), width: 1, fill: color(curve.color), points: { show: false } }
-            : { stroke: color(curve.color), width: curve.strong ? 2.5 : 2, dash: curve.dash, points: { show: false }, spanGaps: true },
+            : { stroke: color(curve.color), width: curve.strong ? 2.5 : 2, dash: curve.dash, points: { show: known(curve.values) === 1, size: 7 }, spanGaps: true },
         ),
         ...banded().flatMap(() => [edge, edge]),
       ],
@@ -202,6 +207,8 @@ export function chart({ title, id, hint, empty = null, format, tick, stacked = f
     },
   };
 }
+
+const known = (values) => values.filter((value) => value !== null).length;
 
 const last = (values) => values.findLast((value) => value !== null) ?? null;
 

@@ -6,6 +6,9 @@ import { h } from "./dom.js";
 
 /** Shorter hints than the descriptions in the schema. */
 const HINTS = {
+  holdout: "Share of the decisions that are served the baseline, to measure the lift.",
+  half_life: "Number of decisions after which evidence counts half as much; leave it empty to forget nothing.",
+  guardrails: "Metrics that must not fall, and what is paused if one does.",
   reward_timeout: "Seconds to wait for a reward; leave it empty if you report every outcome, zeros included.",
   default_reward: "The reward of a decision that has timed out, such as 0 if only clicks are reported; without it, nothing is learned.",
   reward_aggregation: "Which reward counts if a decision gets several; all but “first” wait for the timeout.",
@@ -125,8 +128,9 @@ function numberControl(name, schema, kinds, initial) {
 }
 
 function jsonControl(name, schema, _, initial) {
-  const input = h("textarea", { name, rows: 3, spellcheck: "false", placeholder: "none" });
-  input.value = initial === null || same(initial, {}) || same(initial, []) ? "" : JSON.stringify(initial, null, 2);
+  const text = initial === null || same(initial, {}) || same(initial, []) ? "" : oneByOne(initial);
+  const input = h("textarea", { name, rows: Math.max(3, Math.min(12, text.split("\n").length + 2)), spellcheck: "false", placeholder: "none" });
+  input.value = text;
   const read = () => {
     if (!input.value.trim()) return same(initial, {}) || same(initial, []) ? initial : null;
     try {
@@ -136,6 +140,13 @@ function jsonControl(name, schema, _, initial) {
     }
   };
   return { element: field(label(name), input, `${hint(schema, name)} As JSON.`), read };
+}
+
+/** Return JSON with each entry of an object or array on a line of its own. */
+function oneByOne(value) {
+  if (Array.isArray(value)) return `[\n${value.map((one) => `  ${JSON.stringify(one)}`).join(",\n")}\n]`;
+  if (typeof value !== "object") return JSON.stringify(value);
+  return `{\n${Object.entries(value).map(([name, one]) => `  ${JSON.stringify(name)}: ${JSON.stringify(one)}`).join(",\n")}\n}`;
 }
 
 /** A choice between a default and a range of numbers, such as the rewards. */

@@ -2,6 +2,9 @@
 
 import { h } from "./dom.js";
 
+/** Codes of errors of the service that are about a value. */
+const INVALID = ["invalid_request", "invalid_settings"];
+
 /** Errors of several fields, by the names of their controls. */
 export class FieldErrors extends Error {
   constructor(messages) {
@@ -68,9 +71,12 @@ export function clearProblems(form, problem) {
   form.querySelectorAll("[aria-invalid]").forEach((control) => control.removeAttribute("aria-invalid"));
 }
 
-/** Show each error at its field and move to the first; an error that names no field is shown in `problem`. */
-export function showProblems(form, problem, error) {
-  const messages = error instanceof FieldErrors ? error.messages : guessed(form, error);
+/**
+ * Show each error at its field and move to the first; an error that is about no field is shown in `problem`. `changed` are
+ * the names of the fields that were sent.
+ */
+export function showProblems(form, problem, error, changed = []) {
+  const messages = error instanceof FieldErrors ? error.messages : guessed(form, error, changed);
   const controls = Object.keys(messages).map((name) => form.elements.namedItem(name));
   controls.forEach((control, place) => {
     control.setAttribute("aria-invalid", "true");
@@ -83,13 +89,14 @@ export function showProblems(form, problem, error) {
   controls[0]?.focus();
 }
 
-/** Return the field that an error of the service is about: the one whose name its message mentions first. */
-function guessed(form, { message }) {
+/** Return the field that an error of the service is about: the only one sent, or the one that its message mentions first. */
+function guessed(form, { message, code }, changed) {
+  if (changed.length === 1 && INVALID.includes(code)) return { [changed[0]]: message };
   const named = [...form.elements]
     .filter((control) => control.name && control.closest(".field"))
     .map((control) => [control.name, message.search(new RegExp(`(^|[^\\w])${control.name}([^\\w]|$)`))])
     .filter(([, place]) => place >= 0)
-    .sort((a, b) => a[1] - b[1]);
+    .sort((a, b) => changed.includes(b[0]) - changed.includes(a[0]) || a[1] - b[1]);
   return named.length ? { [named[0][0]]: message } : {};
 }
 

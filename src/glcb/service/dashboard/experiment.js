@@ -7,12 +7,13 @@ import { loadChanges, marksList, marksOf } from "./changes.js";
 import { chart } from "./chart.js";
 import { checklist } from "./connect.js";
 import { drawnArms, liftCurve, palette, places, rewardCurves, settledBounds, shareCurves } from "./curves.js";
-import { dialog } from "./dialogs.js";
+import { dialog, sentence } from "./dialogs.js";
 import { h, mark, say } from "./dom.js";
 import { errorsIn } from "./errors.js";
 import { explainPanel } from "./explain.js";
 import { figuresPanel } from "./figures.js";
 import { clock, day, many, percent, rewardFormat, signed } from "./format.js";
+import { comparison, mainLift } from "./lift.js";
 import { live, slowly } from "./live.js";
 import { attention, guardrailsPanel, healthPanel, inputsPanel, rewardsPanel } from "./panels.js";
 import { rangeChooser } from "./range.js";
@@ -86,17 +87,19 @@ export function experimentPage(main, name) {
   const drawCharts = () => {
     const { curves, stats, changes, drawn, color } = shown;
     const { points } = curves;
-    const common = { axis, places: places(points), marks: marksOf(changes) };
-    const over = stats.control_lift && points.some((point) => point.control) ? "control" : "lift";
+    const common = { axis, places: places(points), marks: marksOf(changes, points) };
+    const { over: reference } = mainLift(stats, comparison(shown.experiment.settings));
+    const over = reference === "the control" ? "control" : "lift";
     liftNow = liftCurve(points, over);
-    lift.update({ ...common, curves: [{ name: over === "control" ? "over the control" : "over random", color: "--accent", strong: true, ...liftNow }] });
+    lift.update({ ...common, curves: [{ name: `over ${reference}`, color: "--accent", strong: true, ...liftNow }] });
     const [bandit, holdout] = rewardCurves(points);
     const own = { name: "bandit", color: "--accent", values: bandit, strong: true };
     const control = { name: "holdout", color: "--quiet", values: holdout, dash: [5, 4] };
-    rewards.update({ ...common, curves: stats.lift.holdout.n ? [own, control] : [own] });
+    const { bandit: chosen, holdout: rest } = stats.lift;
+    rewards.update({ ...common, curves: [...(chosen.n || !rest.n ? [own] : []), ...(rest.n ? [control] : [])] });
     const parts = shareCurves(points, drawn);
     shares.update({ ...common, curves: drawn.map((arm, place) => ({ name: arm, color: color(arm), values: parts[place] })) });
-    marks.update(common.marks, common.places.time);
+    marks.update(common.marks);
   };
 
   const history = slowly(
@@ -159,10 +162,10 @@ function heading(name, { pause, add, report }) {
       say(pausing, experiment.state === "running" ? "Pause" : "Resume");
       sending.href = `${at(name, "report")}?${new URLSearchParams(report())}`;
       purpose.hidden = !settings.description && !settings.hypothesis;
-      say(purpose, [settings.description, settings.hypothesis && `Hypothesis: ${settings.hypothesis}`].filter(Boolean).join(" "));
+      say(purpose, [settings.description, settings.hypothesis && `Hypothesis: ${settings.hypothesis}`].filter(Boolean).map(sentence).join(" "));
       const parts = [settings.policy, many(experiment.arm_count, "arm"), `${percent(settings.holdout, 0)} holdout`, `since ${day(experiment.created_at)}`];
       if (settings.owner) parts.unshift(settings.owner);
-      if ((settings.traffic ?? 1) < 1) parts.push(`${percent(settings.traffic, 0)} of the traffic`);
+      if ((settings.traffic ?? 1) < 1) parts.push(`the bandit decides ${percent(settings.traffic, 0)} of the traffic`);
       if (settings.shadow) parts.push("shadow mode: the control is served");
       if (settings.end_at) parts.push(`until ${clock(settings.end_at)}`);
       say(about, parts.join(" · "));

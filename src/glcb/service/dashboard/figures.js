@@ -2,13 +2,14 @@
 
 import { h, mark, say } from "./dom.js";
 import { count, many, microseconds, NONE, number, percent } from "./format.js";
-import { fixedHorizonInWords, gained, intervalInWords, liftFigure, liftInWords, mainLift, mainNumber, pointsInWords, verdict } from "./lift.js";
+import { comparison, fixedHorizonInWords, gained, intervalInWords, liftFigure, liftInWords, mainLift, mainNumber, pointsInWords, verdict } from "./lift.js";
 
 /** Return the row of key figures. */
 export function figuresPanel() {
   const answer = liftAnswer();
   const bandit = figure("Bandit reward");
   const holdout = figure("Holdout reward");
+  const agreement = figure("Agreement");
   const decisions = figure("Decisions");
   const matchRate = figure("Match rate");
   const latency = figure("Decision latency");
@@ -17,17 +18,22 @@ export function figuresPanel() {
     element: h(
       "section",
       { "aria-label": "Key metrics" },
-      h("dl", { class: "key-figures" }, answer.element, [bandit, holdout, decisions, matchRate, latency].map(({ element }) => element)),
+      h("dl", { class: "key-figures" }, answer.element, [bandit, holdout, agreement, decisions, matchRate, latency].map(({ element }) => element)),
     ),
     /** Show the figures of the whole experiment, or those of a period, in which case `period` has them. */
     update({ stats, format, experiment, period }) {
       const { counts } = stats;
       const lift = period?.lift ?? stats.lift;
-      answer.update(mainLift(period ?? stats), format, experiment, Boolean(period));
+      answer.update(mainLift(period ?? stats, comparison(experiment.settings)), format, experiment, Boolean(period));
       const total = period ? period.points.reduce((sum, point) => sum + point.decisions, 0) : counts.decisions;
       decisions.say(count(total), period ? "in this period" : speed(total));
       bandit.say(format.value(lift.bandit.mean), many(lift.bandit.n, "reward"));
-      holdout.say(format.value(lift.holdout.mean), many(lift.holdout.n, "reward"));
+      const served = experiment.settings.baseline === "control" || experiment.settings.shadow ? "the control is served" : "assigned at random";
+      holdout.say(format.value(lift.holdout.mean), `${many(lift.holdout.n, "reward")}, ${served}`);
+      const shadow = experiment.settings.shadow && stats.shadow?.decisions ? stats.shadow : null;
+      bandit.element.hidden = Boolean(shadow);
+      agreement.element.hidden = !shadow;
+      if (shadow) agreement.say(percent(shadow.agreements / shadow.decisions), "of its choices are the control");
       matchRate.say(percent(stats.match_rate), `${count(counts.pending)} pending`);
       const { p50, p99 } = stats.latency_us;
       latency.say(microseconds(p50), p99 === null ? "no decisions since startup" : `p50; p99 ${microseconds(p99)}, since startup`);

@@ -6,12 +6,18 @@ import { percent, signed } from "./format.js";
 /** A lift without any rewards. */
 const NO_LIFT = { n: 0, difference: null, low: null, high: null, fixed_low: null, fixed_high: null, relative: null, extra_rewards: null, confidence: 0.95 };
 
-/** Return the lift that answers whether the experiment pays: over the control if there is one, otherwise over random. */
-export function mainLift({ lift, control_lift, control }) {
+/**
+ * Return the lift that answers whether the experiment pays: over the control if `hasControl`, otherwise over random. In
+ * shadow mode there is none.
+ */
+export function mainLift({ lift, control_lift, control }, { hasControl, isShadow }) {
   const overControl = control_lift ?? control;
-  if (overControl?.n) return { ...overControl, over: "the control", base: overControl.control ?? overControl.baseline };
+  if (overControl?.n || hasControl) return { ...NO_LIFT, ...overControl, isShadow, over: "the control", base: overControl?.control ?? overControl?.baseline };
   return { ...NO_LIFT, ...lift, over: "random", base: lift?.random ?? lift?.baseline };
 }
+
+/** Return what the settings of an experiment say about its lift. */
+export const comparison = ({ control, shadow }) => ({ hasControl: Boolean(control || shadow), isShadow: Boolean(shadow) });
 
 /** Return an element for an interval and a function that draws it. */
 export function liftFigure() {
@@ -34,6 +40,8 @@ export const verdict = ({ low, high }) => (low === null || low === undefined ? "
 /** Describe in words whether a lift is significant. */
 export function liftInWords(lift) {
   if (lift.difference === null || lift.difference === undefined) {
+    if (lift.isShadow) return "No lift in shadow mode: everybody is served the control.";
+    if (lift.over === "the control") return "No decision compares the bandit with the control yet.";
     return lift.bandit && lift.bandit.n + lift.holdout.n ? "The lift needs a holdout or exploration." : "No rewards yet.";
   }
   return {

@@ -5,7 +5,7 @@ import { createExperiment } from "./create.js";
 import { h, keyed, mark, say } from "./dom.js";
 import { errorsIn } from "./errors.js";
 import { count, many, rewardFormat } from "./format.js";
-import { gained, liftFigure, mainLift, mainNumber, verdict } from "./lift.js";
+import { comparison, gained, liftFigure, mainLift, mainNumber, verdict } from "./lift.js";
 import { live } from "./live.js";
 import { may } from "./session.js";
 
@@ -75,8 +75,8 @@ function card(first) {
     say(state, one.state);
     say(about, one.settings.description ?? `${many(one.arm_count, "arm")} · ${one.settings.policy}`);
     decisions.say(count(one.counts.decisions));
-    rate.say(rewards.value(one.lift.bandit.mean));
-    const main = mainLift(one);
+    rate.say(rewards.value(one.lift.bandit.mean ?? one.lift.holdout.mean));
+    const main = mainLift(one, comparison(one.settings));
     say(lift.element.querySelector("dt"), `lift over ${main.over}`);
     lift.say(mainNumber(main, rewards));
     say(gain, gained(main, rewards));
@@ -87,8 +87,9 @@ function card(first) {
     health.hidden = figures.hidden && one.state !== "broken";
     const wrong = one.health.filter(({ ok }) => ok === false).length;
     const early = one.counts.decisions < ENOUGH;
-    mark(health, "data-state", wrong ? "bad" : early ? "early" : "good");
-    say(health, wrong ? many(wrong, "check fails", "checks fail") : early ? "Not enough data" : "Healthy");
+    const paused = one.settings.paused_arms?.length ?? 0;
+    mark(health, "data-state", wrong ? "bad" : paused ? "paused" : early ? "early" : "good");
+    say(health, wrong ? many(wrong, "check fails", "checks fail") : paused ? `${many(paused, "arm")} paused` : early ? "Not enough data" : "Healthy");
   };
   return [element, update];
 }

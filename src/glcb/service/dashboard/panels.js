@@ -1,7 +1,7 @@
 /** The panels on health, guardrails, rewards and input problems. */
 
 import { draw, h, keyed, mark, say } from "./dom.js";
-import { count, many, number, percent, plain } from "./format.js";
+import { count, many, number, percent, plain, rewardFormat } from "./format.js";
 
 const panel = (id, title, hint, ...content) =>
   h("section", { class: "panel", "aria-labelledby": id }, h("div", { class: "panel-head" }, h("h2", { id }, title), h("p", { class: "hint" }, hint)), content);
@@ -39,57 +39,92 @@ export function healthPanel() {
   };
 }
 
-/** Return the failed health checks for the top of the page; hidden while all pass. */
+/** Return the failed health checks and the broken guardrails for the top of the page; hidden while all is well. */
 export function attention() {
   const list = h("ul");
-  const element = h("section", { class: "attention", "aria-label": "Failed health checks", hidden: true }, list);
-  const update = keyed(list, ({ check }) => check, () => {
+  const element = h("section", { class: "attention", "aria-label": "What is wrong", hidden: true }, list);
+  const update = keyed(list, ({ key }) => key, () => {
     const line = h("li");
     return [line, ({ text }) => say(line, text)];
   });
   return {
     element,
     update({ stats }) {
-      const wrong = stats.health.filter(({ ok }) => ok === false);
-      element.hidden = !wrong.length;
-      update(wrong);
+      const failed = stats.health.filter(({ ok }) => ok === false).map(({ check, text }) => ({ key: check, text }));
+      const broken = (stats.guardrails ?? []).filter((one) => one.broken).map((one) => ({ key: guardrailKey(one), text: brokenInWords(one) }));
+      element.hidden = !failed.length && !broken.length;
+      update([...broken, ...failed]);
     },
   };
 }
 
-/** Return the panel with the guardrails and the second metrics; hidden without any. */
+const guardrailKey = ({ metric, arm, against }) => `${metric} ${arm} ${against}`;
+
+const reference = (against) => (against === "control" ? "the control" : "random assignment");
+
+const PAUSED = { arm: " The arm was paused.", experiment: " The experiment was paused.", nothing: "" };
+
+function brokenInWords(guardrail) {
+  const whose = guardrail.arm ? ` of “${guardrail.arm}”` : "";
+  return `Guardrail: ${guardrail.metric}${whose} is more than ${fallInWords(guardrail)} below ${reference(guardrail.against)}.${PAUSED[guardrail.pauses]}`;
+}
+
+const fallInWords = ({ max_fall, relative }) => (relative ? percent(max_fall, Number.isInteger(1000 * max_fall / 10) ? 0 : 1) : plain(max_fall));
+
+const THEN = { arm: "otherwise the arm is paused", experiment: "otherwise the experiment is paused", nothing: "nothing is paused" };
+
+/** Return the panel with the guardrails, each with what it measures, and the second metrics; hidden without any. */
 export function guardrailsPanel() {
-  const list = h("ul", { class: "checks" });
+  const list = h("div", { class: "guardrails" });
   const metrics = h("dl", { class: "pairs" });
   const element = panel("guardrails-title", "Guardrails", "what must not fall", list, metrics);
   const updateMetrics = keyed(metrics, ({ label }) => label, pair);
-  const update = keyed(list, ({ metric, arm, against }) => `${metric} ${arm} ${against}`, () => {
-    const line = h("li");
-    return [
-      line,
-      (guardrail) => {
-        mark(line, "data-ok", guardrail.broken ? "false" : guardrail.low > 0 ? "true" : "null");
-        say(line, guardrailInWords(guardrail));
-      },
-    ];
-  });
+  const update = keyed(list, ({ key }) => key, guardrailRule);
   return {
     element,
-    update({ stats }) {
-      const guardrails = stats.guardrails ?? [];
+    update({ experiment, stats }) {
+      const { control } = experiment.settings;
       const measured = Object.entries(stats.metrics ?? {});
-      element.hidden = !guardrails.length && !measured.length;
-      update(guardrails);
-      updateMetrics(measured.map(([name, { n, mean, unit }]) => ({ label: `mean ${name}`, text: `${number(mean)}${unit ? ` ${unit}` : ""}`, note: many(n, "value") })));
+      const rules = new Map();
+      for (const one of stats.guardrails ?? []) {
+        if (one.arm && one.arm === control && one.against === "control") continue; // nothing to compare
+        const key = `${one.metric} ${one.against} ${one.pauses} ${one.max_fall}`;
+        const value = one.metric === "reward" ? shownAs(experiment.settings) : withUnit(stats.metrics?.[one.metric]?.unit);
+        rules.set(key, { key, rule: one, value, rows: [...(rules.get(key)?.rows ?? []), one] });
+      }
+      element.hidden = !rules.size && !measured.length;
+      update([...rules.values()]);
+      updateMetrics(measured.map(([name, { n, mean, unit }]) => ({ label: `mean ${name}, all arms`, text: withUnit(unit)(mean), note: many(n, "value") })));
     },
   };
 }
 
-function guardrailInWords({ metric, arm, against, max_fall, relative, value, reference, broken, low, pauses }) {
-  const fall = relative ? percent(max_fall, 0) : plain(max_fall);
-  const state = broken ? "broken" : low > 0 ? "kept" : "not decided yet";
-  const then = pauses === "nothing" ? "" : `, otherwise ${pauses === "arm" ? "the arm" : "the experiment"} is paused`;
-  return `${arm ? `“${arm}”: ` : ""}${metric} at most ${fall} below ${against}${then}: ${state} (${number(value)}, ${against} ${number(reference)}).`;
+const shownAs = (settings) => rewardFormat(settings).value;
+
+const withUnit = (unit) => (x) => `${number(x)}${unit ? ` ${unit}` : ""}`;
+
+/** Return the element of a guardrail: what must hold, and for each arm, or for the bandit, whether it does. */
+function guardrailRule({ rule }) {
+  const body = h("tbody");
+  const columns = [rule.arm ? "Arm" : "", "State", rule.metric, reference(rule.against)];
+  const table = h("table", { class: "numbers" }, h("thead", {}, h("tr", {}, columns.map((text) => (text ? h("th", { scope: "col" }, text) : h("td"))))), body);
+  const title = h("h3", {}, `${rule.metric} at most ${fallInWords(rule)} below ${reference(rule.against)}`);
+  const rows = keyed(body, ({ one }) => one.arm ?? "", ({ one }) => {
+    const state = h("span", { class: "outcome" });
+    const [value, compared] = [h("td"), h("td")];
+    const row = h("tr", {}, h("th", { scope: "row" }, one.arm ?? "bandit"), h("td", {}, state), value, compared);
+    return [
+      row,
+      ({ one: now, value: format }) => {
+        mark(state, "data-ok", now.broken ? "false" : now.low > 0 ? "true" : "null");
+        say(state, now.broken ? "broken" : now.low > 0 ? "kept" : "undecided");
+        say(value, format(now.value));
+        say(compared, format(now.reference));
+      },
+    ];
+  });
+  const element = h("section", {}, title, h("p", { class: "hint" }, THEN[rule.pauses]), h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": title.textContent }, table));
+  return [element, ({ rows: measured, value }) => rows(measured.map((one) => ({ one, value })))];
 }
 
 /** Return the panel with the outcomes of all decisions. */

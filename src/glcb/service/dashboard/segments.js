@@ -5,7 +5,7 @@ import { armHref } from "./arms.js";
 import { h, keyed, mark, say } from "./dom.js";
 import { errorsIn } from "./errors.js";
 import { count, percent, rewardFormat } from "./format.js";
-import { gained, intervalInWords, liftFigure, liftInWords, mainLift, mainNumber, verdict } from "./lift.js";
+import { comparison, gained, intervalInWords, liftFigure, liftInWords, mainLift, mainNumber, verdict } from "./lift.js";
 import { live } from "./live.js";
 import { tabs } from "./tabs.js";
 
@@ -16,11 +16,12 @@ export function segmentsPage(main, name) {
   const choices = h("div", { class: "segments" });
   const note = h("p", { class: "hint" });
   const body = h("tbody");
-  const columns = ["Decisions", "Lift", "Best arm", "Chosen most"];
+  const lift = h("th", { scope: "col" }, "Lift");
+  const columns = ["Decisions", lift, "Best arm", "Chosen most"];
   const table = h(
     "table",
     { class: "numbers segment-table" },
-    h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Segment"), columns.map((text) => h("th", { scope: "col" }, text)))),
+    h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Segment"), columns.map((column) => (column === lift ? lift : h("th", { scope: "col" }, column))))),
     body,
   );
   const nothing = h("p", { class: "nothing", hidden: true }, "No segments yet. They appear with the first decisions, for up to eight features. The settings can name them.");
@@ -52,7 +53,8 @@ export function segmentsPage(main, name) {
     updateChoices(features);
     const { segments, comparisons } = features.find(({ feature }) => feature === chosen);
     const format = rewardFormat(experiment.settings);
-    const lifts = segments.map(mainLift);
+    const lifts = segments.map((segment) => mainLift(segment, comparison(experiment.settings)));
+    say(lift, `Lift over ${lifts[0]?.over ?? "random"}`);
     const reach = Math.max(...lifts.flatMap(({ low, high }) => [Math.abs(low ?? 0), Math.abs(high ?? 0)])) || 1;
     rows(segments.map((segment, place) => ({ feature: chosen, segment, lift: lifts[place], format, reach })));
     say(

@@ -82,14 +82,15 @@ function fillForm(form, name, controls, saved) {
     event.preventDefault();
     clearProblems(form, problem);
     save.disabled = true;
+    let changes = {};
     try {
-      const changes = readAll(controls);
+      changes = readAll(controls);
       if (!Object.keys(changes).length) throw new Error("Nothing was changed.");
       await ask("PATCH", at(name), { ...changes, ...(reason.value.trim() ? { reason: reason.value.trim() } : {}) });
       announce("The settings were saved.");
       saved();
     } catch (error) {
-      showProblems(form, problem, error);
+      showProblems(form, problem, error, Object.keys(changes));
     } finally {
       save.disabled = false;
     }
