@@ -6,6 +6,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from random import Random
 
+import pytest
+
+from glcb.service.reports.page import time_label
 from tests.service.asgi import E, Service, create_experiment, with_service
 
 HOSTILE = "<script>alert(1)</script>"
@@ -68,3 +71,29 @@ def test_the_period_of_a_report_is_checked_and_kept(tmp_path: Path) -> None:
             assert (refused.status, refused.code) == (422, "invalid_request"), query
 
     with_service(tmp_path, scenario)
+
+
+def test_a_report_names_the_control_and_paused_arms_and_has_no_lift_in_shadow_mode(tmp_path: Path) -> None:
+    async def scenario(service: Service) -> None:
+        await create_experiment(service, arms=["a", "b", "c"], control="a", shadow=True)
+        await simulate(service, 60)
+        summary = (await service.ask("GET", f"{E}/report", query="format=json")).data
+        assert (summary["over"], summary["lift"]) == ("control", None)
+        assert "no lift in shadow mode" in summary["text"]
+        assert (await service.ask("PATCH", f"{E}/arms/c", {"paused": True})).status == 200
+        assert (await service.ask("PATCH", E, {"shadow": None, "baseline": "control"})).status == 200
+        await simulate(service, 60)
+        page = (await service.ask("GET", f"{E}/report")).content.decode()
+        assert "the control “a”" in page
+        assert "a (control)" in page
+        assert "c (paused)" in page
+
+    with_service(tmp_path, scenario)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "label"),
+    [(3, "09:05:07 UTC"), (3_600, "1 Nov, 09:05 UTC"), (30 * 86_400, "1 Nov 2026")],
+)
+def test_the_times_of_a_figure_are_as_precise_as_its_period_requires(seconds: int, label: str) -> None:
+    assert time_label(datetime(2026, 11, 1, 9, 5, 7, tzinfo=UTC), seconds) == label

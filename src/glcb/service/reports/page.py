@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from html import escape
 
+from glcb._api.guardrails import or_default
 from glcb._api.reports import Report
 from glcb._api.responses import ExperimentInfo
 from glcb._api.statistics import ArmMean, Curves, LiftEstimate
@@ -15,6 +16,7 @@ from glcb.service.reports.summary import (
     percent,
     period_in_words,
     reference_in_words,
+    relative_in_words,
     reward_format,
     verdict,
 )
@@ -41,11 +43,16 @@ def report_page(info: ExperimentInfo, report: Report, curves: Curves, now: datet
     period = period_in_words(report.start, report.end)
     sentence = verdict(info, report.over, report.lift)
     about = [f"{len(report.arms)} arms", f"policy {settings.policy}", f"{percent(settings.holdout)} holdout"]
+    traffic = or_default(settings.traffic, 1.0)
+    if traffic < 1:
+        about.append(f"the bandit decides {percent(traffic)} of the traffic")
+    if settings.shadow:
+        about.append("shadow mode")
     if settings.owner:
         about.insert(0, f"owner: {settings.owner}")
     purpose = [
-        settings.description or "",
-        f"Hypothesis: {settings.hypothesis}" if settings.hypothesis else "",
+        _sentence(settings.description) if settings.description else "",
+        _sentence(f"Hypothesis: {settings.hypothesis}") if settings.hypothesis else "",
         f"The experiment is {info.state}:",
     ]
     introduction = " ".join([*filter(None, purpose), f"{', '.join(about)}."])
@@ -54,7 +61,7 @@ def report_page(info: ExperimentInfo, report: Report, curves: Curves, now: datet
     checks = report.failed_checks or ("All health checks pass.",)
     sections = (
         overview,
-        Section("arms", "Arms", (_arms_table(report.arms, rewards),)),
+        Section("arms", "Arms", (_arms_table(info, report.arms, rewards),)),
         Section("changes", "Changes", (Listing(report.changes or ("Nothing was changed in this period.",)),)),
         Section("checks", "Health checks", (Listing(checks),)),
         Section("method", "How to read this", _method(info, report.lift)),
@@ -74,14 +81,17 @@ def _facts(report: Report, rewards: RewardFormat) -> tuple[Fact, ...]:
         difference = Fact(rewards.difference(lift.difference), "lift per decision")
         facts = [Fact(rewards.gained(lift.extra_rewards), "gained"), difference, *facts]
         if lift.relative is not None:
-            facts.insert(0, Fact(f"{100 * lift.relative:+.1f}%".replace("-", "−"), "relative lift"))
+            facts.insert(0, Fact(relative_in_words(lift.relative), "relative lift"))
     return tuple(facts)
 
 
-def _arms_table(arms: Sequence[ArmMean], rewards: RewardFormat) -> Table:
+def _arms_table(info: ExperimentInfo, arms: Sequence[ArmMean], rewards: RewardFormat) -> Table:
+    notes = dict.fromkeys(or_default(info.settings.paused_arms, []), " (paused)")
+    if info.settings.control:
+        notes[info.settings.control] = " (control)"
     rows = tuple(
         Row(
-            Cell(arm.arm),
+            Cell(arm.arm + notes.get(arm.arm, "")),
             (
                 Cell(percent(arm.share)),
                 Cell("" if arm.reward_mean is None else rewards.value(arm.reward_mean)),
@@ -111,6 +121,10 @@ def _method(info: ExperimentInfo, lift: LiftEstimate | None) -> tuple[str, ...]:
     )
 
 
+def _sentence(text: str) -> str:
+    return text if text.endswith((".", "!", "?")) else f"{text}."
+
+
 def _moment(time: datetime) -> str:
     return f"{time.astimezone(UTC).day} {time.astimezone(UTC):%b %Y, %H:%M} UTC"
 
@@ -125,7 +139,7 @@ def _lift_blocks(over: str, curves: Curves, rewards: RewardFormat) -> tuple[str 
         if (lift := point.control if over == "control" else point.lift) is not None
     ]
     if len(points) < 2:
-        return ("There are not enough rewards for a figure yet.",)
+        return ("There is no lift to draw yet.",)
     svg = _lift_svg(points, rewards)
     return (Gallery("", (Figure("lift", "Lift over time with its 95% interval", svg),)),)
 
@@ -166,9 +180,18 @@ def _lift_svg(points: list[tuple[float, LiftEstimate]], rewards: RewardFormat) -
     parts.append(f'<polygon points="{" ".join(upper + lower)}" fill="#0f766e" fill-opacity="0.2"/>')
     parts.append(f'<polyline points="{line}" fill="none" stroke="#0f8f85" stroke-width="2.5"/>')
     for at, anchor in ((first, "start"), ((first + last) / 2, "middle"), (last, "end")):
-        text = _moment(datetime.fromtimestamp(at, UTC)).removesuffix(" UTC")
+        text = time_label(datetime.fromtimestamp(at, UTC), last - first)
         parts.append(f'<text x="{x(at):.1f}" y="{_HEIGHT - 6}" text-anchor="{anchor}">{text}</text>')
     return "".join([*parts, "</svg>"])
+
+
+def time_label(time: datetime, span: float) -> str:
+    """Return the time of a label, as precise as the seconds from the first label to the last require."""
+    if span < 600:
+        return f"{time:%H:%M:%S} UTC"
+    if span < 5 * 86_400:
+        return f"{time.day} {time:%b, %H:%M} UTC"
+    return f"{time.day} {time:%b %Y}"
 
 
 def _horizontal(y: float, opacity: float) -> str:

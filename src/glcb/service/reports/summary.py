@@ -52,8 +52,18 @@ def percent(x: float) -> str:
     return f"{100 * x:.1f}%".replace("-", _MINUS)
 
 
+def relative_in_words(x: float) -> str:
+    """Return a relative lift.
+
+    >>> relative_in_words(0.344), relative_in_words(-0.0004)
+    ('+34.4%', '0.0%')
+    """
+    return f"{_signed(100 * x, 1)}%"
+
+
 def _signed(x: float, digits: int) -> str:
-    return f"{x:+,.{digits}f}".replace("-", _MINUS)
+    sign = "+" if round(x, digits) > 0 else ""
+    return f"{sign}{x:z,.{digits}f}".replace("-", _MINUS)
 
 
 def _number(x: float) -> str:
@@ -61,10 +71,12 @@ def _number(x: float) -> str:
     return f"{x:,.{digits}f}".replace("-", _MINUS)
 
 
-def main_lift(curves: Curves) -> tuple[str, LiftEstimate | None]:
+def main_lift(info: ExperimentInfo, curves: Curves) -> tuple[str, LiftEstimate | None]:
     """Return the lift over the control if there is one, otherwise over random assignment."""
     if curves.control is not None and curves.control.n:
         return "control", curves.control
+    if info.settings.control or info.settings.shadow:
+        return "control", None
     lift = curves.lift
     if lift.difference is None or lift.random is None:
         return "random", None
@@ -94,7 +106,7 @@ def summarize(info: ExperimentInfo, curves: Curves, changes: Sequence[str]) -> R
     changes
         What was changed in the period, oldest first.
     """
-    over, lift = main_lift(curves)
+    over, lift = main_lift(info, curves)
     arms = tuple(sorted(curves.arms, key=lambda arm: -arm.decisions))
     decisions = sum(point.decisions for point in curves.points)
     failed = tuple(check.text for check in info.health if check.ok is False)
@@ -102,7 +114,7 @@ def summarize(info: ExperimentInfo, curves: Curves, changes: Sequence[str]) -> R
         f"{info.name}, {period_in_words(curves.start, curves.end)}: {verdict(info, over, lift)}",
         f"{decisions:,} decisions.",
         _best_arm(info, curves),
-        f"{len(changes)} changes: {'; '.join(changes[-_MAX_CHANGES:])}." if changes else "No changes.",
+        _changes_in_words(changes),
         " ".join(failed) if failed else "All health checks pass.",
     ]
     return Report(
@@ -123,14 +135,16 @@ def summarize(info: ExperimentInfo, curves: Curves, changes: Sequence[str]) -> R
 
 def verdict(info: ExperimentInfo, over: str, lift: LiftEstimate | None) -> str:
     """Return in one sentence whether the experiment pays."""
+    if lift is None and info.settings.shadow:
+        return "no lift in shadow mode: everybody is served the control."
+    if lift is None and over == "control":
+        return "no decision compares the bandit with the control yet."
     if lift is None:
-        return "No rewards yet."
+        return "no rewards yet."
     reference = reference_in_words(info, over)
     rewards = reward_format(info.settings)
     size = (
-        _signed(100 * lift.relative, 1) + "%"
-        if lift.relative is not None
-        else rewards.difference(lift.difference)
+        relative_in_words(lift.relative) if lift.relative is not None else rewards.difference(lift.difference)
     )
     gained = rewards.gained(lift.extra_rewards)
     if lift.low is None or lift.high is None or lift.low <= 0 <= lift.high:
@@ -163,6 +177,13 @@ def period_in_words(start: datetime, end: datetime) -> str:
     """
     first, last = (f"{time.day} {time:%b %Y}" for time in (start, end))
     return first if first == last else f"{first} to {last}"
+
+
+def _changes_in_words(changes: Sequence[str]) -> str:
+    if not changes:
+        return "No changes."
+    count = "1 change" if len(changes) == 1 else f"{len(changes)} changes"
+    return f"{count}: {'; '.join(changes[-_MAX_CHANGES:])}."
 
 
 def _best_arm(info: ExperimentInfo, curves: Curves) -> str:
