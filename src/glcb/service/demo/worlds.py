@@ -83,7 +83,14 @@ def _click(rng: Random, visitor: Context, arm: str, era: int) -> float:
 HOMEPAGE = World(
     name="homepage",
     settings=ExperimentSettings(
-        arms=["sports", "news", "games", "culture"], reward_timeout=60.0, half_life=1500, holdout=0.2, seed=1
+        arms=["sports", "news", "games", "culture"],
+        reward_timeout=60.0,
+        half_life=1500,
+        holdout=0.2,
+        seed=1,
+        description="Which story goes on top of the home page?",
+        owner="Newsroom",
+        reward_unit="clicks",
     ),
     visitor=_homepage_visitor,
     reward=_click,
@@ -129,6 +136,9 @@ PRICE_TEST = World(
         half_life=1500,
         holdout=0.2,
         seed=2,
+        description="Which price to offer to which visitor?",
+        owner="Pricing",
+        reward_unit="€",
     ),
     visitor=_shop_visitor,
     reward=_revenue,
@@ -170,7 +180,15 @@ def _net_quality(rng: Random, prompt: Context, arm: str, era: int) -> float:
 MODEL_ROUTER = World(
     name="model-router",
     settings=ExperimentSettings(
-        arms=list(_SKILL), rewards=(0.0, 1.0), reward_timeout=60.0, half_life=1500, holdout=0.2, seed=3
+        arms=list(_SKILL),
+        rewards=(0.0, 1.0),
+        reward_timeout=60.0,
+        half_life=1500,
+        holdout=0.2,
+        seed=3,
+        description="Which language model answers a prompt best, after its cost?",
+        owner="Platform",
+        reward_unit="points of quality",
     ),
     visitor=_prompt,
     reward=_net_quality,
