@@ -28,7 +28,7 @@ from benchmarks.statistics import ARMS, context
 from tests.bench.browser import browser, chromium
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser
+    from playwright.sync_api import Browser, Page
 
 PATH = "/v1/experiments/shop"
 REQUESTS = ("", "/stats", "/curves", "/segments", f"/curves?arm={quote(ARMS[0])}")
@@ -67,6 +67,14 @@ def request_seconds(client: Client) -> dict[str, float]:
     return medians
 
 
+def _wait_until_shown(page: "Page") -> None:
+    """Wait for the key figures, all charts and the table of arms."""
+    page.locator(".key-figures .lift .number").wait_for()
+    for title in ("Lift over time", "Reward", "Share of each arm"):
+        page.get_by_role("region", name=title, exact=True).locator("canvas").wait_for()
+    page.locator(".arms tbody tr").nth(len(ARMS) - 1).wait_for()
+
+
 def opening_seconds(running: "Browser", url: str) -> float:
     """Open the dashboard in a new browser profile; return the seconds until numbers and charts are shown."""
     context = running.new_context(viewport={"width": 1280, "height": 900})
@@ -74,8 +82,7 @@ def opening_seconds(running: "Browser", url: str) -> float:
         page = context.new_page()
         start = time.perf_counter()
         page.goto(url)
-        page.locator(".chart canvas").nth(1).wait_for()
-        page.locator(".arms tbody tr").first.wait_for()
+        _wait_until_shown(page)
         return time.perf_counter() - start
     finally:
         context.close()
@@ -139,7 +146,7 @@ def compare(server: Server, running: "Browser", seconds: float, rounds: int) -> 
         with _dashboard_requests(server):
             times["requests only"] += decision_seconds(server.url, seconds)
         page.goto(f"{server.url}/#/shop")
-        page.locator(".chart canvas").nth(1).wait_for()
+        _wait_until_shown(page)
         times["dashboard open"] += decision_seconds(server.url, seconds)
         page.goto("about:blank")
     return times
