@@ -2,6 +2,7 @@
 
 import os
 import re
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -104,6 +105,13 @@ def check_width(page: "Page") -> None:
     assert page.evaluate("document.documentElement.scrollWidth") <= page.viewport_size["width"]
 
 
+def simulate_two_seconds(shop: Shop, visitors: int) -> None:
+    """Simulate visitors in two different seconds: the points of a figure are at least a second apart."""
+    shop.simulate(visitors // 2)
+    time.sleep(1.1)
+    shop.simulate(visitors // 2)
+
+
 def decisions(page: "Page") -> int:
     figure = page.locator(".key-figures > div", has=page.get_by_text("Decisions", exact=True))
     shown = figure.locator(".number").inner_text()
@@ -156,7 +164,7 @@ def test_an_experiment_is_created_watched_explained_and_changed(
 
     # Watch: the page updates without a reload.
     shop = Shop(server.client, name)
-    shop.simulate(400 if FIGURES is None else 4000)
+    simulate_two_seconds(shop, 400 if FIGURES is None else 4000)
     page.get_by_role("link", name="Overview").click()
     expect(page.get_by_role("heading", name=name)).to_be_visible()
     expect(page.locator(".chart canvas")).to_have_count(3)
@@ -283,7 +291,7 @@ def test_ten_questions_are_answered_in_at_most_two_clicks(opened: Open, server: 
     path = f"/v1/experiments/{name}"
     settings = {"arms": ARMS, "policy": "linucb", "holdout": 0.2}
     assert server.client.put(path, settings).status == 201
-    Shop(server.client, name).simulate(600)
+    simulate_two_seconds(Shop(server.client, name), 600)
     assert server.client.ask("PATCH", path, {"holdout": 0.1, "reason": "enough data"}).status == 200
     home = f"{server.url}/#/{name}"
     page = opened(home)
@@ -531,7 +539,7 @@ def test_many_arms_with_hostile_names_fit(opened: Open, server: Server) -> None:
     arms = [f"arm {number}" for number in range(20)] + ["<img src=x onerror=alert(1)>", "w" * 200, "a/b?c#d%"]
     settings = {"arms": arms, "policy": "linucb", "rewards": [-5, 5]}
     assert server.client.put("/v1/experiments/many", settings).status == 201
-    Shop(server.client, "many").simulate(200)
+    simulate_two_seconds(Shop(server.client, "many"), 200)
     page = opened(f"{server.url}/#/many", 390)
     expect(page.locator(".arms tbody tr")).to_have_count(len(arms))
     expect(page.locator(".legend").nth(2).locator("li")).to_have_count(8)
