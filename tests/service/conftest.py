@@ -1,12 +1,18 @@
-"""Fixtures that start servers and databases."""
+"""Fixtures that start servers, databases and browsers."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from benchmarks.service import postgres
 from benchmarks.service.server import Server, serving
+from tests.bench.browser import browser
+from tests.service.pages import Open, opening
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 Serve = Callable[..., Server]
 
@@ -38,3 +44,23 @@ def cluster() -> Iterator[postgres.Cluster]:
     """A PostgreSQL cluster for one test, which may stop and start it."""
     with postgres.cluster() as running:
         yield running
+
+
+@pytest.fixture(scope="module")
+def chrome() -> "Iterator[Browser]":
+    """A browser for all tests of a module."""
+    with browser() as running:
+        yield running
+
+
+@pytest.fixture
+def expected() -> list[str]:
+    """Patterns of allowed console messages: the browser logs every rejected request."""
+    return []
+
+
+@pytest.fixture
+def opened(chrome: "Browser", expected: list[str]) -> Iterator[Open]:
+    """Return a function that opens pages of the dashboard."""
+    with opening(chrome, expected) as open_page:
+        yield open_page

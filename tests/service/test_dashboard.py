@@ -2,72 +2,30 @@
 
 import os
 import re
-import time
-from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
-from urllib.parse import urlsplit
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from benchmarks.service.server import Server
-from tests.bench.browser import browser
-from tests.service.conftest import Serve
+from tests.service.pages import (
+    Open,
+    Scheme,
+    check_accessibility,
+    check_width,
+    decisions,
+    simulate_two_seconds,
+)
 from tests.service.simulated_shop import ARMS, Shop
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Page
 
 pytestmark = [pytest.mark.browser, pytest.mark.live]
 
-Scheme = Literal["light", "dark"]
-Open = Callable[..., "Page"]
-SIZES = {1280: 900, 390: 844}
 NAMES = {1280: "homepage", 390: "front-page"}
 FIGURES = os.environ.get("GLCB_FIGURES")
 """Folder for the figures of the documentation (``make figures``), which need more visitors."""
-
-
-@pytest.fixture(scope="module")
-def chrome() -> "Iterator[Browser]":
-    with browser() as running:
-        yield running
-
-
-@pytest.fixture
-def expected() -> list[str]:
-    """Patterns of allowed console messages: the browser logs every rejected request."""
-    return []
-
-
-@pytest.fixture
-def opened(chrome: "Browser", expected: list[str]) -> Iterator[Open]:
-    """Open pages that are closed with the test; fail on unexpected console messages and foreign requests."""
-    contexts = []
-    requested: list[str] = []
-    messages: list[str] = []
-
-    def open_page(url: str, width: int = 1280, scheme: Scheme = "light") -> "Page":
-        context = chrome.new_context(
-            viewport={"width": width, "height": SIZES[width]}, color_scheme=scheme, locale="en-GB"
-        )
-        context.set_default_timeout(10_000)
-        contexts.append(context)
-        page = context.new_page()
-        page.on("console", lambda message: messages.append(message.text))
-        page.on("pageerror", lambda error: messages.append(str(error)))
-        page.on("request", lambda request: requested.append(request.url))
-        page.goto(url)
-        return page
-
-    yield open_page
-    for context in contexts:
-        context.close()
-    assert [text for text in messages if not any(re.search(pattern, text) for pattern in expected)] == []
-    assert all(urlsplit(url).hostname == "127.0.0.1" for url in requested), (
-        "the page must not send requests to other hosts"
-    )
 
 
 @pytest.fixture
@@ -84,38 +42,6 @@ def take_screenshot(page: "Page", path: Path, part: str | None = None) -> None:
     else:
         page.locator(part).screenshot(path=path)
     assert 5_000 < path.stat().st_size < 200_000
-
-
-def check_accessibility(page: "Page") -> None:
-    """Check the page with axe-core."""
-    from axe_playwright_python.sync_playwright import Axe
-
-    found = Axe().run(page).response["violations"]
-    wrong = [
-        f"{one['impact']} {one['id']}: {[node['html'] for node in one['nodes']]}"
-        for one in found
-        if one["impact"] in ("serious", "critical")
-    ]
-    assert wrong == []
-
-
-def check_width(page: "Page") -> None:
-    """Check that the page does not scroll horizontally."""
-    assert page.viewport_size is not None
-    assert page.evaluate("document.documentElement.scrollWidth") <= page.viewport_size["width"]
-
-
-def simulate_two_seconds(shop: Shop, visitors: int) -> None:
-    """Simulate visitors in two different seconds: the points of a figure are at least a second apart."""
-    shop.simulate(visitors // 2)
-    time.sleep(1.1)
-    shop.simulate(visitors // 2)
-
-
-def decisions(page: "Page") -> int:
-    figure = page.locator(".key-figures > div", has=page.get_by_text("Decisions", exact=True))
-    shown = figure.locator(".number").inner_text()
-    return int(shown.replace(",", ""))
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
@@ -397,142 +323,6 @@ def test_a_broken_guardrail_is_explained_and_the_control_comes_first(
     expect(wrong).to_contain_text("maximum share of 'b'")
 
 
-def test_the_page_reconnects_after_a_restart_of_the_service(
-    opened: Open, serve: Serve, expected: list[str]
-) -> None:
-    from playwright.sync_api import expect
-
-    server = serve()
-    wide = opened(server.url)
-    expect(wide.get_by_role("heading", name="No experiments yet")).to_be_visible()
-    check_accessibility(wide)
-    check_width(wide)
-    assert server.client.put("/v1/experiments/shop", {"arms": ARMS, "policy": "linucb"}).status == 201
-    Shop(server.client, "shop").simulate(100)
-    wide.get_by_role("link", name="shop").click()
-    narrow = opened(f"{server.url}/#/shop", 390, "dark")
-    pages = [wide, narrow]
-    for page in pages:
-        expect(page.locator(".key-figures")).to_contain_text("101")
-    expected += ["net::ERR_", "status of 503"]
-    server.stop()
-    for page in pages:
-        expect(page.get_by_role("alert").filter(has_text="not responding")).to_be_visible()
-        expect(page.locator("#pulse")).to_have_text("offline")
-        assert decisions(page) == 101, "the last known state stays visible"
-        check_accessibility(page)
-        check_width(page)
-    again = Server(server.store, "--port", str(urlsplit(server.url).port))
-    try:
-        again.start()
-        for page in pages:
-            expect(page.locator("#pulse")).to_have_text("live", timeout=30_000)
-            expect(page.locator("#banner")).to_be_hidden()
-            assert decisions(page) == 101
-    finally:
-        again.close()
-
-
-def test_the_page_waits_while_the_service_starts(opened: Open, server: Server, expected: list[str]) -> None:
-    from playwright.sync_api import expect
-
-    expected.append("status of 503")
-    page = opened("about:blank")
-    error = {"error": {"code": "starting", "message": "the service is starting: try again"}}
-    page.route("**/v1/experiments", lambda route: route.fulfill(status=503, json=error))
-    page.goto(server.url)
-    expect(page.get_by_role("alert").filter(has_text="The service is starting")).to_be_visible()
-    expect(page.locator("#pulse")).to_have_text("starting")
-    expect(page.locator(".skeleton").first).to_be_visible()
-    check_accessibility(page)
-    check_width(page)
-    page.unroute("**/v1/experiments")
-    expect(page.locator("#pulse")).to_have_text("live")
-    expect(page.locator("#banner")).to_be_hidden()
-    expect(page.locator(".skeleton")).to_have_count(0)
-
-
-def test_people_sign_in_and_out(opened: Open, tmp_path: Path, expected: list[str]) -> None:
-    expected.append("status of 40[13]")
-    server = Server(("--data", str(tmp_path / "glcb.db")))
-    keys = {role: _key(server, role) for role in ("read", "edit", "admin")}
-    try:
-        server.start()
-        page = opened(server.url)
-        _use_keys(page, server, keys)
-        page.close()  # an open page would log that the closed server does not answer
-    finally:
-        server.close()
-
-
-def _key(server: Server, role: str) -> str:
-    made = server.command("keys", "add", role, "--role", role).stdout
-    found: list[str] = re.findall(r"[\w-]{32,}", made)
-    return max(found, key=len)
-
-
-def _use_keys(page: "Page", server: Server, keys: dict[str, str]) -> None:
-    from playwright.sync_api import expect
-
-    admin = replace(server.client, api_key=keys["admin"])
-    assert admin.put("/v1/experiments/mine", {"arms": ["a", "b"], "policy": "linucb"}).status == 201
-    dialog = page.get_by_role("dialog", name="Sign in")
-    expect(dialog).to_be_visible()
-    expect(dialog).not_to_contain_text("Bearer")
-    check_accessibility(page)
-
-    def sign_in(key: str) -> None:
-        page.get_by_label("API key", exact=True).fill(key)
-        page.keyboard.press("Enter")
-
-    sign_in("x" * 43)
-    expect(dialog).to_contain_text("unknown")
-    sign_in(keys["read"])
-    page.get_by_role("link", name="mine").click()
-    expect(page.get_by_role("heading", name="mine")).to_be_visible()
-    expect(page.get_by_role("button", name="Pause", exact=True)).to_be_hidden()
-    page.reload()
-    expect(page.get_by_role("heading", name="mine")).to_be_visible()
-    stored = "Object.values({...localStorage, ...sessionStorage}).join() + document.cookie"
-    assert page.evaluate(stored) == "", "scripts can read neither the key nor the session"
-    page.get_by_text("read, viewer").click()
-    check_accessibility(page)
-    page.get_by_role("button", name="Sign out", exact=True).click()
-    expect(dialog).to_be_visible()
-    sign_in(keys["edit"])
-    page.get_by_role("button", name="Pause", exact=True).click()
-    page.get_by_role("dialog").get_by_role("button", name="Pause").click()
-    expect(page.locator("h1 .state")).to_have_text("paused")
-    page.get_by_text("edit, editor").click()
-    page.get_by_role("button", name="Sign out everywhere").click()
-    expect(dialog).to_be_visible()
-
-
-def test_an_unknown_experiment_is_reported(opened: Open, server: Server, expected: list[str]) -> None:
-    from playwright.sync_api import expect
-
-    expected.append("status of 404")
-    page = opened(f"{server.url}/#/nonesuch")
-    expect(page.get_by_role("heading", name="Experiment not found")).to_be_visible()
-    check_accessibility(page)
-    page.get_by_role("link", name="All experiments", exact=True).click()
-    expect(page.get_by_role("heading", name="Experiments", exact=True)).to_be_visible()
-
-
-def test_a_broken_experiment_is_reported(opened: Open, server: Server, expected: list[str]) -> None:
-    from playwright.sync_api import expect
-
-    expected.append("status of 500")
-    page = opened("about:blank")
-    error = {"error": {"code": "experiment_broken", "message": "its first event is missing"}}
-    page.route("**/v1/experiments/torn**", lambda route: route.fulfill(status=500, json=error))
-    page.goto(f"{server.url}/#/torn")
-    expect(page.get_by_role("heading", name="This experiment cannot be loaded")).to_be_visible()
-    expect(page.get_by_text("Its first event is missing")).to_be_visible()
-    expect(page.locator("#banner")).to_be_hidden()
-    check_accessibility(page)
-
-
 def test_many_arms_with_hostile_names_fit(opened: Open, server: Server) -> None:
     from playwright.sync_api import expect
 
@@ -638,11 +428,3 @@ def test_a_catalog_is_searched_sorted_paged_and_explained(
     page.get_by_role("button", name="Remove film 60").click()
     page.get_by_role("dialog").get_by_role("button", name="Remove").click()
     expect(page.get_by_text("no arms found")).to_be_visible()
-
-
-def test_a_page_that_does_not_exist_is_reported(opened: Open, server: Server) -> None:
-    from playwright.sync_api import expect
-
-    page = opened(f"{server.url}/#/experiments/unknown")
-    expect(page.get_by_role("heading", name="Page not found")).to_be_visible()
-    check_accessibility(page)
