@@ -68,4 +68,4 @@ for module, package in {EXTRAS!r}.items():
 @pytest.mark.parametrize("extra", [*EXTRAS, *IMPORTED_LATER])
 def test_the_documentation_says_how_to_install_it(extra: str) -> None:
     page = (ROOT / "docs" / "integrations.md").read_text(encoding="utf-8")
-    assert f"pip install 'glcb[{extra}]'" in page
+    assert f"pip install '.[{extra}]'" in page
