@@ -262,7 +262,7 @@ def model_predictions(task: Task, stream: Stream, arm: Int64, seed: int) -> Floa
     )
     index: dict[Arm, int] = {name: name for name in names}
     parts: list[Chunk] = list(chunks(decisions, index, reward_range(task.rewards)))
-    return np.vstack([model.predict(part)[0] for part in parts])
+    return np.vstack([model.visit(part)[0] for part in parts])
 
 
 def hillstrom(folder: Path) -> None:

@@ -27,7 +27,7 @@ ALLOWED: dict[str, set[str]] = {
     "_arrays": set(),
     "_numba": {"_arrays"},
     "_files": set(),
-    "_ray": {"_errors"},
+    "_ray": {"_errors", "_version"},
     "_registry": {"_errors"},
     "_validation": {"_arrays", "_errors", "_numba", "_text", "_types"},
     "_forgetting": {"_arrays", "_numba", "_validation"},
@@ -53,7 +53,7 @@ ALLOWED: dict[str, set[str]] = {
     },
     "evaluate": {
         *BASIC,
-        *("_document", "_figures", "_files", "_html", "_model_file", "_text"),
+        *("_document", "_figures", "_files", "_html", "_model_file", "_ray", "_text"),
         *("bandit", "policies"),
     },
     "route": {*BASIC, "_model_file", "_prompts", "bandit", "explain"},
@@ -61,7 +61,7 @@ ALLOWED: dict[str, set[str]] = {
     "tasks": {*BASIC, "_prompts", "_registry", "_text", "_version"},
     "bench": {
         *BASIC,
-        *("_document", "_figures", "_files", "_prompts", "_ray", "_registry", "_version"),
+        *("_document", "_figures", "_files", "_prompts", "_ray", "_registry"),
         *("bandit", "gln", "policies", "route", "tasks"),
     },
     # The service and its client. The demo of the service sends its traffic through the client.

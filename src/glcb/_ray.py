@@ -1,14 +1,26 @@
-"""Connections to Ray, an optional dependency."""
+"""Connections to Ray, an optional dependency, and tasks that survive the loss of processes and nodes."""
 
+import contextlib
 import os
 import socket
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib.util import find_spec
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from glcb._errors import InvalidSettings, MissingExtra, install_command
+from glcb._version import __version__
 
+T = TypeVar("T")
+A = TypeVar("A")
+R = TypeVar("R")
+
+MAX_LOSSES = 5
+"""A task is given up after this many processes or nodes have died with it."""
 _CONNECT_SECONDS = 5.0
+_POLL_SECONDS = 1.0
+"""How often the number of cores is read again while tasks run."""
 
 
 def require_ray() -> None:
@@ -68,12 +80,138 @@ def connected(
             logging_level="ERROR",
         )
     except (OSError, ValueError, RuntimeError) as error:
-        reason = str(error).strip().partition("\n")[0]
         raise InvalidSettings(
-            f"cannot connect to Ray at {address} ({reason}): start a cluster with `ray start --head`, and "
-            "pass the address that it prints"
+            f"cannot connect to Ray at {address} ({_first_line(error)}): start a cluster with "
+            "`ray start --head`, and pass the address that it prints"
         ) from error
     try:
         yield
     finally:
         ray.shutdown()
+
+
+class TaskQueue(Protocol[T]):
+    """The tasks that can start now. More can be added while others run."""
+
+    def __len__(self) -> int:
+        """Return 0 if there are none."""
+
+    def popleft(self) -> T:
+        """Remove and return the next task."""
+
+    def append(self, task: T, /) -> None:
+        """Add a task, also one that was lost."""
+
+
+class Failed(NamedTuple):
+    """A task without a result: it raised an error, or was lost too often."""
+
+    reason: str
+    error: Exception | None = None
+    """What the task itself raised."""
+
+
+def run_tasks(
+    function: Callable[[T], R],
+    queue: TaskQueue[T],
+    jobs: int | None = None,
+    options: Mapping[str, Any] | None = None,
+) -> Iterator[tuple[T, R | Failed]]:
+    """Yield each task with its result, in order of completion. This process must be connected to Ray.
+
+    A task whose process or node dies runs again elsewhere. Its first run can no longer deliver a result, so
+    none is delivered twice.
+
+    Parameters
+    ----------
+    function : callable
+        What to do with a task, on one core.
+    queue : TaskQueue
+        The tasks.
+    jobs : int, optional
+        Maximum number of tasks at a time. Default: the number of cores of the cluster, which may change.
+    options : mapping, optional
+        Further options of ``ray.remote``.
+    """
+    import ray
+    from ray.exceptions import RayError, RayTaskError
+
+    remote = ray.remote(function).options(num_cpus=1, max_retries=0, **(options or {}))
+    running: dict[Any, T] = {}
+    losses = Counter[int]()  # by identity: tasks need not be hashable
+    try:
+        while queue or running:
+            while queue and len(running) < capacity(jobs):
+                task = queue.popleft()
+                running[remote.remote(task)] = task
+            for reference in ray.wait(list(running), timeout=_POLL_SECONDS)[0]:
+                task = running.pop(reference)
+                try:
+                    outcome = ray.get(reference)
+                except RayTaskError as error:
+                    outcome = Failed(_first_line(error.cause), error.cause)
+                except RayError:
+                    losses[id(task)] += 1
+                    if losses[id(task)] < MAX_LOSSES:
+                        queue.append(task)
+                        continue
+                    outcome = Failed(
+                        f"its process or its node died {MAX_LOSSES} times; it may have run out of memory"
+                    )
+                losses.pop(id(task), None)
+                yield task, outcome
+    finally:
+        for reference in running:
+            with contextlib.suppress(RayError):
+                ray.cancel(reference, force=True)
+
+
+def capacity(jobs: int | None) -> int:
+    """Return how many tasks may run now; at least one, which waits for a core."""
+    import ray
+
+    cores = int(ray.cluster_resources().get("CPU", 0))
+    return max(1, cores if jobs is None else min(cores, jobs))
+
+
+def ask_nodes(
+    question: Callable[[A], R], argument: A, options: Mapping[str, Any] | None = None
+) -> Iterator[tuple[str, R]]:
+    """Yield the name of each node that has cores, with its answer.
+
+    Raises
+    ------
+    InvalidSettings
+        A node cannot answer, or has another version of glcb.
+    """
+    import ray
+    from ray.exceptions import NodeDiedError, RayError
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    remote = ray.remote(_answer)
+    asked = []
+    for node in ray.nodes():
+        if node["Alive"] and node["Resources"].get("CPU"):
+            there = NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
+            own = remote.options(num_cpus=0, max_retries=0, scheduling_strategy=there, **(options or {}))
+            asked.append((node["NodeManagerHostname"], own.remote(question, argument)))
+    for name, reference in asked:
+        try:
+            version, answer = ray.get(reference)
+        except NodeDiedError:
+            continue
+        except RayError as error:
+            raise InvalidSettings(
+                f"node {name} cannot execute runs ({_first_line(error)}): install glcb {__version__} there"
+            ) from error
+        if version != __version__:
+            raise InvalidSettings(f"node {name} has glcb {version}: install glcb {__version__} there")
+        yield name, answer
+
+
+def _answer(question: Callable[[A], R], argument: A) -> tuple[str, R]:
+    return __version__, question(argument)
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().partition("\n")[0]

@@ -91,7 +91,7 @@ def test_a_run_that_kills_its_process_fails_and_the_others_continue(
         return execute(run)
 
     monkeypatch.setattr(ray_executor, "execute", die)
-    monkeypatch.setattr(ray_executor, "_MAX_LOSSES", 2)
+    monkeypatch.setattr("glcb._ray.MAX_LOSSES", 2)
     outcomes = list(make_executor("ray").run(RUNS[:4]))
     assert sorted(outcome.seed for outcome in outcomes) == [0, 1, 2, 3]
     (failure,) = (outcome for outcome in outcomes if isinstance(outcome, Failure))

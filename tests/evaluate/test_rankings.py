@@ -157,8 +157,8 @@ def test_a_policy_that_learns_fills_all_slots_before_their_rewards(make: Callabl
     assigned = []
     for reward in (0.0, 1.0):
         target = make()
-        target.assign(chunk_of([("a", "b", "c", "d")], 1.0))
-        assigned.append(target.assign(chunk_of([("a", "b")], reward)))
+        target.visit(chunk_of([("a", "b", "c", "d")], 1.0))
+        assigned.append(target.visit(chunk_of([("a", "b")], reward)))
     assert assigned[0].tolist() == assigned[1].tolist()
 
 

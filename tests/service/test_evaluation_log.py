@@ -10,7 +10,7 @@ from sqlalchemy import text
 
 from glcb._api.requests import Activation, NewArm
 from glcb._errors import LogError, StorageError
-from glcb.evaluate.api import survey_rows
+from glcb.evaluate.log import survey_rows
 from glcb.service.core import models
 from glcb.service.evaluations import worker
 from glcb.service.evaluations.event_log import EventLog, RewardRules

@@ -93,3 +93,9 @@ class OfflineBandit:
     def snapshot(self) -> Snapshot:
         """Return the complete state."""
         return self._core.snapshot()
+
+    def __getstate__(self) -> Snapshot:
+        return self.snapshot()
+
+    def __setstate__(self, state: Snapshot) -> None:
+        self._core = BanditCore.from_snapshot(state)

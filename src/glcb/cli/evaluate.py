@@ -1,5 +1,6 @@
 """``glcb evaluate`` and ``glcb convert``: what other policies would have earned on a log."""
 
+from os.path import commonpath
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
@@ -9,7 +10,9 @@ from glcb.cli._options import split
 
 if TYPE_CHECKING:
     from glcb.evaluate import Evaluation
-    from glcb.evaluate.api import Policy, Stage
+    from glcb.evaluate.api import Policy
+    from glcb.evaluate.log import Stage
+    from glcb.evaluate.rows import Survey
 
 Log = Annotated[
     Path,
@@ -47,7 +50,15 @@ DefaultReward = Annotated[
 
 
 def evaluate(
-    log: Log,
+    logs: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="LOG...",
+            help="A log of a bandit, or a table, Vowpal Wabbit text, decision-service JSON or Open Bandit "
+            "file. Several files are one log, in this order.",
+            show_default=False,
+        ),
+    ],
     policies: Annotated[
         str,
         typer.Option(
@@ -118,6 +129,30 @@ def evaluate(
         ),
     ] = False,
     seed: Annotated[int, typer.Option(metavar="N", help="Random seed.")] = 0,
+    executor: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="Where to run: `local` uses one process on this machine, `ray` the cores of a Ray cluster.",
+        ),
+    ] = "local",
+    address: Annotated[
+        str | None,
+        typer.Option(
+            metavar="HOST:PORT",
+            help="Address of the Ray cluster.",
+            show_default="RAY_ADDRESS, or this machine",
+        ),
+    ] = None,
+    jobs: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            metavar="N",
+            help="Number of processes, with `--executor ray`.",
+            show_default="one per core",
+        ),
+    ] = None,
     form: Format = None,
     context_column: ContextColumn = "context",
     arm_column: ArmColumn = "arm",
@@ -130,6 +165,7 @@ def evaluate(
     from rich.progress import Progress
 
     from glcb.evaluate import evaluate as run
+    from glcb.evaluate.api import survey
 
     console = Console(stderr=True, highlight=False)
     arguments: dict[str, Any] = {
@@ -142,8 +178,12 @@ def evaluate(
         "ignore_columns": split(ignore_columns),
     }
     chosen: dict[str, Policy] = {name: _policy(name) for name in split(policies)}
-    for settings in variants or ():
-        chosen[settings] = _variant(log, settings, arguments, seed)
+    if variants:
+        found = survey(logs, **arguments)
+        chosen |= {settings: _variant(found, settings, seed) for settings in variants}
+    if executor == "ray":
+        folder = commonpath([path.absolute().parent for path in logs])
+        console.print(f"log: every node reads its files in {folder}; nothing is copied", soft_wrap=True)
     with Progress(console=console, transient=True) as progress:
         bar = progress.add_task("reading", total=1.0)
 
@@ -151,7 +191,7 @@ def evaluate(
             progress.update(bar, description=stage, completed=share)
 
         result: Evaluation = run(
-            log,
+            logs,
             chosen,
             estimators=None if estimators is None else split(estimators),
             reference=reference,
@@ -163,6 +203,9 @@ def evaluate(
             seed=seed,
             checkpoint_folder=None if out is None else out / "progress",
             progress=show,
+            executor=cast("Any", executor),
+            address=address,
+            jobs=jobs,
             **arguments,
         )
     typer.echo(result.table())
@@ -181,13 +224,11 @@ def _policy(name: str) -> "Policy":
     return Frozen(Bandit.load(name))
 
 
-def _variant(log: Path, settings: str, arguments: dict[str, Any], seed: int) -> "Policy":
+def _variant(found: "Survey", settings: str, seed: int) -> "Policy":
     """Return a bandit with some other settings, for the arms and rewards of the log."""
     from glcb._errors import InvalidSettings
     from glcb.bandit import Bandit
-    from glcb.evaluate.api import survey
 
-    found = survey(log, **arguments)
     arms: Any = {} if found.shares_arms else list(found.arms)
     changes: dict[str, Any] = {}
     for setting in split(settings):

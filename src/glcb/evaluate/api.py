@@ -3,7 +3,7 @@
 import hashlib
 import json
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -11,25 +11,20 @@ from typing import Any, Literal
 
 from glcb._errors import InvalidInput, InvalidSettings, LogError
 from glcb._files import atomic_write
-from glcb._text import is_integer
 from glcb._types import Arm, reward_range
 from glcb.bandit.bandit import Bandit
 from glcb.bandit.logs.format import LogColumns, plain_context
 from glcb.evaluate import checkpoint, estimators, formats, marginals
 from glcb.evaluate.evaluation import DEFAULT_ESTIMATORS, LOGGED, RANKING_ESTIMATORS, Evaluator, Plan
+from glcb.evaluate.executors import LocalExecutor, make_executor
 from glcb.evaluate.formats import Layout, dsjson, vowpal_wabbit
+from glcb.evaluate.log import LogFiles, Progress, count_arms, find_arms, survey_rows
 from glcb.evaluate.result import Evaluation
-from glcb.evaluate.rows import LoggedDecision, LogRow, Survey
+from glcb.evaluate.rows import LoggedDecision, Survey
 from glcb.evaluate.targets import BanditTarget, BestFixedArm, Constant, Rule, RuleTarget, Target, Uniform
 from glcb.policies import registry
 
-Stage = Literal["reading", "evaluating"]
-Progress = Callable[[Stage, float], None]
-"""Called with the stage and the share of it that is done."""
-
 _CHECKPOINT_SECONDS = 10.0
-_SURVEY_ROWS = 5000
-"""Rows between two calls of ``progress`` while the log is read for the first time."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +45,7 @@ Policy = str | Bandit | Frozen | Rule
 
 
 def evaluate(
-    log: str | PathLike[str],
+    log: str | PathLike[str] | Sequence[str | PathLike[str]],
     policies: Mapping[str, Policy] | Sequence[str],
     *,
     estimators: Sequence[str] | None = None,
@@ -70,6 +65,9 @@ def evaluate(
     seed: int = 0,
     checkpoint_folder: str | PathLike[str] | None = None,
     progress: Progress | None = None,
+    executor: Literal["local", "ray"] = "local",
+    address: str | None = None,
+    jobs: int | None = None,
 ) -> Evaluation:
     """Estimate what policies would have earned on a log of decisions.
 
@@ -84,9 +82,10 @@ def evaluate(
 
     Parameters
     ----------
-    log : str or path
+    log : str, path or list of them
         A log of a bandit, a table with one row per decision, Vowpal Wabbit text, decision-service JSON, or a
-        table of the Open Bandit Dataset.
+        table of the Open Bandit Dataset. Several files are one log, in this order. A decision and its reward
+        must be in the same file.
     policies : dict or list of str
         Policies by name: a `Bandit`, which learns; `Frozen(bandit)`, which does not; a function from a
         context to an arm, to probabilities by arm or to a ranking (a list); or a string. Strings are
@@ -125,6 +124,14 @@ def evaluate(
         continues from it; it is removed at the end.
     progress : callable, optional
         Called with "reading" or "evaluating" and the share of it that is done.
+    executor : {"local", "ray"}, default "local"
+        Where to evaluate: in this process, or in tasks of a Ray cluster, with the same results. A function
+        among the policies must then depend on nothing but the context.
+    address : str, optional
+        Address of the Ray cluster. Default: the environment variable ``RAY_ADDRESS``, or an instance of Ray
+        on this machine.
+    jobs : int, optional
+        Maximum number of tasks of Ray at a time. Default: one per core.
 
     Returns
     -------
@@ -137,6 +144,8 @@ def evaluate(
         If the log cannot be read, or has no usable rows.
     InvalidInput
         If an argument is invalid, or the log has no propensities.
+    MissingExtra
+        If the executor is "ray" and Ray is not installed.
 
     Examples
     --------
@@ -151,46 +160,37 @@ def evaluate(
     >>> round(result["news"].estimates["snips"].value, 6), result["rule"].estimates["snips"].value
     (1.0, 0.0)
     """
-    path = Path(log)
     columns = LogColumns(context_column, arm_column, reward_column, propensity_column, tuple(ignore_columns))
     layout = Layout(columns, default_reward)
+    files = LogFiles(_paths(log), format, layout)
     named = {name: name for name in policies} if not isinstance(policies, Mapping) else dict(policies)
     check_arguments(named, reference, logging, max_ratio)
-    survey = survey_rows(formats.read(path, format, layout), str(path), progress)
-    plan = make_plan(
-        survey,
-        named,
-        estimators=estimators,
-        reference=reference,
-        logging=logging,
-        seed=seed,
-        replay=replay,
-        max_ratio=max_ratio,
-        min_propensity=min_propensity,
-        constant_values=constant_values,
-    )
-    evaluator = Evaluator(plan)
     folder = None if checkpoint_folder is None else Path(checkpoint_folder)
-    settings: list[object] = [
-        plan.estimators,
-        reference,
-        logging,
-        layout,
-        seed,
-        replay,
-        max_ratio,
-        min_propensity,
-    ]
-    fingerprint = _fingerprint(path, named, settings)
-    if folder is not None:
-        checkpoint.load(folder, evaluator, fingerprint)
-    saved_at = time.monotonic()
-    for rows in evaluator.run(usable(formats.read(path, format, layout), plan, logging)):
-        if progress is not None:
-            progress("evaluating", rows / survey.rows)
-        if folder is not None and time.monotonic() - saved_at > _CHECKPOINT_SECONDS:
-            checkpoint.save(folder, evaluator, fingerprint)
-            saved_at = time.monotonic()
+    with make_executor(executor, jobs, address) as where:
+        plan = make_plan(
+            where.survey(files, progress),
+            named,
+            estimators=estimators,
+            reference=reference,
+            logging=logging,
+            seed=seed,
+            replay=replay,
+            max_ratio=max_ratio,
+            min_propensity=min_propensity,
+            constant_values=constant_values,
+        )
+        evaluator = Evaluator(plan)
+        arguments = (reference, logging, layout, seed, replay, max_ratio, min_propensity)
+        fingerprint = _fingerprint(files.paths, named, [plan.estimators, *arguments])
+        if folder is not None:
+            checkpoint.load(folder, evaluator, fingerprint)
+        saved_at = time.monotonic()
+        for share in where.run(evaluator, files, plan.reader):
+            if progress is not None:
+                progress("evaluating", share)
+            if folder is not None and time.monotonic() - saved_at > _CHECKPOINT_SECONDS:
+                checkpoint.save(folder, evaluator, fingerprint)
+                saved_at = time.monotonic()
     if folder is not None:
         checkpoint.remove(folder)
     return evaluator.result()
@@ -256,7 +256,7 @@ def convert(
                 file.write(line.encode())
     except OSError as error:
         raise LogError(f"cannot write {out}: {error.strerror or error}") from error
-    survey.arms = _counts(survey, arms)
+    survey.arms = count_arms(survey, arms)
     return survey
 
 
@@ -276,11 +276,8 @@ def _json_line(decision: LoggedDecision) -> str:
     return json.dumps(values, ensure_ascii=False) + "\n"
 
 
-# ---- the log ----------------------------------------------------------------------------------------
-
-
 def survey(
-    log: str | PathLike[str],
+    log: str | PathLike[str] | Sequence[str | PathLike[str]],
     *,
     format: str | None = None,  # noqa: A002 (the built-in is not used here)
     context_column: str = LogColumns.context,
@@ -292,66 +289,10 @@ def survey(
 ) -> Survey:
     """Return the arms of a log and the range of its rewards. The arguments are those of `evaluate`."""
     columns = LogColumns(context_column, arm_column, reward_column, propensity_column, tuple(ignore_columns))
-    found = survey_rows(formats.read(Path(log), format, Layout(columns, default_reward)), str(log))
-    found.arms = _counts(found, find_arms(found)[0])
+    files = LogFiles(_paths(log), format, Layout(columns, default_reward))
+    found = LocalExecutor().survey(files, None)
+    found.arms = count_arms(found, find_arms(found)[0])
     return found
-
-
-def _counts(survey: Survey, arms: tuple[Arm, ...]) -> dict[Arm, int]:
-    """Return the number of decisions for each arm; an integer may be text in the log."""
-    return {
-        arm: sum(survey.arms.get(name, 0) for name in ((arm, str(arm)) if isinstance(arm, int) else (arm,)))
-        for arm in arms
-    }
-
-
-def survey_rows(rows: Iterable[LogRow], name: str, progress: Progress | None = None) -> Survey:
-    """Read the whole log with this name once."""
-    survey = Survey()
-    for number, row in enumerate(rows, 1):
-        survey.add(row, number)
-        if progress is not None and number % _SURVEY_ROWS == 0:
-            progress("reading", row.share)
-    if not survey.rows:
-        first = next(iter(survey.examples.values()), "it is empty")
-        raise LogError(f"{name} has no decisions with a reward ({first})")
-    return survey
-
-
-def find_arms(survey: Survey) -> tuple[tuple[Arm, ...], dict[Arm, int]]:
-    """Return the arms, and their positions under all spellings. They are integers only if all of them are."""
-    found = list(survey.arms)
-    if all(isinstance(arm, int) or is_integer(arm) for arm in found):
-        arms: tuple[Arm, ...] = tuple(sorted(set(map(int, found))))
-    else:
-        arms = tuple(sorted(found, key=lambda arm: (isinstance(arm, str), arm)))
-    index: dict[Arm, int] = {}
-    for position, arm in enumerate(arms):
-        index.setdefault(str(arm), position)
-    index.update({arm: position for position, arm in enumerate(arms)})
-    return arms, index
-
-
-def usable(rows: Iterable[LogRow], plan: Plan, logging: object = None) -> Iterator[LoggedDecision]:
-    """Yield the decisions that can be evaluated; features are by the name that an arm has in the plan."""
-    features: Mapping[Arm, Any] | None = None
-    renamed: dict[Arm, Any] = {}
-    for row in rows:
-        decision = row.decision
-        if decision is None:
-            continue
-        if logging == "uniform":
-            candidates = plan.arms if decision.eligible is None else decision.eligible
-            decision = decision._replace(propensity=1 / (len(candidates) - len(decision.above)))
-        if decision.features is not None:
-            if decision.features is not features:  # decisions often have the same catalog
-                features = decision.features
-                renamed = {plan.arms[plan.index[arm]]: own for arm, own in features.items()}
-            decision = decision._replace(features=renamed)
-        if plan.modeled:
-            decision = decision._replace(propensity=1.0)  # the direct method does not use it
-        if decision.propensity:
-            yield decision
 
 
 # ---- arguments --------------------------------------------------------------------------------------
@@ -429,7 +370,7 @@ def make_plan(
             if arm not in survey.arms and str(arm) not in survey.arms:
                 survey.arms[arm] = 0
     arms, index = find_arms(survey)
-    survey.arms = _counts(survey, arms)
+    survey.arms = count_arms(survey, arms)
     targets: dict[str, Target] = {}
     replays: dict[str, BanditTarget] = {}
     for name, policy in policies.items():
@@ -464,6 +405,7 @@ def make_plan(
         max_ratio=max(1 / smallest, 1.0) if max_ratio is None else max_ratio,
         min_propensity=smallest if min_propensity is None else min_propensity,
         constant_values=constant_values,
+        uniform=logging == "uniform",
         modeled=modeled,
         logging=wrote,
         notes=notes,
@@ -543,9 +485,13 @@ def _check_bandit(name: str, bandit: Bandit, survey: Survey) -> None:
         )
 
 
-def _fingerprint(path: Path, policies: Mapping[str, Policy], arguments: list[object]) -> str:
+def _paths(log: str | PathLike[str] | Sequence[str | PathLike[str]]) -> tuple[Path, ...]:
+    return tuple(map(Path, [log] if isinstance(log, str | PathLike) else log))
+
+
+def _fingerprint(paths: Sequence[Path], policies: Mapping[str, Policy], arguments: list[object]) -> str:
     """Identify an evaluation: the same log, policies and arguments give the same text."""
-    about = path.stat()
+    files = [(str(path.absolute()), path.stat().st_size, path.stat().st_mtime_ns) for path in paths]
     described = {name: repr(policy) for name, policy in policies.items()}
-    text = repr((str(path.absolute()), about.st_size, about.st_mtime_ns, described, arguments))
+    text = repr((files, described, arguments))
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import NormalDist
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, cast
 
 import numpy as np
 
@@ -14,11 +14,12 @@ from glcb.bandit.bandit import Bandit
 from glcb.evaluate import estimators as est
 from glcb.evaluate.bootstrap import Bootstrap
 from glcb.evaluate.diagnostics import NO_PROPENSITIES, ContextSums, WeightSums
+from glcb.evaluate.log import ChunkReader
 from glcb.evaluate.marginals import marginal_probabilities
 from glcb.evaluate.replay import Replay
 from glcb.evaluate.result import Evaluation, Interval, Point, PolicyResult, Quantity
 from glcb.evaluate.robust import RobustSequence
-from glcb.evaluate.rows import Chunk, LoggedDecision, Survey, chunks
+from glcb.evaluate.rows import Chunk, Survey
 from glcb.evaluate.sequences import CONFIDENCE, BettingSequence, LowerSequence
 from glcb.evaluate.slates import SlotRows
 from glcb.evaluate.targets import BanditTarget, RewardModel, Target
@@ -29,7 +30,8 @@ DEFAULT_ESTIMATORS = ("dr", "snips", "ips", "dm")
 RANKING_ESTIMATORS = ("rips", "snips", "ips")
 """The default for rankings."""
 _MAX_POINTS = 400
-_BOOTSTRAP, _REPLAY, _MARGINALS = 0, 1, 2
+_BOOTSTRAP, _MARGINALS = 0, 2
+_MODEL = "model"
 _ERROR = (1 - CONFIDENCE) / 2
 """How often one end of an interval may be wrong."""
 
@@ -53,11 +55,26 @@ class Plan:
     """The smallest propensity of the logging policy."""
     constant_values: bool = False
     """Whether to add a betting sequence, which assumes that the value of each policy is constant."""
+    uniform: bool = False
+    """Whether the arms of the log are taken to be chosen uniformly at random."""
     modeled: bool = False
     """Whether the log has no propensities, so that there is nothing but the model of the rewards."""
     logging: Target | None = None
     """The policy that wrote the log, for marginal propensities."""
     notes: list[str] = field(default_factory=list)
+
+    @property
+    def reward_range(self) -> tuple[float, float]:
+        """The range of the reward of a slot."""
+        low, high = reward_range(self.survey.rewards)
+        if self.survey.slots > 1:  # the reward of a slot that is missing, or was not examined, is 0
+            return min(low, 0.0), max(high, 0.0)
+        return low, high
+
+    @property
+    def reader(self) -> ChunkReader:
+        """What makes chunks of the rows of the log."""
+        return ChunkReader(self.arms, self.index, self.reward_range, self.uniform, self.modeled)
 
 
 class Part(Protocol):
@@ -68,6 +85,28 @@ class Part(Protocol):
 
     def restore(self, state: Any) -> None:
         """Restore a snapshot."""
+
+
+class Visitor(Part, Protocol):
+    """A part that visits the chunks of a log, and needs nothing of the other parts."""
+
+    learns: bool
+    """Whether it must visit them in order."""
+    uses_contexts: bool
+    """Whether it needs the contexts. Such visitors take most of the time of an evaluation."""
+
+    def visit(self, chunk: Chunk) -> Any:
+        """Return what the evaluator needs to know about a chunk; then learn from it."""
+
+
+def _target(policy: str) -> str:
+    """Return the name of the visitor that assigns the probabilities of a policy."""
+    return f"target.{policy}"
+
+
+def _replay(policy: str) -> str:
+    """Return the name of the visitor that replays a policy."""
+    return f"replay.{policy}"
 
 
 class EvaluatorState(NamedTuple):
@@ -108,9 +147,7 @@ class Evaluator:
         self._reference = self._names.index(plan.reference)
         policies = len(self._names)
         self._slots = plan.survey.slots
-        self._range = low, high = reward_range(plan.survey.rewards)
-        if self._slots > 1:  # the reward of a slot that is missing, or was not examined, is 0
-            self._range = low, high = min(low, 0.0), max(high, 0.0)
+        self._range = low, high = plan.reward_range
         self._value_range = self._slots * low, self._slots * high
         self._sums = [est.EstimateSums(name, policies) for name in plan.estimators]
         self._bootstrap = Bootstrap(self._sums)
@@ -119,34 +156,52 @@ class Evaluator:
         self._betting = BettingSequence(2 * policies) if plan.constant_values and not plan.modeled else None
         self._weights = WeightSums(policies, len(plan.arms))
         self._contexts = ContextSums(plan.survey.rows)
-        self._model: RewardModel | None = None
+        self.visitors: dict[str, Visitor] = {
+            **{_target(name): own for name, own in plan.targets.items()},
+            **{_replay(name): Replay(own, plan.max_ratio, plan.seed) for name, own in plan.replays.items()},
+        }
+        """The policies and the model of the rewards. Visits can take place in another process."""
         if any(name in est.MODELED for name in plan.estimators):
             arms: Any = {} if plan.survey.shares_arms else plan.arms
             model = Bandit(arms, rewards=plan.survey.rewards, exploration=0.0, seed=plan.seed)
-            self._model = RewardModel(model, plan.arms, self._range)
+            self.visitors[_MODEL] = RewardModel(model, plan.arms, self._range)
         self._robust: RobustSequence | None = None
         if "dr" in plan.estimators:
             self._robust = RobustSequence(policies, self._reference, plan.min_propensity)
-        self._replays = {name: Replay(own, plan.max_ratio) for name, own in plan.replays.items()}
         self._points: list[list[Point]] = [[] for _ in self._names]
         self._spacing = 1
         self.chunks = 0
         """Number of chunks evaluated."""
 
+    @property
+    def rows(self) -> int:
+        """Number of rows of the log."""
+        return self._plan.survey.rows
+
+    @property
+    def is_divisible(self) -> bool:
+        """Whether visits can take place in other processes; those of "iips" share their random numbers."""
+        return self._plan.logging is None
+
     # ---- adding rows ----------------------------------------------------------------------------
 
-    def run(self, decisions: Iterable[LoggedDecision]) -> Iterator[int]:
-        """Evaluate decisions; yield the number of rows after each chunk. Skip those of an earlier run."""
+    def run(self, chunks: Iterable[Chunk]) -> Iterator[int]:
+        """Evaluate the chunks of a log; yield the number of rows after each. Skip those of an earlier run."""
         done, rows = self.chunks, 0
-        for number, chunk in enumerate(chunks(decisions, self._plan.index, self._range)):
-            rows += int((chunk.slot == 0).sum())
+        for number, chunk in enumerate(chunks):
+            rows += chunk.decisions
             if number >= done:
-                self._add(chunk)
+                self.add(chunk, {name: own.visit(chunk) for name, own in self.visitors.items()})
                 yield rows
 
-    def _add(self, chunk: Chunk) -> None:
-        assigned = self._assign(chunk)
-        terms = self._terms(chunk, assigned) if self._slots == 1 else self._ranking_terms(chunk, assigned)
+    def add(self, chunk: Chunk, visits: Mapping[str, Any]) -> None:
+        """Add the next chunk of the log, with what each visitor has returned for it."""
+        assigned = self._assign(chunk, visits)
+        model = visits.get(_MODEL)
+        if self._slots == 1:
+            terms = self._terms(chunk, assigned, model)
+        else:
+            terms = self._ranking_terms(chunk, assigned)
         rows = terms.rows
         columns = [own.terms(rows) for own in self._sums]
         for own, column in zip(self._sums, columns, strict=True):
@@ -160,8 +215,6 @@ class Evaluator:
         self._weights.add(
             rows.weight, terms.match, rows.reward, assigned.totals, chunk.propensity, chunk.eligible
         )
-        for replay in self._replays.values():
-            replay.add(chunk, self._rng(_REPLAY))
         self.chunks += 1
         self._add_points()
 
@@ -169,20 +222,20 @@ class Evaluator:
         """Return the random numbers of a chunk; they do not depend on the chunks before."""
         return np.random.default_rng((self._plan.seed, self.chunks, purpose))
 
-    def _assign(self, chunk: Chunk) -> _Assigned:
-        """Ask every policy what it does."""
+    def _assign(self, chunk: Chunk, visits: Mapping[str, Any]) -> _Assigned:
+        """Return what every policy does."""
         position = np.arange(len(chunk))
         logged = np.bincount(chunk.arm, minlength=len(self._plan.arms)).astype(np.float64)
-        shares = [target.assign(chunk) for target in self._plan.targets.values()]
+        shares = [visits[_target(name)] for name in self._plan.targets]
         match = np.column_stack([chunk.propensity, *(own[position, chunk.arm] for own in shares)])
         return _Assigned(shares, match, np.array([logged, *(own.sum(axis=0) for own in shares)]))
 
-    def _terms(self, chunk: Chunk, assigned: _Assigned) -> _Terms:
+    def _terms(self, chunk: Chunk, assigned: _Assigned, model: tuple[Float64, Float64] | None) -> _Terms:
         """Return what the estimators of single decisions need."""
         position, reward = np.arange(len(chunk)), chunk.reward[:, None]
         predictions = np.zeros((len(chunk), len(self._plan.arms)))
-        if self._model is not None:
-            predictions, encoded = self._model.predict(chunk)
+        if model is not None:
+            predictions, encoded = model
             self._contexts.add(encoded)
         weight = assigned.match / chunk.propensity[:, None]
         if self._robust is not None:
@@ -251,7 +304,7 @@ class Evaluator:
         plan, survey = self._plan, self._plan.survey
         logged_counts = [survey.arms.get(arm, 0) for arm in plan.arms]
         overall = [NO_PROPENSITIES if plan.modeled else self._weights.check_propensities()]
-        if self._model is not None:
+        if _MODEL in self.visitors:
             overall.append(self._contexts.check())
         results = [self._policy(position, name, logged_counts) for position, name in enumerate(self._names)]
         replays = [
@@ -261,7 +314,7 @@ class Evaluator:
                 diagnostics=replay.check(),
                 rows=replay.accepted,
             )
-            for name, replay in self._replays.items()
+            for name, replay in self._replays().items()
         ]
         return Evaluation(
             rows=survey.rows,
@@ -275,6 +328,9 @@ class Evaluator:
             examples=dict(survey.examples),
             notes=list(plan.notes),
         )
+
+    def _replays(self) -> dict[str, Replay]:
+        return {name: cast("Replay", self.visitors[_replay(name)]) for name in self._plan.replays}
 
     def _policy(self, position: int, name: str, logged: Sequence[int]) -> PolicyResult:
         estimates, differences = {}, {}
@@ -362,13 +418,11 @@ class Evaluator:
             "weights": self._weights,
             "contexts": self._contexts,
             "bootstrap": self._bootstrap,
-            "model": self._model,
             "robust": self._robust,
             **sequences,
             **{f"sums.{sums.estimator}": sums for sums in self._sums},
-            **{f"target.{name}": target for name, target in self._plan.targets.items()},
-            **{f"replay.{name}": replay for name, replay in self._replays.items()},
-            **{f"replayed.{name}": replay.target for name, replay in self._replays.items()},
+            **self.visitors,
+            **{f"replayed.{name}": replay.target for name, replay in self._replays().items()},
         }
         return {name: part for name, part in own.items() if part is not None}
 

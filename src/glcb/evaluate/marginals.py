@@ -37,7 +37,7 @@ def marginal_probabilities(target: Target, chunk: Chunk, rng: np.random.Generato
         masses: dict[_Arms, float] = {(): 1.0 if exact else SIMULATIONS}
         for row in rows:
             above = list(masses)
-            shares = target.assign(_given(chunk, rows.start, above))[-len(above) :]
+            shares = target.visit(_given(chunk, rows.start, above))[-len(above) :]
             mass = np.array(list(masses.values()))
             result[row] = mass @ shares[:, chunk.arm[row]] / mass.sum()
             masses = {}

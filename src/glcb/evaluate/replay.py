@@ -17,6 +17,8 @@ from glcb.evaluate.targets import BanditTarget
 
 _MIN_ACCEPTED = 100
 _MAX_EXCEEDED = 0.001
+_STREAM = 1
+"""Separates these random numbers from others with the same seed."""
 
 
 class Replay:
@@ -28,16 +30,24 @@ class Replay:
         The policy. It learns from accepted rows only.
     max_ratio : float
         M, the bound of π / p.
+    seed : int
+        Seed of the random numbers that accept rows.
     """
 
-    def __init__(self, target: BanditTarget, max_ratio: float) -> None:
-        self._target, self._max_ratio = target, max_ratio
+    learns = True
+    uses_contexts = True
+
+    def __init__(self, target: BanditTarget, max_ratio: float, seed: int) -> None:
+        self._target, self._max_ratio, self._seed = target, max_ratio, seed
         self._sums = np.zeros(5)
         """Rows, accepted rows, sum and sum of squares of their rewards, rows with a ratio above M."""
+        self._chunks = np.zeros(1, np.int64)
 
-    def add(self, chunk: Chunk, rng: np.random.Generator) -> None:
+    def visit(self, chunk: Chunk) -> None:
         """Replay the rows of a chunk."""
-        points = rng.random(len(chunk))
+        # The random numbers of a chunk do not depend on the chunks before.
+        points = np.random.default_rng((self._seed, int(self._chunks[0]), _STREAM)).random(len(chunk))
+        self._chunks += 1
         for row in range(len(chunk)):
             ratio = self._target.preview(chunk, row)[chunk.arm[row]] / chunk.propensity[row]
             self._sums[0] += 1
@@ -82,7 +92,7 @@ class Replay:
 
     def snapshot(self) -> Arrays:
         """Return the sums; the state of the policy is separate."""
-        return {"sums": self._sums}
+        return {"sums": self._sums, "chunks": self._chunks}
 
     def restore(self, arrays: Arrays) -> None:
         """Restore a snapshot of the sums."""

@@ -72,12 +72,12 @@ class Survey:
     refused: Counter[str] = field(default_factory=Counter)
     examples: dict[str, str] = field(default_factory=dict)
 
-    def add(self, row: LogRow, number: int) -> None:
-        """Count a row."""
+    def add(self, row: LogRow, number: int, prefix: str = "") -> None:
+        """Count a row; the prefix names its file."""
         decision = row.decision
         if decision is None:
             self.refused[row.reason] += 1
-            self.examples.setdefault(row.reason, f"row {number:,}: {row.message}")
+            self.examples.setdefault(row.reason, f"{prefix}row {number:,}: {row.message}")
             return
         if not decision.above:
             self.rows += 1
@@ -87,14 +87,33 @@ class Survey:
         for arm in decision.eligible or ():
             self.arms.setdefault(arm, 0)
         self.arms[decision.arm] = self.arms.get(decision.arm, 0) + 1
-        if len(self.arms) > MAX_ARMS:
-            raise LogError(f"the log has more than {MAX_ARMS:,} arms; is the column of the arms right?")
+        self._check_arms()
         reward = decision.reward
         self.lowest, self.highest = min(self.lowest, reward), max(self.highest, reward)
         self.binary = self.binary and reward in (0.0, 1.0)
         self.nonzero += reward != 0
         if decision.propensity:
             self.smallest_propensity = min(self.smallest_propensity, decision.propensity)
+
+    def merge(self, other: "Survey") -> None:
+        """Add what was found in the rest of the log."""
+        self.rows += other.rows
+        self.slots = max(self.slots, other.slots)
+        self.featured += other.featured
+        for arm, count in other.arms.items():
+            self.arms[arm] = self.arms.get(arm, 0) + count
+        self._check_arms()
+        self.lowest, self.highest = min(self.lowest, other.lowest), max(self.highest, other.highest)
+        self.binary = self.binary and other.binary
+        self.nonzero += other.nonzero
+        self.smallest_propensity = min(self.smallest_propensity, other.smallest_propensity)
+        self.without_propensity += other.without_propensity
+        self.refused.update(other.refused)
+        self.examples = {**other.examples, **self.examples}
+
+    def _check_arms(self) -> None:
+        if len(self.arms) > MAX_ARMS:
+            raise LogError(f"the log has more than {MAX_ARMS:,} arms; is the column of the arms right?")
 
     @property
     def shares_arms(self) -> bool:
@@ -131,6 +150,11 @@ class Chunk:
 
     def __len__(self) -> int:
         return len(self.arm)
+
+    @property
+    def decisions(self) -> int:
+        """Number of decisions; a ranking counts once."""
+        return int((self.slot == 0).sum())
 
     def rankings(self) -> Iterator[range]:
         """Yield the rows of each ranking; a single decision is a ranking with one slot."""

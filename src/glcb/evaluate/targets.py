@@ -26,7 +26,12 @@ _TOLERANCE = 1e-6
 class Target(Protocol):
     """A policy to evaluate."""
 
-    def assign(self, chunk: Chunk) -> Float64:
+    learns: bool
+    """Whether it must visit the rows of a log in order."""
+    uses_contexts: bool
+    """Whether it does more than compare arms, rewards and propensities, which takes little time."""
+
+    def visit(self, chunk: Chunk) -> Float64:
         """Return the probability of each arm in each row; then learn from the rows, if the target learns."""
 
     def snapshot(self) -> Arrays | Snapshot | None:
@@ -39,7 +44,10 @@ class Target(Protocol):
 class Uniform:
     """Chooses each eligible arm with the same probability."""
 
-    def assign(self, chunk: Chunk) -> Float64:
+    learns = False
+    uses_contexts = False
+
+    def visit(self, chunk: Chunk) -> Float64:
         """Return the same probability for each eligible arm."""
         shares: Float64 = chunk.eligible / chunk.eligible.sum(axis=1, keepdims=True)
         return shares
@@ -57,9 +65,9 @@ class Constant(Uniform):
     def __init__(self, arm: int) -> None:
         self._arm = arm
 
-    def assign(self, chunk: Chunk) -> Float64:
+    def visit(self, chunk: Chunk) -> Float64:
         """Return 1 for the arm."""
-        result = super().assign(chunk)
+        result = super().visit(chunk)
         possible = chunk.eligible[:, self._arm]
         result[possible] = 0.0
         result[possible, self._arm] = 1.0
@@ -72,11 +80,13 @@ class BestFixedArm(Uniform):
     Choosing the best arm of the whole log in hindsight would be biased towards lucky arms.
     """
 
+    learns = True
+
     def __init__(self, arms: int) -> None:
         self._rewards = np.zeros(arms)
         self._weights = np.zeros(arms)
 
-    def assign(self, chunk: Chunk) -> Float64:
+    def visit(self, chunk: Chunk) -> Float64:
         """Return 1 for the best arm so far. The arms that have no estimate yet come first."""
         own = np.zeros((len(chunk) + 1, self._rewards.size))
         own[np.arange(1, len(chunk) + 1), chunk.arm] = chunk.examined / chunk.propensity
@@ -107,11 +117,13 @@ class RuleTarget(Uniform):
     them from the arms that are left. Slots for which the function has no arm get any of the arms left.
     """
 
+    uses_contexts = True
+
     def __init__(self, rule: Rule, index: Mapping[Arm, int], name: str) -> None:
         self._rule, self._index, self._name = rule, index, name
         self._arms = len(set(index.values()))
 
-    def assign(self, chunk: Chunk) -> Float64:
+    def visit(self, chunk: Chunk) -> Float64:
         """Return the probabilities that the function returns."""
         result = np.zeros((len(chunk), self._arms))
         for rows in chunk.rankings():
@@ -133,7 +145,7 @@ class RuleTarget(Uniform):
         if lower.any():
             left = np.where(chunk.eligible[lower], result[lower], 0.0)
             total = left.sum(axis=1, keepdims=True)
-            any_arm = super().assign(chunk)[lower]
+            any_arm = super().visit(chunk)[lower]
             result[lower] = np.divide(left, total, out=any_arm, where=total > 0)
         return result
 
@@ -151,8 +163,10 @@ class BanditTarget:
     Otherwise, arms of the log that the bandit does not have get the probability 0 and are not learned.
     """
 
+    uses_contexts = True
+
     def __init__(self, bandit: Bandit, arms: Sequence[Arm], *, learns: bool) -> None:
-        self._bandit, self._learns = OfflineBandit(bandit), learns
+        self._bandit, self.learns = OfflineBandit(bandit), learns
         self._arms = tuple(arms)
         self._index = {arm: position for position, arm in enumerate(arms)}
         self._own = set(self._bandit.arms)
@@ -182,20 +196,20 @@ class BanditTarget:
             reward = float(chunk.raw_reward[row])
             self._bandit.learn(chunk.contexts[row], arm, reward, candidates, int(chunk.slot[row]))
 
-    def assign(self, chunk: Chunk) -> Float64:
+    def visit(self, chunk: Chunk) -> Float64:
         """Return the choice probabilities of the bandit."""
         result = np.empty((len(chunk), len(self._arms)))
         for rows in chunk.rankings():
             for row in rows:
                 result[row] = self.preview(chunk, row)
-            if self._learns:
+            if self.learns:
                 for row in rows:
                     self.learn(chunk, row)
         return result
 
     def snapshot(self) -> Snapshot | None:
         """Return the state of a bandit that learns."""
-        return self._bandit.snapshot() if self._learns else None
+        return self._bandit.snapshot() if self.learns else None
 
     def restore(self, state: Any) -> None:
         """Restore a snapshot."""
@@ -206,12 +220,15 @@ class BanditTarget:
 class RewardModel:
     """Predicts the reward of every arm from the rows before, with the bandit's own learner."""
 
+    learns = True
+    uses_contexts = True
+
     def __init__(self, bandit: Bandit, arms: Sequence[Arm], reward_range: tuple[float, float]) -> None:
         self._bandit, self._range = OfflineBandit(bandit), reward_range
         self._arms = tuple(arms)
         self._index = {arm: position for position, arm in enumerate(arms)}
 
-    def predict(self, chunk: Chunk) -> tuple[Float64, Float64]:
+    def visit(self, chunk: Chunk) -> tuple[Float64, Float64]:
         """Return the predicted reward of each arm in each row, scaled to [0, 1], and the encoded contexts.
 
         Then learn from the rows.

@@ -25,6 +25,7 @@ from glcb._errors import GlcbError
 from glcb.bandit import Bandit
 from glcb.evaluate import api
 from glcb.evaluate.evaluation import Evaluator
+from glcb.evaluate.log import find_arms, survey_rows
 from glcb.evaluate.rows import Survey
 from glcb.service.evaluations import results
 from glcb.service.evaluations.event_log import EventLog, RewardRules
@@ -90,7 +91,7 @@ def evaluate(job: Job, send: Send = lambda message: None) -> EvaluationResult:
         request, report = job.request, _Reporter(send)
         rules = RewardRules.of(job.settings, request.default_reward)
         log = EventLog(database, job.experiment, rules, job.now, request.after, request.before)
-        survey = api.survey_rows(log.rows(report.reading), "the experiment")
+        survey = survey_rows(log.rows(report.reading), "the experiment")
         bandits = sum(isinstance(policy, ExperimentSettings) for policy in job.policies.values())
         with _validation.memory_limit(job.max_model_memory // (2 * bandits + 1)):
             plan = api.make_plan(
@@ -106,7 +107,7 @@ def evaluate(job: Job, send: Send = lambda message: None) -> EvaluationResult:
                 constant_values=request.constant_values,
             )
             evaluator = Evaluator(plan)
-            for rows in evaluator.run(api.usable(log.rows(), plan)):
+            for rows in evaluator.run(plan.reader.chunks(log.rows())):
                 report("evaluating", rows, survey.rows)
         return results.result(evaluator.result(), log.times, _notes(log))
 
@@ -115,7 +116,7 @@ def _policies(job: Job, survey: Survey) -> dict[str, api.Policy]:
     """Return the policies, with the arms of the log as the library spells them."""
     for arm in job.settings.arms:
         survey.arms.setdefault(arm, 0)
-    arms, index = api.find_arms(survey)
+    arms, index = find_arms(survey)
 
     def bandit(settings: ExperimentSettings) -> Bandit:
         own = {index[arm] for arm in settings.arms}
