@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from glcb import Bandit, InvalidSettings
+from glcb.bandit.offline import OfflineBandit
 from glcb.explore.shares import ShareBounds, bounded
 
 
@@ -52,6 +53,16 @@ def test_every_decision_of_a_bandit_is_within_the_bounds() -> None:
     assert Bandit.from_snapshot(bandit.snapshot()).decide({"x": 0.1}).probabilities["c"] >= 0.9
     bandit.remove_arm("c")
     assert bandit.get_params()["shares"] is None
+
+
+@pytest.mark.parametrize("arms", [["a", "b", "c"], {"a": {"n": 1}, "b": {"n": 2}, "c": {"n": 3}}])
+def test_a_preview_has_the_probabilities_of_the_next_decision(arms: Any) -> None:
+    bandit = Bandit(arms, policy="linucb", shares={"c": (0.4, 0.6)})
+    for _ in range(5):
+        preview = OfflineBandit(bandit).preview({"x": 0.5})
+        decision = bandit.decide({"x": 0.5})
+        assert dict(zip(preview.arms, preview.probabilities.tolist(), strict=True)) == decision.probabilities
+        bandit.reward(decision.id, float(decision.arm == "a"))
 
 
 def test_an_arm_that_is_served_has_the_propensity_1() -> None:

@@ -11,6 +11,8 @@ from glcb.bandit._core import BanditCore
 from glcb.bandit.bandit import Bandit
 from glcb.explore.focus import candidate_probabilities
 from glcb.explore.probabilities import probabilities
+from glcb.explore.shares import bounded, share_bounds
+from glcb.policies import registry
 from glcb.policies.shared import estimate_candidates
 
 
@@ -49,6 +51,16 @@ class OfflineBandit:
         """Whether arms have features, so that a decision can have candidates of its own."""
         return self._core.catalog is not None
 
+    @property
+    def is_randomized(self) -> bool:
+        """Whether the policy draws random numbers for its values."""
+        return registry.get(self._core.config.policy).policy_class.is_randomized
+
+    def check_eligible(self, eligible: Iterable[Arm] | None) -> None:
+        """Raise UnknownArm unless all of these arms exist. Arms with features can be unknown here."""
+        if eligible is not None and self._core.catalog is None:
+            _validation.eligible(eligible, self._core.index)
+
     def preview(
         self, context: Any, eligible: Iterable[Arm] | None = None, candidates: Any = None, slot: int = 0
     ) -> Preview:
@@ -73,6 +85,8 @@ class OfflineBandit:
             estimates = prepared.policy.estimate(core.at_position(prepared.encoded.x, slot))
             scores = estimates.values + estimates.bonuses
             chosen = probabilities(scores, allowed, config.exploration, config.exploration_mode)
+            if core.bounds is not None and slot == 0:
+                chosen = bounded(chosen, core.bounds, allowed)
             return Preview(core.arms, estimates.values, chosen, prepared.encoded.x)
         prepared = core.prepare(context, candidates, eligible)
         assert prepared.arms is not None  # arms have features
@@ -84,6 +98,9 @@ class OfflineBandit:
         chosen = candidate_probabilities(
             scores, estimates.bonuses, config.exploration, config.exploration_mode
         )
+        if config.shares is not None and slot == 0:
+            places = {arm: place for place, arm in enumerate(names)}
+            chosen = bounded(chosen, share_bounds(config.shares, places))
         return Preview(names, estimates.values, chosen, prepared.encoded.x)
 
     def learn(self, context: Any, arm: Arm, reward: float, candidates: Any = None, slot: int = 0) -> None:
