@@ -74,7 +74,7 @@ ALLOWED: dict[str, set[str]] = {
     # One module per foreign tool.
     "integrations": {
         *BASIC,
-        *("__init__", "_api", "_version", "bandit", "client", "evaluate", "route", "tasks"),
+        *("__init__", "_api", "_ray", "_version", "bandit", "client", "evaluate", "route", "tasks"),
     },
     # Nothing uses the command line.
     "cli": {

@@ -4,12 +4,13 @@ import contextlib
 import os
 import socket
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
 
-from glcb._errors import InvalidSettings, MissingExtra, install_command
+from glcb._errors import InvalidSettings, LogError, MissingExtra, install_command
 from glcb._version import __version__
 
 T = TypeVar("T")
@@ -207,6 +208,30 @@ def ask_nodes(
         if version != __version__:
             raise InvalidSettings(f"node {name} has glcb {version}: install glcb {__version__} there")
         yield name, answer
+
+
+def require_files(paths: Sequence[Path]) -> None:
+    """Raise LogError unless every node has these files as they are here. Nothing is copied."""
+    for path, size in zip(paths, here := _sizes(paths), strict=True):
+        if size is None:
+            raise LogError(f"cannot read {path}: there is no such file")
+    for node, there in ask_nodes(_sizes, paths):
+        for path, own, size in zip(paths, here, there, strict=True):
+            if own != size:
+                problem = "no file" if size is None else "another file"
+                raise LogError(
+                    f"node {node} has {problem} {path}: share its folder with all nodes, or copy it to the "
+                    "same path"
+                )
+
+
+def _sizes(paths: Sequence[Path]) -> list[int | None]:
+    """Return the sizes of files on this machine; None for those that do not exist."""
+    return [_size(path) for path in paths]
+
+
+def _size(path: Path) -> int | None:
+    return path.stat().st_size if path.is_file() else None
 
 
 def _answer(question: Callable[[A], R], argument: A) -> tuple[str, R]:

@@ -18,6 +18,7 @@ import glcb.integrations.gymnasium
 import glcb.integrations.mlflow
 import glcb.integrations.openfeature
 import glcb.integrations.opentelemetry
+import glcb.integrations.ray
 import glcb.integrations.sklearn
 import glcb.policies
 import glcb.route
@@ -59,7 +60,8 @@ def directives() -> set[str]:
     [
         *(glcb, glcb.bandit, glcb.policies, glcb.tasks, glcb.bench, glcb.client, glcb.evaluate, glcb.route),
         *(glcb.integrations.coba, glcb.integrations.gymnasium, glcb.integrations.mlflow),
-        *(glcb.integrations.openfeature, glcb.integrations.opentelemetry, glcb.integrations.sklearn),
+        *(glcb.integrations.openfeature, glcb.integrations.opentelemetry, glcb.integrations.ray),
+        glcb.integrations.sklearn,
     ],
     ids=lambda module: module.__name__,
 )

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from glcb import Bandit, InvalidSettings, LogError, MissingExtra
 from glcb._ray import connected
 from glcb.cli import app
-from glcb.evaluate import Frozen, api, evaluate, ray_executor
+from glcb.evaluate import Frozen, api, evaluate
 from tests.evaluate.logs import ARMS, rows, rule, write
 
 # Ray starts processes by forking, and other tests may have imported JAX, which warns of that.
@@ -171,7 +171,7 @@ def test_a_node_without_a_file_is_named_before_anything_runs(
     missing = tmp_path / "missing.jsonl"
     with pytest.raises(LogError, match=r"cannot read .*missing\.jsonl: there is no such file"):
         evaluate([*files, missing], ["uniform"], executor="ray")
-    monkeypatch.setattr(ray_executor, "_size", lambda path: 17)  # here, but not in the workers
+    monkeypatch.setattr("glcb._ray._size", lambda path: 17)  # here, but not in the workers
     with pytest.raises(LogError, match=r"node .* has no file .*missing\.jsonl: share its folder"):
         evaluate([missing], ["uniform"], executor="ray")
     with pytest.raises(LogError, match=r"node .* has another file .*0\.jsonl: share its folder"):

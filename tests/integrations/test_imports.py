@@ -14,6 +14,7 @@ EXTRAS = {
     "mlflow": "mlflow",
     "openfeature": "openfeature",
     "opentelemetry": "opentelemetry",
+    "ray": "ray",
     "sklearn": "sklearn",
 }
 """The package that each module needs; the extra has the name of the module."""

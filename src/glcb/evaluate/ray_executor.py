@@ -7,7 +7,7 @@ the log, what the visits return. It does the same additions as without Ray, so t
 """
 
 from collections import defaultdict, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from heapq import heappop, heappush
 from itertools import count, islice
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from glcb._errors import InvalidSettings, LogError
-from glcb._ray import Failed, ask_nodes, capacity, run_tasks
+from glcb._ray import Failed, capacity, require_files, run_tasks
 from glcb.evaluate.evaluation import Evaluator, Visitor
 from glcb.evaluate.log import ChunkReader, LogFiles, Progress
 from glcb.evaluate.rows import Chunk, Survey
@@ -51,7 +51,7 @@ class RayExecutor:
             A node has another version of glcb.
         """
         log = _at_this_path(log)
-        _check_nodes(log)
+        require_files([log.folder / path for path in log.paths])
         found: dict[int, Survey] = {}
         files = len(log.paths)
         for task, outcome in run_tasks(_survey, deque(_Survey(log, n) for n in range(files)), self.jobs):
@@ -197,31 +197,6 @@ def _position(done: int, log: LogFiles, reader: ChunkReader) -> tuple[int, int]:
 def _at_this_path(log: LogFiles) -> LogFiles:
     """Return a log whose files are found from any folder."""
     return replace(log, folder=Path.cwd())
-
-
-def _check_nodes(log: LogFiles) -> None:
-    """Raise LogError if a node does not have the files of this machine."""
-    here = _sizes(log)
-    for path, size in zip(log.paths, here, strict=True):
-        if size is None:
-            raise LogError(f"cannot read {path}: there is no such file")
-    for node, there in ask_nodes(_sizes, log):
-        for path, own, size in zip(log.paths, here, there, strict=True):
-            if own != size:
-                problem = "no file" if size is None else "another file"
-                raise LogError(
-                    f"node {node} has {problem} {log.folder / path}: share its folder with all nodes, or "
-                    "copy it to the same path"
-                )
-
-
-def _sizes(log: LogFiles) -> Sequence[int | None]:
-    """Return the sizes of the files on this machine; None for those that do not exist."""
-    return [_size(log.folder / path) for path in log.paths]
-
-
-def _size(path: Path) -> int | None:
-    return path.stat().st_size if path.is_file() else None
 
 
 def _result(outcome: Any, log: LogFiles, number: int) -> Any:
