@@ -4,6 +4,7 @@ Half the memory is read and written, and the matrix is symmetric by construction
 """
 
 import math
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -48,6 +49,36 @@ def subtract_square(triangle: Float64, factor: float, vector: Float64) -> None:
 def rows(triangle: Float64) -> int:
     """Return the number of rows of the matrix."""
     return int(math.sqrt(2 * triangle.size))
+
+
+@kernel
+def _factorize(triangle: Float64, factor: Float64) -> bool:
+    """Write the Cholesky factor of the matrix; return whether there is one."""
+    start = 0
+    for i in range(rows(triangle)):
+        row = factor[start : start + i]
+        other = 0
+        for k in range(i):
+            rest = triangle[start + k] - dot(row[:k], factor[other : other + k])
+            row[k] = rest / factor[other + k]
+            other += k + 1
+        rest = triangle[start + i] - dot(row, row)
+        if not rest > 0.0:
+            return False
+        factor[start + i] = math.sqrt(rest)
+        start += i + 1
+    return True
+
+
+def check_positive_definite(triangles: Iterable[Float64]) -> None:
+    """Raise ValueError unless all matrices are positive definite.
+
+    LAPACK does the same for full matrices, but its threads make it slow for small ones, above all when other
+    processes use the cores.
+    """
+    for triangle in triangles:
+        if not _factorize(triangle, np.empty_like(triangle)):
+            raise ValueError("a matrix is not positive definite")
 
 
 def pack(matrix: Float64) -> Float64:

@@ -18,7 +18,7 @@ from glcb._arrays import Arrays, Float32, Float64, Int64, copy_into, take_rows
 from glcb._forgetting import halve_moment
 from glcb._numba.compile import kernel
 from glcb._numba.packed import named_tuple_type
-from glcb._numba.triangle import dot, multiply, pack, subtract_square, unpack
+from glcb._numba.triangle import check_positive_definite, dot, multiply, pack, subtract_square, unpack
 
 MIN_CURVATURE = 1e-4
 """The curvature of a logistic loss is at least this, so that even certain predictions gain evidence."""
@@ -184,6 +184,5 @@ class Regression:
     def restore(self, name: str, arrays: Arrays) -> None:
         """Restore a snapshot; raise KeyError or ValueError if it is invalid."""
         copy_into(self.snapshot(name), arrays)
-        for arm in range(len(self.arrays.weights)):
-            np.linalg.cholesky(self.inverse(arm))  # raises a ValueError unless it is positive definite
+        check_positive_definite(self.arrays.inverses)
         self.arrays.rounded[:] = self._rounded(self.arrays.inverses)

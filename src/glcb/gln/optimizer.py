@@ -14,7 +14,7 @@ from glcb._arrays import Arrays, Float32, Float64, Int64, copy_into
 from glcb._forgetting import halve_moment
 from glcb._numba.compile import kernel
 from glcb._numba.packed import named_tuple_type
-from glcb._numba.triangle import dot, multiply, pack, rows, subtract_square, unpack
+from glcb._numba.triangle import check_positive_definite, dot, multiply, pack, rows, subtract_square, unpack
 
 
 class Move(NamedTuple):
@@ -217,8 +217,8 @@ class Newton(Optimizer):
         """Restore a snapshot; raise KeyError or ValueError if it is invalid."""
         inverses = self.inverses
         copy_into({"inverses": inverses, "input_count": self.arrays.input_count}, arrays)
-        np.linalg.cholesky(inverses)  # raises a ValueError unless they are positive definite
         if not (inverses == inverses.swapaxes(1, 2)).all():
             raise ValueError("an inverse of the second moment is not symmetric")
         for triangle, inverse in zip(self.arrays.inverses, inverses, strict=True):
             triangle[:] = pack(inverse)
+        check_positive_definite(self.arrays.inverses)
