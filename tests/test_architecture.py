@@ -80,7 +80,7 @@ ALLOWED: dict[str, set[str]] = {
     "cli": {
         *BASIC,
         *("_text", "_version"),
-        *("bandit", "bench", "evaluate", "policies", "service", "tasks"),
+        *("bandit", "bench", "client", "evaluate", "policies", "service", "tasks"),
     },
     "__main__": {"cli"},
     "__init__": {"_errors", "_version", "bandit", "explain", "policies"},

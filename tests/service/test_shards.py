@@ -7,6 +7,7 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from starlette.responses import Response
 from typer.testing import CliRunner
@@ -18,10 +19,12 @@ from glcb.cli import app
 from glcb.service.auth import ANONYMOUS
 from glcb.service.config import ServiceSettings
 from glcb.service.errors import ApiError
-from glcb.service.shards import actors, client
-from glcb.service.shards.actors import Coordinator, ShardActor, encode_settings
+from glcb.service.shards import actors, client, coordinator
+from glcb.service.shards.actors import ShardActor, decode_settings, encode_settings
 from glcb.service.shards.client import ShardClient
+from glcb.service.shards.coordinator import Coordinator
 from glcb.service.shards.messages import Call, Problem, Pulse, Reply, Result
+from glcb.service.shards.plan import plan_restart
 from glcb.service.storage import locks
 from glcb.service.storage.ownership import TAKEN_OVER, Epoch, Shard, claim_shards
 from tests.service.builders import open_test_database
@@ -39,12 +42,13 @@ class FakeActor:
         self.fails = False
         self.batches: list[list[Any]] = []
         self.late_answer = b"late"
+        self.generation = 1
 
     def __getattr__(self, name: str) -> Any:
         return _Method(self, getattr(type(self), f"_{name}"))
 
     def _ping(self) -> Pulse:
-        return Pulse(self.state, "node", 1, 0, 0, None)  # type: ignore[arg-type]
+        return Pulse(self.state, "node", 1, 0, 0, None, self.generation)  # type: ignore[arg-type]
 
     def _apply(self, items: list[Any]) -> Any:
         if self.state == "moving":
@@ -143,6 +147,29 @@ def test_requests_wait_for_a_shard_that_moves() -> None:
         assert await asyncio.gather(*waiting) == [b"a", b"b"]
         assert (await other).content == b"show"
         assert shard.info().state == "ready"
+
+    with_client(scenario)
+
+
+@needs_ray
+def test_requests_follow_a_shard_to_another_process_and_late_answers_come_from_the_old_one() -> None:
+    async def scenario(shard: ShardClient, actor: FakeActor) -> None:
+        actor.late_answer = b"from the old process"
+        new = FakeActor()
+        new.generation = 2
+
+        async def find(_: int) -> FakeActor:
+            return new
+
+        shard._find = find
+        first = asyncio.ensure_future(sent(shard, "slow"))
+        await until(lambda: bool(actor.batches))
+        actor.state = "moving"
+        others = [asyncio.ensure_future(sent(shard, name)) for name in ("a", "b")]
+        assert await asyncio.gather(first, *others) == [b"from the old process", b"a", b"b"]
+        assert [len(batch) for batch in new.batches] == [2]
+        assert shard.moves == 1
+        assert shard.info().generation == 2
 
     with_client(scenario)
 
@@ -305,14 +332,26 @@ def test_a_shard_restores_its_experiments_and_answers_nothing_once_it_was_taken_
         assert isinstance(shown, Reply)
         assert b'"decisions":2,' in shown.content
 
+        third = ShardActor(settings, claim, 0, 1, generation=2, waits=True)
+        assert isinstance((await applied(third, [decision]))[0], Problem)
         await second.drain()
         assert await second.apply([decision]) is None
         assert await second.perform(call("show")) is None
+        await third.take()
+        shown = await third.perform(call("show"))
+        assert isinstance(shown, Reply)
+        assert b'"decisions":2,' in shown.content
+        assert third._ticking is not None
+        third._ticking.cancel()
+        await third._engine.journal.stop()
         await first._engine.journal.stop()
 
     asyncio.run(scenario())
-    with pytest.raises(StorageError, match="another service has taken over"):
-        ShardActor(settings, "0", 0, 1)
+    for outdated in (("0", 0, 1), (claim, 0, 1)):  # another service's, and one before the shard moved
+        with pytest.raises(StorageError, match="another service has taken over"):
+            ShardActor(settings, *outdated)
+    restarted = ShardActor(settings, claim, 0, 1, generation=2, waits=True)
+    assert restarted._is_owner  # it has had the shard before, and waits for nobody
 
 
 def test_the_coordinator_claims_the_database_again_after_another_service_had_it(
@@ -329,17 +368,23 @@ def test_the_coordinator_claims_the_database_again_after_another_service_had_it(
 
     monkeypatch.setattr(locks, "AdvisoryLock", FreeLock)
     monkeypatch.setattr(Coordinator, "_watch", lambda _: None)
-    monkeypatch.setattr(actors, "configure_logging", lambda *_: None)
+    monkeypatch.setattr(Coordinator, "_move_shards", lambda _: None)
+    monkeypatch.setattr(coordinator, "configure_logging", lambda *_: None)
     storage = open_test_database(tmp_path)
-    coordinator = Coordinator(encode_settings(ServiceSettings(data=str(tmp_path / "glcb.db"))), "token")
-    claim, _, _ = coordinator.layout()
-    assert coordinator.layout()[0] == claim
+    settings = ServiceSettings(data=str(tmp_path / "glcb.db"), unload_seconds=7)
+    one = Coordinator(encode_settings(settings), "token")
+    claim, _, shared = one.layout()
+    assert one.layout().claim == claim
+    assert decode_settings(shared) == settings
+    plan_restart(storage, 1, msgspec.structs.replace(settings, unload_seconds=8, database="postgresql://x"))
+    assert decode_settings(one.layout().settings) == msgspec.structs.replace(settings, unload_seconds=8)
     with storage.write() as connection:
         Epoch().take_database(connection)
-    again, _, _ = coordinator.layout()
+    again, _, shared = one.layout()
     assert again != claim
+    assert decode_settings(shared) == settings
     storage.take_shard(again, Shard(0, 1))
-    coordinator._stack.close()
+    one._stack.close()
     storage.close()
 
 

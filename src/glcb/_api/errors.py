@@ -48,6 +48,7 @@ ERROR_CODES: dict[str, ErrorCode] = {
         404, UnknownDecision, "The experiment has no decision with this id.", (UnknownDecision,)
     ),
     "unknown_evaluation": ErrorCode(404, ServiceError, "The experiment has no evaluation with this id."),
+    "unknown_node": ErrorCode(404, ServiceError, "The cluster has no such node, or several."),
     "method_not_allowed": ErrorCode(405, ServiceError, "The route does not support this method."),
     "request_timeout": ErrorCode(
         408, ServiceUnavailable, "The client did not send the complete request in time."
@@ -67,7 +68,9 @@ ERROR_CODES: dict[str, ErrorCode] = {
     "idempotency_key_reused": ErrorCode(
         409, InvalidInput, "The idempotency key was already used for a different request."
     ),
-    "not_supported": ErrorCode(409, NotSupported, "The policy does not support this.", (NotSupported,)),
+    "not_supported": ErrorCode(
+        409, NotSupported, "The policy, or the service as it runs, does not support this.", (NotSupported,)
+    ),
     "closed_decision": ErrorCode(
         410, ClosedDecision, "The decision no longer accepts a reward.", (ClosedDecision,)
     ),

@@ -1,4 +1,4 @@
-"""Response bodies about the processes of a service with shards."""
+"""Request and response bodies about the processes of a service with shards."""
 
 from typing import Literal
 
@@ -10,7 +10,8 @@ class ShardInfo(Struct, frozen=True, kw_only=True):
 
     number: int
     state: Literal["ready", "starting", "moving", "away"]
-    """``moving`` if it is restarted on purpose and requests wait for it, ``away`` if it does not respond."""
+    """``moving`` if another process takes over on purpose and requests wait for it, ``away`` if it does not
+    respond."""
     node: str | None
     """The id of its Ray node; null while it does not respond."""
     process: int | None
@@ -21,9 +22,35 @@ class ShardInfo(Struct, frozen=True, kw_only=True):
     """Number of its experiments in memory."""
     trouble: str | None
     """Why its events cannot be written, if so."""
+    generation: int
+    """It grows when the shard moves or is restarted on purpose; 0 while it does not respond."""
+    silent: float
+    """Seconds since it last responded."""
+
+
+class NodeInfo(Struct, frozen=True, kw_only=True):
+    """A node of the Ray cluster."""
+
+    id: str
+    address: str
+    host: str
+    cpus: float
+    """Number of CPUs that Ray may use; nodes without any get no shards."""
+    draining: bool
+    """Whether its shards move to other nodes."""
+    shards: int
+    """Number of its shards."""
 
 
 class ShardList(Struct, frozen=True):
-    """All shards. A service that is one process has none."""
+    """All shards and nodes. A service that is one process has none."""
 
-    shards: tuple[ShardInfo, ...]
+    shards: tuple[ShardInfo, ...] = ()
+    nodes: tuple[NodeInfo, ...] = ()
+
+
+class NodeChanges(Struct, frozen=True, forbid_unknown_fields=True):
+    """Changes of a node."""
+
+    draining: bool
+    """Whether its shards move to other nodes, and none come back."""

@@ -23,6 +23,7 @@ from glcb.cli import (
     policies,
     report,
     serve,
+    shards,
     study,
     tasks,
     warm,
@@ -46,6 +47,7 @@ app.command()(report.report)
 app.command()(study.study)
 app.command()(serve.serve)
 app.add_typer(keys.app, name="keys")
+app.add_typer(shards.app, name="shards")
 app.command()(audit.audit)
 app.command()(warm.warm)
 

@@ -20,6 +20,7 @@ try:
         Explanation,
         Ranking,
     )
+    from glcb._api.shards import NodeInfo, ShardInfo, ShardList
     from glcb._api.statistics import ArmPage, Curves, SegmentList, Stats
     from glcb.client.async_ import AsyncClient
     from glcb.client.async_experiment import AsyncExperiment
@@ -44,7 +45,10 @@ __all__ = [
     "Explanation",
     "Guardrail",
     "Metric",
+    "NodeInfo",
     "Ranking",
     "SegmentList",
+    "ShardInfo",
+    "ShardList",
     "Stats",
 ]

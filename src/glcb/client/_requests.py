@@ -133,6 +133,21 @@ def list_experiments() -> Request:
     return Request("GET", "v1/experiments")
 
 
+def list_shards() -> Request:
+    """List shards and nodes."""
+    return Request("GET", "v1/shards")
+
+
+def restart_shards() -> Request:
+    """Restart all shards."""
+    return Request("POST", "v1/shards/restart", idempotent=False)
+
+
+def drain_node(node: str, draining: bool) -> Request:
+    """Drain a node, or take it back."""
+    return Request("PATCH", f"v1/nodes/{quote(node, safe='')}", _encode({"draining": draining}))
+
+
 def named_arms(arms: Any) -> Any:
     """Return the arms of a new experiment: names, or features by name."""
     return arms_to_json(arms) if isinstance(arms, Mapping) else list(arms)

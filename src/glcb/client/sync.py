@@ -12,6 +12,7 @@ from msgspec import UNSET, UnsetType
 from glcb._api.guardrails import Guardrail, Metric
 from glcb._api.requests import ExperimentSettings
 from glcb._api.responses import ExperimentInfo, ExperimentList
+from glcb._api.shards import NodeInfo, ShardList
 from glcb.bandit.config import BanditConfig
 from glcb.client import _requests
 from glcb.client._requests import Request, Response, parse
@@ -254,6 +255,55 @@ class Client:
             The experiments, by name.
         """
         return parse(self._send(_requests.list_experiments()), ExperimentList).experiments
+
+    def shards(self) -> ShardList:
+        """Return the processes that have the experiments, if there are several, and their nodes.
+
+        Returns
+        -------
+        ShardList
+            The shards and the nodes.
+        """
+        return parse(self._send(_requests.list_shards()), ShardList)
+
+    def restart_shards(self) -> ShardList:
+        """Restart all shards, one after the other, without refusing a request. It does not wait for that.
+
+        Returns
+        -------
+        ShardList
+            The shards before the restart; a shard has been restarted once its ``generation`` is larger.
+
+        Raises
+        ------
+        NotSupported
+            If the service is one process.
+        """
+        return parse(self._send(_requests.restart_shards()), ShardList)
+
+    def drain_node(self, node: str, *, draining: bool = True) -> NodeInfo:
+        """Let all shards leave a node of the cluster. It does not wait for that.
+
+        Parameters
+        ----------
+        node
+            The id of the node, the beginning of it, its address or its host name.
+        draining
+            False to let the node have shards again.
+
+        Returns
+        -------
+        NodeInfo
+            The node.
+
+        Raises
+        ------
+        ServiceError
+            If there is no such node, or several.
+        NotSupported
+            If the service is one process.
+        """
+        return parse(self._send(_requests.drain_node(node, draining)), NodeInfo)
 
     def close(self) -> None:
         """Close all connections."""

@@ -282,7 +282,15 @@ class Handlers:
 
     async def list_shards(self, _request: Request) -> Response:
         """Return an empty list: all experiments are in this process."""
-        return _json(ShardList(()))
+        return _json(ShardList())
+
+    async def restart_shards(self, _request: Request) -> Response:
+        """Refuse it: all experiments are in this process."""
+        raise _NO_SHARDS
+
+    async def change_node(self, _request: Request) -> Response:
+        """Refuse it: all experiments are in this process."""
+        raise _NO_SHARDS
 
     async def ready(self, _request: Request) -> Response:
         """Readiness probe: fail while the database is unavailable or takes too long."""
@@ -308,6 +316,11 @@ class Handlers:
     async def home(self, _request: Request) -> Response:
         """Return the dashboard."""
         return pages().home()
+
+
+_NO_SHARDS = ApiError(
+    "not_supported", "this service is one process without shards: stop it and start it again"
+)
 
 
 @functools.cache

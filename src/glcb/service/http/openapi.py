@@ -28,6 +28,7 @@ _PATH_PARAMETERS = {
     "name": {"type": "string", "pattern": f"^{EXPERIMENT_NAME.pattern}$"},
     "id": {"type": "string", "minLength": 1},
     "arm": {"type": "string", "minLength": 1, "maxLength": 200},
+    "node": {"type": "string", "minLength": 1},
 }
 
 Schema = dict[str, Any]

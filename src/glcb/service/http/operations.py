@@ -278,7 +278,18 @@ OPERATIONS = (
     ),
     Operation(
         "GET", "/v1/shards", "list_shards", "read",
-        "List the processes that have the experiments, if there are several.", None, shards.ShardList,
+        "List the processes that have the experiments, if there are several, and their nodes.",
+        None, shards.ShardList,
+    ),
+    Operation(
+        "POST", "/v1/shards/restart", "restart_shards", "admin",
+        "Restart all shards, one after the other, with the settings of the process that answers.",
+        None, shards.ShardList, 202, ("not_supported",),
+    ),
+    Operation(
+        "PATCH", "/v1/nodes/{node}", "change_node", "admin",
+        "Drain a node of the cluster, or take it back: its id, the beginning of it, its address or host.",
+        shards.NodeChanges, shards.NodeInfo, 200, ("unknown_node", "not_supported"),
     ),
     Operation("GET", LIVENESS, "health", None, "Liveness probe.", None, responses.Status),
     Operation("GET", READINESS, "ready", None, "Readiness probe.", None, responses.Status),

@@ -1,4 +1,4 @@
-"""The processes of a service with shards, as Ray actors: one coordinator, and one process per shard.
+"""The process of a shard, as a Ray actor.
 
 Ray starts an actor again when its process or its node dies. PostgreSQL decides who owns a shard: a process
 that Ray believes to be dead, and that is not, can neither write nor answer.
@@ -6,17 +6,17 @@ that Ray believes to be dead, and that is not, can neither write nor answer.
 
 import asyncio
 import contextlib
+import functools
 import logging
 import os
 import sys
-import threading
 import time
 from typing import Any, Literal
 
 import msgspec
 
 from glcb._errors import GlcbError, StorageError
-from glcb.service.background import log_failures
+from glcb.service.background import log_failures, run_in_thread
 from glcb.service.config import ServiceSettings
 from glcb.service.core.engine import Engine, OnDone
 from glcb.service.errors import ApiError, as_api_error
@@ -26,7 +26,7 @@ from glcb.service.http.operations import OPERATIONS
 from glcb.service.log_output import configure_logging
 from glcb.service.shards.messages import Call, Item, Problem, Pulse, Reply, Result
 from glcb.service.storage.database import Database, open_database
-from glcb.service.storage.ownership import TAKEN_OVER, Shard
+from glcb.service.storage.ownership import TAKEN_OVER, Shard, generation_of
 from glcb.service.warmup import warm_up, warm_up_rest
 
 log = logging.getLogger("glcb.service")
@@ -43,6 +43,10 @@ _OTHERS_SECONDS = 0.01
 delay the others."""
 _FETCH_SECONDS = 60.0
 """A front end must ask for late answers within this time."""
+_STANDBY_SECONDS = 180.0
+"""A process that is to take over a shard waits this long to be told to."""
+_RETURN_SECONDS = 20.0
+"""Time in which a new process must take a shard that has been drained."""
 _UNCONFIRMED = ("unknown_experiment", "experiment_broken")
 """Errors that the engine raises without a look at the database."""
 _OPERATIONS = {operation.name: operation for operation in OPERATIONS}
@@ -53,64 +57,9 @@ def encode_settings(settings: ServiceSettings) -> bytes:
     return msgspec.json.encode(settings)
 
 
-def _decode_settings(content: bytes) -> ServiceSettings:
+def decode_settings(content: bytes) -> ServiceSettings:
+    """Return settings that were sent to an actor."""
     return msgspec.json.decode(content, type=ServiceSettings)
-
-
-class Coordinator:
-    """Keeps other services off the database, and knows the claim and the settings of the shards.
-
-    Shards and front ends work without it, so it may be away for a moment.
-
-    Parameters
-    ----------
-    settings
-        The settings of the service.
-    token
-        Identifies the service; it stays the same when Ray starts this actor again.
-    """
-
-    def __init__(self, settings: bytes, token: str) -> None:
-        decoded = _decode_settings(settings)
-        configure_logging(decoded.log_level, decoded.log_format)
-        self._encoded, self._settings, self._token = settings, decoded, token
-        self._stack = contextlib.ExitStack()
-        self._is_locked = False
-        with contextlib.suppress(StorageError):
-            self._lock_database()
-
-    def layout(self) -> tuple[str, int, bytes]:
-        """Return the claim, the number of shards and the settings.
-
-        Raises
-        ------
-        StorageError
-            Another service uses the database, or it is unavailable.
-        """
-        if not self._is_locked:
-            self._lock_database()
-        # Another service may have had the database while the connection with the lock was lost.
-        claim = self._database.claim(self._token, self._settings.workers)
-        return claim, self._settings.workers, self._encoded
-
-    def _lock_database(self) -> None:
-        with contextlib.ExitStack() as stack:
-            self._database = stack.enter_context(contextlib.closing(open_database(self._settings)))
-            stack.enter_context(self._database.locked(self._settings.lock_wait_seconds))
-            self._database.claim(self._token, self._settings.workers)
-            self._database.sweep()
-            self._stack = stack.pop_all()
-        self._is_locked = True
-        threading.Thread(target=self._watch, name="glcb-watch", daemon=True).start()
-
-    def _watch(self) -> None:
-        """Acquire the lock of the database again when its connection was lost."""
-        while True:
-            time.sleep(_TICK_SECONDS)
-            try:
-                self._database.watch()
-            except StorageError as error:
-                log.error("the database is not locked", extra={"reason": str(error)})
 
 
 class ShardActor:
@@ -124,21 +73,34 @@ class ShardActor:
         The claim of the service.
     number, count
         Which of how many shards this is.
+    generation
+        A process of a later generation takes the shard from one of an earlier generation, and not vice versa.
+    waits
+        Whether to wait for :meth:`take` instead of taking the shard at once. A process that Ray starts again
+        after that does not wait.
 
     Raises
     ------
     StorageError
-        The database is unavailable, or another service has claimed it.
+        The database is unavailable, another service has claimed it, or the shard has moved.
     """
 
-    def __init__(self, settings: bytes, claim: str, number: int, count: int) -> None:
-        self._settings = _decode_settings(settings)
+    def __init__(
+        self, settings: bytes, claim: str, number: int, count: int, generation: int = 1, waits: bool = False
+    ) -> None:
+        self._settings = decode_settings(settings)
         configure_logging(self._settings.log_level, self._settings.log_format)
         sys.setswitchinterval(_SWITCH_SECONDS)
         self._database = open_database(self._settings)
-        _take(self._database, claim, Shard(number, count))
+        self._generation = generation
+        self._take = functools.partial(_take, self._database, claim, Shard(number, count), generation)
+        with self._database.read() as connection:
+            self._is_owner = not waits or generation_of(connection, number) >= generation
+        if self._is_owner:
+            self._take()
         self._state: Literal["starting", "ready", "moving"] = "starting"
         self._starting: asyncio.Task[None] | None = None
+        self._draining: asyncio.Task[None] | None = None
         self._ticking: asyncio.Task[None] | None = None
         self._late: dict[int, _Batch] = {}
         self._batches = 0
@@ -148,13 +110,34 @@ class ShardActor:
 
     async def ping(self) -> Pulse:
         """Say that the process responds. The first call restores the experiments."""
+        if not self._is_owner:
+            return Pulse("starting", _node(), os.getpid(), 0, 0, None, self._generation)
+        self._begin()
+        engine = self._engine
+        experiments, loaded = len(engine.cache.rows), len(engine.loaded)
+        trouble = engine.journal.trouble()
+        return Pulse(self._state, _node(), os.getpid(), experiments, loaded, trouble, self._generation)
+
+    async def prepare(self) -> str:
+        """Do all that can be done before :meth:`take`; return the node. Without it, the process ends."""
+        await warm_up()
+        asyncio.get_running_loop().call_later(_STANDBY_SECONDS, self._end_unless_owner)
+        return _node()
+
+    def _end_unless_owner(self) -> None:
         import ray
 
+        if not self._is_owner:
+            ray.kill(ray.get_runtime_context().current_actor, no_restart=True)
+
+    async def take(self) -> None:
+        """Take the shard from its last owner, and restore the experiments."""
+        if not self._is_owner:
+            await run_in_thread(self._take)
+            self._is_owner = True
         self._begin()
-        node = ray.get_runtime_context().get_node_id()
-        engine = self._engine
-        trouble = engine.journal.trouble()
-        return Pulse(self._state, node, os.getpid(), len(engine.cache.rows), len(engine.loaded), trouble)
+        assert self._starting is not None
+        await asyncio.wait([self._starting])
 
     def _begin(self) -> None:
         """Start to restore the experiments, unless that was done already."""
@@ -185,16 +168,26 @@ class ShardActor:
                 os._exit(1)
 
     async def drain(self) -> None:
-        """Refuse new requests, finish those that run, and save everything."""
+        """Refuse new requests, finish those that run, and save everything.
+
+        If no other process takes the shard, this one ends, and Ray starts it again.
+        """
         self._state = "moving"
+        if self._draining is None:
+            self._draining = asyncio.ensure_future(self._drain())
+        await asyncio.shield(self._draining)
+
+    async def _drain(self) -> None:
         if self._starting is None:
             return
         await asyncio.wait([self._starting])
+        self._state = "moving"
         while self._running or self._late:  # late answers are forgotten if no front end wants them
             await asyncio.sleep(_POLL_SECONDS)
         if self._ticking is not None:
             self._ticking.cancel()
             self._warming.cancel()
+        asyncio.get_running_loop().call_later(_RETURN_SECONDS, os._exit, 1)
         await self._engine.stop()
 
     # ---- requests -------------------------------------------------------------------------------
@@ -349,12 +342,18 @@ def _as_problem(error: BaseException) -> Problem:
     return Problem.of(ApiError("internal_error", "the service failed: see its log for details"))
 
 
-def _take(database: Database, claim: str, shard: Shard) -> None:
+def _node() -> str:
+    import ray
+
+    return str(ray.get_runtime_context().get_node_id())
+
+
+def _take(database: Database, claim: str, shard: Shard, generation: int) -> None:
     """Take a shard, as soon as the transactions of its last owner have ended."""
     deadline = time.monotonic() + _TAKE_SECONDS
     while True:
         try:
-            database.take_shard(claim, shard)
+            database.take_shard(claim, shard, generation)
             return
         except StorageError as error:
             if str(error) == TAKEN_OVER or time.monotonic() > deadline:

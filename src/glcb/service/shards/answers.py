@@ -1,7 +1,9 @@
 """Requests outside the fast path: forwarded to the shard of their experiment, or combined from all shards."""
 
 import asyncio
+import contextlib
 import re
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -12,21 +14,26 @@ from starlette.responses import Response
 
 from glcb._api.requests import encode
 from glcb._api.responses import Status
-from glcb._api.shards import ShardList
+from glcb._api.shards import NodeChanges, NodeInfo, ShardList
 from glcb.service.auth import ApiKey
 from glcb.service.errors import ApiError
+from glcb.service.http import wire
 from glcb.service.http.admission import Admission
 from glcb.service.http.handlers import export_response, openapi_document
 from glcb.service.http.operations import Operation
 from glcb.service.http.personalizer import configured_experiment
 from glcb.service.http.static import pages
 from glcb.service.metrics import exposition
+from glcb.service.shards.cluster import Cluster
 from glcb.service.shards.messages import Call
+from glcb.service.shards.plan import Node, drained, plan_drain, plan_restart, stored_plan
 from glcb.service.storage.database import Database
 
 if TYPE_CHECKING:
     from glcb.service.shards.front_end import Shards
 
+_NODES_SECONDS = 2.0
+"""Time that Ray has to list the nodes."""
 _SAMPLE = re.compile(rb"^(\w+)(?:\{(.*)\})? ", re.MULTILINE)
 
 
@@ -51,12 +58,16 @@ class ShardAnswers:
         The database, for exports.
     admission
         Limits exports.
+    cluster
+        Knows the nodes.
     """
 
-    def __init__(self, shards: "Shards", storage: Database, admission: Admission) -> None:
+    def __init__(self, shards: "Shards", storage: Database, admission: Admission, cluster: Cluster) -> None:
         self._shards = shards
         self._storage = storage
         self._admission = admission
+        self._cluster = cluster
+        self._known_nodes: list[Node] = []
 
     def experiment_of(self, key: ApiKey) -> str:
         """Return the experiment of a Personalizer request."""
@@ -99,9 +110,58 @@ class ShardAnswers:
             raise ApiError("unknown_experiment", f"there is no experiment {name!r}: create it first")
         return export_response(self._storage, number, request, self._admission)
 
+    # ---- shards and nodes -----------------------------------------------------------------------
+
     async def _list_shards(self, _request: Request) -> Response:
-        infos = tuple(client.info() for client in self._shards.clients)
-        return Response(encode(ShardList(infos)), media_type="application/json")
+        return await self._shard_list()
+
+    async def _restart_shards(self, _request: Request) -> Response:
+        settings, count = self._shards.settings, len(self._shards.clients)
+        await self._storage.threads.run(plan_restart, self._storage, count, settings)
+        return await self._shard_list(202)
+
+    async def _change_node(self, request: Request) -> Response:
+        name: str = request.path_params["node"]
+        changes = wire.decode(request.state.content, NodeChanges)
+        found = [node for node in await self._nodes() if node.is_called(name)]
+        if len(found) != 1:
+            raise ApiError(
+                "unknown_node",
+                f"{len(found)} nodes have the id, address or host {name[:80]!r}: name one by its id, which "
+                "GET /v1/shards lists",
+            )
+        (node,) = found
+        await self._storage.threads.run(plan_drain, self._storage, node.id, changes.draining)
+        (info,) = [one for one in await self._node_infos() if one.id == node.id]
+        return Response(encode(info), media_type="application/json")
+
+    async def _shard_list(self, status: int = 200) -> Response:
+        listed = ShardList(tuple(client.info() for client in self._shards.clients), await self._node_infos())
+        return Response(encode(listed), status, media_type="application/json")
+
+    async def _node_infos(self) -> tuple[NodeInfo, ...]:
+        nodes = await self._nodes()
+        plan = await self._storage.threads.run(stored_plan, self._storage)
+        leaving = drained(nodes, plan)
+        pulses = (client.pulse for client in self._shards.clients)
+        counts = Counter(pulse.node for pulse in pulses if pulse is not None)
+        return tuple(
+            NodeInfo(
+                id=node.id,
+                address=node.address,
+                host=node.host,
+                cpus=node.cpus,
+                draining=node.id in leaving,
+                shards=counts[node.id],
+            )
+            for node in nodes
+        )
+
+    async def _nodes(self) -> list[Node]:
+        """Return the nodes; the last known ones while Ray does not respond."""
+        with contextlib.suppress(TimeoutError):
+            self._known_nodes = await asyncio.wait_for(asyncio.to_thread(self._cluster.nodes), _NODES_SECONDS)
+        return self._known_nodes
 
     async def _ready(self, _request: Request) -> Response:
         """Readiness probe: fail if no shard can answer."""
@@ -123,20 +183,34 @@ class ShardAnswers:
             for client, reply in zip(clients, replies, strict=True)
             if not isinstance(reply, BaseException)
         }
-        own = exposition([*self._shards.metrics.http_metrics(), *self._shard_metrics()])
+        nodes = await self._node_infos()
+        own = exposition(
+            [*self._shards.metrics.http_metrics(), *self._shard_metrics(), *_node_metrics(nodes)]
+        )
         return Response(merge_metrics(own, texts), media_type="text/plain; version=0.0.4")
 
     def _shard_metrics(self) -> list[Metric]:
         up = GaugeMetricFamily("glcb_shard_up", "1 if the shard answers requests.", labels=["shard"])
+        silent = GaugeMetricFamily(
+            "glcb_shard_silent_seconds", "Seconds since the shard last responded.", labels=["shard"]
+        )
         replaced = GaugeMetricFamily(
             "glcb_shard_replacements",
             "Processes without a response that this front end had replaced.",
             labels=["shard"],
         )
+        moves = GaugeMetricFamily(
+            "glcb_shard_moves",
+            "Moves and restarts of the shard on purpose that this front end has seen.",
+            labels=["shard"],
+        )
         for client in self._shards.clients:
-            up.add_metric([str(client.number)], int(client.is_ready))
-            replaced.add_metric([str(client.number)], client.replaced)
-        return [up, replaced]
+            label = [str(client.number)]
+            up.add_metric(label, int(client.is_ready))
+            silent.add_metric(label, client.info().silent)
+            replaced.add_metric(label, client.replaced)
+            moves.add_metric(label, client.moves)
+        return [up, silent, replaced, moves]
 
     async def _openapi(self, _request: Request) -> Response:
         return Response(openapi_document(), media_type="application/json")
@@ -146,6 +220,17 @@ class ShardAnswers:
 
     async def _home(self, _request: Request) -> Response:
         return pages().home()
+
+
+def _node_metrics(nodes: tuple[NodeInfo, ...]) -> list[Metric]:
+    shards = GaugeMetricFamily("glcb_node_shards", "Shards on the node.", labels=["node", "host"])
+    draining = GaugeMetricFamily(
+        "glcb_node_draining", "1 if the shards of the node move to other nodes.", labels=["node", "host"]
+    )
+    for node in nodes:
+        shards.add_metric([node.id, node.host], node.shards)
+        draining.add_metric([node.id, node.host], int(node.draining))
+    return [shards, draining]
 
 
 def merge_metrics(own: bytes, shards: dict[int, bytes]) -> bytes:

@@ -72,8 +72,12 @@ class ShardClient:
         """What the shard said last; None while it does not respond."""
         self.heard_at = time.monotonic()
         """When it, or Ray on its behalf, responded last."""
+        self.responded_at = self.heard_at
+        """When it responded itself."""
         self.replaced = 0
         """How often a process that did not respond was replaced."""
+        self.moves = 0
+        """How often another process has taken over on purpose."""
         self.errors: dict[str, dict[str, int]] = {}
         """Errors that this front end has found itself, by experiment and code."""
         self._find = find
@@ -88,6 +92,7 @@ class ShardClient:
         self._open: set[asyncio.Future[Any]] = set()
         """Calls whose results are awaited."""
         self._has_responded = False
+        self._generation = 0
         self._moves_until: float | None = None
         """Until when requests wait for a shard that moves; None if it does not."""
 
@@ -112,6 +117,8 @@ class ShardClient:
             experiments=pulse.experiments,
             loaded=pulse.loaded,
             trouble=pulse.trouble,
+            generation=pulse.generation,
+            silent=round(time.monotonic() - self.responded_at, 1),
         )
 
     # ---- decisions and rewards ------------------------------------------------------------------
@@ -134,7 +141,7 @@ class ShardClient:
     def _flush(self) -> None:
         while self._queue and self.is_ready and len(self._calls) < _MAX_CALLS:
             batch = [self._queue.popleft() for _ in range(min(_MAX_BATCH, len(self._queue)))]
-            task = asyncio.ensure_future(self._apply(batch))
+            task = asyncio.ensure_future(self._apply(self._actor, batch))
             self._calls.add(task)
             task.add_done_callback(self._end)
 
@@ -142,16 +149,17 @@ class ShardClient:
         self._calls.discard(task)
         self._flush()
 
-    async def _apply(self, batch: list[_Waiting]) -> None:
+    async def _apply(self, actor: Any, batch: list[_Waiting]) -> None:
         try:
             if self.pulse is None:  # it became silent before this task ran
                 raise self._unavailable()
-            answer = await self._answered("apply", [one.item for one in batch])
+            answer = await self._answered(actor, "apply", [one.item for one in batch])
         except ApiError as error:
             self._finish(batch, [error] * len(batch))
             return
         if answer is None:  # nothing was done
-            self._moves()
+            if actor is self._actor:
+                self._moves()
             self._queue.extendleft(reversed(batch))
             return
         number, answers = answer
@@ -159,15 +167,15 @@ class ShardClient:
         self._finish([one for one, _ in on_time], [result for _, result in on_time])
         for place, (one, result) in enumerate(zip(batch, answers, strict=True)):
             if result is None:
-                task = asyncio.ensure_future(self._fetch(number, place, one))
+                task = asyncio.ensure_future(self._fetch(actor, number, place, one))
                 self._fetches.add(task)
                 task.add_done_callback(self._fetches.discard)
 
-    async def _fetch(self, number: int, place: int, one: _Waiting) -> None:
+    async def _fetch(self, actor: Any, number: int, place: int, one: _Waiting) -> None:
         """Wait for an answer that takes longer than the others of its batch."""
         answer: Result | ApiError
         try:
-            answer = await self._answered("late", number, place)
+            answer = await self._answered(actor, "late", number, place)
         except ApiError as error:
             answer = error
         self._finish([one], [answer])
@@ -189,13 +197,15 @@ class ShardClient:
                 await asyncio.sleep(_PROBE_SECONDS / 10)
             if not self.is_ready:
                 raise self._unavailable()
-            answer = await self._answered("perform", tuple(call))
+            actor = self._actor
+            answer = await self._answered(actor, "perform", tuple(call))
             if isinstance(answer, Problem):
                 raise answer.error()
             if answer is not None:
                 reply: Reply = answer
                 return reply
-            self._moves()
+            if actor is self._actor:
+                self._moves()
 
     def add_error(self, experiment: str, code: str) -> None:
         """Count an error for the next report."""
@@ -208,19 +218,19 @@ class ShardClient:
         if self.errors and self.is_ready:
             counts, self.errors = self.errors, {}
             with contextlib.suppress(ApiError):
-                await self._answered("count_errors", counts)
+                await self._answered(self._actor, "count_errors", counts)
 
     async def drain(self) -> None:
         """Let the shard save everything."""
         if self._actor is not None:
-            await self._answered("drain")
+            await self._answered(self._actor, "drain")
 
-    async def _answered(self, method: str, *arguments: Any) -> Any:
+    async def _answered(self, actor: Any, method: str, *arguments: Any) -> Any:
         """Return the result of a call; raise ApiError if it is unknown."""
         from ray.exceptions import RayError
 
         try:
-            future = asyncio.wrap_future(getattr(self._actor, method).remote(*arguments).future())
+            future = asyncio.wrap_future(getattr(actor, method).remote(*arguments).future())
             self._open.add(future)
             try:
                 await asyncio.wait([future], timeout=self._call_seconds)
@@ -253,7 +263,7 @@ class ShardClient:
     async def _probe_forever(self) -> None:
         while True:
             await log_failures(self._probe())
-            await asyncio.sleep(_PROBE_SECONDS)
+            await asyncio.sleep(_PROBE_SECONDS / 10 if self.is_moving else _PROBE_SECONDS)
 
     async def _expire_forever(self) -> None:
         """Refuse requests that have waited too long, whatever a probe waits for."""
@@ -287,11 +297,16 @@ class ShardClient:
             if self.pulse is None or pulse.process != self.pulse.process:
                 self._has_responded = True
                 log.info("a shard responds", extra={"shard": self.number, "state": pulse.state})
-            self.heard_at, self.pulse = time.monotonic(), pulse
+            if self._generation and pulse.generation > self._generation:
+                self.moves += 1
+            self._generation = pulse.generation
+            self.heard_at = self.responded_at = time.monotonic()
+            self.pulse = pulse
             if pulse.state == "ready":
                 self._moves_until = None
             elif pulse.state == "moving":
                 self._moves()
+                self._actor = None  # another process has the shard soon
             self._flush()
 
     def _check_silence(self) -> None:

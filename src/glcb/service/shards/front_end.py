@@ -16,19 +16,21 @@ from glcb.service.http.admission import Admission
 from glcb.service.http.backend import Backend
 from glcb.service.http.routes import Answers
 from glcb.service.metrics import Activity, HttpMetrics
-from glcb.service.shards.actors import Coordinator, ShardActor, encode_settings
+from glcb.service.shards.actors import encode_settings
 from glcb.service.shards.answers import ShardAnswers
 from glcb.service.shards.client import ShardClient
+from glcb.service.shards.cluster import Cluster, Layout
+from glcb.service.shards.coordinator import Coordinator
 from glcb.service.storage.connection import database_url
 from glcb.service.storage.database import Database, open_database
 from glcb.service.storage.ownership import shard_of
-from glcb.service.storage.tables import read_about
 
 _OBJECT_STORE_BYTES = 100_000_000
 """Size of Ray's object store on this machine: requests and answers are small."""
-_CONCURRENT_CALLS = 10_000
 _LAYOUT_SECONDS = 300.0
 """A coordinator that needs longer to respond, apart from its wait for the lock, is replaced."""
+_LAYOUT_ATTEMPTS = 3
+"""The coordinator may be away for a moment, while Ray starts it again."""
 
 
 def check_settings(settings: ServiceSettings) -> None:
@@ -83,10 +85,8 @@ class OnRay:
     def __init__(self, settings: ServiceSettings, database: Database) -> None:
         self._settings = settings
         self._database = database
-        with database.read() as connection:
-            identity = read_about(connection, "id")
-        self._namespace = f"glcb-{identity}"
-        self._claim, self._count, self._shared = self._layout()
+        self._cluster = Cluster(database)
+        self._count = self._layout().shards
         if settings.workers not in (1, self._count):
             raise InvalidSettings(
                 f"this service runs with {self._count} workers, got {settings.workers}: pass --workers "
@@ -106,55 +106,45 @@ class OnRay:
 
     def answers(self, _backend: Backend, admission: Admission) -> Answers:
         """Return what answers the requests outside the fast path."""
-        return ShardAnswers(self._shards, self._database, admission)
+        return ShardAnswers(self._shards, self._database, admission, self._cluster)
 
-    def _layout(self) -> tuple[str, int, bytes]:
-        """Return the claim, the number and the settings of the shards; start the coordinator if needed."""
+    def _layout(self) -> Layout:
+        """Return what the processes of shards need to know; start the coordinator if needed."""
         import ray
-        from ray.exceptions import GetTimeoutError, RayError
+        from ray.exceptions import ActorUnavailableError, GetTimeoutError, RayError
 
-        coordinator = self._actor(Coordinator, "coordinator").remote(
-            encode_settings(self._settings), secrets.token_hex(8)
-        )
-        try:
-            layout: tuple[str, int, bytes] = ray.get(
-                coordinator.layout.remote(), timeout=_LAYOUT_SECONDS + self._settings.lock_wait_seconds
+        for attempt in range(_LAYOUT_ATTEMPTS):
+            coordinator = self._cluster.coordinator(
+                Coordinator, encode_settings(self._settings), secrets.token_hex(8)
             )
-        except GetTimeoutError as error:
-            ray.kill(coordinator, no_restart=False)
-            raise StorageError(
-                "the coordinator of the shards does not respond and is being replaced: retry"
-            ) from error
-        except RayError as error:
-            cause = getattr(error, "cause", None)
-            if isinstance(cause, StorageError):
-                raise cause from None
-            raise StorageError(f"the coordinator of the shards cannot start: {error}") from error
-        return layout
+            try:
+                layout: Layout = ray.get(
+                    coordinator.layout.remote(), timeout=_LAYOUT_SECONDS + self._settings.lock_wait_seconds
+                )
+                return layout
+            except GetTimeoutError as error:
+                ray.kill(coordinator, no_restart=False)
+                raise StorageError(
+                    "the coordinator of the shards does not respond and is being replaced: retry"
+                ) from error
+            except RayError as error:
+                cause = getattr(error, "cause", None)
+                if isinstance(cause, StorageError):
+                    raise cause from None
+                if attempt + 1 == _LAYOUT_ATTEMPTS or not isinstance(error, ActorUnavailableError):
+                    raise StorageError(f"the coordinator of the shards cannot start: {error}") from error
+        raise AssertionError("unreachable")
 
     async def _find(self, number: int) -> Any:
         """Return the actor of a shard; start it if there is none."""
-        return await asyncio.to_thread(self._start_shard, number)
+        return await asyncio.to_thread(self._find_shard, number)
 
-    def _start_shard(self, number: int) -> Any:
-        claim, count, shared = self._layout()  # another service may have had the database meanwhile
-        return self._actor(ShardActor, f"shard-{number}").remote(shared, claim, number, count)
-
-    def _actor(self, kind: type[Any], name: str) -> Any:
-        import ray
-
-        return ray.remote(kind).options(
-            name=name,
-            namespace=self._namespace,
-            lifetime="detached",
-            get_if_exists=True,
-            max_restarts=-1,
-            max_task_retries=0,
-            num_cpus=0,
-            scheduling_strategy="SPREAD",
-            enable_task_events=False,
-            max_concurrency=_CONCURRENT_CALLS if kind is ShardActor else 1,
-        )
+    def _find_shard(self, number: int) -> Any:
+        found = self._cluster.shard(number)
+        if found is None:
+            layout = self._layout()  # first: another service may have had the database meanwhile
+            found = self._cluster.start_shard(number, layout)
+        return found
 
 
 class Shards:

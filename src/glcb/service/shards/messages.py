@@ -124,3 +124,5 @@ class Pulse(NamedTuple):
     loaded: int
     trouble: str | None
     """Why events cannot be written, if so."""
+    generation: int = 0
+    """How many processes have had the shard, apart from those that Ray has started again."""

@@ -238,10 +238,10 @@ class Database:
         with self._transaction() as connection:
             return claim_shards(connection, token, shards)
 
-    def take_shard(self, claim: str, shard: Shard) -> None:
-        """Own a shard from now on, and fence its earlier owner; raise StorageError if the claim is old."""
+    def take_shard(self, claim: str, shard: Shard, generation: int = 1) -> None:
+        """Own a shard from now on, and fence its earlier owner; raise StorageError if another is newer."""
         with self._transaction() as connection:
-            self._epoch.take_shard(connection, claim, shard.number)
+            self._epoch.take_shard(connection, claim, shard.number, generation)
         self.shard = shard
 
     def confirm(self) -> None:

@@ -3,6 +3,9 @@
 A service that owns a whole database raises the epoch at its start. A service with shards claims the database
 with an epoch of its own, and every shard has a further row, which the process that takes the shard raises. A
 process whose row was raised or removed by another can neither write nor confirm that its state is current.
+
+A shard that moves gets a process of the next generation. Once it has taken the shard, processes of earlier
+generations cannot take it back, even if they are started again.
 """
 
 import zlib
@@ -18,6 +21,8 @@ TAKEN_OVER = "another service has taken over this database: stop this one, or re
 _EPOCH = "epoch"
 _LAYOUT = "shards"
 _SHARD_PREFIX = "shard-"
+PLAN = f"{_SHARD_PREFIX}plan"
+"""The name of the row with the plan of the shards: it is removed with them."""
 
 
 class Shard(NamedTuple):
@@ -75,21 +80,24 @@ class Epoch:
         """Own the whole database, once no transaction of an earlier service can commit."""
         self.value = _raise_epoch(connection)
 
-    def take_shard(self, connection: Connection, claim: str, number: int) -> None:
+    def take_shard(self, connection: Connection, claim: str, number: int, generation: int) -> None:
         """Own a shard, once no transaction of its earlier owner can commit.
 
         Raises
         ------
         StorageError
-            Another service has claimed the database since ``claim``.
+            Another service has claimed the database since ``claim``, or a process of a later generation has
+            taken the shard.
         """
         found = connection.execute(_value(_EPOCH).with_for_update(read=True)).scalar()
         name = f"{_SHARD_PREFIX}{number}"
         owner = connection.execute(_value(name).with_for_update()).scalar()
         if found != claim or owner is None:
             raise StorageError(TAKEN_OVER)
-        _, _, owners = owner.partition(".")
-        value = f"{claim}.{int(owners) + 1}"
+        _, last, owners = owner.split(".")
+        if int(last) > generation:
+            raise StorageError(TAKEN_OVER)
+        value = f"{claim}.{generation}.{int(owners) + 1}"
         connection.execute(update(about).where(about.c.name == name).values(value=value))
         self.name, self.value = name, value
 
@@ -115,9 +123,16 @@ def claim_shards(connection: Connection, token: str, count: int) -> str:
     if connection.execute(_value(_LAYOUT)).scalar() == layout:
         return str(epoch)
     claim = _raise_epoch(connection)
-    rows = [{"name": f"{_SHARD_PREFIX}{number}", "value": f"{claim}.0"} for number in range(count)]
-    connection.execute(insert(about), [{"name": _LAYOUT, "value": layout}, *rows])
+    rows = [{"name": f"{_SHARD_PREFIX}{number}", "value": f"{claim}.0.0"} for number in range(count)]
+    rows += [{"name": _LAYOUT, "value": layout}, {"name": PLAN, "value": "{}"}]
+    connection.execute(insert(about), rows)
     return claim
+
+
+def generation_of(connection: Connection, number: int) -> int:
+    """Return the generation of the process that took a shard last; 0 if none has."""
+    owner = connection.execute(_value(f"{_SHARD_PREFIX}{number}")).scalar()
+    return 0 if owner is None else int(owner.split(".")[1])
 
 
 def _raise_epoch(connection: Connection) -> str:

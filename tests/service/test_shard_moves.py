@@ -1,0 +1,216 @@
+"""Moves of shards: where they go, and what happens if a step fails. Ray and its actors are fakes."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from glcb.service.config import ServiceSettings
+from glcb.service.shards import coordinator
+from glcb.service.shards.cluster import Layout
+from glcb.service.shards.coordinator import Mover
+from glcb.service.shards.messages import Pulse
+from glcb.service.shards.plan import (
+    Node,
+    Placed,
+    Plan,
+    change_plan,
+    next_move,
+    plan_drain,
+    plan_restart,
+    stored_plan,
+)
+from glcb.service.storage.ownership import Shard, claim_shards
+from tests.service.builders import open_test_database
+
+
+def node(name: str, cpus: float = 1.0, leaves: bool = False) -> Node:
+    return Node(name, f"10.0.0.{ord(name)}", f"host-{name}", cpus, leaves)
+
+
+def placed(nodes: str, generation: int = 1) -> list[Placed]:
+    """Return shards on nodes with names of one letter; a capital letter is a shard that does not answer."""
+    return [Placed(number, name.lower(), generation, name.islower()) for number, name in enumerate(nodes)]
+
+
+def arranged(nodes: str, cluster: list[Node], plan: Plan) -> tuple[str, int]:
+    """Make all moves; return where the shards are, and the number of moves."""
+    shards, count = placed(nodes), 0
+    while (move := next_move(shards, cluster, plan)) is not None:
+        assert shards[move.number].node != move.node
+        shards[move.number] = shards[move.number]._replace(node=move.node)
+        count += 1
+        assert count < 100
+    return "".join(shard.node or "-" for shard in shards), count
+
+
+ABC = [node("a"), node("b"), node("c")]
+
+
+@pytest.mark.parametrize(
+    ("before", "moves", "counts"),
+    [("aabb", 1, [2, 1, 1]), ("aaaaaa", 4, [2, 2, 2]), ("abcab", 0, [2, 2, 1]), ("aaaab", 2, [2, 2, 1])],
+)
+def test_a_new_node_gets_shards_with_as_few_moves_as_possible(
+    before: str, moves: int, counts: list[int]
+) -> None:
+    after, made = arranged(before, ABC, Plan())
+    assert made == moves
+    assert sorted(map(after.count, "abc"), reverse=True) == counts
+
+
+@pytest.mark.parametrize("cluster", [ABC, [node("a", leaves=True), node("b"), node("c")]])
+def test_shards_leave_a_node_that_is_drained_and_none_come_back(cluster: list[Node]) -> None:
+    plan = Plan(draining=() if cluster[0].leaves else ("a",))
+    assert arranged("aaab", cluster, plan) == ("cbcb", 3)
+
+
+def test_nodes_without_cpus_get_no_shards() -> None:
+    assert arranged("aaa", [node("a"), node("b", cpus=0)], Plan()) == ("aaa", 0)
+
+
+def test_shards_stay_if_they_can_go_nowhere() -> None:
+    assert next_move(placed("aa"), [node("a")], Plan(draining=("a",))) is None
+    assert next_move(placed("aa"), [node("a"), node("b")], Plan(draining=("a",)), avoided={"b"}) is None
+
+
+def test_a_shard_that_does_not_answer_delays_everything_but_draining() -> None:
+    assert next_move(placed("aaA"), ABC, Plan()) is None
+    assert next_move(placed("aA"), ABC, Plan(generations={0: 2})) is None
+    move = next_move(placed("Aa"), ABC, Plan(draining=("a",)))
+    assert move is not None
+    assert move.number == 1
+
+
+def test_shards_are_restarted_where_they_are_one_after_the_other() -> None:
+    plan = Plan(generations={0: 2, 1: 2})
+    first = next_move(placed("ab"), ABC[:2], plan)
+    assert first == (0, "a", "restart")
+    second = next_move([placed("ab", 2)[0], placed("ab")[1]], ABC[:2], plan)
+    assert second == (1, "b", "restart")
+    assert next_move(placed("ab", 2), ABC[:2], plan) is None
+
+
+def test_plans_of_two_administrators_are_both_kept(tmp_path: Path) -> None:
+    storage = open_test_database(tmp_path)
+    with storage.write() as connection:
+        claim = claim_shards(connection, "token", 2)
+    storage.take_shard(claim, Shard(1, 2), generation=4)
+    plan_drain(storage, "a", True)
+    plan_restart(storage, 2, ServiceSettings(database="postgresql://x:secret@y/z", unload_seconds=7))
+    plan_drain(storage, "b", True)
+    plan_drain(storage, "a", False)
+    plan = stored_plan(storage)
+    assert (plan.draining, plan.generations) == (("b",), {0: 1, 1: 5})
+    assert plan.settings is not None
+    assert (plan.settings.database, plan.settings.unload_seconds) == (None, 7)
+    with storage.write() as connection:
+        claim_shards(connection, "another service", 2)
+    assert stored_plan(storage) == Plan()
+    storage.close()
+
+
+class FakeActor:
+    """A process whose calls fail if the test wants it."""
+
+    def __init__(self, calls: list[str], name: str, pulse: Pulse, fails: str) -> None:
+        self.calls, self.name, self.pulse, self.fails = calls, name, pulse, fails
+
+    def __getattr__(self, method: str) -> Any:
+        from ray.exceptions import RayError
+
+        def remote() -> Any:
+            self.calls.append(f"{self.name} {method}")
+            if self.fails == f"{self.name} {method}":
+                return RayError(method)
+            return self.pulse if method == "ping" else self.pulse.node
+
+        return type("Method", (), {"remote": staticmethod(remote)})
+
+
+class FakeCluster:
+    """One shard on node a; node b is empty, and gets it if a is drained."""
+
+    def __init__(self, fails: str = "", has_taken: bool = False) -> None:
+        self.calls: list[str] = []
+        self.old = FakeActor(self.calls, "old", Pulse("ready", "a", 1, 0, 0, None, 1), fails)
+        self.new = FakeActor(self.calls, "new", Pulse("starting", "b", 2, 0, 0, None, 2), fails)
+        self.has_taken = has_taken
+
+    def nodes(self) -> list[Node]:
+        return [node("a"), node("b")]
+
+    def shard(self, _number: int) -> FakeActor:
+        return self.old
+
+    def generation(self, _number: int) -> int:
+        return 2 if self.has_taken and "new take" in self.calls else 1
+
+    def start_shard(self, _number: int, _layout: Layout, node: str) -> FakeActor:
+        assert node == "b"
+        return self.new
+
+    def kill(self, actor: FakeActor, no_restart: bool) -> None:
+        self.calls.append(f"{actor.name} {'end' if no_restart else 'again'}")
+
+
+def steps(cluster: FakeCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int = 1) -> list[str]:
+    """Drain node a; return the calls of some steps, without pings."""
+    import ray
+
+    def get(result: Any, timeout: float) -> Any:
+        assert timeout > 0
+        if isinstance(result, Exception):
+            raise result
+        return result
+
+    monkeypatch.setattr(ray, "get", get)
+    monkeypatch.setattr(ray, "wait", lambda _, timeout: None)
+    monkeypatch.setattr(ray, "kill", cluster.kill)
+    monkeypatch.setattr(coordinator, "_LEAVE_SECONDS", 0)
+    storage = open_test_database(tmp_path)
+    with storage.write() as connection:
+        claim_shards(connection, "token", 1)
+    plan_drain(storage, "a", True)
+    mover = Mover(storage, cluster, 1, lambda: Layout("1", 1, b""))  # type: ignore[arg-type]
+    for _ in range(count):
+        mover.step()
+    storage.close()
+    return [call for call in cluster.calls if not call.endswith("ping")]
+
+
+@pytest.mark.ray
+@pytest.mark.parametrize(
+    ("fails", "calls"),
+    [
+        ("", ["new prepare", "old drain", "new take", "old end"]),
+        ("new prepare", ["new prepare", "new end"]),  # and no further attempt with this node
+        ("old drain", ["new prepare", "old drain", "new take", "old end"]),
+    ],
+)
+def test_a_step_of_a_move_fails(
+    fails: str, calls: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = FakeCluster(fails)
+    assert steps(cluster, tmp_path, monkeypatch, count=2 if "prepare" in fails else 1) == calls
+
+
+@pytest.mark.ray
+@pytest.mark.parametrize("has_taken", [False, True])
+def test_the_old_process_takes_the_shard_again_if_the_new_one_has_not(
+    has_taken: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = steps(FakeCluster("new take", has_taken), tmp_path, monkeypatch)
+    assert calls == ["new prepare", "old drain", "new take", *([] if has_taken else ["new end", "old again"])]
+
+
+@pytest.mark.ray
+def test_nodes_that_have_left_are_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    storage = open_test_database(tmp_path)
+    with storage.write() as connection:
+        claim_shards(connection, "token", 1)
+    change_plan(storage, lambda _plan, _connection: Plan(draining=("gone", "b")))
+    monkeypatch.setattr(Mover, "_placed", lambda _: placed("a"))
+    Mover(storage, FakeCluster(), 1, lambda: Layout("1", 1, b"")).step()  # type: ignore[arg-type]
+    assert stored_plan(storage).draining == ("b",)
+    storage.close()
