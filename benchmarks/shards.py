@@ -4,7 +4,9 @@ A cluster of a head and two nodes on this machine serves one experiment per shar
 Under load, processes of shards and whole nodes are killed (SIGKILL), or stopped (SIGSTOP) until others have
 taken over, and then continued (SIGCONT). After every time, everything that was acknowledged must be present
 exactly once and unchanged, and a replay of all events must agree (``glcb audit``). Shards that were not hit
-must answer all the time. At the end the head is killed, and a new cluster must find everything.
+must answer all the time. Between kills, nodes are drained and all shards restarted, which must not refuse a
+request, and processes are killed while they move. A node joins after every node that was lost, and shards
+move to it. At the end the head is killed, and a new cluster must find everything.
 """
 
 import argparse
@@ -18,7 +20,7 @@ import statistics
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -36,9 +38,18 @@ CONNECTIONS = 2
 UPTIME = (0.5, 1.5)
 """Seconds under load before something is killed."""
 RECOVERY_SECONDS = 180.0
-WAYS = ("kill process", "kill process", "kill process", "stop process", "kill node", "stop node")
-KILLS_PER_EXPERIMENT = 10
-"""New experiments start after this number of kills, so that the replayed log stays short."""
+KILLS = (
+    *("kill process", "kill process", "kill while moving", "stop process", "kill process"),
+    *("kill node", "kill while moving", "stop node"),
+)
+DRAIN_EVERY, RESTART_EVERY = 10, 25
+"""A node is drained, and all shards are restarted, after these numbers of kills."""
+MOVES = ("drain node", "restart")
+"""What must not refuse a request."""
+MOVING_SECONDS = 6.0
+"""A process is killed within this time after its node is drained: before, while or after it moves."""
+WAYS_PER_EXPERIMENT = 10
+"""New experiments start after this number of kills and moves, so that the replayed log stays short."""
 FLAGS = ("--executor", "ray", "--set", "snapshot_events=500", "--set", "shard_seconds=3")
 HEALTH_CHECKS = {
     "health_check_initial_delay_ms": 1000,
@@ -61,6 +72,8 @@ class Tally:
     """Processes that were stopped, replaced, and continued while they still existed."""
     recoveries: dict[str, list[float]] = field(default_factory=dict)
     """Seconds until a shard answered again, by way."""
+    pauses: dict[str, list[float]] = field(default_factory=dict)
+    """Seconds of the slowest response of a shard that moved, by way."""
     slowest_other: float = 0.0
     """Seconds of the slowest response of a shard that was not hit."""
 
@@ -134,15 +147,16 @@ class ShardTest:
     def run(self, ways: list[str], minutes: float = math.inf) -> Tally:
         """Kill in these ways, for some minutes; raise if anything acknowledged is lost."""
         self.server.start(seconds=RECOVERY_SECONDS)
-        deadline = time.monotonic() + 60 * minutes
+        began = time.monotonic()
         for number, way in enumerate(ways):
-            if time.monotonic() > deadline:
+            if time.monotonic() > began + 60 * minutes:
                 break
-            if number % KILLS_PER_EXPERIMENT == 0:
+            if number % WAYS_PER_EXPERIMENT == 0:
                 self._create_experiments(number)
             self._strike(way)
             self._check()
-            print(f"{number + 1} of {len(ways)}: {way}", file=sys.stderr, flush=True)
+            spent = time.monotonic() - began
+            print(f"{spent:.0f} s: {number + 1} of {len(ways)}: {way}", file=sys.stderr, flush=True)
         self._forget_experiments()
         return self.tally
 
@@ -227,11 +241,19 @@ class ShardTest:
         if way.endswith("node"):
             self._cluster.add_node()  # Ray does this in the main thread only
         self.tally.ways.append(way)
-        self.tally.recoveries.setdefault(way, []).extend(seconds)
+        if seconds:
+            self.tally.recoveries.setdefault(way, []).extend(seconds)
         for name, ledger in self._ledgers.items():
-            if shard_of(name, self._shards) not in self._hit:
-                refused = ledger.refused.get(503, 0) - before[name].get(503, 0)
-                assert refused == 0, f"{refused} requests to a shard that was not hit were refused"
+            shard = shard_of(name, self._shards)
+            if shard in self._hit:
+                continue
+            refused = ledger.refused.get(503, 0) - before[name].get(503, 0)
+            assert refused == 0, (
+                f"{way}: {refused} requests to shard {shard}, which was not hit, were refused"
+            )
+            if shard in self._moved:
+                self.tally.pauses.setdefault(way, []).append(slowest[name])
+            else:
                 self.tally.slowest_other = max(self.tally.slowest_other, slowest[name])
 
     async def _traffic(self, over: threading.Event, seconds: float) -> dict[str, float]:
@@ -254,46 +276,106 @@ class ShardTest:
         return {name: client.slowest for name, client in clients.items()}
 
     def _strike_now(self, way: str) -> Iterator[float]:
+        self._await_all()
+        self._hit: set[int] = set()
         shards = self._list_shards()
-        victim = self._rng.choice(list(shards.values()))
-        if way.endswith("process"):
-            self._hit = {victim["number"]}
-            stopped = [victim["process"]]
-            os.kill(victim["process"], signal.SIGKILL if way == "kill process" else signal.SIGSTOP)
+        self._moved = set(shards) if way == "restart" else set()
+        if way == "restart":
+            self._restart(shards)
+        elif way in ("drain node", "kill while moving"):
+            yield from self._drain(shards, kill=way == "kill while moving")
+        elif way.endswith("process"):
+            yield from self._strike_process(self._rng.choice(list(shards.values())), way)
         else:
-            node = self._rng.choice(self._cluster.nodes)
-            self._hit = {number for number, one in shards.items() if one["node"] == node.node_id}
-            stopped = self._cluster.processes_of(node)
-            if way == "kill node":
-                self._cluster.kill_node(node)
-            else:
-                for process in stopped:
-                    with contextlib.suppress(ProcessLookupError):
-                        os.kill(process, signal.SIGSTOP)
+            yield from self._strike_node(shards, way)
+        after = self._list_shards()
+        self._moved |= {
+            number for number, one in after.items() if one["generation"] > shards[number]["generation"]
+        }
+
+    def _restart(self, shards: dict[int, dict[str, Any]]) -> None:
+        answer = self.server.client.post("/v1/shards/restart", {})
+        assert answer.status == 202, answer
+        self._await(
+            lambda now: all(now[one]["generation"] > shards[one]["generation"] for one in shards),
+            "not all shards were restarted",
+        )
+        self._await_all()
+
+    def _drain(self, shards: dict[int, dict[str, Any]], kill: bool) -> Iterator[float]:
+        """Drain a node; kill one of its processes meanwhile, or the node when it is empty."""
+        node = self._rng.choice([one["node"] for one in shards.values()])
+        path = f"/v1/nodes/{node}"
+        self._moved = {number for number, one in shards.items() if one["node"] == node}
+        assert self.server.client.ask("PATCH", path, {"draining": True}).status == 200
+        if kill:
+            victim = self._rng.choice(sorted(self._moved))
+            time.sleep(self._rng.uniform(0, MOVING_SECONDS))
+            yield from self._strike_process(self._list_shards()[victim], "kill process")
+        self._await(lambda now: all(one["node"] != node for one in now.values()), f"{node} was not drained")
+        self._await_all()
+        if kill:
+            assert self.server.client.ask("PATCH", path, {"draining": False}).status == 200
+        else:
+            self._cluster.kill_node(next(one for one in self._cluster.nodes if one.node_id == node))
+
+    def _strike_process(self, victim: dict[str, Any], way: str) -> Iterator[float]:
+        """Kill or stop the process of a shard."""
+        number, process = victim["number"], victim["process"]
+        self._hit.add(number)
+        with contextlib.suppress(ProcessLookupError, TypeError):  # it has just moved
+            os.kill(process, signal.SIGSTOP if way == "stop process" else signal.SIGKILL)
         began = time.perf_counter()
+        self._wait_for(number, process)
+        yield time.perf_counter() - began
+        if way == "stop process":
+            self._continue([process])
+
+    def _strike_node(self, shards: dict[int, dict[str, Any]], way: str) -> Iterator[float]:
+        """Kill or stop a node."""
+        node = self._rng.choice(self._cluster.nodes)
+        stopped = self._cluster.processes_of(node)
+        if way == "kill node":
+            self._cluster.kill_node(node)
+        else:
+            for process in stopped:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(process, signal.SIGSTOP)
+        began = time.perf_counter()
+        for known in (shards, self._list_shards()):  # a shard may just have moved to the node
+            self._hit |= {number for number, one in known.items() if one["node"] == node.node_id}
         for number in self._hit:
             self._wait_for(number, shards[number]["process"])
             yield time.perf_counter() - began
-        if way.startswith("stop"):
-            for process in stopped:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(process, signal.SIGCONT)
-                    self.tally.survivors += 1
         if way == "stop node":
+            self._continue(stopped)
             self._cluster.kill_node(node)
+
+    def _continue(self, processes: list[int]) -> None:
+        for process in processes:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process, signal.SIGCONT)
+                self.tally.survivors += 1
 
     def _list_shards(self) -> dict[int, dict[str, Any]]:
         return {one["number"]: one for one in self.server.client.get("/v1/shards").data["shards"]}
 
     def _wait_for(self, number: int, process: int) -> None:
         """Wait until another process answers for a shard."""
+        self._await(
+            lambda now: now[number]["state"] == "ready" and now[number]["process"] != process,
+            f"shard {number} did not answer again",
+        )
+
+    def _await_all(self) -> None:
+        """Wait until all shards answer."""
+        self._await(lambda now: all(one["state"] == "ready" for one in now.values()), "not all shards answer")
+
+    def _await(self, condition: Callable[[dict[int, dict[str, Any]]], bool], problem: str) -> None:
         deadline = time.monotonic() + RECOVERY_SECONDS
-        while time.monotonic() < deadline:
-            shard = self._list_shards()[number]
-            if shard["state"] == "ready" and shard["process"] != process:
-                return
+        while not condition(self._list_shards()):
+            assert time.monotonic() < deadline, f"{problem}:\n{self.server.output()[-3000:]}"
             time.sleep(0.05)
-        raise AssertionError(f"shard {number} did not answer again:\n{self.server.output()[-3000:]}")
 
 
 def _children(process: int) -> list[int]:
@@ -306,21 +388,37 @@ def _children(process: int) -> list[int]:
     return found
 
 
+def schedule(kills: int) -> list[str]:
+    """Return the kills in order, with moves between them."""
+    ways = []
+    for number in range(1, kills + 1):
+        ways.append(KILLS[(number - 1) % len(KILLS)])
+        ways += ["drain node"] if number % DRAIN_EVERY == DRAIN_EVERY // 2 else []
+        ways += ["restart"] if number % RESTART_EVERY == RESTART_EVERY // 2 else []
+    return ways
+
+
 def summary(tally: Tally) -> str:
     """Return the result in words."""
+    kills = [way for way in tally.ways if way not in MOVES]
     lines = [
-        f"{len(tally.ways)} kills and stops; {tally.decisions:,} decisions and {tally.rewards:,} rewards "
-        f"acknowledged, all present exactly once; {tally.unanswered:,} requests unanswered; all replays "
-        f"agree; {tally.survivors} stopped processes still existed when they were continued; slowest "
-        f"response of a shard that was not hit {tally.slowest_other:.2f} s",
-        *(
-            f"{way}: {tally.ways.count(way)} times, {len(seconds)} shards, answered again after "
-            f"p50 {statistics.median(seconds):.1f} s, worst {max(seconds):.1f} s"
-            for way, seconds in sorted(tally.recoveries.items())
-            if seconds
-        ),
+        f"{len(kills)} kills and stops; nodes drained or all shards restarted {len(tally.ways) - len(kills)} "
+        f"times; {tally.decisions:,} decisions and {tally.rewards:,} rewards acknowledged, all present "
+        f"exactly once; {tally.unanswered:,} requests unanswered; all replays agree; {tally.survivors} "
+        "stopped processes still existed when they were continued; no request to a shard that was not hit "
+        f"was refused, the slowest response took {tally.slowest_other:.2f} s",
+        *_lines(tally, tally.recoveries, "answered again after"),
+        *_lines(tally, tally.pauses, "moved, slowest response"),
     ]
     return "\n".join(lines)
+
+
+def _lines(tally: Tally, by_way: dict[str, list[float]], what: str) -> list[str]:
+    return [
+        f"{way}: {tally.ways.count(way)} times, {len(seconds)} shards {what} p50 "
+        f"{statistics.median(seconds):.1f} s, worst {max(seconds):.1f} s"
+        for way, seconds in sorted(by_way.items())
+    ]
 
 
 def main() -> None:
@@ -335,8 +433,10 @@ def main() -> None:
     with postgres.cluster("max_connections = 500") as database:
         test = ShardTest(database.url, chosen.seed)
         try:
-            ways = [WAYS[number % len(WAYS)] for number in range(chosen.kills)]
-            print(summary(test.run(ways, chosen.minutes)), flush=True)
+            try:
+                test.run(schedule(chosen.kills), chosen.minutes)
+            finally:
+                print(summary(test.tally), flush=True)
             if chosen.head:
                 print(f"the head was lost: everything was there again after {test.lose_head():.0f} s")
         finally:

@@ -263,7 +263,7 @@ class ShardClient:
     async def _probe_forever(self) -> None:
         while True:
             await log_failures(self._probe())
-            await asyncio.sleep(_PROBE_SECONDS / 10 if self.is_moving else _PROBE_SECONDS)
+            await asyncio.sleep(_PROBE_SECONDS if self.is_ready else _PROBE_SECONDS / 5)
 
     async def _expire_forever(self) -> None:
         """Refuse requests that have waited too long, whatever a probe waits for."""
@@ -291,7 +291,8 @@ class ShardClient:
             self._is_away()
             self._actor = None  # start it again
         except RayError as error:
-            log.warning("a shard is away", extra={"shard": self.number, "reason": _first_line(error)})
+            if self.pulse is not None:
+                log.warning("a shard is away", extra={"shard": self.number, "reason": _first_line(error)})
             self._is_away()
         else:
             if self.pulse is None or pulse.process != self.pulse.process:
