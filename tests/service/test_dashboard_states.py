@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks.service.server import Server
 from tests.service.conftest import Serve
-from tests.service.pages import Open, check_accessibility, check_width, decisions
+from tests.service.pages import Open, Scheme, check_accessibility, check_width, decisions
 from tests.service.simulated_shop import ARMS, Shop
 
 if TYPE_CHECKING:
@@ -72,6 +72,40 @@ def test_the_page_waits_while_the_service_starts(opened: Open, server: Server, e
     expect(page.locator("#pulse")).to_have_text("live")
     expect(page.locator("#banner")).to_be_hidden()
     expect(page.locator(".skeleton")).to_have_count(0)
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
+def test_shards_and_nodes_are_shown_if_there_are_any(
+    opened: Open, server: Server, width: int, scheme: Scheme
+) -> None:
+    from playwright.sync_api import expect
+
+    common = {"process": 41, "experiments": 12, "loaded": 3, "generation": 1, "silent": 0.1}
+    lost = {"node": None, "process": None, "experiments": 0, "loaded": 0, "state": "away", "trouble": None}
+    shards = [
+        {**common, "number": 0, "state": "ready", "node": "a" * 56, "trouble": None},
+        {**common, **lost, "number": 1},
+        {**common, "number": 2, "state": "ready", "node": "a" * 56, "trouble": "the disk is full"},
+    ]
+    node = {"id": "a" * 56, "address": "10.0.0.7", "host": "worker", "cpus": 4, "draining": True, "shards": 2}
+    page = opened("about:blank", width, scheme)
+    answer = {"shards": shards, "nodes": [node]}
+    page.route("**/v1/shards", lambda route: route.fulfill(json=answer))
+    page.goto(server.url)
+    panel = page.get_by_role("region", name="Shards and nodes")
+    expect(panel).to_contain_text("2 of 3 shards ready, 1 node")
+    rows = panel.get_by_role("region", name="Shards").locator("tbody tr")
+    expect(rows.nth(0)).to_have_text("0readyworker aaaaaaaa41123")
+    expect(rows.nth(1)).to_have_text("1away––00")
+    expect(rows.nth(2)).to_contain_text("the disk is full")
+    expect(panel.get_by_role("region", name="Nodes").locator("tbody tr")).to_contain_text("draining")
+    check_accessibility(page)
+    check_width(page)
+    page.unroute("**/v1/shards")
+    with page.expect_response("**/v1/shards"):
+        page.reload()
+    expect(page.locator("#pulse")).to_have_text("live")
+    expect(page.locator(".cluster")).to_be_hidden()
 
 
 def test_people_sign_in_and_out(opened: Open, tmp_path: Path, expected: list[str]) -> None:

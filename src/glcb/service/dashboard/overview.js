@@ -1,6 +1,7 @@
 /** The overview: all experiments. */
 
 import { ask } from "./api.js";
+import { clusterPanel } from "./cluster.js";
 import { createExperiment } from "./create.js";
 import { h, keyed, mark, say } from "./dom.js";
 import { errorsIn } from "./errors.js";
@@ -20,9 +21,11 @@ export function overviewPage(main) {
   const empty = emptyState();
   main.append(h("div", { class: "heading" }, h("div", {}, h("h1", {}, "Experiments"), summary), add), list, empty);
   main.append(...skeletons());
+  const cluster = clusterPanel();
+  main.append(cluster.element);
   const update = keyed(list, (one) => one.name, card);
 
-  return live(
+  const polling = live(
     async () => (await ask("GET", "v1/experiments")).experiments,
     (experiments) => {
       main.querySelectorAll(".skeleton").forEach((element) => element.remove());
@@ -36,6 +39,12 @@ export function overviewPage(main) {
     },
     errorsIn(main),
   );
+  return {
+    stop() {
+      polling.stop();
+      cluster.stop();
+    },
+  };
 }
 
 const skeletons = () => [1, 2, 3].map(() => h("div", { class: "skeleton row", "aria-hidden": "true" }));
