@@ -13,7 +13,8 @@ FROM python:3.13-slim
 RUN useradd --uid 10001 --home-dir /var/lib/glcb --create-home glcb \
     && install --directory --owner=glcb /var/cache/glcb
 COPY --from=build /wheels /wheels
-RUN pip install --no-cache-dir "$(echo /wheels/*.whl)[service]" && rm -r /wheels
+ARG EXTRAS=service
+RUN pip install --no-cache-dir "$(echo /wheels/*.whl)[$EXTRAS]" && rm -r /wheels
 
 USER 10001
 WORKDIR /var/lib/glcb

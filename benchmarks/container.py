@@ -61,7 +61,7 @@ class Container:
     def build(self, text: str) -> None:
         """Run all steps of a Dockerfile and print how long each took."""
         for name, rest in instructions(replace_folders(text, self.folder)):
-            if name == "ENV":
+            if name in ("ARG", "ENV"):
                 self.environment |= dict(item.split("=", 1) for item in shlex.split(rest))
             elif name == "RUN" and _AS_ROOT not in rest:
                 started = time.perf_counter()

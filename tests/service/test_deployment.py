@@ -1,5 +1,6 @@
 """The files for containers, systemd and nginx pass their linters, and the documentation shows them."""
 
+import json
 import re
 import socket
 import ssl
@@ -10,13 +11,16 @@ import tomllib
 import urllib.error
 import urllib.request
 from pathlib import Path
+from typing import Any
 
 import pytest
+from ruamel.yaml import YAML
 
 from benchmarks.container import instructions
 from benchmarks.service.server import Server
 from glcb.service.auth import add_key
 from glcb.service.config import ServiceSettings
+from glcb.service.http.operations import LIVENESS, READINESS
 from glcb.service.storage.connection import sqlite_url
 from glcb.service.storage.database import Database
 
@@ -56,6 +60,70 @@ def test_the_compose_file_sets_only_settings_that_exist() -> None:
     used = re.findall(r"GLCB_SERVE_(\w+)", (ROOT / "compose.yaml").read_text())
     assert used
     assert {name.lower() for name in used} <= set(ServiceSettings.__struct_fields__)
+
+
+def kubernetes_objects() -> list[dict[str, Any]]:
+    return list(YAML(typ="safe").load_all(DEPLOY / "kuberay.yaml"))
+
+
+def containers() -> dict[str, dict[str, Any]]:
+    """Return the containers of the manifest by name."""
+    cluster, front_ends, *_ = kubernetes_objects()
+    groups = (cluster["spec"]["headGroupSpec"], *cluster["spec"]["workerGroupSpecs"], front_ends["spec"])
+    return {one["name"]: one for group in groups for one in group["template"]["spec"]["containers"]}
+
+
+def check_kubernetes(objects: list[dict[str, Any]], folder: Path) -> str:
+    """Return what the schema validator finds wrong."""
+    for number, one in enumerate(objects):
+        (folder / f"{number}.json").write_text(json.dumps(one))
+    schema = Path(__file__).with_name("kubernetes.schema.json")
+    check = [sys.executable, "-m", "check_jsonschema", "--schemafile", str(schema)]
+    files = [str(file) for file in folder.glob("*.json")]
+    return subprocess.run([*check, *files], capture_output=True, text=True).stdout
+
+
+def test_the_kubernetes_objects_follow_their_schemas(tmp_path: Path) -> None:
+    objects = kubernetes_objects()
+    kinds = ["RayCluster", "Deployment", "Service", "PodDisruptionBudget", "PodDisruptionBudget"]
+    assert [one["kind"] for one in objects] == kinds
+    assert check_kubernetes(objects, tmp_path) == "ok -- validation done\n"
+    del objects[0]["spec"]["workerGroupSpecs"][0]["minReplicas"]
+    objects[1]["spec"]["template"]["spec"]["containers"][0]["liveness"] = {}
+    found = check_kubernetes(objects, tmp_path)
+    assert "'minReplicas' is a required property" in found
+    assert "'liveness' was unexpected" in found
+
+
+def test_front_ends_and_the_head_get_no_shards() -> None:
+    cluster, *_ = kubernetes_objects()
+    assert cluster["spec"]["headGroupSpec"]["rayStartParams"]["num-cpus"] == "0"
+    assert "--num-cpus 0" in containers()["front-end"]["args"][0]
+
+
+def test_the_kubernetes_objects_agree_with_each_other_and_with_the_service() -> None:
+    cluster, front_ends, service, *budgets = kubernetes_objects()
+    front_end, worker = containers()["front-end"], containers()["ray-worker"]
+    variables = {one["name"]: one.get("value") for one in front_end["env"]}
+    settings = {name.removeprefix("GLCB_SERVE_").lower() for name in variables if "GLCB_SERVE" in name}
+    assert settings <= set(ServiceSettings.__struct_fields__)
+    assert variables["GLCB_SERVE_ADDRESS"] == f"{cluster['metadata']['name']}-head-svc:6379"
+    labels = front_ends["spec"]["template"]["metadata"]["labels"]
+    assert labels == service["spec"]["selector"] == front_ends["spec"]["selector"]["matchLabels"]
+    assert budgets[0]["spec"]["selector"]["matchLabels"] == labels
+    group = cluster["spec"]["workerGroupSpecs"][0]
+    assert budgets[1]["spec"]["selector"]["matchLabels"]["ray.io/group"] == group["groupName"]
+    assert {"name": "GLCB_URL", "value": f"http://{service['metadata']['name']}:8000"} in worker["env"]
+    assert str(group["rayStartParams"]["node-manager-port"]) == str(
+        worker["readinessProbe"]["tcpSocket"]["port"]
+    )
+    probes = {name: front_end[name]["httpGet"]["path"] for name in front_end if name.endswith("Probe")}
+    assert probes == {"startupProbe": LIVENESS, "livenessProbe": LIVENESS, "readinessProbe": READINESS}
+    for one in containers().values():  # or they would not find each other
+        assert {"name": "RAY_AUTH_MODE", "value": "token"} in one["env"]
+    drain = worker["lifecycle"]["preStop"]["exec"]["command"][-1]
+    timeout = float(drain.partition("--timeout ")[2])
+    assert timeout < group["template"]["spec"]["terminationGracePeriodSeconds"]
 
 
 @pytest.mark.tools
