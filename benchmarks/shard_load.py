@@ -2,7 +2,8 @@
 
 One process, two and four workers are measured one after the other, on one PostgreSQL, with the same load:
 eight experiments, and connections that request a decision and send its reward, one after the other. Client,
-front end, shards and database share this machine; the CPU time of each shows where the ceiling is.
+front end, shards and database share this machine; the CPU time of each shows where the ceiling is. From the
+CPU time per pair follows on paper what a cluster could do if nothing else limits it.
 """
 
 import argparse
@@ -24,6 +25,8 @@ EXPERIMENTS = 8
 CONNECTIONS = 32
 WARM_UP = 3.0
 WORKERS = (1, 2, 4)
+NODES, CORES, UTILIZATION = 10, 4, 0.7
+"""A cluster on paper."""
 
 
 class Result(NamedTuple):
@@ -35,12 +38,19 @@ class Result(NamedTuple):
     """A decision with one connection: the difference to one worker is what a call to a shard adds."""
     alone_p99_ms: float
     generator: float
+    generator_share: float
+    """Share of all cores that the load generator used, in %."""
     front_end: float
     shards: float
     ray: float
     """All other processes of Ray."""
     database: float
     load_average: float
+
+    @property
+    def service(self) -> float:
+        """CPU time of front end, shards and Ray."""
+        return self.front_end + self.shards + self.ray
 
 
 async def _send_pairs(wire: Wire, path: str, decisions: list[float]) -> None:
@@ -92,35 +102,61 @@ def _alone(process: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def measure(server: Server, workers: int, seconds: float, database: int) -> Result:
+def measure(server: Server, workers: int, seconds: float, database: int, connections: int) -> Result:
     """Measure one running server."""
     paths = [f"/v1/experiments/load-{workers}-{number}" for number in range(EXPERIMENTS)]
     for path in paths:
         created: Any = server.client.put(path, {"arms": list(ARMS), "seed": 10_000})
         assert created.status == 201, created
     shards = [one["process"] for one in server.client.get("/v1/shards").data["shards"]]
-    asyncio.run(_load(server.url, paths, CONNECTIONS, WARM_UP))
+    asyncio.run(_load(server.url, paths, connections, WARM_UP))
     alone = statistics.quantiles(asyncio.run(_load(server.url, paths[:1], 1, seconds / 2)), n=100)
     before, load_average, start = _cpu(server, shards, database), os.getloadavg()[0], time.perf_counter()
-    pairs = len(asyncio.run(_load(server.url, paths, CONNECTIONS, seconds)))
+    pairs = len(asyncio.run(_load(server.url, paths, connections, seconds)))
     taken, after = time.perf_counter() - start, _cpu(server, shards, database)
     used = {name: 1e3 * (after[name] - before[name]) / pairs for name in after}
-    return Result(workers, pairs / taken, 1e3 * alone[49], 1e3 * alone[98], load_average=load_average, **used)
+    share = 100 * (after["generator"] - before["generator"]) / taken / (os.cpu_count() or 1)
+    rates = (pairs / taken, 1e3 * alone[49], 1e3 * alone[98])
+    return Result(workers, *rates, generator_share=share, load_average=load_average, **used)
+
+
+def on_paper(result: Result) -> str:
+    """Return what a cluster with the measured CPU time per pair could do."""
+    rate = 1e3 * NODES * CORES * UTILIZATION / result.service
+    front_ends = NODES * CORES * (result.front_end + result.ray / 2) / result.service
+    nodes = f"{NODES} nodes with {CORES} cores each"
+    return (
+        f"on paper, {nodes} at {UTILIZATION:.0%} could serve {rate:,.0f} pairs/s "
+        f"with {front_ends:.0f} of the {NODES * CORES} cores for front ends, if PostgreSQL has "
+        f"{1e-3 * rate * result.database / UTILIZATION:.0f} cores and can commit as often"
+    )
 
 
 def main() -> None:
     """Measure all configurations, and print a line for each."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=30.0)
+    parser.add_argument("--workers", type=int, nargs="+", default=WORKERS)
+    parser.add_argument("--connections", type=int, default=CONNECTIONS)
     chosen = parser.parse_args()
     os.environ.update(RAY_USAGE_STATS_ENABLED="0", RAY_prestart_worker_first_driver="0")
     with postgres.cluster("max_connections = 300") as database:
-        for workers in WORKERS:
+        results = []
+        for workers in chosen.workers:
             with serving(["--database", database.url], "--workers", str(workers)) as server:
-                result = measure(server, workers, chosen.seconds, database.pid)
+                result = measure(server, workers, chosen.seconds, database.pid, chosen.connections)
                 server.stop()
             fields = (f"{name} {value:,.2f}" for name, value in result._asdict().items())
             print("; ".join(fields), flush=True)
+            results.append(result)
+    alone, *divided = sorted(results)
+    for result in divided if alone.workers == 1 else ():
+        added = (result.alone_p50_ms - alone.alone_p50_ms, result.alone_p99_ms - alone.alone_p99_ms)
+        print(
+            f"{result.workers} workers: a call to a shard adds {added[0]:.2f} ms (p50) and {added[1]:.2f} ms "
+            f"(p99); {result.service / alone.service:.1f} times the CPU time of one process per pair; "
+            f"{on_paper(result)}"
+        )
 
 
 if __name__ == "__main__":

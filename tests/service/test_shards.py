@@ -42,6 +42,7 @@ class FakeActor:
         self.fails = False
         self.batches: list[list[Any]] = []
         self.late_answer = b"late"
+        self.late_calls = 0
         self.generation = 1
 
     def __getattr__(self, name: str) -> Any:
@@ -58,9 +59,12 @@ class FakeActor:
         answers = {"slow": None, "unknown": problem}
         return 7, [answers.get(name, name.encode()) for name, _, _ in items]
 
-    def _late(self, number: int, place: int) -> bytes:
+    def _late(self, number: int) -> list[tuple[int, bytes]]:
+        """Return one late answer at a time."""
         assert number == 7
-        return self.late_answer
+        self.late_calls += 1
+        places = [place for place, (name, *_) in enumerate(self.batches[-1]) if name == "slow"]
+        return [(places[self.late_calls - 1], self.late_answer)]
 
     def _perform(self, call: tuple[Any, ...]) -> Reply | None:
         return None if self.state == "moving" else Reply(200, "text/plain", call[0].encode())
@@ -122,11 +126,13 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 @needs_ray
 def test_requests_that_arrive_together_share_a_call_and_slow_ones_are_fetched() -> None:
     async def scenario(shard: ShardClient, actor: FakeActor) -> None:
-        answers = await asyncio.gather(*(sent(shard, name) for name in ("a", "slow", "unknown", "b")))
-        assert [answers[0], answers[1], answers[3]] == [b"a", b"late", b"b"]
+        names = ("a", "slow", "unknown", "b", "slow")
+        answers = await asyncio.gather(*(sent(shard, name) for name in names))
+        assert [answers[place] for place in (0, 1, 3, 4)] == [b"a", b"late", b"b", b"late"]
         assert isinstance(answers[2], ApiError)
         assert answers[2].status == 404
-        assert [len(batch) for batch in actor.batches] == [4]
+        assert [len(batch) for batch in actor.batches] == [5]
+        assert actor.late_calls == 2
 
     with_client(scenario)
 
@@ -303,10 +309,10 @@ def test_a_shard_restores_its_experiments_and_answers_nothing_once_it_was_taken_
         answer = await shard.apply(items)
         assert answer is not None
         number, results = answer
-        return [
-            await shard.late(number, place) if result is None else result
-            for place, result in enumerate(results)
-        ]
+        while None in results:
+            for place, result in await shard.late(number):
+                results[place] = result
+        return results
 
     def call(operation: str, content: bytes = b"") -> tuple[Any, ...]:
         path = "/v1/experiments/home"

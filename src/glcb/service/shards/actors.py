@@ -41,6 +41,8 @@ _FIRST_SECONDS = 0.05
 _OTHERS_SECONDS = 0.01
 """… and then this long for the others. Later ones are sent separately, so that a slow experiment does not
 delay the others."""
+_LATE_SECONDS = 1.0
+"""A request for late answers waits this long for one."""
 _FETCH_SECONDS = 60.0
 """A front end must ask for late answers within this time."""
 _STANDBY_SECONDS = 180.0
@@ -211,13 +213,12 @@ class ShardActor:
                 if item.kind == "decide":
                     receive = self._timed(item.experiment, receive)
                 self._engine.apply_soon(item.experiment, item.kind, item.request(), receive)
-            await batch.wait(_FIRST_SECONDS, _OTHERS_SECONDS)
-            results = await self._confirmed(list(batch.results))
+            answers = await batch.answers(_FIRST_SECONDS, _OTHERS_SECONDS)
+            results = await self._confirmed([answers.get(place) for place in range(len(items))])
         finally:
             self._running -= 1
-        if None in results:
+        if not batch.is_complete:
             self._batches += 1
-            batch.unfetched = results.count(None)
             self._late[self._batches] = batch
         return self._batches, results
 
@@ -232,14 +233,17 @@ class ShardActor:
 
         return receive_and_time
 
-    async def late(self, number: int, place: int) -> Result:
-        """Return the answer to one item of a batch that was not there in time."""
+    async def late(self, number: int) -> list[tuple[int, Result]]:
+        """Return answers of a batch that were not there in time, with their places; as soon as there is one.
+
+        Call it again until all have been returned.
+        """
         batch = self._late[number]
-        (result,) = await self._confirmed([await batch.answer(place)])
-        batch.unfetched -= 1
-        if not batch.unfetched:
+        answers = await batch.answers(_LATE_SECONDS, _OTHERS_SECONDS)
+        results = await self._confirmed(list(answers.values()))
+        if batch.is_complete:
             self._late.pop(number, None)
-        return result
+        return list(zip(answers, results, strict=True))
 
     async def _confirmed(self, results: list[Result]) -> list[Result]:
         """Return the results; errors that the engine found by itself only if this process owns the shard."""
@@ -295,40 +299,39 @@ class _Batch:
     """Decisions and rewards that arrived together, and their answers."""
 
     def __init__(self, size: int) -> None:
-        self.results: list[Result] = [None] * size
-        self.remaining = size
-        self.unfetched = 0
-        """Number of late answers that no front end has asked for yet."""
         self.since = time.monotonic()
+        self._answers: dict[int, Result] = {}
+        """Answers that have not been returned yet, by place."""
+        self._missing = size
         self._changed = asyncio.Event()
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all answers have been returned."""
+        return not self._missing and not self._answers
 
     def receiver(self, place: int) -> OnDone:
         """Return what receives an answer."""
 
         def receive(result: bytes | BaseException) -> None:
-            self.results[place] = result if isinstance(result, bytes) else _as_problem(result)
-            self.remaining -= 1
+            self._answers[place] = result if isinstance(result, bytes) else _as_problem(result)
+            self._missing -= 1
             self._changed.set()
 
         return receive
 
-    async def wait(self, first: float, others: float) -> None:
-        """Wait until all answers are there, or for ``others`` seconds after one of them."""
-        size = self.remaining
+    async def answers(self, first: float, others: float) -> dict[int, Result]:
+        """Return new answers: wait ``first`` seconds for one, and then ``others`` seconds for all."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(first):
-                while self.remaining == size:
+                while not self._answers:
                     await self._next()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(others):
-                while self.remaining:
+                while self._missing:
                     await self._next()
-
-    async def answer(self, place: int) -> Result:
-        """Wait for one answer."""
-        while self.results[place] is None:
-            await self._next()
-        return self.results[place]
+        answers, self._answers = self._answers, {}
+        return answers
 
     async def _next(self) -> None:
         self._changed.clear()

@@ -13,7 +13,7 @@ from glcb._api.shards import ShardInfo
 from glcb.service.background import log_failures
 from glcb.service.core.engine import OnDone
 from glcb.service.errors import ApiError
-from glcb.service.shards.messages import Call, Problem, Pulse, Reply, Result
+from glcb.service.shards.messages import Call, Problem, Pulse, Reply
 
 log = logging.getLogger("glcb.service")
 
@@ -29,6 +29,10 @@ _MAX_NAMES = 1000
 _MAX_BATCH = 64
 _MAX_CALLS = 2
 """Batches on their way to one shard. Meanwhile, requests gather in the next one."""
+_MIN_BATCH = 16
+_GATHER_SECONDS = 0.005
+"""While a batch is on its way, the next one waits for this number of requests, or for this long: a call costs
+as much CPU time as several requests."""
 
 _AWAY = Pulse("away", None, None, 0, 0, None)
 
@@ -86,6 +90,7 @@ class ShardClient:
         self._max_waiting = max_waiting
         self._actor: Any = None
         self._queue: deque[_Waiting] = deque()
+        self._gathering: asyncio.TimerHandle | None = None
         self._waiting = 0
         self._calls: set[asyncio.Task[None]] = set()
         self._fetches: set[asyncio.Task[None]] = set()
@@ -133,20 +138,32 @@ class ShardClient:
         else:
             deadline = time.monotonic() + self._call_seconds
             waiting = _Waiting((name, kind, encode(request)), done, deadline)
-            if not self._queue:
-                loop.call_soon(self._flush)
             self._waiting += 1
             self._queue.append(waiting)
+            if len(self._queue) in (1, _MIN_BATCH):
+                loop.call_soon(self._flush)
 
-    def _flush(self) -> None:
+    def _flush(self, min_batch: int = _MIN_BATCH) -> None:
         while self._queue and self.is_ready and len(self._calls) < _MAX_CALLS:
+            if self._calls and len(self._queue) < min_batch:
+                if self._gathering is None:
+                    loop = asyncio.get_running_loop()
+                    self._gathering = loop.call_later(_GATHER_SECONDS, self._flush_gathered)
+                return
             batch = [self._queue.popleft() for _ in range(min(_MAX_BATCH, len(self._queue)))]
             task = asyncio.ensure_future(self._apply(self._actor, batch))
             self._calls.add(task)
             task.add_done_callback(self._end)
 
+    def _flush_gathered(self) -> None:
+        self._gathering = None
+        self._flush(min_batch=1)
+
     def _end(self, task: asyncio.Task[None]) -> None:
         self._calls.discard(task)
+        if self._gathering is not None:
+            self._gathering.cancel()
+            self._gathering = None
         self._flush()
 
     async def _apply(self, actor: Any, batch: list[_Waiting]) -> None:
@@ -165,20 +182,23 @@ class ShardClient:
         number, answers = answer
         on_time = [(one, result) for one, result in zip(batch, answers, strict=True) if result is not None]
         self._finish([one for one, _ in on_time], [result for _, result in on_time])
-        for place, (one, result) in enumerate(zip(batch, answers, strict=True)):
-            if result is None:
-                task = asyncio.ensure_future(self._fetch(actor, number, place, one))
-                self._fetches.add(task)
-                task.add_done_callback(self._fetches.discard)
+        late = {place: one for place, one in enumerate(batch) if answers[place] is None}
+        if late:
+            task = asyncio.ensure_future(self._fetch(actor, number, late))
+            self._fetches.add(task)
+            task.add_done_callback(self._fetches.discard)
 
-    async def _fetch(self, actor: Any, number: int, place: int, one: _Waiting) -> None:
-        """Wait for an answer that takes longer than the others of its batch."""
-        answer: Result | ApiError
+    async def _fetch(self, actor: Any, number: int, late: dict[int, _Waiting]) -> None:
+        """Wait for answers that take longer than the others of their batch."""
+        deadline = max(one.deadline for one in late.values())
         try:
-            answer = await self._answered(actor, "late", number, place)
+            while late:
+                if time.monotonic() > deadline:
+                    raise self._unavailable()
+                answers = await self._answered(actor, "late", number)
+                self._finish([late.pop(place) for place, _ in answers], [answer for _, answer in answers])
         except ApiError as error:
-            answer = error
-        self._finish([one], [answer])
+            self._finish(list(late.values()), [error] * len(late))
 
     def _finish(self, batch: list[_Waiting], answers: list[Any]) -> None:
         self._waiting -= len(batch)
