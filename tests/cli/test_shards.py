@@ -70,8 +70,8 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
 
 def test_shards_and_nodes_are_listed(run: Callable[..., Any]) -> None:
     ran, _ = run([listed((A, 1), (B, 1), draining=True)], "list")
-    assert "shard 0  ready  host-a aaaaaaaa  process 100  3 experiments, 2 loaded" in ran.output
-    assert "node bbbbbbbb  host-b  10.0.0.1  4 CPUs  1 shards  draining" in ran.output
+    assert "shard 0  ready  host-a aaaaaaaa  process 100  experiments: 3, 2 loaded" in ran.output
+    assert "node bbbbbbbb  host-b  10.0.0.1  4 CPUs  shards: 1  draining" in ran.output
 
 
 def test_a_service_without_shards_is_listed(run: Callable[..., Any]) -> None:
@@ -96,7 +96,7 @@ def test_undrain_changes_the_node_only(run: Callable[..., Any]) -> None:
 def test_restart_waits_until_every_shard_has_a_new_process(run: Callable[..., Any]) -> None:
     lists = [listed((A, 1), (B, 4)), listed((A, 2), (B, 4)), listed((A, 2), (B, 5))]
     ran, requests = run(lists, "restart")
-    assert ran.output == "2 shards have been restarted\n"
+    assert ran.output == "all shards have been restarted\n"
     assert [request for request, _ in requests] == ["POST /v1/shards/restart", *["GET /v1/shards"] * 2]
 
 

@@ -1,12 +1,24 @@
 """Moves of shards: where they go, and what happens if a step fails. Ray and its actors are fakes."""
 
+import asyncio
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
+from starlette.requests import Request
+from starlette.responses import Response
 
+from glcb._api.shards import NodeInfo, ShardList
 from glcb.service.config import ServiceSettings
+from glcb.service.errors import ApiError
+from glcb.service.http.admission import Admission
+from glcb.service.http.operations import OPERATIONS
+from glcb.service.metrics import HttpMetrics, exposition
 from glcb.service.shards import coordinator
+from glcb.service.shards.answers import ShardAnswers, node_metrics
+from glcb.service.shards.client import ShardClient
 from glcb.service.shards.cluster import Layout
 from glcb.service.shards.coordinator import Mover
 from glcb.service.shards.messages import Pulse
@@ -213,4 +225,60 @@ def test_nodes_that_have_left_are_forgotten(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr(Mover, "_placed", lambda _: placed("a"))
     Mover(storage, FakeCluster(), 1, lambda: Layout("1", 1, b"")).step()  # type: ignore[arg-type]
     assert stored_plan(storage).draining == ("b",)
+    storage.close()
+
+
+def test_administrators_change_the_plan_and_see_it(tmp_path: Path) -> None:
+    storage = open_test_database(tmp_path)
+    with storage.write() as connection:
+        claim_shards(connection, "token", 2)
+
+    async def find(_: int) -> None: ...
+
+    clients = [ShardClient(number, find, 1, 1, 1) for number in range(2)]
+    clients[0].pulse = Pulse("ready", "a", 41, 3, 2, None, 1)
+    settings = ServiceSettings(unload_seconds=7)
+    shards: Any = SimpleNamespace(settings=settings, clients=clients, metrics=HttpMetrics())
+    answers = ShardAnswers(shards, storage, Admission(settings), FakeCluster())  # type: ignore[arg-type]
+
+    async def asked(name: str, node: str = "", body: bytes = b"") -> Response:
+        scope = {"type": "http", "path_params": {"node": node}, "state": {"content": body}}
+        operation = next(one for one in OPERATIONS if one.name == name)
+        return await answers.answer(operation, Request(scope))
+
+    async def scenario() -> None:
+        drained = await asked("change_node", "host-a", b'{"draining":true}')
+        info = msgspec.json.decode(drained.body, type=NodeInfo)
+        assert (info.id, info.draining, info.shards) == ("a", True, 1)
+        assert stored_plan(storage).draining == ("a",)
+        for node in ("c", "10.0.0"):
+            with pytest.raises(ApiError, match=f"0 nodes have the id, address or host '{node}'") as caught:
+                await asked("change_node", node, b'{"draining":false}')
+            assert caught.value.status == 404
+        with pytest.raises(ApiError, match="unknown field"):
+            await asked("change_node", "a", b'{"drained":false}')
+        restarted = await asked("restart_shards")
+        assert restarted.status_code == 202
+        assert stored_plan(storage).generations == {0: 1, 1: 1}
+        listed = msgspec.json.decode((await asked("list_shards")).body, type=ShardList)
+        assert [(one.state, one.node, one.generation) for one in listed.shards] == [
+            ("ready", "a", 1),
+            ("away", None, 0),
+        ]
+        assert [(one.id, one.draining, one.shards) for one in listed.nodes] == [
+            ("a", True, 1),
+            ("b", False, 0),
+        ]
+        text = exposition([*answers._shard_metrics(), *node_metrics(listed.nodes)]).decode()
+        for line in (
+            'glcb_shard_up{shard="0"} 1.0',
+            'glcb_shard_up{shard="1"} 0.0',
+            'glcb_shard_moves{shard="0"} 0.0',
+            'glcb_shard_silent_seconds{shard="1"}',
+            'glcb_node_shards{host="host-a",node="a"} 1.0',
+            'glcb_node_draining{host="host-b",node="b"} 0.0',
+        ):
+            assert line in text
+
+    asyncio.run(scenario())
     storage.close()

@@ -44,6 +44,8 @@ class FakeActor:
         self.late_answer = b"late"
         self.late_calls = 0
         self.generation = 1
+        self.held: list[Callable[[], None]] | None = None
+        """If it is a list, batches are answered when the test calls its members."""
 
     def __getattr__(self, name: str) -> Any:
         return _Method(self, getattr(type(self), f"_{name}"))
@@ -80,7 +82,11 @@ class _Method:
             raise RuntimeError("the cluster is lost")
         result: Future[Any] = Future()
         if not self._actor.hangs:
-            result.set_result(self._function(self._actor, *arguments))
+            answer = self._function(self._actor, *arguments)
+            if self._actor.held is not None and self._function.__name__ == "_apply":
+                self._actor.held.append(lambda: result.set_result(answer))
+            else:
+                result.set_result(answer)
         return type("Reference", (), {"future": lambda _: result})()
 
 
@@ -133,6 +139,24 @@ def test_requests_that_arrive_together_share_a_call_and_slow_ones_are_fetched() 
         assert answers[2].status == 404
         assert [len(batch) for batch in actor.batches] == [5]
         assert actor.late_calls == 2
+
+    with_client(scenario)
+
+
+@needs_ray
+def test_requests_gather_while_a_batch_is_on_its_way() -> None:
+    async def scenario(shard: ShardClient, actor: FakeActor) -> None:
+        actor.held = []
+        waiting = []
+        for name in "abc":
+            waiting.append(asyncio.ensure_future(sent(shard, name)))
+            for _ in range(5):
+                await asyncio.sleep(0)
+        await until(lambda: len(actor.batches) == 2)  # although the first one is not answered
+        assert [len(batch) for batch in actor.batches] == [1, 2]
+        for answer in actor.held:
+            answer()
+        assert await asyncio.gather(*waiting) == [b"a", b"b", b"c"]
 
     with_client(scenario)
 

@@ -53,12 +53,12 @@ def list_shards(url: Url = _LOCAL, api_key: ApiKey = None) -> None:
         trouble = "" if shard.trouble is None else f"  {shard.trouble}"
         typer.echo(
             f"shard {shard.number}  {shard.state}  {place}  process {shard.process or '–'}  "
-            f"{shard.experiments} experiments, {shard.loaded} loaded{trouble}"
+            f"experiments: {shard.experiments}, {shard.loaded} loaded{trouble}"
         )
     for node in found.nodes:
         state = "  draining" if node.draining else ""
         place = f"{node.host}  {node.address}"
-        typer.echo(f"node {node.id[:8]}  {place}  {node.cpus:g} CPUs  {node.shards} shards{state}")
+        typer.echo(f"node {node.id[:8]}  {place}  {node.cpus:g} CPUs  shards: {node.shards}{state}")
 
 
 @app.command()
@@ -99,7 +99,7 @@ def restart(url: Url = _LOCAL, api_key: ApiKey = None, timeout: Timeout = 600.0)
 
         _wait(client, timeout, are_new, "not all shards have been restarted")
     if timeout:
-        typer.echo(f"{len(before)} shards have been restarted")
+        typer.echo("all shards have been restarted")
 
 
 def _client(url: str, api_key: str | None) -> "Client":

@@ -184,9 +184,7 @@ class ShardAnswers:
             if not isinstance(reply, BaseException)
         }
         nodes = await self._node_infos()
-        own = exposition(
-            [*self._shards.metrics.http_metrics(), *self._shard_metrics(), *_node_metrics(nodes)]
-        )
+        own = exposition([*self._shards.metrics.http_metrics(), *self._shard_metrics(), *node_metrics(nodes)])
         return Response(merge_metrics(own, texts), media_type="text/plain; version=0.0.4")
 
     def _shard_metrics(self) -> list[Metric]:
@@ -222,7 +220,8 @@ class ShardAnswers:
         return pages().home()
 
 
-def _node_metrics(nodes: tuple[NodeInfo, ...]) -> list[Metric]:
+def node_metrics(nodes: tuple[NodeInfo, ...]) -> list[Metric]:
+    """Return the metrics of the nodes of a cluster."""
     shards = GaugeMetricFamily("glcb_node_shards", "Shards on the node.", labels=["node", "host"])
     draining = GaugeMetricFamily(
         "glcb_node_draining", "1 if the shards of the node move to other nodes.", labels=["node", "host"]
