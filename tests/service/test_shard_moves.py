@@ -177,7 +177,6 @@ def steps(cluster: FakeCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
         return result
 
     monkeypatch.setattr(ray, "get", get)
-    monkeypatch.setattr(ray, "wait", lambda _, timeout: None)
     monkeypatch.setattr(ray, "kill", cluster.kill)
     monkeypatch.setattr(coordinator, "_LEAVE_SECONDS", 0)
     storage = open_test_database(tmp_path)

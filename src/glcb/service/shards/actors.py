@@ -103,6 +103,7 @@ class ShardActor:
         self._state: Literal["starting", "ready", "moving"] = "starting"
         self._starting: asyncio.Task[None] | None = None
         self._draining: asyncio.Task[None] | None = None
+        self._ends = False
         self._ticking: asyncio.Task[None] | None = None
         self._late: dict[int, _Batch] = {}
         self._batches = 0
@@ -113,6 +114,7 @@ class ShardActor:
     async def ping(self) -> Pulse:
         """Say that the process responds. The first call restores the experiments."""
         if not self._is_owner:
+            self._end_unless_taken()
             return Pulse("starting", _node(), os.getpid(), 0, 0, None, self._generation)
         self._begin()
         engine = self._engine
@@ -121,16 +123,22 @@ class ShardActor:
         return Pulse(self._state, _node(), os.getpid(), experiments, loaded, trouble, self._generation)
 
     async def prepare(self) -> str:
-        """Do all that can be done before :meth:`take`; return the node. Without it, the process ends."""
+        """Do all that can be done before :meth:`take`; return the node."""
+        self._end_unless_taken()
         await warm_up()
-        asyncio.get_running_loop().call_later(_STANDBY_SECONDS, self._end_unless_owner)
         return _node()
 
-    def _end_unless_owner(self) -> None:
+    def _end_unless_taken(self) -> None:
+        """End this process if nobody calls :meth:`take` in time: then another one can be started."""
         import ray
 
-        if not self._is_owner:
-            ray.kill(ray.get_runtime_context().current_actor, no_restart=True)
+        def end() -> None:
+            if not self._is_owner:
+                ray.kill(ray.get_runtime_context().current_actor, no_restart=True)
+
+        if not self._ends:
+            self._ends = True
+            asyncio.get_running_loop().call_later(_STANDBY_SECONDS, end)
 
     async def take(self) -> None:
         """Take the shard from its last owner, and restore the experiments."""
