@@ -40,6 +40,7 @@ from glcb.explore.probabilities import certain, choose, draw, probabilities
 from glcb.explore.shares import ShareBounds, bounded, share_bounds
 from glcb.policies import registry
 from glcb.policies.base import Policy
+from glcb.policies.decision import Estimates
 from glcb.policies.glcb.policy import GLCB
 from glcb.policies.shared import OwnCorrections, join
 
@@ -209,6 +210,7 @@ class BanditCore:
         decision_id: str | None = None,
         offsets: Mapping[Any, float] | None = None,
         served: int | None = None,
+        estimates: Estimates | None = None,
     ) -> BanditDecision:
         """Choose an arm, unless one is `served`, and add the decision to those that are pending."""
         added = 0.0 if offsets is None else to_offsets(offsets, self.arms)
@@ -216,12 +218,11 @@ class BanditCore:
             self.pending.check_new_id(decision_id)
         prepared = self.prepare_change(context)
         policy, x = prepared.policy, prepared.encoded.x
-        now = self.now()
-        self.settle(now, incoming=1)
+        self.settle(now := self.now(), incoming=1)
         # Only writing the log can fail after random numbers are drawn; the same ones are then drawn again.
         rng_states = None if self.log is None else (self.rng.bit_generator.state, policy.rng_state)
         try:
-            estimates = policy.estimate(x, checked=True)
+            estimates = estimates or policy.estimate(x, checked=True)
             scores = np.zeros(len(self.arms)) if uniform else estimates.values + estimates.bonuses + added
             policy.ensure_capacity()
             arm_probabilities, chosen = self._choose(scores, allowed, served)
@@ -278,8 +279,7 @@ class BanditCore:
         """Explain the values of all arms for a context. Changes nothing."""
         encoder, policy, encoded, _ = self.prepare(context)
         origins = encoder.origins(context, encoded)
-        position = np.full(self.positions, 0.5, np.float32)
-        baseline = np.concatenate([origins.baseline, position])
+        baseline = np.concatenate([origins.baseline, np.full(self.positions, 0.5, np.float32)])
         explanation = policy.explain(self.at_position(encoded.x, 0), baseline=baseline)
         owners = [*origins.owners, *(["position"] * self.positions)]
         values = {**origins.values, **({"position": "0"} if self.positions else {})}

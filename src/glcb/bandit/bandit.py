@@ -18,6 +18,7 @@ from glcb.bandit.inspection import Inspectable
 from glcb.bandit.loggable import Loggable
 from glcb.bandit.ranking import AffectedSlots, Ranking
 from glcb.explain import Explanation
+from glcb.policies.decision import Estimates
 
 
 class Bandit(Inspectable, Loggable, Persistent):
@@ -133,6 +134,7 @@ class Bandit(Inspectable, Loggable, Persistent):
         uniform: bool = False,
         offsets: Mapping[Any, float] | None = None,
         serve: Arm | None = None,
+        estimates: Estimates | None = None,
         id: str | None = None,  # noqa: A002 (the name of the attribute of a decision)
     ) -> BanditDecision:
         """Choose an arm for a context. The decision is pending until its reward arrives.
@@ -153,6 +155,9 @@ class Bandit(Inspectable, Loggable, Persistent):
         serve : str or int, optional
             An eligible arm that another system has chosen. The decision has this arm, with the propensity 1.
             Its rewards are learned like all others.
+        estimates : Estimates, optional
+            The values and bonuses of all arms, if a copy of the model has computed them. Not for arms with
+            features.
         id : str, optional
             The id of the decision: 1 to 100 characters from A–Z, a–z, 0–9, ``_`` and ``-``.
 
@@ -166,7 +171,8 @@ class Bandit(Inspectable, Loggable, Persistent):
         InvalidContext
             If `context` has none of these forms, or does not match earlier contexts.
         InvalidInput
-            If there are no candidates, the features of one are not a dict, or an offset is not a number.
+            If there are no candidates, the features of one are not a dict, an offset is not a number, or
+            `estimates` are not those of all arms.
         UnknownArm
             If `eligible` is empty or names an arm that is no candidate, or `offsets` does.
         DuplicateDecision
@@ -176,13 +182,19 @@ class Bandit(Inspectable, Loggable, Persistent):
         """
         with self._lock:
             core = self._core
-            if arms is not None or core.catalog is not None or core.positions:
+            is_slate = arms is not None or core.catalog is not None or core.positions > 0
+            if estimates is not None and (is_slate or estimates.values.size != len(core.arms)):
+                raise InvalidInput(
+                    f"estimates must have a value for each of the {len(core.arms)} arms, which must not have "
+                    "features or positions"
+                )
+            if is_slate:
                 return self._slates.decide(context, arms, eligible, uniform, id, offsets, serve)
             allowed = None if eligible is None else _validation.eligible(eligible, core.index)
             served = None if serve is None else _validation.arm(serve, core.index)
             if served is not None and allowed is not None and served not in allowed:
                 raise UnknownArm(f"serve must be an eligible arm, got {serve!r}")
-            return core.decide(context, allowed, uniform, id, offsets, served)
+            return core.decide(context, allowed, uniform, id, offsets, served, estimates)
 
     def rank(
         self,

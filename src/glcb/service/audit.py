@@ -1,4 +1,7 @@
-"""Audit a database: check the chain of events, replay them, and compare every outcome and snapshot."""
+"""Audit a database: check the chain of events, replay them, and compare every outcome and snapshot.
+
+Scores that another process has computed are computed again, with the model that they come from.
+"""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -6,6 +9,7 @@ from typing import NamedTuple
 from glcb._errors import GlcbError, StorageError
 from glcb.service.core.experiment import Experiment
 from glcb.service.core.models import ExperimentSnapshot
+from glcb.service.core.scoring import ScoreCheck
 from glcb.service.responses import timestamp
 from glcb.service.storage import tables
 from glcb.service.storage.chain import Head, checked_events, first_link
@@ -27,6 +31,8 @@ class _Result(NamedTuple):
     events: int
     snapshots: int
     pruned: Pruned
+    unknown_scores: int
+    """Number of decisions whose scores come from models that cannot be replayed."""
 
 
 def audit_database(database: Database) -> Iterator[Finding]:
@@ -76,6 +82,8 @@ def _summary(row: ExperimentRow, result: _Result) -> str:
     text = f"{row.name}: {result.events:,} events and {result.snapshots:,} snapshots agree"
     if pruned.sequence:
         text += f"; events 1 to {pruned.sequence:,} were pruned, the last of them at {timestamp(pruned.at)}"
+    if result.unknown_scores:
+        text += f"; the scores of {result.unknown_scores:,} decisions are from models of pruned events"
     return text
 
 
@@ -102,6 +110,7 @@ def _audit_experiment(database: Database, row: ExperimentRow, mark: Head | None)
     if first is None:
         raise StorageError(f"all its events are lost, {row.last_sequence:,} or more")
     replayed, compared = 1, 0
+    check = ScoreCheck(database.events(row.id, pruned.sequence, row.last_sequence))
     if first.sequence == 1:
         experiment = from_first_event(first)
     else:  # the first events were pruned: start from the oldest snapshot
@@ -112,16 +121,18 @@ def _audit_experiment(database: Database, row: ExperimentRow, mark: Head | None)
             first = next(events, None)
             replayed += 1
     while True:
+        check.keep(experiment)
         while snapshots and snapshots[0].sequence == experiment.state.sequence:
             compared += _compare(database, row, experiment, snapshots.pop(0))
         event_or_none = next(events, None)
         if event_or_none is None:
             break
+        check.compare(event_or_none)
         experiment.replay(event_or_none)
         replayed += 1
     if snapshots:
         raise StorageError(f"there is a snapshot of event {snapshots[0].sequence}, but not this event")
-    return _Result(replayed, compared, pruned)
+    return _Result(replayed, compared, pruned, check.unknown)
 
 
 def _chained(database: Database, row: ExperimentRow, pruned: Pruned) -> Iterator[Event]:

@@ -155,6 +155,15 @@ class ServiceSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             "On machines that are so busy that healthy processes do not respond.",
         ),
     ] = 5
+    max_lag: Annotated[
+        int,
+        Meta(
+            ge=0,
+            description="Number of events by which the model of a replica may lag behind. If it lags "
+            "further, the experiment computes the scores itself.",
+            extra={"when_to_change": "To limit how old the model of a decision can be."},
+        ),
+    ] = 10_000
     high_water_file: Annotated[
         str | None,
         _about(

@@ -30,6 +30,7 @@ from glcb.bandit.candidates import arms_as_json
 from glcb.bandit.logs.format import arms_event, header_event, unexamined_event
 from glcb.bandit.slots import slot_id
 from glcb.service.core.rankings import NO_OUTCOME, SlotRewards
+from glcb.service.core.scoring import ScoredRequest
 from glcb.service.errors import ApiError
 from glcb.service.storage.database import Database, Event
 
@@ -86,7 +87,7 @@ def rows(event: Event) -> Iterator[Row]:
 
 
 def _decision(event: Event) -> Row:
-    request = msgspec.json.decode(event.request, type=DecisionRequest)
+    request = msgspec.json.decode(event.request, type=ScoredRequest)
     decision = msgspec.json.decode(event.outcome, type=Decision)
     overall = decision.overall_propensity
     propensity = decision.propensity if overall is None else overall

@@ -26,6 +26,7 @@ from glcb.service.core.cache import ExperimentCache, LoadedExperiment
 from glcb.service.core.clock import Clock, PlausibleClock
 from glcb.service.core.experiment import Experiment, encode_request, new_creation
 from glcb.service.core.idempotency import RepeatedAnswer
+from glcb.service.core.scoring import without_old_scores
 from glcb.service.core.steering import check_settings
 from glcb.service.errors import ApiError, as_api_error
 from glcb.service.evaluations.queue import Evaluations
@@ -320,6 +321,8 @@ class Engine:
             now = self._clock()
             if now < latest:
                 self.metrics.add_clock_regression(latest - now)
+            if kind == "decide":
+                request = without_old_scores(experiment, request, self.settings.max_lag)
             try:
                 payload = encode_request(request)
                 limits.check(experiment, kind, request, payload, self.settings)

@@ -19,7 +19,6 @@ from glcb._api.requests import (
     Catalog,
     CatalogChanges,
     Creation,
-    DecisionRequest,
     ExperimentChanges,
     ExperimentSettings,
     NewArm,
@@ -47,6 +46,7 @@ from glcb.service.core.rankings import (
     SlotRewards,
     has_catalog,
 )
+from glcb.service.core.scoring import ScoredRequest
 from glcb.service.core.steering import Steering
 from glcb.service.core.tally import Tally
 from glcb.service.core.trail import Trail
@@ -106,6 +106,9 @@ class Experiment:
         self._has_decisions = False
         self._now = state.last_event_at
         self._author: str | None = None
+        self.model_since = state.sequence
+        """Sequence number of the last event that changed the settings, the arms or the model, or of the first
+        one in memory. Scores from earlier models are not used."""
         self.attach(bandit, state.open_decisions)
 
     @classmethod
@@ -190,7 +193,10 @@ class Experiment:
         if outcome is None:
             return None, answer
         payload = encode_request(request) if payload is None else payload
-        return self._record(kind, payload, outcome, self._now), answer
+        event = self._record(kind, payload, outcome, self._now)
+        if kind not in _LEARNING:
+            self.model_since = event.sequence
+        return event, answer
 
     def replay(self, event: Event) -> None:
         """Apply a stored event; raise CorruptLog if its outcome differs from the stored one."""
@@ -482,7 +488,7 @@ _HANDLERS: dict[str, _Handler] = {
 """The kinds of events after the first one."""
 
 _REQUESTS: dict[str, Any] = {
-    "decide": DecisionRequest,
+    "decide": ScoredRequest,
     "reward": RewardItem,
     "activate": Activation,
     "settle": bytes,
@@ -499,3 +505,6 @@ _REQUESTS: dict[str, Any] = {
     "breach": Breach,
 }
 """The request type of each kind of event; bytes for those that are not JSON."""
+
+_LEARNING = frozenset({"decide", "rank", "reward", "activate", "settle", "begin_history"})
+"""The kinds of events that change the model only by learning, if at all."""

@@ -9,12 +9,13 @@ from typing import NamedTuple
 import msgspec
 from msgspec import Struct
 
-from glcb._api.requests import Activation, DecisionRequest, EventBound, ExperimentSettings, NewArm
+from glcb._api.requests import Activation, EventBound, ExperimentSettings, NewArm
 from glcb._errors import StorageError
 from glcb._types import reward_range
 from glcb.evaluate.formats.tables import MAX_PENDING, Joiner
 from glcb.evaluate.rows import CHUNK_ROWS, LogRow
 from glcb.service import export
+from glcb.service.core.scoring import ScoredRequest
 from glcb.service.storage.chain import checked_events, first_link
 from glcb.service.storage.database import Database, Event
 from glcb.service.storage.rows import Pruned
@@ -257,4 +258,4 @@ class EventLog:
 def _is_deferred(event: Event) -> bool:
     """Return whether a decision may not have been shown."""
     mark = b'"deferred":true'  # most events are not decoded
-    return mark in event.request and msgspec.json.decode(event.request, type=DecisionRequest).deferred
+    return mark in event.request and msgspec.json.decode(event.request, type=ScoredRequest).deferred
