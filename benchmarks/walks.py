@@ -41,7 +41,7 @@ from glcb.service.core.scoring import (
     ModelScorer,
     ScoreCheck,
     ScoredRequest,
-    copy_model,
+    model_of,
     without_old_scores,
 )
 from glcb.service.metrics import Activity
@@ -180,7 +180,7 @@ class Walk:
     def _decide(self) -> tuple[str, Any]:
         """Return a request for a decision, often with the scores of a model that can be too old."""
         request = DecisionRequest(**self._choice())
-        if self._random.random() < 0.3 and (model := copy_model(self._experiment)) is not None:
+        if self._random.random() < 0.3 and (model := model_of(self._experiment)) is not None:
             self._scorers.append(ModelScorer(pickle.loads(pickle.dumps(model))))
         if self._scorers and self._random.random() < 0.7:
             scorer = self._random.choice(self._scorers[-3:])

@@ -22,7 +22,7 @@ from glcb.service.core.scoring import (
     ModelScorer,
     ScoreCheck,
     ScoredRequest,
-    copy_model,
+    model_of,
     split,
     without_old_scores,
 )
@@ -40,7 +40,7 @@ def trained(**changes: Any) -> RecordedExperiment:
 
 
 def scorer_of(recorded: RecordedExperiment) -> ModelScorer:
-    model = copy_model(recorded.experiment)
+    model = model_of(recorded.experiment)
     assert model is not None
     return ModelScorer(pickle.loads(pickle.dumps(model)))
 
@@ -146,7 +146,7 @@ def test_an_idempotency_key_stands_for_the_same_request_with_and_without_scores(
 
 
 def test_only_models_without_arm_features_and_positions_can_be_copied() -> None:
-    assert copy_model(RecordedExperiment().experiment) is None  # no model yet
+    assert model_of(RecordedExperiment().experiment) is None  # no model yet
     for changes in ({"slots": 2}, {"arms": {"a": {"x": 1}, "b": {"x": 2}}}):
         bandit = Bandit(**{"arms": ["a", "b"], "policy": "linucb", **changes})  # type: ignore[arg-type]
         bandit.decide({"age": 31})
@@ -206,7 +206,7 @@ def test_the_audit_computes_scores_again_unless_the_events_of_their_model_were_p
     async def scenario(engine: Engine, database: FailingDatabase) -> None:
         await engine.create("home", settings())
         await decide_and_reward(engine, 5)
-        model = await engine.read("home", copy_model)
+        model = await engine.read("home", model_of)
         assert model is not None
         request = ModelScorer(model).scored(DecisionRequest(context=CONTEXTS[0]), seed=1)
         await engine.apply("home", "decide", request)

@@ -26,13 +26,15 @@ class FrozenModel(NamedTuple):
     scales: Arrays
 
 
-def freeze(bandit: Bandit) -> FrozenModel | None:
+def freeze(bandit: Bandit, *, copy: bool = True) -> FrozenModel | None:
     """Return a copy of the model of a bandit.
 
     Parameters
     ----------
     bandit
         The bandit.
+    copy
+        Whether to copy what was learned. Otherwise, the model is valid until the bandit learns again.
 
     Returns
     -------
@@ -45,7 +47,7 @@ def freeze(bandit: Bandit) -> FrozenModel | None:
             return None
         encoder, scales = core.encoder.snapshot()
         copies = {name: array.copy() for name, array in scales.items()}
-        return FrozenModel(core.config.policy, core.policy.snapshot(), encoder, copies)
+        return FrozenModel(core.config.policy, core.policy.snapshot(copy=copy), encoder, copies)
 
 
 class Scorer:

@@ -477,8 +477,13 @@ class Policy(ABC):
         with self._lock:
             self._rng.bit_generator.state = state
 
-    def snapshot(self) -> Snapshot:
-        """Return a copy of everything that determines later decisions.
+    def snapshot(self, *, copy: bool = True) -> Snapshot:
+        """Return everything that determines later decisions.
+
+        Parameters
+        ----------
+        copy
+            Whether to copy the arrays. Otherwise, they are only valid until the policy learns again.
 
         Returns
         -------
@@ -486,18 +491,16 @@ class Policy(ABC):
             The arguments, the state of the random generator, and everything learned.
         """
         with self._lock:
-            return Snapshot(
-                policy=type(self).__name__,
-                arguments=self._arguments(),
-                generator=self.rng_state,
-                arrays={
-                    "reward_counts": self._reward_counts.copy(),
-                    "updates": np.array([self._updates]),
-                    "decision_counts": self._decision_counts.copy(),
-                    "decisions": np.array([self._decisions]),
-                    **{name: array.copy() for name, array in self._snapshot().items()},
-                },
-            )
+            arrays = {
+                "reward_counts": self._reward_counts,
+                "updates": np.array([self._updates]),
+                "decision_counts": self._decision_counts,
+                "decisions": np.array([self._decisions]),
+                **self._snapshot(),
+            }
+            if copy:
+                arrays = {name: array.copy() for name, array in arrays.items()}
+            return Snapshot(type(self).__name__, self._arguments(), self.rng_state, arrays)
 
     @classmethod
     def from_snapshot(cls, snapshot: Snapshot) -> Self:

@@ -155,13 +155,39 @@ class ServiceSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             "On machines that are so busy that healthy processes do not respond.",
         ),
     ] = 5
+    hot_experiments: Annotated[
+        tuple[str, ...],
+        _list(
+            "With several processes: experiments whose scores are computed by replicas, with copies of the "
+            "model that lag behind.",
+            "If one process cannot keep up with a single experiment that has many arms or features.",
+            "a list of names of experiments",
+        ),
+    ] = ()
+    replicas: Annotated[
+        int,
+        _count("Processes that compute the scores of `hot_experiments`.", "If one of them is not enough."),
+    ] = 1
+    publish_rewards: Annotated[
+        int,
+        _count(
+            "Replicas get a newer model after this many rewards …",
+            "To let the models of replicas lag behind less, or to copy them less often.",
+        ),
+    ] = 1000
+    publish_seconds: Annotated[
+        float,
+        _positive(
+            "… or after this time. Copies of large models follow each other more slowly: they take at most "
+            "5% of the time.",
+            "As `publish_rewards`.",
+        ),
+    ] = 1
     max_lag: Annotated[
         int,
-        Meta(
-            ge=0,
-            description="Number of events by which the model of a replica may lag behind. If it lags "
-            "further, the experiment computes the scores itself.",
-            extra={"when_to_change": "To limit how old the model of a decision can be."},
+        _count(
+            "Events by which the model of a replica may lag behind. Older scores are not used.",
+            "To limit how old the model of a decision can be.",
         ),
     ] = 10_000
     high_water_file: Annotated[
@@ -497,7 +523,7 @@ def load(
         raise InvalidSettings(
             f"there is no setting {', '.join(unknown)}; the settings are {', '.join(names)}"
         )
-    for name in ("cors_origins", "trusted_proxies"):
+    for name in ("cors_origins", "trusted_proxies", "hot_experiments"):
         items = values.get(name)
         if isinstance(items, str):  # only a file can have a list
             values[name] = [item for item in map(str.strip, items.split(",")) if item]
@@ -506,7 +532,16 @@ def load(
     except msgspec.ValidationError as error:
         raise InvalidSettings(_explain(error, values)) from None
     _check_proxy(settings)
+    _check_replicas(settings)
     return settings
+
+
+def _check_replicas(settings: ServiceSettings) -> None:
+    """Refuse replicas without processes beside them."""
+    if settings.hot_experiments and not settings.has_shards:
+        raise InvalidSettings(
+            "hot_experiments need several processes: pass --workers 2, or --executor ray, or leave them out"
+        )
 
 
 def _check_proxy(settings: ServiceSettings) -> None:

@@ -26,7 +26,7 @@ from glcb.service.core.cache import ExperimentCache, LoadedExperiment
 from glcb.service.core.clock import Clock, PlausibleClock
 from glcb.service.core.experiment import Experiment, encode_request, new_creation
 from glcb.service.core.idempotency import RepeatedAnswer
-from glcb.service.core.scoring import without_old_scores
+from glcb.service.core.scoring import scores_of, without_old_scores
 from glcb.service.core.steering import check_settings
 from glcb.service.errors import ApiError, as_api_error
 from glcb.service.evaluations.queue import Evaluations
@@ -333,6 +333,8 @@ class Engine:
             results.append(answer)
             if event is not None:
                 events.append(event)
+                if scores_of(request) is not None:
+                    self.activity[loaded.name].scored += 1
         if events:
             seconds = (time.perf_counter() - started) / len(requests)
             cpu_seconds = None if cpu_started is None else (time.thread_time() - cpu_started) / len(requests)

@@ -83,12 +83,22 @@ class ModelScorer:
         return ScoredRequest(**fields, scores=self.scores(request.context, seed))
 
 
-def copy_model(experiment: "Experiment") -> Model | None:
-    """Return a copy of the model of an experiment, or None if there is none, or it cannot be copied."""
-    frozen = freeze(experiment.bandit)
+def model_of(experiment: "Experiment", *, copy: bool = True) -> Model | None:
+    """Return the model of an experiment, or None if there is none, or it cannot be copied.
+
+    Without ``copy``, it is valid until the next event.
+    """
+    frozen = freeze(experiment.bandit, copy=copy)
     if frozen is None:
         return None
     return Model(experiment.state.creation.id_prefix, experiment.state.sequence, frozen)
+
+
+def scores_of(request: Any) -> Scores | None:
+    """Return the scores of a request of any kind, or None if it has none."""
+    if not isinstance(request, ScoredRequest) or request.scores is UNSET:
+        return None
+    return request.scores
 
 
 def without_old_scores(experiment: "Experiment", request: DecisionRequest, max_lag: int) -> DecisionRequest:
@@ -104,9 +114,9 @@ def without_old_scores(experiment: "Experiment", request: DecisionRequest, max_l
         Number of events by which the model may be behind. Since then, the settings, the arms and the model
         must not have been changed.
     """
-    if not isinstance(request, ScoredRequest) or request.scores is UNSET:
+    scores, state = scores_of(request), experiment.state
+    if scores is None:
         return request
-    scores, state = request.scores, experiment.state
     oldest = max(experiment.model_since, state.sequence - max_lag)
     if scores.origin == state.creation.id_prefix and scores.version >= oldest and request.arms is None:
         return request
@@ -115,9 +125,10 @@ def without_old_scores(experiment: "Experiment", request: DecisionRequest, max_l
 
 def split(request: DecisionRequest) -> tuple[DecisionRequest, Estimates | None]:
     """Return a request without its scores, as the client sent it, and the estimates."""
-    if not isinstance(request, ScoredRequest) or request.scores is UNSET:
+    scores = scores_of(request)
+    if scores is None:
         return request, None
-    return msgspec.structs.replace(request, scores=UNSET), request.scores.estimates()
+    return msgspec.structs.replace(request, scores=UNSET), scores.estimates()
 
 
 # ---- audit --------------------------------------------------------------------------------------
@@ -136,7 +147,7 @@ class ScoreCheck:
         self._last_use = {
             scores.version: event.sequence
             for event in events
-            if (scores := _scored(event).scores) is not UNSET
+            if (scores := scores_of(_request(event))) is not None
         }
         self._first: int | None = None
         self._scorers: dict[int, ModelScorer] = {}
@@ -147,14 +158,14 @@ class ScoreCheck:
         """Copy the model of an experiment, if later events have scores from it. Call it after every event."""
         sequence = experiment.state.sequence
         self._first = sequence if self._first is None else self._first
-        if sequence in self._last_use and (model := copy_model(experiment)) is not None:
+        if sequence in self._last_use and (model := model_of(experiment)) is not None:
             self._scorers[sequence] = ModelScorer(model)
 
     def compare(self, event: Event) -> None:
         """Raise StorageError if the scores of an event are not those of its model."""
-        request = _scored(event)
-        stored = request.scores
-        if stored is UNSET:
+        request = _request(event)
+        stored = scores_of(request)
+        if request is None or stored is None:
             return
         if self._first is not None and stored.version < self._first:
             self.unknown += 1
@@ -169,8 +180,8 @@ class ScoreCheck:
             del self._scorers[stored.version]
 
 
-def _scored(event: Event) -> ScoredRequest:
-    """Return the request of an event with scores; that of any other event is empty."""
-    if event.kind != "decide" or b'"scores":' not in event.request:  # most events are not decoded
-        return ScoredRequest(context={})
+def _request(event: Event) -> ScoredRequest | None:
+    """Return the request of a decision, unless it certainly has no scores."""
+    if event.kind != "decide" or b'"scores":' not in event.request:
+        return None
     return msgspec.json.decode(event.request, type=ScoredRequest)

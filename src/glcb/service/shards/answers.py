@@ -136,7 +136,12 @@ class ShardAnswers:
         return Response(encode(info), media_type="application/json")
 
     async def _shard_list(self, status: int = 200) -> Response:
-        listed = ShardList(tuple(client.info() for client in self._shards.clients), await self._node_infos())
+        shards, replicas = self._shards.clients, self._shards.replicas.clients
+        listed = ShardList(
+            tuple(client.info() for client in shards),
+            await self._node_infos(),
+            tuple(client.info() for client in replicas),
+        )
         return Response(encode(listed), status, media_type="application/json")
 
     async def _node_infos(self) -> tuple[NodeInfo, ...]:
@@ -184,7 +189,14 @@ class ShardAnswers:
             if not isinstance(reply, BaseException)
         }
         nodes = await self._node_infos()
-        own = exposition([*self._shards.metrics.http_metrics(), *self._shard_metrics(), *node_metrics(nodes)])
+        own = exposition(
+            [
+                *self._shards.metrics.http_metrics(),
+                *self._shard_metrics(),
+                *node_metrics(nodes),
+                self._shards.replicas.metrics(),
+            ]
+        )
         return Response(merge_metrics(own, texts), media_type="text/plain; version=0.0.4")
 
     def _shard_metrics(self) -> list[Metric]:

@@ -4,9 +4,9 @@ from typing import Any, NamedTuple
 
 from glcb.service.shards.actors import ShardActor
 from glcb.service.shards.plan import Node, stored_plan
+from glcb.service.shards.replicas import namespace_of
 from glcb.service.storage.database import Database
 from glcb.service.storage.ownership import generation_of
-from glcb.service.storage.tables import read_about
 
 _CPUS = 0.001
 """What a shard takes of the CPUs of its node: nodes without CPUs get none."""
@@ -35,8 +35,7 @@ class Cluster:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        with database.read() as connection:
-            self._namespace = f"glcb-{read_about(connection, 'id')}"
+        self.namespace = namespace_of(database)
 
     def nodes(self) -> list[Node]:
         """Return all nodes that are alive, by id."""
@@ -69,7 +68,7 @@ class Cluster:
         import ray
 
         try:
-            return ray.get_actor(_name(number, self.generation(number)), self._namespace)
+            return ray.get_actor(_name(number, self.generation(number)), self.namespace)
         except ValueError:
             return None
 
@@ -111,7 +110,7 @@ class Cluster:
 
         return ray.remote(kind).options(
             name=name,
-            namespace=self._namespace,
+            namespace=self.namespace,
             lifetime="detached",
             get_if_exists=True,
             max_restarts=-1,
