@@ -49,6 +49,10 @@ _RESERVED_FILES = 200
 _SWITCH_SECONDS = 0.0005
 """Python's thread switch interval: the journal must not wait long for a busy event loop."""
 
+_COLLECT_AFTER = 10_000
+"""New objects after which Python looks for cycles among them. There are hardly any: more often, it would only
+traverse the decisions that wait for their rewards."""
+
 Prepare = Callable[[Database], Coroutine[Any, Any, None]]
 Companion = Callable[[str], Coroutine[Any, Any, None]]
 
@@ -219,6 +223,7 @@ class Service:
             return
         gc.collect()
         gc.freeze()  # existing objects are permanent: exclude them from later collections
+        gc.set_threshold(_COLLECT_AFTER, *gc.get_threshold()[1:])
         host, port = self._listener.getsockname()[:2]
         url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
         _print(f"serving on {url}")
