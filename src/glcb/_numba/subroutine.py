@@ -21,7 +21,7 @@ from typing import Any
 
 from numba import _dynfunc  # type: ignore[attr-defined]
 from numba.core.codegen import JITCodeLibrary, JITCPUCodegen
-from numba.core.compiler import CompilerBase, CompileResult, DefaultPassBuilder
+from numba.core.compiler import CompilerBase, CompileResult, DefaultPassBuilder, Flags
 from numba.core.compiler_machinery import register_pass
 from numba.core.registry import CPUDispatcher
 from numba.core.typed_passes import NativeLowering
@@ -33,11 +33,37 @@ _MAX_SMALL = 1
 """A kernel is small if its calls of kernels are nested at most this deep."""
 
 
+_DEFAULT_FLAGS = Flags().values()
+_FLAGS_HASH = hash(Flags())
+
+
+class _Flags(Flags):
+    """Numba's flags, compared without calling a function for each of them.
+
+    Numba compares them for every function that it considers for every call: hundreds of thousands of
+    times per kernel.
+    """
+
+    def values(self) -> dict[str, Any]:
+        """Return all flags."""
+        return _DEFAULT_FLAGS | self._values
+
+    def __hash__(self) -> int:
+        return _FLAGS_HASH  # the hash of all flags in Numba: their values do not matter
+
+
 class _SubroutineLibrary(JITCodeLibrary):
     """Intermediate code for linking. No machine code is emitted."""
 
     depth = 0
     """How deep calls of kernels are nested."""
+
+    def _optimize_functions(self, ll_module: Any) -> None:
+        ll_module.data_layout = self._codegen._data_layout
+        for function in ll_module.functions:
+            if not function.is_declaration:
+                passes, builder = self._codegen._function_pass_manager()
+                passes.run(function, builder)
 
     def _optimize_final_module(self) -> None:
         called = [each for each in self._linking_libraries if isinstance(each, _SubroutineLibrary)]
@@ -73,12 +99,25 @@ class _SubroutineLowering(NativeLowering):
         return True
 
 
-class _SubroutineCompiler(CompilerBase):
-    """Numba's usual pipeline, without the generation of machine code."""
+class _KernelCompiler(CompilerBase):
+    """Numba's usual pipeline."""
+
+    def __init__(
+        self, typing: Any, target: Any, library: Any, args: Any, result: Any, flags: Any, types: Any
+    ) -> None:
+        super().__init__(typing, target, library, args, result, _Flags(flags), types)
+
+    def define_pipelines(self) -> list[Any]:
+        """Return the usual pipeline."""
+        return [DefaultPassBuilder.define_nopython_pipeline(self.state)]
+
+
+class _SubroutineCompiler(_KernelCompiler):
+    """The usual pipeline without the generation of machine code."""
 
     def define_pipelines(self) -> list[Any]:
         """Return the usual pipeline with another last step."""
-        pipeline = DefaultPassBuilder.define_nopython_pipeline(self.state)
+        [pipeline] = super().define_pipelines()
         pipeline.passes = [
             (_SubroutineLowering if step is NativeLowering else step, description)
             for step, description in pipeline.passes
@@ -114,6 +153,10 @@ class _Kernel(CPUDispatcher):
             return super().compile(sig)
         finally:
             if collecting:
+                if gc.get_freeze_count() == 0:
+                    # Count all objects as old, or a collection of the new ones would follow.
+                    gc.freeze()
+                    gc.unfreeze()
                 gc.enable()
 
 
@@ -123,7 +166,9 @@ def jit(cache: bool = False, **options: Any) -> Callable[[Callable[..., Any]], A
     def compiled(function: Callable[..., Any]) -> Any:
         # The functions have no callers in C.
         kernel = _Kernel(
-            py_func=function, targetoptions={"nopython": True, "no_cfunc_wrapper": True, **options}
+            py_func=function,
+            targetoptions={"nopython": True, "no_cfunc_wrapper": True, **options},
+            pipeline_class=_KernelCompiler,
         )
         if cache:
             kernel.enable_caching()
