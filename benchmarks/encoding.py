@@ -67,7 +67,7 @@ def measure(bandit: Bandit, contexts: list[dict[str, Any]], rng: np.random.Gener
             timed("kernel decide", _decide, twin, x, results)
             timed("reward", bandit.reward, decision.id, reward)
             twin.ensure_capacity()
-            timed("kernel reward", kernels.learn_reward, x, 0, reward, True, twin._arrays.addresses)
+            timed("kernel reward", kernels.learn_reward, x, 0, reward, 0.0, True, twin._arrays.addresses)
             timed("encode", encoder.encode, context)
     return {name: float(np.median(times)) for name, times in taken.items()}
 

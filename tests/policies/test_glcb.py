@@ -127,6 +127,7 @@ def test_each_kernel_is_compiled_once_for_all_inputs() -> None:
         scoring._best,
         kernels.estimate,
         kernels.count_decision,
+        kernels.network_value,
         kernels.learn_reward,
     )
     for entry in entries:

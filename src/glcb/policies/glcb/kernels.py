@@ -121,8 +121,10 @@ def count_decision(x: Float32, arm: int, addresses: Int64) -> None:
 
 
 @kernel
-def _tree_value(arm: int, arrays: GLCBArrays) -> float:
-    """Return the value that the networks predict for one arm in the cached context."""
+def network_value(x: Float32, arm: int, addresses: Int64) -> float:
+    """Return the value that the networks predict for one arm in context ``x``."""
+    arrays = unpack(addresses, GLCB_ARRAYS)
+    _cache(x, arrays)
     cache, outcomes = arrays.context_cache, arrays.tree.outcomes[arm : arm + 1]
     nodes = outcomes.shape[1] - 1
     probabilities = np.empty(nodes, np.float32)
@@ -134,14 +136,17 @@ def _tree_value(arm: int, arrays: GLCBArrays) -> float:
 
 
 @kernel
-def learn_reward(x: Float32, arm: int, reward: float, counted: bool, addresses: Int64) -> None:
-    """Learn the reward of ``arm`` in context ``x``; count the decision unless it is already ``counted``."""
+def learn_reward(x: Float32, arm: int, reward: float, value: float, counted: bool, addresses: Int64) -> None:
+    """Learn the reward of ``arm`` in context ``x``; count the decision unless it is already ``counted``.
+
+    ``value`` is what the networks predicted. For rewards of 0 and 1 it is not read: learning computes it.
+    Bounded rewards take another kernel for it, so that this one compiles sooner.
+    """
     arrays = unpack(addresses, GLCB_ARRAYS)
     bank, tree, rates, cache = arrays.bank, arrays.tree, arrays.rates, arrays.context_cache
     experts, z = arrays.experts, arrays.expert_inputs
     rewards = arrays.effective_rewards[arm]
     _cache(x, arrays)
-    value = _tree_value(arm, arrays) if z.size > 0 and not experts.binary else 0.0
     networks, targets = targets_for(arm, reward, tree)
     probability = learn(
         cache.inputs,

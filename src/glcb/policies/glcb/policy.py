@@ -178,6 +178,7 @@ class GLCB(Policy):
             binary=self.rewards == "binary",
             rng=self._rng,
         )
+        self._needs_value = self._experts.inputs > 0 and self.rewards != "binary"
         self._counts = Counts(units, signatures, len(self.arms))
         self._rates = RateArrays(
             settings.learning_rate,
@@ -259,17 +260,18 @@ class GLCB(Policy):
 
     # ---- learning -----------------------------------------------------------------------------------
 
-    def _learn(self, x: Float32, arm: int, reward: float) -> None:
+    def _learn(self, x: Float32, arm: int, reward: float, counted: bool = True) -> None:
         self._spare_steps -= 1
-        kernels.learn_reward(x, arm, reward, True, self._arrays.addresses)
+        addresses = self._arrays.addresses
+        value = kernels.network_value(x, arm, addresses) if self._needs_value else 0.0
+        kernels.learn_reward(x, arm, reward, value, counted, addresses)
 
     def _count_decision(self, x: Float32, arm: int) -> None:
         self._spare_steps -= 1
         kernels.count_decision(x, arm, self._arrays.addresses)
 
     def _count_and_learn(self, x: Float32, arm: int, reward: float) -> None:
-        self._spare_steps -= 1
-        kernels.learn_reward(x, arm, reward, False, self._arrays.addresses)
+        self._learn(x, arm, reward, counted=False)
 
     def _forget(self, arms: slice | None = None) -> None:
         per_arm = self._values.networks_per_arm
