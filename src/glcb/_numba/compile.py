@@ -71,6 +71,11 @@ def is_cached(compiled: Callable[..., object]) -> bool:
     return False
 
 
+def before_compiling(compiled: Callable[..., object], action: Callable[[], None]) -> None:
+    """Call ``action`` before a kernel is compiled that is not cached. It may have been cached afterwards."""
+    cast("Any", compiled).before_compiling = lambda: None if is_cached(compiled) else action()
+
+
 def _dependency(value: object) -> str:
     """Return the text that determines what ``value`` contributes to a kernel that uses it."""
     digest = getattr(value, "glcb_digest", None)

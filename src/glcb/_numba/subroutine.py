@@ -46,7 +46,8 @@ class _Flags(Flags):
 
     def values(self) -> dict[str, Any]:
         """Return all flags."""
-        return _DEFAULT_FLAGS | self._values
+        values: dict[str, Any] = _DEFAULT_FLAGS | self._values
+        return values
 
     def __hash__(self) -> int:
         return _FLAGS_HASH  # the hash of all flags in Numba: their values do not matter
@@ -129,6 +130,8 @@ class _SubroutineCompiler(_KernelCompiler):
 class _Kernel(CPUDispatcher):
     """A compiled function for callers in Python. Other kernels link its subroutine."""
 
+    before_compiling: Callable[[], None] | None = None
+
     @cached_property
     def _subroutine(self) -> Any:
         return CPUDispatcher(
@@ -147,6 +150,8 @@ class _Kernel(CPUDispatcher):
 
     def compile(self, sig: Any) -> Any:
         """Compile without garbage collection, which would take a tenth of the time and find nothing."""
+        if self.before_compiling is not None:
+            self.before_compiling()
         collecting = gc.isenabled()
         gc.disable()
         try:

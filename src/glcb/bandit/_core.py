@@ -152,7 +152,7 @@ class BanditCore:
 
     def prepare(self, context: Any, arms: Any = None, eligible: Iterable[Arm] | None = None) -> Prepared:
         """Encode a context and, if arms have features, the candidates. Changes nothing."""
-        encoder = self.encoder or self._make_encoder(context)
+        encoder = self.encoder or self.config.make_encoder(context)
         encoded = encoder.encode(context)
         width = encoder.width + self.positions
         candidates = None
@@ -189,15 +189,12 @@ class BanditCore:
         encoder = Encoder.from_snapshot(metadata, arrays)
         return prepared._replace(encoder=encoder, encoded=encoder.encode(context))
 
-    def _make_encoder(self, first: Any) -> Encoder:
-        return Encoder(parse_schema(self.config.schema), first, self.config.spare_slots)
-
     def check_contexts(self, contexts: list[Any]) -> None:
         """Raise InvalidContext, which names the row, unless all contexts are valid in this order."""
         encoder = self.encoder
         for row, context in enumerate(contexts):
             try:
-                encoder = encoder or self._make_encoder(context)
+                encoder = encoder or self.config.make_encoder(context)
                 encoder.encode(context)
             except InvalidContext as error:
                 raise InvalidContext(f"row {row}: {error}") from None

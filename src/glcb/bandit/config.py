@@ -18,6 +18,7 @@ from glcb._errors import InvalidInput, InvalidReward, InvalidSettings, NotSuppor
 from glcb._types import MAX_EXPLORATION, MAX_FEATURES, Arm, ExplorationMode, Rewards
 
 if TYPE_CHECKING:
+    from glcb.bandit.encoding.encoder import Encoder
     from glcb.policies.base import Policy
 
 RewardAggregation = Literal["first", "last", "max", "sum"]
@@ -361,6 +362,31 @@ class BanditConfig:
             settings["half_life"] = self.half_life
         make = registry.get(self.policy).policy_class
         return make(arms, features, rewards=self.rewards, seed=self.seed, **settings)
+
+    def make_encoder(self, first: Any) -> "Encoder":
+        """Return an encoder of contexts.
+
+        A decision follows, so a second process starts to compile the kernels of rewards, if need be.
+
+        Parameters
+        ----------
+        first : dict, list, array or data frame row
+            The first context.
+
+        Returns
+        -------
+        Encoder
+            The encoder of this configuration.
+        """
+        from glcb.bandit.compilation import compile_rewards_elsewhere
+        from glcb.bandit.encoding.encoder import Encoder
+        from glcb.bandit.encoding.schema import parse_schema
+        from glcb.policies import registry
+        from glcb.policies.glcb.policy import GLCB
+
+        if not self.has_arm_features and issubclass(registry.get(self.policy).policy_class, GLCB):
+            compile_rewards_elsewhere()
+        return Encoder(parse_schema(self.schema), first, self.spare_slots)
 
     def without_share(self, arm: Arm) -> "BanditConfig":
         """Return the configuration without bounds of the probability of an arm."""

@@ -1,21 +1,19 @@
 """Compile kernels ahead of time, in several processes.
 
-Numba compiles one kernel at a time per process. Decisions and rewards need different kernels, so two
-processes compile them in about half the time. They leave the machine code in Numba's cache on disk. When
-several services start at once, one compiles and the others wait.
+The kernels are divided into parts that different processes compile. They leave the machine code in Numba's
+cache on disk. When several services start at once, one compiles and the others wait.
 """
 
 import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
-from pathlib import Path
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 
 from glcb._errors import MissingExtra, NotSupported
-from glcb._files import lock_file
-from glcb._numba.compile import cache_folder, is_cached
+from glcb._numba.compile import is_cached
+from glcb.bandit import compilation
 from glcb.bandit.bandit import Bandit
+from glcb.bandit.compilation import REWARDS, can_compile_in_processes, end_with_parent, folder, start
 from glcb.bandit.encoding.projection import MAX_WIDTH
 from glcb.policies.base import Policy
 from glcb.policies.glcb import kernels
@@ -23,23 +21,36 @@ from glcb.policies.glcb.policy import GLCB, available_cores
 from glcb.policies.registry import make_policy
 from glcb.policies.shared import kernels as shared_kernels
 
+__all__ = [
+    "can_compile_in_processes",
+    "compile_in_processes",
+    "compile_part",
+    "exercise",
+    "folder",
+    "is_compiled",
+    "run_compiler",
+    "start",
+]
+
 _POLL_SECONDS = 0.02
 _X = [0.25, 0.5, 0.75]
 
 
 def _decisions() -> None:
-    policy = GLCB(2, len(_X))
-    policy.decide(_X)
-    policy.count_decision(_X, 0)
-    policy.explain(_X)
+    Bandit(["a", "b"]).decide({"number": 0.5, "text": "a", "truth": True})
 
 
 def _rewards() -> None:
-    policy = GLCB(2, len(_X))
-    policy.learn(_X, 0, 1)
-    policy.add_arm(2, like=0)
-    bandit = Bandit(2, policy="uniform", shares={0: (0.0, 0.4)})
-    bandit.reward(bandit.decide({"number": 0.5}).id, 1)
+    GLCB(2, len(_X)).learn(_X, 0, 1)
+
+
+def _secondary() -> None:
+    bandit = Bandit(["a", "b"], rewards=(0.0, 1.0), shares={"a": (0.0, 0.4)})
+    decision = bandit.decide({"number": 0.5})
+    bandit.explain({"number": 0.5})
+    bandit.add_arm("c", like="a")
+    bandit.remove_arm("c")
+    bandit.reward(decision.id, 1)
 
 
 def _rare() -> None:
@@ -57,77 +68,53 @@ def _rare() -> None:
         bandit.reward(bandit.rank({"number": 0.5, "vector": [0.5] * (MAX_WIDTH + 1)}, k=2).id, 1)
 
 
-PARTS: dict[str, Callable[[], None]] = {"decisions": _decisions, "rewards": _rewards, "rare": _rare}
-"""What to compile: the kernels of decisions and explanations, those of rewards, new arms and contexts, and
-those of forgetting, of arms with features, of wide vectors and of other policies."""
+PARTS: dict[str, Callable[[], None]] = {
+    "decisions": _decisions,
+    REWARDS: _rewards,
+    "secondary": _secondary,
+    "rare": _rare,
+}
+"""What to compile: the kernels of decisions; those of rewards; those of bounded rewards, explanations, new
+arms and shares; those of forgetting, of arms with features, of wide vectors and of other policies."""
 
-ROUNDS = (("decisions", "rewards"), ("rare",))
-"""Parts that need different kernels are compiled at the same time. The last part uses what is cached then."""
+FIRST, REST = ("decisions", REWARDS), ("secondary", "rare")
+"""What most bandits need at once, and what can follow. The parts of each are compiled at the same time."""
+
+_LAST: dict[str, Callable[..., object]] = {
+    "decisions": kernels.count_decision,
+    REWARDS: kernels.learn_reward,
+    "secondary": kernels.network_value,
+    "rare": shared_kernels.estimate_candidates,
+}
+"""The kernel of each part that is compiled last."""
 
 
-def compile_part(name: str) -> None:
-    """Compile the kernels of one part in this process, or load them if another process has compiled them."""
-    with _alone(name):
+def compile_part(name: str, descriptor: int | None = None) -> None:
+    """Compile the kernels of one part in this process, or load them if another process has compiled them.
+
+    With `descriptor`, an open file holds the lock of the part already.
+    """
+    with compilation.alone(name, descriptor):
         PARTS[name]()
 
 
-@contextmanager
-def _alone(part: str) -> Iterator[None]:
-    """Wait until no other process compiles the same part."""
-    with (Path(folder()) / f"{part}.lock").open("a") as file:
-        while True:
-            try:
-                lock_file(file.fileno())
-                break
-            except BlockingIOError:
-                time.sleep(_POLL_SECONDS)
-            except OSError:  # this file system has no locks
-                break
-        yield
+def run_compiler(name: str, descriptor: int | None = None) -> None:
+    """Compile one part in a process that was started for it."""
+    end_with_parent()
+    compile_part(name, descriptor)
 
 
 def exercise() -> None:
-    """Compile or load everything that a default bandit needs, in this process."""
-    for rewards in ("binary", (0.0, 1.0)):
-        bandit = Bandit(["a", "b"], rewards=rewards, shares={"a": (0.0, 0.4)})
-        for value in (0.0, 1.0):
-            decision = bandit.decide({"number": 0.5, "text": "a", "truth": True})
-            bandit.reward(decision.id, value)
-        bandit.explain({"number": 0.5})
-        bandit.add_arm("c", like="a")
-        bandit.remove_arm("c")
+    """Compile or load what decisions and rewards of a default bandit need, in this process."""
+    bandit = Bandit(["a", "b"])
+    for value in (0.0, 1.0):
+        decision = bandit.decide({"number": 0.5, "text": "a", "truth": True})
+        bandit.reward(decision.id, value)
 
 
-def is_warm() -> bool:
-    """Return whether the kernels of decisions and rewards are cached on disk."""
-    return is_cached(kernels.estimate) and is_cached(kernels.learn_reward)
-
-
-def is_warm_for_features() -> bool:
-    """Return whether the kernels of arms with features are cached on disk."""
-    return is_cached(shared_kernels.estimate_candidates)
-
-
-def can_compile_in_processes() -> bool:
-    """Return whether several processes would help: they need a common cache and more than one core."""
-    return cache_folder(kernels.estimate) is not None and available_cores() > 1
-
-
-def folder() -> str:
-    """Return the folder with the compiled kernels.
-
-    Raises
-    ------
-    NotSupported
-        If no folder for them is writable.
-    """
-    path = cache_folder(kernels.estimate)
-    if path is None:
-        raise NotSupported(
-            "there is no writable folder for compiled kernels; set NUMBA_CACHE_DIR to a folder that this "
-            "user can write to"
-        )
-    return path
+def is_compiled(part: str) -> bool:
+    """Return whether the kernels of a part are cached on disk."""
+    return is_cached(_LAST[part])
 
 
 def compile_in_processes(
@@ -168,18 +155,6 @@ def compile_in_processes(
         for process, _ in running.values():
             process.kill()
             process.communicate()
-
-
-def start(part: str) -> subprocess.Popen[str]:
-    """Start a process that compiles one part."""
-    program = f"from glcb.bandit.warm import compile_part; compile_part({part!r})"
-    return subprocess.Popen(
-        [sys.executable, "-P", "-c", program],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
 
 
 def _check(process: subprocess.Popen[str], part: str) -> None:

@@ -20,7 +20,7 @@ def warm(
 
     folder = kernels.folder()
     typer.echo(f"compiling {', '.join(kernels.PARTS)}")
-    for parts in kernels.ROUNDS:
+    for parts in (kernels.FIRST, kernels.REST):
         kernels.compile_in_processes(
             parts, processes, lambda part, seconds: typer.echo(f"{part}: {seconds:.1f} s")
         )

@@ -132,7 +132,7 @@ class _InProcess:
         await warm_up()
 
     async def warm_up_rest(self) -> None:
-        """Compile what only arms with features need."""
+        """Compile what the first decisions do not need."""
         await warm_up_rest()
 
     def answers(self, backend: Backend, admission: Admission) -> Answers:

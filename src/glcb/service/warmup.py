@@ -1,7 +1,8 @@
 """Compile the kernels that decisions need before the first request, in a thread that can be stopped.
 
 The thread starts processes that compile in parallel, unless the kernels are cached, and then loads them.
-What only arms with features need is compiled afterwards, while the service already answers requests.
+What the first decisions do not need is compiled afterwards, while the service already answers requests:
+bounded rewards, explanations, new arms, arms with features.
 """
 
 import asyncio
@@ -45,14 +46,20 @@ async def warm_up() -> None:
 
 
 async def warm_up_rest() -> None:
-    """Compile what arms with features need, in a process of low priority. Cancellation ends it.
+    """Compile the other kernels, one process of low priority after another. Cancellation ends it.
 
-    Without this, their first decision would compile it, which takes longer than some clients wait on a busy
-    machine.
+    Without this, a request that needs them would compile them, which takes longer than some clients wait on
+    a busy machine.
     """
-    if warm.is_warm_for_features() or not warm.can_compile_in_processes():
+    if not warm.can_compile_in_processes():
         return
-    process = warm.start("rare")
+    for part in warm.REST:
+        if not warm.is_compiled(part):
+            await _compile(part)
+
+
+async def _compile(part: str) -> None:
+    process = warm.start(part)
     try:
         with suppress(OSError):  # it has ended
             os.setpriority(os.PRIO_PROCESS, process.pid, _LOW_PRIORITY)
@@ -64,9 +71,9 @@ async def warm_up_rest() -> None:
 
 
 def _exercise() -> None:
-    if not warm.is_warm() and warm.can_compile_in_processes():
+    if not all(map(warm.is_compiled, warm.FIRST)) and warm.can_compile_in_processes():
         with suppress(NotSupported):  # compile here instead
-            warm.compile_in_processes(warm.ROUNDS[0])
+            warm.compile_in_processes(warm.FIRST)
     warm.exercise()
 
 
