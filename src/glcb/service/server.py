@@ -96,7 +96,7 @@ def serve(
         _require_keys_if_public(settings, keyring.keys)
         with _listen_errors(settings):
             listener.listen(_BACKLOG)
-        _print("starting: this takes a few seconds, or about 20 if the kernels must be compiled first")
+        _print("starting: this takes a few seconds, or about 10 if the kernels must be compiled first")
         Service(settings, database, keyring, listener, prepare, companion, placement).run()
 
 
