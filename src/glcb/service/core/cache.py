@@ -58,20 +58,25 @@ class LoadedExperiment:
         """Whether the CPU time of the next event must be measured. This is a system call, so it is only done
         after an event whose duration does not show that events are fast."""
         self._mean_seconds = 0.0
+        self._applied: set[str] = set()
+        """The kinds of events that were applied since it was loaded. The first one of a kind can load or
+        compile kernels."""
         self.looked = 0
         """Number of decisions that guardrails had counted when they were tested last."""
 
-    def add_event_time(self, seconds: float, cpu_seconds: float | None) -> None:
+    def add_event_time(self, kind: str, seconds: float, cpu_seconds: float | None) -> None:
         """Update the moving average of the CPU time per event, which is at most the duration of the event."""
+        if kind not in self._applied:
+            self._applied.add(kind)
+            return
         is_short = seconds < _SLOW_SECONDS / 2
         self.needs_cpu_time = not is_short
         if is_short or cpu_seconds is not None:
             self._mean_seconds += ((cpu_seconds or seconds) - self._mean_seconds) / 10
 
-    @property
-    def is_fast(self) -> bool:
-        """Whether its events can be applied in the event loop."""
-        return self._mean_seconds < _SLOW_SECONDS and self.experiment.is_fast
+    def is_fast(self, kind: str) -> bool:
+        """Return whether events of a kind can be applied in the event loop."""
+        return kind in self._applied and self._mean_seconds < _SLOW_SECONDS and self.experiment.is_fast
 
     def needs_snapshot(self, interval: int) -> bool:
         """Return whether ``interval`` events have passed since the last attempt to take a snapshot."""

@@ -299,7 +299,7 @@ class Engine:
             kind in _QUICK_KINDS
             and (kind != "decide" or all(request.arms is None for request in requests))
             and len(requests) <= _MAX_INLINE_EVENTS
-            and loaded.is_fast
+            and loaded.is_fast(kind)
             and not loaded.experiment.has_backlog(self._clock)
         )
 
@@ -338,7 +338,7 @@ class Engine:
         if events:
             seconds = (time.perf_counter() - started) / len(requests)
             cpu_seconds = None if cpu_started is None else (time.thread_time() - cpu_started) / len(requests)
-            loaded.add_event_time(seconds, cpu_seconds)
+            loaded.add_event_time(kind, seconds, cpu_seconds)
             self.metrics.add_events(kind, seconds, len(events))
             events += self._breaches(loaded)
         return events, results
