@@ -60,10 +60,15 @@ class _SubroutineLibrary(JITCodeLibrary):
     """How deep calls of kernels are nested."""
 
     def _optimize_functions(self, ll_module: Any) -> None:
+        """Skip declarations, which have nothing to optimize."""
         ll_module.data_layout = self._codegen._data_layout
         for function in ll_module.functions:
             if not function.is_declaration:
-                passes, builder = self._codegen._function_pass_manager()
+                try:
+                    passes, builder = self._codegen._function_pass_manager()
+                except TypeError:  # before Numba 0.62
+                    super()._optimize_functions(ll_module)
+                    return
                 passes.run(function, builder)
 
     def _optimize_final_module(self) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 from glcb import _validation
 from glcb._errors import InvalidInput, UnknownArm
 from glcb._types import Arm, ExplorationMode, Rewards
-from glcb.bandit import forks
+from glcb.bandit import compilation, forks
 from glcb.bandit._core import BanditCore, RewardCallback
 from glcb.bandit._slates import Slates
 from glcb.bandit.config import BanditConfig, Clock, RewardAggregation
@@ -19,6 +19,8 @@ from glcb.bandit.loggable import Loggable
 from glcb.bandit.ranking import AffectedSlots, Ranking
 from glcb.explain import Explanation
 from glcb.policies.decision import Estimates
+
+compilation.use_second_process()
 
 
 class Bandit(Inspectable, Loggable, Persistent):

@@ -5,7 +5,7 @@ different kernels, so a second process compiles those of rewards during the firs
 machine code in Numba's cache on disk. A process holds the lock of what it compiles; others wait for the lock
 and then load what they find.
 
-Every such process ends with the one that started it, however that ends.
+Such a process ends with the one that started it, even if that is killed.
 """
 
 import os
@@ -33,7 +33,7 @@ THREAD = "glcb-compilation"
 
 _POLL_SECONDS = 0.02
 _MAX_WAIT = 120.0
-"""Seconds after which a process compiles the kernels of rewards itself, whoever holds the lock."""
+"""Seconds after which a process compiles kernels itself, whoever holds the lock."""
 
 _held: set[str] = set()
 """The parts whose locks this process holds."""
@@ -67,8 +67,9 @@ def alone(part: str, descriptor: int | None = None) -> Iterator[None]:
 
     With `descriptor`, the lock is held already, by this open file.
     """
+    deadline = time.monotonic() + _MAX_WAIT
     with _open(part) if descriptor is None else os.fdopen(descriptor) as file:
-        while descriptor is None and not _lock(file):
+        while descriptor is None and not _lock(file) and time.monotonic() < deadline:
             time.sleep(_POLL_SECONDS)
         _held.add(part)
         try:
@@ -81,8 +82,9 @@ def start(part: str, lock: IO[str] | None = None) -> subprocess.Popen[str]:
     """Start a process that compiles one part. If `lock` is an open file, its lock passes to the process."""
     descriptors = () if lock is None else (lock.fileno(),)
     arguments = ", ".join(map(repr, (part, *descriptors)))
+    folders = list(map(str, sys.path))
     program = (
-        f"import sys; sys.path[:] = {sys.path!r}; "
+        f"import sys; sys.path[:] = {folders!r}; "
         f"from glcb.bandit.warm import run_compiler; run_compiler({arguments})"
     )
     return subprocess.Popen(
@@ -92,6 +94,7 @@ def start(part: str, lock: IO[str] | None = None) -> subprocess.Popen[str]:
         stderr=subprocess.PIPE if lock is None else subprocess.DEVNULL,
         text=True,
         pass_fds=descriptors,
+        process_group=None if sys.platform == "win32" else 0,  # Ctrl-Z does not stop it, which holds a lock
     )
 
 
@@ -105,6 +108,12 @@ def end_with_parent() -> None:
     threading.Thread(target=wait, daemon=True).start()
 
 
+def use_second_process() -> None:
+    """Let a second process compile the kernels of rewards, when those of decisions must be compiled."""
+    before_compiling(kernels.estimate, compile_rewards_elsewhere)
+    before_compiling(kernels.learn_reward, _wait_for_rewards)
+
+
 @cache
 def compile_rewards_elsewhere() -> None:
     """Start a process that compiles the kernels of rewards, at most once.
@@ -116,7 +125,8 @@ def compile_rewards_elsewhere() -> None:
     if _held or is_cached(kernels.learn_reward) or not can_compile_in_processes() or not _runs_python():
         return
     with suppress(OSError, RuntimeError), _open(REWARDS) as lock:
-        if sys.platform != "win32" and _lock(lock):
+        # Without standard streams, the file has the number of one of them and cannot be passed on.
+        if sys.platform != "win32" and lock.fileno() > 2 and _lock(lock):
             process = start(REWARDS, lock)
             threading.Thread(target=_wait_for, args=[process], name=THREAD, daemon=True).start()
 
@@ -137,10 +147,6 @@ def _wait_for_rewards() -> None:
                 if _lock(file):
                     return
             time.sleep(_POLL_SECONDS)
-
-
-before_compiling(kernels.estimate, compile_rewards_elsewhere)
-before_compiling(kernels.learn_reward, _wait_for_rewards)
 
 
 def _runs_python() -> bool:

@@ -366,8 +366,6 @@ class BanditConfig:
     def make_encoder(self, first: Any) -> "Encoder":
         """Return an encoder of contexts.
 
-        A decision follows, so a second process starts to compile the kernels of rewards, if need be.
-
         Parameters
         ----------
         first : dict, list, array or data frame row
@@ -378,14 +376,9 @@ class BanditConfig:
         Encoder
             The encoder of this configuration.
         """
-        from glcb.bandit.compilation import compile_rewards_elsewhere
         from glcb.bandit.encoding.encoder import Encoder
         from glcb.bandit.encoding.schema import parse_schema
-        from glcb.policies import registry
-        from glcb.policies.glcb.policy import GLCB
 
-        if not self.has_arm_features and issubclass(registry.get(self.policy).policy_class, GLCB):
-            compile_rewards_elsewhere()
         return Encoder(parse_schema(self.schema), first, self.spare_slots)
 
     def without_share(self, arm: Arm) -> "BanditConfig":
