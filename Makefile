@@ -12,7 +12,7 @@ DOCS := $(VENV)/.docs-ready
 
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # One process per core runs the tests: further threads of BLAS in each would only compete for the cores.
-PYTEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile
+PYTEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 # A library without a prebuilt wheel for this platform must not prevent tests and measurements of glcb.
 INSTALL_RIVALS := $(PIP_INSTALL) --only-binary :all: --editable '.[rivals]' \
 	|| echo "==> some libraries that glcb is compared with cannot be installed here and are skipped"

@@ -171,15 +171,15 @@ class ServiceSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     publish_rewards: Annotated[
         int,
         _count(
-            "Replicas get a newer model after this many rewards …",
+            "Rewards after which replicas get a newer model.",
             "To let the models of replicas lag behind less, or to copy them less often.",
         ),
     ] = 1000
     publish_seconds: Annotated[
         float,
         _positive(
-            "… or after this time. Copies of large models follow each other more slowly: they take at most "
-            "5% of the time.",
+            "Time after which replicas get a newer model, however many rewards there were. Large models are "
+            "copied less often: copies take at most 5% of the time.",
             "As `publish_rewards`.",
         ),
     ] = 1
