@@ -7,6 +7,8 @@ import pytest
 from glcb._errors import InvalidSettings
 from glcb.service import auth as keys
 from glcb.service.auth import Keyring
+from glcb.service.errors import ApiError
+from glcb.service.http.access import authorize
 from tests.service.builders import open_test_database
 
 
@@ -58,6 +60,19 @@ def test_a_key_has_its_own_role_and_admin_has_all(tmp_path: Path, role: str, rol
     keys.add_key(database, "k", role)
     (key,) = keys.list_keys(database)
     assert {one for one in ("decide", "read", "edit", "admin") if key.has_role(one)} == roles
+
+
+def test_a_key_of_some_experiments_cannot_administer_the_service(tmp_path: Path) -> None:
+    database = open_test_database(tmp_path)
+    keys.add_key(database, "all", "admin")
+    keys.add_key(database, "home", "admin", ["home"])
+    everything, bound = keys.list_keys(database)
+    authorize(everything, "admin", None)
+    authorize(bound, "admin", "home")
+    authorize(bound, "read", None)
+    with pytest.raises(ApiError, match="bound to home: use one without --experiments") as caught:
+        authorize(bound, "admin", None)
+    assert caught.value.status == 403
 
 
 @pytest.mark.parametrize(

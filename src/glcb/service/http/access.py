@@ -115,6 +115,12 @@ def authorize(key: ApiKey, role: Role, experiment: str | None) -> None:
         raise ApiError("unknown_experiment", f"there is no experiment {experiment!r}: create it first")
     if not key.has_role(role):
         raise ApiError("forbidden", f"this needs an API key with the role {roles(role)}, got {key.role}")
+    if role == "admin" and experiment is None and key.experiments is not None:
+        raise ApiError(
+            "forbidden",
+            f"this concerns all experiments, and the API key is bound to {', '.join(key.experiments)}: "
+            "use one without --experiments",
+        )
 
 
 def roles(role: Role) -> str:
