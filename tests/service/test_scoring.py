@@ -119,6 +119,8 @@ def test_scores_are_not_used_if_they_are_old_or_of_another_experiment() -> None:
     assert request.scores is not UNSET
     elsewhere = msgspec.structs.replace(request.scores, origin="q-")
     assert not uses(msgspec.structs.replace(request, scores=elsewhere))
+    later = msgspec.structs.replace(request.scores, version=recorded.experiment.state.sequence + 1)
+    assert not uses(msgspec.structs.replace(request, scores=later))
     recorded.experiment = Experiment.from_snapshot(recorded.experiment.snapshot())
     assert not uses(request)  # what was changed before the snapshot is not known
     for kind, change in [

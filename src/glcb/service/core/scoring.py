@@ -102,7 +102,7 @@ def scores_of(request: Any) -> Scores | None:
 
 
 def without_old_scores(experiment: "Experiment", request: DecisionRequest, max_lag: int) -> DecisionRequest:
-    """Return a request without its scores if they are too old.
+    """Return a request without its scores if they are too old, or newer than the experiment.
 
     Parameters
     ----------
@@ -118,7 +118,8 @@ def without_old_scores(experiment: "Experiment", request: DecisionRequest, max_l
     if scores is None:
         return request
     oldest = max(experiment.model_since, state.sequence - max_lag)
-    if scores.origin == state.creation.id_prefix and scores.version >= oldest and request.arms is None:
+    is_current = scores.origin == state.creation.id_prefix and oldest <= scores.version <= state.sequence
+    if is_current and request.arms is None:
         return request
     return msgspec.structs.replace(request, scores=UNSET)
 
