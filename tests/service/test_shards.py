@@ -20,11 +20,19 @@ from glcb.service.auth import ANONYMOUS
 from glcb.service.config import ServiceSettings
 from glcb.service.errors import ApiError
 from glcb.service.shards import actors, client, coordinator
-from glcb.service.shards.actors import ShardActor, decode_settings, encode_settings
+from glcb.service.shards.actors import ShardActor
 from glcb.service.shards.client import ShardClient
 from glcb.service.shards.coordinator import Coordinator
-from glcb.service.shards.messages import Call, Problem, Pulse, Reply, Result
-from glcb.service.shards.plan import plan_restart
+from glcb.service.shards.messages import (
+    Call,
+    Problem,
+    Pulse,
+    Reply,
+    Result,
+    decode_settings,
+    encode_settings,
+)
+from glcb.service.shards.plan import change_plan, plan_restart
 from glcb.service.storage import locks
 from glcb.service.storage.ownership import TAKEN_OVER, Epoch, Shard, claim_shards
 from tests.service.builders import open_test_database
@@ -408,6 +416,9 @@ def test_the_coordinator_claims_the_database_again_after_another_service_had_it(
     assert decode_settings(shared) == settings
     plan_restart(storage, 1, msgspec.structs.replace(settings, unload_seconds=8, database="postgresql://x"))
     assert decode_settings(one.layout().settings) == msgspec.structs.replace(settings, unload_seconds=8)
+    later = {"unload_seconds": 9, "setting_of_a_later_version": 1}
+    change_plan(storage, lambda plan, _connection: msgspec.structs.replace(plan, settings=later))
+    assert decode_settings(one.layout().settings).unload_seconds == 9
     with storage.write() as connection:
         Epoch().take_database(connection)
     again, _, shared = one.layout()

@@ -13,18 +13,15 @@ import sys
 import time
 from typing import Any, Literal
 
-import msgspec
-
 from glcb._errors import GlcbError, StorageError
 from glcb.service.background import log_failures, run_in_thread
-from glcb.service.config import ServiceSettings
 from glcb.service.core.engine import Engine, OnDone
 from glcb.service.errors import ApiError, as_api_error
 from glcb.service.http.admission import Admission
 from glcb.service.http.handlers import Handlers
 from glcb.service.http.operations import OPERATIONS
 from glcb.service.log_output import configure_logging
-from glcb.service.shards.messages import Call, Item, Problem, Pulse, Reply, Result
+from glcb.service.shards.messages import Call, Item, Problem, Pulse, Reply, Result, decode_settings
 from glcb.service.shards.replicas import Publisher, find_replica, namespace_of
 from glcb.service.storage.database import Database, open_database
 from glcb.service.storage.ownership import TAKEN_OVER, Shard, generation_of
@@ -53,16 +50,6 @@ _RETURN_SECONDS = 20.0
 _UNCONFIRMED = ("unknown_experiment", "experiment_broken")
 """Errors that the engine raises without a look at the database."""
 _OPERATIONS = {operation.name: operation for operation in OPERATIONS}
-
-
-def encode_settings(settings: ServiceSettings) -> bytes:
-    """Return settings as they are sent to actors."""
-    return msgspec.json.encode(settings)
-
-
-def decode_settings(content: bytes) -> ServiceSettings:
-    """Return settings that were sent to an actor."""
-    return msgspec.json.decode(content, type=ServiceSettings)
 
 
 class ShardActor:

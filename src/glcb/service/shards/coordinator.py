@@ -12,8 +12,8 @@ from sqlalchemy import Connection
 
 from glcb._errors import StorageError
 from glcb.service.log_output import configure_logging
-from glcb.service.shards.actors import decode_settings, encode_settings
 from glcb.service.shards.cluster import Cluster, Layout
+from glcb.service.shards.messages import decode_settings, encode_settings, known_settings
 from glcb.service.shards.plan import Move, Node, Placed, Plan, change_plan, drained, next_move, stored_plan
 from glcb.service.storage.database import Database, open_database
 
@@ -69,11 +69,10 @@ class Coordinator:
             self._lock_database()
         # Another service may have had the database while the connection with the lock was lost.
         claim = self._database.claim(self._token, self._settings.workers)
-        settings = stored_plan(self._database).settings
-        if settings is not None:
-            own = self._settings
-            settings = msgspec.structs.replace(settings, database=own.database, workers=own.workers)
-        return Layout(claim, self._settings.workers, encode_settings(settings or self._settings))
+        own, wanted = self._settings, stored_plan(self._database).settings
+        settings = own if wanted is None else known_settings(wanted)
+        settings = msgspec.structs.replace(settings, database=own.database, workers=own.workers)
+        return Layout(claim, own.workers, encode_settings(settings))
 
     def _lock_database(self) -> None:
         with contextlib.ExitStack() as stack:
@@ -110,7 +109,7 @@ class Coordinator:
 class Mover:
     """Moves shards, one at a time.
 
-    A new process is prepared before the old one stops to take requests, so that a shard is away for a moment
+    A new process is prepared before the old one stops taking requests, so that a shard is away for a moment
     only, and stays where it is if the new process cannot be started.
 
     Parameters

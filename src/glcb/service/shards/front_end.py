@@ -16,11 +16,11 @@ from glcb.service.http.admission import Admission
 from glcb.service.http.backend import Backend
 from glcb.service.http.routes import Answers
 from glcb.service.metrics import Activity, HttpMetrics
-from glcb.service.shards.actors import decode_settings, encode_settings
 from glcb.service.shards.answers import ShardAnswers
 from glcb.service.shards.client import ShardClient
 from glcb.service.shards.cluster import Cluster, Layout
 from glcb.service.shards.coordinator import Coordinator
+from glcb.service.shards.messages import decode_settings, encode_settings
 from glcb.service.shards.replicas import Replicas, start_replica
 from glcb.service.storage.connection import database_url
 from glcb.service.storage.database import Database, open_database

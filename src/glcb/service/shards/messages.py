@@ -1,5 +1,6 @@
 """Messages between front ends and shards. Ray copies them between processes and machines."""
 
+from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
 import msgspec
@@ -8,6 +9,7 @@ from starlette.responses import Response
 
 from glcb._api.requests import RewardItem
 from glcb.service.auth import ApiKey
+from glcb.service.config import ServiceSettings
 from glcb.service.core.scoring import ScoredRequest
 from glcb.service.errors import ApiError
 
@@ -15,6 +17,26 @@ _TYPES: dict[str, type[Any]] = {"decide": ScoredRequest, "reward": RewardItem}
 _OWN_HEADERS = (b"content-length", b"content-type")
 """Headers that every response sets itself."""
 _DECODERS = {kind: msgspec.json.Decoder(type_) for kind, type_ in _TYPES.items()}
+
+
+def encode_settings(settings: ServiceSettings) -> bytes:
+    """Return settings as they are sent to actors."""
+    return msgspec.json.encode(settings)
+
+
+def decode_settings(content: bytes) -> ServiceSettings:
+    """Return settings that were sent to an actor."""
+    return known_settings(msgspec.json.decode(content))
+
+
+def known_settings(values: Mapping[str, Any]) -> ServiceSettings:
+    """Return settings that may be those of another version of glcb: what this one does not know is left out.
+
+    >>> known_settings({"port": 80, "setting_of_tomorrow": 1}).port
+    80
+    """
+    names = ServiceSettings.__struct_fields__
+    return msgspec.convert({name: values[name] for name in names if name in values}, ServiceSettings)
 
 
 class Problem(NamedTuple):

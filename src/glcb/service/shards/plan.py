@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 from sqlalchemy import Connection, select, update
@@ -20,8 +20,9 @@ class Plan(msgspec.Struct, frozen=True, omit_defaults=True):
     """The ids of nodes that shards leave."""
     generations: dict[int, int] = {}
     """The generation that the process of a shard must have at least, by the number of the shard."""
-    settings: ServiceSettings | None = None
-    """Settings for new processes, without the database; by default, those of the coordinator."""
+    settings: dict[str, Any] | None = None
+    """Settings for new processes, without the database; by default, those of the coordinator. They can be
+    those of another version of glcb."""
 
 
 def read_plan(connection: Connection) -> Plan:
@@ -57,7 +58,8 @@ def plan_drain(database: Database, node: str, draining: bool) -> None:
 
 def plan_restart(database: Database, count: int, settings: ServiceSettings) -> None:
     """Let every shard get a new process, with these settings."""
-    shared = msgspec.structs.replace(settings, database=None)  # its password stays out of the database
+    shared = msgspec.to_builtins(settings)
+    del shared["database"]  # its password stays out of the database
 
     def change(plan: Plan, connection: Connection) -> Plan:
         next_ones = {number: generation_of(connection, number) + 1 for number in range(count)}

@@ -29,7 +29,7 @@ from glcb.service.core.experiment import Experiment
 from glcb.service.core.scoring import Model, ModelScorer, model_of
 from glcb.service.log_output import configure_logging
 from glcb.service.shards.client import Find, ShardClient
-from glcb.service.shards.messages import Pulse
+from glcb.service.shards.messages import Pulse, decode_settings
 from glcb.service.storage.database import Database
 from glcb.service.storage.tables import read_about
 from glcb.service.warmup import warm_up
@@ -70,7 +70,7 @@ class Replica:
     """
 
     def __init__(self, settings: bytes) -> None:
-        decoded = msgspec.json.decode(settings, type=ServiceSettings)
+        decoded = decode_settings(settings)
         configure_logging(decoded.log_level, decoded.log_format)
         sys.setswitchinterval(_SWITCH_SECONDS)
         self._scorers: dict[str, ModelScorer] = {}
