@@ -19,8 +19,9 @@ from glcb.service.metrics import HttpMetrics, exposition
 from glcb.service.shards import coordinator
 from glcb.service.shards.answers import ShardAnswers, node_metrics
 from glcb.service.shards.client import ShardClient
-from glcb.service.shards.cluster import Layout
+from glcb.service.shards.cluster import Cluster, Layout, actor_name
 from glcb.service.shards.coordinator import Mover
+from glcb.service.shards.front_end import OnRay
 from glcb.service.shards.messages import Pulse
 from glcb.service.shards.plan import (
     Node,
@@ -33,7 +34,7 @@ from glcb.service.shards.plan import (
     stored_plan,
 )
 from glcb.service.shards.replicas import Replicas
-from glcb.service.storage.ownership import Shard, claim_shards
+from glcb.service.storage.ownership import Owner, Shard, claim_shards, owner_of
 from tests.service.builders import open_test_database
 
 
@@ -154,14 +155,14 @@ class FakeCluster:
     def nodes(self) -> list[Node]:
         return [node("a"), node("b")]
 
-    def shard(self, _number: int) -> FakeActor:
+    def owner(self, _number: int) -> Owner:
+        return Owner("1", 2 if self.has_taken and "new take" in self.calls else 1)
+
+    def shard(self, _number: int, _owner: Owner | None = None) -> FakeActor:
         return self.old
 
-    def generation(self, _number: int) -> int:
-        return 2 if self.has_taken and "new take" in self.calls else 1
-
-    def start_shard(self, _number: int, _layout: Layout, node: str) -> FakeActor:
-        assert node == "b"
+    def start_shard(self, _number: int, generation: int, _layout: Layout, node: str) -> FakeActor:
+        assert (generation, node) == (2, "b")
         return self.new
 
     def kill(self, actor: FakeActor, no_restart: bool) -> None:
@@ -215,6 +216,48 @@ def test_the_old_process_takes_the_shard_again_if_the_new_one_has_not(
 ) -> None:
     calls = steps(FakeCluster("new take", has_taken), tmp_path, monkeypatch)
     assert calls == ["new prepare", "old drain", "new take", *([] if has_taken else ["new end", "old again"])]
+
+
+def test_a_front_end_finds_the_process_that_another_one_starts_meanwhile() -> None:
+    class Started:
+        """A cluster in which another front end starts the process of the shard before the layout is known."""
+
+        generation = 0
+
+        def owner(self, _number: int) -> Owner:
+            return Owner("1", self.generation)
+
+        def shard(self, number: int, owner: Owner | None = None) -> str | None:
+            generation = (owner or self.owner(number)).generation
+            return f"process {generation}" if generation else None
+
+        def start_shard(self, _number: int, generation: int, _layout: Layout) -> str:
+            return f"a second process {generation}"
+
+    front_end: Any = object.__new__(OnRay)
+    front_end._cluster = cluster = Started()
+
+    def layout() -> Layout:
+        cluster.generation = 1
+        return Layout("1", 1, b"")
+
+    front_end._layout = layout
+    assert front_end._find_shard(0) == "process 1"
+
+
+def test_processes_of_another_claim_have_other_names(tmp_path: Path) -> None:
+    storage = open_test_database(tmp_path)
+    cluster = Cluster(storage)
+    names = []
+    for token in ("first", "second"):
+        with storage.write() as connection:
+            claim = claim_shards(connection, token, 1)
+            assert owner_of(connection, 0) == Owner(claim, 0)
+        storage.take_shard(claim, Shard(0, 1), generation=1)
+        assert cluster.owner(0) == Owner(claim, 1)
+        names.append(actor_name(0, cluster.owner(0)))
+    assert len(set(names)) == 2
+    storage.close()
 
 
 @pytest.mark.ray

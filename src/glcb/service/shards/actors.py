@@ -24,7 +24,7 @@ from glcb.service.log_output import configure_logging
 from glcb.service.shards.messages import Call, Item, Problem, Pulse, Reply, Result, decode_settings
 from glcb.service.shards.replicas import Publisher, find_replica, namespace_of
 from glcb.service.storage.database import Database, open_database
-from glcb.service.storage.ownership import TAKEN_OVER, Shard, generation_of
+from glcb.service.storage.ownership import TAKEN_OVER, Shard, owner_of
 from glcb.service.warmup import warm_up, warm_up_rest
 
 log = logging.getLogger("glcb.service")
@@ -85,7 +85,7 @@ class ShardActor:
         self._generation = generation
         self._take = functools.partial(_take, self._database, claim, Shard(number, count), generation)
         with self._database.read() as connection:
-            self._is_owner = not waits or generation_of(connection, number) >= generation
+            self._is_owner = not waits or owner_of(connection, number).generation >= generation
         if self._is_owner:
             self._take()
         self._state: Literal["starting", "ready", "moving"] = "starting"

@@ -6,7 +6,7 @@ from glcb.service.shards.actors import ShardActor
 from glcb.service.shards.plan import Node, stored_plan
 from glcb.service.shards.replicas import namespace_of
 from glcb.service.storage.database import Database
-from glcb.service.storage.ownership import generation_of
+from glcb.service.storage.ownership import Owner, owner_of
 
 _CPUS = 0.001
 """What a shard takes of the CPUs of its node: nodes without CPUs get none."""
@@ -63,36 +63,37 @@ class Cluster:
         head = next((one["NodeID"] for one in ray.nodes() if _HEAD in one["Resources"]), None)
         return self._actor(kind, "coordinator", head, 0).remote(*arguments)
 
-    def shard(self, number: int) -> Any:
-        """Return the actor that has a shard; None if there is none."""
+    def owner(self, number: int) -> Owner:
+        """Return the process that took a shard last."""
+        with self._database.read() as connection:
+            return owner_of(connection, number)
+
+    def shard(self, number: int, owner: Owner | None = None) -> Any:
+        """Return the actor that has a shard, or had it as ``owner``; None if there is none."""
         import ray
 
         try:
-            return ray.get_actor(_name(number, self.generation(number)), self.namespace)
+            return ray.get_actor(actor_name(number, owner or self.owner(number)), self.namespace)
         except ValueError:
             return None
 
-    def generation(self, number: int) -> int:
-        """Return the generation of the process that took a shard last."""
-        with self._database.read() as connection:
-            return generation_of(connection, number)
-
-    def start_shard(self, number: int, layout: Layout, node: str | None = None) -> Any:
-        """Return the next actor of a shard; start it if there is none.
+    def start_shard(self, number: int, generation: int, layout: Layout, node: str | None = None) -> Any:
+        """Return the actor of a generation of a shard; start it if there is none.
 
         Parameters
         ----------
         number
             The shard.
+        generation
+            The one after that of the owner. Read the owner once: somebody else may start the same actor.
         layout
             What its process needs to know.
         node
             Where to start it to take over from another process, once it is told to. By default, it takes the
             shard at once, on one of the nodes that get shards.
         """
-        generation = self.generation(number) + 1
         place = node or self._home(number)
-        actor = self._actor(ShardActor, _name(number, generation), place, _CPUS)
+        actor = self._actor(ShardActor, actor_name(number, Owner(layout.claim, generation)), place, _CPUS)
         return actor.remote(
             layout.settings, layout.claim, number, layout.shards, generation, node is not None
         )
@@ -122,5 +123,6 @@ class Cluster:
         )
 
 
-def _name(number: int, generation: int) -> str:
-    return f"shard-{number}-{generation}"
+def actor_name(number: int, owner: Owner) -> str:
+    """Return the name of the actor of a shard."""
+    return f"shard-{owner.claim}-{number}-{owner.generation}"

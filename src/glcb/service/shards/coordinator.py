@@ -187,11 +187,12 @@ class Mover:
 
         number, node, reason = move
         about = {"shard": number, "node": node, "reason": reason}
-        old = self._cluster.shard(number)
+        owner = self._cluster.owner(number)
+        old = self._cluster.shard(number, owner)
         if old is None:
             return
-        generation = self._cluster.generation(number) + 1
-        new = self._cluster.start_shard(number, self._layout(), node)
+        generation = owner.generation + 1
+        new = self._cluster.start_shard(number, generation, self._layout(), node)
         try:
             place = ray.get(new.prepare.remote(), timeout=_PREPARE_SECONDS)
         except RayError:
@@ -209,7 +210,7 @@ class Mover:
             ray.get(new.take.remote(), timeout=_TAKE_SECONDS)
         except RayError:
             log.exception("the new process of a shard has not taken it", extra=about)
-            if self._cluster.generation(number) < generation:
+            if self._cluster.owner(number).generation < generation:
                 ray.kill(new, no_restart=True)
                 ray.kill(old, no_restart=False)  # it takes the shard again
             return

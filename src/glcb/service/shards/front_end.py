@@ -148,7 +148,10 @@ class OnRay:
         found = self._cluster.shard(number)
         if found is None:
             layout = self._layout()  # first: another service may have had the database meanwhile
-            found = self._cluster.start_shard(number, layout)
+            owner = self._cluster.owner(number)
+            found = self._cluster.shard(number, owner)  # another front end may have started it meanwhile
+            if found is None:
+                found = self._cluster.start_shard(number, owner.generation + 1, layout)
         return found
 
     async def _find_replica(self, number: int) -> Any:

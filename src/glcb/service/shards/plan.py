@@ -9,7 +9,7 @@ from sqlalchemy import Connection, select, update
 
 from glcb.service.config import ServiceSettings
 from glcb.service.storage.database import Database
-from glcb.service.storage.ownership import PLAN, generation_of
+from glcb.service.storage.ownership import PLAN, owner_of
 from glcb.service.storage.tables import about
 
 
@@ -62,7 +62,7 @@ def plan_restart(database: Database, count: int, settings: ServiceSettings) -> N
     del shared["database"]  # its password stays out of the database
 
     def change(plan: Plan, connection: Connection) -> Plan:
-        next_ones = {number: generation_of(connection, number) + 1 for number in range(count)}
+        next_ones = {number: owner_of(connection, number).generation + 1 for number in range(count)}
         return msgspec.structs.replace(plan, generations=next_ones, settings=shared)
 
     change_plan(database, change)

@@ -37,6 +37,15 @@ class Shard(NamedTuple):
         return shard_of(experiment, self.total) == self.number
 
 
+class Owner(NamedTuple):
+    """The process that took a shard last."""
+
+    claim: str
+    """The claim of its service."""
+    generation: int
+    """0 if no process of this service has taken the shard yet."""
+
+
 def shard_of(experiment: str, count: int) -> int:
     """Return the number of the shard of an experiment.
 
@@ -129,10 +138,13 @@ def claim_shards(connection: Connection, token: str, count: int) -> str:
     return claim
 
 
-def generation_of(connection: Connection, number: int) -> int:
-    """Return the generation of the process that took a shard last; 0 if none has."""
+def owner_of(connection: Connection, number: int) -> Owner:
+    """Return the process that took a shard last."""
     owner = connection.execute(_value(f"{_SHARD_PREFIX}{number}")).scalar()
-    return 0 if owner is None else int(owner.split(".")[1])
+    if owner is None:
+        return Owner("", 0)
+    claim, generation, _ = owner.split(".")
+    return Owner(claim, int(generation))
 
 
 def _raise_epoch(connection: Connection) -> str:
