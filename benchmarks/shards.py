@@ -325,7 +325,10 @@ class ShardTest:
             victim = self._rng.choice(sorted(self._moved))
             time.sleep(self._rng.uniform(0, MOVING_SECONDS))
             yield from self._strike_process(self._list_shards()[victim], "kill process")
-        self._await(lambda now: all(one["node"] != node for one in now.values()), f"{node} was not drained")
+        self._await(
+            lambda now: all(one["state"] == "ready" and one["node"] != node for one in now.values()),
+            f"{node} was not drained",
+        )
         self._await_all()
         if kill:
             assert self.server.client.ask("PATCH", path, {"draining": False}).status == 200

@@ -1,6 +1,7 @@
 """Moves of shards: where they go, and what happens if a step fails. Ray and its actors are fakes."""
 
 import asyncio
+import os
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,13 +12,15 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from glcb._api.shards import NodeInfo, ShardList
+from glcb._errors import StorageError
 from glcb.service.config import ServiceSettings
 from glcb.service.errors import ApiError
 from glcb.service.http.admission import Admission
 from glcb.service.http.operations import OPERATIONS
 from glcb.service.metrics import HttpMetrics, exposition
+from glcb.service.shards import answers as answers_module
 from glcb.service.shards import coordinator
-from glcb.service.shards.answers import ShardAnswers, node_metrics
+from glcb.service.shards.answers import LastKnown, ShardAnswers, node_metrics
 from glcb.service.shards.client import ShardClient
 from glcb.service.shards.cluster import Cluster, Layout, actor_name
 from glcb.service.shards.coordinator import Mover
@@ -169,8 +172,7 @@ class FakeCluster:
         self.calls.append(f"{actor.name} {'end' if no_restart else 'again'}")
 
 
-def steps(cluster: FakeCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int = 1) -> list[str]:
-    """Drain node a; return the calls of some steps, without pings."""
+def with_fake_ray(cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     import ray
 
     def get(result: Any, timeout: float) -> Any:
@@ -182,6 +184,11 @@ def steps(cluster: FakeCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     monkeypatch.setattr(ray, "get", get)
     monkeypatch.setattr(ray, "kill", cluster.kill)
     monkeypatch.setattr(coordinator, "_LEAVE_SECONDS", 0)
+
+
+def steps(cluster: FakeCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int = 1) -> list[str]:
+    """Drain node a; return the calls of some steps, without pings."""
+    with_fake_ray(cluster, monkeypatch)
     storage = open_test_database(tmp_path)
     with storage.write() as connection:
         claim_shards(connection, "token", 1)
@@ -200,13 +207,14 @@ def steps(cluster: FakeCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
         ("", ["new prepare", "old drain", "new take", "old end"]),
         ("new prepare", ["new prepare", "new end"]),  # and no further attempt with this node
         ("old drain", ["new prepare", "old drain", "new take", "old end"]),
+        ("new take", ["new prepare", "old drain", "new take", "new end", "old again"]),  # and no further one
     ],
 )
 def test_a_step_of_a_move_fails(
     fails: str, calls: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cluster = FakeCluster(fails)
-    assert steps(cluster, tmp_path, monkeypatch, count=2 if "prepare" in fails else 1) == calls
+    assert steps(cluster, tmp_path, monkeypatch, count=2 if "new" in fails else 1) == calls
 
 
 @pytest.mark.ray
@@ -216,6 +224,61 @@ def test_the_old_process_takes_the_shard_again_if_the_new_one_has_not(
 ) -> None:
     calls = steps(FakeCluster("new take", has_taken), tmp_path, monkeypatch)
     assert calls == ["new prepare", "old drain", "new take", *([] if has_taken else ["new end", "old again"])]
+
+
+@pytest.mark.ray
+def test_a_restart_that_is_requested_during_a_move_is_not_satisfied_by_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = FakeCluster()
+    with_fake_ray(cluster, monkeypatch)
+    storage = open_test_database(tmp_path)
+    with storage.write() as connection:
+        claim = claim_shards(connection, "token", 1)
+    storage.take_shard(claim, Shard(0, 1), generation=1)
+    plan_drain(storage, "a", True)
+    prepare = cluster.new.prepare.remote
+
+    def prepare_during_a_request() -> Any:
+        plan_restart(storage, 1, ServiceSettings(unload_seconds=7))
+        return prepare()
+
+    cluster.new.prepare = SimpleNamespace(remote=prepare_during_a_request)  # type: ignore[attr-defined]
+    Mover(storage, cluster, 1, lambda: Layout("1", 1, b"")).step()  # type: ignore[arg-type]
+    assert stored_plan(storage).generations == {0: 3}  # not that of the process that was being prepared
+    storage.close()
+
+
+@pytest.mark.ray
+def test_a_restart_goes_on_until_every_shard_is_new(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class OneNode(FakeCluster):
+        def nodes(self) -> list[Node]:
+            return [node("b")]
+
+    ends: list[int] = []
+    monkeypatch.setattr(os, "_exit", ends.append)
+    cluster = OneNode("new prepare")
+    with_fake_ray(cluster, monkeypatch)
+    storage = open_test_database(tmp_path)
+    with storage.write() as connection:
+        claim = claim_shards(connection, "token", 1)
+    storage.take_shard(claim, Shard(0, 1), generation=1)
+    plan_restart(storage, 1, ServiceSettings())
+    mover = Mover(storage, cluster, 1, lambda: Layout("1", 1, b""))  # type: ignore[arg-type]
+    for _ in range(3):
+        mover.step()
+    attempts = [call for call in cluster.calls if not call.endswith("ping")]
+    assert attempts == ["new prepare", "new end"]  # the only node is avoided for a while
+    assert ends == []
+    mover._avoided.clear()
+    cluster.new.fails = ""
+    mover.step()
+    assert cluster.calls[-1] == "old end"
+    cluster.old = cluster.new
+    cluster.new.pulse = cluster.new.pulse._replace(state="ready")
+    mover.step()
+    assert ends == [0]  # Ray starts the coordinator again, too
+    storage.close()
 
 
 def test_a_front_end_finds_the_process_that_another_one_starts_meanwhile() -> None:
@@ -272,6 +335,33 @@ def test_nodes_that_have_left_are_forgotten(tmp_path: Path, monkeypatch: pytest.
     storage.close()
 
 
+def test_the_last_known_value_is_returned_while_a_function_fails_or_hangs(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(answers_module, "_READ_SECONDS", 0.01)
+
+    async def scenario() -> None:
+        calls = []
+        free = asyncio.Event()
+
+        async def count() -> int:
+            calls.append(1)
+            if len(calls) == 2:
+                raise StorageError("the database is away")
+            if len(calls) == 3:
+                await free.wait()
+            return len(calls)
+
+        known = LastKnown(count, 0)
+        assert [await known.read() for _ in range(4)] == [1, 1, 1, 1]
+        assert len(calls) == 3  # not again while it hangs
+        free.set()
+        assert [await known.read() for _ in range(2)] == [3, 4]
+
+    asyncio.run(scenario())
+    assert "background task failed" in caplog.text
+
+
 def test_administrators_change_the_plan_and_see_it(tmp_path: Path) -> None:
     storage = open_test_database(tmp_path)
     with storage.write() as connection:
@@ -307,6 +397,8 @@ def test_administrators_change_the_plan_and_see_it(tmp_path: Path) -> None:
         restarted = await asked("restart_shards")
         assert restarted.status_code == 202
         assert stored_plan(storage).generations == {0: 1, 1: 1}
+        wanted = msgspec.json.decode(restarted.body, type=ShardList).shards
+        assert [(one.generation, one.wanted) for one in wanted] == [(1, 1), (0, 1)]
         listed = msgspec.json.decode((await asked("list_shards")).body, type=ShardList)
         assert [(one.state, one.node, one.generation) for one in listed.shards] == [
             ("ready", "a", 1),

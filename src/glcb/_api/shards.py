@@ -24,6 +24,8 @@ class ShardInfo(Struct, frozen=True, kw_only=True):
     """Why its events cannot be written, if so."""
     generation: int
     """It grows when the shard moves or is restarted on purpose; 0 while it does not respond."""
+    wanted: int = 0
+    """The generation that it must have for all restarts that were requested to be done."""
     silent: float
     """Seconds since it last responded."""
 

@@ -68,9 +68,9 @@ def drain(node: Node, url: Url = _LOCAL, api_key: ApiKey = None, timeout: Timeou
         number = client.drain_node(node).id
 
         def is_empty(found: "ShardList") -> bool:
-            return not any(shard.node == number for shard in found.shards)
+            return all(shard.state == "ready" and shard.node != number for shard in found.shards)
 
-        _wait(client, timeout, is_empty, f"the node {number[:8]} still has shards")
+        _wait(client, timeout, is_empty, f"not all shards answer on other nodes than {number[:8]}")
     if timeout:
         typer.echo(f"the node {number[:8]} has no shards")
 
@@ -90,11 +90,11 @@ def restart(url: Url = _LOCAL, api_key: ApiKey = None, timeout: Timeout = 600.0)
     that is installed on their nodes.
     """
     with _client(url, api_key) as client:
-        before = {shard.number: shard.generation for shard in client.restart_shards().shards}
+        wanted = {shard.number: shard.wanted for shard in client.restart_shards().shards}
 
         def are_new(found: "ShardList") -> bool:
             return all(
-                shard.state == "ready" and shard.generation > before[shard.number] for shard in found.shards
+                shard.state == "ready" and shard.generation >= wanted[shard.number] for shard in found.shards
             )
 
         _wait(client, timeout, are_new, "not all shards have been restarted")

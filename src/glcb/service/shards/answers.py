@@ -1,10 +1,10 @@
 """Requests outside the fast path: forwarded to the shard of their experiment, or combined from all shards."""
 
 import asyncio
-import contextlib
 import re
 from collections import Counter
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import msgspec
 from prometheus_client.core import GaugeMetricFamily
@@ -16,6 +16,7 @@ from glcb._api.requests import encode
 from glcb._api.responses import Status
 from glcb._api.shards import NodeChanges, NodeInfo, ShardList
 from glcb.service.auth import ApiKey
+from glcb.service.background import log_failures
 from glcb.service.errors import ApiError
 from glcb.service.http import wire
 from glcb.service.http.admission import Admission
@@ -26,14 +27,15 @@ from glcb.service.http.static import pages
 from glcb.service.metrics import exposition
 from glcb.service.shards.cluster import Cluster
 from glcb.service.shards.messages import Call
-from glcb.service.shards.plan import Node, drained, plan_drain, plan_restart, stored_plan
+from glcb.service.shards.plan import Node, Plan, drained, plan_drain, plan_restart, stored_plan
 from glcb.service.storage.database import Database
 
 if TYPE_CHECKING:
     from glcb.service.shards.front_end import Shards
 
-_NODES_SECONDS = 2.0
-"""Time that Ray has to list the nodes."""
+_READ_SECONDS = 2.0
+"""Time that Ray has to list the nodes, and PostgreSQL to return the plan."""
+T = TypeVar("T")
 _SAMPLE = re.compile(rb"^(\w+)(?:\{(.*)\})? ", re.MULTILINE)
 
 
@@ -45,6 +47,33 @@ class _Experiments(msgspec.Struct):
     """A list of experiments whose details are only passed on."""
 
     experiments: list[msgspec.Raw]
+
+
+class LastKnown(Generic[T]):
+    """What a function returned last, for as long as it fails or hangs. It is not called again while it hangs.
+
+    Parameters
+    ----------
+    function
+        The function.
+    value
+        The value before the first result.
+    """
+
+    def __init__(self, function: Callable[[], Coroutine[Any, Any, T]], value: T) -> None:
+        self._function = function
+        self._value = value
+        self._reading: asyncio.Task[None] | None = None
+
+    async def read(self) -> T:
+        """Return the current value, or the last known one."""
+        if self._reading is None or self._reading.done():
+            self._reading = asyncio.ensure_future(log_failures(self._refresh()))
+        await asyncio.wait([self._reading], timeout=_READ_SECONDS)
+        return self._value
+
+    async def _refresh(self) -> None:
+        self._value = await self._function()
 
 
 class ShardAnswers:
@@ -66,8 +95,8 @@ class ShardAnswers:
         self._shards = shards
         self._storage = storage
         self._admission = admission
-        self._cluster = cluster
-        self._known_nodes: list[Node] = []
+        self._nodes = LastKnown[list[Node]](lambda: asyncio.to_thread(cluster.nodes), [])
+        self._plan = LastKnown(lambda: storage.threads.run(stored_plan, storage), Plan())
 
     def experiment_of(self, key: ApiKey) -> str:
         """Return the experiment of a Personalizer request."""
@@ -113,17 +142,17 @@ class ShardAnswers:
     # ---- shards and nodes -----------------------------------------------------------------------
 
     async def _list_shards(self, _request: Request) -> Response:
-        return await self._shard_list()
+        return await self._shard_list(await self._plan.read())
 
     async def _restart_shards(self, _request: Request) -> Response:
         settings, count = self._shards.settings, len(self._shards.clients)
-        await self._storage.threads.run(plan_restart, self._storage, count, settings)
-        return await self._shard_list(202)
+        plan = await self._storage.threads.run(plan_restart, self._storage, count, settings)
+        return await self._shard_list(plan, 202)
 
     async def _change_node(self, request: Request) -> Response:
         name: str = request.path_params["node"]
         changes = wire.decode(request.state.content, NodeChanges)
-        found = [node for node in await self._nodes() if node.is_called(name)]
+        found = [node for node in await self._nodes.read() if node.is_called(name)]
         if len(found) != 1:
             raise ApiError(
                 "unknown_node",
@@ -131,22 +160,20 @@ class ShardAnswers:
                 "GET /v1/shards lists",
             )
         (node,) = found
-        await self._storage.threads.run(plan_drain, self._storage, node.id, changes.draining)
-        (info,) = [one for one in await self._node_infos() if one.id == node.id]
+        plan = await self._storage.threads.run(plan_drain, self._storage, node.id, changes.draining)
+        (info,) = self._node_infos([node], plan)
         return Response(encode(info), media_type="application/json")
 
-    async def _shard_list(self, status: int = 200) -> Response:
+    async def _shard_list(self, plan: Plan, status: int = 200) -> Response:
         shards, replicas = self._shards.clients, self._shards.replicas.clients
         listed = ShardList(
-            tuple(client.info() for client in shards),
-            await self._node_infos(),
+            tuple(client.info(plan.generations.get(client.number, 0)) for client in shards),
+            self._node_infos(await self._nodes.read(), plan),
             tuple(client.info() for client in replicas),
         )
         return Response(encode(listed), status, media_type="application/json")
 
-    async def _node_infos(self) -> tuple[NodeInfo, ...]:
-        nodes = await self._nodes()
-        plan = await self._storage.threads.run(stored_plan, self._storage)
+    def _node_infos(self, nodes: list[Node], plan: Plan) -> tuple[NodeInfo, ...]:
         leaving = drained(nodes, plan)
         pulses = (client.pulse for client in self._shards.clients)
         counts = Counter(pulse.node for pulse in pulses if pulse is not None)
@@ -161,12 +188,6 @@ class ShardAnswers:
             )
             for node in nodes
         )
-
-    async def _nodes(self) -> list[Node]:
-        """Return the nodes; the last known ones while Ray does not respond."""
-        with contextlib.suppress(TimeoutError):
-            self._known_nodes = await asyncio.wait_for(asyncio.to_thread(self._cluster.nodes), _NODES_SECONDS)
-        return self._known_nodes
 
     async def _ready(self, _request: Request) -> Response:
         """Readiness probe: fail if no shard can answer."""
@@ -188,7 +209,7 @@ class ShardAnswers:
             for client, reply in zip(clients, replies, strict=True)
             if not isinstance(reply, BaseException)
         }
-        nodes = await self._node_infos()
+        nodes = self._node_infos(await self._nodes.read(), await self._plan.read())
         own = exposition(
             [
                 *self._shards.metrics.http_metrics(),

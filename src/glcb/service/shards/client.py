@@ -114,8 +114,8 @@ class ShardClient:
         """Whether the shard has saved everything and will be back soon."""
         return self._moves_until is not None and time.monotonic() < self._moves_until
 
-    def info(self) -> ShardInfo:
-        """Return what is known about the shard."""
+    def info(self, wanted: int = 0) -> ShardInfo:
+        """Return what is known about the shard, and the generation that administrators want."""
         pulse = self.pulse or _AWAY
         return ShardInfo(
             number=self.number,
@@ -126,6 +126,7 @@ class ShardClient:
             loaded=pulse.loaded,
             trouble=pulse.trouble,
             generation=pulse.generation,
+            wanted=wanted,
             silent=round(time.monotonic() - self.responded_at, 1),
         )
 

@@ -14,7 +14,17 @@ from glcb._errors import StorageError
 from glcb.service.log_output import configure_logging
 from glcb.service.shards.cluster import Cluster, Layout
 from glcb.service.shards.messages import decode_settings, encode_settings, known_settings
-from glcb.service.shards.plan import Move, Node, Placed, Plan, change_plan, drained, next_move, stored_plan
+from glcb.service.shards.plan import (
+    Move,
+    Node,
+    Placed,
+    Plan,
+    change_plan,
+    drained,
+    next_move,
+    plan_start,
+    stored_plan,
+)
 from glcb.service.storage.database import Database, open_database
 
 log = logging.getLogger("glcb.service")
@@ -32,7 +42,7 @@ _LEAVE_SECONDS = 2.0
 _PAUSE_SECONDS = 10.0
 """Pause after an unexpected error."""
 _AVOID_SECONDS = 300.0
-"""A node on which a process could not be started gets no shards for this long."""
+"""A node on which a process could not be started, or could not take its shard, gets none for this long."""
 
 
 class Coordinator:
@@ -145,7 +155,9 @@ class Mover:
         if move is not None:
             self._has_restarted |= move.reason == "restart"
             self._move(move, drained(nodes, plan))
-        elif self._has_restarted and all(shard.is_ready for shard in shards):
+        elif self._has_restarted and all(
+            shard.is_ready and shard.generation >= plan.generations.get(shard.number, 0) for shard in shards
+        ):
             log.info("all shards have been restarted")
             os._exit(0)  # Ray starts the coordinator again, too
 
@@ -192,6 +204,7 @@ class Mover:
         if old is None:
             return
         generation = owner.generation + 1
+        plan_start(self._database, number, generation)
         new = self._cluster.start_shard(number, generation, self._layout(), node)
         try:
             place = ray.get(new.prepare.remote(), timeout=_PREPARE_SECONDS)
@@ -210,6 +223,7 @@ class Mover:
             ray.get(new.take.remote(), timeout=_TAKE_SECONDS)
         except RayError:
             log.exception("the new process of a shard has not taken it", extra=about)
+            self._avoided[node] = time.monotonic() + _AVOID_SECONDS
             if self._cluster.owner(number).generation < generation:
                 ray.kill(new, no_restart=True)
                 ray.kill(old, no_restart=False)  # it takes the shard again

@@ -20,6 +20,9 @@ class Plan(msgspec.Struct, frozen=True, omit_defaults=True):
     """The ids of nodes that shards leave."""
     generations: dict[int, int] = {}
     """The generation that the process of a shard must have at least, by the number of the shard."""
+    started: dict[int, int] = {}
+    """The generation of the process that the coordinator started last, by the number of the shard. It may
+    have older settings than those below, and may not have taken the shard yet."""
     settings: dict[str, Any] | None = None
     """Settings for new processes, without the database; by default, those of the coordinator. They can be
     those of another version of glcb."""
@@ -37,35 +40,50 @@ def stored_plan(database: Database) -> Plan:
         return read_plan(connection)
 
 
-def change_plan(database: Database, change: Callable[[Plan, Connection], Plan]) -> None:
-    """Replace the plan; others who change it at the same time wait for that."""
+def change_plan(database: Database, change: Callable[[Plan, Connection], Plan]) -> Plan:
+    """Replace the plan, and return it; others who change it at the same time wait for that."""
     row = about.c.name == PLAN
     with database.write() as connection:
         connection.execute(select(about.c.value).where(row).with_for_update())
-        content = msgspec.json.encode(change(read_plan(connection), connection)).decode()
+        changed = change(read_plan(connection), connection)
+        content = msgspec.json.encode(changed).decode()
         connection.execute(update(about).where(row).values(value=content))
+    return changed
 
 
-def plan_drain(database: Database, node: str, draining: bool) -> None:
-    """Let all shards leave a node, or let it have shards again."""
+def plan_drain(database: Database, node: str, draining: bool) -> Plan:
+    """Let all shards leave a node, or let it have shards again; return the plan."""
 
     def change(plan: Plan, _connection: Connection) -> Plan:
         nodes = {*plan.draining, node} if draining else {*plan.draining} - {node}
         return msgspec.structs.replace(plan, draining=tuple(sorted(nodes)))
 
-    change_plan(database, change)
+    return change_plan(database, change)
 
 
-def plan_restart(database: Database, count: int, settings: ServiceSettings) -> None:
-    """Let every shard get a new process, with these settings."""
+def plan_start(database: Database, number: int, generation: int) -> Plan:
+    """Note that a process is started, with the settings of now; return the plan."""
+
+    def change(plan: Plan, _connection: Connection) -> Plan:
+        return msgspec.structs.replace(plan, started={**plan.started, number: generation})
+
+    return change_plan(database, change)
+
+
+def plan_restart(database: Database, count: int, settings: ServiceSettings) -> Plan:
+    """Let every shard get a new process, with these settings; return the plan.
+
+    A process that is being prepared does not count: it has been started before.
+    """
     shared = msgspec.to_builtins(settings)
     del shared["database"]  # its password stays out of the database
 
     def change(plan: Plan, connection: Connection) -> Plan:
-        next_ones = {number: owner_of(connection, number).generation + 1 for number in range(count)}
+        last = {number: owner_of(connection, number).generation for number in range(count)}
+        next_ones = {number: max(one, plan.started.get(number, 0)) + 1 for number, one in last.items()}
         return msgspec.structs.replace(plan, generations=next_ones, settings=shared)
 
-    change_plan(database, change)
+    return change_plan(database, change)
 
 
 class Node(NamedTuple):
