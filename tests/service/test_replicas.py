@@ -144,6 +144,50 @@ def test_a_replica_that_fails_is_found_again(tmp_path: Path, caplog: pytest.LogC
     assert "a replica is away" in caplog.text
 
 
+def test_a_model_that_cannot_be_copied_is_tried_again_when_the_next_one_is_due(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario(engine: Engine, publisher: Publisher, local: LocalReplica) -> None:
+        attempts = []
+
+        def fail(model: Model) -> None:
+            attempts.append(model.version)
+            raise MemoryError("the object store is full")
+
+        publisher._put = fail
+        await decide_and_reward(engine, 2)
+        for _ in range(3):
+            await published(publisher)
+        assert attempts == [5]
+        publisher._put = Reference
+        publisher._published["home"] = publisher._published["home"]._replace(at=0.0)
+        await decide_and_reward(engine, 1)
+        await published(publisher)
+        assert local.versions == [7]
+
+    with_publisher(tmp_path, scenario)
+    assert "the object store is full" in caplog.text
+
+
+@pytest.mark.ray
+def test_replicas_need_a_node_with_cpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    import ray
+
+    class Options:
+        def __init__(self, kind: type) -> None:
+            assert kind is Replica
+
+        def options(self, **options: Any) -> Any:
+            assert options["num_cpus"] > 0
+            return self
+
+        def remote(self, settings: bytes) -> bytes:
+            return settings
+
+    monkeypatch.setattr(ray, "remote", Options)
+    assert replicas.start_replica("glcb", 0, b"settings") == b"settings"
+
+
 def test_a_replica_leaves_alone_what_it_cannot_score(tmp_path: Path) -> None:
     async def scenario(engine: Engine, publisher: Publisher, local: LocalReplica) -> None:
         assert (await local.scored(DECISION)).scores is UNSET  # it has no model

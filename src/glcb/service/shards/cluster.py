@@ -4,12 +4,10 @@ from typing import Any, NamedTuple
 
 from glcb.service.shards.actors import ShardActor
 from glcb.service.shards.plan import Node, stored_plan
-from glcb.service.shards.replicas import namespace_of
+from glcb.service.shards.replicas import CPUS, namespace_of
 from glcb.service.storage.database import Database
 from glcb.service.storage.ownership import Owner, owner_of
 
-_CPUS = 0.001
-"""What a shard takes of the CPUs of its node: nodes without CPUs get none."""
 _CONCURRENT_CALLS = 10_000
 _HEAD = "node:__internal_head__"
 """The resource by which Ray marks the head."""
@@ -93,7 +91,7 @@ class Cluster:
             shard at once, on one of the nodes that get shards.
         """
         place = node or self._home(number)
-        actor = self._actor(ShardActor, actor_name(number, Owner(layout.claim, generation)), place, _CPUS)
+        actor = self._actor(ShardActor, actor_name(number, Owner(layout.claim, generation)), place, CPUS)
         return actor.remote(
             layout.settings, layout.claim, number, layout.shards, generation, node is not None
         )

@@ -46,6 +46,8 @@ _MAX_WAITING = 256
 """Requests that may wait for one replica; others are sent to the shard without scores."""
 _MAX_SHARE = 0.05
 """Share of the time that a shard spends on copies of one model."""
+CPUS = 0.001
+"""What a shard or a replica takes of the CPUs of its node: nodes without CPUs get none."""
 _CONCURRENT_CALLS = 1000
 
 _decode = msgspec.json.Decoder(DecisionRequest).decode
@@ -132,7 +134,7 @@ def start_replica(namespace: str, number: int, settings: bytes) -> Any:
         get_if_exists=True,
         max_restarts=-1,
         max_task_retries=0,
-        num_cpus=0,
+        num_cpus=CPUS,
         scheduling_strategy="SPREAD",
         enable_task_events=False,
         max_concurrency=_CONCURRENT_CALLS,
@@ -148,7 +150,7 @@ def _name(number: int) -> str:
 
 
 class _Published(NamedTuple):
-    """The last copy of a model."""
+    """The last copy of a model, or the last attempt to copy it."""
 
     version: int
     rewards: int
@@ -199,7 +201,7 @@ class Publisher:
         if self._idle():
             for name in self._settings.hot_experiments:
                 if self._is_due(name):
-                    await self._publish(name)
+                    await log_failures(self._publish(name))
 
     async def _find_replicas(self) -> None:
         for number in range(self._settings.replicas):
@@ -231,13 +233,17 @@ class Publisher:
 
     async def _publish(self, name: str) -> None:
         began = time.monotonic()
-        reference, version, rewards = await self._engine.read(name, self._copy)
+        experiment = self._engine.loaded[name].experiment
+        version, rewards = experiment.state.sequence, experiment.bandit.counts["rewarded"]
+        try:
+            reference, version, rewards = await self._engine.read(name, self._copy)
+        finally:  # one that cannot be copied is tried again when the next one is due
+            now = time.monotonic()
+            self._published[name] = _Published(version, rewards, now, now - began)
         if reference is not None:
             for number in self._idle():
                 load = self._load(number, name, version, reference)
                 self._loading[number] = asyncio.ensure_future(log_failures(load))
-        now = time.monotonic()
-        self._published[name] = _Published(version, rewards, now, now - began)
 
     def _copy(self, experiment: Experiment) -> tuple[Any, int, int]:
         """Put the model into the object store, which copies it; return it, its version and its rewards."""
