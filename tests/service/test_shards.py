@@ -2,9 +2,12 @@
 
 import asyncio
 import sys
+import time
+from collections import deque
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -19,10 +22,12 @@ from glcb.cli import app
 from glcb.service.auth import ANONYMOUS
 from glcb.service.config import ServiceSettings
 from glcb.service.errors import ApiError
-from glcb.service.shards import actors, client, coordinator
+from glcb.service.shards import actors, client, coordinator, replicas
 from glcb.service.shards.actors import ShardActor
 from glcb.service.shards.client import ShardClient
+from glcb.service.shards.cluster import Layout
 from glcb.service.shards.coordinator import Coordinator
+from glcb.service.shards.front_end import OnRay
 from glcb.service.shards.messages import (
     Call,
     Problem,
@@ -287,11 +292,32 @@ def test_every_request_is_answered_when_a_shard_is_back_after_their_time_was_up(
         await asyncio.sleep(0.1)
         actor.state = "ready"
         answers = await asyncio.gather(*waiting)
-        assert b"a" in answers
         assert all(one == b"a" or isinstance(one, ApiError) for one in answers)
         assert shard._waiting == 0
 
     with_client(scenario, max_waiting=300, call_seconds=0.05)
+
+
+@needs_ray
+def test_the_time_of_a_move_does_not_count_as_that_of_the_requests_that_wait_for_it() -> None:
+    async def scenario(shard: ShardClient, actor: FakeActor) -> None:
+        actor.state = "moving"
+        await until(lambda: shard.is_moving)
+        waiting = [asyncio.ensure_future(sent(shard, "a")) for _ in range(client._MAX_BATCH * 3)]
+        await asyncio.sleep(0)
+        shard._queue = deque(one._replace(deadline=time.monotonic() - 1) for one in shard._queue)
+        assert shard._moves_until is not None
+        shard._moves_until -= 10  # it takes ten seconds
+        actor.held = []
+        actor.state = "ready"
+        await until(lambda: len(actor.batches) == 2)
+        await asyncio.sleep(5 * client._PROBE_SECONDS)  # the last batch waits for the first ones
+        for place in range(3):
+            await until(lambda place=place: len(actor.held or ()) > place)  # type: ignore[misc]
+            actor.held[place]()
+        assert set(await asyncio.gather(*waiting)) == {b"a"}
+
+    with_client(scenario, max_waiting=300)
 
 
 @needs_ray
@@ -323,8 +349,12 @@ def test_a_shard_restores_its_experiments_and_answers_nothing_once_it_was_taken_
     storage = open_test_database(tmp_path)
     with storage.write() as connection:
         claim = claim_shards(connection, "token", 1)
-    settings = encode_settings(ServiceSettings(data=str(tmp_path / "glcb.db")))
+    settings = encode_settings(ServiceSettings(data=str(tmp_path / "glcb.db"), hot_experiments=("home",)))
+    monkeypatch.setattr(actors, "find_replica", lambda *_: None)
     body = encode({"arms": ["a", "b"], "policy": "uniform"})
+
+    def fails(*_: Any) -> None:
+        raise StorageError("the database is away")
 
     async def started() -> ShardActor:
         shard = ShardActor(settings, claim, 0, 1)
@@ -332,9 +362,13 @@ def test_a_shard_restores_its_experiments_and_answers_nothing_once_it_was_taken_
         assert isinstance(refused, Problem)
         assert refused.code == "starting"
         shard._begin()
-        await until(lambda: shard._state == "ready")
+        with monkeypatch.context() as patch:
+            patch.setattr(replicas, "read_about", fails)  # a start does not wait for such a read
+            await until(lambda: shard._state == "ready")
         assert shard._ticking is not None
         shard._ticking.cancel()  # it would end this process
+        assert shard._publishing is not None
+        shard._publishing.cancel()
         return shard
 
     async def applied(shard: ShardActor, items: list[tuple[str, str, bytes]]) -> list[Result]:
@@ -357,8 +391,9 @@ def test_a_shard_restores_its_experiments_and_answers_nothing_once_it_was_taken_
         assert created.status == 201
         decision = ("home", "decide", encode(DECISION))
         unknown = ("elsewhere", "decide", encode(DECISION))
-        answers = await applied(first, [decision, unknown, decision])
-        assert [type(one) for one in answers] == [bytes, Problem, bytes]
+        invalid = ("home", "decide", b'{"field_of_a_later_version":1}')
+        answers = await applied(first, [decision, unknown, invalid, decision])
+        assert [type(one) for one in answers] == [bytes, Problem, Problem, bytes]
 
         second = await started()
         reward = ("home", "reward", encode(RewardItem(id="x", value=1)))
@@ -372,7 +407,9 @@ def test_a_shard_restores_its_experiments_and_answers_nothing_once_it_was_taken_
 
         third = ShardActor(settings, claim, 0, 1, generation=2, waits=True)
         assert isinstance((await applied(third, [decision]))[0], Problem)
-        await second.drain()
+        monkeypatch.setattr(actors, "_FETCH_WHILE_MOVING_SECONDS", 0.05)
+        second._keep_late(1, actors._Batch(1))  # no front end will ask for its answer
+        await asyncio.wait_for(second.drain(), 10)
         assert await second.apply([decision]) is None
         assert await second.perform(call("show")) is None
         await third.take()
@@ -381,6 +418,8 @@ def test_a_shard_restores_its_experiments_and_answers_nothing_once_it_was_taken_
         assert b'"decisions":2,' in shown.content
         assert third._ticking is not None
         third._ticking.cancel()
+        assert third._publishing is not None
+        third._publishing.cancel()
         await third._engine.journal.stop()
         await first._engine.journal.stop()
 
@@ -427,6 +466,33 @@ def test_the_coordinator_claims_the_database_again_after_another_service_had_it(
     storage.take_shard(again, Shard(0, 1))
     one._stack.close()
     storage.close()
+
+
+@needs_ray
+def test_a_front_end_waits_for_a_coordinator_that_is_started_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    import ray
+    from ray.exceptions import ActorUnavailableError
+
+    pauses: list[float] = []
+    monkeypatch.setattr(time, "sleep", pauses.append)
+    layout = Layout("1", 1, b"")
+    answers: list[Layout | Exception] = [*[ActorUnavailableError("it starts", None)] * 20, layout]
+
+    def get(_reference: Any, timeout: float) -> Layout:
+        assert timeout > 0
+        answer = answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    monkeypatch.setattr(ray, "get", get)
+    placed: Any = object.__new__(OnRay)
+    placed._settings = ServiceSettings()
+    calls = SimpleNamespace(layout=SimpleNamespace(remote=lambda: None))
+    placed._cluster = SimpleNamespace(coordinator=lambda *_: calls)
+    assert placed._layout() == layout
+    assert len(pauses) == 20
+    assert sum(pauses) >= 20
 
 
 def test_a_response_keeps_its_headers() -> None:

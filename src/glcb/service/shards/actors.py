@@ -42,7 +42,9 @@ delay the others."""
 _LATE_SECONDS = 1.0
 """A request for late answers waits this long for one."""
 _FETCH_SECONDS = 60.0
-"""A front end must ask for late answers within this time."""
+"""A front end must ask for late answers within this time …"""
+_FETCH_WHILE_MOVING_SECONDS = 3.0
+"""… or this, while the shard moves: it does not wait for a front end that has died."""
 _STANDBY_SECONDS = 180.0
 """A process that is to take over a shard waits this long to be told to."""
 _RETURN_SECONDS = 20.0
@@ -88,6 +90,7 @@ class ShardActor:
             self._is_owner = not waits or owner_of(connection, number).generation >= generation
         if self._is_owner:
             self._take()
+        self._find_replica = functools.partial(find_replica, namespace_of(self._database))
         self._state: Literal["starting", "ready", "moving"] = "starting"
         self._starting: asyncio.Task[None] | None = None
         self._draining: asyncio.Task[None] | None = None
@@ -155,19 +158,28 @@ class ShardActor:
         self._ticking = asyncio.ensure_future(self._tick())
         self._warming = asyncio.ensure_future(log_failures(warm_up_rest()))
         if self._settings.hot_experiments:
-            find = functools.partial(find_replica, namespace_of(self._database))
-            self._publishing = asyncio.ensure_future(Publisher(self._engine, find).run())
+            publisher = Publisher(self._engine, self._find_replica)
+            self._publishing = asyncio.ensure_future(publisher.run())
         self._state = "ready"
 
     async def _tick(self) -> None:
         while True:
             await asyncio.sleep(_TICK_SECONDS)
             await log_failures(self._engine.tick())
-            oldest = time.monotonic() - _FETCH_SECONDS
-            self._late = {number: batch for number, batch in self._late.items() if batch.since > oldest}
+            self._forget_late(_FETCH_SECONDS)
             if self._engine.journal.failure == TAKEN_OVER:
                 log.error("another process has taken this shard")
                 os._exit(1)
+
+    def _keep_late(self, number: int, batch: "_Batch") -> None:
+        """Keep a batch until a front end asks for its late answers."""
+        batch.asked_at = time.monotonic()
+        self._late[number] = batch
+
+    def _forget_late(self, seconds: float) -> None:
+        """Forget late answers that no front end has asked for in this time."""
+        oldest = time.monotonic() - seconds
+        self._late = {number: batch for number, batch in self._late.items() if batch.asked_at > oldest}
 
     async def drain(self) -> None:
         """Refuse new requests, finish those that run, and save everything.
@@ -184,8 +196,9 @@ class ShardActor:
             return
         await asyncio.wait([self._starting])
         self._state = "moving"
-        while self._running or self._late:  # late answers are forgotten if no front end wants them
+        while self._running or self._late:
             await asyncio.sleep(_POLL_SECONDS)
+            self._forget_late(_FETCH_WHILE_MOVING_SECONDS)
         if self._ticking is not None:
             self._ticking.cancel()
             self._warming.cancel()
@@ -215,14 +228,19 @@ class ShardActor:
                 receive = batch.receiver(place)
                 if item.kind == "decide":
                     receive = self._timed(item.experiment, receive)
-                self._engine.apply_soon(item.experiment, item.kind, item.request(), receive)
+                try:
+                    request = item.request()
+                except Exception as error:  # such as one of a front end of another version
+                    receive(error)
+                else:
+                    self._engine.apply_soon(item.experiment, item.kind, request, receive)
             answers = await batch.answers(_FIRST_SECONDS, _OTHERS_SECONDS)
             results = await self._confirmed([answers.get(place) for place in range(len(items))])
         finally:
             self._running -= 1
         if not batch.is_complete:
             self._batches += 1
-            self._late[self._batches] = batch
+            self._keep_late(self._batches, batch)
         return self._batches, results
 
     def _timed(self, experiment: str, receive: OnDone) -> OnDone:
@@ -241,11 +259,15 @@ class ShardActor:
 
         Call it again until all have been returned.
         """
-        batch = self._late[number]
-        answers = await batch.answers(_LATE_SECONDS, _OTHERS_SECONDS)
-        results = await self._confirmed(list(answers.values()))
-        if batch.is_complete:
-            self._late.pop(number, None)
+        batch = self._late.pop(number)
+        self._running += 1
+        try:
+            answers = await batch.answers(_LATE_SECONDS, _OTHERS_SECONDS)
+            results = await self._confirmed(list(answers.values()))
+        finally:
+            self._running -= 1
+            if not batch.is_complete:
+                self._keep_late(number, batch)
         return list(zip(answers, results, strict=True))
 
     async def _confirmed(self, results: list[Result]) -> list[Result]:
@@ -302,7 +324,8 @@ class _Batch:
     """Decisions and rewards that arrived together, and their answers."""
 
     def __init__(self, size: int) -> None:
-        self.since = time.monotonic()
+        self.asked_at = time.monotonic()
+        """When a front end asked for its answers last."""
         self._answers: dict[int, Result] = {}
         """Answers that have not been returned yet, by place."""
         self._missing = size

@@ -333,7 +333,7 @@ class ShardClient:
             self.heard_at = self.responded_at = time.monotonic()
             self.pulse = pulse
             if pulse.state == "ready":
-                self._moves_until = None
+                self._has_moved()
             elif pulse.state == "moving":
                 self._moves()
                 self._actor = None  # another process has the shard soon
@@ -365,6 +365,13 @@ class ShardClient:
             self._moves_until = time.monotonic() + _MOVE_SECONDS
         if self.pulse is not None:
             self.pulse = self.pulse._replace(state="moving")
+
+    def _has_moved(self) -> None:
+        """Give requests that have waited for a move as much time as they had before it."""
+        if self._moves_until is not None:
+            passed = time.monotonic() - self._moves_until + _MOVE_SECONDS
+            self._queue = deque(one._replace(deadline=one.deadline + passed) for one in self._queue)
+            self._moves_until = None
 
     def _fail_all(self) -> None:
         """Refuse requests from now on; those that wait get 503."""

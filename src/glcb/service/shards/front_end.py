@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import secrets
+import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -32,8 +33,9 @@ _MODEL_STORE_BYTES = 1_000_000_000
 """The same with hot experiments, whose models go through the store."""
 _LAYOUT_SECONDS = 300.0
 """A coordinator that needs longer to respond, apart from its wait for the lock, is replaced."""
-_LAYOUT_ATTEMPTS = 3
+_LAYOUT_ATTEMPTS = 30
 """The coordinator may be away for a moment, while Ray starts it again."""
+_LAYOUT_PAUSE_SECONDS = 1.0
 
 
 def check_settings(settings: ServiceSettings) -> None:
@@ -138,6 +140,7 @@ class OnRay:
                     raise cause from None
                 if attempt + 1 == _LAYOUT_ATTEMPTS or not isinstance(error, ActorUnavailableError):
                     raise StorageError(f"the coordinator of the shards cannot start: {error}") from error
+                time.sleep(_LAYOUT_PAUSE_SECONDS)
         raise AssertionError("unreachable")
 
     async def _find(self, number: int) -> Any:
