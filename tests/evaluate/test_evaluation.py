@@ -159,7 +159,11 @@ def test_an_interrupted_evaluation_resumes_with_the_same_result(
     log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("glcb.evaluate.api._CHECKPOINT_SECONDS", 0.0)
-    arguments: dict[str, Any] = {"policies": ["linucb", "best-fixed-arm"], "estimators": ("dr", "snips")}
+    policies: dict[str, Any] = {"linucb": "linucb", "best": "best-fixed-arm"}
+    bandit = Bandit(ARMS, policy="lints")
+    bandit.learn_from(log)
+    policies["frozen and randomized"] = Frozen(bandit)
+    arguments: dict[str, Any] = {"policies": policies, "estimators": ("dr", "snips")}
     evaluated = []
 
     def interrupt(stage: str, share: float) -> None:

@@ -185,6 +185,27 @@ def test_independent_ips_uses_exact_marginal_propensities(tmp_path: Path) -> Non
     assert abs(own.value - expected) < 4 * own.error
 
 
+def test_independent_ips_resumes_with_the_random_numbers_of_the_logging_policy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("glcb.evaluate.api._CHECKPOINT_SECONDS", -1.0)
+    monkeypatch.setattr("glcb.evaluate.rows.CHUNK_ROWS", 20)
+    path, folder = write(tmp_path / "log.jsonl", events(30, 4)), tmp_path / "progress"
+    bandit = Bandit(arms=ARMS, policy="lints", slots=2)
+    bandit.learn_from(path)
+    frozen = Frozen(bandit)
+    arguments: dict[str, Any] = {"policies": {"frozen": frozen}, "estimators": ("iips",), "logging": frozen}
+
+    def interrupt(stage: str, share: float) -> None:
+        if (folder / "state.json").exists():
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        evaluate(path, **arguments, checkpoint_folder=folder, progress=interrupt)
+    resumed = evaluate(path, **arguments, checkpoint_folder=folder)
+    assert resumed.to_dict() == evaluate(path, **arguments).to_dict()
+
+
 def test_the_command_evaluates_rankings(tmp_path: Path) -> None:
     path = write(tmp_path / "log.jsonl", events(50, 5))
     arguments = ["evaluate", str(path), "--policies", "uniform", "--estimators", "rips,iips"]

@@ -2,7 +2,9 @@
 
 import json
 import os
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,7 @@ from typer.testing import CliRunner
 from glcb import Bandit, InvalidSettings, LogError, MissingExtra
 from glcb._ray import connected
 from glcb.cli import app
-from glcb.evaluate import Frozen, api, evaluate
+from glcb.evaluate import Frozen, api, evaluate, ray_executor
 from tests.evaluate.logs import ARMS, rows, rule, write
 
 # Ray starts processes by forking, and other tests may have imported JAX, which warns of that.
@@ -36,17 +38,22 @@ def connection() -> Iterator[None]:
             yield
 
 
-def policies() -> dict[str, Any]:
-    trained = Bandit(arms=ARMS, policy="linucb")
+def trained(policy: str) -> Bandit:
+    bandit = Bandit(arms=ARMS, policy=policy)
     for row in rows(100, seed=9):
-        decision = trained.decide(row["context"])
-        trained.reward(decision.id, float(decision.arm == "games"))
+        decision = bandit.decide(row["context"])
+        bandit.reward(decision.id, float(decision.arm == "games"))
+    return bandit
+
+
+def policies() -> dict[str, Any]:
     return {
         "linucb": "linucb",
         "best": "best-fixed-arm",
         "games": "arm=games",
         "rule": rule,
-        "frozen": Frozen(trained),
+        "frozen": Frozen(trained("linucb")),
+        "frozen and randomized": Frozen(trained("lints")),
     }
 
 
@@ -97,6 +104,25 @@ def test_without_ray_the_error_names_the_extra(files: list[Path], monkeypatch: p
 
 
 # ---- Ray --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.ray
+@pytest.mark.parametrize("policy", ["lints", "squarecb", "epsilon-greedy"])
+def test_a_frozen_policy_draws_the_same_random_numbers_in_tasks(
+    files: list[Path], monkeypatch: pytest.MonkeyPatch, policy: str
+) -> None:
+    def run_here(function: Callable[[Any], Any], queue: deque[Any], jobs: int | None) -> Iterator[Any]:
+        while queue:
+            task = queue.popleft()
+            yield task, function(task)
+
+    monkeypatch.setattr("glcb._ray.connected", lambda address, cores: nullcontext())
+    monkeypatch.setattr(ray_executor, "require_files", lambda paths: None)
+    monkeypatch.setattr(ray_executor, "capacity", lambda jobs: 2)
+    monkeypatch.setattr(ray_executor, "run_tasks", run_here)
+    frozen, fast = {"frozen": Frozen(trained(policy))}, ("ips",)
+    expected = evaluate(files, frozen, estimators=fast).to_dict()
+    assert evaluate(files, frozen, estimators=fast, executor="ray").to_dict() == expected
 
 
 @pytest.mark.live

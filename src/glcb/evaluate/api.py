@@ -433,7 +433,7 @@ def _ranking_notes(
     if "iips" not in chosen:
         return
     for name, target in targets.items():
-        if target.snapshot() is not None:
+        if target.learns:
             raise InvalidSettings(f"iips needs policies that do not learn, and {name!r} does: use rips")
     yield "iips assumes that the reward of a slot depends on nothing but its own arm and its position."
     if marginals.is_exact(arms, slots):

@@ -90,8 +90,8 @@ class Part(Protocol):
 class Visitor(Part, Protocol):
     """A part that visits the chunks of a log, and needs nothing of the other parts."""
 
-    learns: bool
-    """Whether it must visit them in order."""
+    has_state: bool
+    """Whether a visit depends on those before, so that it must visit them in order."""
     uses_contexts: bool
     """Whether it needs the contexts. Such visitors take most of the time of an evaluation."""
 
@@ -421,6 +421,7 @@ class Evaluator:
             "robust": self._robust,
             **sequences,
             **{f"sums.{sums.estimator}": sums for sums in self._sums},
+            "logging": self._plan.logging,
             **self.visitors,
             **{f"replayed.{name}": replay.target for name, replay in self._replays().items()},
         }

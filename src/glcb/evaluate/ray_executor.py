@@ -1,9 +1,10 @@
 """Evaluate a log on a Ray cluster.
 
-A policy that learns, and the model of the rewards, must visit the rows of a log in order. But they need
-nothing of each other, so each of them goes over the files of the log in tasks of its own, one per file, which
-pass its state on. Policies that do not learn visit all files at once. This process adds up, in the order of
-the log, what the visits return. It does the same additions as without Ray, so the results are the same.
+A policy that learns or draws random numbers, and the model of the rewards, must visit the rows of a log in
+order. But they need nothing of each other, so each of them goes over the files of the log in tasks of its own,
+one per file, which pass its state on. Other policies visit all files at once. This process adds up, in the
+order of the log, what the visits return. It does the same additions as without Ray, so the results are the
+same.
 """
 
 from collections import defaultdict, deque
@@ -75,7 +76,7 @@ class RayExecutor:
         current, skip = _position(evaluator.chunks, log, reader)
         queue, done = _Queue(), current * len(visitors)
         for name, visitor in visitors.items():
-            for number in range(current, current + 1 if visitor.learns else files):
+            for number in range(current, current + 1 if visitor.has_state else files):
                 left = skip if number == current else 0
                 queue.append(_Visit(name, number, cloudpickle.dumps(visitor), log, reader, left))
         queue.limit = current + _AHEAD * capacity(self.jobs)
@@ -121,7 +122,7 @@ class _Visit:
 
 class _Visited(NamedTuple):
     visitor: bytes | None
-    """The pickled visitor after the file; None if it does not learn."""
+    """The pickled visitor after the file; None if it has no state."""
     answers: list[Any]
     """What it has returned for each chunk."""
 
@@ -132,13 +133,13 @@ def _visit(task: _Visit) -> _Visited:
     visitor: Visitor = cloudpickle.loads(task.visitor)
     chunks = islice(task.reader.chunks(task.log.rows(task.number)), task.skip, None)
     answers = [visitor.visit(chunk) for chunk in chunks]
-    return _Visited(cloudpickle.dumps(visitor) if visitor.learns else None, answers)
+    return _Visited(cloudpickle.dumps(visitor) if visitor.has_state else None, answers)
 
 
 class _RowVisitor:
     """Returns the chunks without their contexts."""
 
-    learns = False
+    has_state = False
     uses_contexts = True
 
     def visit(self, chunk: Chunk) -> Chunk:

@@ -34,7 +34,7 @@ class Replay:
         Seed of the random numbers that accept rows.
     """
 
-    learns = True
+    has_state = True
     uses_contexts = True
 
     def __init__(self, target: BanditTarget, max_ratio: float, seed: int) -> None:

@@ -27,7 +27,9 @@ class Target(Protocol):
     """A policy to evaluate."""
 
     learns: bool
-    """Whether it must visit the rows of a log in order."""
+    """Whether it learns from the rows that it visits."""
+    has_state: bool
+    """Whether it learns or draws random numbers, so that it must visit the rows of a log in order."""
     uses_contexts: bool
     """Whether it does more than compare arms, rewards and propensities, which takes little time."""
 
@@ -35,7 +37,7 @@ class Target(Protocol):
         """Return the probability of each arm in each row; then learn from the rows, if the target learns."""
 
     def snapshot(self) -> Arrays | Snapshot | None:
-        """Return the state of a target that learns."""
+        """Return the state; None if the target has none."""
 
     def restore(self, state: Any) -> None:
         """Restore a snapshot."""
@@ -45,6 +47,7 @@ class Uniform:
     """Chooses each eligible arm with the same probability."""
 
     learns = False
+    has_state = False
     uses_contexts = False
 
     def visit(self, chunk: Chunk) -> Float64:
@@ -81,6 +84,7 @@ class BestFixedArm(Uniform):
     """
 
     learns = True
+    has_state = True
 
     def __init__(self, arms: int) -> None:
         self._rewards = np.zeros(arms)
@@ -167,6 +171,7 @@ class BanditTarget:
 
     def __init__(self, bandit: Bandit, arms: Sequence[Arm], *, learns: bool) -> None:
         self._bandit, self.learns = OfflineBandit(bandit), learns
+        self.has_state = learns or self._bandit.is_randomized
         self._arms = tuple(arms)
         self._index = {arm: position for position, arm in enumerate(arms)}
         self._own = set(self._bandit.arms)
@@ -208,8 +213,8 @@ class BanditTarget:
         return result
 
     def snapshot(self) -> Snapshot | None:
-        """Return the state of a bandit that learns."""
-        return self._bandit.snapshot() if self.learns else None
+        """Return the state of a bandit that learns or draws random numbers."""
+        return self._bandit.snapshot() if self.has_state else None
 
     def restore(self, state: Any) -> None:
         """Restore a snapshot."""
@@ -220,7 +225,7 @@ class BanditTarget:
 class RewardModel:
     """Predicts the reward of every arm from the rows before, with the bandit's own learner."""
 
-    learns = True
+    has_state = True
     uses_contexts = True
 
     def __init__(self, bandit: Bandit, arms: Sequence[Arm], reward_range: tuple[float, float]) -> None:
