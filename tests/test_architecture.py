@@ -53,7 +53,7 @@ ALLOWED: dict[str, set[str]] = {
     },
     "evaluate": {
         *BASIC,
-        *("_document", "_figures", "_files", "_html", "_model_file", "_ray", "_text"),
+        *("_document", "_figures", "_files", "_html", "_model_file", "_ray", "_text", "_version"),
         *("bandit", "policies"),
     },
     "route": {*BASIC, "_model_file", "_prompts", "bandit", "explain"},

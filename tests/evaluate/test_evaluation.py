@@ -1,5 +1,6 @@
 """Evaluating policies on a log."""
 
+import copy
 import json
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,11 @@ import pytest
 
 from glcb import Bandit
 from glcb._errors import InvalidInput, InvalidSettings, LogError, UnknownArm
-from glcb.evaluate import Evaluation, Frozen, evaluate
+from glcb.evaluate import Evaluation, Frozen, api, evaluate
+from glcb.evaluate.evaluation import Evaluator
+from glcb.evaluate.executors import LocalExecutor
+from glcb.evaluate.formats import Layout
+from glcb.evaluate.log import LogFiles
 from tests.evaluate.logs import ARMS, RULE_VALUE, UNIFORM_VALUE, rows, rule, value, write
 
 FAST: dict[str, Any] = {"estimators": ("ips", "snips")}
@@ -182,9 +187,9 @@ def test_an_interrupted_evaluation_resumes_with_the_same_result(
     assert resumed.to_dict() == evaluate(log, **arguments).to_dict()
 
 
-def test_progress_of_another_evaluation_is_not_used(
-    log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def interrupted(log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the folder with the state of an evaluation of the best fixed arm."""
     monkeypatch.setattr("glcb.evaluate.api._CHECKPOINT_SECONDS", 0.0)
 
     def interrupt(stage: str, share: float) -> None:
@@ -192,9 +197,86 @@ def test_progress_of_another_evaluation_is_not_used(
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        evaluate(log, ["uniform"], checkpoint_folder=tmp_path / "p", progress=interrupt, **FAST)
-    found = evaluate(log, ["best-fixed-arm"], checkpoint_folder=tmp_path / "p", **FAST)
-    assert [own.name for own in found.policies] == ["logged", "best-fixed-arm"]
+        evaluate(
+            log, ["best-fixed-arm"], checkpoint_folder=tmp_path / "progress", progress=interrupt, **FAST
+        )
+    return tmp_path / "progress"
+
+
+@pytest.mark.parametrize(
+    "change", [{"policies": ["uniform"]}, {"constant_values": True}, {"format": "jsonl"}, {"seed": 1}]
+)
+def test_progress_of_another_evaluation_is_not_used(
+    log: Path, interrupted: Path, change: dict[str, Any]
+) -> None:
+    arguments: dict[str, Any] = {"policies": ["best-fixed-arm"], **FAST, **change}
+    shares: list[float] = []
+    found = evaluate(
+        log,
+        **arguments,
+        checkpoint_folder=interrupted,
+        progress=lambda stage, share: shares.append(share) if stage == "evaluating" else None,
+    )
+    assert shares == [0.25, 0.5, 0.75, 1.0]
+    assert found.to_dict() == evaluate(log, **arguments).to_dict()
+
+
+def test_progress_of_another_version_is_not_used(
+    log: Path, interrupted: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("glcb.evaluate.api.__version__", "9.9", raising=False)
+    shares: list[float] = []
+    evaluate(
+        log,
+        ["best-fixed-arm"],
+        checkpoint_folder=interrupted,
+        progress=lambda stage, share: shares.append(share) if stage == "evaluating" else None,
+        **FAST,
+    )
+    assert shares == [0.25, 0.5, 0.75, 1.0]
+
+
+def test_models_that_have_learned_different_things_are_different_evaluations() -> None:
+    models = [Bandit(ARMS, policy="linucb") for _ in range(2)]
+    for model, reward in zip(models, (0.0, 1.0), strict=True):
+        model.reward(model.decide({"age": 0.5}).id, reward)
+    assert repr(models[0]) == repr(models[1])
+    described = [api._described(Frozen(model)) for model in models]
+    assert described[0] == api._described(Frozen(copy.deepcopy(models[0])))
+    assert len({*described, api._described(models[0])}) == 3
+
+
+def test_progress_that_does_not_fit_is_refused(log: Path, interrupted: Path) -> None:
+    about = json.loads((interrupted / "state.json").read_text())
+    about["parts"][-1] = "target.other"
+    (interrupted / "state.json").write_text(json.dumps(about))
+    with pytest.raises(LogError, match=r"cannot continue from .*progress .*best-fixed-arm.*: remove it"):
+        evaluate(log, ["best-fixed-arm"], checkpoint_folder=interrupted, **FAST)
+
+
+def test_an_evaluator_with_other_parts_is_not_changed(log: Path) -> None:
+    files = LogFiles((log,), None, Layout())
+    evaluators = []
+    for constant_values in (False, True):
+        plan = api.make_plan(
+            LocalExecutor().survey(files, None),
+            {"best": "best-fixed-arm"},
+            estimators=("ips",),
+            reference="logged",
+            logging=None,
+            seed=0,
+            replay=True,
+            max_ratio=None,
+            min_propensity=None,
+            constant_values=constant_values,
+        )
+        evaluators.append(Evaluator(plan))
+    done, other = evaluators
+    assert list(LocalExecutor().run(done, files, plan.reader))
+    before = copy.deepcopy(other.snapshot().parts)
+    with pytest.raises(ValueError, match="betting"):
+        other.restore(done.snapshot())
+    np.testing.assert_equal(other.snapshot().parts, before)
 
 
 # ---- diagnostics ------------------------------------------------------------------------------------

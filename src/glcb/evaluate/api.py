@@ -9,9 +9,11 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Literal
 
+from glcb import _model_file
 from glcb._errors import InvalidInput, InvalidSettings, LogError
 from glcb._files import atomic_write
 from glcb._types import Arm, reward_range
+from glcb._version import __version__
 from glcb.bandit.bandit import Bandit
 from glcb.bandit.logs.format import LogColumns, plain_context
 from glcb.evaluate import checkpoint, estimators, formats, marginals
@@ -180,8 +182,8 @@ def evaluate(
             constant_values=constant_values,
         )
         evaluator = Evaluator(plan)
-        arguments = (reference, logging, layout, seed, replay, max_ratio, min_propensity)
-        fingerprint = _fingerprint(files.paths, named, [plan.estimators, *arguments])
+        arguments = (plan.estimators, reference, seed, replay, max_ratio, min_propensity, constant_values)
+        fingerprint = _fingerprint(files, {**named, LOGGED: logging}, arguments)
         if folder is not None:
             checkpoint.load(folder, evaluator, fingerprint)
         saved_at = time.monotonic()
@@ -489,9 +491,20 @@ def _paths(log: str | PathLike[str] | Sequence[str | PathLike[str]]) -> tuple[Pa
     return tuple(map(Path, [log] if isinstance(log, str | PathLike) else log))
 
 
-def _fingerprint(paths: Sequence[Path], policies: Mapping[str, Policy], arguments: list[object]) -> str:
-    """Identify an evaluation: the same log, policies and arguments give the same text."""
-    files = [(str(path.absolute()), path.stat().st_size, path.stat().st_mtime_ns) for path in paths]
-    described = {name: repr(policy) for name, policy in policies.items()}
-    text = repr((files, described, arguments))
+def _fingerprint(log: LogFiles, policies: Mapping[str, object], arguments: Sequence[object]) -> str:
+    """Identify an evaluation: the same log, policies, arguments and version of glcb give the same text."""
+    files = [(str(path.absolute()), path.stat().st_size, path.stat().st_mtime_ns) for path in log.paths]
+    described = {name: _described(policy) for name, policy in policies.items()}
+    text = repr((__version__, files, log.format, log.layout, described, arguments))
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+def _described(policy: object) -> str:
+    """Return a text that tells policies apart; for bandits, also by what they have learned."""
+    bandit = policy.bandit if isinstance(policy, Frozen) else policy
+    if not isinstance(bandit, Bandit):
+        return repr(policy)
+    digest = hashlib.blake2b(digest_size=16)
+    for chunk in _model_file.chunks(bandit.snapshot()):
+        digest.update(chunk)
+    return f"{type(policy).__name__} {digest.hexdigest()}"

@@ -44,12 +44,29 @@ def save(folder: Path, evaluator: Evaluator, fingerprint: str) -> None:
         raise LogError(f"cannot save progress to {folder}: {error.strerror or error}") from error
 
 
-def load(folder: Path, evaluator: Evaluator, fingerprint: str) -> bool:
-    """Continue from the state in ``folder``; return False if there is none for the same evaluation."""
+def load(folder: Path, evaluator: Evaluator, fingerprint: str) -> None:
+    """Continue from the state in ``folder``, if there is one of the same evaluation that can be read.
+
+    Raises
+    ------
+    LogError
+        If the state does not fit. The evaluator must not be used.
+    """
+    state = _read(folder, fingerprint)
+    if state is None:
+        return
+    try:
+        evaluator.restore(state)
+    except (KeyError, ValueError, ModelFileError) as error:
+        raise LogError(f"cannot continue from {folder} ({error}): remove it to begin again") from error
+
+
+def _read(folder: Path, fingerprint: str) -> EvaluatorState | None:
+    """Return the state in ``folder``; None if it is of another evaluation, or cannot be read."""
     try:
         about = json.loads((folder / _FILE).read_text(encoding="utf-8"))
         if about["fingerprint"] != fingerprint:
-            return False
+            return None
         with np.load(folder / _ARRAYS) as stored:
             arrays = {name: stored[name] for name in stored.files}
         parts: dict[str, Arrays | Snapshot | None] = {}
@@ -57,10 +74,9 @@ def load(folder: Path, evaluator: Evaluator, fingerprint: str) -> bool:
             model, prefix = folder / f"{number}{_MODEL}", f"{number}/"
             own = {key.removeprefix(prefix): value for key, value in arrays.items() if key.startswith(prefix)}
             parts[name] = _model_file.read(model) if model.exists() else own or None
-        evaluator.restore(EvaluatorState(about["chunks"], about["spacing"], about["points"], parts))
+        return EvaluatorState(about["chunks"], about["spacing"], about["points"], parts)
     except (OSError, KeyError, ValueError, ModelFileError, zipfile.BadZipFile):
-        return False
-    return True
+        return None
 
 
 def remove(folder: Path) -> None:

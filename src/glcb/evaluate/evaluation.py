@@ -434,8 +434,17 @@ class Evaluator:
         return EvaluatorState(self.chunks, self._spacing, points, states)
 
     def restore(self, state: EvaluatorState) -> None:
-        """Restore a snapshot of an evaluator with the same plan."""
-        for name, part in self.parts().items():
+        """Restore a snapshot of an evaluator with the same plan.
+
+        Raises
+        ------
+        ValueError
+            If the snapshot has other parts. Nothing was changed.
+        """
+        parts = self.parts()
+        if odd := sorted(parts.keys() ^ state.parts.keys()):
+            raise ValueError(f"{', '.join(odd)}: not in both the evaluation and its snapshot")
+        for name, part in parts.items():
             part.restore(state.parts[name])
         self.chunks, self._spacing = state.chunks, state.spacing
         self._points = [[Point(int(rows), *rest) for rows, *rest in own] for own in state.points]
