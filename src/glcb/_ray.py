@@ -104,7 +104,7 @@ class TaskQueue(Protocol[T]):
         """Add a task, also one that was lost."""
 
 
-class Failed(NamedTuple):
+class TaskFailure(NamedTuple):
     """A task without a result: it raised an error, or was lost too often."""
 
     reason: str
@@ -117,7 +117,7 @@ def run_tasks(
     queue: TaskQueue[T],
     jobs: int | None = None,
     options: Mapping[str, Any] | None = None,
-) -> Iterator[tuple[T, R | Failed]]:
+) -> Iterator[tuple[T, R | TaskFailure]]:
     """Yield each task with its result, in order of completion. This process must be connected to Ray.
 
     A task whose process or node dies runs again elsewhere. Its first run can no longer deliver a result, so
@@ -150,13 +150,13 @@ def run_tasks(
                 try:
                     outcome = ray.get(reference)
                 except RayTaskError as error:
-                    outcome = Failed(_first_line(error.cause), error.cause)
+                    outcome = TaskFailure(_first_line(error.cause), error.cause)
                 except RayError:
                     losses[id(task)] += 1
                     if losses[id(task)] < MAX_LOSSES:
                         queue.append(task)
                         continue
-                    outcome = Failed(
+                    outcome = TaskFailure(
                         f"its process or its node died {MAX_LOSSES} times; it may have run out of memory"
                     )
                 losses.pop(id(task), None)

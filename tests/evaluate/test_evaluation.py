@@ -197,9 +197,7 @@ def interrupted(log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> P
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        evaluate(
-            log, ["best-fixed-arm"], checkpoint_folder=tmp_path / "progress", progress=interrupt, **FAST
-        )
+        evaluate(log, ["best-fixed-arm"], checkpoint_folder=tmp_path / "progress", progress=interrupt, **FAST)
     return tmp_path / "progress"
 
 

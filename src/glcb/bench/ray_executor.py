@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from glcb._errors import DataError, GlcbError
-from glcb._ray import Failed, ask_nodes, connected, require_ray, run_tasks
+from glcb._ray import TaskFailure, ask_nodes, connected, require_ray, run_tasks
 from glcb.bench.run import Failure, Record, Run, execute
 from glcb.tasks import get
 from glcb.tasks.data.directory import data_directory
@@ -57,7 +57,7 @@ class RayExecutor:
         with connected(self.address, cores=self.jobs):
             self._check_nodes(runs)
             for run, outcome in run_tasks(execute, deque(runs), self.jobs, self._options):
-                if isinstance(outcome, Failed):
+                if isinstance(outcome, TaskFailure):
                     yield Failure(**asdict(run), error=outcome.reason)
                 else:
                     yield outcome

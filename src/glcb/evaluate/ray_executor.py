@@ -1,10 +1,10 @@
 """Evaluate a log on a Ray cluster.
 
 A policy that learns or draws random numbers, and the model of the rewards, must visit the rows of a log in
-order. But they need nothing of each other, so each of them goes over the files of the log in tasks of its own,
-one per file, which pass its state on. Other policies visit all files at once. This process adds up, in the
-order of the log, what the visits return. It does the same additions as without Ray, so the results are the
-same.
+order. But they need nothing of each other, so each of them goes over the files of the log in tasks of its
+own, one per file, which pass its state on. Other policies visit all files at once. This process adds up, in
+the order of the log, what the visits return. It does the same additions as without Ray, so the results are
+the same.
 """
 
 from collections import defaultdict, deque
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from glcb._errors import InvalidSettings, LogError
-from glcb._ray import Failed, capacity, require_files, run_tasks
+from glcb._ray import TaskFailure, capacity, require_files, run_tasks
 from glcb.evaluate.evaluation import Evaluator, Visitor
 from glcb.evaluate.log import ChunkReader, LogFiles, Progress
 from glcb.evaluate.rows import Chunk, Survey
@@ -202,7 +202,7 @@ def _at_this_path(log: LogFiles) -> LogFiles:
 
 def _result(outcome: Any, log: LogFiles, number: int) -> Any:
     """Return the result of a task; raise the error of one that failed."""
-    if not isinstance(outcome, Failed):
+    if not isinstance(outcome, TaskFailure):
         return outcome
     if outcome.error is not None:
         raise outcome.error

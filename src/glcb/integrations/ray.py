@@ -12,7 +12,7 @@ import numpy as np
 
 from glcb import Bandit
 from glcb._errors import InvalidInput, InvalidSettings, LogError, MissingExtra, NotSupported, install_command
-from glcb._ray import Failed, connected, require_files, run_tasks
+from glcb._ray import TaskFailure, connected, require_files, run_tasks
 from glcb._types import Arm
 from glcb._version import __version__
 from glcb.bandit.logs import LogColumns, LogReport
@@ -30,7 +30,7 @@ except ModuleNotFoundError as error:
 if TYPE_CHECKING:
     from glcb.bandit.offline import Preview
 
-__all__ = ["Learned", "learn_many", "score"]
+__all__ = ["TrainedBandit", "learn_many", "score"]
 
 _ADDED = ("arm", "propensity", "values", "probabilities")
 _BATCH = 1024
@@ -178,7 +178,7 @@ class _Worker:
 # ---- learning ---------------------------------------------------------------------------------------
 
 
-class Learned(NamedTuple):
+class TrainedBandit(NamedTuple):
     """A trained bandit, and what it has learned from each log."""
 
     bandit: Bandit
@@ -200,7 +200,7 @@ def learn_many(
     ignore_columns: Collection[str] = (),
     address: str | None = None,
     jobs: int | None = None,
-) -> dict[str, Learned]:
+) -> dict[str, TrainedBandit]:
     """Train several bandits on logs in parallel, such as one with each of several settings.
 
     A bandit learns from its logs in order, one core per bandit. The result is that of ``Bandit.learn_from``
@@ -248,25 +248,24 @@ def learn_many(
     with connected(address, cores=jobs):
         require_files(sorted({path for own in files.values() for path in own}))
         queue = deque(
-            _Lesson(name, files[name], cloudpickle.dumps(bandit), columns) for name, bandit in bandits.items()
+            _LearnTask(name, files[name], cloudpickle.dumps(bandit), columns)
+            for name, bandit in bandits.items()
         )
-        for lesson, outcome in run_tasks(_learn, queue, jobs):
-            if isinstance(outcome, Failed):
-                raise outcome.error or LogError(
-                    f"{lesson.name} cannot learn {lesson.logs[0]}: {outcome.reason}"
-                )
-            models[lesson.name], report = outcome
-            reports[lesson.name].append(report)
-            if lesson.logs[1:]:
-                queue.append(replace(lesson, logs=lesson.logs[1:], bandit=models[lesson.name]))
+        for task, outcome in run_tasks(_learn, queue, jobs):
+            if isinstance(outcome, TaskFailure):
+                raise outcome.error or LogError(f"{task.name} cannot learn {task.logs[0]}: {outcome.reason}")
+            models[task.name], report = outcome
+            reports[task.name].append(report)
+            if task.logs[1:]:
+                queue.append(replace(task, logs=task.logs[1:], bandit=models[task.name]))
     return {
-        name: Learned(_restored(models[name], bandit), tuple(reports[name]))
+        name: TrainedBandit(_restored(models[name], bandit), tuple(reports[name]))
         for name, bandit in bandits.items()
     }
 
 
 @dataclass(frozen=True)
-class _Lesson:
+class _LearnTask:
     """Logs for a bandit; a task learns the first of them."""
 
     name: str
@@ -276,9 +275,9 @@ class _Lesson:
     columns: Mapping[str, Any]
 
 
-def _learn(lesson: _Lesson) -> tuple[bytes, LogReport]:
-    bandit: Bandit = cloudpickle.loads(lesson.bandit)
-    report = bandit.learn_from(lesson.logs[0], **lesson.columns)
+def _learn(task: _LearnTask) -> tuple[bytes, LogReport]:
+    bandit: Bandit = cloudpickle.loads(task.bandit)
+    report = bandit.learn_from(task.logs[0], **task.columns)
     return cloudpickle.dumps(bandit), report
 
 
