@@ -23,6 +23,18 @@ _CONNECT_SECONDS = 5.0
 _POLL_SECONDS = 1.0
 """How often the number of cores is read again while tasks run."""
 
+ONE_THREAD: Mapping[str, str] = {
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+    "NUMBA_NUM_THREADS": "1",
+    "NPROC": "1",  # XLA sizes its thread pool by this
+    "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false",
+    "JAX_PLATFORMS": "cpu",
+}
+"""The environment of a task: tasks run in parallel; the computation within one does not. The last digit of a
+matrix product can depend on the number of threads."""
+
 
 def require_ray() -> None:
     """Raise MissingExtra if Ray is not installed."""
@@ -116,7 +128,7 @@ def run_tasks(
     function: Callable[[T], R],
     queue: TaskQueue[T],
     jobs: int | None = None,
-    options: Mapping[str, Any] | None = None,
+    environment: Mapping[str, str] | None = None,
 ) -> Iterator[tuple[T, R | TaskFailure]]:
     """Yield each task with its result, in order of completion. This process must be connected to Ray.
 
@@ -126,29 +138,35 @@ def run_tasks(
     Parameters
     ----------
     function : callable
-        What to do with a task, on one core.
+        What to do with a task, in one thread.
     queue : TaskQueue
         The tasks.
     jobs : int, optional
         Maximum number of tasks at a time. Default: the number of cores of the cluster, which may change.
-    options : mapping, optional
-        Further options of ``ray.remote``.
+    environment : mapping of str to str, optional
+        Environment variables of the tasks.
+
+    Raises
+    ------
+    InvalidSettings
+        A node, which may have joined meanwhile, has another version of glcb.
     """
     import ray
+    from ray import cloudpickle
     from ray.exceptions import RayError, RayTaskError
 
-    remote = ray.remote(function).options(num_cpus=1, max_retries=0, **(options or {}))
+    remote = ray.remote(_call).options(num_cpus=1, **_options(environment))
     running: dict[Any, T] = {}
     losses = Counter[int]()  # by identity: tasks need not be hashable
     try:
         while queue or running:
             while queue and len(running) < capacity(jobs):
                 task = queue.popleft()
-                running[remote.remote(task)] = task
+                running[remote.remote(__version__, cloudpickle.dumps((function, task)))] = task
             for reference in ray.wait(list(running), timeout=_POLL_SECONDS)[0]:
                 task = running.pop(reference)
                 try:
-                    outcome = ray.get(reference)
+                    outcome = _checked(*ray.get(reference))
                 except RayTaskError as error:
                     outcome = TaskFailure(_first_line(error.cause), error.cause)
                 except RayError:
@@ -176,7 +194,7 @@ def capacity(jobs: int | None) -> int:
 
 
 def ask_nodes(
-    question: Callable[[A], R], argument: A, options: Mapping[str, Any] | None = None
+    question: Callable[[A], R], argument: A, environment: Mapping[str, str] | None = None
 ) -> Iterator[tuple[str, R]]:
     """Yield the name of each node that has cores, with its answer.
 
@@ -186,56 +204,84 @@ def ask_nodes(
         A node cannot answer, or has another version of glcb.
     """
     import ray
+    from ray import cloudpickle
     from ray.exceptions import NodeDiedError, RayError
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-    remote = ray.remote(_answer)
+    remote, call = ray.remote(_call), cloudpickle.dumps((question, argument))
     asked = []
     for node in ray.nodes():
         if node["Alive"] and node["Resources"].get("CPU"):
             there = NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
-            own = remote.options(num_cpus=0, max_retries=0, scheduling_strategy=there, **(options or {}))
-            asked.append((node["NodeManagerHostname"], own.remote(question, argument)))
+            own = remote.options(num_cpus=0, scheduling_strategy=there, **_options(environment))
+            asked.append((node["NodeManagerHostname"], own.remote(__version__, call)))
     for name, reference in asked:
         try:
-            version, answer = ray.get(reference)
+            answer = _checked(*ray.get(reference))
         except NodeDiedError:
             continue
         except RayError as error:
             raise InvalidSettings(
-                f"node {name} cannot execute runs ({_first_line(error)}): install glcb {__version__} there"
+                f"node {name} cannot run tasks ({_first_line(error)}): install glcb {__version__} there"
             ) from error
-        if version != __version__:
-            raise InvalidSettings(f"node {name} has glcb {version}: install glcb {__version__} there")
         yield name, answer
 
 
 def require_files(paths: Sequence[Path]) -> None:
     """Raise LogError unless every node has these files as they are here. Nothing is copied."""
     for path, size in zip(paths, here := _sizes(paths), strict=True):
-        if size is None:
-            raise LogError(f"cannot read {path}: there is no such file")
+        if isinstance(size, str):
+            raise LogError(f"cannot read {path}: {size}")
     for node, there in ask_nodes(_sizes, paths):
         for path, own, size in zip(paths, here, there, strict=True):
             if own != size:
-                problem = "no file" if size is None else "another file"
+                problem = (
+                    f"cannot read {path} ({size})" if isinstance(size, str) else f"has another file {path}"
+                )
                 raise LogError(
-                    f"node {node} has {problem} {path}: share its folder with all nodes, or copy it to the "
-                    "same path"
+                    f"node {node} {problem}: share its folder with all nodes, or copy it to the same path"
                 )
 
 
-def _sizes(paths: Sequence[Path]) -> list[int | None]:
-    """Return the sizes of files on this machine; None for those that do not exist."""
+def _sizes(paths: Sequence[Path]) -> list[int | str]:
+    """Return the size of each file on this machine, or why it cannot be read."""
     return [_size(path) for path in paths]
 
 
-def _size(path: Path) -> int | None:
-    return path.stat().st_size if path.is_file() else None
+def _size(path: Path) -> int | str:
+    try:
+        if not path.is_file():
+            return "there is no such file"
+        with path.open("rb") as file:
+            return os.fstat(file.fileno()).st_size
+    except OSError as error:
+        return error.strerror or str(error)
 
 
-def _answer(question: Callable[[A], R], argument: A) -> tuple[str, R]:
-    return __version__, question(argument)
+def _options(environment: Mapping[str, str] | None) -> dict[str, Any]:
+    """Return the options of a task."""
+    return {"max_retries": 0, "runtime_env": {"env_vars": {**ONE_THREAD, **(environment or {})}}}
+
+
+def _call(version: str, call: bytes) -> tuple[str, str, Any]:
+    """Return the names of this node and of its version of glcb, and the result of a function if it is right.
+
+    The function is pickled, since another version may not be able to load it.
+    """
+    from ray import cloudpickle
+
+    node = socket.gethostname()
+    if version != __version__:
+        return node, __version__, None
+    function, argument = cloudpickle.loads(call)
+    return node, __version__, function(argument)
+
+
+def _checked(node: str, version: str, result: R) -> R:
+    """Return the result of a task; raise InvalidSettings if its node has another version of glcb."""
+    if version != __version__:
+        raise InvalidSettings(f"node {node} has glcb {version}: install glcb {__version__} there")
+    return result
 
 
 def _first_line(error: Exception) -> str:

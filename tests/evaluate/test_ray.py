@@ -1,5 +1,6 @@
 """Evaluating a log of several files, in one process and on a Ray cluster."""
 
+import errno
 import json
 import os
 from collections import deque
@@ -11,8 +12,9 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from glcb import Bandit, InvalidSettings, LogError, MissingExtra
+from glcb import Bandit, InvalidSettings, LogError, MissingExtra, _ray
 from glcb._ray import connected
+from glcb._version import __version__
 from glcb.cli import app
 from glcb.evaluate import Frozen, api, evaluate, ray_executor
 from tests.evaluate.logs import ARMS, rows, rule, write
@@ -88,9 +90,13 @@ def test_a_file_that_is_named_twice_is_refused(files: list[Path]) -> None:
 
 
 def test_the_local_executor_has_neither_address_nor_jobs(files: list[Path]) -> None:
-    with pytest.raises(InvalidSettings, match="'local' has no address: pass --executor ray as well"):
+    with pytest.raises(
+        InvalidSettings, match=r"'local' has no address: pass executor='ray' \(--executor ray\)"
+    ):
         evaluate(files, ["uniform"], address="127.0.0.1:6379")
-    with pytest.raises(InvalidSettings, match="'local' uses one process: pass --executor ray as well"):
+    with pytest.raises(
+        InvalidSettings, match=r"'local' uses one process: pass executor='ray' \(--executor ray\)"
+    ):
         evaluate(files, ["uniform"], jobs=2)
     with pytest.raises(InvalidSettings, match="there is no executor 'spark'"):
         evaluate(files, ["uniform"], executor="spark")  # type: ignore[arg-type]
@@ -125,6 +131,26 @@ def test_a_frozen_policy_draws_the_same_random_numbers_in_tasks(
     assert evaluate(files, frozen, estimators=fast, executor="ray").to_dict() == expected
 
 
+@pytest.mark.ray
+def test_a_node_of_another_version_does_not_load_its_task() -> None:
+    node, version, result = _ray._call("9.9", b"not a pickle")
+    assert version == __version__
+    assert result is None
+    with pytest.raises(
+        InvalidSettings, match=rf"node {node} has glcb 0\.1: install glcb {__version__} there"
+    ):
+        _ray._checked(node, "0.1", result)
+
+
+def test_a_file_that_must_not_be_read_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(path: Path) -> bool:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(Path, "is_file", refuse)
+    with pytest.raises(LogError, match=r"cannot read .*log\.jsonl: Permission denied"):
+        _ray.require_files([tmp_path / "log.jsonl"])
+
+
 @pytest.mark.live
 @pytest.mark.ray
 def test_ray_gives_the_same_results_although_a_process_dies(
@@ -133,6 +159,7 @@ def test_ray_gives_the_same_results_although_a_process_dies(
     driver, died = os.getpid(), tmp_path / "died"
 
     def die_once(context: dict[str, float]) -> str:
+        assert os.environ["OPENBLAS_NUM_THREADS"] == "1"
         if not died.exists():
             assert os.getpid() != driver
             died.touch()
@@ -191,6 +218,17 @@ def test_the_error_of_a_policy_is_raised_as_it_is(connection: None, files: list[
 
 @pytest.mark.live
 @pytest.mark.ray
+def test_a_node_that_joins_with_another_version_ends_the_evaluation(
+    connection: None, files: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ray_executor, "require_files", lambda paths: None)  # it was not there yet
+    monkeypatch.setattr(_ray, "__version__", "9.9")  # here, but not in the workers
+    with pytest.raises(InvalidSettings, match=r"node .* has glcb .*: install glcb 9\.9 there"):
+        evaluate(files, ["uniform"], executor="ray")
+
+
+@pytest.mark.live
+@pytest.mark.ray
 def test_a_node_without_a_file_is_named_before_anything_runs(
     connection: None, files: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -198,7 +236,9 @@ def test_a_node_without_a_file_is_named_before_anything_runs(
     with pytest.raises(LogError, match=r"cannot read .*missing\.jsonl: there is no such file"):
         evaluate([*files, missing], ["uniform"], executor="ray")
     monkeypatch.setattr("glcb._ray._size", lambda path: 17)  # here, but not in the workers
-    with pytest.raises(LogError, match=r"node .* has no file .*missing\.jsonl: share its folder"):
+    with pytest.raises(
+        LogError, match=r"node .* cannot read .*missing\.jsonl \(there is no such file\): share"
+    ):
         evaluate([missing], ["uniform"], executor="ray")
     with pytest.raises(LogError, match=r"node .* has another file .*0\.jsonl: share its folder"):
         evaluate(files, ["uniform"], executor="ray")

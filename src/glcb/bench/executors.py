@@ -14,18 +14,8 @@ from multiprocessing import connection
 from typing import Protocol
 
 from glcb._errors import InvalidSettings
+from glcb._ray import ONE_THREAD
 from glcb.bench.run import Failure, Record, Run, execute
-
-# One thread per process: runs are executed in parallel; the computation within a run is not.
-_ONE_THREAD = {
-    "OMP_NUM_THREADS": "1",
-    "OPENBLAS_NUM_THREADS": "1",
-    "MKL_NUM_THREADS": "1",
-    "NUMBA_NUM_THREADS": "1",
-    "NPROC": "1",  # XLA sizes its thread pool by this
-    "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false",
-    "JAX_PLATFORMS": "cpu",
-}
 
 
 class Executor(Protocol):
@@ -89,7 +79,7 @@ def make_executor(name: str, jobs: int | None = None, address: str | None = None
     if name == "ray":
         from glcb.bench.ray_executor import RayExecutor
 
-        return RayExecutor(jobs, address, _ONE_THREAD)
+        return RayExecutor(jobs, address)
     if address is not None:
         raise InvalidSettings(f"the executor {name!r} has no address: pass --executor ray as well")
     return LocalExecutor(jobs or os.cpu_count() or 1)
@@ -159,8 +149,8 @@ def _interrupts_blocked() -> Iterator[None]:
 
 @contextmanager
 def _single_threaded() -> Iterator[None]:
-    before = {name: os.environ.get(name) for name in _ONE_THREAD}
-    os.environ.update(_ONE_THREAD)
+    before = {name: os.environ.get(name) for name in ONE_THREAD}
+    os.environ.update(ONE_THREAD)
     try:
         yield
     finally:

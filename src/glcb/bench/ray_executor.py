@@ -1,9 +1,8 @@
 """Execute benchmark runs on a Ray cluster."""
 
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from typing import Any
 
 from glcb._errors import DataError, GlcbError
 from glcb._ray import TaskFailure, ask_nodes, connected, require_ray, run_tasks
@@ -27,8 +26,6 @@ class RayExecutor:
     address : str, optional
         Address of the cluster. Default: the environment variable ``RAY_ADDRESS``, or a Ray instance that is
         started on this machine for these runs.
-    environment : mapping of str to str
-        Environment variables of the runs.
 
     Raises
     ------
@@ -36,11 +33,11 @@ class RayExecutor:
         Ray is not installed.
     """
 
-    def __init__(self, jobs: int | None, address: str | None, environment: Mapping[str, str]) -> None:
+    def __init__(self, jobs: int | None, address: str | None) -> None:
         require_ray()
         self.jobs = jobs
         self.address = address
-        self._environment = {**environment, "GLCB_DATA_DIR": str(data_directory().absolute())}
+        self._environment = {"GLCB_DATA_DIR": str(data_directory().absolute())}
 
     def run(self, runs: Sequence[Run]) -> Iterator[Record | Failure]:
         """Yield the outcome of each run in order of completion.
@@ -56,21 +53,17 @@ class RayExecutor:
             return
         with connected(self.address, cores=self.jobs):
             self._check_nodes(runs)
-            for run, outcome in run_tasks(execute, deque(runs), self.jobs, self._options):
+            for run, outcome in run_tasks(execute, deque(runs), self.jobs, self._environment):
                 if isinstance(outcome, TaskFailure):
                     yield Failure(**asdict(run), error=outcome.reason)
                 else:
                     yield outcome
 
-    @property
-    def _options(self) -> dict[str, Any]:
-        return {"runtime_env": {"env_vars": self._environment}}
-
     def _check_nodes(self, runs: Sequence[Run]) -> None:
         """Raise an error if a node would give other results than this machine."""
         names = sorted({run.task for run in runs})
         missing_here = _without_data(names)
-        for node, missing in ask_nodes(_without_data, names, self._options):
+        for node, missing in ask_nodes(_without_data, names, self._environment):
             if lacking := missing - missing_here:
                 raise DataError(
                     f"node {node} has no data for {', '.join(sorted(lacking))} in "

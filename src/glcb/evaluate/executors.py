@@ -11,6 +11,7 @@ from glcb.evaluate.rows import Survey
 
 EXECUTORS = ("local", "ray")
 """The names of the executors."""
+_USE_RAY = "pass executor='ray' (--executor ray) as well"
 
 
 class Executor(Protocol):
@@ -71,7 +72,7 @@ def make_executor(name: str, jobs: int | None = None, address: str | None = None
             yield RayExecutor(jobs)
         return
     if address is not None:
-        raise InvalidSettings(f"the executor {name!r} has no address: pass --executor ray as well")
+        raise InvalidSettings(f"the executor {name!r} has no address: {_USE_RAY}")
     if jobs is not None:
-        raise InvalidSettings(f"the executor {name!r} uses one process: pass --executor ray as well")
+        raise InvalidSettings(f"the executor {name!r} uses one process: {_USE_RAY}")
     yield LocalExecutor()
