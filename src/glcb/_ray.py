@@ -42,6 +42,12 @@ def require_ray() -> None:
         raise MissingExtra(f"the executor ray, and several workers, need Ray: {install_command('ray')}")
 
 
+def check_jobs(jobs: int | None) -> None:
+    """Raise InvalidSettings if there is no process to run tasks in."""
+    if jobs is not None and jobs < 1:
+        raise InvalidSettings(f"jobs must be at least 1, got {jobs!r}")
+
+
 def _require_reachable(address: str) -> None:
     """Raise OSError if nothing listens at an address: Ray itself would try for many minutes."""
     host, _, port = address.removeprefix("ray://").rpartition(":")

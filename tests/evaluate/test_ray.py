@@ -102,6 +102,15 @@ def test_the_local_executor_has_neither_address_nor_jobs(files: list[Path]) -> N
         evaluate(files, ["uniform"], executor="spark")  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("jobs", [0, -1])
+def test_fewer_jobs_than_one_are_refused_before_anything_starts(
+    files: list[Path], monkeypatch: pytest.MonkeyPatch, jobs: int
+) -> None:
+    monkeypatch.setattr("glcb._ray.connected", lambda *arguments, **others: pytest.fail("it has started"))
+    with pytest.raises(InvalidSettings, match=f"jobs must be at least 1, got {jobs}"):
+        evaluate(files, ["uniform"], executor="ray", jobs=jobs)
+
+
 def test_without_ray_the_error_names_the_extra(files: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("glcb._ray.find_spec", lambda package: None)
     result = CliRunner().invoke(app, ["evaluate", *map(str, files), "--executor", "ray"])

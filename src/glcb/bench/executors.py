@@ -14,7 +14,7 @@ from multiprocessing import connection
 from typing import Protocol
 
 from glcb._errors import InvalidSettings
-from glcb._ray import ONE_THREAD
+from glcb._ray import ONE_THREAD, check_jobs
 from glcb.bench.run import Failure, Record, Run, execute
 
 
@@ -72,8 +72,9 @@ def make_executor(name: str, jobs: int | None = None, address: str | None = None
     Raises
     ------
     InvalidSettings
-        If there is no such executor, or if it has no address.
+        If there is no such executor, if it has no address, or if there are no jobs.
     """
+    check_jobs(jobs)
     if name not in EXECUTORS:
         raise InvalidSettings(f"there is no executor {name!r}; the executors are {', '.join(EXECUTORS)}")
     if name == "ray":

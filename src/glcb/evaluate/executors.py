@@ -58,16 +58,18 @@ def make_executor(name: str, jobs: int | None = None, address: str | None = None
     Raises
     ------
     InvalidSettings
-        If there is no such executor, if it has no address or no jobs, or if the cluster cannot be reached.
+        If there is no such executor, if it has no address or no jobs, if there are fewer than one, or if the
+        cluster cannot be reached.
     MissingExtra
         If Ray is not installed.
     """
     if name not in EXECUTORS:
         raise InvalidSettings(f"there is no executor {name!r}; the executors are {', '.join(EXECUTORS)}")
     if name == "ray":
-        from glcb._ray import connected
+        from glcb._ray import check_jobs, connected
         from glcb.evaluate.ray_executor import RayExecutor
 
+        check_jobs(jobs)
         with connected(address, cores=jobs):
             yield RayExecutor(jobs)
         return

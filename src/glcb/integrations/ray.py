@@ -12,7 +12,7 @@ import numpy as np
 
 from glcb import Bandit
 from glcb._errors import InvalidInput, InvalidSettings, LogError, MissingExtra, NotSupported, install_command
-from glcb._ray import TaskFailure, connected, require_files, run_tasks
+from glcb._ray import TaskFailure, check_jobs, connected, require_files, run_tasks
 from glcb._types import Arm
 from glcb._version import __version__
 from glcb.bandit.logs import LogColumns, LogReport
@@ -232,8 +232,9 @@ def learn_many(
     LogError
         If a log cannot be read, or a node does not have it.
     InvalidInput
-        If a bandit has no logs.
+        If a bandit has no logs, or ``jobs`` is less than 1.
     """
+    check_jobs(jobs)
     files = {name: _paths(logs, name) for name in bandits}
     columns = {
         "format": format,
