@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow
 import pytest
 
-from glcb import Bandit, InvalidInput, LogError, NotSupported, UnknownArm
+from glcb import Bandit, InvalidInput, InvalidSettings, LogError, NotSupported, UnknownArm
 from glcb._ray import connected
 from glcb.integrations import ray as glcb_ray
 from tests.evaluate.logs import ARMS, rows, write
@@ -111,8 +111,10 @@ def test_without_keys_the_eligible_arm_with_the_largest_value_is_chosen(bandit: 
 def test_what_cannot_be_scored_is_refused_before_anything_is_read(connection: None, bandit: Bandit) -> None:
     with pytest.raises(NotSupported, match="the policy 'lints' draws random numbers"):
         score(Bandit(arms=ARMS, policy="lints"))
-    with pytest.raises(NotSupported, match="makes rankings"):
+    with pytest.raises(NotSupported, match=r"makes rankings.*: call Bandit\.rank"):
         score(Bandit(arms=ARMS, slots=2))
+    with pytest.raises(NotSupported, match=r"both text and integers.*: use a bandit whose arms are all text"):
+        score(Bandit(arms=["a", 1]))
     with pytest.raises(UnknownArm, match="weather"):
         score(bandit, eligible=["weather"])
     with pytest.raises(InvalidInput, match="no column 'visitor'; it has user, age, day"):
@@ -121,6 +123,13 @@ def test_what_cannot_be_scored_is_refused_before_anything_is_read(connection: No
 
     with pytest.raises(InvalidInput, match="has a column 'arm', which this adds"):
         glcb_ray.score(ray.data.from_items([{"age": 0.5, "arm": "news"}]), bandit)
+
+
+@pytest.mark.parametrize("key", [None, float("nan")])
+def test_a_row_without_a_key_is_refused(bandit: Bandit, key: float | None) -> None:
+    scorer = glcb_ray._Scorer(bandit, "user", 0, None, [])
+    with pytest.raises(InvalidInput, match="a row has no 'user': drop such rows"):
+        scorer.add_columns(pyarrow.Table.from_pylist([{"user": 1.0, "age": 0.5}, {"user": key, "age": 0.5}]))
 
 
 # ---- learning ---------------------------------------------------------------------------------------
@@ -144,7 +153,7 @@ def test_bandits_learn_from_several_logs_as_if_one_after_the_other(connection: N
     assert found["both"].bandit.get_params()["clock"]() == 7.0
 
 
-def test_a_log_that_is_missing_or_broken_is_named(connection: None, tmp_path: Path) -> None:
+def test_logs_and_jobs_that_cannot_be_used_are_named(connection: None, tmp_path: Path) -> None:
     with pytest.raises(LogError, match=r"cannot read .*none\.jsonl: there is no such file"):
         glcb_ray.learn_many({"a": Bandit(arms=ARMS)}, tmp_path / "none.jsonl")
     with pytest.raises(InvalidInput, match="no logs for the bandit 'b'"):
@@ -152,3 +161,5 @@ def test_a_log_that_is_missing_or_broken_is_named(connection: None, tmp_path: Pa
     (broken := tmp_path / "log.jsonl.gz").write_bytes(b"\x1f\x8b\x08 no more")
     with pytest.raises(LogError, match=r"log\.jsonl\.gz"):
         glcb_ray.learn_many({"a": Bandit(arms=ARMS)}, broken)
+    with pytest.raises(InvalidSettings, match="jobs must be at least 1, got 0"):
+        glcb_ray.learn_many({"a": Bandit(arms=ARMS)}, broken, jobs=0)

@@ -81,9 +81,11 @@ def score(
     Raises
     ------
     InvalidInput
-        If the dataset lacks the column of the keys, or has one of the columns that are added.
+        If the dataset lacks the column of the keys, or has one of the columns that are added; when it is
+        read, if a row has no key.
     NotSupported
-        If the policy draws random numbers for its values, or the bandit makes rankings.
+        If the policy draws random numbers for its values, the bandit makes rankings, or its arms are both
+        text and integers.
     UnknownArm
         If an eligible arm does not exist.
     """
@@ -123,7 +125,10 @@ class _Scorer:
         self._eligible = None if eligible is None else tuple(eligible)
         self._ignored = {*ignore_columns, key}
         if bandit.get_params()["slots"] > 1:
-            raise NotSupported("this bandit makes rankings, and a dataset is scored by single decisions")
+            raise NotSupported(
+                "this bandit makes rankings, and a dataset is scored by single decisions: call Bandit.rank "
+                "for each row, or use a bandit without slots"
+            )
         if self._bandit.is_randomized:
             policy = bandit.get_params()["policy"]
             raise NotSupported(
@@ -131,6 +136,11 @@ class _Scorer:
                 "the order of the rows: use a policy that does not, such as glcb or linucb"
             )
         self._bandit.check_eligible(self._eligible)
+        if len({type(arm) for arm in self._eligible or bandit.arms}) > 1:
+            raise NotSupported(
+                "the arms of this bandit are both text and integers, and a column has one type: use a bandit "
+                "whose arms are all text"
+            )
 
     def add_columns(self, batch: pyarrow.Table) -> pyarrow.Table:
         """Return a batch with the columns that are added."""
@@ -144,7 +154,10 @@ class _Scorer:
         preview = self._bandit.preview(context, self._eligible)
         arm, propensity = self._best(preview), 1.0
         if self._key is not None:
-            arm = _drawn(preview.probabilities, self._seed, row[self._key])
+            key = row[self._key]
+            if key is None or key != key:  # a missing number can be NaN
+                raise InvalidInput(f"a row has no {self._key!r}: drop such rows, or give each of them a key")
+            arm = _drawn(preview.probabilities, self._seed, key)
             propensity = float(preview.probabilities[arm])
         return preview.arms[arm], propensity, preview.values, preview.probabilities
 
