@@ -73,7 +73,8 @@ def evaluate(
 ) -> Evaluation:
     """Estimate what policies would have earned on a log of decisions.
 
-    The log is read twice, row by row, in constant memory: once for its arms and rewards, once to evaluate.
+    The log is read twice, row by row: once for its arms and rewards, once to evaluate. The local executor
+    needs constant memory. With Ray, what the policies return for a file is kept until it has been added up.
 
     A bandit is evaluated in two ways, and neither changes it. Trained on the log: it assigns probabilities to
     a row and then learns from it, whatever arm was logged. By replay: it learns only from the rows in which
@@ -127,13 +128,14 @@ def evaluate(
     progress : callable, optional
         Called with "reading" or "evaluating" and the share of it that is done.
     executor : {"local", "ray"}, default "local"
-        Where to evaluate: in this process, or in tasks of a Ray cluster, with the same results. A function
-        among the policies must then depend on nothing but the context.
+        Where to evaluate: in this process, or in tasks of a Ray cluster, which have one thread each. The
+        results are the same, to the last digit if BLAS has one thread in this process as well. With "ray", a
+        function among the policies must depend on nothing but the context.
     address : str, optional
         Address of the Ray cluster. Default: the environment variable ``RAY_ADDRESS``, or an instance of Ray
         on this machine.
     jobs : int, optional
-        Maximum number of tasks of Ray at a time. Default: one per core.
+        Maximum number of tasks of Ray at a time, at least 1. Default: one per core.
 
     Returns
     -------
@@ -146,6 +148,8 @@ def evaluate(
         If the log cannot be read, or has no usable rows.
     InvalidInput
         If an argument is invalid, or the log has no propensities.
+    InvalidSettings
+        If a node of Ray has another version of glcb, or the cluster cannot be reached.
     MissingExtra
         If the executor is "ray" and Ray is not installed.
 

@@ -216,9 +216,9 @@ def learn_many(
 ) -> dict[str, TrainedBandit]:
     """Train several bandits on logs in parallel, such as one with each of several settings.
 
-    A bandit learns from its logs in order, one core per bandit. The result is that of ``Bandit.learn_from``
-    for one log after the other. If a process or a node dies, the log is learned again elsewhere, by a bandit
-    that has not seen it.
+    A bandit learns from its logs in order, in one thread per bandit. The result is that of
+    ``Bandit.learn_from`` for one log after the other, in a process with one BLAS thread. If a process or a
+    node dies, the log is learned again elsewhere, by a bandit that has not seen it.
 
     Parameters
     ----------
