@@ -9,6 +9,7 @@ import pytest
 
 from glcb._api.requests import Activation, NewArm, RankingRequest
 from glcb._errors import ClosedDecision, GlcbError, InvalidInput, UnknownDecision
+from glcb.policies.glcb import kernels
 from glcb.service.core.experiment import Experiment
 from tests.service.builders import RecordedExperiment
 
@@ -60,6 +61,16 @@ def test_without_activation_nothing_is_learned_and_no_default_reward_is_assigned
     assert sum(recorded.experiment.bandit.reward_counts.values()) == 1  # the default reward of the other
     with pytest.raises(ClosedDecision, match="was not activated within its timeout of 60 seconds"):
         activate(recorded, "hidden")
+
+
+def test_the_reward_of_an_activated_decision_compiles_no_further_kernel() -> None:
+    recorded = RecordedExperiment(policy="glcb")
+    recorded.reward(recorded.decide(CONTEXT).id, 1)
+    recorded.decide(CONTEXT, id="later", deferred=True)
+    activate(recorded, "later")
+    recorded.reward("later", 1)
+    learn: Any = kernels.learn_reward
+    assert len(learn.signatures) == 1
 
 
 def test_the_timeout_begins_at_the_activation() -> None:

@@ -78,7 +78,7 @@ class Presentations(Struct):
             bandit,
             [
                 PendingDecision(
-                    np.frombuffer(slot.x, np.float32),
+                    np.frombuffer(slot.x, np.float32).copy(),  # kernels are compiled for writable arrays
                     slot.arm,
                     slot.propensity,
                     decision.decided_at,
