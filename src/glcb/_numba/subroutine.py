@@ -6,7 +6,8 @@ every level. For a kernel that only other kernels call, all but the last time is
 
 This compiler stops after the translation to LLVM's intermediate code, which callers link. Small kernels are
 still optimized on their own first: those that call no other kernel, and those that call only such kernels.
-They contain the sums, whose last bits depend on when they are vectorized.
+They contain the sums, whose last bits depend on when they are vectorized. Numba's own functions, such as
+``max`` and ``np.empty``, are compiled in the same way for kernels.
 
 This module uses internals of Numba. If it cannot be imported, ``glcb._numba.compile`` does without it, and if
 an example does not compile, kernels link each other as Numba links all functions. Only the speed differs.
@@ -24,10 +25,13 @@ from numba.core.codegen import JITCodeLibrary, JITCPUCodegen
 from numba.core.compiler import CompilerBase, CompileResult, DefaultPassBuilder, Flags
 from numba.core.compiler_machinery import register_pass
 from numba.core.registry import CPUDispatcher
+from numba.core.targetconfig import ConfigStack
 from numba.core.typed_passes import NativeLowering
+from numba.core.typing.templates import _OverloadFunctionTemplate
 
 _find_environments = CompileResult._find_referenced_environments
 _set_environment = JITCPUCodegen.set_env
+_usual_decorator = _OverloadFunctionTemplate._get_jit_decorator
 
 _MAX_SMALL = 1
 """A kernel is small if its calls of kernels are nested at most this deep."""
@@ -132,20 +136,33 @@ class _SubroutineCompiler(_KernelCompiler):
         return [pipeline]
 
 
+def _subroutine(function: Callable[..., Any], options: dict[str, Any]) -> Any:
+    return CPUDispatcher(py_func=function, targetoptions=options, pipeline_class=_SubroutineCompiler)
+
+
+def _decorator(template: Any) -> Any:
+    """Return the decorator for one of Numba's own functions: a subroutine if a kernel calls it.
+
+    Numba compiles such a function once per set of flags, so that other programs do not share it.
+    """
+    if not isinstance(ConfigStack.top_or_none(), _Flags):
+        return _usual_decorator(template)
+    return lambda **options: lambda function: _subroutine(function, {"nopython": True, **options})
+
+
 class _Kernel(CPUDispatcher):
     """A compiled function for callers in Python. Other kernels link its subroutine."""
 
     before_compiling: Callable[[], None] | None = None
 
     @cached_property
-    def _subroutine(self) -> Any:
-        return CPUDispatcher(
-            py_func=self.py_func, targetoptions=self.targetoptions, pipeline_class=_SubroutineCompiler
-        )
+    def subroutine(self) -> Any:
+        """What other kernels call."""
+        return _subroutine(self.py_func, self.targetoptions)
 
     @property
     def _numba_type_(self) -> Any:
-        return self._subroutine._numba_type_ if _works() else super()._numba_type_
+        return self.subroutine._numba_type_ if _works() else super()._numba_type_
 
     def add_overload(self, cres: Any) -> None:
         """Add machine code, and give its subroutines their Python objects: arguments of exceptions."""
@@ -191,21 +208,26 @@ def jit(cache: bool = False, **options: Any) -> Callable[[Callable[..., Any]], A
 def _inner(x: float) -> float:
     if x < 0:
         raise ValueError(x)
-    return x
+    return max(x, 0.5)
 
 
-_subroutine = _inner._subroutine
-_outer = jit()(lambda x: _subroutine(x) + 1)
+_inner_subroutine = _inner.subroutine
+_outer = jit()(lambda x: _inner_subroutine(x) + 1)
 
 
 @cache
 def _works() -> bool:
     """Compile and call an example; return whether this version of Numba links subroutines."""
+    template: Any = _OverloadFunctionTemplate
+    template._get_jit_decorator = _decorator
+    works = False
     try:
         if _outer(1.0) == 2.0:
             _outer(-1.0)
     except ValueError as error:
-        return error.args == (-1.0,)
+        works = error.args == (-1.0,)
     except Exception:  # internals can fail in any way
-        return False
-    return False
+        works = False
+    if not works:
+        template._get_jit_decorator = _usual_decorator
+    return works
