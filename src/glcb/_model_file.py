@@ -17,10 +17,10 @@ import math
 import os
 import platform
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import llvmlite.binding as llvm
 import numba
@@ -30,6 +30,8 @@ from glcb._arrays import Arrays
 from glcb._errors import ModelFileError
 from glcb._files import atomic_write
 from glcb._version import __version__
+
+T = TypeVar("T")
 
 MAGIC = b"GLCB\r\n\x1a\n"
 VERSION = 4
@@ -41,6 +43,9 @@ _DIGEST_SIZE = hashlib.sha256().digest_size
 _ALIGNMENT = 64
 _PREVIOUS_RELEASES = {1: "glcb 0.1"}
 _DTYPES = ("<f4", "<f8", "<i8", "|u1")
+
+INVALID = (KeyError, TypeError, ValueError, OverflowError, MemoryError)
+"""What an attempt to restore an invalid snapshot can raise."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,6 +77,25 @@ def read(path: str | os.PathLike[str]) -> Snapshot:
     except (OSError, ValueError) as error:
         raise ModelFileError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from error
     return parse(content, path)
+
+
+def load(path: str | os.PathLike[str], kind: str, restore: Callable[[Snapshot], T]) -> T:
+    """Return what ``restore`` makes of the snapshot in ``path``.
+
+    Raises
+    ------
+    ModelFileError
+        The file is damaged, or holds another kind of object.
+    """
+    snapshot = read(path)
+    if snapshot.policy != kind:
+        raise ModelFileError(
+            f"{path} holds a {snapshot.policy}, not a {kind}: load it with {snapshot.policy}.load"
+        )
+    try:
+        return restore(snapshot)
+    except INVALID as error:
+        raise ModelFileError(f"{path} is not a complete {kind}: {error}") from error
 
 
 class HeaderLimits(NamedTuple):

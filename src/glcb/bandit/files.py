@@ -11,14 +11,12 @@ from glcb.bandit._core import BanditCore
 from glcb.bandit.config import BanditConfig, Clock
 from glcb.bandit.forks import UnusableLock
 
-_INVALID = (KeyError, TypeError, ValueError, OverflowError, MemoryError)
-
 
 def write(path: str | PathLike[str], snapshot: Snapshot) -> None:
     """Write the snapshot of a bandit; raise ModelFileError if a bandit could not be restored from it."""
     try:
         BanditCore.from_snapshot(snapshot)
-    except _INVALID as error:
+    except _model_file.INVALID as error:
         raise ModelFileError(
             f"cannot write {path}: the bandit could not be loaded from it ({error}); load an earlier copy"
         ) from error
@@ -27,15 +25,7 @@ def write(path: str | PathLike[str], snapshot: Snapshot) -> None:
 
 def read(path: str | PathLike[str]) -> tuple[BanditCore, dict[str, Any]]:
     """Return the bandit in a file, and its arguments; raise ModelFileError if there is none."""
-    snapshot = _model_file.read(path)
-    if snapshot.policy != "Bandit":
-        raise ModelFileError(
-            f"{path} holds a {snapshot.policy}, not a Bandit: load it with {snapshot.policy}.load"
-        )
-    try:
-        return BanditCore.from_snapshot(snapshot), snapshot.arguments
-    except _INVALID as error:
-        raise ModelFileError(f"{path} is not a complete Bandit: {error}") from error
+    return _model_file.load(path, "Bandit", lambda one: (BanditCore.from_snapshot(one), one.arguments))
 
 
 class Persistent:

@@ -21,7 +21,7 @@ import numpy as np
 
 from glcb import _model_file
 from glcb._arrays import Arrays
-from glcb._errors import InvalidInput, InvalidSettings, ModelFileError
+from glcb._errors import InvalidInput, InvalidSettings
 from glcb._model_file import Snapshot
 from glcb._prompts import PROMPT_COUNTS, prompt_counts
 from glcb._types import Rewards, reward_range
@@ -37,7 +37,6 @@ EMBEDDING = "embedding"
 """The name of the feature that holds the embedding of a prompt."""
 NAME = "name"
 """The feature of a model that holds its name."""
-_INVALID = (KeyError, TypeError, ValueError, OverflowError, MemoryError)
 
 
 class Router:
@@ -507,13 +506,7 @@ class Router:
         ModelFileError
             If the file cannot be read, is damaged, or holds something else.
         """
-        snapshot = _model_file.read(path)
-        if snapshot.policy != "Router":
-            raise ModelFileError(f"{path} holds a {snapshot.policy}, not a Router")
-        try:
-            return cls._from_snapshot(snapshot, embed)
-        except _INVALID as error:
-            raise ModelFileError(f"{path} is not a complete Router: {error}") from error
+        return _model_file.load(path, "Router", lambda snapshot: cls._from_snapshot(snapshot, embed))
 
     def _snapshot(self) -> Snapshot:
         ledger = self._ledger
