@@ -202,12 +202,12 @@ def test_differing_settings_are_named(tmp_path: Path) -> None:
 def test_requests_are_refused_when_the_service_is_overloaded_or_stopping(tmp_path: Path) -> None:
     async def scenario(service: Service) -> None:
         await create_experiment(service)
-        service.admission._used["decisions"] = 1000
+        service.admission._slots["decisions"].used = 1000
         refused = await service.ask("POST", f"{E}/decisions", {"context": {}})
         assert (refused.status, refused.code, refused.headers["retry-after"]) == (503, "overloaded", "1")
         assert (await service.ask("GET", "/healthz")).status == 200
         assert (await service.ask("GET", "/readyz")).status == 200
-        service.admission._used["decisions"] = 0
+        service.admission._slots["decisions"].used = 0
         service.engine.journal.depth = 10**6
         assert (await service.ask("POST", f"{E}/decisions", {"context": {}})).code == "overloaded"
         service.engine.journal.depth = 0

@@ -9,7 +9,6 @@ A publishable key, which everyone can read, has a limited rate as well.
 import asyncio
 import contextlib
 import time
-from collections import Counter
 from collections.abc import AsyncIterator
 from typing import Literal
 from weakref import WeakValueDictionary
@@ -26,6 +25,27 @@ _BURST = 1_000_000_000
 """Nanoseconds of unused rate that a publishable key can use at once."""
 
 
+class _Slots:
+    """The slots of a lane, and who uses them."""
+
+    def __init__(self, limit: int, share: float) -> None:
+        self.limit = limit
+        self.share = max(1, int(limit * share))
+        """What one API key, or one experiment, can use."""
+        self.used = 0
+        self.by_key: dict[str, int] = {}
+        self.by_experiment: dict[str, int] = {}
+
+
+def _add(users: dict[str, int], name: str, count: int) -> None:
+    """Change what a user uses; forget one that uses nothing."""
+    total = users.get(name, 0) + count
+    if total:
+        users[name] = total
+    else:
+        users.pop(name, None)
+
+
 class Admission:
     """The slots and the memory of a service.
 
@@ -36,16 +56,14 @@ class Admission:
     """
 
     def __init__(self, settings: ServiceSettings) -> None:
-        self._limits: dict[Lane, int] = {
-            "decisions": settings.max_concurrent_requests,
-            "others": settings.max_other_requests,
-        }
         self._share = settings.max_share
+        self._slots: dict[Lane, _Slots] = {
+            "decisions": _Slots(settings.max_concurrent_requests, self._share),
+            "others": _Slots(settings.max_other_requests, self._share),
+        }
         self._max_bytes = settings.max_buffered_bytes
-        self._used: Counter[Lane] = Counter()
-        self._used_by: Counter[tuple[Lane, str, str]] = Counter()
         self._bytes = 0
-        self._bytes_of: Counter[str] = Counter()
+        self._bytes_of: dict[str, int] = {}
         self.threads = asyncio.Semaphore(_THREADS)
         """Limits the work outside of decisions and rewards that goes on at the same time."""
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
@@ -80,25 +98,23 @@ class Admission:
         ApiError
             All slots are in use, or all that one key or one experiment can use.
         """
-        limit, used = self._limits[lane], self._used_by
-        if self._used[lane] >= limit:
+        slots = self._slots[lane]
+        if slots.used >= slots.limit:
             raise ApiError("overloaded", "the service has too many open requests: retry")
-        share = max(1, int(limit * self._share))
-        if key and used[lane, "key", key] >= share:
+        if key and slots.by_key.get(key, 0) >= slots.share:
             raise ApiError("overloaded", "this API key has too many open requests: retry")
-        if experiment and used[lane, "experiment", experiment] >= share:
+        if experiment and slots.by_experiment.get(experiment, 0) >= slots.share:
             raise ApiError("overloaded", "this experiment has too many open requests: retry")
-        self._used[lane] += 1
-        used[lane, "key", key] += 1
-        used[lane, "experiment", experiment] += 1
+        slots.used += 1
+        _add(slots.by_key, key, 1)
+        _add(slots.by_experiment, experiment, 1)
 
     def leave(self, lane: Lane, key: str, experiment: str) -> None:
         """Free a slot."""
-        self._used[lane] -= 1
-        for user in ((lane, "key", key), (lane, "experiment", experiment)):
-            self._used_by[user] -= 1
-            if not self._used_by[user]:
-                del self._used_by[user]
+        slots = self._slots[lane]
+        slots.used -= 1
+        _add(slots.by_key, key, -1)
+        _add(slots.by_experiment, experiment, -1)
 
     @contextlib.asynccontextmanager
     async def turn(self, experiment: str | None) -> AsyncIterator[None]:
@@ -111,17 +127,15 @@ class Admission:
         """Count bytes in memory; raise ApiError if there are too many."""
         if self._bytes + count > self._max_bytes:
             raise ApiError("overloaded", "the service has too much data in memory: retry")
-        if key and self._bytes_of[key] + count > self._max_bytes * self._share:
+        if key and self._bytes_of.get(key, 0) + count > self._max_bytes * self._share:
             raise ApiError("overloaded", "this API key has too much data in memory: retry")
         self._bytes += count
-        self._bytes_of[key] += count
+        _add(self._bytes_of, key, count)
 
     def return_bytes(self, key: str, count: int) -> None:
         """Count bytes that are no longer in memory."""
         self._bytes -= count
-        self._bytes_of[key] -= count
-        if not self._bytes_of[key]:
-            del self._bytes_of[key]
+        _add(self._bytes_of, key, -count)
 
 
 class Lease:

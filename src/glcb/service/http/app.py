@@ -17,7 +17,7 @@ from glcb.service.http.admission import Admission, Lease
 from glcb.service.http.backend import Backend
 from glcb.service.http.cors import Cors
 from glcb.service.http.exchange import Disconnected
-from glcb.service.http.fast_path import Admitted, FastPath
+from glcb.service.http.fast_path import Admitted, FastPath, Recalled
 from glcb.service.http.operations import LIVENESS, allowed_methods
 from glcb.service.http.static import is_page, pages
 from glcb.service.http.wire import Header, JsonAnswer, Receive, Scope, Send
@@ -103,6 +103,15 @@ class Application:
     def admit(self, method: str, path: str, headers: Sequence[Header]) -> Admitted | None:
         """Return a decision or a reward that can be answered by :meth:`answer`, otherwise None."""
         return None if self._serving is None else self._serving.fast_path.admit(method, path, headers)
+
+    def remember(self, received: bytes, admitted: Admitted, length: int) -> None:
+        """Remember the headers of an admitted request, for :meth:`recall`."""
+        if self._serving is not None:
+            self._serving.fast_path.remember(received, admitted, length)
+
+    def recall(self, received: bytes) -> Recalled | None:
+        """Return a decision or a reward whose headers are remembered, otherwise None."""
+        return None if self._serving is None else self._serving.fast_path.recall(received)
 
     def answer(self, admitted: Admitted, content: bytes, done: OnAnswer) -> None:
         """Make a decision, or report a reward; call ``done`` with the answer later."""

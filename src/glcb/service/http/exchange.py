@@ -30,6 +30,21 @@ class Disconnected(OSError):
     """The client is gone or too slow: the response cannot be sent."""
 
 
+class RecalledExchange:
+    """A complete decision or reward that was not parsed, because its headers are known."""
+
+    __slots__ = ("is_answered", "keep_alive")
+
+    is_received = True
+
+    def __init__(self) -> None:
+        self.keep_alive = True
+        self.is_answered = False
+
+    def leave(self) -> None:
+        """Do nothing: the decision or the reward counts, even if the client is gone."""
+
+
 class Exchange:
     """A request whose headers are complete, and its response.
 

@@ -20,7 +20,7 @@ from uvicorn.server import ServerState
 from glcb.service.errors import ApiError
 from glcb.service.http import wire
 from glcb.service.http.app import Application
-from glcb.service.http.exchange import Disconnected, Exchange, head
+from glcb.service.http.exchange import Disconnected, Exchange, RecalledExchange, head
 from glcb.service.http.fast_path import Admitted
 from glcb.service.http.wire import Header
 
@@ -155,13 +155,19 @@ class Connection(asyncio.BufferedProtocol):
         """Bytes of its body."""
         self._incoming: Exchange | None = None
         """The request whose body is being received."""
-        self._active: Exchange | None = None
+        self._active: Exchange | RecalledExchange | None = None
         """The request that is being answered."""
         self._admitted: Admitted | None = None
         """The decision or reward that waits for its body."""
         self._pipelined: deque[Exchange] = deque()
         self._unparsed = b""
         """What was received behind a complete request."""
+        self._is_between = True
+        """Whether the parser waits for the first byte of a request."""
+        self._first = b""
+        """What was received together with the first byte of the current request, while it is parsed."""
+        self._held = b""
+        """The headers of a decision or a reward that are known, so that they need not be parsed."""
         self._refusal: ApiError | None = None
         """The response after all others; nothing is parsed any more."""
         self._is_dropping = False
@@ -188,6 +194,7 @@ class Connection(asyncio.BufferedProtocol):
         self._all.remove(self)
         self._pipelined.clear()
         self._admitted = None
+        self._held = b""
         if self._active is not None:
             self._active.leave()
         self.resume_writing()
@@ -211,6 +218,8 @@ class Connection(asyncio.BufferedProtocol):
         elif self._is_busy:
             self._unparsed += _view[:nbytes]
             self._pause_reading()
+        elif self._is_between:
+            self._receive(bytes(_view[:nbytes]))
         else:
             self._feed(_view[:nbytes])
 
@@ -236,6 +245,9 @@ class Connection(asyncio.BufferedProtocol):
 
     def shutdown(self) -> None:
         """Close the connection once the current request has been answered; Uvicorn calls it."""
+        held, self._held = self._held, b""
+        if held:
+            self._feed(held)
         self._is_ending = True
         if self._active is None:
             self._close()
@@ -249,7 +261,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def expire(self) -> None:
         """Give up on a client that is too slow."""
-        if self._admitted is not None and self._writable is None:
+        if (self._admitted is not None or self._held) and self._writable is None:
             seconds = self._all.timeouts.request_seconds
             self._refuse(wire.request_timeout(seconds))
         else:
@@ -286,6 +298,28 @@ class Connection(asyncio.BufferedProtocol):
 
     # ---- requests -------------------------------------------------------------------------------
 
+    def _receive(self, data: bytes) -> None:
+        """Receive the first bytes of a request.
+
+        A decision or a reward with known headers is not parsed, if its body comes with them or at once after
+        them. Everything else is.
+        """
+        held, self._held = self._held, b""
+        data = held + data
+        recalled = self._all.app.recall(data)
+        if recalled is not None and len(data) == recalled.end:
+            exchange = self._active = RecalledExchange()
+            self._stop_waiting()
+            respond = functools.partial(self._respond, exchange)
+            self._all.app.answer(recalled.admitted, data[recalled.start :], respond)
+        elif recalled is not None and len(data) == recalled.start and not held:
+            self._held = data
+            self._wait(self._all.timeouts.request_seconds)
+        else:
+            self._first = data
+            self._feed(data)
+            self._first = b""
+
     def _feed(self, data: bytes | memoryview) -> None:
         self._received += len(data)
         try:
@@ -318,6 +352,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def on_message_begin(self) -> None:
         """Start the time limit of a request."""
+        self._is_between = False
         self._target = b""
         self._headers = []
         self._incoming = None
@@ -363,13 +398,16 @@ class Connection(asyncio.BufferedProtocol):
     def on_message_complete(self) -> None:
         """Handle a decision or a reward, whose body is complete."""
         exchange, self._incoming = self._incoming, None
-        self._received = self._content = 0
+        length, self._received, self._content = self._content, 0, 0
+        self._is_between = True
         if exchange is None or self._is_dropping:
             return
         exchange.finish()
         if len(self._pipelined) == _MAX_PIPELINED:
             self._is_dropping = True
         if exchange is self._active and self._admitted is not None:
+            if self._first and exchange.keep_alive:
+                self._all.app.remember(self._first, self._admitted, length)
             self._run_admitted(exchange, self._admitted)
         elif exchange.is_answered and self._active is None:
             self._next()
@@ -397,7 +435,7 @@ class Connection(asyncio.BufferedProtocol):
         self._all.state.tasks.add(task)
         task.add_done_callback(self._all.state.tasks.discard)
 
-    def _respond(self, exchange: Exchange, answer: wire.JsonAnswer) -> None:
+    def _respond(self, exchange: Exchange | RecalledExchange, answer: wire.JsonAnswer) -> None:
         """Send the answer to a decision or a reward."""
         exchange.is_answered = True
         self.write(self._all.json_response(answer, exchange.keep_alive))
@@ -425,7 +463,7 @@ class Connection(asyncio.BufferedProtocol):
                 raise Disconnected
             self._transport.write(view[start : start + _WRITE_BYTES])
 
-    def finished(self, exchange: Exchange) -> None:
+    def finished(self, exchange: Exchange | RecalledExchange) -> None:
         """Go on with the next request after a response."""
         if self._active is not exchange:
             return  # it has been refused
