@@ -50,7 +50,7 @@ def measure(bandit: Bandit, contexts: list[dict[str, Any]], rng: np.random.Gener
     assert isinstance(policy, GLCB)
     assert encoder is not None
     twin = GLCB.from_snapshot(policy.snapshot())
-    results = np.empty((1, 3, len(bandit.arms)))
+    results = np.empty((1, 4, len(bandit.arms)))
     taken: dict[str, list[float]] = {}
 
     def timed(name: str, call: Callable[..., Any], *arguments: Any) -> Any:
@@ -74,7 +74,7 @@ def measure(bandit: Bandit, contexts: list[dict[str, Any]], rng: np.random.Gener
 
 def _decide(policy: GLCB, x: np.ndarray, results: np.ndarray) -> None:
     """Run only the compiled part of a decision."""
-    kernels.estimate(x.reshape(1, -1), results, policy._arrays.addresses)
+    kernels.estimate(x.reshape(1, -1), 0.05, True, 0.5, results, policy._arrays.addresses)
     kernels.count_decision(x, 0, policy._arrays.addresses)
 
 

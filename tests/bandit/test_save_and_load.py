@@ -287,7 +287,7 @@ for context in ({"age": 1, "hour": 3}, {"age": 2.5, "hour": 3, "new": 4}, {"age"
     bandit.decide(context, eligible=[0, 2])
     bandit = pickle.loads(pickle.dumps(bandit))
 bandit.set_params(exploration=1 / 2, exploration_mode="uniform").decide({"age": 7})
-for kernel in (scaling._place, scaling._observe, probabilities._choose):
+for kernel in (scaling.place_numbers, scaling.observe_numbers, probabilities.choose_arm):
     assert len(kernel.signatures) == 1, kernel
 """
     subprocess.run([sys.executable, "-c", program], check=True)

@@ -18,14 +18,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from glcb import _validation
-from glcb._arrays import Float32, Float64
+from glcb._arrays import Float32
 from glcb._errors import InvalidContext, InvalidSettings
 from glcb._model_file import Snapshot
 from glcb._types import Arm
-from glcb.bandit.candidates import catalog_as_json, to_offsets
+from glcb.bandit.candidates import catalog_as_json
 from glcb.bandit.catalog import Catalog, PreparedArms, to_name
 from glcb.bandit.config import SHARED, BanditConfig, check_shares_of
-from glcb.bandit.decision import BanditDecision
+from glcb.bandit.decision import NO_DEMANDS, BanditDecision, Demands
 from glcb.bandit.encoding.encoded import EncodedContext
 from glcb.bandit.encoding.encoder import Encoder
 from glcb.bandit.encoding.formats import upgrade
@@ -40,7 +40,7 @@ from glcb.explore.probabilities import certain, choose, draw, probabilities
 from glcb.explore.shares import ShareBounds, bounded, share_bounds
 from glcb.policies import registry
 from glcb.policies.base import Policy
-from glcb.policies.decision import Estimates
+from glcb.policies.decision import Choice
 from glcb.policies.glcb.policy import GLCB
 from glcb.policies.shared import OwnCorrections, join
 
@@ -199,18 +199,8 @@ class BanditCore:
             except InvalidContext as error:
                 raise InvalidContext(f"row {row}: {error}") from None
 
-    def decide(
-        self,
-        context: Any,
-        allowed: list[int] | None,
-        uniform: bool,
-        decision_id: str | None = None,
-        offsets: Mapping[Any, float] | None = None,
-        served: int | None = None,
-        estimates: Estimates | None = None,
-    ) -> BanditDecision:
-        """Choose an arm, unless one is `served`, and add the decision to those that are pending."""
-        added = 0.0 if offsets is None else to_offsets(offsets, self.arms)
+    def decide(self, context: Any, decision_id: str | None, demands: Demands) -> BanditDecision:
+        """Choose an arm and add the decision to those that are pending."""
         if decision_id is not None:
             self.pending.check_new_id(decision_id)
         prepared = self.prepare_change(context)
@@ -219,10 +209,8 @@ class BanditCore:
         # Only writing the log can fail after random numbers are drawn; the same ones are then drawn again.
         rng_states = None if self.log is None else (self.rng.bit_generator.state, policy.rng_state)
         try:
-            estimates = estimates or policy.estimate(x, checked=True)
-            scores = np.zeros(len(self.arms)) if uniform else estimates.values + estimates.bonuses + added
+            estimates, arm_probabilities, chosen = self._choose(policy, x, demands)
             policy.ensure_capacity()
-            arm_probabilities, chosen = self._choose(scores, allowed, served)
             arm, propensity = self.arms[chosen], float(arm_probabilities[chosen])
             decision_id = self._add_decision(prepared, context, arm, propensity, now, decision_id)
         except BaseException:
@@ -233,15 +221,19 @@ class BanditCore:
             arm, self.arms, estimates, decision_id, propensity, arm_probabilities, policy.is_randomized
         )
 
-    def _choose(self, scores: Float64, allowed: list[int] | None, served: int | None) -> tuple[Float64, int]:
-        """Return the probability of each arm, and an arm drawn with these."""
+    def _choose(self, policy: Policy, x: Float32, demands: Demands) -> Choice:
         exploration, mode = self.config.exploration, self.config.exploration_mode
+        if demands is NO_DEMANDS and self.bounds is None:
+            return policy.choose(x, exploration, mode, self.rng)
+        allowed, uniform, offsets, served, estimates = demands
+        estimates = estimates or policy.estimate(x, checked=True)
         if served is not None:
-            return certain(served, scores.size), served
+            return Choice(estimates, certain(served, len(self.arms)), served)
+        scores = np.zeros(len(self.arms)) if uniform else estimates.values + estimates.bonuses + offsets
         if self.bounds is None:
-            return choose(scores, allowed, exploration, mode, self.rng)
+            return Choice(estimates, *choose(scores, allowed, exploration, mode, self.rng))
         shares = bounded(probabilities(scores, allowed, exploration, mode), self.bounds, allowed)
-        return shares, draw(shares, self.rng)
+        return Choice(estimates, shares, draw(shares, self.rng))
 
     def _add_decision(
         self,

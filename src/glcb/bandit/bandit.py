@@ -10,8 +10,9 @@ from glcb._types import Arm, ExplorationMode, Rewards
 from glcb.bandit import compilation, forks
 from glcb.bandit._core import BanditCore, RewardCallback
 from glcb.bandit._slates import Slates
+from glcb.bandit.candidates import to_offsets
 from glcb.bandit.config import BanditConfig, Clock, RewardAggregation
-from glcb.bandit.decision import BanditDecision
+from glcb.bandit.decision import NO_DEMANDS, BanditDecision, Demands
 from glcb.bandit.encoding.values import to_contexts
 from glcb.bandit.files import Persistent
 from glcb.bandit.inspection import Inspectable
@@ -192,11 +193,15 @@ class Bandit(Inspectable, Loggable, Persistent):
                 )
             if is_slate:
                 return self._slates.decide(context, arms, eligible, uniform, id, offsets, serve)
+            is_free = eligible is None and offsets is None and serve is None and estimates is None
+            if is_free and not uniform:
+                return core.decide(context, id, NO_DEMANDS)
             allowed = None if eligible is None else _validation.eligible(eligible, core.index)
             served = None if serve is None else _validation.arm(serve, core.index)
             if served is not None and allowed is not None and served not in allowed:
                 raise UnknownArm(f"serve must be an eligible arm, got {serve!r}")
-            return core.decide(context, allowed, uniform, id, offsets, served, estimates)
+            added = 0.0 if offsets is None else to_offsets(offsets, core.arms)
+            return core.decide(context, id, Demands(allowed, uniform, added, served, estimates))
 
     def rank(
         self,

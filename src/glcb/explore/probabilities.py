@@ -72,9 +72,9 @@ def _choose_from(
     by_gap = exploration_mode == "gap"
     if allowed is None:
         result: Float64 = np.empty(scores.size)
-        return result, _choose(scores, exploration, by_gap, point, result)
+        return result, choose_arm(scores, exploration, by_gap, point, result)
     eligible: Float64 = np.empty(len(allowed))
-    chosen = _choose(scores[allowed], exploration, by_gap, point, eligible)
+    chosen = choose_arm(scores[allowed], exploration, by_gap, point, eligible)
     result = np.zeros(scores.size)
     result[allowed] = eligible
     return result, allowed[chosen]
@@ -159,7 +159,7 @@ def _arm_at(probabilities: Float64, point: float) -> int:
 
 
 @kernel
-def _choose(scores: Float64, exploration: float, by_gap: bool, point: float, result: Float64) -> int:
+def choose_arm(scores: Float64, exploration: float, by_gap: bool, point: float, result: Float64) -> int:
     """Write the probability of each arm; return the one whose interval contains ``point``."""
     _write_probabilities(scores, exploration, by_gap, result)
     return _arm_at(result, point)

@@ -22,12 +22,13 @@ from numpy.typing import ArrayLike
 
 from glcb import _forgetting, _model_file, _validation
 from glcb._arrays import Arrays, Float32, Float64, Int64, copy_into, take_rows
-from glcb._errors import InvalidSettings, MissingExtra, ModelFileError, NotSupported, install_command
+from glcb._errors import InvalidSettings, MissingExtra, NotSupported, install_command
 from glcb._model_file import Snapshot
-from glcb._types import MAX_FEATURES, Arm, Rewards
+from glcb._types import MAX_FEATURES, Arm, ExplorationMode, Rewards
 from glcb.explain import Explanation
 from glcb.explore import best_arm
-from glcb.policies.decision import Decision, Estimates
+from glcb.explore.probabilities import choose
+from glcb.policies.decision import Choice, Decision, Estimates
 
 
 class Policy(ABC):
@@ -174,9 +175,7 @@ class Policy(ABC):
         context = _validation.context(x, self.features)
         with self._lock:
             allowed = None if eligible is None else _validation.eligible(eligible, self._index)
-            estimates = self._estimate(context)
-            best = best_arm(estimates.values, estimates.bonuses, allowed, self._rng)
-            return Decision(self.arms[best], self.arms, estimates)
+            return self._decision(self._estimate(context), allowed)
 
     def decide_many(self, contexts: ArrayLike, *, eligible: Iterable[Arm] | None = None) -> list[Decision]:
         """Choose an arm for each row of ``contexts``, as :meth:`decide` would, but faster.
@@ -195,19 +194,17 @@ class Policy(ABC):
 
         Raises
         ------
-        InvalidContext
-            If a context has the wrong length or a value outside [0, 1].
-        UnknownArm
-            If ``eligible`` is empty or names an arm that does not exist.
+        InvalidContext, UnknownArm
+            As for :meth:`decide`.
         """
         rows = _validation.contexts(contexts, self.features)
         with self._lock:
             allowed = None if eligible is None else _validation.eligible(eligible, self._index)
-            decisions = []
-            for estimates in self._estimate_many(rows):
-                best = best_arm(estimates.values, estimates.bonuses, allowed, self._rng)
-                decisions.append(Decision(self.arms[best], self.arms, estimates))
-        return decisions
+            return [self._decision(estimates, allowed) for estimates in self._estimate_many(rows)]
+
+    def _decision(self, estimates: Estimates, allowed: list[int] | None) -> Decision:
+        best = best_arm(estimates.values, estimates.bonuses, allowed, self._rng)
+        return Decision(self.arms[best], self.arms, estimates)
 
     def estimate(self, x: ArrayLike, *, checked: bool = False) -> Estimates:
         """Return value, bonus and pseudocount of every arm in context ``x``. Learns nothing.
@@ -232,6 +229,20 @@ class Policy(ABC):
         context = cast("Float32", x) if checked else _validation.context(x, self.features)
         with self._lock:
             return self._estimate(context)
+
+    def choose(
+        self, x: Float32, exploration: float, mode: ExplorationMode, rng: np.random.Generator
+    ) -> Choice:
+        """Choose an arm at random. Learns nothing. Override this if there is a faster way than two steps.
+
+        Parameters
+        ----------
+        x, exploration, mode, rng
+            A valid context, and the arguments of :func:`glcb.explore.probabilities.choose`.
+        """
+        with self._lock:
+            values, bonuses, _ = estimates = self._estimate(x)
+            return Choice(estimates, *choose(values + bonuses, None, exploration, mode, rng))
 
     def explain(self, x: ArrayLike, *, baseline: ArrayLike | None = None) -> Explanation:
         """Return the contribution of each feature of ``x`` to the value of every arm. Changes nothing.
@@ -323,12 +334,8 @@ class Policy(ABC):
 
         Parameters
         ----------
-        contexts
-            One context per row.
-        arms
-            The chosen arm of each decision.
-        rewards
-            The reward of each decision.
+        contexts, arms, rewards
+            The context, the chosen arm and the reward of each decision.
 
         Raises
         ------
@@ -582,15 +589,7 @@ class Policy(ABC):
         ModelFileError
             If the file cannot be read, is damaged, or holds another kind of policy.
         """
-        snapshot = _model_file.read(path)
-        if snapshot.policy != cls.__name__:
-            raise ModelFileError(
-                f"{path} holds a {snapshot.policy}, not a {cls.__name__}: load it with {snapshot.policy}.load"
-            )
-        try:
-            return cls.from_snapshot(snapshot)
-        except (KeyError, TypeError, ValueError, OverflowError, MemoryError) as error:
-            raise ModelFileError(f"{path} is not a complete {cls.__name__}: {error}") from error
+        return _model_file.load(path, cls.__name__, cls.from_snapshot)
 
     def __repr__(self) -> str:
         arguments = self._arguments()

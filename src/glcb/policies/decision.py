@@ -19,6 +19,17 @@ class Estimates(NamedTuple):
     """Number of decisions for each arm in similar contexts."""
 
 
+class Choice(NamedTuple):
+    """An arm that was drawn at random."""
+
+    estimates: Estimates
+    """Value, bonus and pseudocount of every arm."""
+    probabilities: Float64
+    """The probability of each arm."""
+    arm: int
+    """Index of the arm."""
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Decision:
     """The chosen arm, and the estimates of all arms. Arrays are in the order of ``arms``."""

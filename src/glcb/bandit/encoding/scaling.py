@@ -97,7 +97,7 @@ class Scales:
         list of int or None
             The columns out of range; None if a number is infinite or too large.
         """
-        count = _place(inputs, self._columns, x, self._packed.addresses)
+        count = place_numbers(inputs, self._columns, x, self._packed.addresses)
         if count == 0:
             return []
         return None if count < 0 else self._arrays.outliers[:count].tolist()
@@ -109,7 +109,7 @@ class Scales:
 
     def observe(self, inputs: Float64, x: Float32, uses: Int64) -> None:
         """Add these numbers to the samples, except NaN, and count the slots of `x` that are not 0."""
-        _observe(inputs, self._columns, x, uses, self._packed.addresses)
+        observe_numbers(inputs, self._columns, x, uses, self._packed.addresses)
 
     def limits(self, column: int) -> tuple[float, float] | None:
         """Return the declared range of a column, or the lowest and highest number in its sample, if any."""
@@ -186,7 +186,7 @@ def _hash(count: int, column: int) -> int:
 
 
 @kernel
-def _place(inputs: Float64, columns: int, x: Float32, addresses: Int64) -> int:
+def place_numbers(inputs: Float64, columns: int, x: Float32, addresses: Int64) -> int:
     """Write the scaled numbers to their slots, and 1 to the other slots.
 
     Returns the number of columns out of range, which are listed, or −1 if a number is too large.
@@ -226,7 +226,7 @@ def _place(inputs: Float64, columns: int, x: Float32, addresses: Int64) -> int:
 
 
 @kernel
-def _observe(inputs: Float64, columns: int, x: Float32, uses: Int64, addresses: Int64) -> None:
+def observe_numbers(inputs: Float64, columns: int, x: Float32, uses: Int64, addresses: Int64) -> None:
     """Add the numbers to the samples, and count the slots that are not 0."""
     for slot in range(x.size):
         if x[slot] > 0:

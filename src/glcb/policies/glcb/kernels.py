@@ -1,4 +1,4 @@
-"""The compiled steps of GLCB: estimate the arms, count a decision, learn a reward.
+"""The compiled steps of GLCB: estimate the arms and choose one, count a decision, learn a reward.
 
 Each step is one compiled call, from the context to the result. The overhead of a call is paid once, and
 what one part has loaded into the CPU caches is still there for the next.
@@ -15,6 +15,7 @@ from glcb._numba.packed import named_tuple_type, unpack
 from glcb.experts.fourier import write_features
 from glcb.experts.mixture import EXPERT_ARRAYS, ExpertArrays, learn_mixture, mix_values
 from glcb.explore.counts import COUNT_ARRAYS, CountArrays, add_count, write_pseudocounts
+from glcb.explore.probabilities import choose_arm
 from glcb.explore.scoring import write_bonuses
 from glcb.gln.context_cache import CONTEXT_CACHE_ARRAYS, ContextCacheArrays, cache_context
 from glcb.gln.gates import GATE_ARRAYS, GateArrays
@@ -81,8 +82,13 @@ def _cache(x: Float32, arrays: GLCBArrays) -> None:
 
 
 @kernel
-def estimate(contexts: Float32, results: Float64, addresses: Int64) -> None:
-    """Write value, bonus and pseudocount of every arm: ``results`` is [contexts, 3, arms]."""
+def estimate(
+    contexts: Float32, exploration: float, by_gap: bool, point: float, results: Float64, addresses: Int64
+) -> int:
+    """Write value, bonus, pseudocount and probability of every arm: ``results`` is [contexts, 4, arms].
+
+    Returns the arm whose interval of the cumulative distribution of the last context contains ``point``.
+    """
     arrays = unpack(addresses, GLCB_ARRAYS)
     bank, tree, counts, rates, cache = (
         arrays.bank,
@@ -95,6 +101,7 @@ def estimate(contexts: Float32, results: Float64, addresses: Int64) -> None:
     first: int = np.int64(0)  # type: ignore[assignment]  # a literal would compile another version
     probabilities = np.empty(networks, np.float32)
     deviations, scales, uncertainties = np.empty(arms), np.empty(arms), np.empty(arms)
+    chosen: int = np.int64(0)  # type: ignore[assignment]
     for arm in range(arms):
         uncertainties[arm] = 0.0
     for context in range(len(contexts)):
@@ -110,6 +117,9 @@ def estimate(contexts: Float32, results: Float64, addresses: Int64) -> None:
         write_bonuses(pseudocounts, counts.total[0] + 1, scales, bonuses)
         for arm in range(arms):
             bonuses[arm] += uncertainties[arm]
+            scales[arm] = values[arm] + bonuses[arm]
+        chosen = choose_arm(scales, exploration, by_gap, point, results[context, 3])
+    return chosen
 
 
 @kernel

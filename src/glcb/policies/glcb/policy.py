@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 from glcb import _validation
 from glcb._arrays import Arrays, Float32, Float64, Int64, copy_into, take_rows
 from glcb._numba.packed import PackedArguments
-from glcb._types import Arm, Rewards, reward_range
+from glcb._types import Arm, ExplorationMode, Rewards, reward_range
 from glcb.experts import Expert, Experts
 from glcb.explore import Counts
 from glcb.gln import (
@@ -32,7 +32,7 @@ from glcb.gln import (
     empty_context_cache,
 )
 from glcb.policies.base import Policy
-from glcb.policies.decision import Estimates
+from glcb.policies.decision import Choice, Estimates
 from glcb.policies.glcb import kernels
 from glcb.policies.glcb.kernels import GLCB_ARRAYS, GLCBArrays, RateArrays
 from glcb.policies.glcb.settings import (
@@ -224,10 +224,21 @@ class GLCB(Policy):
             per_arm = probabilities.reshape(len(self.arms), -1)
             return RewardDistribution(self._values.outcomes.copy(), self._values.distributions(per_arm))
 
+    def choose(
+        self, x: Float32, exploration: float, mode: ExplorationMode, rng: np.random.Generator
+    ) -> Choice:
+        """Choose an arm for a valid context, in one compiled step."""
+        with self._lock:
+            results = np.empty((1, 4, len(self.arms)))
+            point, addresses = rng.random(), self._arrays.addresses
+            arm = kernels.estimate(x[None], exploration, mode == "gap", point, results, addresses)
+        values, bonuses, pseudocounts, probabilities = results[0]
+        return Choice(Estimates(values, bonuses, pseudocounts), probabilities, arm)
+
     def _estimate(self, x: Float32) -> Estimates:
-        results = np.empty((1, 3, len(self.arms)))
-        kernels.estimate(x[None], results, self._arrays.addresses)
-        return Estimates(results[0, 0], results[0, 1], results[0, 2])
+        results = np.empty((1, 4, len(self.arms)))
+        kernels.estimate(x[None], 0.0, False, 0.0, results, self._arrays.addresses)
+        return Estimates(*results[0, :3])
 
     def _estimate_many(self, contexts: Float32) -> Iterable[Estimates]:
         """Estimate on all cores: the kernels release the GIL."""
@@ -239,11 +250,11 @@ class GLCB(Policy):
             return [estimates for chunk in chunks for estimates in chunk]
 
     def _estimate_chunk(self, contexts: Float32) -> list[Estimates]:
-        results = np.empty((len(contexts), 3, len(self.arms)))
+        results = np.empty((len(contexts), 4, len(self.arms)))
         # Each thread has its own cache of the last context.
         arrays = self._pack(self._bank, self._values, self._experts, self._counts, self._effective_rewards)
-        kernels.estimate(contexts, results, arrays.addresses)
-        return [Estimates(*result) for result in results]
+        kernels.estimate(contexts, 0.0, False, 0.0, results, arrays.addresses)
+        return [Estimates(*result) for result in results[:, :3]]
 
     def _contributions(self, x: Float32, baseline: Float32) -> tuple[Float64, Float64]:
         attribution = self._bank.attribution(x, baseline, self._gates.signature(x))
