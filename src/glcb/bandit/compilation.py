@@ -1,9 +1,9 @@
 """Processes that compile kernels, and locks so that no two compile the same.
 
-Numba compiles one kernel at a time per process. While the first decision of a bandit compiles the kernels
-that choose an arm, a second process compiles those that follow: they count the decision and learn its reward.
-It leaves the machine code in Numba's cache on disk. A process holds the lock of what it compiles; others wait
-until it is cached or the lock is free, and then load what they find.
+Numba compiles one kernel at a time per process. The first decision of a bandit and its first reward need
+different kernels, so a second process compiles those of rewards during the first decision. It leaves the
+machine code in Numba's cache on disk. A process holds the lock of what it compiles; others wait for the lock
+and then load what they find.
 
 Such a process ends with the one that started it, even if that is killed.
 """
@@ -13,28 +13,21 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import IO
 
 from glcb._errors import NotSupported
 from glcb._files import lock_file
 from glcb._numba.compile import before_compiling, cache_folder, is_cached
-from glcb.bandit.encoding.scaling import observe_numbers, place_numbers
+from glcb.bandit.encoding.scaling import place_numbers
 from glcb.policies.glcb import kernels
 from glcb.policies.glcb.policy import available_cores
 
 REWARDS = "rewards"
 """The name of the part that a second process compiles."""
-
-_ELSEWHERE: tuple[Callable[..., object], ...] = (
-    kernels.count_decision,
-    observe_numbers,
-    kernels.learn_reward,
-)
-"""The kernels of this part, in the order in which they are needed."""
 
 THREAD = "glcb-compilation"
 """The name of the thread that waits for this process."""
@@ -117,16 +110,15 @@ def end_with_parent() -> None:
 
 
 def use_second_process() -> None:
-    """Let a second process compile a part of the kernels, when those of decisions must be compiled."""
+    """Let a second process compile the kernels of rewards, when those of decisions must be compiled."""
     before_compiling(place_numbers, compile_rewards_elsewhere)
     before_compiling(kernels.estimate, compile_rewards_elsewhere)
-    for compiled in _ELSEWHERE:
-        before_compiling(compiled, partial(_wait_for_kernel, compiled))
+    before_compiling(kernels.learn_reward, _wait_for_rewards)
 
 
 @cache
 def compile_rewards_elsewhere() -> None:
-    """Start a process that compiles the kernels that follow a choice, at most once.
+    """Start a process that compiles the kernels of rewards, at most once.
 
     Nothing happens if they are cached, if there is one core, if another process compiles them, if this
     process was started to compile, or if the new process cannot be started. This process then compiles them
@@ -148,11 +140,11 @@ def _wait_for(process: subprocess.Popen[str]) -> None:
         process.stdin.close()
 
 
-def _wait_for_kernel(compiled: Callable[..., object]) -> None:
-    """Wait until another process has compiled a kernel, if there is one that does."""
+def _wait_for_rewards() -> None:
+    """Wait until no other process compiles the kernels of rewards."""
     deadline = time.monotonic() + _MAX_WAIT
     with suppress(OSError):  # the cache folder cannot be written to
-        while REWARDS not in _held and not is_cached(compiled) and time.monotonic() < deadline:
+        while REWARDS not in _held and time.monotonic() < deadline:
             with _open(REWARDS) as file:
                 if _lock(file):
                     return

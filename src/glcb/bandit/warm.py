@@ -17,8 +17,6 @@ from glcb.bandit import compilation
 from glcb.bandit.bandit import Bandit
 from glcb.bandit.compilation import REWARDS, can_compile_in_processes, end_with_parent, folder, start
 from glcb.bandit.encoding.projection import MAX_WIDTH
-from glcb.bandit.encoding.scaling import Scales
-from glcb.explore.probabilities import probabilities
 from glcb.policies.base import Policy
 from glcb.policies.glcb import kernels
 from glcb.policies.glcb.policy import GLCB, available_cores
@@ -45,13 +43,7 @@ def _decisions() -> None:
 
 
 def _rewards() -> None:
-    policy, x = GLCB(2, len(_X)), np.array(_X, np.float32)
-    policy.count_decision(x, 0)
-    scales = Scales()
-    scales.add(0, None)
-    scales.observe(np.zeros(1), x, np.zeros(x.size, np.int64))
-    policy.learn(x, 0, 1)
-    probabilities(np.zeros(2), None, 0.0, "uniform")
+    GLCB(2, len(_X)).learn(np.array(_X, np.float32), 0, 1, checked=True)
 
 
 def _secondary() -> None:
@@ -84,15 +76,14 @@ PARTS: dict[str, Callable[[], None]] = {
     "secondary": _secondary,
     "rare": _rare,
 }
-"""What to compile: the kernels that choose an arm; those that count a decision and learn its reward; those
-of bounded rewards, explanations, new arms and shares; those of forgetting, of arms with features, of wide
-vectors and of other policies."""
+"""What to compile: the kernels of decisions; those of rewards; those of bounded rewards, explanations, new
+arms and shares; those of forgetting, of arms with features, of wide vectors and of other policies."""
 
 FIRST, REST = ("decisions", REWARDS), ("secondary", "rare")
 """What most bandits need at once, and what can follow. The parts of each are compiled at the same time."""
 
 _LAST: dict[str, Callable[..., object]] = {
-    "decisions": kernels.estimate,
+    "decisions": kernels.count_decision,
     REWARDS: kernels.learn_reward,
     "secondary": kernels.network_value,
     "rare": shared_kernels.estimate_candidates,

@@ -2,6 +2,8 @@
 
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from itertools import chain
 from typing import Any
 
 from sqlalchemy import Engine
@@ -14,7 +16,10 @@ from glcb.service.storage.ownership import Epoch
 _EPOCH = "SELECT value FROM glcb_about WHERE name = {}"
 _LINK = "SELECT chain FROM glcb_events WHERE experiment = ? AND sequence = ?"
 _NAMES = ", ".join(tables.events.c.keys())
-_INSERT = f"INSERT INTO glcb_events ({_NAMES}) VALUES ({', '.join('?' * len(tables.events.c))})"
+_ROW = f"({', '.join('?' * len(tables.events.c))})"
+_MAX_ROWS = 64
+"""Rows of one statement in SQLite, a power of 2. Python lets other threads run before and after a statement,
+and has to wait for them: with one statement per row, that takes longer than the insertion."""
 
 # PostgreSQL checks and inserts in one statement: one round trip. The share lock keeps another service from
 # raising the epoch before the commit. A subquery is always answered by the index; for a join, the planner may
@@ -110,7 +115,13 @@ class EventAppender:
         epoch.check(None if found is None else found[0])
         heads = _checked(previous, {one: link and link[0] for one, link in links.items()}, known)
         linked, last = link_rows(rows, heads)
-        cursor.executemany(_INSERT, linked)
+        start, size = 0, _MAX_ROWS
+        while start < len(linked):
+            if start + size > len(linked):
+                size //= 2
+                continue
+            cursor.execute(_insert(size), tuple(chain.from_iterable(linked[start : start + size])))
+            start += size
         return last
 
     def _insert_into_postgresql(
@@ -150,6 +161,12 @@ class EventAppender:
                 with contextlib.suppress(Exception):
                     step()
             self._connection = None
+
+
+@cache
+def _insert(rows: int) -> str:
+    """Return the statement that inserts so many rows into SQLite."""
+    return f"INSERT INTO glcb_events ({_NAMES}) VALUES {', '.join([_ROW] * rows)}"
 
 
 def _checked(
