@@ -154,12 +154,12 @@ class BanditCore:
         """Encode a context and, if arms have features, the candidates. Changes nothing."""
         encoder = self.encoder or self.config.make_encoder(context)
         encoded = encoder.encode(context)
-        width = encoder.width + self.positions
-        candidates = None
-        if self.catalog is not None:
-            candidates = self.catalog.prepare(arms, eligible)
-            width += candidates.candidates.features.shape[1]
-        policy = self.policy or self.config.make_policy(self.arms, width)
+        candidates = None if self.catalog is None else self.catalog.prepare(arms, eligible)
+        policy = self.policy
+        if policy is None:
+            width = encoder.width + self.positions
+            width += 0 if candidates is None else candidates.candidates.features.shape[1]
+            policy = self.config.make_policy(self.arms, width)
         return Prepared(encoder, policy, encoded, candidates)
 
     @property
@@ -183,7 +183,8 @@ class BanditCore:
         Taking slots has several steps, so it is done in a copy of the encoder, which replaces it in one step.
         """
         prepared = self.prepare(context, arms, eligible)
-        if self.encoder is None or not prepared.encoded.claims:
+        changes = prepared.encoded.changes
+        if changes is None or not changes.claims or self.encoder is None:
             return prepared
         metadata, arrays = self.encoder.snapshot()
         encoder = Encoder.from_snapshot(metadata, arrays)
@@ -261,7 +262,7 @@ class BanditCore:
             self.catalog.commit(prepared.arms)
         prepared.encoder.commit(prepared.encoded)
         self.encoder, self.policy = prepared.encoder, prepared.policy
-        if self.own is None:
+        if self.catalog is not None and self.own is None:
             self.own = self._make_own(prepared.policy)
 
     def explain(self, context: Any) -> Explanation:

@@ -102,8 +102,9 @@ class PendingDecisions:
 
     def is_known(self, decision_id: str) -> bool:
         """Return whether a decision with this id is pending, was settled recently or is not yet learned."""
-        is_kept = decision_id in self._pending or decision_id in self._settled
-        return is_kept or self.find_unlabeled(decision_id) is not None
+        if decision_id in self._pending or decision_id in self._settled:
+            return True
+        return self.labels is not None and self.labels.find(decision_id) is not None
 
     def check_new_id(self, decision_id: object) -> None:
         """Raise InvalidInput unless the id, chosen by the caller, can be that of a new decision."""

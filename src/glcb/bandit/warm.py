@@ -32,6 +32,7 @@ __all__ = [
     "is_compiled",
     "run_compiler",
     "start",
+    "start_ahead",
 ]
 
 _POLL_SECONDS = 0.02
@@ -91,6 +92,10 @@ _LAST: dict[str, Callable[..., object]] = {
 """The kernel of each part that is compiled last."""
 
 
+_ahead: dict[str, subprocess.Popen[str]] = {}
+"""Processes that were started before anything waits for them."""
+
+
 def compile_part(name: str, descriptor: int | None = None) -> None:
     """Compile the kernels of one part in this process, or load them if another process has compiled them.
 
@@ -117,6 +122,12 @@ def exercise() -> None:
 def is_compiled(part: str) -> bool:
     """Return whether the kernels of a part are cached on disk."""
     return is_cached(_LAST[part])
+
+
+def start_ahead(parts: Iterable[str]) -> None:
+    """Start processes for parts that are not cached; :func:`compile_in_processes` waits for them."""
+    if can_compile_in_processes():
+        _ahead.update({part: start(part) for part in parts if not is_compiled(part)})
 
 
 def compile_in_processes(
@@ -146,7 +157,8 @@ def compile_in_processes(
         while waiting or running:
             while waiting and len(running) < limit:
                 part = waiting.pop(0)
-                running[part] = start(part), time.monotonic()
+                process = _ahead.pop(part) if part in _ahead else start(part)
+                running[part] = process, time.monotonic()
             time.sleep(_POLL_SECONDS)
             for part, (process, started) in list(running.items()):
                 if process.poll() is not None:

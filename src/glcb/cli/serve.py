@@ -63,7 +63,6 @@ def serve(
     """
     with requires_service():
         from glcb.service.config import load
-        from glcb.service.server import serve as run
 
     flags = {
         "host": host,
@@ -75,6 +74,13 @@ def serve(
         "address": address,
     }
     loaded = load(flags, config, pairs=settings or [])
+    with requires_service():
+        if not loaded.has_shards:
+            from glcb.bandit import warm
+
+            warm.start_ahead(warm.FIRST)  # while the service is imported
+        from glcb.service.server import serve as run
+
     if demo:
         from glcb.service.demo import serve_demo
 

@@ -39,7 +39,7 @@ export async function ask(method, path, body) {
   const content = parse(text);
   if (response.ok) return content;
   const { code = "unknown", message = `The service responded with status ${response.status}.` } = content?.error ?? {};
-  if (code === "starting") throw new Unavailable("The service is starting. The first start compiles kernels, which takes 20 to 30 seconds.", true, true);
+  if (code === "starting") throw new Unavailable("The service is starting. The first start compiles kernels, which takes about 10 seconds.", true, true);
   const temporary = response.status >= 500 && code !== "experiment_broken";
   if (temporary) throw new Unavailable(`The service is unavailable: ${message}.`, true);
   throw new ApiError(response.status, code, message);

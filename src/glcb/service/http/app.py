@@ -53,7 +53,7 @@ class Application:
         # Code and message. A raised exception would keep a reference to the request.
         self._unavailable = (
             "starting",
-            "the service is starting; the first start compiles kernels, which takes 20 to 30 seconds: retry",
+            "the service is starting; the first start compiles kernels, which takes about 10 seconds: retry",
         )
 
     def open(
