@@ -84,6 +84,7 @@ assert sum(before.values()) > 5, before
 bandit = Bandit(["x", "y", "z"], reward_timeout=60.0)
 for _ in range(3):
     bandit.reward(bandit.decide({"age": 31, "country": "FR"}).id, 1)
+    bandit.decide({"age": 31, "country": "FR"}, uniform=True, eligible=["x", "z"])
 after = compiled()
 assert after == before, {name: count for name, count in after.items() if before.get(name) != count}
 """

@@ -141,10 +141,10 @@ def _wait_for(process: subprocess.Popen[str]) -> None:
 
 
 def _wait_for_rewards() -> None:
-    """Wait until no other process compiles the kernels of rewards."""
-    deadline = time.monotonic() + _MAX_WAIT
+    """Wait until another process has compiled the kernel of rewards, or none does."""
+    deadline, compiled = time.monotonic() + _MAX_WAIT, kernels.learn_reward
     with suppress(OSError):  # the cache folder cannot be written to
-        while REWARDS not in _held and time.monotonic() < deadline:
+        while REWARDS not in _held and not is_cached(compiled) and time.monotonic() < deadline:
             with _open(REWARDS) as file:
                 if _lock(file):
                     return

@@ -17,6 +17,7 @@ from glcb.bandit import compilation
 from glcb.bandit.bandit import Bandit
 from glcb.bandit.compilation import REWARDS, can_compile_in_processes, end_with_parent, folder, start
 from glcb.bandit.encoding.projection import MAX_WIDTH
+from glcb.explore.probabilities import probabilities
 from glcb.policies.base import Policy
 from glcb.policies.glcb import kernels
 from glcb.policies.glcb.policy import GLCB, available_cores
@@ -45,6 +46,7 @@ def _decisions() -> None:
 
 def _rewards() -> None:
     GLCB(2, len(_X)).learn(np.array(_X, np.float32), 0, 1, checked=True)
+    probabilities(np.zeros(2), None, 0.0, "uniform")
 
 
 def _secondary() -> None:
@@ -77,8 +79,9 @@ PARTS: dict[str, Callable[[], None]] = {
     "secondary": _secondary,
     "rare": _rare,
 }
-"""What to compile: the kernels of decisions; those of rewards; those of bounded rewards, explanations, new
-arms and shares; those of forgetting, of arms with features, of wide vectors and of other policies."""
+"""What to compile: the kernels of decisions; those of rewards, and of decisions of a holdout or among
+eligible arms; those of bounded rewards, explanations, new arms and shares; those of forgetting, of arms with
+features, of wide vectors and of other policies."""
 
 FIRST, REST = ("decisions", REWARDS), ("secondary", "rare")
 """What most bandits need at once, and what can follow. The parts of each are compiled at the same time."""
@@ -114,9 +117,9 @@ def run_compiler(name: str, descriptor: int | None = None) -> None:
 def exercise() -> None:
     """Compile or load what decisions and rewards of a default bandit need, in this process."""
     bandit = Bandit(["a", "b"])
-    for value in (0.0, 1.0):
-        decision = bandit.decide({"number": 0.5, "text": "a", "truth": True})
-        bandit.reward(decision.id, value)
+    for uniform in (False, True):
+        decision = bandit.decide({"number": 0.5, "text": "a", "truth": True}, uniform=uniform)
+        bandit.reward(decision.id, 1.0)
 
 
 def is_compiled(part: str) -> bool:
