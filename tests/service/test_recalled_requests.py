@@ -126,6 +126,38 @@ def test_a_body_that_never_follows_is_refused(tmp_path: Path) -> None:
     in_connection(tmp_path, scenario, request_seconds=0.2)
 
 
+def test_a_client_that_stays_does_not_end_the_timeouts_of_others(tmp_path: Path) -> None:
+    async def scenario(own: Service, server: Listening, streams: Streams) -> None:
+        assert await ask(streams, request()) == 200
+        assert await ask(streams, request()[: -len(CONTEXT)]) == 408
+        await asyncio.sleep(1)  # it reads no further, and its deadline passes again
+        reader, writer = await server.connect()
+        writer.write(b"POST ")
+        assert await asyncio.wait_for(reader.read(), 20) == b""
+        writer.close()
+
+    in_connection(tmp_path, scenario, request_seconds=0.2)
+
+
+def test_one_connection_that_cannot_be_expired_does_not_affect_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario(own: Service, server: Listening, streams: Streams) -> None:
+        streams[1].write(b"POST ")
+        assert await asyncio.wait_for(streams[0].read(), 20) == b""
+        reader, writer = await server.connect()
+        monkeypatch.setattr(Connection, "expire", Connection.abort)
+        writer.write(b"POST ")
+        assert await asyncio.wait_for(reader.read(), 20) == b""
+        writer.close()
+
+    def fail(self: Connection) -> None:
+        raise RuntimeError("closed")
+
+    monkeypatch.setattr(Connection, "expire", fail)
+    in_connection(tmp_path, scenario, request_seconds=0.2)
+
+
 def test_a_request_is_completed_during_shutdown(tmp_path: Path) -> None:
     async def scenario(own: Service, server: Listening, streams: Streams) -> None:
         assert await ask(streams, request()) == 200
@@ -151,6 +183,34 @@ def test_a_removed_key_is_refused(tmp_path: Path, parsed: list[bytes]) -> None:
         keys.remove_key(own.storage, "shop")
         own.authenticator.keyring.refresh()
         assert await ask(streams, request(key=secret)) == 401
+
+    in_connection(tmp_path, scenario)
+
+
+@pytest.mark.parametrize("breaks", [b"\r\n", b"\r\n\r\n", b"\r\n\r\n\r\n"])
+def test_line_breaks_before_a_request_lend_its_key_to_nobody(tmp_path: Path, breaks: bytes) -> None:
+    async def scenario(own: Service, server: Listening, streams: Streams) -> None:
+        secret = keys.add_key(own.storage, "shop", "decide")
+        own.authenticator.keyring.refresh()
+        assert await ask(streams, breaks + request(key=secret)) == 200
+        line = b"POST %b HTTP/1.1" % PATH.encode()
+        for thief in (line + b"\r\n\r\n" + CONTEXT, breaks + line + b"\r\n\r\n" + CONTEXT):
+            reader, writer = await server.connect()
+            writer.write(thief)
+            assert await answer(reader) in (400, 401)
+            writer.close()
+
+    in_connection(tmp_path, scenario)
+
+
+def test_headers_may_be_cut_anywhere(tmp_path: Path) -> None:
+    async def scenario(own: Service, server: Listening, streams: Streams) -> None:
+        for length in range(len(request()) - len(CONTEXT) - 8, len(request()) - len(CONTEXT) + 2):
+            whole = request(body=CONTEXT.ljust(length))
+            assert await ask(streams, whole) == 200
+            end = whole.index(b"\r\n\r\n")
+            for cut in range(end - 2, end + 6):
+                assert await ask(streams, whole[:cut], whole[cut:]) == 200, (length, cut)
 
     in_connection(tmp_path, scenario)
 

@@ -143,7 +143,8 @@ def _subroutine(function: Callable[..., Any], options: dict[str, Any]) -> Any:
 def _decorator(template: Any) -> Any:
     """Return the decorator for one of Numba's own functions: a subroutine if a kernel calls it.
 
-    Numba compiles such a function once per set of flags, so that other programs do not share it.
+    Numba compiles such a function once per set of flags. Functions of other programs share it only if they
+    have the same flags, and can link it, too.
     """
     if not isinstance(ConfigStack.top_or_none(), _Flags):
         return _usual_decorator(template)
@@ -172,6 +173,8 @@ class _Kernel(CPUDispatcher):
 
     def compile(self, sig: Any) -> Any:
         """Compile without garbage collection, which would take a tenth of the time and find nothing."""
+        if self is not _outer:
+            _works()  # whatever is compiled first, Numba's own functions are compiled in the same way
         if self.before_compiling is not None:
             self.before_compiling()
         collecting = gc.isenabled()

@@ -24,6 +24,7 @@ from glcb._model_file import Snapshot
 from glcb._types import Arm
 from glcb.bandit.candidates import catalog_as_json
 from glcb.bandit.catalog import Catalog, PreparedArms, to_name
+from glcb.bandit.compilation import compile_rewards_elsewhere
 from glcb.bandit.config import SHARED, BanditConfig, check_shares_of
 from glcb.bandit.decision import NO_DEMANDS, BanditDecision, Demands
 from glcb.bandit.encoding.encoded import EncodedContext
@@ -152,7 +153,7 @@ class BanditCore:
 
     def prepare(self, context: Any, arms: Any = None, eligible: Iterable[Arm] | None = None) -> Prepared:
         """Encode a context and, if arms have features, the candidates. Changes nothing."""
-        encoder = self.encoder or self.config.make_encoder(context)
+        encoder = self.encoder or self._make_encoder(context)
         encoded = encoder.encode(context)
         candidates = None if self.catalog is None else self.catalog.prepare(arms, eligible)
         policy = self.policy
@@ -161,6 +162,13 @@ class BanditCore:
             width += 0 if candidates is None else candidates.candidates.features.shape[1]
             policy = self.config.make_policy(self.arms, width)
         return Prepared(encoder, policy, encoded, candidates)
+
+    def _make_encoder(self, context: Any) -> Encoder:
+        """Return the encoder for a first context."""
+        encoder = self.config.make_encoder(context)
+        if issubclass(registry.get(self.config.policy).policy_class, GLCB):
+            compile_rewards_elsewhere()
+        return encoder
 
     @property
     def positions(self) -> int:
@@ -207,11 +215,12 @@ class BanditCore:
         prepared = self.prepare_change(context)
         policy, x = prepared.policy, prepared.encoded.x
         self.settle(now := self.now(), incoming=1)
-        # Only writing the log can fail after random numbers are drawn; the same ones are then drawn again.
+        policy.ensure_capacity()
+        # If the log cannot be written, the same random numbers are drawn again. Without a log, an interrupt
+        # can lose them, which does not matter.
         rng_states = None if self.log is None else (self.rng.bit_generator.state, policy.rng_state)
         try:
             estimates, arm_probabilities, chosen = self._choose(policy, x, demands)
-            policy.ensure_capacity()
             arm, propensity = self.arms[chosen], float(arm_probabilities[chosen])
             decision_id = self._add_decision(prepared, context, arm, propensity, now, decision_id)
         except BaseException:
@@ -297,8 +306,8 @@ class BanditCore:
             self.expire(logged.time, reported=decision)
         final = self.pending.learns_now(decision, now, None if logged is None else logged.final)
         arrived_at = now if logged is None else logged.time
-        if final:
-            self._ensure_capacity()
+        if final and (self.log is not None or self.own is not None):
+            self._ensure_capacity()  # otherwise, learning itself can fail: nothing has changed before it
         if self.log is not None:
             self.log.write(reward_event(decision_id, self.log_time(arrived_at), checked, key, final))
         if final:
@@ -359,20 +368,21 @@ class BanditCore:
         assert self.policy is not None  # a decision has been made
         decision.is_learned = True
         try:
-            self._learn_own(decision, value)
-            self.policy.learn(decision.x, self.policy_arm(decision.arm), value, counted=True, checked=True)
+            if self.own is not None:
+                self._learn_own(self.own, decision, value)
+            arm = self.policy_arm(decision.arm)
+            self.policy.learn(decision.x, arm, float(value), counted=True, checked=True)
         except Exception:
             decision.is_learned = False
             raise
         if self.catalog is not None:
             self.catalog.count_reward(decision.arm)
 
-    def _learn_own(self, decision: PendingDecision, value: float) -> None:
+    def _learn_own(self, own: OwnCorrections, decision: PendingDecision, value: float) -> None:
         """Learn what is specific to an arm, from the value that all arms share."""
-        if self.own is not None:
-            assert self.policy is not None  # a decision has been made
-            shared = float(self.policy.estimate(decision.x).values[0])
-            self.own.learn(decision.x[: self.own.context], decision.arm, value, shared)
+        assert self.policy is not None  # a decision has been made
+        shared = float(self.policy.estimate(decision.x).values[0])
+        own.learn(decision.x[: own.context], decision.arm, value, shared)
 
     def _make_own(self, policy: Policy) -> OwnCorrections | None:
         """Return the corrections of single arms, if arms share the default policy and rewards are 0 or 1."""

@@ -237,7 +237,8 @@ class Slates:
     ) -> bool:
         """Learn the reward of one slot, or of all slots that were examined."""
         core, now = self._core, self._core.now()
-        if slot is None and examined is None and self._count_slots(ranking) == 1:
+        is_single = not core.pending.has_slots or self._count_slots(ranking) == 1
+        if slot is None and examined is None and is_single:
             return core.reward(ranking, value, key, now)
         checked = _validation.reward(value, core.config.rewards)
         affected = self.affected(ranking, slot, examined)

@@ -22,7 +22,6 @@ from typing import IO
 from glcb._errors import NotSupported
 from glcb._files import lock_file
 from glcb._numba.compile import before_compiling, cache_folder, is_cached
-from glcb.bandit.encoding.scaling import place_numbers
 from glcb.policies.glcb import kernels
 from glcb.policies.glcb.policy import available_cores
 
@@ -111,7 +110,6 @@ def end_with_parent() -> None:
 
 def use_second_process() -> None:
     """Let a second process compile the kernels of rewards, when those of decisions must be compiled."""
-    before_compiling(place_numbers, compile_rewards_elsewhere)
     before_compiling(kernels.estimate, compile_rewards_elsewhere)
     before_compiling(kernels.learn_reward, _wait_for_rewards)
 
@@ -120,11 +118,12 @@ def use_second_process() -> None:
 def compile_rewards_elsewhere() -> None:
     """Start a process that compiles the kernels of rewards, at most once.
 
-    Nothing happens if they are cached, if there is one core, if another process compiles them, if this
-    process was started to compile, or if the new process cannot be started. This process then compiles them
-    when it needs them.
+    Nothing happens if they, or those of decisions, are cached, if there is one core, if another process
+    compiles them, if this process was started to compile, or if the new process cannot be started. This
+    process then compiles them when it needs them.
     """
-    if _held or is_cached(kernels.learn_reward) or not can_compile_in_processes() or not _runs_python():
+    is_needed = not (_held or is_cached(kernels.estimate) or is_cached(kernels.learn_reward))
+    if not (is_needed and can_compile_in_processes() and _runs_python()):
         return
     with suppress(OSError, RuntimeError), _open(REWARDS) as lock:
         # Without standard streams, the file has the number of one of them and cannot be passed on.
@@ -141,10 +140,10 @@ def _wait_for(process: subprocess.Popen[str]) -> None:
 
 
 def _wait_for_rewards() -> None:
-    """Wait until another process has compiled the kernel of rewards, or none does."""
-    deadline, compiled = time.monotonic() + _MAX_WAIT, kernels.learn_reward
+    """Wait until no other process compiles the kernels of rewards."""
+    deadline = time.monotonic() + _MAX_WAIT
     with suppress(OSError):  # the cache folder cannot be written to
-        while REWARDS not in _held and not is_cached(compiled) and time.monotonic() < deadline:
+        while REWARDS not in _held and time.monotonic() < deadline:
             with _open(REWARDS) as file:
                 if _lock(file):
                     return

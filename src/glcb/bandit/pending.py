@@ -37,6 +37,7 @@ from glcb.bandit import pending_arrays
 from glcb.bandit.labels import LabelQueue
 from glcb.bandit.records import Outcome, PendingDecision, SettledDecision, is_valid_id
 from glcb.bandit.reward_rules import RewardRules
+from glcb.bandit.slots import SEPARATOR
 
 MAX_KEYS = 1000
 """Number of idempotency keys that one decision can have."""
@@ -60,6 +61,8 @@ class PendingDecisions:
         self.timed_out = 0
         self.removed = 0
         self._warned = False
+        self.has_slots = False
+        """Whether a ranking with several slots was ever added."""
         self.labels: LabelQueue | None = None
         if rules.has_labels and rules.reward_timeout is not None:
             self.labels = LabelQueue(capacity, rules.reward_timeout)
@@ -121,6 +124,7 @@ class PendingDecisions:
         self._make_space()
         decision.number = self.decisions + 1
         self.decisions += 1
+        self.has_slots = self.has_slots or SEPARATOR in decision.id
         self._pending[decision.id] = decision
         if self.labels is not None:
             self.labels.add(decision)
@@ -330,6 +334,7 @@ class PendingDecisions:
         self._settled.pop(decision.id, None)
         decision.number = self.decisions
         self.removed -= 1
+        self.has_slots = self.has_slots or SEPARATOR in decision.id
         self._pending[decision.id] = decision
         if self.labels is not None:
             self.labels.add(decision)
@@ -425,6 +430,7 @@ class PendingDecisions:
         if len(self._pending) != len(pending) or max(len(pending), len(settled)) > self.capacity:
             raise ValueError("there are too many pending decisions, or two with the same id")
         self._restore_labels(decisions, arrays, arms)
+        self.has_slots = any(SEPARATOR in one for one in (*(each.id for each in decisions), *settled))
         del counts["evicted"]  # it follows from the others
         vars(self).update(counts)
 

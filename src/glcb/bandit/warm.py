@@ -34,6 +34,7 @@ __all__ = [
     "run_compiler",
     "start",
     "start_ahead",
+    "unfinished",
 ]
 
 _POLL_SECONDS = 0.02
@@ -45,8 +46,8 @@ def _decisions() -> None:
 
 
 def _rewards() -> None:
-    GLCB(2, len(_X)).learn(np.array(_X, np.float32), 0, 1, checked=True)
     probabilities(np.zeros(2), None, 0.0, "uniform")
+    GLCB(2, len(_X)).learn(np.array(_X, np.float32), 0, 1.0, checked=True)
 
 
 def _secondary() -> None:
@@ -97,6 +98,11 @@ _LAST: dict[str, Callable[..., object]] = {
 
 _ahead: dict[str, subprocess.Popen[str]] = {}
 """Processes that were started before anything waits for them."""
+
+
+def unfinished(parts: Iterable[str]) -> list[str]:
+    """Return the parts that are not cached, or whose processes have been started."""
+    return [part for part in parts if part in _ahead or not is_compiled(part)]
 
 
 def compile_part(name: str, descriptor: int | None = None) -> None:

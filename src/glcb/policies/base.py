@@ -316,7 +316,7 @@ class Policy(ABC):
         counted
             Whether :meth:`count_decision` has already recorded the decision.
         checked
-            Whether ``x`` is known to be a valid context: a contiguous float32 array.
+            Whether ``x`` and ``reward`` are known to be valid: a contiguous float32 array and a float.
 
         Raises
         ------
@@ -324,7 +324,7 @@ class Policy(ABC):
             If an argument is invalid; nothing is learned.
         """
         context = cast("Float32", x) if checked else _validation.context(x, self.features)
-        value = _validation.reward(reward, self.rewards)
+        value = reward if checked else _validation.reward(reward, self.rewards)
         with self._lock:
             index = _validation.arm(arm, self._index)
             self._update(context, index, value, counted)

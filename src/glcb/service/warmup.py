@@ -71,9 +71,10 @@ async def _compile(part: str) -> None:
 
 
 def _exercise() -> None:
-    if not all(map(warm.is_compiled, warm.FIRST)) and warm.can_compile_in_processes():
+    parts = warm.unfinished(warm.FIRST)
+    if parts and warm.can_compile_in_processes():
         with suppress(NotSupported):  # compile here instead
-            warm.compile_in_processes(warm.FIRST)
+            warm.compile_in_processes(parts)
     warm.exercise()
 
 

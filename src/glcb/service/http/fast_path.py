@@ -13,7 +13,7 @@ from typing import NamedTuple
 from glcb._api.requests import DecisionRequest, RewardItem, RewardRequest
 from glcb._api.responses import PublicDecision
 from glcb.service import tracing
-from glcb.service.auth import ApiKey
+from glcb.service.auth import ANONYMOUS, ApiKey
 from glcb.service.core.engine import OnDone
 from glcb.service.errors import ApiError
 from glcb.service.http import access, publish
@@ -146,12 +146,15 @@ class FastPath:
             The length of its body.
         """
         start, end = received.find(b"\r\n"), received.find(b"\r\n\r\n")
-        if self._is_traced or not 0 <= end - start <= _MAX_REMEMBERED_BYTES:
+        is_short = 0 < start < end <= start + _MAX_REMEMBERED_BYTES
+        if self._is_traced or not is_short or not _REQUEST_LINE.fullmatch(received, 0, start):
             return
-        keys = self._authenticator.keyring.keys
+        keys, key = self._authenticator.keyring.keys, admitted.key
+        if key not in keys if keys else key is not ANONYMOUS:
+            return  # it has just been removed, or the first key added
         if self._known_keys is not keys or len(self._remembered) >= _MAX_REMEMBERED:
             self._remembered, self._known_keys = {}, keys
-        self._remembered[received[start:end]] = _Headers(admitted.key, length)
+        self._remembered[received[start:end]] = _Headers(key, length)
 
     def recall(self, received: bytes) -> Recalled | None:
         """Return a decision or a reward whose headers are complete and remembered.
@@ -159,8 +162,12 @@ class FastPath:
         A request that is not recalled may be valid all the same.
         """
         start, end = received.find(b"\r\n"), received.find(b"\r\n\r\n")
+        if not 0 < start < end:
+            return None
+        if self._known_keys is not self._authenticator.keyring.keys:
+            self._remembered = {}  # keys may have been removed
         headers = self._remembered.get(received[start:end])
-        if headers is None or self._known_keys is not self._authenticator.keyring.keys:
+        if headers is None:
             return None
         line = _REQUEST_LINE.fullmatch(received, 0, start)
         if line is None:

@@ -106,7 +106,11 @@ class Connections:
         now = time.monotonic()
         connections: set[Any] = self.state.connections
         for connection in [one for one in connections if one.deadline < now]:
-            connection.expire()
+            try:
+                connection.expire()
+            except Exception:  # without the sweep, no connection would expire any more
+                log.exception("a connection could not be expired")
+                connection.abort()
         self._is_sweeping = bool(connections)
         if self._is_sweeping:
             asyncio.get_running_loop().call_later(_SWEEP_SECONDS, self._sweep)
@@ -164,7 +168,7 @@ class Connection(asyncio.BufferedProtocol):
         """What was received behind a complete request."""
         self._is_between = True
         """Whether the parser waits for the first byte of a request."""
-        self._first = b""
+        self._first_bytes = b""
         """What was received together with the first byte of the current request, while it is parsed."""
         self._held = b""
         """The headers of a decision or a reward that are known, so that they need not be parsed."""
@@ -309,6 +313,7 @@ class Connection(asyncio.BufferedProtocol):
         recalled = self._all.app.recall(data)
         if recalled is not None and len(data) == recalled.end:
             exchange = self._active = RecalledExchange()
+            self._received = 0
             self._stop_waiting()
             respond = functools.partial(self._respond, exchange)
             self._all.app.answer(recalled.admitted, data[recalled.start :], respond)
@@ -316,9 +321,9 @@ class Connection(asyncio.BufferedProtocol):
             self._held = data
             self._wait(self._all.timeouts.request_seconds)
         else:
-            self._first = data
+            self._first_bytes = data
             self._feed(data)
-            self._first = b""
+            self._first_bytes = b""
 
     def _feed(self, data: bytes | memoryview) -> None:
         self._received += len(data)
@@ -406,8 +411,8 @@ class Connection(asyncio.BufferedProtocol):
         if len(self._pipelined) == _MAX_PIPELINED:
             self._is_dropping = True
         if exchange is self._active and self._admitted is not None:
-            if self._first and exchange.keep_alive:
-                self._all.app.remember(self._first, self._admitted, length)
+            if self._first_bytes and exchange.keep_alive:
+                self._all.app.remember(self._first_bytes, self._admitted, length)
             self._run_admitted(exchange, self._admitted)
         elif exchange.is_answered and self._active is None:
             self._next()
@@ -504,6 +509,7 @@ class Connection(asyncio.BufferedProtocol):
         """Parse nothing more; respond with an error after the requests that were complete."""
         self._is_dropping = True
         self._refusal = problem
+        self._held = b""
         incoming, self._incoming = self._incoming, None
         if incoming is not None and incoming in self._pipelined:
             self._pipelined.remove(incoming)

@@ -165,7 +165,7 @@ class EventAppender:
 
 @cache
 def _insert(rows: int) -> str:
-    """Return the statement that inserts so many rows into SQLite."""
+    """Return the statement that inserts this many rows into SQLite."""
     return f"INSERT INTO glcb_events ({_NAMES}) VALUES {', '.join([_ROW] * rows)}"
 
 
