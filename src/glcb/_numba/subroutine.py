@@ -173,8 +173,6 @@ class _Kernel(CPUDispatcher):
 
     def compile(self, sig: Any) -> Any:
         """Compile without garbage collection, which would take a tenth of the time and find nothing."""
-        if self is not _outer:
-            _works()  # whatever is compiled first, Numba's own functions are compiled in the same way
         if self.before_compiling is not None:
             self.before_compiling()
         collecting = gc.isenabled()
