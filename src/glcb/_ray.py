@@ -1,6 +1,5 @@
 """Connections to Ray, an optional dependency, and tasks that survive the loss of processes and nodes."""
 
-import contextlib
 import os
 import socket
 from collections import Counter
@@ -139,7 +138,8 @@ def run_tasks(
     """Yield each task with its result, in order of completion. This process must be connected to Ray.
 
     A task whose process or node dies runs again elsewhere. Its first run can no longer deliver a result, so
-    none is delivered twice.
+    none is delivered twice. If the caller stops early, tasks that run are not canceled: they end when this
+    process disconnects. With Ray 2.60, ``ray.cancel`` can end this process if a task completes just then.
 
     Parameters
     ----------
@@ -164,31 +164,26 @@ def run_tasks(
     remote = ray.remote(_call).options(num_cpus=1, **_options(environment))
     running: dict[Any, T] = {}
     losses = Counter[int]()  # by identity: tasks need not be hashable
-    try:
-        while queue or running:
-            while queue and len(running) < capacity(jobs):
-                task = queue.popleft()
-                running[remote.remote(__version__, cloudpickle.dumps((function, task)))] = task
-            for reference in ray.wait(list(running), timeout=_POLL_SECONDS)[0]:
-                task = running.pop(reference)
-                try:
-                    outcome = _checked(*ray.get(reference))
-                except RayTaskError as error:
-                    outcome = TaskFailure(_first_line(error.cause), error.cause)
-                except RayError:
-                    losses[id(task)] += 1
-                    if losses[id(task)] < MAX_LOSSES:
-                        queue.append(task)
-                        continue
-                    outcome = TaskFailure(
-                        f"its process or its node died {MAX_LOSSES} times; it may have run out of memory"
-                    )
-                losses.pop(id(task), None)
-                yield task, outcome
-    finally:
-        for reference in running:
-            with contextlib.suppress(RayError):
-                ray.cancel(reference, force=True)
+    while queue or running:
+        while queue and len(running) < capacity(jobs):
+            task = queue.popleft()
+            running[remote.remote(__version__, cloudpickle.dumps((function, task)))] = task
+        for reference in ray.wait(list(running), timeout=_POLL_SECONDS)[0]:
+            task = running.pop(reference)
+            try:
+                outcome = _checked(*ray.get(reference))
+            except RayTaskError as error:
+                outcome = TaskFailure(_first_line(error.cause), error.cause)
+            except RayError:
+                losses[id(task)] += 1
+                if losses[id(task)] < MAX_LOSSES:
+                    queue.append(task)
+                    continue
+                outcome = TaskFailure(
+                    f"its process or its node died {MAX_LOSSES} times; it may have run out of memory"
+                )
+            losses.pop(id(task), None)
+            yield task, outcome
 
 
 def capacity(jobs: int | None) -> int:
