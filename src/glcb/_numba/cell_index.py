@@ -6,6 +6,7 @@ Cells are allocated in the order of their first visit, so this order is all that
 import numpy as np
 
 from glcb._arrays import Int64
+from glcb._numba.arrays import new_vector
 from glcb._numba.compile import kernel
 
 UNLIMITED = 2**62
@@ -22,7 +23,7 @@ def empty_index(units: int, signatures: int) -> Int64:
 @kernel
 def lookup(index: Int64, signature: Int64) -> Int64:
     """Return the position of each unit's cell. One loop issues all random memory accesses together."""
-    positions = np.empty(signature.size, np.int64)
+    positions: Int64 = new_vector(np.int64, signature.size)
     for unit in range(signature.size):
         positions[unit] = index[unit, signature[unit]]
     return positions

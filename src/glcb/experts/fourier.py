@@ -14,6 +14,7 @@ import numpy as np
 from numba import float32, float64, int64
 
 from glcb._arrays import Arrays, Float32, Float64, Int64, copy_into
+from glcb._numba.arrays import new_vector
 from glcb._numba.compile import kernel
 from glcb._numba.packed import named_tuple_type
 
@@ -86,10 +87,9 @@ def write_features(x: Float32, fourier: FourierArrays, z: Float64) -> None:
             z[k] = 0.0
         return
     frequency = np.float32(1 / length(fourier))
-    center = np.zeros(fourier.directions.shape[1], np.float32)
-    for i in range(x.size):
-        center[i] = x[i] - HALF
-    turns = np.empty(waves, np.float32)
+    center, turns = new_vector(np.float32, fourier.directions.shape[1]), new_vector(np.float32, waves)
+    for i in range(center.size):
+        center[i] = x[i] - HALF if i < x.size else ZERO
     for k in range(waves):
         turns[k] = _dot(fourier.directions[k], center)
     amplitude = np.float32(math.sqrt(2 / waves))

@@ -7,6 +7,7 @@ import numpy as np
 from numba import int64, uint32
 
 from glcb._arrays import Arrays, Float64, Int64, UInt32, check_values, copy_into, take_rows
+from glcb._numba.arrays import as_vector, new_matrix, new_vector
 from glcb._numba.cell_index import (
     MIN_STEPS,
     UNLIMITED,
@@ -69,9 +70,10 @@ def write_pseudocounts(signature: Int64, counts: CountArrays, result: Float64) -
     rows = lookup(counts.row_at, signature)
     for row in rows:
         if row >= 0:
-            prefetch(table.ravel(), row * arms, arms)
-    unit_counts = np.empty((units, arms))
-    largest, weighted, total_weight = np.empty(arms), np.empty(arms), np.empty(arms)
+            prefetch(as_vector(table), row * arms, arms)
+    unit_counts, weights = new_matrix(np.float64, units, arms), new_matrix(np.float64, units, arms)
+    largest, slopes = new_vector(np.float64, arms), new_vector(np.float64, arms)
+    weighted, total_weight = new_vector(np.float64, arms), new_vector(np.float64, arms)
     for arm in range(arms):
         largest[arm] = weighted[arm] = total_weight[arm] = 0.0
     for unit in range(units):
@@ -82,14 +84,12 @@ def write_pseudocounts(signature: Int64, counts: CountArrays, result: Float64) -
                 unit_counts[unit, arm] = table[rows[unit], arm]
                 largest[arm] = max(largest[arm], unit_counts[unit, arm])
     log_total = math.log(max(counts.total[0], 1))
-    slopes = np.empty(arms)
     for arm in range(arms):
         slopes[arm] = -log_total / max(largest[arm], 1.0)
-    weights = np.empty((units, arms))
     for unit in range(units):
         for arm in range(arms):
             weights[unit, arm] = slopes[arm] * unit_counts[unit, arm]
-    flat = weights.ravel()
+    flat = as_vector(weights)
     for i in range(flat.size):
         flat[i] = _exp(flat[i])
     for unit in range(units):
@@ -109,7 +109,8 @@ def add_count(signature: Int64, arm: int, counts: CountArrays) -> None:
         if row < 0:
             row = used[0]
             row_at[unit, signature[unit]] = row
-            counts.table[row] = 0
+            for other in range(counts.table.shape[1]):
+                counts.table[row, other] = np.uint32(0)
             used[0] += 1
         if counts.table[row, arm] < MAX_COUNT:
             counts.table[row, arm] += np.uint32(1)

@@ -7,6 +7,7 @@ import numpy as np
 from numba import float32, int64
 
 from glcb._arrays import Arrays, Float32, Int64, copy_into
+from glcb._numba.arrays import new_vector
 from glcb._numba.compile import kernel
 from glcb._numba.packed import named_tuple_type
 from glcb.gln.arithmetic import dot, padded
@@ -30,9 +31,9 @@ GATE_ARRAYS = named_tuple_type(GateArrays, float32[:, ::1], float32[::1], int64[
 def write_signature(x: Float32, gates: GateArrays, signature: Int64) -> None:
     """Write the signature of every unit: bit k is set where w_k·x > threshold_k."""
     normals = gates.normals
-    point = np.zeros(normals.shape[1], np.float32)
-    for i in range(x.size):
-        point[i] = x[i]
+    point = new_vector(np.float32, normals.shape[1])
+    for i in range(point.size):
+        point[i] = x[i] if i < x.size else np.float32(0)
     plane = 0
     for unit in range(gates.hyperplanes.size):
         bits = 0

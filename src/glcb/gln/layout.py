@@ -21,6 +21,7 @@ import numpy as np
 from numba import boolean, float32, float64, int64
 
 from glcb._arrays import Float32, Int64
+from glcb._numba.arrays import as_matrix, new_matrix
 from glcb._numba.compile import kernel
 from glcb._numba.packed import named_tuple_type
 from glcb.gln.arithmetic import ONE, ZERO
@@ -86,14 +87,16 @@ BANK_ARRAYS = named_tuple_type(
 @kernel
 def cell_rows(weights: Float32, start: int, networks: int, length: int) -> Float32:
     """Return the cell at ``start`` as one row of ``length`` elements per network."""
-    return weights[start : start + networks * length].reshape(networks, length)
+    return as_matrix(weights, start, networks, length)
 
 
 @kernel
 def initialize_rows(rows: Float32, fan_in: int, zero: bool) -> None:
     """Write the initial weights and the padding."""
-    rows[:, :fan_in] = ZERO if zero else ONE / np.float32(fan_in)
-    rows[:, fan_in:] = 0
+    weight = ZERO if zero else ONE / np.float32(fan_in)
+    for n in range(len(rows)):
+        for i in range(rows.shape[1]):
+            rows[n, i] = weight if i < fan_in else ZERO
 
 
 @kernel
@@ -118,8 +121,10 @@ def write_offsets(bank: BankArrays) -> None:
 def new_activations(networks: int, layout: Int64, bias: float) -> Float32:
     """Return activations that are zero except for the bias inputs."""
     last = layout.shape[0] - 1
-    activations = np.zeros((networks, layout[last, TARGET] + 1 + layout[last, SIZE]), np.float32)
+    activations: Float32 = new_matrix(np.float32, networks, layout[last, TARGET] + 1 + layout[last, SIZE])
     for n in range(networks):
+        for i in range(activations.shape[1]):
+            activations[n, i] = ZERO
         for layer in range(layout.shape[0]):
             activations[n, layout[layer, TARGET]] = bias
     return activations
@@ -134,7 +139,7 @@ def write_reordered(
     for c in range(starts.size):
         layer = bank.layout[layer_of[c]]
         old = cell_rows(bank.weights, starts[c], len(bank.mixture), layer[ROW])
-        new = result[end : end + sources.size * layer[ROW]].reshape(sources.size, layer[ROW])
+        new = as_matrix(result, end, sources.size, layer[ROW])
         for j in range(sources.size):
             if sources[j] < 0:
                 initialize_rows(new[j : j + 1], layer[FAN_IN], bank.from_zero and layer_of[c] == 0)

@@ -12,6 +12,7 @@ from numba import float32, float64, int64
 
 from glcb._arrays import Arrays, Float32, Float64, Int64, copy_into
 from glcb._forgetting import halve_moment
+from glcb._numba.arrays import as_matrix, new_matrix, new_vector
 from glcb._numba.compile import kernel
 from glcb._numba.packed import named_tuple_type
 from glcb._numba.triangle import check_positive_definite, dot, multiply, pack, rows, subtract_square, unpack
@@ -54,8 +55,9 @@ OPTIMIZER_ARRAYS = named_tuple_type(
 def _accumulate(inputs: Float32, inverses: Float64, t: int, directions: Float32, lengths: Float64) -> None:
     """Add z zᵀ to the matrix behind every inverse P (Sherman–Morrison); write q = t·P z and z·q for each."""
     size = rows(inverses[0])
-    z = inputs[:size].astype(np.float64)
-    q = np.empty(size)
+    z, q = new_vector(np.float64, size), new_vector(np.float64, size)
+    for i in range(size):
+        z[i] = inputs[i]
     for kind in range(len(inverses)):
         multiply(inverses[kind], z, q)
         length = dot(z, q)
@@ -70,11 +72,14 @@ def _accumulate(inputs: Float32, inverses: Float64, t: int, directions: Float32,
 def _newton_move(inputs: Float32, learning_rate: float, optimizer: OptimizerArrays) -> Move:
     """Return moves along q that change no logit by more than the error / damping."""
     factors, direction_of, inverses = optimizer.factors, optimizer.direction_of, optimizer.inverses
-    directions = np.zeros((len(inverses), inputs.size), np.float32)
-    lengths = np.empty(len(inverses))
+    directions = new_matrix(np.float32, len(inverses), inputs.size)
+    for kind in range(len(inverses)):
+        for i in range(inputs.size):
+            directions[kind, i] = np.float32(0)
+    lengths = new_vector(np.float64, len(inverses))
     optimizer.input_count[0] += 1
     _accumulate(inputs, inverses, optimizer.input_count[0], directions, lengths)
-    rates = np.empty(factors.size + optimizer.upper_rates.size, np.float32)
+    rates = new_vector(np.float32, factors.size + optimizer.upper_rates.size)
     for unit in range(factors.size):
         rate = learning_rate * factors[unit]
         rates[unit] = rate / (1 + optimizer.damping * rate * lengths[direction_of[unit]])
@@ -88,8 +93,10 @@ def compute_move(inputs: Float32, learning_rate: float, optimizer: OptimizerArra
     """Accumulate ``inputs`` and return the move. ``learning_rate`` scales all rates but ``upper_rates``."""
     if len(optimizer.inverses) > 0:
         return _newton_move(inputs, learning_rate, optimizer)
-    rates = (learning_rate * optimizer.factors).astype(np.float32)
-    return Move(inputs.reshape(1, inputs.size), optimizer.direction_of, rates)
+    rates = new_vector(np.float32, optimizer.factors.size)
+    for unit in range(rates.size):
+        rates[unit] = learning_rate * optimizer.factors[unit]
+    return Move(as_matrix(inputs, 0, 1, inputs.size), optimizer.direction_of, rates)
 
 
 class Optimizer:

@@ -5,6 +5,7 @@ import math
 import numpy as np
 
 from glcb._arrays import Float32, Int64
+from glcb._numba.arrays import as_vector, new_vector
 from glcb._numba.cell_index import lookup
 from glcb._numba.compile import kernel
 from glcb._numba.prefetch import prefetch
@@ -76,7 +77,7 @@ def activate_upper_layer(
     bound = np.float32(bank.bound)
     networks = len(activations)
     stride, source = layer[STRIDE], layer[SOURCE]
-    untrained = np.empty(networks, np.float32)
+    untrained = new_vector(np.float32, networks)
     for n in range(networks):
         inputs = activations[n, source : source + stride]
         untrained[n] = clamp(mean(inputs, layer[FAN_IN]), bound)
@@ -106,7 +107,7 @@ def predict(inputs: Float32, signature: Int64, first: int, bank: BankArrays, pro
     for layer in range(1, layout.shape[0]):
         activate_upper_layer(positions, layout[layer], first, bank, activations)
     # One long loop over all elements, including biases and padding, vectorizes even for small layers.
-    flat = activations.ravel()
+    flat = as_vector(activations)
     for i in range(flat.size):
         flat[i] = sigmoid(flat[i])
     for n in range(probabilities.size):

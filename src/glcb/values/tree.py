@@ -13,6 +13,7 @@ import numpy as np
 from numba import boolean, float64, int64
 
 from glcb._arrays import Arrays, Float32, Float64, Int64, copy_into, take_rows
+from glcb._numba.arrays import new_vector
 from glcb._numba.compile import kernel
 from glcb._numba.packed import named_tuple_type
 
@@ -57,8 +58,7 @@ class Expected(NamedTuple):
 def write_moments(probabilities: Float32, outcomes: Float64, values: Float64, deviations: Float64) -> None:
     """Write mean and standard deviation of each arm, computed from the leaves to the root."""
     arms, inner = probabilities.shape
-    mean = np.empty(2 * inner + 1)
-    variance = np.empty(2 * inner + 1)
+    mean, variance = new_vector(np.float64, 2 * inner + 1), new_vector(np.float64, 2 * inner + 1)
     for arm in range(arms):
         for leaf in range(inner + 1):
             mean[inner + leaf] = outcomes[arm, leaf]
@@ -93,8 +93,7 @@ def targets_for(arm: int, reward: float, tree: TreeArrays) -> Targets:
     while 1 << depth < bins:
         depth += 1
     leaf = bin_of(reward, tree)
-    networks = np.empty(depth, np.int64)
-    targets = np.empty(depth, np.float32)
+    networks, targets = new_vector(np.int64, depth), new_vector(np.float32, depth)
     node = 0
     for level in range(depth):
         branch = (leaf >> (depth - 1 - level)) & 1
