@@ -27,11 +27,13 @@ from numba.core.compiler_machinery import register_pass
 from numba.core.registry import CPUDispatcher
 from numba.core.targetconfig import ConfigStack
 from numba.core.typed_passes import NativeLowering
+from numba.core.types.functions import BaseFunction
 from numba.core.typing.templates import _OverloadFunctionTemplate
 
 _find_environments = CompileResult._find_referenced_environments
 _set_environment = JITCPUCodegen.set_env
 _usual_decorator = _OverloadFunctionTemplate._get_jit_decorator
+_usual_call_type = BaseFunction.get_call_type
 
 _MAX_SMALL = 1
 """A kernel is small if its calls of kernels are nested at most this deep."""
@@ -151,6 +153,27 @@ def _decorator(template: Any) -> Any:
     return lambda **options: lambda function: _subroutine(function, {"nopython": True, **options})
 
 
+_call_types: dict[Any, tuple[Any, Any]] = {}
+"""Signatures and implementations of the calls of Numba's functions, by function and types of arguments."""
+
+
+def _call_type(function: Any, context: Any, args: Any, kws: Any) -> Any:
+    """Return the signature of a call of one of Numba's functions, and remember it for kernels.
+
+    To find it, Numba tries all implementations of the function. It does so for every call in every pass over
+    a kernel: ten times as often as there are different calls.
+    """
+    if not isinstance(ConfigStack.top_or_none(), _Flags):
+        return _usual_call_type(function, context, args, kws)
+    key = function, args, tuple(kws.items())
+    if key not in _call_types:
+        signature = _usual_call_type(function, context, args, kws)
+        _call_types[key] = signature, function.get_impl_key(signature)
+    signature, implementation = _call_types[key]
+    function._impl_keys[signature.args] = implementation
+    return signature
+
+
 class _Kernel(CPUDispatcher):
     """A compiled function for callers in Python. Other kernels link its subroutine."""
 
@@ -220,7 +243,9 @@ _outer = jit()(lambda x: _inner_subroutine(x) + 1)
 def _works() -> bool:
     """Compile and call an example; return whether this version of Numba links subroutines."""
     template: Any = _OverloadFunctionTemplate
+    functions: Any = BaseFunction
     template._get_jit_decorator = _decorator
+    functions.get_call_type = _call_type
     works = False
     try:
         if _outer(1.0) == 2.0:
@@ -231,4 +256,5 @@ def _works() -> bool:
         works = False
     if not works:
         template._get_jit_decorator = _usual_decorator
+        functions.get_call_type = _usual_call_type
     return works
