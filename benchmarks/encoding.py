@@ -50,7 +50,7 @@ def measure(bandit: Bandit, contexts: list[dict[str, Any]], rng: np.random.Gener
     assert isinstance(policy, GLCB)
     assert encoder is not None
     twin = GLCB.from_snapshot(policy.snapshot())
-    results = np.empty((1, 4, len(bandit.arms)))
+    results = np.empty((4, len(bandit.arms)))
     taken: dict[str, list[float]] = {}
 
     def timed(name: str, call: Callable[..., Any], *arguments: Any) -> Any:
@@ -67,15 +67,21 @@ def measure(bandit: Bandit, contexts: list[dict[str, Any]], rng: np.random.Gener
             timed("kernel decide", _decide, twin, x, results)
             timed("reward", bandit.reward, decision.id, reward)
             twin.ensure_capacity()
-            timed("kernel reward", kernels.learn_reward, x, 0, reward, 0.0, True, twin._arrays.addresses)
+            timed("kernel reward", _learn, twin, x, reward)
             timed("encode", encoder.encode, context)
     return {name: float(np.median(times)) for name, times in taken.items()}
 
 
 def _decide(policy: GLCB, x: np.ndarray, results: np.ndarray) -> None:
     """Run only the compiled part of a decision."""
-    kernels.estimate(x.reshape(1, -1), 0.05, True, 0.5, results, policy._arrays.addresses)
-    kernels.count_decision(x, 0, policy._arrays.addresses)
+    kernels.load_context(x, policy._arrays.addresses)
+    kernels.estimate(0.05, True, 0.5, True, results, policy._arrays.addresses)
+
+
+def _learn(policy: GLCB, x: np.ndarray, reward: float) -> None:
+    """Run only the compiled part of a reward."""
+    kernels.load_context(x, policy._arrays.addresses)
+    kernels.learn_reward(0, reward, 0.0, True, policy._arrays.addresses)
 
 
 def mixed(rng: np.random.Generator) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from glcb.experts.mixture import (
     learn_mixture,
     mix_values,
 )
+from glcb.experts.regression import learn_target
 from glcb.policies.glcb.paper import GLCBPaper
 
 
@@ -28,7 +29,9 @@ def experts(kinds: tuple[str, ...] = ("linear", "fourier"), *, binary: bool = Tr
 
 
 def learn(own: Experts, x: np.ndarray, arm: int, reward: float, network: float) -> None:
-    learn_mixture(x, own.features.at(x), arm, reward, network, own.arrays)
+    if learn_mixture(x, own.features.at(x), arm, reward, network, own.arrays):
+        for context, rewarded, target in own.restart_waves():
+            learn_target(own.features.at(context), rewarded, target, own.arrays.fourier)
 
 
 X = np.array([0.9, 0.2, 0.4], np.float32)

@@ -125,7 +125,9 @@ def test_each_kernel_is_compiled_once_for_all_inputs() -> None:
     entries: tuple[Any, ...] = (
         _validation._clip_to_unit_interval,
         scoring._best,
+        kernels.load_context,
         kernels.estimate,
+        kernels.estimate_many,
         kernels.count_decision,
         kernels.network_value,
         kernels.learn_reward,

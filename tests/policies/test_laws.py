@@ -111,6 +111,18 @@ def test_decisions_and_rewards_in_two_calls_are_the_same_as_in_one(make: Maker) 
     assert learned_state(one) == learned_state(two)
 
 
+def test_choosing_and_counting_in_two_calls_is_the_same_as_in_one(make: Maker) -> None:
+    together, apart = make(), make()
+    draws, same_draws = np.random.default_rng(1), np.random.default_rng(1)
+    for x in np.random.default_rng(0).random((20, together.features)).astype(np.float32):
+        one = together.choose(x, 0.2, "gap", draws, count=True)
+        other = apart.choose(x, 0.2, "gap", same_draws)
+        apart.count_decision(x, apart.arms[other.arm])
+        assert one.arm == other.arm
+        np.testing.assert_array_equal(one.probabilities, other.probabilities)
+    assert full_state(together) == full_state(apart)
+
+
 @pytest.mark.parametrize("name", POLICIES)
 def test_every_policy_validates_the_shared_arguments(name: str) -> None:
     invalid: list[tuple[str, Any]] = [

@@ -69,8 +69,8 @@ def test_the_reward_of_an_activated_decision_compiles_no_further_kernel() -> Non
     recorded.decide(CONTEXT, id="later", deferred=True)
     activate(recorded, "later")
     recorded.reward("later", 1)
-    learn: Any = kernels.learn_reward
-    assert len(learn.signatures) == 1
+    load: Any = kernels.load_context
+    assert len(load.signatures) == 1
 
 
 def test_the_timeout_begins_at_the_activation() -> None:

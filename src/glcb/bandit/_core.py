@@ -219,10 +219,12 @@ class BanditCore:
         # If the log cannot be written, the same random numbers are drawn again. Without a log, an interrupt
         # can lose them, which does not matter.
         rng_states = None if self.log is None else (self.rng.bit_generator.state, policy.rng_state)
+        # Without a log, nothing between choosing and counting can fail: one step does both.
+        count = demands is NO_DEMANDS and self.bounds is None and self.log is None
         try:
-            estimates, arm_probabilities, chosen = self._choose(policy, x, demands)
+            estimates, arm_probabilities, chosen = self._choose(policy, x, demands, count)
             arm, propensity = self.arms[chosen], float(arm_probabilities[chosen])
-            decision_id = self._add_decision(prepared, context, arm, propensity, now, decision_id)
+            decision_id = self._add_decision(prepared, context, arm, propensity, now, decision_id, count)
         except BaseException:
             if rng_states is not None:
                 self.rng.bit_generator.state, policy.rng_state = rng_states
@@ -231,10 +233,10 @@ class BanditCore:
             arm, self.arms, estimates, decision_id, propensity, arm_probabilities, policy.is_randomized
         )
 
-    def _choose(self, policy: Policy, x: Float32, demands: Demands) -> Choice:
+    def _choose(self, policy: Policy, x: Float32, demands: Demands, count: bool = False) -> Choice:
         exploration, mode = self.config.exploration, self.config.exploration_mode
         if demands is NO_DEMANDS and self.bounds is None:
-            return policy.choose(x, exploration, mode, self.rng)
+            return policy.choose(x, exploration, mode, self.rng, count=count)
         allowed, uniform, offsets, served, estimates = demands
         estimates = estimates or policy.estimate(x, checked=True)
         if served is not None:
@@ -253,6 +255,7 @@ class BanditCore:
         propensity: float,
         now: float,
         chosen_id: str | None,
+        is_counted: bool,
     ) -> str:
         """Log, count and add a decision; return its id."""
         x = prepared.encoded.x
@@ -260,7 +263,8 @@ class BanditCore:
         if self.log is not None:
             self.log.write(decision_event(decision_id, self.log_time(now), arm, propensity, context))
         self._commit(prepared)
-        prepared.policy.count_decision(x, arm, checked=True)
+        if not is_counted:
+            prepared.policy.count_decision(x, arm, checked=True)
         self.pending.add(PendingDecision(x, arm, propensity, now, id=decision_id))
         self.pending.warn_before_eviction(now)
         return decision_id
@@ -467,7 +471,7 @@ class BanditCore:
         decided_at = 0.0 if self.config.reward_timeout is None else time
         is_new = is_valid_id(logged_id) and not self.pending.is_known(logged_id)
         own_id = logged_id if is_new else None
-        return self._add_decision(prepared, context, arm, propensity, decided_at, own_id)
+        return self._add_decision(prepared, context, arm, propensity, decided_at, own_id, is_counted=False)
 
     def replay_reward(
         self, decision_id: str, value: float, key: str | int | None, final: bool, time: float

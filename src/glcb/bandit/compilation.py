@@ -140,10 +140,10 @@ def _wait_for(process: subprocess.Popen[str]) -> None:
 
 
 def _wait_for_rewards() -> None:
-    """Wait until no other process compiles the kernels of rewards."""
+    """Wait for another process that compiles the kernels of rewards, but not for its last ones."""
     deadline = time.monotonic() + _MAX_WAIT
     with suppress(OSError):  # the cache folder cannot be written to
-        while REWARDS not in _held and time.monotonic() < deadline:
+        while REWARDS not in _held and not is_cached(kernels.learn_reward) and time.monotonic() < deadline:
             with _open(REWARDS) as file:
                 if _lock(file):
                     return

@@ -17,10 +17,11 @@ from glcb.bandit import compilation
 from glcb.bandit.bandit import Bandit
 from glcb.bandit.compilation import REWARDS, can_compile_in_processes, end_with_parent, folder, start
 from glcb.bandit.encoding.projection import MAX_WIDTH
-from glcb.explore.probabilities import probabilities
+from glcb.bandit.encoding.scaling import observe_numbers
+from glcb.explore.probabilities import choose_arm, probabilities
 from glcb.policies.base import Policy
 from glcb.policies.glcb import kernels
-from glcb.policies.glcb.policy import GLCB, available_cores
+from glcb.policies.glcb.policy import GLCB, available_cores, compile_rewards
 from glcb.policies.registry import make_policy
 from glcb.policies.shared import kernels as shared_kernels
 
@@ -46,8 +47,8 @@ def _decisions() -> None:
 
 
 def _rewards() -> None:
+    compile_rewards()
     probabilities(np.zeros(2), None, 0.0, "uniform")
-    GLCB(2, len(_X)).learn(np.array(_X, np.float32), 0, 1.0, checked=True)
 
 
 def _secondary() -> None:
@@ -61,6 +62,7 @@ def _secondary() -> None:
 
 def _rare() -> None:
     GLCB(2, len(_X)).distribution(_X)
+    GLCB(2, len(_X)).decide_many([_X])
     policies: list[Policy] = [GLCB(2, len(_X), half_life=2)]
     for name in ("linucb", "ucb1", "tree-ts"):
         with suppress(MissingExtra):
@@ -88,8 +90,8 @@ FIRST, REST = ("decisions", REWARDS), ("secondary", "rare")
 """What most bandits need at once, and what can follow. The parts of each are compiled at the same time."""
 
 _LAST: dict[str, Callable[..., object]] = {
-    "decisions": kernels.count_decision,
-    REWARDS: kernels.learn_reward,
+    "decisions": observe_numbers,
+    REWARDS: choose_arm,
     "secondary": kernels.network_value,
     "rare": shared_kernels.estimate_candidates,
 }

@@ -15,6 +15,7 @@ import numpy as np
 from numba import boolean, float64
 
 from glcb._arrays import Arrays, Float32, Float64, Int64, copy_into, take_rows
+from glcb._numba.arrays import new_vector
 from glcb._numba.compile import kernel
 from glcb._numba.packed import named_tuple_type
 from glcb.experts.fourier import (
@@ -23,7 +24,6 @@ from glcb.experts.fourier import (
     FourierArrays,
     FourierFeatures,
     measure,
-    write_features,
 )
 from glcb.experts.regression import (
     REGRESSION_ARRAYS,
@@ -31,7 +31,6 @@ from glcb.experts.regression import (
     RegressionArrays,
     learn_target,
     predict_target,
-    reset,
     square,
     uncertainty,
 )
@@ -166,11 +165,11 @@ def _redistributed(experts: ExpertArrays) -> float:
 def _update_shares(predictions: tuple[float, float, float], target: float, experts: ExpertArrays) -> None:
     """Weight the experts by the likelihood of the reward, then redistribute a part of the shares evenly."""
     shares = experts.shares
-    likelihoods = np.empty(shares.size)
+    likelihoods = new_vector(np.float64, shares.size)
     mean = 0.0
     for expert in range(shares.size):
         mean += shares[expert] * predictions[expert]
-    experts.errors[0] += (target - mean) ** 2
+    experts.errors[0] += (target - mean) * (target - mean)
     experts.errors[1] += 1
     experts.errors[2] += target
     best = -np.inf
@@ -191,26 +190,14 @@ def _update_shares(predictions: tuple[float, float, float], target: float, exper
 
 
 @kernel
-def _learn_again(z: Float64, experts: ExpertArrays) -> None:
-    """Learn the targets of the first contexts again, with waves.
-
-    Without waves, they were rows of a linear problem. If they stayed, they would force the weights of the
-    context and the constant to fit them alone.
-    """
-    for arm in range(len(experts.first_targets)):
-        reset(arm, FOURIER_RIDGE, experts.fourier)
-    for step in range(CONTEXTS_TO_MEASURE):
-        write_features(experts.features.first[step], experts.features, z)
-        for arm in range(len(experts.first_targets)):
-            if experts.first_targets[arm, step] != NO_TARGET:
-                learn_target(z, arm, experts.first_targets[arm, step], experts.fourier)
-
-
-@kernel
 def learn_mixture(
     x: Float32, z: Float64, arm: int, reward: float, network: float, experts: ExpertArrays
-) -> None:
-    """Learn the reward of ``arm``, for which the networks had predicted the value ``network``."""
+) -> bool:
+    """Learn the reward of ``arm``, for which the networks had predicted the value ``network``.
+
+    Returns whether the waves have a length now: then the first rewards must be learned again, with waves
+    (:meth:`Experts.restart_waves`).
+    """
     target = (reward - experts.low) / (experts.high - experts.low)
     _update_shares(_predictions(z, arm, network, experts), target, experts)
     if experts.shares[LINEAR] > 0:
@@ -221,8 +208,8 @@ def learn_mixture(
         if step < CONTEXTS_TO_MEASURE:
             experts.first_targets[arm, step] = target
             measure(x, experts.features)
-            if step + 1 == CONTEXTS_TO_MEASURE:
-                _learn_again(z, experts)
+            return bool(step + 1 == CONTEXTS_TO_MEASURE)
+    return False
 
 
 class Contributions(NamedTuple):
@@ -308,6 +295,19 @@ class Experts:
         """The share of each expert in all values."""
         names = ("networks", "linear", "fourier")
         return dict(zip(names, self.arrays.shares.tolist(), strict=True))
+
+    def restart_waves(self) -> list[tuple[Float32, int, float]]:
+        """Forget what the regression on waves has learned; return the contexts, arms and targets to learn.
+
+        Without waves, the first contexts were rows of a linear problem. If they stayed, they would force the
+        weights of the context and the constant to fit them alone.
+        """
+        self.fourier.reset()
+        first, targets = self.features.arrays.first, self.arrays.first_targets
+        return [
+            (first[step], int(arm), float(targets[arm, step]))
+            for step, arm in np.argwhere(targets.T != NO_TARGET)
+        ]
 
     def contributions(self, x: Float32, baseline: Float32) -> Contributions:
         """Return what each feature contributes to the values between ``baseline`` and ``x``.

@@ -16,6 +16,7 @@ from numba import boolean, float32, float64
 
 from glcb._arrays import Arrays, Float32, Float64, Int64, copy_into, take_rows
 from glcb._forgetting import halve_moment
+from glcb._numba.arrays import new_vector
 from glcb._numba.compile import kernel
 from glcb._numba.packed import named_tuple_type
 from glcb._numba.triangle import check_positive_definite, dot, multiply, pack, subtract_square, unpack
@@ -53,8 +54,10 @@ def predict_target(z: Float64, arm: int, regression: RegressionArrays) -> float:
 @kernel
 def square(z: Float64) -> Float32:
     """Return the lower triangle of z zᵀ, with the elements off the diagonal doubled."""
-    rounded = z.astype(np.float32)
-    result = np.empty(z.size * (z.size + 1) // 2, np.float32)
+    rounded = new_vector(np.float32, z.size)
+    for i in range(z.size):
+        rounded[i] = z[i]
+    result: Float32 = new_vector(np.float32, z.size * (z.size + 1) // 2)
     start = 0
     for i in range(z.size):
         doubled = rounded[i] + rounded[i]
@@ -90,28 +93,13 @@ def learn_target(z: Float64, arm: int, target: float, regression: RegressionArra
     weights, triangle = regression.weights[arm], regression.inverses[arm]
     prediction = predict_target(z, arm, regression)
     curvature = max(prediction * (1 - prediction), MIN_CURVATURE) if regression.logistic else 1.0
-    product = np.empty(z.size)
+    product = new_vector(np.float64, z.size)
     multiply(triangle, z, product)
     shrink = 1 / (1 + curvature * dot(z, product))
     step = shrink * (target - prediction)
     for i in range(z.size):
         weights[i] += step * product[i]
     subtract_square(triangle, shrink * curvature, product)
-    for k in range(regression.rounded.shape[1]):
-        regression.rounded[arm, k] = triangle[k]
-
-
-@kernel
-def reset(arm: int, ridge: float, regression: RegressionArrays) -> None:
-    """Forget all targets of ``arm``."""
-    weights, triangle = regression.weights[arm], regression.inverses[arm]
-    start = 0
-    for i in range(weights.size):
-        weights[i] = 0.0
-        for k in range(i):
-            triangle[start + k] = 0.0
-        triangle[start + i] = 1 / ridge
-        start += i + 1
     for k in range(regression.rounded.shape[1]):
         regression.rounded[arm, k] = triangle[k]
 
@@ -159,6 +147,12 @@ class Regression:
     def inverse(self, arm: int) -> Float64:
         """Return P of one arm as a full matrix."""
         return unpack(self.arrays.inverses[arm])
+
+    def reset(self) -> None:
+        """Forget all targets."""
+        self.arrays.weights[:] = 0
+        self.arrays.inverses[:] = self._initial_inverse
+        self.arrays.rounded[:] = self._rounded(self.arrays.inverses)
 
     def forget(self, arms: slice | None = None) -> None:
         """Halve the weight of all targets so far, of all or some arms. λ and the weights stay."""

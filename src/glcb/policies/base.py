@@ -231,18 +231,32 @@ class Policy(ABC):
             return self._estimate(context)
 
     def choose(
-        self, x: Float32, exploration: float, mode: ExplorationMode, rng: np.random.Generator
+        self,
+        x: Float32,
+        exploration: float,
+        mode: ExplorationMode,
+        rng: np.random.Generator,
+        *,
+        count: bool = False,
     ) -> Choice:
-        """Choose an arm at random. Learns nothing. Override this if there is a faster way than two steps.
+        """Choose an arm at random. Override this if there is a faster way than several steps.
 
         Parameters
         ----------
         x, exploration, mode, rng
             A valid context, and the arguments of :func:`glcb.explore.probabilities.choose`.
+        count
+            Whether to record the decision, as :meth:`count_decision` does.
         """
         with self._lock:
+            if count:
+                self._ensure_capacity()
             values, bonuses, _ = estimates = self._estimate(x)
-            return Choice(estimates, *choose(values + bonuses, None, exploration, mode, rng))
+            choice = Choice(estimates, *choose(values + bonuses, None, exploration, mode, rng))
+            if count:
+                self._count_decision(x, choice.arm)
+                self._advance(choice.arm)
+            return choice
 
     def explain(self, x: ArrayLike, *, baseline: ArrayLike | None = None) -> Explanation:
         """Return the contribution of each feature of ``x`` to the value of every arm. Changes nothing.

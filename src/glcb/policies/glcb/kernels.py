@@ -1,7 +1,7 @@
-"""The compiled steps of GLCB: estimate the arms and choose one, count a decision, learn a reward.
+"""The compiled steps of GLCB: load a context, estimate the arms and choose one, learn a reward.
 
-Each step is one compiled call, from the context to the result. The overhead of a call is paid once, and
-what one part has loaded into the CPU caches is still there for the next.
+Each step is one compiled call. The overhead of a call is paid once, and what one part has loaded into the CPU
+caches is still there for the next. All steps but the first are for the context that was loaded last.
 """
 
 from typing import NamedTuple
@@ -10,10 +10,12 @@ import numpy as np
 from numba import boolean, float64, int64
 
 from glcb._arrays import Float32, Float64, Int64
+from glcb._numba.arrays import as_matrix, new_vector
 from glcb._numba.compile import kernel
 from glcb._numba.packed import named_tuple_type, unpack
 from glcb.experts.fourier import write_features
 from glcb.experts.mixture import EXPERT_ARRAYS, ExpertArrays, learn_mixture, mix_values
+from glcb.experts.regression import learn_target
 from glcb.explore.counts import COUNT_ARRAYS, CountArrays, add_count, write_pseudocounts
 from glcb.explore.probabilities import choose_arm
 from glcb.explore.scoring import write_bonuses
@@ -74,7 +76,7 @@ GLCB_ARRAYS = named_tuple_type(
 
 
 @kernel
-def _cache(x: Float32, arrays: GLCBArrays) -> None:
+def _load(x: Float32, arrays: GLCBArrays) -> None:
     """Compute everything that depends on the context alone, unless it is cached."""
     bank, z = arrays.bank, arrays.expert_inputs
     if cache_context(x, arrays.gates, bank.lowest_input, bank.bias, arrays.context_cache) and z.size > 0:
@@ -82,14 +84,17 @@ def _cache(x: Float32, arrays: GLCBArrays) -> None:
 
 
 @kernel
-def estimate(
-    contexts: Float32, exploration: float, by_gap: bool, point: float, results: Float64, addresses: Int64
-) -> int:
-    """Write value, bonus, pseudocount and probability of every arm: ``results`` is [contexts, 4, arms].
+def load_context(x: Float32, addresses: Int64) -> None:
+    """Make ``x`` the context of the next step.
 
-    Returns the arm whose interval of the cumulative distribution of the last context contains ``point``.
+    Decisions and rewards need this. As a part of their kernels, it would be compiled for each of them.
     """
-    arrays = unpack(addresses, GLCB_ARRAYS)
+    _load(x, unpack(addresses, GLCB_ARRAYS))
+
+
+@kernel
+def _write_estimates(results: Float64, arrays: GLCBArrays) -> None:
+    """Write value, bonus and pseudocount of every arm: ``results`` has at least three rows."""
     bank, tree, counts, rates, cache = (
         arrays.bank,
         arrays.tree,
@@ -97,66 +102,88 @@ def estimate(
         arrays.rates,
         arrays.context_cache,
     )
-    networks, arms = len(bank.mixture), results.shape[2]
+    networks, arms = len(bank.mixture), results.shape[1]
     first: int = np.int64(0)  # type: ignore[assignment]  # a literal would compile another version
-    probabilities = np.empty(networks, np.float32)
-    deviations, scales, uncertainties = np.empty(arms), np.empty(arms), np.empty(arms)
-    chosen: int = np.int64(0)  # type: ignore[assignment]
+    probabilities = new_vector(np.float32, networks)
+    deviations, scales = new_vector(np.float64, arms), new_vector(np.float64, arms)
+    uncertainties = new_vector(np.float64, arms)
     for arm in range(arms):
         uncertainties[arm] = 0.0
-    for context in range(len(contexts)):
-        values, bonuses, pseudocounts = results[context, 0], results[context, 1], results[context, 2]
-        _cache(contexts[context], arrays)
-        predict(cache.inputs, cache.signature, first, bank, probabilities)
-        write_moments(probabilities.reshape(arms, networks // arms), tree.outcomes, values, deviations)
-        if arrays.expert_inputs.size > 0:
-            mix_values(arrays.expert_inputs, values, deviations, uncertainties, arrays.experts)
-        for arm in range(arms):
-            scales[arm] = rates.bonus_scale * (deviations[arm] if rates.bonus_in_deviations else 1.0)
-        write_pseudocounts(cache.signature, counts, pseudocounts)
-        write_bonuses(pseudocounts, counts.total[0] + 1, scales, bonuses)
-        for arm in range(arms):
-            bonuses[arm] += uncertainties[arm]
-            scales[arm] = values[arm] + bonuses[arm]
-        chosen = choose_arm(scales, exploration, by_gap, point, results[context, 3])
+    values, bonuses, pseudocounts = results[0], results[1], results[2]
+    predict(cache.inputs, cache.signature, first, bank, probabilities)
+    write_moments(as_matrix(probabilities, 0, arms, networks // arms), tree.outcomes, values, deviations)
+    if arrays.expert_inputs.size > 0:
+        mix_values(arrays.expert_inputs, values, deviations, uncertainties, arrays.experts)
+    for arm in range(arms):
+        scales[arm] = rates.bonus_scale * (deviations[arm] if rates.bonus_in_deviations else 1.0)
+    write_pseudocounts(cache.signature, counts, pseudocounts)
+    write_bonuses(pseudocounts, counts.total[0] + 1, scales, bonuses)
+    for arm in range(arms):
+        bonuses[arm] += uncertainties[arm]
+
+
+@kernel
+def estimate(
+    exploration: float, by_gap: bool, point: float, count: bool, results: Float64, addresses: Int64
+) -> int:
+    """Write value, bonus, pseudocount and probability of every arm: ``results`` is [4, arms].
+
+    Returns the arm whose interval of the cumulative distribution contains ``point``. With ``count``, a
+    decision for this arm is counted.
+    """
+    arrays = unpack(addresses, GLCB_ARRAYS)
+    _write_estimates(results, arrays)
+    scores = new_vector(np.float64, results.shape[1])
+    for arm in range(scores.size):
+        scores[arm] = results[0, arm] + results[1, arm]
+    chosen = choose_arm(scores, exploration, by_gap, point, results[3])
+    if count:
+        add_count(arrays.context_cache.signature, chosen, arrays.counts)
     return chosen
 
 
 @kernel
-def count_decision(x: Float32, arm: int, addresses: Int64) -> None:
-    """Count a decision for ``arm`` in context ``x``."""
+def estimate_many(contexts: Float32, results: Float64, addresses: Int64) -> None:
+    """Write value, bonus and pseudocount of every arm: ``results`` is [contexts, 3, arms]."""
     arrays = unpack(addresses, GLCB_ARRAYS)
-    _cache(x, arrays)
+    for context in range(len(contexts)):
+        _load(contexts[context], arrays)
+        _write_estimates(results[context], arrays)
+
+
+@kernel
+def count_decision(arm: int, addresses: Int64) -> None:
+    """Count a decision for ``arm``."""
+    arrays = unpack(addresses, GLCB_ARRAYS)
     add_count(arrays.context_cache.signature, arm, arrays.counts)
 
 
 @kernel
-def network_value(x: Float32, arm: int, addresses: Int64) -> float:
-    """Return the value that the networks predict for one arm in context ``x``."""
+def network_value(arm: int, addresses: Int64) -> float:
+    """Return the value that the networks predict for one arm."""
     arrays = unpack(addresses, GLCB_ARRAYS)
-    _cache(x, arrays)
     cache, outcomes = arrays.context_cache, arrays.tree.outcomes[arm : arm + 1]
     nodes = outcomes.shape[1] - 1
-    probabilities = np.empty(nodes, np.float32)
-    value, deviation = np.empty(1), np.empty(1)
+    probabilities = new_vector(np.float32, nodes)
+    value, deviation = new_vector(np.float64, 1), new_vector(np.float64, 1)
     predict(cache.inputs, cache.signature, arm * nodes, arrays.bank, probabilities)
-    write_moments(probabilities.reshape(1, nodes), outcomes, value, deviation)
+    write_moments(as_matrix(probabilities, 0, 1, nodes), outcomes, value, deviation)
     predicted: float = value[0]
     return predicted
 
 
 @kernel
-def learn_reward(x: Float32, arm: int, reward: float, value: float, counted: bool, addresses: Int64) -> None:
-    """Learn the reward of ``arm`` in context ``x``; count the decision unless it is already ``counted``.
+def learn_reward(arm: int, reward: float, value: float, counted: bool, addresses: Int64) -> bool:
+    """Learn the reward of ``arm``; count the decision unless it is already ``counted``.
 
     ``value`` is what the networks predicted. For rewards of 0 and 1 it is not read: learning computes it.
-    Bounded rewards take another kernel for it, so that this one compiles sooner.
+    Bounded rewards take another kernel for it, so that this one compiles sooner. Returns whether
+    the first rewards must be learned again, with waves.
     """
     arrays = unpack(addresses, GLCB_ARRAYS)
     bank, tree, rates, cache = arrays.bank, arrays.tree, arrays.rates, arrays.context_cache
     experts, z = arrays.experts, arrays.expert_inputs
     rewards = arrays.effective_rewards[arm]
-    _cache(x, arrays)
     networks, targets = targets_for(arm, reward, tree)
     probability = learn(
         cache.inputs,
@@ -169,8 +196,16 @@ def learn_reward(x: Float32, arm: int, reward: float, value: float, counted: boo
         bank,
     )
     update_leaf(arm, reward, tree)
-    if z.size > 0:
-        learn_mixture(x, z, arm, reward, probability if experts.binary else value, experts)
     arrays.effective_rewards[arm] += 1
     if not counted:
         add_count(cache.signature, arm, arrays.counts)
+    if z.size == 0:
+        return False
+    return learn_mixture(cache.context, z, arm, reward, probability if experts.binary else value, experts)
+
+
+@kernel
+def learn_waves(arm: int, target: float, addresses: Int64) -> None:
+    """Learn a target of ``arm`` with the regression on waves alone."""
+    arrays = unpack(addresses, GLCB_ARRAYS)
+    learn_target(arrays.expert_inputs, arm, target, arrays.experts.fourier)

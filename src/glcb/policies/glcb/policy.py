@@ -225,20 +225,33 @@ class GLCB(Policy):
             return RewardDistribution(self._values.outcomes.copy(), self._values.distributions(per_arm))
 
     def choose(
-        self, x: Float32, exploration: float, mode: ExplorationMode, rng: np.random.Generator
+        self,
+        x: Float32,
+        exploration: float,
+        mode: ExplorationMode,
+        rng: np.random.Generator,
+        *,
+        count: bool = False,
     ) -> Choice:
-        """Choose an arm for a valid context, in one compiled step."""
+        """Choose an arm for a valid context, and count the decision, in one compiled step."""
+        results = np.empty((4, len(self.arms)))
         with self._lock:
-            results = np.empty((1, 4, len(self.arms)))
-            point, addresses = rng.random(), self._arrays.addresses
-            arm = kernels.estimate(x[None], exploration, mode == "gap", point, results, addresses)
-        values, bonuses, pseudocounts, probabilities = results[0]
+            if count:
+                self._ensure_capacity()
+                self._spare_steps -= 1
+            addresses = self._arrays.addresses
+            kernels.load_context(x, addresses)
+            arm = kernels.estimate(exploration, mode == "gap", rng.random(), count, results, addresses)
+            if count:
+                self._advance(arm)
+        values, bonuses, pseudocounts, probabilities = results
         return Choice(Estimates(values, bonuses, pseudocounts), probabilities, arm)
 
     def _estimate(self, x: Float32) -> Estimates:
-        results = np.empty((1, 4, len(self.arms)))
-        kernels.estimate(x[None], 0.0, False, 0.0, results, self._arrays.addresses)
-        return Estimates(*results[0, :3])
+        results, addresses = np.empty((4, len(self.arms))), self._arrays.addresses
+        kernels.load_context(x, addresses)
+        kernels.estimate(0.0, False, 0.0, False, results, addresses)
+        return Estimates(*results[:3])
 
     def _estimate_many(self, contexts: Float32) -> Iterable[Estimates]:
         """Estimate on all cores: the kernels release the GIL."""
@@ -250,11 +263,11 @@ class GLCB(Policy):
             return [estimates for chunk in chunks for estimates in chunk]
 
     def _estimate_chunk(self, contexts: Float32) -> list[Estimates]:
-        results = np.empty((len(contexts), 4, len(self.arms)))
+        results = np.empty((len(contexts), 3, len(self.arms)))
         # Each thread has its own cache of the last context.
         arrays = self._pack(self._bank, self._values, self._experts, self._counts, self._effective_rewards)
-        kernels.estimate(contexts, 0.0, False, 0.0, results, arrays.addresses)
-        return [Estimates(*result) for result in results[:, :3]]
+        kernels.estimate_many(contexts, results, arrays.addresses)
+        return [Estimates(*result) for result in results]
 
     def _contributions(self, x: Float32, baseline: Float32) -> tuple[Float64, Float64]:
         attribution = self._bank.attribution(x, baseline, self._gates.signature(x))
@@ -274,12 +287,20 @@ class GLCB(Policy):
     def _learn(self, x: Float32, arm: int, reward: float, counted: bool = True) -> None:
         self._spare_steps -= 1
         addresses = self._arrays.addresses
-        value = kernels.network_value(x, arm, addresses) if self._needs_value else 0.0
-        kernels.learn_reward(x, arm, reward, value, counted, addresses)
+        kernels.load_context(x, addresses)
+        value = kernels.network_value(arm, addresses) if self._needs_value else 0.0
+        if kernels.learn_reward(arm, reward, value, counted, addresses):
+            # The cached features of this context have no waves yet.
+            self._arrays.arrays.context_cache.context.fill(np.nan)
+            for context, rewarded, target in self._experts.restart_waves():
+                kernels.load_context(context, addresses)
+                kernels.learn_waves(rewarded, target, addresses)
 
     def _count_decision(self, x: Float32, arm: int) -> None:
         self._spare_steps -= 1
-        kernels.count_decision(x, arm, self._arrays.addresses)
+        addresses = self._arrays.addresses
+        kernels.load_context(x, addresses)
+        kernels.count_decision(arm, addresses)
 
     def _count_and_learn(self, x: Float32, arm: int, reward: float) -> None:
         self._learn(x, arm, reward, counted=False)
@@ -387,6 +408,16 @@ class GLCB(Policy):
             part.restore(arrays)
         copy_into({"effective_rewards": self._effective_rewards}, arrays)
         self._bind()
+
+
+def compile_rewards() -> None:
+    """Compile the kernels that rewards and counts need beside those of decisions."""
+    policy = GLCB(arms=2, features=1)
+    policy.ensure_capacity()
+    addresses = policy._arrays.addresses
+    kernels.learn_reward(0, 1.0, 0.0, True, addresses)
+    kernels.learn_waves(0, 1.0, addresses)
+    kernels.count_decision(0, addresses)
 
 
 def available_cores() -> int:
