@@ -115,8 +115,8 @@ def test_choosing_and_counting_in_two_calls_is_the_same_as_in_one(make: Maker) -
     together, apart = make(), make()
     draws, same_draws = np.random.default_rng(1), np.random.default_rng(1)
     for x in np.random.default_rng(0).random((20, together.features)).astype(np.float32):
-        one = together.choose(x, 0.2, "gap", draws, count=True)
-        other = apart.choose(x, 0.2, "gap", same_draws)
+        one = together.choose(x, 0.2, "gap", draws, True)
+        other = apart.choose(x, 0.2, "gap", same_draws, False)
         apart.count_decision(x, apart.arms[other.arm])
         assert one.arm == other.arm
         np.testing.assert_array_equal(one.probabilities, other.probabilities)

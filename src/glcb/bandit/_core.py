@@ -34,7 +34,7 @@ from glcb.bandit.encoding.schema import parse_schema
 from glcb.bandit.logs.format import decision_event, outcome_event, reward_event
 from glcb.bandit.logs.writer import LogWriter
 from glcb.bandit.pending import PendingDecisions
-from glcb.bandit.records import PendingDecision, checked_prefix, is_valid_id, random_prefix
+from glcb.bandit.records import LoggedReward, PendingDecision, checked_prefix, is_valid_id, random_prefix
 from glcb.bandit.reward_rules import RewardRules, hash_key, read_clock
 from glcb.explain import Explanation
 from glcb.explore.probabilities import certain, choose, draw, probabilities
@@ -62,13 +62,6 @@ class Prepared(NamedTuple):
     encoded: EncodedContext
     arms: PreparedArms | None
     """The candidates; None if arms have no features."""
-
-
-class LoggedReward(NamedTuple):
-    """When a reward of a log arrived, and whether it was learned at once."""
-
-    time: float
-    final: bool
 
 
 class BanditCore:
@@ -215,12 +208,13 @@ class BanditCore:
         prepared = self.prepare_change(context)
         policy, x = prepared.policy, prepared.encoded.x
         self.settle(now := self.now(), incoming=1)
-        policy.ensure_capacity()
+        # Without a log, nothing between choosing and counting can fail: one step does both.
+        count = demands is NO_DEMANDS and self.bounds is None and self.log is None
+        if not count:
+            policy.ensure_capacity()
         # If the log cannot be written, the same random numbers are drawn again. Without a log, an interrupt
         # can lose them, which does not matter.
         rng_states = None if self.log is None else (self.rng.bit_generator.state, policy.rng_state)
-        # Without a log, nothing between choosing and counting can fail: one step does both.
-        count = demands is NO_DEMANDS and self.bounds is None and self.log is None
         try:
             estimates, arm_probabilities, chosen = self._choose(policy, x, demands, count)
             arm, propensity = self.arms[chosen], float(arm_probabilities[chosen])
@@ -236,7 +230,7 @@ class BanditCore:
     def _choose(self, policy: Policy, x: Float32, demands: Demands, count: bool = False) -> Choice:
         exploration, mode = self.config.exploration, self.config.exploration_mode
         if demands is NO_DEMANDS and self.bounds is None:
-            return policy.choose(x, exploration, mode, self.rng, count=count)
+            return policy.choose(x, exploration, mode, self.rng, count)
         allowed, uniform, offsets, served, estimates = demands
         estimates = estimates or policy.estimate(x, checked=True)
         if served is not None:

@@ -27,7 +27,7 @@ class Demands(NamedTuple):
 NO_DEMANDS = Demands()
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False, repr=False, init=False)
 class BanditDecision(Decision):
     """The chosen arm, the id for its reward, and the probabilities it was drawn from.
 
@@ -49,6 +49,27 @@ class BanditDecision(Decision):
     propensity: float
     arm_probabilities: Float64
     sampled: bool
+
+    def __init__(
+        self,
+        arm: Arm,
+        arms: tuple[Arm, ...],
+        estimates: Estimates,
+        id: str,  # noqa: A002 (the name of the attribute)
+        propensity: float,
+        arm_probabilities: Float64,
+        sampled: bool,
+    ) -> None:
+        # Twice as fast as that of a frozen dataclass, which sets one attribute after another.
+        vars(self).update(
+            arm=arm,
+            arms=arms,
+            estimates=estimates,
+            id=id,
+            propensity=propensity,
+            arm_probabilities=arm_probabilities,
+            sampled=sampled,
+        )
 
     @property
     def probabilities(self) -> dict[Arm, float]:

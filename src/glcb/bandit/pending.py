@@ -242,7 +242,7 @@ class PendingDecisions:
         If there is a label age, a reward that has not been learned settles the decision as well, and is
         learned later.
         """
-        keys = decision.keys if key is None else {*decision.keys, key}
+        keys = decision.keys if key is None else decision.keys | {key}
         reward = decision.reward if final else self.rules.aggregate(decision.reward, value)
         labels = self.labels
         if not final and labels is None:

@@ -1,7 +1,7 @@
 """Pending and settled decisions as the arrays of a model file. Their ids are text, one per line."""
 
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 
 import numpy as np
 
@@ -133,7 +133,7 @@ def _lines(text: np.ndarray) -> list[str]:
     return ids
 
 
-def _key_rows(sets: Iterable[set[int]]) -> Int64:
+def _key_rows(sets: Iterable[Set[int]]) -> Int64:
     """Return a row (position of the decision, key) for each key."""
     pairs = [(row, key) for row, keys in enumerate(sets) for key in sorted(keys)]
     return np.array(pairs, np.int64).reshape(-1, 2)

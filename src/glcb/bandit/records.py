@@ -2,7 +2,8 @@
 
 import re
 import secrets
-from dataclasses import dataclass, field
+from collections.abc import Set
+from dataclasses import dataclass
 from typing import Literal, NamedTuple, get_args
 
 from glcb._arrays import Float32
@@ -52,7 +53,7 @@ class PendingDecision:
     """The time of the decision in seconds; 0 without a timeout."""
     reward: float | None = None
     """The aggregate of the rewards so far, or the reward that is learned at the label age."""
-    keys: set[int] = field(default_factory=set)
+    keys: Set[int] = frozenset()
     """Hashes of the idempotency keys of its rewards."""
     id: str = ""
     number: int = 0
@@ -68,4 +69,11 @@ class SettledDecision(NamedTuple):
     """A decision that is no longer pending."""
 
     outcome: Outcome
-    keys: set[int]
+    keys: Set[int]
+
+
+class LoggedReward(NamedTuple):
+    """When a reward of a log arrived, and whether it was learned at once."""
+
+    time: float
+    final: bool

@@ -231,31 +231,18 @@ class Policy(ABC):
             return self._estimate(context)
 
     def choose(
-        self,
-        x: Float32,
-        exploration: float,
-        mode: ExplorationMode,
-        rng: np.random.Generator,
-        *,
-        count: bool = False,
+        self, x: Float32, exploration: float, mode: ExplorationMode, rng: np.random.Generator, count: bool
     ) -> Choice:
-        """Choose an arm at random. Override this if there is a faster way than several steps.
+        """Choose an arm at random for a valid context; with ``count``, record that as a decision.
 
-        Parameters
-        ----------
-        x, exploration, mode, rng
-            A valid context, and the arguments of :func:`glcb.explore.probabilities.choose`.
-        count
-            Whether to record the decision, as :meth:`count_decision` does.
+        Override this if there is a faster way than several steps. The other arguments are those of
+        :func:`glcb.explore.probabilities.choose`.
         """
         with self._lock:
-            if count:
-                self._ensure_capacity()
             values, bonuses, _ = estimates = self._estimate(x)
             choice = Choice(estimates, *choose(values + bonuses, None, exploration, mode, rng))
             if count:
-                self._count_decision(x, choice.arm)
-                self._advance(choice.arm)
+                self.count_decision(x, self.arms[choice.arm], checked=True)
             return choice
 
     def explain(self, x: ArrayLike, *, baseline: ArrayLike | None = None) -> Explanation:

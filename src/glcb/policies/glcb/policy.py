@@ -225,13 +225,7 @@ class GLCB(Policy):
             return RewardDistribution(self._values.outcomes.copy(), self._values.distributions(per_arm))
 
     def choose(
-        self,
-        x: Float32,
-        exploration: float,
-        mode: ExplorationMode,
-        rng: np.random.Generator,
-        *,
-        count: bool = False,
+        self, x: Float32, exploration: float, mode: ExplorationMode, rng: np.random.Generator, count: bool
     ) -> Choice:
         """Choose an arm for a valid context, and count the decision, in one compiled step."""
         results = np.empty((4, len(self.arms)))
