@@ -178,7 +178,7 @@ class Engine:
         if kind not in ("settle", "begin_history"):  # which come from tick(), not from a client
             loaded.last_used = time.monotonic()
         try:
-            if self._is_quick(loaded, kind, requests):
+            if len(requests) <= _MAX_INLINE_EVENTS and self._are_quick(loaded, kind, requests):
                 events, results = self._apply(loaded, kind, requests)
             else:
                 events, results = await run_in_thread(
@@ -239,25 +239,28 @@ class Engine:
     def _apply_group(self, name: str, group: list[_Arrived]) -> bool:
         """Return False if anything but the disk has to be waited for; nothing has changed then."""
         loaded = self.loaded.get(name)
-        # Rewards come last: they can be for decisions of the same group, whose ids were chosen by the caller.
-        kinds = sorted(dict.fromkeys(one.kind for one in group), key="reward".__eq__)
+        requests: dict[str, list[Any]] = {}
+        members: dict[str, list[_Arrived]] = {}
+        for one in group:
+            requests.setdefault(one.kind, []).append(one.request)
+            members.setdefault(one.kind, []).append(one)
         if (
             loaded is None
             or loaded.lock.locked()
             or loaded.generation != self.journal.generation
             or self.journal.depth > self.settings.max_queued_events
-            or not all(self._is_quick(loaded, one.kind, (one.request,)) for one in group)
+            or not all(self._are_quick(loaded, kind, of_kind) for kind, of_kind in requests.items())
         ):
             return False
         loaded.last_used = time.monotonic()
         events: list[Event] = []
         finished: list[tuple[_Arrived, bytes | ApiError | RepeatedAnswer]] = []
         try:
-            for kind in kinds:
-                members = [one for one in group if one.kind == kind]
-                new, results = self._apply(loaded, kind, [one.request for one in members])
+            # Rewards come last: they can be for decisions of this group, whose ids were chosen by the caller.
+            for kind in sorted(requests, key="reward".__eq__):
+                new, results = self._apply(loaded, kind, requests[kind])
                 events += new
-                finished += zip(members, results, strict=True)
+                finished += zip(members[kind], results, strict=True)
             on_disk = self.journal.submit(loaded.generation, loaded.id, events)
         except Exception:  # the request that is to blame meets it again, alone
             self.cache.drop(loaded)  # memory is ahead of the disk
@@ -293,12 +296,11 @@ class Engine:
             loaded.is_saving = True
             self.run_in_background(self.cache.save(loaded))
 
-    def _is_quick(self, loaded: LoadedExperiment, kind: str, requests: Sequence[Any]) -> bool:
-        """Return whether to apply requests in the event loop, where they block all others."""
+    def _are_quick(self, loaded: LoadedExperiment, kind: str, requests: Sequence[Any]) -> bool:
+        """Return whether to apply a few requests in the event loop, where they block all others."""
         return (
             kind in _QUICK_KINDS
             and (kind != "decide" or all(request.arms is None for request in requests))
-            and len(requests) <= _MAX_INLINE_EVENTS
             and loaded.is_fast(kind)
             and not loaded.experiment.has_backlog(self._clock)
         )
