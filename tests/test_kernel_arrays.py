@@ -4,6 +4,7 @@ import gc
 
 import numpy as np
 import pytest
+from numba.core.errors import TypingError
 
 from glcb._arrays import Float32, Float64, Int64
 from glcb._numba.arrays import as_matrix, as_vector, new_matrix, new_vector
@@ -67,6 +68,11 @@ def test_a_view_keeps_a_new_matrix_alive() -> None:
     expected = (10 * np.arange(30)[:, None] + np.arange(7)).ravel()
     for view in views:
         np.testing.assert_array_equal(view, expected)
+
+
+def test_an_array_that_is_not_contiguous_is_refused() -> None:
+    with pytest.raises(TypingError, match="expected an array with 2 dimensions in C order"):
+        _flat(np.arange(6).reshape(2, 3)[:, :2])
 
 
 def test_too_large_an_array_is_a_memory_error() -> None:

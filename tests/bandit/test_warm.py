@@ -1,5 +1,6 @@
 """Kernels are compiled ahead of time, in processes that share a cache."""
 
+import os
 import subprocess
 import sys
 import threading
@@ -44,7 +45,7 @@ from glcb.service import warmup
 warmup._exercise()
 for rewards in ("binary", (0.0, 9.0)):
     bandit = Bandit(["x", "y"], rewards=rewards, half_life=2)
-    for _ in range(3):
+    for _ in range(40):
         bandit.reward(bandit.decide({"age": 31, "country": "FR"}).id, 1)
     bandit.explain({"age": 31})
     bandit.add_arm("new", like="x")
@@ -63,6 +64,20 @@ assert not compiled, compiled
 
 def files(folder: Path) -> dict[Path, int]:
     return {path: path.stat().st_mtime_ns for path in folder.rglob("*.nb?")}
+
+
+OTHER_POLICY = """
+bandit = Bandit(["x", "y"], policy="ucb1")
+bandit.reward(bandit.decide({"age": 31}, eligible=["x"]).id, 1)
+from glcb.bandit import warm
+assert warm.unfinished(warm.FIRST) == list(warm.FIRST)
+"""
+
+
+@pytest.mark.live
+def test_the_kernels_of_another_policy_do_not_count_as_compiled_parts(tmp_path: Path) -> None:
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    subprocess.run([sys.executable, "-c", LISTENER + OTHER_POLICY], env=environment, check=True)
 
 
 @pytest.mark.live

@@ -20,6 +20,7 @@ from glcb.experts.mixture import (
     mix_values,
 )
 from glcb.experts.regression import learn_target
+from glcb.policies.glcb import kernels
 from glcb.policies.glcb.paper import GLCBPaper
 
 
@@ -94,6 +95,28 @@ def test_the_first_rewards_are_learned_again_with_waves(steps: int) -> None:
         weights = np.linalg.solve(moment, z.T @ targets[arms == arm])
         np.testing.assert_allclose(own.fourier.arrays.weights[arm], weights, atol=1e-9)
         np.testing.assert_allclose(own.fourier.inverse(arm), np.linalg.inv(moment), atol=1e-9)
+
+
+def test_an_interrupt_does_not_leave_the_first_rewards_half_learned(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    policy, contexts = GLCB(arms=2, features=3), np.random.default_rng(1).random((CONTEXTS_TO_MEASURE, 3))
+    for step, x in enumerate(contexts[:-1]):
+        policy.learn(x, step % 2, step % 3 == 0)
+    before = policy._experts.arrays.fourier.weights.copy()
+    steps = iter(range(5))
+
+    def learn_some(*arguments: object) -> None:
+        if next(steps, None) is None:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(kernels, "learn_waves", learn_some)
+        with pytest.raises(KeyboardInterrupt):
+            policy.learn(contexts[-1], 0, 1)
+    assert (policy._experts.arrays.fourier.weights.any(axis=1) == before.any(axis=1)).all()
+    restored = GLCB.from_snapshot(policy.snapshot())
+    np.testing.assert_array_equal(policy.decide(contexts[-1]).values, restored.decide(contexts[-1]).values)
 
 
 def test_values_are_the_mean_of_the_experts_and_bonuses_shrink_with_evidence() -> None:

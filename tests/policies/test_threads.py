@@ -1,9 +1,11 @@
 """The lock of the base class, for one policy of each family."""
 
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from glcb import GLCB, UCB1, Policy
 from tests.policies.cases import (
@@ -31,6 +33,20 @@ def test_many_threads_can_learn_at_once(make_representative: Maker) -> None:
     assert policy.updates == 240
     if isinstance(policy, GLCB):
         assert policy.snapshot().arrays["counts"].sum() == policy._bank.units * 240
+
+
+def test_arms_can_be_added_while_a_choice_waits_for_the_lock() -> None:
+    policy = GLCB(arms=2, features=3)
+    x = np.full(3, 0.5, np.float32)
+    with ThreadPoolExecutor(1) as pool:
+        with policy._lock:
+            waiting = pool.submit(policy.choose, x, 0.1, "gap", np.random.default_rng(0), True)
+            time.sleep(0.1)
+            for arm in range(2, 200):
+                policy.add_arm(arm)
+        choice = waiting.result()
+    assert choice.probabilities.size == 200
+    assert choice.probabilities.sum() == pytest.approx(1)
 
 
 def test_many_threads_can_decide_while_one_learns(make_representative: Maker) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numba.core import types
+from numba.core.errors import TypingError
 from numba.core.imputils import impl_ret_borrowed, impl_ret_new_ref
 from numba.extending import intrinsic
 from numba.np.arrayobj import populate_array
@@ -18,16 +19,17 @@ from numba.np.arrayobj import populate_array
 A = TypeVar("A", bound=np.ndarray)
 
 _ALIGNMENT = 32
+"""Bytes, as for the arrays of Numba: what vector instructions load at once."""
 
 
-def _fill(context: Any, builder: Any, kind: Any, data: Any, shape: list[Any], **owner: Any) -> Any:
-    """Return an array in C order whose elements are at ``data``."""
+def make_array(context: Any, builder: Any, kind: Any, data: Any, shape: list[Any], **owner: Any) -> Any:
+    """Return an array in C order whose elements are at ``data``; ``owner`` keeps them alive, if any."""
     array = context.make_array(kind)(context, builder)
     size = context.get_abi_sizeof(context.get_data_type(kind.dtype))
     strides = [context.get_constant(types.intp, size)]
     for length in reversed(shape[1:]):
         strides.insert(0, builder.mul(strides[0], length))
-    populate_array(array, data, shape, strides, size, **owner)
+    populate_array(array, data, shape, strides, size, **{"meminfo": None, **owner})
     return array._getvalue()
 
 
@@ -41,14 +43,20 @@ def _allocate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any
     alignment = context.get_constant(types.uint32, _ALIGNMENT)
     owner = context.nrt.meminfo_alloc_aligned(builder, size, alignment)
     data = builder.bitcast(context.nrt.meminfo_data(builder, owner), element.as_pointer())
-    return impl_ret_new_ref(context, builder, kind, _fill(context, builder, kind, data, shape, meminfo=owner))
+    array = make_array(context, builder, kind, data, shape, meminfo=owner)
+    return impl_ret_new_ref(context, builder, kind, array)
 
 
 def _view(context: Any, builder: Any, kind: Any, array: Any, start: Any, shape: list[Any]) -> Any:
     """Return a view of the elements from ``start`` on, which keeps the array alive."""
     data = builder.gep(array.data, [start])
-    view = _fill(context, builder, kind, data, shape, meminfo=array.meminfo, parent=array.parent)
+    view = make_array(context, builder, kind, data, shape, meminfo=array.meminfo, parent=array.parent)
     return impl_ret_borrowed(context, builder, kind, view)
+
+
+def _check(array: Any, ndim: int) -> None:
+    if array.layout != "C" or array.ndim != ndim:
+        raise TypingError(f"expected an array with {ndim} dimensions in C order, got {array}")
 
 
 if TYPE_CHECKING:
@@ -81,6 +89,7 @@ else:
             array = context.make_array(signature.args[0])(context, builder, arguments[0])
             return _view(context, builder, signature.return_type, array, arguments[1], list(arguments[2:]))
 
+        _check(numbers, 1)
         kind = types.Array(numbers.dtype, 2, "C")
         return kind(numbers, types.intp, types.intp, types.intp), generate
 
@@ -93,4 +102,5 @@ else:
             start = context.get_constant(types.intp, 0)
             return _view(context, builder, signature.return_type, array, start, [array.nitems])
 
+        _check(matrix, 2)
         return types.Array(matrix.dtype, 1, "C")(matrix), generate

@@ -26,7 +26,8 @@ _OPTIONS: dict[str, Any] = {
     "fastmath": {"reassoc", "contract", "nsz"},
 }
 
-_MACHINERY = [str(Path(__file__).with_name(f"{name}.py")) for name in ("compile", "packed", "subroutine")]
+_FOLDER = Path(__file__).parent
+_MACHINERY = [str(_FOLDER / f"{name}.py") for name in ("arrays", "compile", "packed", "subroutine")]
 """The files that determine how every kernel is compiled."""
 
 
@@ -67,7 +68,10 @@ def cache_folder(compiled: Callable[..., object]) -> str | None:
 def is_cached(compiled: Callable[..., object]) -> bool:
     """Return whether the cache on disk holds machine code of this version of a kernel."""
     with suppress(AttributeError, TypeError):  # no cache, or a version of Numba with other internals
-        return bool(cast("Any", compiled)._cache._cache_file._load_index())
+        cache_file = cast("Any", compiled)._cache._cache_file
+        # The index is written before the machine code.
+        names = cache_file._load_index().values()
+        return bool(names) and all(Path(cache_file._data_path(name)).exists() for name in names)
     return False
 
 

@@ -15,9 +15,9 @@ import numpy as np
 from numba.core import cgutils, types
 from numba.core.typing.templates import AttributeTemplate
 from numba.extending import infer_getattr, intrinsic, lower_getattr_generic, models, register_model
-from numba.np.arrayobj import populate_array
 
 from glcb._arrays import Int64
+from glcb._numba.arrays import make_array
 
 T = TypeVar("T", bound=tuple[Any, ...])
 
@@ -111,15 +111,9 @@ def _read_field(context: Any, builder: Any, view: View, pointer: Any, name: str)
     if isinstance(kind, types.BaseTuple):
         return cgutils.gep_inbounds(builder, pointer, start)
     if isinstance(kind, types.Array):
-        array = context.make_array(kind)(context, builder)
-        data = builder.inttoptr(number(0), array.data.type)
+        pointer_type = context.get_data_type(kind.dtype).as_pointer()
         shape = [number(1 + axis) for axis in range(kind.ndim)]
-        size = context.get_abi_sizeof(context.get_data_type(kind.dtype))
-        strides = [context.get_constant(types.intp, size)]
-        for length in reversed(shape[1:]):
-            strides.insert(0, builder.mul(strides[0], length))
-        populate_array(array, data, shape, strides, size, meminfo=None)
-        return array._getvalue()
+        return make_array(context, builder, kind, builder.inttoptr(number(0), pointer_type), shape)
     bits = builder.bitcast(number(0), context.get_value_type(types.float64))
     return context.cast(builder, bits, types.float64, kind)
 

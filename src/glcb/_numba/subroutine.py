@@ -7,7 +7,7 @@ every level. For a kernel that only other kernels call, all but the last time is
 This compiler stops after the translation to LLVM's intermediate code, which callers link. Small kernels are
 still optimized on their own first: those that call no other kernel, and those that call only such kernels.
 They contain the sums, whose last bits depend on when they are vectorized. Numba's own functions, such as
-``max`` and ``np.empty``, are compiled in the same way for kernels.
+``max`` and ``np.empty``, are compiled in the same way for kernels, and their types are remembered.
 
 This module uses internals of Numba. If it cannot be imported, ``glcb._numba.compile`` does without it, and if
 an example does not compile, kernels link each other as Numba links all functions. Only the speed differs.
@@ -161,11 +161,12 @@ def _call_type(function: Any, context: Any, args: Any, kws: Any) -> Any:
     """Return the signature of a call of one of Numba's functions, and remember it for kernels.
 
     To find it, Numba tries all implementations of the function. It does so for every call in every pass over
-    a kernel: ten times as often as there are different calls.
+    a kernel: ten times as often as there are different calls. All kernels have the same flags, on which the
+    implementation of a function can depend.
     """
     if not isinstance(ConfigStack.top_or_none(), _Flags):
         return _usual_call_type(function, context, args, kws)
-    key = function, args, tuple(kws.items())
+    key = function, tuple(args), tuple(kws.items())
     if key not in _call_types:
         signature = _usual_call_type(function, context, args, kws)
         _call_types[key] = signature, function.get_impl_key(signature)
@@ -254,6 +255,7 @@ def _works() -> bool:
         works = error.args == (-1.0,)
     except Exception:  # internals can fail in any way
         works = False
+    _call_types.clear()  # the example has other flags than kernels
     if not works:
         template._get_jit_decorator = _usual_decorator
         functions.get_call_type = _usual_call_type

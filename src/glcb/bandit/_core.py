@@ -208,7 +208,8 @@ class BanditCore:
         prepared = self.prepare_change(context)
         policy, x = prepared.policy, prepared.encoded.x
         self.settle(now := self.now(), incoming=1)
-        # Without a log, nothing between choosing and counting can fail: one step does both.
+        # Without a log, nothing can fail between choosing and counting: one step does both. If an interrupt
+        # follows, a decision is counted that is not pending, as after one that comes a little later.
         count = demands is NO_DEMANDS and self.bounds is None and self.log is None
         if not count:
             policy.ensure_capacity()

@@ -2,8 +2,8 @@
 
 Numba compiles one kernel at a time per process. The first decision of a bandit and its first reward need
 different kernels, so a second process compiles those of rewards during the first decision. It leaves the
-machine code in Numba's cache on disk. A process holds the lock of what it compiles; others wait for the lock
-and then load what they find.
+machine code in Numba's cache on disk. A process holds the lock of what it compiles; others wait until it has
+what they need, or for the lock, and then load what they find.
 
 Such a process ends with the one that started it, even if that is killed.
 """
@@ -110,7 +110,7 @@ def end_with_parent() -> None:
 
 def use_second_process() -> None:
     """Let a second process compile the kernels of rewards, when those of decisions must be compiled."""
-    before_compiling(kernels.estimate, compile_rewards_elsewhere)
+    before_compiling(kernels.load_context, compile_rewards_elsewhere)
     before_compiling(kernels.learn_reward, _wait_for_rewards)
 
 

@@ -139,10 +139,10 @@ def _key_rows(sets: Iterable[Set[int]]) -> Int64:
     return np.array(pairs, np.int64).reshape(-1, 2)
 
 
-def _key_sets(rows: Int64, count: int) -> list[set[int]]:
-    sets: list[set[int]] = [set() for _ in range(count)]
+def _key_sets(rows: Int64, count: int) -> list[Set[int]]:
+    sets: list[Set[int]] = [frozenset()] * count
     for row, key in rows.tolist():
         if row >= count:
             raise ValueError("a key belongs to a decision that does not exist")
-        sets[row].add(key)
+        sets[row] |= {key}
     return sets

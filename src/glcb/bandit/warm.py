@@ -40,6 +40,8 @@ __all__ = [
 
 _POLL_SECONDS = 0.02
 _X = [0.25, 0.5, 0.75]
+_STEPS = 40
+"""Explanations need another kernel once this many rewards have been learned."""
 
 
 def _decisions() -> None:
@@ -52,9 +54,12 @@ def _rewards() -> None:
 
 
 def _secondary() -> None:
+    bandit = Bandit(["a", "b"])
+    for _ in range(_STEPS):
+        bandit.reward(bandit.decide({"number": 0.5}).id, 1)
+    bandit.explain({"number": 0.5})
     bandit = Bandit(["a", "b"], rewards=(0.0, 1.0), shares={"a": (0.0, 0.4)})
     decision = bandit.decide({"number": 0.5})
-    bandit.explain({"number": 0.5})
     bandit.add_arm("c", like="a")
     bandit.remove_arm("c")
     bandit.reward(decision.id, 1)
@@ -83,19 +88,19 @@ PARTS: dict[str, Callable[[], None]] = {
     "rare": _rare,
 }
 """What to compile: the kernels of decisions; those of rewards, and of decisions of a holdout or among
-eligible arms; those of bounded rewards, explanations, new arms and shares; those of forgetting, of arms with
-features, of wide vectors and of other policies."""
+eligible arms; those of bounded rewards, explanations, new arms and shares; those of forgetting, of many
+contexts at once, of arms with features, of wide vectors and of other policies."""
 
 FIRST, REST = ("decisions", REWARDS), ("secondary", "rare")
 """What most bandits need at once, and what can follow. The parts of each are compiled at the same time."""
 
-_LAST: dict[str, Callable[..., object]] = {
-    "decisions": observe_numbers,
-    REWARDS: choose_arm,
-    "secondary": kernels.network_value,
-    "rare": shared_kernels.estimate_candidates,
+_KERNELS: dict[str, tuple[Callable[..., object], ...]] = {
+    "decisions": (kernels.estimate, observe_numbers),
+    REWARDS: (kernels.learn_reward, kernels.learn_waves, kernels.count_decision, choose_arm),
+    "secondary": (kernels.network_value,),
+    "rare": (shared_kernels.estimate_candidates,),
 }
-"""The kernel of each part that is compiled last."""
+"""Kernels of each part, the last one included. If they are cached, all are."""
 
 
 _ahead: dict[str, subprocess.Popen[str]] = {}
@@ -128,11 +133,12 @@ def exercise() -> None:
     for uniform in (False, True):
         decision = bandit.decide({"number": 0.5, "text": "a", "truth": True}, uniform=uniform)
         bandit.reward(decision.id, 1.0)
+    compile_rewards()
 
 
 def is_compiled(part: str) -> bool:
     """Return whether the kernels of a part are cached on disk."""
-    return is_cached(_LAST[part])
+    return all(map(is_cached, _KERNELS[part]))
 
 
 def start_ahead(parts: Iterable[str]) -> None:

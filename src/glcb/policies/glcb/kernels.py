@@ -201,7 +201,11 @@ def learn_reward(arm: int, reward: float, value: float, counted: bool, addresses
         add_count(cache.signature, arm, arrays.counts)
     if z.size == 0:
         return False
-    return learn_mixture(cache.context, z, arm, reward, probability if experts.binary else value, experts)
+    network = probability if experts.binary else value
+    has_waves_now = learn_mixture(cache.context, z, arm, reward, network, experts)
+    if has_waves_now:
+        cache.context[0] = np.nan  # the cached features have no waves
+    return has_waves_now
 
 
 @kernel

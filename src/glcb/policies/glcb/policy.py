@@ -227,9 +227,9 @@ class GLCB(Policy):
     def choose(
         self, x: Float32, exploration: float, mode: ExplorationMode, rng: np.random.Generator, count: bool
     ) -> Choice:
-        """Choose an arm for a valid context, and count the decision, in one compiled step."""
-        results = np.empty((4, len(self.arms)))
+        """Choose an arm for a valid context and count the decision, in compiled steps."""
         with self._lock:
+            results = np.empty((4, len(self.arms)))
             if count:
                 self._ensure_capacity()
                 self._spare_steps -= 1
@@ -284,11 +284,19 @@ class GLCB(Policy):
         kernels.load_context(x, addresses)
         value = kernels.network_value(arm, addresses) if self._needs_value else 0.0
         if kernels.learn_reward(arm, reward, value, counted, addresses):
-            # The cached features of this context have no waves yet.
-            self._arrays.arrays.context_cache.context.fill(np.nan)
-            for context, rewarded, target in self._experts.restart_waves():
-                kernels.load_context(context, addresses)
-                kernels.learn_waves(rewarded, target, addresses)
+            self._learn_first_rewards_again()
+
+    def _learn_first_rewards_again(self) -> None:
+        """Learn the first rewards with waves, whose length is known now.
+
+        A copy learns them and then replaces the experts in one step, which no interrupt can split.
+        """
+        experts = self._experts.reordered(np.arange(len(self.arms)))
+        arrays = self._pack(self._bank, self._values, experts, self._counts, self._effective_rewards)
+        for x, arm, target in experts.restart_waves():
+            kernels.load_context(x, arrays.addresses)
+            kernels.learn_waves(arm, target, arrays.addresses)
+        vars(self).update(_experts=experts, _arrays=arrays)
 
     def _count_decision(self, x: Float32, arm: int) -> None:
         self._spare_steps -= 1
