@@ -104,14 +104,14 @@ def run(contexts: Contexts, rewards: Rewards, steps: int, seed: int = 0) -> dict
     """Learn ``steps`` rewards; return the error of each inverse. Fails on NaN."""
     rng = np.random.default_rng(seed)
     policy = GLCB(2, FEATURES, rewards=rewards, seed=seed)
-    moments, linear = Moments(policy), policy._experts.linear.arrays
+    moments = Moments(policy)
     for start in range(0, steps, CHUNK):
         chunk = contexts(rng, np.arange(start, min(start + CHUNK, steps)))
         curvatures = np.ones(len(chunk))
         for step, x in enumerate(chunk):
             if rewards == "binary":
                 z = np.append(x.astype(np.float64) - 0.5, 1.0)
-                p = predict_target(z, ARM, linear)
+                p = predict_target(z, ARM, policy._experts.linear.arrays)
                 curvatures[step] = max(p * (1 - p), MIN_CURVATURE)
             policy.learn(x, ARM, float(rng.random() < 0.2))
         assert policy.updates >= CONTEXTS_TO_MEASURE, "the waves have no length yet"
