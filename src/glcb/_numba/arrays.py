@@ -22,14 +22,22 @@ _ALIGNMENT = 32
 """Bytes, as for the arrays of Numba: what vector instructions load at once."""
 
 
-def make_array(context: Any, builder: Any, kind: Any, data: Any, shape: list[Any], **owner: Any) -> Any:
-    """Return an array in C order whose elements are at ``data``; ``owner`` keeps them alive, if any."""
+def make_array(
+    context: Any,
+    builder: Any,
+    kind: Any,
+    data: Any,
+    shape: list[Any],
+    meminfo: Any = None,
+    parent: Any = None,
+) -> Any:
+    """Return an array in C order whose elements are at ``data``, owned by ``meminfo`` and ``parent``."""
     array = context.make_array(kind)(context, builder)
     size = context.get_abi_sizeof(context.get_data_type(kind.dtype))
     strides = [context.get_constant(types.intp, size)]
     for length in reversed(shape[1:]):
         strides.insert(0, builder.mul(strides[0], length))
-    populate_array(array, data, shape, strides, size, **{"meminfo": None, **owner})
+    populate_array(array, data, shape, strides, size, meminfo, parent)
     return array._getvalue()
 
 

@@ -208,8 +208,8 @@ class BanditCore:
         prepared = self.prepare_change(context)
         policy, x = prepared.policy, prepared.encoded.x
         self.settle(now := self.now(), incoming=1)
-        # Without a log, nothing can fail between choosing and counting: one step does both. If an interrupt
-        # follows, a decision is counted that is not pending, as after one that comes a little later.
+        # Without a log, nothing can fail between choosing and counting, so one step does both. An interrupt
+        # after it leaves a decision that is counted but not pending, which does not matter.
         count = demands is NO_DEMANDS and self.bounds is None and self.log is None
         if not count:
             policy.ensure_capacity()
