@@ -227,7 +227,7 @@ class GLCB(Policy):
     def choose(
         self, x: Float32, exploration: float, mode: ExplorationMode, rng: np.random.Generator, count: bool
     ) -> Choice:
-        """Choose an arm for a valid context and count the decision, in compiled steps."""
+        """Choose an arm for a valid context in compiled steps; with ``count``, record that as a decision."""
         with self._lock:
             results = np.empty((4, len(self.arms)))
             if count:
@@ -289,7 +289,8 @@ class GLCB(Policy):
     def _learn_first_rewards_again(self) -> None:
         """Learn the first rewards with waves, whose length is known now.
 
-        A copy learns them and then replaces the experts in one step, which no interrupt can split.
+        A copy learns them and then replaces the experts in one step. If it is interrupted, the experts stay
+        as they were, and the first rewards are not learned again.
         """
         experts = self._experts.reordered(np.arange(len(self.arms)))
         arrays = self._pack(self._bank, self._values, experts, self._counts, self._effective_rewards)
