@@ -1,6 +1,7 @@
 """The decorator for compiled kernels, with an on-disk cache that notices changes in imported files."""
 
 import inspect
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
@@ -10,6 +11,7 @@ from types import FunctionType
 from typing import Any, ParamSpec, TypeVar, cast
 
 import numba
+from llvmlite.binding import get_host_cpu_features, get_host_cpu_name
 
 _jit: Any = numba.njit
 with suppress(ImportError, AttributeError, TypeError):  # a version of Numba with other internals
@@ -73,6 +75,13 @@ def is_cached(compiled: Callable[..., object]) -> bool:
         names = cache_file._load_index().values()
         return bool(names) and all(Path(cache_file._data_path(name)).exists() for name in names)
     return False
+
+
+def fingerprint(*compiled: Callable[..., object]) -> str:
+    """Return a text that identifies the machine code of kernels: sources, versions and processor."""
+    digests = [str(cast("Any", one).glcb_digest) for one in compiled]
+    processor = get_host_cpu_name(), get_host_cpu_features().flatten()
+    return _digest(*digests, sys.version, numba.__version__, *processor)
 
 
 def before_compiling(compiled: Callable[..., object], action: Callable[[], None]) -> None:

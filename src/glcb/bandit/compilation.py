@@ -111,6 +111,7 @@ def end_with_parent() -> None:
 def use_second_process() -> None:
     """Let a second process compile the kernels of rewards, when those of decisions must be compiled."""
     before_compiling(kernels.load_context, compile_rewards_elsewhere)
+    before_compiling(kernels.estimate, compile_rewards_elsewhere)
     before_compiling(kernels.learn_reward, _wait_for_rewards)
 
 
@@ -140,7 +141,7 @@ def _wait_for(process: subprocess.Popen[str]) -> None:
 
 
 def _wait_for_rewards() -> None:
-    """Wait for another process that compiles the kernels of rewards, but not for its last ones."""
+    """Wait until another process has compiled the kernel of rewards, or none compiles it."""
     deadline = time.monotonic() + _MAX_WAIT
     with suppress(OSError):  # the cache folder cannot be written to
         while REWARDS not in _held and not is_cached(kernels.learn_reward) and time.monotonic() < deadline:

@@ -8,11 +8,12 @@ import subprocess
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from pathlib import Path
 
 import numpy as np
 
 from glcb._errors import MissingExtra, NotSupported
-from glcb._numba.compile import is_cached
+from glcb._numba.compile import fingerprint, is_cached
 from glcb.bandit import compilation
 from glcb.bandit.bandit import Bandit
 from glcb.bandit.compilation import REWARDS, can_compile_in_processes, end_with_parent, folder, start
@@ -95,12 +96,12 @@ FIRST, REST = ("decisions", REWARDS), ("secondary", "rare")
 """What most bandits need at once, and what can follow. The parts of each are compiled at the same time."""
 
 _KERNELS: dict[str, tuple[Callable[..., object], ...]] = {
-    "decisions": (kernels.estimate, observe_numbers),
+    "decisions": (kernels.load_context, kernels.estimate, observe_numbers),
     REWARDS: (kernels.learn_reward, kernels.learn_waves, kernels.count_decision, choose_arm),
     "secondary": (kernels.network_value,),
     "rare": (shared_kernels.estimate_candidates,),
 }
-"""Kernels of each part, the last one included. If they are cached, all are."""
+"""Some kernels of each part. They do not tell whether a part is compiled: bandits compile them as well."""
 
 
 _ahead: dict[str, subprocess.Popen[str]] = {}
@@ -119,6 +120,8 @@ def compile_part(name: str, descriptor: int | None = None) -> None:
     """
     with compilation.alone(name, descriptor):
         PARTS[name]()
+        with suppress(OSError, NotSupported):  # then it is compiled again
+            _marker(name).touch()
 
 
 def run_compiler(name: str, descriptor: int | None = None) -> None:
@@ -137,8 +140,15 @@ def exercise() -> None:
 
 
 def is_compiled(part: str) -> bool:
-    """Return whether the kernels of a part are cached on disk."""
-    return all(map(is_cached, _KERNELS[part]))
+    """Return whether all kernels of a part are cached on disk."""
+    with suppress(NotSupported):
+        return _marker(part).exists() and all(map(is_cached, _KERNELS[part]))
+    return False
+
+
+def _marker(part: str) -> Path:
+    """Return the file that exists once all kernels of a part have been compiled."""
+    return Path(folder()) / f"{part}-{fingerprint(*_KERNELS[part])}.compiled"
 
 
 def start_ahead(parts: Iterable[str]) -> None:
