@@ -4,14 +4,19 @@ import asyncio
 import gc
 import threading
 import weakref
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from starlette.responses import Response
 
 from glcb._model_file import Snapshot
 from glcb.service.core import models
 from glcb.service.http.app import Application
+from glcb.service.http.handlers import PartedResponse
+from glcb.service.http.wire import Message
 from tests.service.asgi import Service, lifespan, with_service
 
 E = "/v1/experiments/home"
@@ -69,14 +74,14 @@ def test_decisions_are_made_while_a_model_is_serialized(
 ) -> None:
     async def scenario(service: Service) -> None:
         await service.ask("PUT", E, CREATION)
-        begun, enough, as_file = threading.Event(), threading.Event(), models.model_file
+        begun, enough, parts_of = threading.Event(), threading.Event(), models.model_parts
 
-        def slow_as_file(bandit: Snapshot) -> bytes:
+        def slow_parts_of(bandit: Snapshot) -> Sequence[bytes | memoryview]:
             begun.set()
             assert enough.wait(TIMEOUT), "no decision could be made meanwhile"
-            return as_file(bandit)
+            return parts_of(bandit)
 
-        monkeypatch.setattr(models, "model_file", slow_as_file)
+        monkeypatch.setattr(models, "model_parts", slow_parts_of)
         asking = asyncio.ensure_future(service.ask("GET", f"{E}/model"))
         await asyncio.to_thread(begun.wait)
         decided = await service.ask("POST", f"{E}/decisions", {"context": {"age": 31}})
@@ -89,6 +94,42 @@ def test_decisions_are_made_while_a_model_is_serialized(
         )
 
     with_service(tmp_path, scenario)
+
+
+def test_a_refused_download_is_released_at_once(tmp_path: Path) -> None:
+    async def scenario(service: Service) -> None:
+        await service.ask("PUT", E, CREATION)
+        context = {"context": {f"f{number}": 0.5 for number in range(100)}}
+        assert (await service.ask("POST", f"{E}/decisions", context)).status == 200
+        gc.collect()
+        gc.disable()  # nothing may depend on it: a download can have hundreds of megabytes
+        try:
+            assert (await service.ask("GET", f"{E}/model")).code == "overloaded"
+            assert [one for one in gc.get_objects() if isinstance(one, Response)] == []
+        finally:
+            gc.enable()
+
+    with_service(tmp_path, scenario, max_buffered_bytes=100_000)
+
+
+def test_a_download_is_released_part_by_part() -> None:
+    arrays = [np.zeros(1000) for _ in range(3)]
+    alive = [weakref.ref(array) for array in arrays]
+    response = PartedResponse([array.data.cast("B") for array in arrays], "application/octet-stream")
+    del arrays
+    lengths = []
+
+    async def send(message: Message) -> None:
+        if message["type"] == "http.response.body":
+            lengths.append(len(message["body"]))
+            assert all(array() is None for array in alive[: len(lengths) - 1])
+
+    async def receive() -> Message:
+        raise AssertionError
+
+    asyncio.run(response({"type": "http"}, receive, send))
+    assert lengths == [8000] * 3
+    assert response.headers["content-length"] == "24000"
 
 
 def test_an_explanation_is_subject_to_the_limit_on_model_size(tmp_path: Path) -> None:

@@ -539,7 +539,7 @@ class BanditCore:
         if self.policy is None or self.encoder is None:
             metadata = {"running": False, "id_prefix": self.id_prefix}
             return Snapshot("Bandit", arguments, generator, {}, metadata)
-        policy = self.policy.snapshot()
+        policy = self.policy.snapshot(copy=False)  # copied below
         encoder, encoder_arrays = self.encoder.snapshot()
         index = self.index
         if self.catalog is not None:  # pending decisions can be for arms that are not in the catalog

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -61,7 +62,12 @@ def storable(creation: Creation) -> Creation:
 
 def model_file(bandit: Snapshot) -> bytes:
     """Return the content of a model file that ``Bandit.load`` reads."""
-    return b"".join(_model_file.chunks(bandit))
+    return b"".join(model_parts(bandit))
+
+
+def model_parts(bandit: Snapshot) -> Sequence[bytes | memoryview]:
+    """Return the content of a model file in parts, most of which refer to the arrays of the snapshot."""
+    return list(_model_file.chunks(bandit))
 
 
 def parse_model(content: bytes, id_prefix: str = "") -> Bandit:

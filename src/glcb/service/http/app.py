@@ -163,6 +163,25 @@ class _Serving:
         metrics.in_flight += 1
         recorder = _Recorder(send, scope)
         try:
+            refusal = await self._respond(scope, receive, recorder)
+            if refusal is not None:
+                await wire.send_json(recorder, refusal)
+        except (wire.Disconnected, Disconnected, ClientDisconnect):
+            recorder.status = _CLIENT_CLOSED_REQUEST
+        finally:
+            lease: Lease | None = scope.get("glcb.lease")
+            if lease is not None:
+                lease.close()
+            metrics.in_flight -= 1
+            metrics.add_request(scope.get("glcb.route", "none"), recorder.status, time.perf_counter() - began)
+
+    async def _respond(self, scope: Scope, receive: Receive, recorder: "_Recorder") -> JsonAnswer | None:
+        """Answer a request, or return the error response to send instead.
+
+        The error itself ends here, in no variable: its traceback refers to the response that it replaces,
+        which can be large.
+        """
+        try:
             match = fast_path.match(scope["method"], scope["path"])
             if match is None:
                 if scope["path"].startswith(PREFIX):
@@ -172,20 +191,19 @@ class _Serving:
                 content = await self._decide(*match, scope, receive)
                 await wire.send_json(recorder, JsonAnswer(200, content))
         except (wire.Disconnected, Disconnected, ClientDisconnect):
-            recorder.status = _CLIENT_CLOSED_REQUEST
+            raise
         except Exception as error:
             if recorder.has_started:
                 raise  # the response is incomplete: the server closes the connection
-            problem = _as_problem(error, scope)
-            self.engine.count_error(scope.get("glcb.experiment"), problem)
-            answer = personalizer.error_answer if scope["path"].startswith(PREFIX) else wire.error_answer
-            await wire.send_json(recorder, answer(problem))
-        finally:
-            lease: Lease | None = scope.get("glcb.lease")
-            if lease is not None:
-                lease.close()
-            metrics.in_flight -= 1
-            metrics.add_request(scope.get("glcb.route", "none"), recorder.status, time.perf_counter() - began)
+            return self._refusal(error, scope)
+        return None
+
+    def _refusal(self, error: Exception, scope: Scope) -> JsonAnswer:
+        """Count an error and return its response."""
+        problem = _as_problem(error, scope)
+        self.engine.count_error(scope.get("glcb.experiment"), problem)
+        answer = personalizer.error_answer if scope["path"].startswith(PREFIX) else wire.error_answer
+        return answer(problem)
 
     async def _decide(self, route: str, name: str, decision: str, scope: Scope, receive: Receive) -> bytes:
         """Check a decision or a reward that could not be admitted from its headers alone, and handle it."""
@@ -218,7 +236,8 @@ class _Recorder:
             return
         if self._start is not None:
             lease: Lease | None = self._scope.get("glcb.lease")
-            size = len(message.get("body", b""))
+            lengths = (int(value) for name, value in self._start["headers"] if name == b"content-length")
+            size = next(lengths, len(message.get("body", b"")))
             if lease is not None and size > _SMALL_BYTES:
                 lease.take(size)
             self.has_started = True

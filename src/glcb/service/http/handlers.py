@@ -2,7 +2,8 @@
 
 import functools
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from typing import Any
 
 from starlette.requests import Request
@@ -32,6 +33,34 @@ _Handler = Callable[[Request], Awaitable[Response]]
 
 _MAX_PAGE = 100
 """Largest number of evaluations in one response."""
+
+
+class PartedResponse(Response):
+    """A large response in parts, which are released as soon as they are sent.
+
+    Parameters
+    ----------
+    parts
+        The parts.
+    media_type
+        What they are.
+    """
+
+    def __init__(self, parts: Iterable[bytes | memoryview], media_type: str) -> None:
+        self._parts = deque(parts)
+        super().__init__(headers={"content-length": str(sum(map(len, self._parts)))}, media_type=media_type)
+
+    def join(self) -> bytes:
+        """Return the whole body."""
+        return b"".join(self._parts)
+
+    async def __call__(self, scope: wire.Scope, receive: wire.Receive, send: wire.Send) -> None:
+        """Send the response."""
+        start = {"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers}
+        await send(start)
+        while self._parts:
+            part = self._parts.popleft()
+            await send({"type": "http.response.body", "body": part, "more_body": bool(self._parts)})
 
 
 class Handlers:
@@ -232,8 +261,8 @@ class Handlers:
     async def download(self, request: Request) -> Response:
         """Return the bandit as a model file."""
         snapshot = await self._engine.read(_name(request), lambda experiment: experiment.bandit.snapshot())
-        content = await run_in_thread(models.model_file, snapshot)  # without holding the experiment
-        return Response(content, media_type="application/octet-stream")
+        parts = await run_in_thread(models.model_parts, snapshot)  # without holding the experiment
+        return PartedResponse(parts, "application/octet-stream")
 
     async def upload(self, request: Request) -> Response:
         """Replace the bandit of an experiment."""

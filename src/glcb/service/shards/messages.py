@@ -12,6 +12,7 @@ from glcb.service.auth import ApiKey
 from glcb.service.config import ServiceSettings
 from glcb.service.core.scoring import ScoredRequest
 from glcb.service.errors import ApiError
+from glcb.service.http.handlers import PartedResponse
 
 _TYPES: dict[str, type[Any]] = {"decide": ScoredRequest, "reward": RewardItem}
 _OWN_HEADERS = (b"content-length", b"content-type")
@@ -128,7 +129,8 @@ class Reply(NamedTuple):
     def of(cls, response: Response) -> "Reply":
         """Return a response as it is sent."""
         further = tuple(pair for pair in response.raw_headers if pair[0] not in _OWN_HEADERS)
-        return cls(response.status_code, response.media_type, bytes(response.body), further)
+        body = response.join() if isinstance(response, PartedResponse) else bytes(response.body)
+        return cls(response.status_code, response.media_type, body, further)
 
     def response(self) -> Response:
         """Return the response."""
