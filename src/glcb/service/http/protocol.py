@@ -395,9 +395,13 @@ class Connection(asyncio.BufferedProtocol):
             exchange.keep_alive = False
 
     def on_body(self, body: bytes) -> None:
-        """Add a part of a body."""
+        """Add a part of a body; read no further if the application does not take it."""
         self._content += len(body)
-        if self._incoming is not None and not self._is_dropping and self._incoming.add(body):
+        if self._incoming is None or self._is_dropping:
+            return
+        is_full = self._incoming.add(body)
+        # Nobody takes the body of a decision or a reward before it is complete; its length is limited.
+        if is_full and not (self._admitted is not None and self._incoming is self._active):
             self._pause_reading()
 
     def on_message_complete(self) -> None:
@@ -428,6 +432,7 @@ class Connection(asyncio.BufferedProtocol):
             self._run_admitted(exchange, self._admitted)
         else:
             self._wait(self._all.timeouts.request_seconds)
+            self.resume_reading()  # it may have been paused while other requests were answered
 
     def _run_admitted(self, exchange: Exchange, admitted: Admitted) -> None:
         self._admitted = None
