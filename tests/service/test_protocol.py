@@ -283,6 +283,49 @@ def test_a_content_length_with_thousands_of_digits_is_no_internal_error(tmp_path
     in_connection(tmp_path, scenario)
 
 
+@pytest.mark.parametrize("size", [65_537, 80_000, 99_999])
+@pytest.mark.parametrize("way", ["at once", "in two parts", "behind another request"])
+def test_a_large_body_of_a_decision_is_received_whole(tmp_path: Path, size: int, way: str) -> None:
+    async def scenario(own: Service, streams: Streams) -> None:
+        await create_experiment(own)
+        reader, writer = streams
+        body = b'{"context":{"age":31}}'.ljust(size)
+        lines = head("POST", PATH, size)
+        if way == "behind another request":
+            writer.write(lines + body + lines + body)
+            assert [await answer(reader), await answer(reader)] == [200, 200]
+            return
+        first = size if way == "at once" else 65_600
+        writer.write(lines + body[:first])
+        await writer.drain()
+        writer.write(body[first:])
+        assert await answer(reader) == 200
+
+    in_connection(tmp_path, scenario)
+
+
+@pytest.mark.parametrize(
+    ("content", "status"),
+    [
+        (head("GET", "/healthz?" + "a" * 4_000), 200),
+        (head("GET", "/healthz?" + "a" * 4_100), 414),
+        (head("GET", "/v1/experiments/" + "%41" * 20_000), 414),
+        (head("GET", "/healthz")[:-2] + b"X: a\r\n" * 900 + b"\r\n", 200),
+        (head("GET", "/healthz")[:-2] + b"X: a\r\n" * 1_000 + b"\r\n", 431),
+    ],
+    ids=["long query", "too long query", "too long path", "many headers", "too many headers"],
+)
+def test_targets_and_headers_that_take_long_to_parse_are_refused(content: bytes, status: int) -> None:
+    async def run() -> None:
+        async with connected(Application(lifespan)) as (reader, writer):
+            writer.write(content)
+            assert await answer(reader) == status
+            if status != 200:
+                assert await asyncio.wait_for(reader.read(), 20) == b""
+
+    run_as_served(run())
+
+
 def test_slow_bodies_hold_no_slot(tmp_path: Path) -> None:
     async def run() -> None:
         async with (
@@ -345,11 +388,17 @@ def test_a_new_connection_replaces_the_one_that_has_waited_longest() -> None:
 def test_invalid_requests_leave_nothing_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
     async def run() -> None:
         async with listening(Application(lifespan)) as server:
-            for content in (b"not HTTP\r\n\r\n", head("CONNECT", "localhost:80"), head("GET", "nowhere")):
+            upgrade = head("GET", "/")[:-2] + b"Connection: Upgrade\r\nUpgrade: other\r\n\r\n"
+            for content in (
+                b"not HTTP\r\n\r\n",
+                head("CONNECT", "localhost:80"),
+                head("GET", "nowhere"),
+                upgrade + b"\0\1",
+            ):
                 reader, writer = await server.connect()
                 writer.write(content)
                 writer.write_eof()
-                assert (await asyncio.wait_for(reader.read(), 20)).startswith(b"HTTP/1.1 400")
+                assert b"HTTP/1.1 400" in await asyncio.wait_for(reader.read(), 20)
                 writer.close()
 
     run_as_served(run())

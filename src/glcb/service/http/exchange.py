@@ -6,7 +6,8 @@ import logging
 from typing import TYPE_CHECKING, Protocol
 from urllib.parse import unquote
 
-from glcb.service.http.wire import Header, Message, Receive, Scope, Send
+from glcb.service.errors import ApiError
+from glcb.service.http.wire import Header, Message, Receive, Scope, Send, target_too_long
 
 if TYPE_CHECKING:
     from glcb.service.http.protocol import Connection
@@ -15,6 +16,8 @@ log = logging.getLogger("glcb.service")
 
 _MAX_UNREAD_BYTES = 65_536
 """Bytes of a body that are received before the application asks for them."""
+_MAX_TARGET_BYTES = 4_096
+"""Decoding and routing a path takes much longer than reading it, and happens before any key is checked."""
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 _EMPTY_STATUSES = (204, 304)
 
@@ -28,6 +31,14 @@ class App(Protocol):
 
 class Disconnected(OSError):
     """The client is gone or too slow: the response cannot be sent."""
+
+
+class Unacceptable(ValueError):
+    """A request is valid HTTP, but its headers or its target are too long."""
+
+    def __init__(self, problem: ApiError) -> None:
+        super().__init__(str(problem))
+        self.problem = problem
 
 
 class RecalledExchange:
@@ -63,6 +74,8 @@ class Exchange:
 
     Raises
     ------
+    Unacceptable
+        The target is too long.
     ValueError
         The target is not a path.
     """
@@ -78,6 +91,8 @@ class Exchange:
     ) -> None:
         self._connection = connection
         self.method = method
+        if len(target) > _MAX_TARGET_BYTES:
+            raise Unacceptable(target_too_long(_MAX_TARGET_BYTES))
         raw, _, self._query = target.partition(b"#")[0].partition(b"?")
         if not raw.startswith(b"/"):  # the absolute form, which proxies send
             scheme, _, rest = raw.partition(b"://")

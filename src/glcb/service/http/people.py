@@ -5,10 +5,10 @@ needs a header that other pages cannot send: browsers ask first, and the service
 """
 
 import ipaddress
+import re
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
-from http.cookies import CookieError, SimpleCookie
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -26,6 +26,9 @@ FindKey = Callable[[str], Awaitable[ApiKey]]
 """Returns the API key with a secret, or raises ApiError."""
 
 COOKIE = "glcb_session"
+_SESSION = re.compile(rb"(?:^|;)[ \t]*%b=([A-Za-z0-9_-]{1,64})[ \t]*(?:;|$)" % COOKIE.encode())
+_MAX_COOKIE_BYTES = 16_384
+"""What is read of the cookies of a request, before any key is checked."""
 _MARK = b"x-requested-with"
 """The header that requests of the dashboard have."""
 _SAFE = ("GET", "HEAD")
@@ -123,7 +126,7 @@ class People:
         text = client[0] if client else ""
         forwarded = wire.header(scope, b"x-forwarded-for")
         if forwarded is not None and self._is_proxy(scope):
-            text = forwarded.rpartition(b",")[2].strip().decode("latin-1")
+            text = forwarded.rpartition(b",")[2].strip()[:64].decode("latin-1")  # no address is longer
         try:
             address = ipaddress.ip_address(text.partition("%")[0])
         except ValueError:
@@ -188,11 +191,8 @@ class SessionHandlers:
 
 def session_token(headers: Mapping[bytes, bytes]) -> str | None:
     """Return the token in the session cookie of a request, if there is one."""
-    try:
-        cookies = SimpleCookie(headers.get(b"cookie", b"").decode("latin-1"))
-    except CookieError:
-        return None
-    return cookies[COOKIE].value or None if COOKIE in cookies else None
+    found = _SESSION.search(headers.get(b"cookie", b"")[:_MAX_COOKIE_BYTES])
+    return None if found is None else found[1].decode()
 
 
 def _header_name(setting: str | None) -> bytes | None:

@@ -20,13 +20,14 @@ from uvicorn.server import ServerState
 from glcb.service.errors import ApiError
 from glcb.service.http import wire
 from glcb.service.http.app import Application
-from glcb.service.http.exchange import Disconnected, Exchange, RecalledExchange, head
+from glcb.service.http.exchange import Disconnected, Exchange, RecalledExchange, Unacceptable, head
 from glcb.service.http.fast_path import Admitted
 from glcb.service.http.wire import Header
 
 log = logging.getLogger("glcb.service")
 
 MAX_HEADER_BYTES = 65_536
+_MAX_HEADERS = 1_000
 _READ_BYTES = 32_768
 _WRITE_BYTES = 32_768
 _BODY_PER_FRAMING = 64
@@ -327,19 +328,24 @@ class Connection(asyncio.BufferedProtocol):
 
     def _feed(self, data: bytes | memoryview) -> None:
         self._received += len(data)
+        rest: bytes | None = None
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade as upgrade:
-            self._ignore_upgrade(bytes(data[upgrade.args[0] :]))
+            rest = bytes(data[upgrade.args[0] :])
         except httptools.HttpParserError as error:
             if not isinstance(error.__context__, ValueError | None):
                 log.error("a request could not be parsed", exc_info=error.__context__)
-            if not self._is_dropping:
+            if isinstance(error.__context__, Unacceptable):
+                self._refuse(error.__context__.problem)
+            elif not self._is_dropping:
                 self._refuse(ApiError("invalid_request", "the request is not valid HTTP/1.1", status=400))
         else:
             allowed = MAX_HEADER_BYTES + self._content // _BODY_PER_FRAMING
             if self._received - self._content > allowed and not self._is_dropping:
-                self._refuse(wire.headers_too_large(MAX_HEADER_BYTES))
+                self._refuse(wire.headers_too_large(MAX_HEADER_BYTES, _MAX_HEADERS))
+        if rest is not None:  # not while the exception is handled, which would look like the cause of others
+            self._ignore_upgrade(rest)
 
     def _ignore_upgrade(self, rest: bytes) -> None:
         """Parse a request that asks for another protocol again, without the header that does.
@@ -371,6 +377,8 @@ class Connection(asyncio.BufferedProtocol):
     def on_header(self, name: bytes, value: bytes) -> None:
         """Add a header; ignore trailers."""
         if self._incoming is None:
+            if len(self._headers) == _MAX_HEADERS:
+                raise Unacceptable(wire.headers_too_large(MAX_HEADER_BYTES, _MAX_HEADERS))
             self._headers.append((name.lower(), value))
 
     def on_headers_complete(self) -> None:

@@ -119,9 +119,17 @@ def request_timeout(seconds: float) -> ApiError:
     return ApiError("request_timeout", message)
 
 
-def headers_too_large(max_bytes: int) -> ApiError:
+def headers_too_large(max_bytes: int, max_headers: int) -> ApiError:
     """Return the error for headers, trailers or chunk framing without end."""
-    return ApiError("too_large", f"headers and trailers can have at most {max_bytes:,} bytes", status=431)
+    message = (
+        f"a request can have at most {max_headers:,} headers, and headers and trailers {max_bytes:,} bytes"
+    )
+    return ApiError("too_large", message, status=431)
+
+
+def target_too_long(max_bytes: int) -> ApiError:
+    """Return the error for a path and a query that no route needs."""
+    return ApiError("too_large", f"path and query can have at most {max_bytes:,} bytes", status=414)
 
 
 def _too_large(max_bytes: int) -> ApiError:
