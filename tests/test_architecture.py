@@ -297,6 +297,24 @@ def test_no_object_uses_the_random_generator_of_another() -> None:
     assert not broken, "\n".join(broken)
 
 
+def test_decoders_are_made_when_a_module_is_imported() -> None:
+    """Two threads that make the first decoder of a type at the same time can crash the process."""
+    wrong = []
+    for module, tree in modules().items():
+        functions = [one for one in ast.walk(tree) if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef)]
+        calls = [one for function in functions for one in ast.walk(function) if isinstance(one, ast.Call)]
+        for call in calls:
+            name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+            examines = name == "Decoder" or (
+                name == "decode" and any(keyword.arg == "type" for keyword in call.keywords)
+            )
+            if examines and module != "_api.decoders":  # whose callers are checked
+                wrong.append(f"{module}:{call.lineno}")
+            if name == "decoders_of":
+                wrong.append(f"{module}:{call.lineno}")
+    assert wrong == []
+
+
 def test_modules_stay_short() -> None:
     lengths = {path: len(path.read_text(encoding="utf-8").splitlines()) for path in ROOT.rglob("*.py")}
     assert [str(path) for path, length in lengths.items() if length >= MAX_LINES] == []

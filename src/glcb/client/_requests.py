@@ -16,6 +16,8 @@ import httpx
 import msgspec
 from msgspec import UNSET
 
+from glcb._api import decisions, guardrails, reports, responses, shards, statistics
+from glcb._api.decoders import decoders_of
 from glcb._api.errors import exception_of
 from glcb._api.requests import EXPERIMENT_NAME, ExperimentSettings
 from glcb._api.responses import (
@@ -48,6 +50,7 @@ Reward = tuple[str, float] | tuple[str, float, str] | Mapping[str, Any]
 ``value``, and optionally ``slot``, ``examined``, ``metrics`` and ``idempotency_key``."""
 _REWARD_FIELDS = ("id", "value", "slot", "examined", "metrics", "idempotency_key")
 
+_DECODERS = decoders_of(decisions, guardrails, reports, responses, shards, statistics)
 _JSON = "application/json"
 _DECISION_ID = re.compile(DECISION_ID)
 
@@ -435,7 +438,8 @@ def poll_pauses() -> Iterator[float]:
 def parse(response: Response, kind: type[T]) -> T:
     """Decode the body of a response."""
     try:
-        return msgspec.json.decode(response.content, type=kind)
+        decoded: T = _DECODERS[kind].decode(response.content)
+        return decoded
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise _unreadable(error) from error
 

@@ -22,6 +22,7 @@ from glcb._errors import GlcbError, InvalidSettings, ServiceError, ServiceUnavai
 from glcb.client._requests import Request, Response
 
 _LOG = logging.getLogger("glcb.client")
+_ERROR = msgspec.json.Decoder(ErrorResponse)
 _FIRST_PAUSE = 0.1
 _MAX_PAUSE = 5.0
 _MAX_RETRY_AFTER = 30.0
@@ -148,7 +149,7 @@ def _failed(answer: Answer) -> _Failure:
     retryable = answer.status in _RETRY_STATUS
     may_have_begun = retryable and answer.status not in _NO_EFFECT_STATUS
     try:
-        detail = msgspec.json.decode(answer.content, type=ErrorResponse).error
+        detail = _ERROR.decode(answer.content).error
     except (msgspec.MsgspecError, UnicodeDecodeError):
         reason = f"the response has status {answer.status} and does not come from a glcb service"
         error: GlcbError = (

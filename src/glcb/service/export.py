@@ -13,6 +13,7 @@ from itertools import chain
 from typing import Any
 
 import msgspec
+from msgspec.json import Decoder
 
 from glcb._api.requests import (
     Candidates,
@@ -35,6 +36,16 @@ from glcb.service.errors import ApiError
 from glcb.service.storage.database import Database, Event
 
 MEDIA_TYPES = {"jsonl": "application/x-ndjson", "parquet": "application/vnd.apache.parquet"}
+_CATALOG = Decoder(Catalog)
+_CATALOG_CHANGES = Decoder(CatalogChanges)
+_DECISION = Decoder(Decision)
+_DECISION_REQUEST = Decoder(ScoredRequest)
+_NEW_ARM = Decoder(NewArm)
+_RANKING = Decoder(Ranking)
+_RANKING_REQUEST = Decoder(RankingRequest)
+_REWARD = Decoder(RewardItem)
+_SLOT_REWARDS = Decoder(SlotRewards)
+
 _CHUNK_BYTES = 256 << 10
 """Size at which a chunk of lines is sent."""
 _ROW_GROUP = 10_000
@@ -76,8 +87,8 @@ def rows(event: Event) -> Iterator[Row]:
     if event.kind == "decide":
         yield _decision(event)
     elif event.kind == "rank":
-        request = msgspec.json.decode(event.request, type=RankingRequest)
-        ranking = msgspec.json.decode(event.outcome, type=Ranking)
+        request = _RANKING_REQUEST.decode(event.request)
+        ranking = _RANKING.decode(event.outcome)
         slots = list(zip(ranking.arms, ranking.overall_propensities or ranking.propensities, strict=True))
         yield {**_ranking(event, request, ranking.id, slots), "holdout": ranking.holdout}
     elif event.kind == "reward":
@@ -87,8 +98,8 @@ def rows(event: Event) -> Iterator[Row]:
 
 
 def _decision(event: Event) -> Row:
-    request = msgspec.json.decode(event.request, type=ScoredRequest)
-    decision = msgspec.json.decode(event.outcome, type=Decision)
+    request = _DECISION_REQUEST.decode(event.request)
+    decision = _DECISION.decode(event.outcome)
     overall = decision.overall_propensity
     propensity = decision.propensity if overall is None else overall
     if decision.candidates is not None:
@@ -133,10 +144,10 @@ def _arms(candidates: Candidates) -> list[Row]:
 
 
 def _rewards(event: Event) -> Iterator[Row]:
-    request = msgspec.json.decode(event.request, type=RewardItem)
+    request = _REWARD.decode(event.request)
     outcome = SlotRewards([(0, float(request.value))], 1, [])
     if event.outcome != NO_OUTCOME:
-        outcome = msgspec.json.decode(event.outcome, type=SlotRewards)
+        outcome = _SLOT_REWARDS.decode(event.outcome)
     for number, (slot, value) in enumerate(outcome.rewards):
         yield {
             "event": "reward",
@@ -160,14 +171,14 @@ def _changes_of_arms(event: Event) -> Iterator[Row]:
         arms = msgspec.json.decode(event.request).get("settings", {}).get("arms")
         all_arms = arms if isinstance(arms, dict) else None
     elif event.kind == "set_arms":
-        all_arms = msgspec.json.decode(event.request, type=Catalog).arms
+        all_arms = _CATALOG.decode(event.request).arms
     elif event.kind == "replace_model":
         all_arms = msgspec.json.decode(event.outcome).get("arms")
     elif event.kind == "change_arms":
-        changes = msgspec.json.decode(event.request, type=CatalogChanges)
+        changes = _CATALOG_CHANGES.decode(event.request)
         added, removed = changes.arms, changes.remove
     elif event.kind in ("add_arm", "remove_arm") and event.outcome.startswith(b"{"):  # of a catalog
-        arm = msgspec.json.decode(event.request, type=NewArm)
+        arm = _NEW_ARM.decode(event.request)
         added, removed = ({arm.name: arm.features}, []) if event.kind == "add_arm" else ({}, [arm.name])
     if all_arms is not None:
         yield {**arms_event(event.at, _arms(all_arms)), "sequence": event.sequence}

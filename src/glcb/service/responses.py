@@ -81,10 +81,13 @@ def broken_experiment_info(row: ExperimentRow, reason: str) -> ExperimentInfo:
     return msgspec.structs.replace(last, state="broken", health=(check,))
 
 
+_decode_info = msgspec.json.Decoder(ExperimentInfo).decode
+
+
 def parse_experiment_info(content: bytes) -> ExperimentInfo | None:
     """Return an encoded ``ExperimentInfo``, or None if it is missing or unreadable."""
     with contextlib.suppress(msgspec.DecodeError):
-        return msgspec.json.decode(content, type=ExperimentInfo)
+        return _decode_info(content)
     return None
 
 

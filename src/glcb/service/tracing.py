@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from typing import Any, TypeVar, cast
 
-import msgspec
+from msgspec.json import Decoder
 
 from glcb._api.responses import Decision, Ranking
 from glcb.service.core.engine import Engine, OnDone
@@ -21,9 +21,9 @@ from glcb.service.http.wire import Header
 E = TypeVar("E")
 """An engine, or the shards that have the experiments."""
 
-_ANSWERS: dict[str, type[Decision] | type[Ranking] | None] = {
-    "decide": Decision,
-    "rank": Ranking,
+_ANSWERS: dict[str, Decoder[Decision] | Decoder[Ranking] | None] = {
+    "decide": Decoder(Decision),
+    "rank": Decoder(Ranking),
     "reward": None,
 }
 """The kinds of events that have spans, and what answers them."""
@@ -152,5 +152,5 @@ class TracedEngine:
         if isinstance(result, BaseException):
             self._spans.fail(span, result, result.code if isinstance(result, ApiError) else None)
         elif answer is not None and span.is_recording():
-            self._spans.describe(span, msgspec.json.decode(result, type=answer))
+            self._spans.describe(span, answer.decode(result))
         span.end()

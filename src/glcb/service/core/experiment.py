@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
+from msgspec.json import Decoder
 
 from glcb._api.guardrails import REWARD, Action, ArmPause, Breach, SettingChange, or_default
 from glcb._api.requests import (
@@ -206,8 +207,8 @@ class Experiment:
                 f"{self.state.creation.name!r} are missing"
             )
         try:
-            kind = _REQUESTS[event.kind]
-            request = event.request if kind is bytes else msgspec.json.decode(event.request, type=kind)
+            decoder = _REQUESTS[event.kind]
+            request = event.request if decoder is None else decoder.decode(event.request)
             replayed, _ = self.apply(event.kind, request, event.at, author=event.author)
         except (KeyError, msgspec.DecodeError, UnicodeDecodeError, GlcbError) as error:
             raise self._mismatch(event, type(error).__name__) from error
@@ -446,7 +447,7 @@ class Experiment:
     def from_snapshot(cls, snapshot: ExperimentSnapshot) -> "Experiment":
         """Return the experiment of a snapshot; raise ModelFileError if the snapshot is damaged."""
         try:
-            state = msgspec.msgpack.decode(snapshot.state, type=ExperimentState)
+            state = _STATE.decode(snapshot.state)
         except msgspec.DecodeError as error:
             raise ModelFileError(f"the snapshot is damaged: {error}") from error
         return cls(state, models.restore_bandit(snapshot.bandit))
@@ -487,24 +488,25 @@ _HANDLERS: dict[str, _Handler] = {
 }
 """The kinds of events after the first one."""
 
-_REQUESTS: dict[str, Any] = {
-    "decide": ScoredRequest,
-    "reward": RewardItem,
-    "activate": Activation,
-    "settle": bytes,
-    "change": ExperimentChanges,
-    "rank": RankingRequest,
-    "add_arm": NewArm,
-    "remove_arm": NewArm,
-    "set_arms": Catalog,
-    "change_arms": CatalogChanges,
-    "replace_model": bytes,
-    "upload": bytes,
-    "begin_history": bytes,
-    "change_arm": ArmPause,
-    "breach": Breach,
+_REQUESTS: dict[str, Decoder[Any] | None] = {
+    "decide": Decoder(ScoredRequest),
+    "reward": Decoder(RewardItem),
+    "activate": Decoder(Activation),
+    "settle": None,
+    "change": Decoder(ExperimentChanges),
+    "rank": Decoder(RankingRequest),
+    "add_arm": Decoder(NewArm),
+    "remove_arm": Decoder(NewArm),
+    "set_arms": Decoder(Catalog),
+    "change_arms": Decoder(CatalogChanges),
+    "replace_model": None,
+    "upload": None,
+    "begin_history": None,
+    "change_arm": Decoder(ArmPause),
+    "breach": Decoder(Breach),
 }
-"""The request type of each kind of event; bytes for those that are not JSON."""
+"""Decodes the requests of each kind of event; None for those that are not JSON."""
+_STATE = msgspec.msgpack.Decoder(ExperimentState)
 
 _LEARNING = frozenset({"decide", "rank", "reward", "activate", "settle", "begin_history"})
 """The kinds of events that change the model only by learning, if at all."""

@@ -19,6 +19,7 @@ from glcb.bandit.encoding.schema import parse_schema
 
 BANDIT_SETTINGS = frozenset(BanditConfig.__dataclass_fields__) - {"clock"}
 """The settings of an experiment that are arguments of its bandit."""
+_PACKED = msgspec.msgpack.Decoder(tuple[int, bytes, bytes])
 _SOURCE = "the model"
 _HEADER = HeaderLimits(size=16_000_000, values=500_000)
 """Limits of the header of an uploaded model. It is parsed in a fraction of a second."""
@@ -141,7 +142,7 @@ class ExperimentSnapshot(NamedTuple):
     def unpack(cls, content: bytes, digest: str) -> "ExperimentSnapshot":
         """Return a packed snapshot; raise ModelFileError if it is damaged or its digest differs."""
         try:
-            sequence, bandit, state = msgspec.msgpack.decode(content, type=tuple[int, bytes, bytes])
+            sequence, bandit, state = _PACKED.decode(content)
         except msgspec.DecodeError as error:
             raise ModelFileError(f"the snapshot is damaged: {error}") from error
         snapshot = cls(sequence, _model_file.parse(bandit, "the snapshot"), state)

@@ -181,8 +181,11 @@ class ScoreCheck:
             del self._scorers[stored.version]
 
 
+_SCORED_REQUEST = msgspec.json.Decoder(ScoredRequest)
+
+
 def _request(event: Event) -> ScoredRequest | None:
     """Return the request of a decision, unless it certainly has no scores."""
     if event.kind != "decide" or b'"scores":' not in event.request:
         return None
-    return msgspec.json.decode(event.request, type=ScoredRequest)
+    return _SCORED_REQUEST.decode(event.request)

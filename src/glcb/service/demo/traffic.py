@@ -23,6 +23,7 @@ BURST = 20
 BURSTS = 100
 VISITORS_PER_SECOND = 3.0
 """Live visitors per second and world."""
+_DECISION = msgspec.json.Decoder(Decision)
 _RETRY_SECONDS = 2.0
 
 # ---- history ------------------------------------------------------------------------------------
@@ -81,7 +82,7 @@ async def _simulate_burst(engine: Engine, world: World, number: int) -> None:
     rewards = []
     for place, (context, answer) in enumerate(zip(contexts, answers, strict=True)):
         assert isinstance(answer, bytes), answer
-        decision = msgspec.json.decode(answer, type=Decision)
+        decision = _DECISION.decode(answer)
         value = world.reward(rng, context, decision.arm, world.era_of(number * BURST + place))
         if rng.random() >= world.lost:
             rewards.append(RewardItem(id=decision.id, value=value))

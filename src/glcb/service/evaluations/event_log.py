@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from datetime import datetime
 from typing import NamedTuple
 
-import msgspec
 from msgspec import Struct
+from msgspec.json import Decoder
 
 from glcb._api.requests import Activation, EventBound, ExperimentSettings, NewArm
 from glcb._errors import StorageError
@@ -20,6 +20,9 @@ from glcb.service.storage.chain import checked_events, first_link
 from glcb.service.storage.database import Database, Event
 from glcb.service.storage.rows import Pruned
 
+_ACTIVATION = Decoder(Activation)
+_DECISION_REQUEST = Decoder(ScoredRequest)
+_NEW_ARM = Decoder(NewArm)
 _UNKNOWN_DECISION = "unknown decision"
 _REPORT_EVENTS = 1000
 
@@ -207,7 +210,7 @@ class EventLog:
             if event.kind in ("replace_model", "upload") and settler is not None:
                 settler.remove(None)
             elif event.kind == "remove_arm" and settler is not None:
-                settler.remove(msgspec.json.decode(event.request, type=NewArm).name)
+                settler.remove(_NEW_ARM.decode(event.request).name)
             else:
                 for row in self._shown(event, deferred):
                     if settler is not None:
@@ -222,7 +225,7 @@ class EventLog:
     def _shown(self, event: Event, deferred: OrderedDict[str, export.Row]) -> Iterator[export.Row]:
         """Yield rewards, and decisions in the range; deferred ones once they are activated, as of then."""
         if event.kind == "activate":
-            activated = deferred.pop(msgspec.json.decode(event.request, type=Activation).id, None)
+            activated = deferred.pop(_ACTIVATION.decode(event.request).id, None)
             if activated is not None:
                 yield {**activated, "time": event.at}
         elif event.kind == "reward" or (event.kind == "decide" and event.sequence < self._before):
@@ -258,4 +261,4 @@ class EventLog:
 def _is_deferred(event: Event) -> bool:
     """Return whether a decision may not have been shown."""
     mark = b'"deferred":true'  # most events are not decoded
-    return mark in event.request and msgspec.json.decode(event.request, type=ScoredRequest).deferred
+    return mark in event.request and _DECISION_REQUEST.decode(event.request).deferred

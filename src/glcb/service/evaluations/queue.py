@@ -30,6 +30,9 @@ from glcb.service.storage.evaluations import EvaluationRow
 
 log = logging.getLogger("glcb.service")
 
+_INFO = msgspec.json.Decoder(EvaluationInfo)
+_MESSAGE = msgspec.json.Decoder(Message)
+_RESULT = msgspec.json.Decoder(EvaluationResult)
 _MAX_MESSAGE_BYTES = 64 << 20
 _RETRY_SECONDS = 1.0
 """Pause before the outcome of an evaluation is stored again, if the database was unavailable."""
@@ -265,7 +268,7 @@ class Evaluations:
             process.stdin.write(encode(entry.job) + b"\n")
             await process.stdin.drain()
         while line := await process.stdout.readline():
-            message = msgspec.json.decode(line, type=Message)
+            message = _MESSAGE.decode(line)
             if message.trace:
                 log.error("evaluation failed", extra={"id": entry.info.id, "trace": message.trace})
             if message.failure is not None:
@@ -303,7 +306,7 @@ class Evaluations:
 def _decode(row: EvaluationRow) -> EvaluationInfo | None:
     """Return what is stored about an evaluation, or None if it is damaged."""
     try:
-        return msgspec.structs.replace(msgspec.json.decode(row.info, type=EvaluationInfo), id=row.id)
+        return msgspec.structs.replace(_INFO.decode(row.info), id=row.id)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         log.error("an evaluation is damaged", extra={"id": row.id, "reason": str(error)})
         return None
@@ -315,7 +318,7 @@ def _load(database: Database, experiment: int, number: int) -> bytes | None:
     if row is None:
         return None
     try:
-        result = None if row.result is None else msgspec.json.decode(row.result, type=EvaluationResult)
+        result = None if row.result is None else _RESULT.decode(row.result)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise _damaged(number) from error
     if (info := _decode(row)) is None:

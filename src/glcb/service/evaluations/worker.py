@@ -63,6 +63,9 @@ class Job(Struct, kw_only=True):
     """Bytes to which all models together can grow."""
 
 
+_JOB = msgspec.json.Decoder(Job)
+
+
 class Message(Struct, kw_only=True, omit_defaults=True):
     """The progress, the result or the failure of an evaluation."""
 
@@ -159,7 +162,7 @@ def main() -> None:
         os.dup2(nowhere.fileno(), 1)  # nothing else may write between the messages
     with contextlib.suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")
-    job = msgspec.json.decode(sys.stdin.buffer.readline(), type=Job)
+    job = _JOB.decode(sys.stdin.buffer.readline())
     threading.Thread(target=_exit_with_service, daemon=True).start()
     with os.fdopen(output, "wb") as pipe:
 

@@ -10,6 +10,8 @@ import time
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from msgspec.json import Decoder
+
 from glcb._api.requests import DecisionRequest, RewardItem, RewardRequest
 from glcb._api.responses import PublicDecision
 from glcb.service import tracing
@@ -24,6 +26,9 @@ from glcb.service.http.wire import Header, decode
 DECISION = "/v1/experiments/{name}/decisions"
 REWARD = "/v1/experiments/{name}/decisions/{id}/reward"
 PATHS = (DECISION, REWARD)
+_DECISION_REQUEST = Decoder(DecisionRequest)
+_REWARD_REQUEST = Decoder(RewardRequest)
+_PUBLIC_DECISION = Decoder(PublicDecision)
 _MAX_LENGTH_DIGITS = 5
 """Bodies below 100 kB are received by the connection itself."""
 _MAX_REMEMBERED = 1_024
@@ -189,7 +194,7 @@ class FastPath:
                 return await self._engine.apply(name, kind, request)
             response = await self._engine.apply(name, kind, publish.restricted(key, request))
             self._engine.activity[name].latency.add(time.perf_counter() - began)
-            return publish.visible(key, response, PublicDecision)
+            return publish.visible(key, response, _PUBLIC_DECISION)
         finally:
             self._admission.leave("decisions", key.name, name)
 
@@ -221,8 +226,8 @@ class FastPath:
 def _parse(admitted: Admitted, content: bytes) -> tuple[str, DecisionRequest | RewardItem]:
     """Return the kind of event and the request."""
     if not admitted.decision:
-        return "decide", decode(content, DecisionRequest)
-    reward = decode(content, RewardRequest)
+        return "decide", decode(content, _DECISION_REQUEST)
+    reward = decode(content, _REWARD_REQUEST)
     item = RewardItem(
         id=admitted.decision,
         value=reward.value,

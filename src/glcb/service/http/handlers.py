@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from typing import Any
 
+from msgspec.json import Decoder
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
@@ -23,7 +24,7 @@ from glcb.service.core.experiment import Experiment
 from glcb.service.errors import ApiError
 from glcb.service.http import openapi, publish, wire
 from glcb.service.http.admission import Admission
-from glcb.service.http.operations import Operation
+from glcb.service.http.operations import OPERATIONS, Operation
 from glcb.service.http.personalizer import PersonalizerHandlers
 from glcb.service.http.static import pages
 from glcb.service.metrics import Activity
@@ -31,6 +32,10 @@ from glcb.service.storage.database import Database
 
 _Handler = Callable[[Request], Awaitable[Response]]
 
+_BODIES: dict[Any, Decoder[Any]] = {
+    one.body: Decoder(one.body) for one in OPERATIONS if one.body not in (None, bytes)
+}
+_PUBLIC_RANKING = Decoder(PublicRanking)
 _MAX_PAGE = 100
 """Largest number of evaluations in one response."""
 
@@ -97,7 +102,7 @@ class Handlers:
         if operation.body is bytes:
             request.state.body = request.state.content
         elif operation.body is not None:
-            request.state.body = wire.decode(request.state.content, operation.body)
+            request.state.body = wire.decode(request.state.content, _BODIES[operation.body])
         # An export does not touch the experiment; reading its chunks is limited.
         if operation.role is None or operation.is_decision or operation.name == "export":
             return await handler(request)
@@ -180,7 +185,7 @@ class Handlers:
         ranking = publish.restricted(key, request.state.body)
         answer = await self._engine.apply(name, "rank", ranking)
         self._engine.activity[name].latency.add(time.perf_counter() - began)
-        return Response(publish.visible(key, answer, PublicRanking), media_type="application/json")
+        return Response(publish.visible(key, answer, _PUBLIC_RANKING), media_type="application/json")
 
     async def rank_many(self, request: Request) -> Response:
         """Make many rankings."""

@@ -10,6 +10,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
 
+from msgspec.json import Decoder
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -35,6 +36,7 @@ _SAFE = ("GET", "HEAD")
 _PEOPLE: tuple[Role, ...] = ("read", "edit", "admin")
 _MAX_USER = 200
 _MAX_SIGN_IN_BYTES = 2000
+_SIGN_IN = Decoder(SignIn)
 _ATTEMPTS = 10
 """Attempts to sign in that an address can make at once."""
 _REFILL_SECONDS = 6.0
@@ -161,7 +163,7 @@ class SessionHandlers:
         content = await wire.read_body(
             request.scope, request.receive, _MAX_SIGN_IN_BYTES, self._request_seconds, lambda _: None
         )
-        key = await self._find_key(wire.decode(content, SignIn).api_key)
+        key = await self._find_key(wire.decode(content, _SIGN_IN).api_key)
         if key.role not in _PEOPLE:
             raise ApiError("forbidden", f"people need the role read, edit or admin, got {key.role}")
         token, expires = await self._people.sessions.open(key)

@@ -4,7 +4,7 @@ import time
 import uuid
 from typing import TypeVar
 
-import msgspec
+from msgspec.json import Decoder
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -24,6 +24,8 @@ from glcb.service.http import wire
 from glcb.service.http.wire import JsonAnswer
 
 T = TypeVar("T")
+_DECISION = Decoder(Decision)
+_RANKING = Decoder(Ranking)
 
 
 class PersonalizerHandlers:
@@ -66,7 +68,7 @@ class PersonalizerHandlers:
         shared = await self._has_catalog(request)
         most = self._engine.settings.max_context_bytes
         decision = await self._apply(
-            request, "decide", personalizer.decision_request(body, event, shared, most), Decision
+            request, "decide", personalizer.decision_request(body, event, shared, most), _DECISION
         )
         return _created(personalizer.rank_response(body, event, decision))
 
@@ -77,7 +79,7 @@ class PersonalizerHandlers:
         shared = await self._has_catalog(request)
         most = self._engine.settings.max_context_bytes
         ranking = await self._apply(
-            request, "rank", personalizer.ranking_request(body, event, shared, most), Ranking
+            request, "rank", personalizer.ranking_request(body, event, shared, most), _RANKING
         )
         return _created(personalizer.multi_slot_response(body, event, ranking))
 
@@ -116,11 +118,11 @@ class PersonalizerHandlers:
             _experiment(request), lambda experiment: has_catalog(experiment.state.settings)
         )
 
-    async def _apply(self, request: Request, kind: str, item: object, answer: type[T]) -> T:
+    async def _apply(self, request: Request, kind: str, item: object, answer: Decoder[T]) -> T:
         name, began = _experiment(request), time.perf_counter()
         content = await self._engine.apply(name, kind, item)
         self._engine.activity[name].latency.add(time.perf_counter() - began)
-        return msgspec.json.decode(content, type=answer)
+        return answer.decode(content)
 
     async def _reward(self, request: Request, item: RewardItem) -> None:
         """Apply a reward. A second one has no effect, as with Personalizer's earliest reward."""

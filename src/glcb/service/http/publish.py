@@ -2,9 +2,10 @@
 
 import hashlib
 import secrets
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
+from msgspec.json import Decoder
 
 from glcb._api.requests import DecisionRequest, RankingRequest, encode
 from glcb.service.auth import ApiKey
@@ -34,6 +35,6 @@ def restricted(key: ApiKey, request: R) -> R:
     return msgspec.structs.replace(request, id=digest[:32])
 
 
-def visible(key: ApiKey, content: bytes, kind: type[msgspec.Struct]) -> bytes:
-    """Return the part of a response that a key can see: of type ``kind`` if the key is publishable."""
-    return encode(msgspec.json.decode(content, type=kind)) if key.role == "publish" else content
+def visible(key: ApiKey, content: bytes, decoder: Decoder[Any]) -> bytes:
+    """Return the part of a response that a key can see: that of ``decoder`` if the key is publishable."""
+    return encode(decoder.decode(content)) if key.role == "publish" else content

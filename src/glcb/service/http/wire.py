@@ -1,12 +1,12 @@
 """Reading request bodies and writing responses at the level of ASGI messages."""
 
 import asyncio
-import functools
 import re
 from collections.abc import Awaitable, Callable, Iterable, Iterator, MutableMapping, Sequence
 from typing import Any, NamedTuple, TypeVar, get_args
 
 import msgspec
+from msgspec.json import Decoder
 
 from glcb._api.requests import encode
 from glcb._api.responses import ErrorDetail, ErrorResponse
@@ -136,18 +136,12 @@ def _too_large(max_bytes: int) -> ApiError:
     return ApiError("too_large", f"a request can have at most {max_bytes:,} bytes: split it")
 
 
-@functools.cache
-def _decoder(kind: Any) -> msgspec.json.Decoder[Any]:
-    return msgspec.json.Decoder(kind)
-
-
-def decode(content: bytes, kind: type[T]) -> T:
+def decode(content: bytes, decoder: Decoder[T]) -> T:
     """Decode a JSON body."""
     try:
-        decoded: T = _decoder(kind).decode(content)  # type: ignore[arg-type]  # types are hashable
-        return decoded
+        return decoder.decode(content)
     except msgspec.ValidationError as error:
-        message = f"the body does not match the schema: {error}{_fields_hint(kind, error)}"
+        message = f"the body does not match the schema: {error}{_fields_hint(decoder.type, error)}"
         raise ApiError("invalid_request", message) from None
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         message = f"the body is not valid JSON: {error}{_nan_hint(content, error)}"

@@ -49,6 +49,11 @@ class _Experiments(msgspec.Struct):
     experiments: list[msgspec.Raw]
 
 
+_EXPERIMENTS = msgspec.json.Decoder(_Experiments)
+_NAMED = msgspec.json.Decoder(_Named)
+_NODE_CHANGES = msgspec.json.Decoder(NodeChanges)
+
+
 class LastKnown(Generic[T]):
     """What a function returned last, for as long as it fails or hangs. It is not called again while it hangs.
 
@@ -123,8 +128,8 @@ class ShardAnswers:
 
     async def _list_all(self, request: Request) -> Response:
         parts = await self._ask_all("list_all", request)
-        infos = [one for part in parts for one in msgspec.json.decode(part, type=_Experiments).experiments]
-        infos.sort(key=lambda info: msgspec.json.decode(info, type=_Named).name)
+        infos = [one for part in parts for one in _EXPERIMENTS.decode(part).experiments]
+        infos.sort(key=lambda info: _NAMED.decode(info).name)
         return Response(encode(_Experiments(infos)), media_type="application/json")
 
     async def _ask_all(self, operation: str, request: Request) -> list[bytes]:
@@ -151,7 +156,7 @@ class ShardAnswers:
 
     async def _change_node(self, request: Request) -> Response:
         name: str = request.path_params["node"]
-        changes = wire.decode(request.state.content, NodeChanges)
+        changes = wire.decode(request.state.content, _NODE_CHANGES)
         found = [node for node in await self._nodes.read() if node.is_called(name)]
         if len(found) != 1:
             raise ApiError(

@@ -28,10 +28,13 @@ class Plan(msgspec.Struct, frozen=True, omit_defaults=True):
     those of another version of glcb."""
 
 
+_PLAN = msgspec.json.Decoder(Plan)
+
+
 def read_plan(connection: Connection) -> Plan:
     """Return the plan; the default one if the database is not claimed for shards."""
     content = connection.execute(select(about.c.value).where(about.c.name == PLAN)).scalar()
-    return msgspec.json.decode(content or "{}", type=Plan)
+    return _PLAN.decode(content or "{}")
 
 
 def stored_plan(database: Database) -> Plan:

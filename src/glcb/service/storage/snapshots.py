@@ -18,6 +18,7 @@ from glcb.service.storage.rows import SnapshotRow
 
 log = logging.getLogger("glcb.service")
 
+_CREATION = msgspec.json.Decoder(Creation)
 _DAY_SECONDS = 86_400
 
 
@@ -98,7 +99,7 @@ def from_first_event(event: Event) -> Experiment:
     if event.kind != "create":
         raise CorruptLog(f"its first event must be of kind 'create', got {event.kind!r}")
     try:
-        creation = models.storable(msgspec.json.decode(event.request, type=Creation))
+        creation = models.storable(_CREATION.decode(event.request))
         experiment, _ = Experiment.create(creation, event.at, event.author)
     except (msgspec.DecodeError, UnicodeDecodeError, GlcbError) as error:
         raise CorruptLog(f"its first event cannot be replayed: {error}") from error
