@@ -65,7 +65,7 @@ def test_a_commit_that_hangs_fails_at_the_deadline_and_may_still_succeed(
         assert "waiting for the database" in str(journal.trouble())
         errors = await asyncio.wait_for(asyncio.gather(*waiting, return_exceptions=True), LIMIT)
         assert {str(error) for error in errors} == {"the database has not answered for 0.3 s: retry"}
-        assert journal.generation == 1
+        assert journal.generation(1) == 1
         await asyncio.sleep(2 * DEADLINE)
         assert journal.failure is not None, "nothing is written before the commit has ended"
         database.open.set()

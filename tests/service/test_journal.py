@@ -100,7 +100,7 @@ def test_events_behind_a_failure_fail_until_the_experiment_is_loaded_again(
         assert [str(error) for error in errors] == ["the disk is full"] * 3
         with pytest.raises(StorageError):
             journal.submit(0, 1, [event(4)])
-        assert journal.generation == 1
+        assert journal.generation(1) == 1
         await asyncio.sleep(0.05)
         assert journal.failure == "the disk is still full"
         database.fails = False
@@ -110,6 +110,38 @@ def test_events_behind_a_failure_fail_until_the_experiment_is_loaded_again(
             journal.submit(0, 1, [event(4)])  # loaded before the failure
         await journal.submit(1, 1, [event(2)])
         assert [one.sequence for one in database.events(1, 0)] == [1, 2]
+        await journal.stop()
+
+    asyncio.run(run())
+
+
+def test_a_rejected_event_fails_with_all_behind_it_in_its_experiment_only(tmp_path: Path) -> None:
+    async def run() -> None:
+        database = ControlledDatabase(tmp_path)
+        journal = make_journal(database)
+        database.open.clear()
+        waiting = journal.submit(0, 1, [event(1)])
+        await asyncio.sleep(0.05)  # it is being written; the next ones share a commit
+        first = [journal.submit(0, number, [event(2 if number == 1 else 1)]) for number in (1, 2, 3)]
+        bad = journal.submit(0, 2, [event(2), event(3)._replace(author="\ud800")])
+        behind = [journal.submit(0, 2, [event(4)]), journal.submit(0, 2, ())]
+        others = [
+            journal.submit(0, 3, [event(2)]),
+            journal.submit(0, 3, ()),
+            journal.submit(0, 1, [event(3)]),
+        ]
+        database.open.set()
+        await asyncio.gather(waiting, *first, *others)
+        for failed in (bad, *behind):
+            with pytest.raises(StorageError, match="the database rejects an event"):
+                await failed
+        written = {number: [one.sequence for one in database.events(number, 0)] for number in (1, 2, 3)}
+        assert written == {1: [1, 2, 3], 2: [1], 3: [1, 2]}
+        assert [journal.generation(number) for number in (1, 2, 3)] == [0, 1, 0]
+        assert (journal.failure, journal.depth) == (None, 0)
+        with pytest.raises(StorageError):
+            journal.submit(0, 2, [event(5)])  # loaded before
+        await journal.submit(1, 2, [event(2)])
         await journal.stop()
 
     asyncio.run(run())

@@ -178,7 +178,7 @@ class Metrics(HttpMetrics):
         for state, count in sorted(self._engine.evaluations.outcomes.items()):
             evaluations.add_metric([state], count)
         yield evaluations
-        yield CounterMetricFamily("glcb_commit_failures", "Failed commits.", value=journal.generation)
+        yield CounterMetricFamily("glcb_commit_failures", "Failed commits.", value=journal.failures)
         yield CounterMetricFamily(
             "glcb_clock_regressions",
             "Events for which the clock was behind the last event.",

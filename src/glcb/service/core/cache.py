@@ -175,7 +175,7 @@ class ExperimentCache:
         while True:
             loaded = self.loaded.get(name) or await self._load(name)
             await loaded.lock.acquire()
-            if not loaded.is_unloaded and loaded.generation == self._journal.generation:
+            if not loaded.is_unloaded and loaded.generation == self._journal.generation(loaded.id):
                 return loaded
             self.drop(loaded)
             loaded.lock.release()
@@ -209,7 +209,7 @@ class ExperimentCache:
 
     async def _restore(self, row: ExperimentRow) -> LoadedExperiment:
         self.require_storage()
-        generation = self._journal.generation
+        generation = self._journal.generation(row.id)
         await self._journal.submit(generation, row.id, ())  # its queued events must be on disk first
         started = time.perf_counter()
         try:
@@ -252,7 +252,7 @@ class ExperimentCache:
         """Take a snapshot, and write it once all its events are on disk. Requests are not blocked."""
         try:
             async with loaded.lock:
-                if loaded.is_unloaded or loaded.generation != self._journal.generation:
+                if loaded.is_unloaded or loaded.generation != self._journal.generation(loaded.id):
                     return
                 loaded.attempted_sequence = loaded.experiment.state.sequence
                 snapshot = await run_in_thread(loaded.experiment.snapshot)

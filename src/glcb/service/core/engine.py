@@ -247,7 +247,7 @@ class Engine:
         if (
             loaded is None
             or loaded.lock.locked()
-            or loaded.generation != self.journal.generation
+            or loaded.generation != self.journal.generation(loaded.id)
             or self.journal.depth > self.settings.max_queued_events
             or not all(self._are_quick(loaded, kind, of_kind) for kind, of_kind in requests.items())
         ):
@@ -453,7 +453,7 @@ class Engine:
 
     async def confirm(self) -> None:
         """Wait until everything before is on disk; in a shard, raise StorageError if it was taken over."""
-        await self.journal.submit(self.journal.generation, 0, ())
+        await self.journal.submit(self.journal.generation(0), 0, ())
 
     async def change(
         self, name: str, changes: ExperimentChanges, author: str | None = None

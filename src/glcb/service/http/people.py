@@ -22,6 +22,7 @@ from glcb.service.errors import ApiError
 from glcb.service.http import wire
 from glcb.service.http.wire import Scope
 from glcb.service.sessions import Sessions
+from glcb.service.storage.tables import MAX_AUTHOR
 
 FindKey = Callable[[str], Awaitable[ApiKey]]
 """Returns the API key with a secret, or raises ApiError."""
@@ -34,7 +35,6 @@ _MARK = b"x-requested-with"
 """The header that requests of the dashboard have."""
 _SAFE = ("GET", "HEAD")
 _PEOPLE: tuple[Role, ...] = ("read", "edit", "admin")
-_MAX_USER = 200
 _MAX_SIGN_IN_BYTES = 2000
 _SIGN_IN = Decoder(SignIn)
 _ATTEMPTS = 10
@@ -93,8 +93,8 @@ class People:
         if self._user_header is None or self._user_header not in headers or not self._is_proxy(scope):
             return None
         name = headers[self._user_header].decode("utf-8", "replace").strip()
-        if not 0 < len(name) <= _MAX_USER or not name.isprintable():
-            raise ApiError("unauthorized", f"the name of a person must have 1 to {_MAX_USER} characters")
+        if not 0 < len(name) <= MAX_AUTHOR or not name.isprintable():
+            raise ApiError("unauthorized", f"the name of a person must have 1 to {MAX_AUTHOR} characters")
         sent = b"read" if self._role_header is None else headers.get(self._role_header, b"read")
         role = next((one for one in _PEOPLE if one == sent.decode("latin-1").strip()), None)
         if role is None:

@@ -156,6 +156,19 @@ def _configure_postgresql(connection: Any, deadline: float) -> None:
     connection.commit()
 
 
+class RejectedEvents(StorageError):
+    """The database rejects the content of an event. Repeating it does not help; other events are accepted."""
+
+
+@contextlib.contextmanager
+def rejections(driver: Any) -> Iterator[None]:
+    """Raise what a driver says about the content of rows as RejectedEvents."""
+    try:
+        yield
+    except (driver.DataError, driver.IntegrityError, OverflowError, UnicodeEncodeError) as error:
+        raise RejectedEvents(f"the database rejects an event: {error}") from error
+
+
 @contextlib.contextmanager
 def storage_errors(action: str, errors: tuple[type[Exception], ...] = (SQLAlchemyError,)) -> Iterator[None]:
     """Raise database errors as StorageError, without the data of the failed statement."""

@@ -22,6 +22,7 @@ from glcb.service.storage.connection import (
     database_url,
     disconnect,
     parse_url,
+    rejections,
     sqlite_file,
     storage_errors,
 )
@@ -316,6 +317,8 @@ class Database:
 
         Raises
         ------
+        RejectedEvents
+            The content of an event cannot be stored. Nothing was written.
         StorageError
             The events were not written, or it is unknown whether they were; or the events before them, the
             files of the database or the ownership of this service were lost.
@@ -323,7 +326,12 @@ class Database:
         errors = (SQLAlchemyError, self.engine.dialect.loaded_dbapi.Error)
         self._is_appending = True
         try:
-            with self._checked_files(), self._single_writer(), storage_errors("written to", errors):
+            with (
+                self._checked_files(),
+                self._single_writer(),
+                storage_errors("written to", errors),
+                rejections(self.engine.dialect.loaded_dbapi),
+            ):
                 heads = self._appender.append(rows, self._epoch, self._heads)
         finally:
             self._is_appending = False

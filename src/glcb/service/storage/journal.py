@@ -4,18 +4,22 @@ If a commit fails, all later events fail too, because they were applied to a sta
 Each failure starts a new generation. An experiment loaded in an earlier generation may contain lost events
 and must be loaded again. A commit that does not return within the deadline counts as failed; it may still
 succeed, and no event is written before it has ended.
+
+If the database rejects the content of an event, only its experiment starts a new generation: the entries of
+the commit are written one by one, and those of other experiments succeed.
 """
 
 import asyncio
 import logging
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from glcb._errors import StorageError
 from glcb.service.storage.chain import EventRow
+from glcb.service.storage.connection import RejectedEvents
 from glcb.service.storage.database import Database, Event
 
 log = logging.getLogger("glcb.service")
@@ -31,6 +35,7 @@ OnCommit = Callable[[int, float], None]
 
 
 class _Entry(NamedTuple):
+    experiment: int
     rows: Sequence[EventRow]
     done: asyncio.Future[None]
     since: float
@@ -59,8 +64,12 @@ class Journal:
         self._writing: list[_Entry] = []
         self._stopping = False
         self._changed = threading.Condition()
-        self.generation = 0
+        self.failures = 0
         """Number of failed commits."""
+        self._rejections: Counter[int] = Counter()
+        """Number of rejected events, by experiment."""
+        self._single = 0
+        """Number of entries that are written one by one, because one of them was rejected."""
         self.failure: str | None = None
         """Why the database is unavailable, or None while it is available."""
         self.depth = 0
@@ -71,6 +80,10 @@ class Journal:
 
     # ---- called from the event loop -------------------------------------------------------------
 
+    def generation(self, experiment: int) -> int:
+        """Return the number of failures that concern an experiment."""
+        return self.failures + self._rejections[experiment]
+
     def submit(self, generation: int, experiment: int, events: Sequence[Event]) -> asyncio.Future[None]:
         """Queue events; return a future that is done when they and all earlier ones are on disk.
 
@@ -80,12 +93,13 @@ class Journal:
         Raises
         ------
         StorageError
-            A commit has failed since ``generation``, or nothing can be confirmed since the last one failed.
+            Events of the experiment have been lost since ``generation``, or nothing can be confirmed since
+            the last commit failed.
         """
         done: asyncio.Future[None] = self._loop.create_future()
         rows = [(experiment, *event) for event in events]
         with self._changed:
-            if generation != self.generation:
+            if generation != self.generation(experiment):
                 raise StorageError(self.failure or "the database was briefly unavailable: retry")
             if not (rows or self._queue or self._writing):
                 if self._database.shard is None:
@@ -93,7 +107,7 @@ class Journal:
                     return done
                 if self.failure is not None:  # nothing is confirmed until the database is available again
                     raise StorageError(self.failure)
-            self._queue.append(_Entry(rows, done, time.monotonic()))
+            self._queue.append(_Entry(experiment, rows, done, time.monotonic()))
             self.depth += len(rows)
             self._changed.notify()
         return done
@@ -153,6 +167,8 @@ class Journal:
                     self._database.append(rows)
                 elif self._database.shard:
                     self._database.confirm()
+            except RejectedEvents as error:
+                self._separate(entries, str(error))
             except Exception as error:  # any error: if this thread ended, all requests would hang
                 log.error("commit failed", extra={"events": len(rows), "reason": str(error)})
                 self._loop.call_soon_threadsafe(self._resolve, self._give_up(str(error)), str(error))
@@ -172,11 +188,12 @@ class Journal:
                     if self._stopping:
                         return []
                     self._changed.wait()
-            if not self._stopping:
+            if not (self._stopping or self._single):
                 time.sleep(_GATHER_SECONDS)
             with self._changed:
                 entries: list[_Entry] = []
-                capacity = self._max_events
+                capacity = 0 if self._single else self._max_events
+                self._single = max(0, self._single - 1)
                 while self._queue and (not entries or len(self._queue[0].rows) <= capacity):
                     entries.append(self._queue.popleft())
                     capacity -= len(entries[-1].rows)
@@ -184,6 +201,24 @@ class Journal:
             if entries:
                 return entries
             self._wait_for_database()  # the queued events have failed meanwhile
+
+    def _separate(self, entries: list[_Entry], failure: str) -> None:
+        """Write the entries of a rejected commit one by one; fail a single one and all behind it."""
+        with self._changed:
+            if self._writing is not entries:
+                return  # they have failed already
+            self._writing = []
+            if len(entries) > 1:
+                self._queue.extendleft(reversed(entries))
+                self._single = len(entries)
+                return
+            experiment = entries[0].experiment
+            self._rejections[experiment] += 1
+            lost = [*entries, *(one for one in self._queue if one.experiment == experiment)]
+            self._queue = deque(one for one in self._queue if one.experiment != experiment)
+            self.depth -= sum(len(entry.rows) for entry in lost)
+        log.error("event rejected", extra={"id": experiment, "reason": failure})
+        self._loop.call_soon_threadsafe(self._resolve, lost, failure)
 
     def _finish(self, entries: list[_Entry]) -> bool:
         """Note that a commit has succeeded; return whether its events have not failed before."""
@@ -197,8 +232,9 @@ class Journal:
     def _give_up(self, failure: str) -> list[_Entry]:
         """Start a new generation; return the events that have failed with the old one."""
         with self._changed:
-            self.generation += 1
+            self.failures += 1
             self.failure = failure
+            self._single = 0
             lost = [*self._writing, *self._queue]
             self._queue.clear()
             self._writing = []

@@ -21,6 +21,9 @@ from sqlalchemy import (
 from glcb._errors import StorageError
 from glcb._version import __version__
 
+MAX_AUTHOR = 200
+"""Characters in the name of a person or an API key."""
+
 metadata = MetaData()
 
 # The name and columns of this table never change, so that every release can read the version of a database.
@@ -53,7 +56,7 @@ events = Table(
     Column("request", LargeBinary, nullable=False),
     Column("outcome", LargeBinary, nullable=False),
     Column("chain", LargeBinary, nullable=False),
-    Column("author", String(64)),  # who changed the experiment: the name of an API key
+    Column("author", String(MAX_AUTHOR)),  # who changed the experiment: the name of an API key or a person
     sqlite_with_rowid=False,
 )
 
@@ -108,7 +111,10 @@ evaluations = Table(
 )
 
 DELETED_PREFIX = "-"
-"""Starts the placeholder name of a deleted experiment; no valid name starts with it."""
+"""Starts the placeholder name of a deleted experiment; no valid name starts with it. The last event of a
+deleted experiment says so, too: a damaged name deletes nothing."""
+DELETE = "delete"
+"""The kind of that event."""
 
 _OLDEST_VERSION = 5
 """The oldest format (of tables, events and snapshots) that can be migrated to the current one."""
@@ -132,7 +138,14 @@ def _add_authors(connection: Connection) -> None:
         connection.exec_driver_sql(f"ALTER TABLE {events.name} ADD COLUMN author VARCHAR(64)")
 
 
-MIGRATIONS: Sequence[Migration] = (_add_evaluations, _add_sessions, _add_authors)
+def _widen_authors(connection: Connection) -> None:
+    if connection.dialect.name != "sqlite":  # which does not limit the length of text
+        connection.exec_driver_sql(
+            f"ALTER TABLE {events.name} ALTER COLUMN author TYPE VARCHAR({MAX_AUTHOR})"
+        )
+
+
+MIGRATIONS: Sequence[Migration] = (_add_evaluations, _add_sessions, _add_authors, _widen_authors)
 """Each converts one format to the next, starting with ``_OLDEST_VERSION``. Only append."""
 
 
