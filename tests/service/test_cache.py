@@ -227,7 +227,7 @@ def test_a_broken_experiment_is_listed_with_the_numbers_of_its_last_snapshot(tmp
     with_engine(tmp_path, between, stop=False)
     database = FailingDatabase(tmp_path)
     with database.write() as connection:
-        connection.exec_driver_sql("UPDATE glcb_events SET outcome = x'7b7d' WHERE sequence = 14")
+        connection.exec_driver_sql("UPDATE glcb_events SET outcome = x'7b7d' WHERE sequence = 15")
     with_engine(tmp_path, after)
 
 

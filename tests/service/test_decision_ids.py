@@ -1,5 +1,7 @@
 """The ids of decisions: never issued twice, and optionally chosen by the caller."""
 
+import contextlib
+import sqlite3
 from pathlib import Path
 
 import pytest
@@ -30,6 +32,50 @@ def test_a_new_experiment_takes_no_rewards_of_a_deleted_one_with_its_name(tmp_pa
         verified(database)
 
     with_engine(tmp_path, scenario)
+
+
+@pytest.mark.parametrize("loss", ["backup", "events"])
+def test_ids_of_lost_decisions_are_not_issued_again(tmp_path: Path, loss: str) -> None:
+    """A restored backup, or events that were lost: rewards of lost decisions must not count for others."""
+    restored = tmp_path / "restored"
+    restored.mkdir()
+    issued: list[str] = []
+
+    async def decide_often(engine: Engine, _: FailingDatabase) -> None:
+        if "home" not in engine.cache.rows:
+            await engine.create("home", settings())
+        issued.extend([(await decide(engine, CONTEXT)).id for _ in range(10)])
+
+    def copy() -> None:
+        with (
+            contextlib.closing(sqlite3.connect(tmp_path / "glcb.db")) as source,
+            contextlib.closing(sqlite3.connect(restored / "glcb.db")) as target,
+        ):
+            source.backup(target)
+
+    with_engine(tmp_path, decide_often)
+    kept = list(issued)
+    copy()
+    with_engine(tmp_path, decide_often)
+    lost = issued[len(kept) :]
+    if loss == "events":
+        copy()
+        with contextlib.closing(sqlite3.connect(restored / "glcb.db")) as connection, connection:
+            connection.execute("DELETE FROM glcb_snapshots WHERE sequence > 11")
+            connection.execute("DELETE FROM glcb_events WHERE sequence > 11")
+
+    async def continue_without(engine: Engine, opened: FailingDatabase) -> None:
+        await decide_often(engine, opened)
+        assert len(set(issued)) == len(issued) == 30
+        for decision in lost:
+            with pytest.raises(ApiError) as caught:
+                await reward(engine, decision, 1)
+            assert caught.value.code == "unknown_decision"
+        for decision in kept:
+            await reward(engine, decision, 1)
+        verified(opened)
+
+    with_engine(restored, continue_without)
 
 
 def test_an_uploaded_model_takes_no_rewards_of_decisions_after_its_download() -> None:

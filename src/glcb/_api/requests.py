@@ -176,6 +176,14 @@ class Creation(Struct, kw_only=True):
     settings: ExperimentSettings
 
 
+class Takeover(Struct, kw_only=True):
+    """A process has loaded an experiment and decides for it."""
+
+    id_prefix: str
+    """Random beginning of the ids of its decisions. Ids that were lost with their events are not issued
+    again, and their rewards are those of unknown decisions."""
+
+
 class NewArm(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """An arm to add."""
 

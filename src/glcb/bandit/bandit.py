@@ -18,6 +18,7 @@ from glcb.bandit.files import Persistent
 from glcb.bandit.inspection import Inspectable
 from glcb.bandit.loggable import Loggable
 from glcb.bandit.ranking import AffectedSlots, Ranking
+from glcb.bandit.records import checked_prefix
 from glcb.explain import Explanation
 from glcb.policies.decision import Estimates
 
@@ -525,3 +526,9 @@ class Bandit(Inspectable, Loggable, Persistent):
         """
         with self._lock:
             self._slates.set_arms(arms)
+
+
+def use_id_prefix(bandit: Bandit, prefix: str) -> None:
+    """Let the ids of later decisions begin with a prefix; raise ValueError if no id can."""
+    with bandit._lock:
+        bandit._core.id_prefix = checked_prefix(prefix)

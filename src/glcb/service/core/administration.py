@@ -6,9 +6,10 @@ import msgspec
 from msgspec import UNSET
 
 from glcb._api.guardrails import ArmPause, Breach, or_default
-from glcb._api.requests import Catalog, CatalogChanges, ExperimentChanges, NewArm, encode
+from glcb._api.requests import Catalog, CatalogChanges, ExperimentChanges, NewArm, Takeover, encode
 from glcb._errors import InvalidInput, InvalidSettings
 from glcb.bandit import Bandit
+from glcb.bandit.bandit import use_id_prefix
 from glcb.service.core import models
 from glcb.service.core.idempotency import IdempotencyKeys, RepeatedAnswer
 from glcb.service.core.rankings import NO_OUTCOME
@@ -192,6 +193,12 @@ def _arms_changed(experiment: "Experiment") -> Result:
     experiment.state.settings = msgspec.structs.replace(settings, **changes)
     experiment.use_settings()
     return encode(names if catalog is None else {"arms": len(catalog)}), NO_OUTCOME
+
+
+def take_over(experiment: "Experiment", request: Takeover) -> Result:
+    """Let later decisions have ids that no other process has issued."""
+    use_id_prefix(experiment.bandit, request.id_prefix)
+    return NO_OUTCOME, NO_OUTCOME
 
 
 def replace_model(experiment: "Experiment", content: bytes) -> Result:

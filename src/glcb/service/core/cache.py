@@ -37,18 +37,29 @@ class LoadedExperiment:
     experiment
         The experiment.
     generation
-        The generation of the journal when it was loaded.
+        Its generation in the journal when it was loaded.
     saved_sequence
         Sequence number of the last event in its newest snapshot.
+    is_new
+        Whether this process has created it.
     """
 
-    def __init__(self, number: int, experiment: Experiment, generation: int, saved_sequence: int) -> None:
+    def __init__(
+        self,
+        number: int,
+        experiment: Experiment,
+        generation: int,
+        saved_sequence: int,
+        is_new: bool = False,
+    ) -> None:
         self.id = number
         self.experiment = experiment
         self.generation = generation
         self.saved_sequence = saved_sequence
         self.attempted_sequence = saved_sequence
         """Sequence number at the last attempt to take a snapshot, which may have failed."""
+        self.is_taken_over = is_new
+        """Whether its ids have a prefix that no other process has used."""
         self.is_saving = False
         self.is_unloaded = False
         """Whether it was dropped from memory: load it again."""
@@ -85,7 +96,7 @@ class LoadedExperiment:
     @property
     def name(self) -> str:
         """The name of the experiment."""
-        return self.experiment.state.creation.name
+        return self.experiment.name
 
     @property
     def unsaved_events(self) -> int:
@@ -166,7 +177,7 @@ class ExperimentCache:
 
     def add(self, number: int, experiment: Experiment) -> None:
         """Add a new experiment."""
-        loaded = LoadedExperiment(number, experiment, self._journal.generation, 0)
+        loaded = LoadedExperiment(number, experiment, self._journal.generation(number), 0, is_new=True)
         self.rows[loaded.name] = ExperimentRow(number, loaded.name, 1, 0, b"")
         self.loaded[loaded.name] = loaded
 

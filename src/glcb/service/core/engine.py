@@ -16,9 +16,10 @@ from typing import Any, NamedTuple, TypeVar
 from msgspec import UNSET
 
 from glcb._api.guardrails import GUARDRAIL
-from glcb._api.requests import Creation, ExperimentChanges, ExperimentSettings
+from glcb._api.requests import Creation, ExperimentChanges, ExperimentSettings, Takeover
 from glcb._api.responses import ExperimentInfo
 from glcb._errors import GlcbError, InvalidSettings, StorageError
+from glcb.bandit.records import random_prefix
 from glcb.service.background import log_failures, run_in_thread
 from glcb.service.config import ServiceSettings
 from glcb.service.core import limits
@@ -314,6 +315,7 @@ class Engine:
     def _apply(
         self, loaded: LoadedExperiment, kind: str, requests: Sequence[Any], author: str | None = None
     ) -> tuple[list[Event], list[bytes | ApiError | RepeatedAnswer]]:
+        takeover = self._take_over(loaded) if kind in ("decide", "rank") else []
         events: list[Event] = []
         results: list[bytes | ApiError | RepeatedAnswer] = []
         experiment, latest = loaded.experiment, loaded.experiment.state.last_event_at
@@ -343,7 +345,21 @@ class Engine:
             loaded.add_event_time(kind, seconds, cpu_seconds)
             self.metrics.add_events(kind, seconds, len(events))
             events += self._breaches(loaded)
-        return events, results
+        return [*takeover, *events], results
+
+    def _take_over(self, loaded: LoadedExperiment) -> list[Event]:
+        """Return the event before the first decision of this process: its ids have a prefix of their own.
+
+        The last events may have been lost, or the database replaced by a backup. Their ids must not be issued
+        again, or late rewards would count for other decisions.
+        """
+        if loaded.is_taken_over:
+            return []
+        loaded.is_taken_over = True
+        takeover = Takeover(id_prefix=random_prefix())
+        event, _ = loaded.experiment.apply("take_over", takeover, self._clock())
+        assert event is not None  # a takeover is always an event
+        return [event]
 
     def _breaches(self, loaded: LoadedExperiment) -> Iterator[Event]:
         """Test the guardrails, if enough is new; yield the events of those that break."""

@@ -25,6 +25,7 @@ from glcb._api.requests import (
     NewArm,
     RankingRequest,
     RewardItem,
+    Takeover,
     encode,
 )
 from glcb._api.responses import RewardAccepted, State
@@ -122,6 +123,11 @@ class Experiment:
         experiment._author, experiment._now = author, now
         experiment.note("created")
         return experiment, experiment._record("create", encode(creation), NO_OUTCOME, now)
+
+    @property
+    def name(self) -> str:
+        """The name of the experiment."""
+        return self.state.creation.name
 
     @property
     def bandit(self) -> Bandit:
@@ -485,6 +491,7 @@ _HANDLERS: dict[str, _Handler] = {
     "begin_history": Experiment._begin_history,
     "change_arm": administration.change_arm,
     "breach": administration.stop,
+    "take_over": administration.take_over,
 }
 """The kinds of events after the first one."""
 
@@ -504,9 +511,10 @@ _REQUESTS: dict[str, Decoder[Any] | None] = {
     "begin_history": None,
     "change_arm": Decoder(ArmPause),
     "breach": Decoder(Breach),
+    "take_over": Decoder(Takeover),
 }
 """Decodes the requests of each kind of event; None for those that are not JSON."""
 _STATE = msgspec.msgpack.Decoder(ExperimentState)
 
-_LEARNING = frozenset({"decide", "rank", "reward", "activate", "settle", "begin_history"})
+_LEARNING = frozenset({"decide", "rank", "reward", "activate", "settle", "begin_history", "take_over"})
 """The kinds of events that change the model only by learning, if at all."""
