@@ -42,7 +42,7 @@ def test_events_are_read_in_order_and_bit_for_bit(tmp_path: Path, monkeypatch: p
 def test_a_transaction_is_all_or_nothing(tmp_path: Path) -> None:
     database = open_test_database(tmp_path)
     database.append(rows(1, 1, 2))
-    with pytest.raises(StorageError, match="cannot be written to"):
+    with pytest.raises(StorageError, match="the database rejects an event"):
         database.append([*rows(2, 1), *rows(1, 2)])
     with pytest.raises(StorageError, match="event 5 of experiment 1 cannot follow event 3"):
         database.append(rows(1, 3, 5))
@@ -124,7 +124,7 @@ def test_a_deleted_experiment_leaves_no_rows(tmp_path: Path, monkeypatch: pytest
     number = database.create("home", event(1))
     database.append(rows(number, *range(2, 12)))
     database.save_snapshot(number, SnapshotRow(5, 0.0, "digest", 0), b"x", b"")
-    database.delete(number)
+    database.delete(number, 0.0)
     assert database.experiments() == []
     again = database.create("home", event(1))
     assert again != number

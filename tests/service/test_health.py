@@ -17,6 +17,7 @@ from glcb.service.core.experiment import Experiment
 from glcb.service.core.tally import ArmForecasts, Tally
 from glcb.service.core.vitals import Arrivals, Clock, Features, RewardValues
 from glcb.service.metrics import Activity
+from glcb.service.storage.rows import ExperimentRow
 
 DAY = 86_400
 DEFAULT_ZERO = {"reward_timeout": 60.0, "default_reward": 0.0}
@@ -400,7 +401,9 @@ def test_a_tally_survives_a_snapshot_bit_for_bit() -> None:
 
 def test_the_info_of_an_experiment_contains_its_lift_and_health() -> None:
     simulation = Simulation().visit(200)
-    info = responses.parse_experiment_info(encode(responses.experiment_info(simulation.experiment)))
+    summary = encode(responses.experiment_info(simulation.experiment))
+    row = ExperimentRow(1, simulation.experiment.name, 200, 200, summary)
+    info = responses.stored_experiment_info(row)
     assert info is not None
     assert info.lift.bandit.n + info.lift.holdout.n == 200
     assert info.health[0].check == "rewards"

@@ -2,14 +2,18 @@
 
 import asyncio
 import contextlib
+import os
+import re
 import shutil
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from benchmarks.service import postgres
+from glcb import cli
 from glcb._errors import StorageError
 from glcb.service.audit import audit_database
 from glcb.service.config import ServiceSettings
@@ -61,6 +65,37 @@ def test_a_deleted_write_ahead_log_is_copied_into_the_database(tmp_path: Path) -
         shutil.copy(tmp_path / "glcb.db", tmp_path / "copy.db")
     with contextlib.closing(sqlite3.connect(tmp_path / "copy.db")) as connection:
         assert connection.execute("SELECT count(*) FROM glcb_events").fetchone() == (2,)
+
+
+@pytest.mark.parametrize(("name", "size"), [("glcb.db-wal", 0), ("glcb.db-wal", 0.5), ("glcb.db", 0.5)])
+def test_a_file_that_is_truncated_while_it_is_used_stops_all_writes(
+    tmp_path: Path, name: str, size: float
+) -> None:
+    database = open_test_database(tmp_path)
+    with database.exclusive(0):
+        number = database.create("home", event(1))
+        database.append([(number, *event(sequence)) for sequence in range(2, 200)])
+        if name == "glcb.db":
+            database._checkpoint()  # otherwise, the write-ahead log has everything that this file loses
+            database.append([(number, *event(200))])
+        file = tmp_path / name
+        os.truncate(file, int(file.stat().st_size * size))
+        for _ in range(2):
+            with pytest.raises(StorageError, match="was truncated while the service used it"):
+                database.append([(number, *event(201))])
+            with pytest.raises(StorageError, match="was truncated"):
+                database.probe()
+
+
+def test_a_checkpoint_of_another_program_stops_nothing(tmp_path: Path) -> None:
+    database = open_test_database(tmp_path)
+    with database.exclusive(0):
+        number = database.create("home", event(1))
+        with contextlib.closing(sqlite3.connect(tmp_path / "glcb.db")) as connection:
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        assert (tmp_path / "glcb.db-wal").stat().st_size == 0
+        database.append([(number, *event(2))])
+        database.probe()
 
 
 @pytest.mark.parametrize(
@@ -187,6 +222,135 @@ def test_a_deleted_experiment_is_not_a_lost_one(tmp_path: Path) -> None:
     with contextlib.closing(open_test_database(tmp_path)) as database:
         (finding,) = audit_database(database)
     assert finding.ok
+
+
+def audited(folder: Path) -> list[str]:
+    """Return what the audit finds wrong."""
+    with contextlib.closing(open_test_database(folder)) as database:
+        return [finding.line for finding in audit_database(database) if not finding.ok]
+
+
+async def nothing(_engine: Engine, _: Database) -> None:
+    return None
+
+
+def test_a_damaged_name_deletes_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    run_service(tmp_path, create_and_decide)
+    with contextlib.closing(sqlite3.connect(tmp_path / "glcb.db")) as connection, connection:
+        before = connection.execute("SELECT count(*) FROM glcb_events").fetchone()
+        connection.execute("UPDATE glcb_experiments SET name = '-1' WHERE id = 1")
+    expected = "experiment 1: DIFFERENT: its name 'home' is damaged, which hides it, but it was not deleted"
+    assert audited(tmp_path) == [expected]
+    run_service(tmp_path, nothing)
+    assert "an experiment has lost its name" in caplog.text
+    with contextlib.closing(sqlite3.connect(tmp_path / "glcb.db")) as connection:
+        assert connection.execute("SELECT count(*) FROM glcb_events").fetchone() == before
+    assert audited(tmp_path) == [expected]
+
+
+@pytest.mark.parametrize(
+    ("statements", "findings"),
+    [
+        (
+            [
+                "SET name = 't' WHERE id = 1",
+                "SET name = 'home' WHERE id = 2",
+                "SET name = 'other' WHERE id = 1",
+            ],
+            [
+                "home: DIFFERENT: it was created with the name 'other'",
+                "other: DIFFERENT: it was created with the name 'home'",
+            ],
+        ),
+        (["DELETE WHERE id = 2"], ["experiment 2: DIFFERENT: it has 21 events, but no name"]),
+    ],
+    ids=["swapped", "lost"],
+)
+def test_the_audit_compares_names_with_the_first_events(
+    tmp_path: Path, statements: list[str], findings: list[str]
+) -> None:
+    run_service(tmp_path, create_and_decide)
+    with contextlib.closing(sqlite3.connect(tmp_path / "glcb.db")) as connection, connection:
+        for statement in statements:
+            action, rest = statement.split(maxsplit=1)
+            start = "UPDATE glcb_experiments SET" if action == "SET" else "DELETE FROM glcb_experiments"
+            connection.execute(f"{start} {rest}")
+    (tmp_path / "glcb.db.mark").unlink()
+    assert audited(tmp_path) == findings
+
+
+def test_a_damaged_summary_is_reported_and_not_listed(tmp_path: Path) -> None:
+    async def scenario(engine: Engine, _: Database) -> None:
+        await engine.create("home", settings())
+        await engine.cache.unload(engine.loaded["home"])
+
+    run_service(tmp_path, scenario)
+    with contextlib.closing(sqlite3.connect(tmp_path / "glcb.db")) as connection, connection:
+        connection.execute(
+            "UPDATE glcb_snapshots SET summary = CAST(replace(CAST(summary AS TEXT), 'home', '-ome') AS BLOB)"
+        )
+    assert audited(tmp_path) == ["home: DIFFERENT: the summary of its newest snapshot is damaged"]
+
+    async def listed(engine: Engine, _: Database) -> None:
+        assert [one.name for one in await engine.list_experiments(lambda name: True)] == ["home"]
+
+    run_service(tmp_path, listed)
+
+
+def test_experiments_with_swapped_names_are_broken(tmp_path: Path) -> None:
+    run_service(tmp_path, create_and_decide)
+    with contextlib.closing(sqlite3.connect(tmp_path / "glcb.db")) as connection, connection:
+        for number, name in ((1, "t"), (2, "home"), (1, "other")):
+            connection.execute("UPDATE glcb_experiments SET name = ? WHERE id = ?", (name, number))
+
+    async def scenario(engine: Engine, _: Database) -> None:
+        with pytest.raises(ApiError, match="it was created with the name 'other'") as caught:
+            await decide(engine, {"age": 1})
+        assert caught.value.code == "experiment_broken"
+
+    run_service(tmp_path, scenario)
+
+
+def test_a_damaged_high_water_mark_is_reported_and_renewed(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    run_service(tmp_path, create_and_decide)
+    mark = tmp_path / "glcb.db.mark"
+    content = bytearray(mark.read_bytes())
+    content[32 + 3] ^= 4
+    mark.write_bytes(content)
+    assert audited(tmp_path) == [f"DIFFERENT: the high-water mark of experiment 1 is damaged: {mark}"]
+    run_service(tmp_path, nothing)
+    assert "the high-water mark is damaged" in caplog.text
+    assert audited(tmp_path) == []
+
+
+@pytest.mark.parametrize("size", [0, 32])
+def test_a_truncated_high_water_mark_is_reported_and_renewed(tmp_path: Path, size: int) -> None:
+    run_service(tmp_path, create_and_decide)
+    os.truncate(tmp_path / "glcb.db.mark", size)
+    lines = [finding.line for finding in audit_database(open_test_database(tmp_path))]
+    assert [line.partition(";")[2] for line in lines] == [" the high-water mark does not have it"] * 2
+    run_service(tmp_path, nothing)
+    with contextlib.closing(sqlite3.connect(tmp_path / "glcb.db")) as connection, connection:
+        delete_newest(connection)
+    assert [line.partition(":")[0] for line in audited(tmp_path)] == ["home"]
+
+
+def test_the_audit_reports_a_damaged_schema(tmp_path: Path) -> None:
+    run_service(tmp_path, create_and_decide)
+    file = tmp_path / "glcb.db"
+    content = file.read_bytes()
+    codes = []
+    for found in re.finditer(b"CREATE TABLE glcb_", content):
+        for place in (30, 48):
+            damaged = bytearray(content)
+            damaged[found.start() + place] ^= 0x80
+            file.write_bytes(damaged)
+            result = CliRunner().invoke(cli.app, ["audit", "--data", str(file)])
+            assert isinstance(result.exception, SystemExit | StorageError | None), "which the command prints"
+            codes.append(result.exit_code)
+    assert 1 in codes
 
 
 def test_a_new_database_does_not_take_the_place_of_a_deleted_one_unnoticed(tmp_path: Path) -> None:

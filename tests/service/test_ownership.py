@@ -59,7 +59,7 @@ def test_a_service_that_lost_its_lock_to_another_cannot_write(tmp_path: Path) ->
             for write in (
                 lambda: first.append([(number, *event(2))]),
                 lambda: first.create("other", event(1)),
-                lambda: first.delete(number),
+                lambda: first.delete(number, 0.0),
                 first.probe,
                 first.watch,
             ):
@@ -117,7 +117,7 @@ def test_an_advisory_lock_lost_to_another_service_fences_the_first_one(cluster: 
             with pytest.raises(StorageError, match="another service has taken over"):
                 first.append([(number, *event(2))])
             with pytest.raises(StorageError, match="another service has taken over"):
-                first.delete(number)
+                first.delete(number, 0.0)
             with pytest.raises(StorageError, match="another service has taken over"):
                 first.watch()
             second.append([(number, *event(2))])
@@ -142,7 +142,7 @@ def test_a_shard_that_was_taken_can_neither_write_nor_confirm_what_it_has_read(t
     second.take_shard(claimed, Shard(0, 2))
     writes: list[Callable[[], None]] = [
         lambda: first.append([(number, *event(2))]),
-        lambda: first.delete(number),
+        lambda: first.delete(number, 0.0),
         first.confirm,
         first.fence,
         first.probe,

@@ -10,7 +10,7 @@ from glcb._errors import GlcbError, StorageError
 from glcb.service.core.experiment import Experiment
 from glcb.service.core.models import ExperimentSnapshot
 from glcb.service.core.scoring import ScoreCheck
-from glcb.service.responses import timestamp
+from glcb.service.responses import stored_experiment_info, timestamp
 from glcb.service.storage import tables
 from glcb.service.storage.chain import Head, checked_events, first_link
 from glcb.service.storage.database import Database, Event
@@ -40,18 +40,31 @@ def audit_database(database: Database) -> Iterator[Finding]:
 
     Experiments that the high-water mark knows must exist, with all their events.
     """
+    try:
+        yield from _audit_database(database)
+    except Exception as error:  # damaged data can raise anything
+        reason = str(error) if isinstance(error, GlcbError) else f"{type(error).__name__}: {error}"
+        yield Finding(f"DIFFERENT: the database is damaged: {reason}", False)
+
+
+def _audit_database(database: Database) -> Iterator[Finding]:
     yield from _audit_pages(database)
     marks: dict[int, Head] | None = None
     if database.marks is not None and database.marks.path.exists():
         try:
             with database.read() as connection:
                 database.marks.check_owner(str(tables.read_about(connection, "id")))
-            marks = database.marks.heads()  # before the events: a running service adds some meanwhile
+            marks, damaged = database.marks.read()  # first: a running service adds events meanwhile
         except StorageError as error:
             yield Finding(f"DIFFERENT: {error}", False)
+        else:
+            for number in damaged:
+                problem = f"the high-water mark of experiment {number} is damaged: {database.marks.path}"
+                yield Finding(f"DIFFERENT: {problem}", False)
     rows = database.experiments()
     if not rows and not marks:
         yield Finding("there are no experiments", True)
+    yield from _audit_names(database)
     for row in rows:
         try:
             result = _audit_with_retry(database, row, (marks or {}).get(row.id))
@@ -60,7 +73,8 @@ def audit_database(database: Database) -> Iterator[Finding]:
         except Exception as error:  # damaged data can raise anything
             yield Finding(f"{row.name}: DIFFERENT: {type(error).__name__}: {error}", False)
         else:
-            yield Finding(_summary(row, result), True)
+            is_marked = marks is None or row.id in marks
+            yield Finding(_summary(row, result, is_marked), True)
     existing = database.experiment_ids()
     for number, head in (marks or {}).items():
         if number not in existing:
@@ -71,17 +85,33 @@ def _audit_pages(database: Database) -> Iterator[Finding]:
     """Yield what SQLite itself finds damaged."""
     if database.is_sqlite:
         with database.read() as connection:
-            problems = connection.exec_driver_sql("PRAGMA quick_check(5)").scalars().all()
+            problems = connection.exec_driver_sql("PRAGMA integrity_check(5)").scalars().all()
         for problem in problems:
             if problem != "ok":
                 yield Finding(f"DIFFERENT: the SQLite file is damaged: {problem}", False)
 
 
-def _summary(row: ExperimentRow, result: _Result) -> str:
+def _audit_names(database: Database) -> Iterator[Finding]:
+    """Yield what the list of experiments does not show."""
+    for number, is_deleted in database.hidden().items():
+        if is_deleted:
+            yield Finding(f"experiment {number}: deleted; its events are being removed", True)
+            continue
+        first = database.event(number, 1)
+        name = "" if first is None or first.kind != "create" else f" {from_first_event(first).name!r}"
+        problem = f"its name{name} is damaged, which hides it, but it was not deleted"
+        yield Finding(f"experiment {number}: DIFFERENT: {problem}", False)
+    for number, count in database.nameless().items():
+        yield Finding(f"experiment {number}: DIFFERENT: it has {count:,} events, but no name", False)
+
+
+def _summary(row: ExperimentRow, result: _Result, is_marked: bool) -> str:
     pruned = result.pruned
     text = f"{row.name}: {result.events:,} events and {result.snapshots:,} snapshots agree"
     if pruned.sequence:
         text += f"; events 1 to {pruned.sequence:,} were pruned, the last of them at {timestamp(pruned.at)}"
+    if not is_marked:
+        text += "; the high-water mark does not have it"
     if result.unknown_scores:
         text += f"; the scores of {result.unknown_scores:,} decisions are from models of pruned events"
     return text
@@ -120,6 +150,10 @@ def _audit_experiment(database: Database, row: ExperimentRow, mark: Head | None)
         while first is not None and first.sequence < snapshots[0].sequence:
             first = next(events, None)
             replayed += 1
+    if experiment.name != row.name:
+        raise StorageError(f"it was created with the name {experiment.name!r}")
+    if row.summary and stored_experiment_info(row) is None:
+        raise StorageError("the summary of its newest snapshot is damaged")
     while True:
         check.keep(experiment)
         while snapshots and snapshots[0].sequence == experiment.state.sequence:

@@ -65,7 +65,7 @@ def experiment_info(experiment: Experiment) -> ExperimentInfo:
 
 def broken_experiment_info(row: ExperimentRow, reason: str) -> ExperimentInfo:
     """Return an experiment that cannot be loaded, with the numbers of its newest snapshot if it has one."""
-    last = parse_experiment_info(row.summary) or ExperimentInfo(
+    last = stored_experiment_info(row) or ExperimentInfo(
         name=row.name,
         state="broken",
         created_at=datetime.fromtimestamp(0, UTC),
@@ -84,10 +84,11 @@ def broken_experiment_info(row: ExperimentRow, reason: str) -> ExperimentInfo:
 _decode_info = msgspec.json.Decoder(ExperimentInfo).decode
 
 
-def parse_experiment_info(content: bytes) -> ExperimentInfo | None:
-    """Return an encoded ``ExperimentInfo``, or None if it is missing or unreadable."""
-    with contextlib.suppress(msgspec.DecodeError):
-        return _decode_info(content)
+def stored_experiment_info(row: ExperimentRow) -> ExperimentInfo | None:
+    """Return the summary of the newest snapshot, or None if it is missing or damaged."""
+    with contextlib.suppress(msgspec.DecodeError, UnicodeDecodeError):
+        info = _decode_info(row.summary)
+        return info if info.name == row.name else None
     return None
 
 

@@ -225,6 +225,8 @@ class ExperimentCache:
         started = time.perf_counter()
         try:
             experiment, saved = await self._database.threads.run(snapshots.restore, self._database, row.id)
+            if experiment.name != row.name:
+                raise CorruptLog(f"it was created with the name {experiment.name!r}")
         except Exception as error:
             reason = _reason(error)
             log.error("experiment cannot be loaded", extra={"experiment": row.name, "reason": reason})

@@ -32,7 +32,7 @@ from glcb.service.core.steering import check_settings
 from glcb.service.errors import ApiError, as_api_error
 from glcb.service.evaluations.queue import Evaluations
 from glcb.service.metrics import Activity, Metrics
-from glcb.service.responses import broken_experiment_info, experiment_info, parse_experiment_info
+from glcb.service.responses import broken_experiment_info, experiment_info, stored_experiment_info
 from glcb.service.storage.database import Database, Event
 from glcb.service.storage.journal import Journal
 
@@ -443,7 +443,7 @@ class Engine:
             self.activity.pop(name, None)
             return experiment_info(experiment), True
 
-    async def delete(self, name: str) -> None:
+    async def delete(self, name: str, author: str | None = None) -> None:
         """Delete an experiment with its events and snapshots."""
         async with self._creating:
             await self.cache.settle_rows()
@@ -452,7 +452,7 @@ class Engine:
             del self.cache.rows[name]  # from here on, no request loads it
             try:
                 with self.cache.change_of_rows():
-                    await self._database.threads.run(self._database.delete, row.id)
+                    await self._database.threads.run(self._database.delete, row.id, self._clock(), author)
             except StorageError:
                 self.cache.rows[name] = row  # until the list is read again
                 raise
@@ -507,7 +507,7 @@ class Engine:
             return None
         if name in self.cache.broken:
             return broken_experiment_info(row, self.cache.broken[name])
-        stored = None if name in self.loaded else parse_experiment_info(row.summary)
+        stored = None if name in self.loaded else stored_experiment_info(row)
         if stored is not None:
             return stored
         try:

@@ -141,7 +141,7 @@ class Handlers:
 
     async def delete(self, request: Request) -> Response:
         """Delete an experiment."""
-        await self._engine.delete(_name(request))
+        await self._engine.delete(_name(request), _author(request))
         return Response(status_code=204)
 
     async def add_arm(self, request: Request) -> Response:

@@ -2,6 +2,7 @@
 
 import contextlib
 import logging
+import sqlite3
 import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -30,6 +31,7 @@ from glcb.service.storage.marks import MarkFile
 from glcb.service.storage.ownership import TAKEN_OVER, Epoch, Shard, claim_shards
 from glcb.service.storage.rows import ExperimentRow, Pruned, SnapshotRow
 from glcb.service.storage.tables import (
+    DELETE,
     DELETED_PREFIX,
     about,
     evaluations,
@@ -144,6 +146,9 @@ class Database:
         try:
             with self.write() as connection:
                 tables.migrate(connection)
+        except UnicodeDecodeError as error:  # in a message of SQLite about its schema
+            self.close()
+            raise StorageError(f"the database is damaged: {error.object!r}") from error
         except BaseException:
             self.close()
             raise
@@ -211,8 +216,15 @@ class Database:
             if self.marks is not None:
                 self.marks.open(identity)
                 stack.callback(self.marks.close)
-                self._heads.update(self.marks.heads())
+                heads, damaged = self.marks.read()
+                for number in damaged:
+                    log.error("the high-water mark is damaged", extra={"id": number})
+                self._heads.update(heads)
                 self._log_vanished(set(self._heads))
+                self._complete_marks(self.marks)
+            for number, is_deleted in self.hidden().items():
+                if not is_deleted:
+                    log.error("an experiment has lost its name", extra={"id": number})
             yield
 
     def _take_over(self) -> str:
@@ -261,9 +273,21 @@ class Database:
                 extra={"id": number, "events": self._heads.pop(number).sequence},
             )
 
+    def _complete_marks(self, marks: MarkFile) -> None:
+        """Note the last events of experiments that the mark does not have, or no longer."""
+        for number in self.experiment_ids() - self._heads.keys():
+            with self.read() as connection:
+                head = _last_event(connection, number)
+            if head is not None:
+                marks.set(number, head)
+
     @contextlib.contextmanager
     def _checked_files(self) -> Iterator[None]:
-        """After the block, raise StorageError if the database or the lock file was deleted or replaced."""
+        """Raise StorageError if the database or the lock file was deleted, replaced or truncated.
+
+        Before the block as well as after it: a write would fill the gap of a truncated file.
+        """
+        self._check_files()
         try:
             yield
         except StorageError:
@@ -274,8 +298,24 @@ class Database:
             self._lock.check()
 
     def _check_files(self) -> None:
-        if self._files is not None:
-            self._files.check()
+        if self._files is not None and self._files.have_shrunk():
+            self._files.confirm(self._has_all_events())
+
+    def _has_all_events(self) -> bool:
+        """Return whether the SQLite files are intact and have the last events that this service knows.
+
+        A connection of its own reads them: those in use remember what they have read before.
+        """
+        query = "SELECT chain FROM glcb_events WHERE experiment = ? AND sequence = ?"
+        try:
+            with contextlib.closing(sqlite3.connect(str(self._file))) as connection:
+                is_intact = connection.execute("PRAGMA quick_check(1)").fetchone() == ("ok",)
+                return is_intact and all(
+                    connection.execute(query, (number, head.sequence)).fetchone() == (head.link,)
+                    for number, head in self._heads.items()
+                )
+        except sqlite3.Error:
+            return False
 
     def watch(self) -> None:
         """Acquire a lost lock again; raise StorageError if another service has it. Call it periodically."""
@@ -297,7 +337,7 @@ class Database:
         self.watch()
         try:
             self._check_files()
-        except StorageError:
+        except locks.ReplacedFile:
             self._checkpoint()
             raise
         self.fence()
@@ -359,12 +399,12 @@ class Database:
         head = known or self._heads.get(experiment)
         if head is None:
             return None
-        query = select(events.c.sequence, events.c.chain).where(events.c.experiment == experiment)
+        query = select(events.c.chain).filter_by(experiment=experiment, sequence=head.sequence)
         with self.read() as connection:
-            last = connection.execute(query.order_by(events.c.sequence.desc()).limit(1)).first()
-            stored = connection.execute(query.where(events.c.sequence == head.sequence)).first()
-        if stored is not None:
-            return None if stored.chain == head.link else f"event {head.sequence} has been replaced"
+            last = _last_event(connection, experiment)
+            link = connection.execute(query).scalar()
+        if link is not None:
+            return None if link == head.link else f"event {head.sequence} has been replaced"
         first = 1 if last is None else last.sequence + 1
         lost = f"event {first}" if first == head.sequence else f"events {first} to {head.sequence}"
         return f"{lost} were acknowledged but are not in the database"
@@ -483,30 +523,49 @@ class Database:
         self._note(number, Head(first.sequence, link))
         return number
 
-    def delete(self, experiment: int) -> None:
-        """Free the name of an experiment, which deletes it; :meth:`sweep` removes its rows."""
+    def delete(self, experiment: int, at: float, author: str | None = None) -> None:
+        """Record that an experiment is deleted, and free its name; :meth:`sweep` removes its rows."""
         placeholder = {"name": f"{DELETED_PREFIX}{experiment}"}
         with self.write() as connection:
+            head = _last_event(connection, experiment) or Head(0, first_link(experiment))
+            event = Event(head.sequence + 1, at, DELETE, b"", b"", author)
+            link = next_link(head.link, *event)
+            connection.execute(insert(events).values(experiment=experiment, chain=link, **event._asdict()))
             connection.execute(update(experiments).where(experiments.c.id == experiment).values(placeholder))
+        self._note(experiment, Head(event.sequence, link))
+
+    def hidden(self) -> dict[int, bool]:
+        """Return the experiments with the placeholder of a deleted one, and whether they were deleted."""
+        query = select(experiments.c.id).where(experiments.c.name.startswith(DELETED_PREFIX))
+        kind = select(events.c.kind).order_by(events.c.sequence.desc()).limit(1)
+        with self.read() as connection:
+            numbers = connection.execute(query).scalars().all()
+            return {
+                one: connection.execute(kind.filter_by(experiment=one)).scalar() == DELETE for one in numbers
+            }
+
+    def nameless(self) -> dict[int, int]:
+        """Return the experiments that have events but no row, and their numbers of events."""
+        count = select(events.c.experiment, func.count()).group_by(events.c.experiment)
+        known = select(experiments.c.id)
+        with self.read() as connection:
+            rows = connection.execute(count.where(events.c.experiment.not_in(known))).all()
+        return {row[0]: row[1] for row in rows}
 
     def sweep(self, experiment: int | None = None) -> None:
         """Remove the rows of one or all deleted experiments in small transactions: no writer waits long."""
-        deleted = select(experiments.c.id).where(experiments.c.name.startswith(DELETED_PREFIX))
-        if experiment is not None:
-            deleted = deleted.where(experiments.c.id == experiment)
-        with self.read() as connection:
-            ids = connection.execute(deleted).scalars().all()
-        for number in ids:
-            after = 0
-            while (last := self._page_end(number, after, None)) is not None:
+        deleted = [number for number, is_deleted in self.hidden().items() if is_deleted]
+        for number in deleted if experiment is None else {experiment}.intersection(deleted):
+            after, up_to = 0, self.last_sequence(number) - 1
+            while (last := self._page_end(number, after, up_to)) is not None:
                 with self.write() as connection:
                     connection.execute(_events_up_to(number, last))
                 after = last
             self._heads.pop(number, None)
             if self.marks is not None:
                 self.marks.clear(number)
-            with self.write() as connection:
-                for table in (snapshots, parts, evaluations):
+            with self.write() as connection:  # together with the last event, which says that it is deleted
+                for table in (events, snapshots, parts, evaluations):
                     connection.execute(delete(table).where(table.c.experiment == number))
                 connection.execute(delete(experiments).where(experiments.c.id == number))
 
@@ -600,6 +659,12 @@ class Database:
         row = select(snapshots.c.sequence).filter_by(**place)
         with self.write() as connection:
             connection.execute(delete(parts).filter_by(**place).where(~row.exists()))
+
+
+def _last_event(connection: Connection, experiment: int) -> Head | None:
+    query = select(events.c.sequence, events.c.chain).where(events.c.experiment == experiment)
+    row = connection.execute(query.order_by(events.c.sequence.desc()).limit(1)).first()
+    return None if row is None else Head(*row)
 
 
 def _events_up_to(experiment: int, sequence: int) -> Any:

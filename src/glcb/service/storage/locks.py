@@ -125,10 +125,15 @@ class AdvisoryLock:
             self._connection = None
 
 
-class SqliteFiles:
-    """Notices when the files of a running SQLite database are deleted or replaced.
+class ReplacedFile(StorageError):
+    """A file of the database was deleted or replaced. The one that is still open is intact."""
 
-    SQLite would keep writing to the deleted files, and all of it would be lost with the process.
+
+class SqliteFiles:
+    """Detects that the files of a running SQLite database are deleted, replaced or truncated.
+
+    SQLite would keep writing to deleted files, and all of it would be lost with the process. It would not
+    detect either that a file was truncated: it remembers what it has read.
 
     Parameters
     ----------
@@ -142,25 +147,61 @@ class SqliteFiles:
     """
 
     def __init__(self, database: Path) -> None:
-        self._originals = [(path, path.stat()) for path in (database, Path(f"{database}-wal"))]
-        names = self._originals[0][1].st_nlink
+        self._originals = {path: path.stat() for path in (database, Path(f"{database}-wal"))}
+        self._sizes = {path: original.st_size for path, original in self._originals.items()}
+        self._damage: str | None = None
+        """What is wrong with a truncated file. SQLite may fill the gap, but not with what was there."""
+        names = self._originals[database].st_nlink
         if names > 1:
             raise StorageError(
                 f"{database} is a hard link, one of {names} names of the same file, and SQLite would corrupt "
                 "it: keep one name"
             )
 
-    def check(self) -> None:
-        """Raise StorageError if a file is not the original one. Call it after a commit."""
-        for path, original in self._originals:
+    def have_shrunk(self) -> bool:
+        """Return whether a file is smaller than before. Call it after a commit.
+
+        Raises
+        ------
+        ReplacedFile
+            A file is not the original one.
+        StorageError
+            A file cannot be accessed, or was found truncated before.
+        """
+        if self._damage is not None:
+            raise StorageError(self._damage)
+        sizes = {}
+        for path, original in self._originals.items():
             try:
-                is_original = os.path.samestat(path.stat(), original)
+                now = path.stat()
+                is_original = os.path.samestat(now, original)
             except FileNotFoundError:
                 is_original = False
             except OSError as error:
                 raise StorageError(f"{path} cannot be accessed: {error.strerror}") from error
             if not is_original:
-                raise StorageError(
+                raise ReplacedFile(
                     f"{path} was deleted or replaced while the service used it: stop the service and restore "
                     "the file"
                 )
+            sizes[path] = now.st_size
+        if any(sizes[path] < before for path, before in self._sizes.items()):
+            return True
+        self._sizes = sizes
+        return False
+
+    def confirm(self, is_complete: bool) -> None:
+        """Accept smaller files if they have all events, as after a checkpoint of another program.
+
+        Raises
+        ------
+        StorageError
+            Events are missing.
+        """
+        if not is_complete:
+            names = " or ".join(map(str, self._originals))
+            self._damage = (
+                f"{names} was truncated while the service used it: stop the service and restore the file"
+            )
+            raise StorageError(self._damage)
+        self._sizes = {path: path.stat().st_size for path in self._originals}

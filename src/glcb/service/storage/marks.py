@@ -10,7 +10,6 @@ import logging
 import os
 import struct
 import zlib
-from collections.abc import Iterator
 from pathlib import Path
 
 from glcb._errors import StorageError
@@ -60,7 +59,7 @@ class MarkFile:
 
     def check_owner(self, database: str) -> None:
         """Raise StorageError if the file belongs to another database."""
-        if self._read()[:_SLOT_BYTES] not in (b"", _header(database)):
+        if self._content()[:_SLOT_BYTES] not in (b"", _header(database)):
             raise StorageError(
                 f"{self.path} belongs to another database: the database was deleted or replaced, and its "
                 f"events are not here; restore it, or delete {self.path} to start without them"
@@ -89,21 +88,22 @@ class MarkFile:
         """Forget an experiment."""
         self.set(experiment, Head(0, bytes(LINK_BYTES)))
 
-    def heads(self) -> dict[int, Head]:
-        """Return the last event of each experiment; damaged slots are left out."""
-        return dict(self._heads())
-
-    def _heads(self) -> Iterator[tuple[int, Head]]:
-        content = self._read()
+    def read(self) -> tuple[dict[int, Head], list[int]]:
+        """Return the last event of each experiment, and the experiments whose slots are damaged."""
+        heads, damaged = {}, []
+        content = self._content()
         for start in range(_SLOT_BYTES, len(content), _SLOT_BYTES):
-            slot = content[start : start + _SLOT.size + 4]
+            slot, number = content[start : start + _SLOT.size + 4], start // _SLOT_BYTES
             head, checksum = slot[: _SLOT.size], slot[_SLOT.size :]
-            if zlib.crc32(head).to_bytes(4, "little") == checksum:
-                sequence, link = _SLOT.unpack(head)
-                if sequence > 0:
-                    yield start // _SLOT_BYTES, Head(sequence, link)
+            if not any(slot):
+                continue  # never written
+            if zlib.crc32(head).to_bytes(4, "little") != checksum:
+                damaged.append(number)
+            elif (event := Head(*_SLOT.unpack(head))).sequence > 0:
+                heads[number] = event
+        return heads, damaged
 
-    def _read(self) -> bytes:
+    def _content(self) -> bytes:
         try:
             return self.path.read_bytes()
         except FileNotFoundError:
