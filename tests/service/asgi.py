@@ -136,7 +136,7 @@ async def running_service(folder: Path, **changes: Any) -> Any:
     admission = Admission(settings)
     tracing = None if settings.trace_endpoint is None else Tracing(settings.trace_endpoint)
     traced = engine if tracing is None else tracing.trace(engine)
-    answers = Handlers(traced, storage, admission)
+    answers = Handlers(engine, storage, admission, traced)
     session_routes = SessionHandlers(people, authenticator.find, settings.request_seconds)
     routes = Routes(answers, session_routes, settings, authenticator, admission)
     app.open(traced, authenticator, admission, routes.app)

@@ -16,6 +16,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
 from glcb._errors import MissingExtra
 from glcb.service import tracing
+from glcb.service.auth import add_key
 from glcb.service.http.wire import JsonAnswer
 from tests.service.asgi import CREATION, E, Service, with_service
 
@@ -125,6 +126,55 @@ def test_decisions_and_rewards_are_spans_of_the_trace_of_their_request(
     for span in (first, second):
         assert span.name.startswith("decide")
         assert not span.parent_span_id
+
+
+def test_a_traced_experiment_can_be_changed_and_names_who_did_it(
+    tmp_path: Path, collector: Collector
+) -> None:
+    async def scenario(service: Service) -> None:
+        key = add_key(service.storage, "ops", "admin")
+        service.authenticator.keyring.refresh()
+        await service.ask("PUT", E, CREATION, key=key)
+        requests: list[tuple[str, str, object]] = [
+            ("POST", f"{E}/arms", {"name": "d"}),
+            ("PATCH", f"{E}/arms/d", {"paused": True}),
+            ("DELETE", f"{E}/arms/d", None),
+            ("PATCH", E, {"state": "paused"}),
+        ]
+        for method, path, body in requests:
+            answer = await service.ask(method, path, body, key=key)
+            assert answer.status in (200, 201), answer.content
+        changes = (await service.ask("GET", f"{E}/changes", key=key)).data["changes"]
+        assert {change["by"] for change in changes} == {"ops"}
+        assert [change["action"] for change in reversed(changes)] == [
+            "created",
+            "arm_added",
+            "arm_paused",
+            "arm_removed",
+            "settings_changed",
+        ]
+
+    with_service(tmp_path, scenario, trace_endpoint=collector.url)
+    assert not collector.spans, "only decisions, rankings and rewards have spans"
+
+
+@pytest.mark.parametrize("operation", ["rankings", "rankings/batch", "decisions/batch", "rewards"])
+def test_every_way_to_decide_or_reward_has_spans(
+    tmp_path: Path, collector: Collector, operation: str
+) -> None:
+    bodies: dict[str, object] = {
+        "rankings": {"context": {}, "k": 2},
+        "rankings/batch": {"rankings": [{"context": {}, "k": 2}]},
+        "decisions/batch": {"decisions": [{"context": {}}]},
+        "rewards": {"rewards": [{"id": "unknown", "value": 1}]},
+    }
+
+    async def scenario(service: Service) -> None:
+        await service.ask("PUT", E, CREATION)
+        assert (await service.ask("POST", f"{E}/{operation}", bodies[operation])).status == 200
+
+    with_service(tmp_path, scenario, trace_endpoint=collector.url)
+    assert len(collector.spans) == 1
 
 
 def test_a_collector_that_is_down_delays_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ import socket
 import sys
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from types import FrameType
-from typing import Any, Protocol, cast
+from typing import Any, Protocol
 
 import uvicorn
 
@@ -27,7 +27,7 @@ from glcb.service.core.engine import Engine
 from glcb.service.http.access import Authenticator, is_loopback
 from glcb.service.http.admission import Admission
 from glcb.service.http.app import Application
-from glcb.service.http.backend import Backend
+from glcb.service.http.backend import Backend, RunningBackend
 from glcb.service.http.handlers import Handlers
 from glcb.service.http.people import People, SessionHandlers
 from glcb.service.http.protocol import Connection, Connections, Timeouts
@@ -103,7 +103,7 @@ def serve(
 class Placement(Protocol):
     """Where the experiments of a service are."""
 
-    def open(self) -> Backend:
+    def open(self) -> RunningBackend:
         """Return the backend. It is called in the event loop."""
 
     async def warm_up(self) -> None:
@@ -123,9 +123,10 @@ class _InProcess:
         self._settings = settings
         self._database = database
 
-    def open(self) -> Backend:
+    def open(self) -> RunningBackend:
         """Return a new engine."""
-        return Engine(self._database, self._settings)
+        self._engine = Engine(self._database, self._settings)
+        return self._engine
 
     async def warm_up(self) -> None:
         """Compile the kernels."""
@@ -136,8 +137,8 @@ class _InProcess:
         await warm_up_rest()
 
     def answers(self, backend: Backend, admission: Admission) -> Answers:
-        """Return the handlers; the backend is an engine, which may be traced."""
-        return Handlers(cast(Engine, backend), self._database, admission)
+        """Return the handlers; the backend is the engine, which may be traced."""
+        return Handlers(self._engine, self._database, admission, backend)
 
 
 class Service:
@@ -200,7 +201,7 @@ class Service:
             await self._tracing.close()
         await send({"type": "lifespan.shutdown.complete"})
 
-    async def _run(self, engine: Backend) -> None:
+    async def _run(self, engine: RunningBackend) -> None:
         """Start the backend and the application, then do the periodic work."""
         try:
             if self._prepare is not None:

@@ -6,20 +6,21 @@ been parsed and ends when its event is on disk. Its parent is the span that the 
 
 import asyncio
 import threading
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from typing import Any, TypeVar, cast
+from typing import Any
 
 from msgspec.json import Decoder
 
 from glcb._api.responses import Decision, Ranking
-from glcb.service.core.engine import Engine, OnDone
+from glcb.service.config import ServiceSettings
+from glcb.service.core.engine import OnDone
 from glcb.service.errors import ApiError
+from glcb.service.http.backend import Backend
 from glcb.service.http.wire import Header
-
-E = TypeVar("E")
-"""An engine, or the shards that have the experiments."""
+from glcb.service.metrics import Activity, HttpMetrics
 
 _ANSWERS: dict[str, Decoder[Decision] | Decoder[Ranking] | None] = {
     "decide": Decoder(Decision),
@@ -67,9 +68,9 @@ class Tracing:
 
         self._provider = provider_of(endpoint)
 
-    def trace(self, engine: E) -> E:
-        """Return an engine whose decisions, rankings and rewards have spans."""
-        return cast(E, TracedEngine(engine, self._provider))
+    def trace(self, backend: Backend) -> Backend:
+        """Return a backend whose decisions, rankings and rewards have spans."""
+        return TracedBackend(backend, self._provider)
 
     async def close(self) -> None:
         """Send the remaining spans, if the collector takes them within a few seconds."""
@@ -86,34 +87,50 @@ class Tracing:
             await asyncio.wait_for(finished.wait(), _SHUTDOWN_SECONDS)
 
 
-class TracedEngine:
-    """An engine with a span for each decision, ranking and reward. Everything else is passed on.
+class TracedBackend:
+    """A backend with a span for each decision, ranking and reward.
 
     Parameters
     ----------
-    engine
-        The engine.
+    backend
+        The backend without spans.
     provider
         Where the spans go.
     """
 
-    def __init__(self, engine: Any, provider: Any) -> None:
+    def __init__(self, backend: Backend, provider: Any) -> None:
         from glcb.integrations.opentelemetry import Spans
 
-        self._engine: Engine = engine
+        self._backend = backend
         self._spans = Spans(provider)
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._engine, name)
+    @property
+    def settings(self) -> ServiceSettings:
+        """The settings of the service."""
+        return self._backend.settings
+
+    @property
+    def metrics(self) -> HttpMetrics:
+        """The counters of this process."""
+        return self._backend.metrics
+
+    @property
+    def activity(self) -> defaultdict[str, Activity]:
+        """The counters of each experiment."""
+        return self._backend.activity
+
+    def count_error(self, name: str | None, error: ApiError) -> None:
+        """Count an error response."""
+        self._backend.count_error(name, error)
 
     async def apply_many(self, name: str, kind: str, requests: Sequence[Any]) -> list[bytes | ApiError]:
-        """Apply requests as the engine does, in a span each."""
+        """Apply requests, each in a span."""
         if kind not in _ANSWERS:
-            return await self._engine.apply_many(name, kind, requests)
+            return await self._backend.apply_many(name, kind, requests)
         spans = [self._start(name, kind, request) for request in requests]
         results: Sequence[bytes | BaseException] = ()
         try:
-            results = answers = await self._engine.apply_many(name, kind, requests)
+            results = answers = await self._backend.apply_many(name, kind, requests)
             return answers
         except BaseException as error:
             results = [error] * len(spans)
@@ -123,21 +140,21 @@ class TracedEngine:
                 self._finish(span, kind, result)
 
     async def apply(self, name: str, kind: str, request: Any) -> bytes:
-        """Apply one request as the engine does, in a span."""
+        """Apply one request in a span."""
         (result,) = await self.apply_many(name, kind, [request])
         if isinstance(result, ApiError):
             raise result
         return result
 
     def apply_soon(self, name: str, kind: str, request: Any, done: OnDone) -> None:
-        """Apply one decision or reward as the engine does, in a span."""
+        """Apply one decision or reward in a span."""
         span = self._start(name, kind, request)
 
         def finish(result: bytes | BaseException) -> None:
             self._finish(span, kind, result)
             done(result)
 
-        self._engine.apply_soon(name, kind, request, finish)
+        self._backend.apply_soon(name, kind, request, finish)
 
     def _start(self, name: str, kind: str, request: Any) -> Any:
         attributes: dict[str, Any] = {"glcb.experiment": name}

@@ -1,6 +1,7 @@
 """What answers requests: an engine in this process, or the shards of a cluster."""
 
 from collections import defaultdict
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 from glcb.service.config import ServiceSettings
@@ -24,6 +25,22 @@ class Backend(Protocol):
     def activity(self) -> defaultdict[str, Activity]:
         """The counters of each experiment."""
 
+    async def apply(self, name: str, kind: str, request: Any) -> bytes:
+        """Apply one request; return its answer or raise its error."""
+
+    async def apply_many(self, name: str, kind: str, requests: Sequence[Any]) -> list[bytes | ApiError]:
+        """Apply requests in order; return an answer or an error for each."""
+
+    def apply_soon(self, name: str, kind: str, request: Any, done: OnDone) -> None:
+        """Apply one decision or reward; later, call ``done`` with its answer or its error."""
+
+    def count_error(self, name: str | None, error: ApiError) -> None:
+        """Count an error response."""
+
+
+class RunningBackend(Backend, Protocol):
+    """A backend that this process starts and stops."""
+
     async def start(self) -> None:
         """Prepare to answer requests."""
 
@@ -32,12 +49,3 @@ class Backend(Protocol):
 
     async def tick(self) -> None:
         """Do periodic work."""
-
-    async def apply(self, name: str, kind: str, request: Any) -> bytes:
-        """Apply one request; return its answer or raise its error."""
-
-    def apply_soon(self, name: str, kind: str, request: Any, done: OnDone) -> None:
-        """Apply one decision or reward; later, call ``done`` with its answer or its error."""
-
-    def count_error(self, name: str | None, error: ApiError) -> None:
-        """Count an error response."""

@@ -24,6 +24,7 @@ from glcb.service.core.experiment import Experiment
 from glcb.service.errors import ApiError
 from glcb.service.http import openapi, publish, wire
 from glcb.service.http.admission import Admission
+from glcb.service.http.backend import Backend
 from glcb.service.http.operations import OPERATIONS, Operation
 from glcb.service.http.personalizer import PersonalizerHandlers
 from glcb.service.http.static import pages
@@ -79,13 +80,18 @@ class Handlers:
         The database, for exports.
     admission
         Lets requests that are not decisions take turns.
+    backend
+        Applies decisions and rewards: the engine, which may be traced.
     """
 
-    def __init__(self, engine: Engine, storage: Database, admission: Admission) -> None:
+    def __init__(
+        self, engine: Engine, storage: Database, admission: Admission, backend: Backend | None = None
+    ) -> None:
         self._engine = engine
+        self._backend: Backend = engine if backend is None else backend
         self._storage = storage
         self._admission = admission
-        self._personalizer = PersonalizerHandlers(engine)
+        self._personalizer = PersonalizerHandlers(engine, self._backend)
 
     def experiment_of(self, key: ApiKey) -> str:
         """Return the experiment of a Personalizer request."""
@@ -183,7 +189,7 @@ class Handlers:
         """Choose several arms."""
         name, key, began = _name(request), request.state.key, time.perf_counter()
         ranking = publish.restricted(key, request.state.body)
-        answer = await self._engine.apply(name, "rank", ranking)
+        answer = await self._backend.apply(name, "rank", ranking)
         self._engine.activity[name].latency.add(time.perf_counter() - began)
         return Response(publish.visible(key, answer, _PUBLIC_RANKING), media_type="application/json")
 
@@ -208,7 +214,7 @@ class Handlers:
     async def _apply_batch(self, name: str, kind: str, items: Sequence[Any]) -> Response:
         """Return one result per item: a response or an error."""
         parts = []
-        for result in await self._engine.apply_many(name, kind, items):
+        for result in await self._backend.apply_many(name, kind, items):
             if isinstance(result, ApiError):
                 self._engine.count_error(name, result)
                 result = wire.error_body(result)

@@ -21,6 +21,7 @@ from glcb.service.core.experiment import Experiment
 from glcb.service.core.rankings import has_catalog
 from glcb.service.errors import ApiError
 from glcb.service.http import wire
+from glcb.service.http.backend import Backend
 from glcb.service.http.wire import JsonAnswer
 
 T = TypeVar("T")
@@ -34,11 +35,14 @@ class PersonalizerHandlers:
     Parameters
     ----------
     engine
-        Applies changes and reads experiments.
+        Reads experiments.
+    backend
+        Applies decisions and rewards.
     """
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, backend: Backend) -> None:
         self._engine = engine
+        self._backend = backend
 
     def experiment_of(self, key: ApiKey) -> str:
         """Return the experiment of a request: that of its API key.
@@ -108,7 +112,7 @@ class PersonalizerHandlers:
 
     async def activate(self, request: Request) -> Response:
         """Note that an event was shown."""
-        await self._engine.apply(_experiment(request), "activate", Activation(id=_decision(request)))
+        await self._backend.apply(_experiment(request), "activate", Activation(id=_decision(request)))
         return Response(status_code=204)
 
     activate_slots = activate
@@ -120,14 +124,14 @@ class PersonalizerHandlers:
 
     async def _apply(self, request: Request, kind: str, item: object, answer: Decoder[T]) -> T:
         name, began = _experiment(request), time.perf_counter()
-        content = await self._engine.apply(name, kind, item)
+        content = await self._backend.apply(name, kind, item)
         self._engine.activity[name].latency.add(time.perf_counter() - began)
         return answer.decode(content)
 
     async def _reward(self, request: Request, item: RewardItem) -> None:
         """Apply a reward. A second one has no effect, as with Personalizer's earliest reward."""
         try:
-            await self._engine.apply(_experiment(request), "reward", item)
+            await self._backend.apply(_experiment(request), "reward", item)
         except ApiError as error:
             if error.code != "duplicate_reward":
                 raise

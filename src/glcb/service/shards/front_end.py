@@ -14,7 +14,7 @@ from glcb.service.config import ServiceSettings
 from glcb.service.core.engine import OnDone
 from glcb.service.errors import ApiError
 from glcb.service.http.admission import Admission
-from glcb.service.http.backend import Backend
+from glcb.service.http.backend import Backend, RunningBackend
 from glcb.service.http.routes import Answers
 from glcb.service.metrics import Activity, HttpMetrics
 from glcb.service.shards.answers import ShardAnswers
@@ -99,7 +99,7 @@ class OnRay:
                 f"{self._count}, or stop the service first"
             )
 
-    def open(self) -> Backend:
+    def open(self) -> RunningBackend:
         """Return the clients of all shards."""
         replicas = Replicas(decode_settings(self._shared), self._find_replica)
         self._shards = Shards(self._settings, self._count, self._find, replicas)
