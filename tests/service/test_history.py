@@ -9,24 +9,35 @@ import pytest
 from msgspec import UNSET
 
 from glcb._api.requests import ExperimentChanges, NewArm
-from glcb.service import curves, segments
+from glcb._api.responses import Decision
+from glcb._api.statistics import SegmentStats
+from glcb.service import curves, reports, responses, segments
 from glcb.service.arms import Arms
 from glcb.service.core import models
 from glcb.service.core.experiment import Experiment
 from glcb.service.core.history import History, floor_time
 from glcb.service.core.open_decisions import OpenDecision
+from glcb.service.core.tally import Group
 from glcb.service.curves import CurvesQuery
 from glcb.service.errors import ApiError
-from glcb.service.lift import Weights
+from glcb.service.lift import LiftSums, Weights
 from glcb.service.storage.snapshots import from_first_event
 from tests.service.builders import RecordedExperiment
 
 DAY = 86_400.0
 
 
-def shop(decisions: int, **settings: Any) -> RecordedExperiment:
-    """Return an experiment in which arm a is best in France, and arm b elsewhere."""
-    recorded, rng = RecordedExperiment(holdout=0.2, **settings), random.Random(10_000)
+class Shop(RecordedExperiment):
+    """An experiment in which arm a is best in France, and arm b elsewhere."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**{"holdout": 0.2, **settings})
+        self.visits: list[tuple[dict[str, Any], Decision]] = []
+
+
+def shop(decisions: int, recorded: Shop | None = None, **settings: Any) -> Shop:
+    """Make decisions and reward them, in a new experiment or in one that has decisions already."""
+    recorded, rng = recorded or Shop(**settings), random.Random(10_000)
     for number in range(decisions):
         country = rng.choice(["FR", "DE", "US"])
         context = {
@@ -40,6 +51,7 @@ def shop(decisions: int, **settings: Any) -> RecordedExperiment:
         decision = recorded.decide(context)
         good = decision.arm == ("a" if country == "FR" else "b")
         recorded.reward(decision.id, float(rng.random() < (0.6 if good else 0.1)))
+        recorded.visits.append((context, decision))
     return recorded
 
 
@@ -230,6 +242,89 @@ def test_the_lift_over_the_control_has_a_history_and_segments() -> None:
     assert found.points[-1].control == found.control
     (country,) = segments.segments(recorded.experiment).features
     assert sum(one.control.n for one in country.segments if one.control) == guard.lift.n
+
+
+@pytest.fixture(scope="module")
+def late_control() -> Shop:
+    """An experiment whose control is set after three quarters of its decisions."""
+    recorded = shop(600, segments=["country", "age"])
+    recorded.apply("change", ExperimentChanges(control="c"))
+    return shop(200, recorded)
+
+
+def test_rewards_gained_over_the_control_count_from_the_decisions_that_have_one(
+    late_control: Shop,
+) -> None:
+    experiment = late_control.experiment
+    control = responses.control_lift(experiment)
+    assert control is not None
+    assert control.difference is not None
+    assert control.n == 200
+    bandit = sum(not decision.holdout for _, decision in late_control.visits[-200:])
+    assert 0 < bandit < 200
+    assert control.extra_rewards == pytest.approx(control.difference * bandit)
+
+    found = curves.curves(experiment, CurvesQuery())
+    later = curves.curves(experiment, CurvesQuery(start=late_control.now - 500))
+    for one in (found.control, found.points[-1].control, later.control):
+        assert one is not None
+        assert one.extra_rewards == pytest.approx(control.extra_rewards)
+    summary = reports.reader(CurvesQuery())(experiment).summary
+    assert summary.lift is not None
+    assert summary.lift.extra_rewards == pytest.approx(control.extra_rewards)
+
+
+def test_rewards_gained_in_segments_count_from_the_decisions_that_have_a_control(
+    late_control: Shop,
+) -> None:
+    latest = late_control.visits[-200:]
+    (country, age) = segments.segments(late_control.experiment).features
+    for feature, segment in [(one, part) for one in (country, age) for part in one.segments]:
+        members = [
+            decision for context, decision in latest if _belongs(context.get(feature.feature), segment)
+        ]
+        assert segment.control is not None
+        assert segment.control.n == len(members)
+        bandit = sum(not decision.holdout for decision in members)
+        assert segment.control.extra_rewards == pytest.approx(segment.control.difference * bandit)
+
+
+def _belongs(value: Any, segment: SegmentStats) -> bool:
+    if value is None or segment.range is None:
+        return segment.kind == "missing" if value is None else value == segment.value
+    low, high = segment.range
+    return (low is None or value >= low) and (high is None or value < high)
+
+
+def test_rewards_gained_over_random_assignment_count_from_the_decisions_with_a_holdout() -> None:
+    """Without exploration and holdout, no decision says what random assignment would have gained."""
+    recorded = shop(300, holdout=0.0, exploration=0.0)
+    before = responses.lift(recorded.experiment)
+    assert before.n < 30
+    recorded.apply("change", ExperimentChanges(holdout=0.2))
+    shop(200, recorded)
+    lift = responses.lift(recorded.experiment)
+    bandit = lift.n - sum(decision.holdout for _, decision in recorded.visits)
+    assert bandit < lift.bandit.n - 250
+    assert lift.difference is not None
+    assert lift.extra_rewards == pytest.approx(lift.difference * bandit)
+    found = curves.curves(recorded.experiment, CurvesQuery())
+    assert found.lift.extra_rewards == pytest.approx(lift.extra_rewards)
+
+
+def test_sums_of_an_earlier_version_count_at_most_the_rewards_of_the_bandit(
+    recorded: RecordedExperiment,
+) -> None:
+    lift = responses.lift(recorded.experiment)
+    sums = msgspec.to_builtins(recorded.experiment.state.tally.lift)
+    del sums["held_out"]
+    old = msgspec.convert(sums, LiftSums)
+    assert responses.lift_of(old, *_groups(recorded), 0.0, 1.0) == lift
+
+
+def _groups(recorded: RecordedExperiment) -> tuple[Group, Group]:
+    tally = recorded.experiment.state.tally
+    return tally.bandit, tally.holdout
 
 
 # ---- events -----------------------------------------------------------------------------------------

@@ -103,7 +103,8 @@ class ControlLift(Struct, frozen=True, kw_only=True):
     relative: float | None
     """The lift as a share of ``control``; None if rewards can be negative."""
     extra_rewards: float | None
-    """The estimated sum of rewards that the bandit has gained so far over the control."""
+    """The estimated sum of rewards that the bandit has gained over the control, in the decisions from which
+    the lift is estimated: those since there is a control."""
 
 
 class GuardrailStatus(Struct, frozen=True, kw_only=True):

@@ -76,7 +76,8 @@ class Lift(Struct, frozen=True, kw_only=True):
     relative: float | None
     """The lift as a share of ``random``; None if rewards can be negative."""
     extra_rewards: float | None
-    """The estimated sum of rewards that the bandit has gained so far over random assignment."""
+    """The estimated sum of rewards that the bandit has gained over random assignment, in the decisions from
+    which the lift is estimated."""
 
 
 class Check(Struct, frozen=True):

@@ -198,7 +198,8 @@ class LiftEstimate(Struct, frozen=True, kw_only=True):
     relative: float | None
     """The lift as a share of ``baseline``; None if rewards can be negative."""
     extra_rewards: float
-    """The estimated sum of rewards gained."""
+    """The estimated sum of rewards that the bandit has gained, in the decisions from which the lift is
+    estimated."""
 
 
 class ArmMean(Struct, frozen=True, kw_only=True):

@@ -26,7 +26,7 @@ def lift_estimate(
     interval
         Its interval that is valid at all times, on a scale from 0 to 1.
     bandit_rewards
-        Number of rewards of decisions made by the bandit.
+        Number of rewards of all decisions made by the bandit.
     rewards
         The lowest and the highest reward.
     confidence
@@ -49,7 +49,7 @@ def lift_estimate(
         fixed_high=None if fixed is None else fixed[1] * unit,
         confidence=confidence,
         relative=difference / baseline if baseline and low >= 0 else None,
-        extra_rewards=difference * bandit_rewards,
+        extra_rewards=sums.gained(bandit_rewards) * unit,
     )
 
 

@@ -90,13 +90,17 @@ class LiftSums(Struct):
     """No estimate could have been lower than minus this."""
     above: float = 0.0
     """No estimate could have been higher than this."""
+    held_out: int = 0
+    """Decisions of the holdout among these. Earlier versions did not count them."""
 
     @property
     def center(self) -> float:
         """The running mean of the rewards."""
         return (0.5 + self.rewards) / (1 + self.n)
 
-    def add(self, reward: float, weights: Weights, center: float | None = None) -> None:
+    def add(
+        self, reward: float, weights: Weights, center: float | None = None, held_out: bool = False
+    ) -> None:
         """Add a decision with its reward.
 
         Parameters
@@ -107,6 +111,8 @@ class LiftSums(Struct):
             The weights of the decision.
         center
             The center of the estimate, known before the arm was drawn. By default, the running mean.
+        held_out
+            Whether the decision belongs to the holdout.
         """
         if center is None:
             center = (0.5 + self.rewards) / (1 + self.n)
@@ -123,6 +129,7 @@ class LiftSums(Struct):
         if lowest * center > self.above:
             self.above = lowest * center
         self.n += 1
+        self.held_out += held_out
         self.rewards += reward
         self.lift += estimate
         self.squares += estimate**2
@@ -131,12 +138,23 @@ class LiftSums(Struct):
     def merge(self, other: "LiftSums") -> None:
         """Add the decisions of other sums."""
         self.n += other.n
+        self.held_out += other.held_out
         self.rewards += other.rewards
         self.lift += other.lift
         self.squares += other.squares
         self.random += other.random
         self.below = max(self.below, other.below)
         self.above = max(self.above, other.above)
+
+    def gained(self, bandit_rewards: int) -> float:
+        """Return the rewards gained: the mean lift times the decisions of the bandit from which it is known.
+
+        Parameters
+        ----------
+        bandit_rewards
+            Number of all rewards of decisions made by the bandit, a bound for sums of earlier versions.
+        """
+        return self.lift / self.n * min(self.n - self.held_out, bandit_rewards) if self.n else 0.0
 
     def interval(self, confidence: float = CONFIDENCE) -> tuple[float, float] | None:
         """Return the interval of the mean lift so far, valid at all times; None without rewards."""

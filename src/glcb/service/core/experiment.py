@@ -415,8 +415,9 @@ class Experiment:
             self.state.tally.add_reward(self._now, decision, decision.reward, scaled)
             if guarded is not None:
                 if guarded.lift is not None:
-                    center = self.guard().lift.center
-                    self.state.tally.add_control(decision, scaled, guarded.lift, center)
+                    lift = self.guard().lift
+                    self.state.tally.add_control(decision, scaled, guarded.lift, lift.center)
+                    lift.add(scaled, guarded.lift, held_out=decision.held_out)
                 arms: tuple[Any, ...] = self._bandit.arms
                 self.guard().count(guarded, decision.reward, self.state.settings, self.ranges, arms)
 

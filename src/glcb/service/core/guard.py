@@ -225,7 +225,7 @@ class Guard(Struct):
         ranges: Mapping[str, tuple[float, float]],
         arms: Sequence[str],
     ) -> None:
-        """Count a decision whose reward is final.
+        """Count the metrics of a decision whose reward is final.
 
         Parameters
         ----------
@@ -240,9 +240,6 @@ class Guard(Struct):
         arms
             The arms of the experiment.
         """
-        low, high = ranges[REWARD]
-        if decision.lift is not None:
-            self.lift.add((reward - low) / (high - low), decision.lift)
         values = {REWARD: reward, **_metric_values(decision, settings)}
         for sums in self.guardrails:
             metric = sums.guardrail.metric

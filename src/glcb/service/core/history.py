@@ -193,7 +193,7 @@ class History(Struct):
         period.rewards[decision.held_out] += 1
         period.totals[decision.held_out] += value
         if decision.weights is not None:
-            period.lift.add(scaled, decision.weights, center)
+            period.lift.add(scaled, decision.weights, center, decision.held_out)
         sums, own = self.arms.get(decision.arm), period.arms.get(decision.arm)
         if sums is not None:
             mean = sums.center
@@ -206,7 +206,7 @@ class History(Struct):
         period = self._period_of(decision)
         if period.control is UNSET:
             period.control = LiftSums()
-        period.control.add(scaled, weights, center)
+        period.control.add(scaled, weights, center, decision.held_out)
 
     def _period_of(self, decision: OpenDecision) -> Period:
         if not self.periods:

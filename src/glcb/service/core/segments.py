@@ -60,7 +60,7 @@ class Segment(Struct):
         """Count a reward."""
         self.bandit_rewards += not decision.held_out
         if decision.weights is not None:
-            self.lift.add(scaled, decision.weights)
+            self.lift.add(scaled, decision.weights, held_out=decision.held_out)
         sums = self.arms.get(decision.arm)
         if sums is not None:
             sums.add(scaled, sums.center)
@@ -180,7 +180,7 @@ class Segments(Struct):
         for segment in self._of_decision(decision):
             if segment.control is UNSET:
                 segment.control = LiftSums()
-            segment.control.add(scaled, weights)
+            segment.control.add(scaled, weights, held_out=decision.held_out)
 
     def _of_decision(self, decision: OpenDecision) -> Iterator[Segment]:
         for number in decision.segments:

@@ -261,7 +261,7 @@ class Tally(Struct):
             self.history.add_reward(decision, value, scaled, self.lift.center)
             self.segments.add_reward(decision, scaled)
         if decision.weights is not None:
-            self.lift.add(scaled, decision.weights)
+            self.lift.add(scaled, decision.weights, held_out=decision.held_out)
         self.vitals.values.add(scaled, decision.reported)
         if not self.blocks:
             self._start_block(at)

@@ -113,9 +113,10 @@ def _interval(low: float, high: float, rewards: RewardFormat) -> str:
 
 def _method(info: ExperimentInfo, lift: LiftEstimate | None) -> tuple[str, ...]:
     interval = "" if lift is None else f"Here, it is: {interval_in_words(info, lift)}."
+    decisions = "all decisions" if lift is None else f"{lift.n:,} decisions"
     return (
         "The lift is the mean reward of the decisions of the bandit minus the mean reward that the reference "
-        "would have had for the same people, estimated from the logged probabilities of all decisions.",
+        f"would have had for the same people, estimated from the logged probabilities of {decisions}.",
         f"The interval holds at all times at once, however often somebody looks. {interval}",
         "The figure shows the lift from the start of the period to each point, so the interval narrows.",
     )
