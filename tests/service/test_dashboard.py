@@ -278,6 +278,34 @@ def test_ten_questions_are_answered_in_at_most_two_clicks(opened: Open, server: 
     assert shown["settings"]["paused_arms"] == ["Gift cards"]
 
 
+@pytest.mark.parametrize("place", ["", "/arms/Gift%20cards"])
+def test_a_period_that_starts_later_says_when_its_intervals_hold(
+    opened: Open, server: Server, place: str
+) -> None:
+    """The experiment is too young for a period of a day, so that the answer is altered."""
+    from playwright.sync_api import Route, expect
+
+    path = "/v1/experiments/periods"
+    assert server.client.put(path, {"arms": ARMS, "policy": "linucb"}).status in (200, 201)
+    Shop(server.client, "periods").simulate(50)
+    page = opened(f"{server.url}/#/periods{place}")
+    note = page.get_by_text("only if its start was chosen in advance")
+    expect(page.get_by_role("group", name="Period")).to_be_visible()
+    expect(note).to_be_hidden()
+
+    def shorten(route: Route) -> None:
+        response = route.fetch()
+        route.fulfill(response=response, json={**response.json(), "anytime_valid": False})
+
+    page.route("**/curves?from=*", shorten)
+    page.locator("label", has_text="24 hours").click()
+    expect(note).to_be_visible()
+    check_accessibility(page)
+    check_width(page)
+    page.locator("label", has_text="all").click()
+    expect(note).to_be_hidden()
+
+
 def test_a_broken_guardrail_is_explained_and_the_control_comes_first(
     opened: Open, server: Server, expected: list[str]
 ) -> None:

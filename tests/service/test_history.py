@@ -141,6 +141,37 @@ def test_a_range_has_the_decisions_of_its_periods_only(recorded: RecordedExperim
         curves.curves(recorded.experiment, CurvesQuery(arm="x"))
 
 
+def test_intervals_are_valid_at_any_time_only_if_the_range_starts_with_the_history(
+    recorded: RecordedExperiment,
+) -> None:
+    first, middle = recorded.events[0].at, recorded.now - 500
+    queries = {
+        CurvesQuery(): True,
+        CurvesQuery(start=first - DAY): True,
+        CurvesQuery(end=middle): True,
+        CurvesQuery(start=middle): False,
+        CurvesQuery(start=middle, end=middle + 60): False,
+        CurvesQuery(start=recorded.now + DAY): False,
+    }
+    for query, valid in queries.items():
+        assert curves.curves(recorded.experiment, query).anytime_valid is valid, query
+    assert curves.curves(RecordedExperiment().experiment, CurvesQuery()).anytime_valid
+
+
+def test_a_report_says_that_a_start_picked_later_has_no_interval_at_all_times(
+    recorded: RecordedExperiment,
+) -> None:
+    whole = reports.reader(CurvesQuery())(recorded.experiment)
+    assert "95% interval" in whole.summary.text
+    assert "chosen in advance" not in whole.summary.text + whole.page()
+    assert "holds at all times" in whole.page()
+    picked = reports.reader(CurvesQuery(start=recorded.now - 1800))(recorded.experiment)
+    assert "95% interval" in picked.summary.text
+    assert "if the start of the period was chosen in advance)" in picked.summary.text
+    assert picked.page().count("chosen in advance") == 2, "in the conclusion and in the method"
+    assert "holds at all times" not in picked.page()
+
+
 def test_a_reward_belongs_to_the_period_of_its_decision_which_is_incomplete_until_then() -> None:
     recorded = RecordedExperiment(reward_timeout=1000.0, default_reward=0.0, holdout=0.0)
     first = recorded.decide({"age": 1})

@@ -21,6 +21,9 @@ class Report(Struct, frozen=True, kw_only=True, rename={"start": "from", "end": 
     """Start of the period."""
     end: datetime
     """End of the period."""
+    anytime_valid: bool
+    """Whether the intervals are valid at any time, as they are if the period starts with the history. Those
+    of a period with a later start are valid only if its start was chosen in advance."""
     decisions: int
     """Number of decisions."""
     rewards: int

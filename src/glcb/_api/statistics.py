@@ -186,7 +186,8 @@ class LiftEstimate(Struct, frozen=True, kw_only=True):
     difference: float
     """The lift, in units of the reward."""
     low: float | None
-    """Lower end of the confidence interval, valid at any time. None if a segment is not final yet."""
+    """Lower end of the confidence interval, valid at any time; in curves, if ``anytime_valid``. None if a
+    segment is not final yet."""
     high: float | None
     """Upper end of the confidence interval."""
     fixed_low: float | None
@@ -216,7 +217,7 @@ class ArmMean(Struct, frozen=True, kw_only=True):
     reward_mean: float | None
     """Mean reward; None without rewards, like the intervals."""
     low: float | None
-    """Lower end of the confidence interval of the mean, valid at any time."""
+    """Lower end of the confidence interval of the mean, valid at any time; in curves if ``anytime_valid``."""
     high: float | None
     """Upper end of the confidence interval."""
     fixed_low: float | None
@@ -273,6 +274,10 @@ class Curves(Struct, frozen=True, kw_only=True, rename={"start": "from", "end": 
     """Start of the range, at the beginning of a period."""
     end: datetime
     """End of the range, at the end of a period."""
+    anytime_valid: bool
+    """Whether the intervals are valid at any time, as they are if the range starts with the history. Those of
+    a range with a later start are valid only if its start was chosen in advance, without knowing its rewards.
+    The end can be any time."""
     lift: Lift
     """Lift over random assignment, of the decisions in the range."""
     control: LiftEstimate | None

@@ -108,6 +108,7 @@ def curves(experiment: Experiment, query: CurvesQuery) -> Curves:
         since=_time(since),
         start=_time(max(periods[0].start, since) if periods else since),
         end=_time(min(periods[-1].end, now) if periods else now),
+        anytime_valid=periods[:1] == history.periods[:1],
         lift=lift_of(total.lift, bandit, holdout, *rewards),
         control=None if total.control is UNSET else _cumulated([total.control], [total], rewards)[0],
         arms=arm_means([(arm, sums, total.decisions) for arm, sums in arms.items()], rewards),

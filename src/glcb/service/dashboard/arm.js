@@ -62,6 +62,7 @@ export function armPage(main, name, arm) {
       format = rewardFormat(settings);
       loading.hidden = true;
       body.hidden = false;
+      range.label(curves);
       paused = (settings.paused_arms ?? []).includes(arm);
       const isControl = settings.control === arm;
       say(state, paused ? "paused" : isControl ? "control" : "");

@@ -112,6 +112,7 @@ export function experimentPage(main, name) {
       format = rewardFormat(experiment.settings);
       loading.hidden = true;
       body.hidden = false;
+      range.label(curves);
       const drawn = drawnArms(stats.arms);
       shown = { experiment, stats, curves, changes, format, drawn, color: colors(drawn), period: range.isAll() ? null : curves };
       later.forEach((element) => {

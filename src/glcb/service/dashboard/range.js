@@ -14,6 +14,7 @@ export function rangeChooser(changed) {
   const date = (name, label) => h("input", { type: "date", name, "aria-label": label, onchange: () => changed() });
   const [from, to] = [date("from", "First day"), date("to", "Last day")];
   const dates = h("span", { class: "dates", hidden: true }, from, h("span", {}, "to"), to);
+  const note = h("span", { class: "hint", hidden: true }, "The intervals of this period hold only if its start was chosen in advance, not because of its rewards.");
   const choose = (value) => {
     chosen = value;
     sessionStorage.setItem(STORED, value);
@@ -24,7 +25,11 @@ export function rangeChooser(changed) {
   const choice = ([value, text]) =>
     h("label", {}, h("input", { type: "radio", name: "range", value, checked: value === chosen, onchange: () => choose(value) }), h("span", {}, text));
   return {
-    element: h("div", { class: "range" }, h("fieldset", { class: "segments" }, h("legend", {}, "Period"), Object.entries(NAMES).map(choice)), dates),
+    element: h("div", { class: "range" }, h("fieldset", { class: "segments" }, h("legend", {}, "Period"), Object.entries(NAMES).map(choice)), dates, note),
+    /** Say so if the intervals of the curves that are shown are not valid at any time. */
+    label({ anytime_valid }) {
+      note.hidden = anytime_valid;
+    },
     /** Return whether everything is shown. */
     isAll: () => chosen === "all" || (chosen === "dates" && !from.value && !to.value),
     /** Return the parameters of the period in a request. */

@@ -41,7 +41,7 @@ def report_page(info: ExperimentInfo, report: Report, curves: Curves, now: datet
     """
     settings, rewards = info.settings, reward_format(info.settings)
     period = period_in_words(report.start, report.end)
-    sentence = verdict(info, report.over, report.lift)
+    sentence = verdict(info, report.over, report.lift, report.anytime_valid)
     about = [f"{len(report.arms)} arms", f"policy {settings.policy}", f"{percent(settings.holdout)} holdout"]
     traffic = or_default(settings.traffic, 1.0)
     if traffic < 1:
@@ -64,7 +64,7 @@ def report_page(info: ExperimentInfo, report: Report, curves: Curves, now: datet
         Section("arms", "Arms", (_arms_table(info, report.arms, rewards),)),
         Section("changes", "Changes", (Listing(report.changes or ("Nothing was changed in this period.",)),)),
         Section("checks", "Health checks", (Listing(checks),)),
-        Section("method", "How to read this", _method(info, report.lift)),
+        Section("method", "How to read this", _method(info, report)),
     )
     title = f"{info.name}: {period}"
     conclusion = sentence[:1].upper() + sentence[1:]
@@ -111,13 +111,21 @@ def _interval(low: float, high: float, rewards: RewardFormat) -> str:
     return f"{rewards.value(low)} to {rewards.value(high)}"
 
 
-def _method(info: ExperimentInfo, lift: LiftEstimate | None) -> tuple[str, ...]:
+def _method(info: ExperimentInfo, report: Report) -> tuple[str, ...]:
+    lift = report.lift
     interval = "" if lift is None else f"Here, it is: {interval_in_words(info, lift)}."
+    validity = (
+        "The interval holds at all times at once, however often somebody looks."
+        if report.anytime_valid
+        else "The intervals of this period, those of the arms included, hold only if its start was chosen in "
+        "advance. They do not hold for a period that was picked because of its rewards: the best week of "
+        "many looks better than it is."
+    )
     decisions = "all decisions" if lift is None else f"{lift.n:,} decisions"
     return (
         "The lift is the mean reward of the decisions of the bandit minus the mean reward that the reference "
         f"would have had for the same people, estimated from the logged probabilities of {decisions}.",
-        f"The interval holds at all times at once, however often somebody looks. {interval}",
+        f"{validity} {interval}",
         "The figure shows the lift from the start of the period to each point, so the interval narrows.",
     )
 

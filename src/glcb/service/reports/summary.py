@@ -111,7 +111,8 @@ def summarize(info: ExperimentInfo, curves: Curves, changes: Sequence[str]) -> R
     decisions = sum(point.decisions for point in curves.points)
     failed = tuple(check.text for check in info.health if check.ok is False)
     parts = [
-        f"{info.name}, {period_in_words(curves.start, curves.end)}: {verdict(info, over, lift)}",
+        f"{info.name}, {period_in_words(curves.start, curves.end)}: "
+        f"{verdict(info, over, lift, curves.anytime_valid)}",
         f"{decisions:,} decisions.",
         _best_arm(info, curves),
         _changes_in_words(changes),
@@ -123,6 +124,7 @@ def summarize(info: ExperimentInfo, curves: Curves, changes: Sequence[str]) -> R
         state=info.state,
         start=curves.start,
         end=curves.end,
+        anytime_valid=curves.anytime_valid,
         decisions=decisions,
         rewards=sum(point.rewards for point in curves.points),
         over="control" if over == "control" else "random",
@@ -133,8 +135,20 @@ def summarize(info: ExperimentInfo, curves: Curves, changes: Sequence[str]) -> R
     )
 
 
-def verdict(info: ExperimentInfo, over: str, lift: LiftEstimate | None) -> str:
-    """Return in one sentence whether the experiment pays."""
+def verdict(info: ExperimentInfo, over: str, lift: LiftEstimate | None, anytime_valid: bool) -> str:
+    """Return in one sentence whether the experiment pays.
+
+    Parameters
+    ----------
+    info
+        The experiment.
+    over
+        What the lift is measured against: ``"control"`` or ``"random"``.
+    lift
+        The lift in the period.
+    anytime_valid
+        Whether its interval is valid at any time.
+    """
     if lift is None and info.settings.shadow:
         return "no lift in shadow mode: everybody is served the control."
     if lift is None and over == "control":
@@ -150,7 +164,8 @@ def verdict(info: ExperimentInfo, over: str, lift: LiftEstimate | None) -> str:
     if lift.low is None or lift.high is None or lift.low <= 0 <= lift.high:
         return f"no significant difference from {reference} yet ({size}, {gained})."
     better = "better" if lift.low > 0 else "worse"
-    return f"{better} than {reference}: {size}, {gained} ({interval_in_words(info, lift)})."
+    condition = "" if anytime_valid else ", if the start of the period was chosen in advance"
+    return f"{better} than {reference}: {size}, {gained} ({interval_in_words(info, lift)}{condition})."
 
 
 def interval_in_words(info: ExperimentInfo, lift: LiftEstimate) -> str:
