@@ -124,3 +124,14 @@ def test_reports_of_slots_are_counted_once(aggregation: str) -> None:
     assert (arrivals.decisions, arrivals.reported) == (4, 4)
     repeated = recorded.apply("reward", RewardItem(id=ranking, value=1, slot=2, idempotency_key="x"))
     assert json.loads(repeated)["status"] == "duplicate"
+
+
+def test_decisions_that_time_out_while_a_ranking_is_not_examined_are_counted() -> None:
+    recorded = Rankings(reward_timeout=10.0, default_reward=0.0)
+    for _ in range(40):
+        recorded.rank(1)
+        recorded.reward(recorded.rank(2)["id"], 0, examined=0)
+    recorded.now += 100
+    recorded.apply("settle", b"")
+    found = stats.stats(recorded.experiment, Activity())
+    assert found.counts.timed_out == found.lift.bandit.n + found.lift.holdout.n == 40

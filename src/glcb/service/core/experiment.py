@@ -277,7 +277,8 @@ class Experiment:
         finally:
             self._reporting = ()
         self._add_metrics(guarded, request)
-        self.count_rewards()
+        if affected.rewarded or affected.default:  # otherwise, decisions that are due have not been settled
+            self.count_rewards()
         default = self.state.settings.default_reward
         default = self.reward_range[0] if default is None else default
         rewards = [(one, float(request.value)) for one in affected.rewarded]
