@@ -1,28 +1,42 @@
 """Publishable keys: one experiment, single decisions and rewards, a limited rate, and nothing to read."""
 
+import json
+import random
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from glcb._api.guardrails import Guardrail, Metric
+from glcb._api.requests import ExperimentChanges, RankingRequest, encode
+from glcb._api.responses import Check, Ranking
 from glcb._errors import InvalidSettings
-from glcb.service import auth
+from glcb.service import auth, health
+from glcb.service.core.experiment import Experiment
+from glcb.service.core.guard import RecordedReward
 from glcb.service.http.operations import OPERATIONS
+from glcb.service.metrics import Activity
+from glcb.service.shards.messages import Item
+from glcb.service.stats import stats
+from glcb.service.storage.snapshots import from_first_event
 from tests.service.asgi import Answer, E, Service, create_experiment, with_service
-from tests.service.builders import open_test_database
+from tests.service.builders import RecordedExperiment, open_test_database
 
 Ask = Callable[..., Awaitable[Answer]]
 DECISION, RANKING = f"{E}/decisions", f"{E}/rankings"
 
 
 def with_publishable_key(
-    folder: Path, scenario: Callable[[Service, Ask], Awaitable[None]], **changes: Any
+    folder: Path,
+    scenario: Callable[[Service, Ask], Awaitable[None]],
+    experiment: dict[str, Any] | None = None,
+    **changes: Any,
 ) -> None:
     """Run a scenario with a function that sends requests with a publishable key."""
 
     async def run(service: Service) -> None:
-        await create_experiment(service)
+        await create_experiment(service, **(experiment or {}))
         secret = auth.add_key(service.storage, "page", "publish", ["home"])
         service.authenticator.keyring.refresh()
 
@@ -120,3 +134,189 @@ def test_requests_over_the_rate_are_refused_until_the_key_has_rested(
             assert (await service.ask("POST", DECISION, {"context": {}}, key=team)).status == 200
 
     with_publishable_key(tmp_path, scenario, publish_rate=5)
+
+
+# ---- guardrails -------------------------------------------------------------------------------------
+
+GUARDED: dict[str, Any] = {
+    "control": "a",
+    "baseline": "control",
+    "traffic": 0.5,
+    "policy": "uniform",
+    "metrics": {"revenue": Metric(range=(0.0, 10.0), default=0.0)},
+    "guardrails": [
+        Guardrail(metric="revenue", max_fall=0.05, pauses="experiment"),
+        Guardrail(max_fall=0.05, pauses="experiment"),
+    ],
+}
+TIMEOUT = {"reward_timeout": 50.0, "default_reward": 0.0}
+
+
+class Visited(RecordedExperiment):
+    """An experiment without any difference between its arms, and a visitor who reports what he likes."""
+
+    def __init__(self, **changes: Any) -> None:
+        super().__init__(**GUARDED, **changes)
+        rng = random.Random(10_000)
+        for number in range(300):
+            decision = self.decide({"x": number % 5})
+            self.reward(decision.id, float(rng.random() < 0.5), metrics={"revenue": 10 * rng.random()})
+
+    def report(self, decision: str, value: float, revenue: float, **more: Any) -> None:
+        metrics = {"revenue": revenue}
+        reward = RecordedReward(id=decision, value=value, metrics=metrics, public=True, **more)
+        self.apply("reward", reward)
+
+    def rank(self) -> Ranking:
+        answer = self.apply("rank", RankingRequest(context={"x": 1}, k=2))
+        return Ranking(**json.loads(answer))
+
+    @property
+    def is_broken(self) -> bool:
+        return self.experiment.find_breach(0)[1] is not None
+
+
+def _praise_the_control(visited: Visited) -> None:
+    decision = visited.decide({"x": 1})
+    good = decision.arm == "a"
+    visited.report(decision.id, float(good), 10.0 * good)
+
+
+def _report_only_the_control(visited: Visited) -> None:
+    decision = visited.decide({"x": 1})
+    if decision.arm == "a":
+        visited.report(decision.id, 1.0, 10.0)
+
+
+def _report_all_but_the_control(visited: Visited) -> None:
+    decision = visited.decide({"x": 1})
+    if decision.arm != "a":
+        visited.report(decision.id, 0.0, 0.0)
+
+
+def _dismiss_the_control(visited: Visited) -> None:
+    ranking = visited.rank()
+    if ranking.arms[0] == "a":
+        visited.report(ranking.id, 0.0, 0.0, examined=0)
+
+
+def _dismiss_all_but_the_control(visited: Visited) -> None:
+    ranking = visited.rank()
+    if ranking.arms[0] != "a":
+        visited.report(ranking.id, 0.0, 0.0, examined=0)
+
+
+def _complete_rankings_without_the_control(visited: Visited) -> None:
+    ranking = visited.rank()
+    if "a" not in ranking.arms:
+        visited.report(ranking.id, 0.0, 0.0, slot=0, examined=2)
+
+
+ATTACKS = [
+    _praise_the_control,
+    _report_only_the_control,
+    _report_all_but_the_control,
+    _dismiss_the_control,
+    _dismiss_all_but_the_control,
+    _complete_rankings_without_the_control,
+]
+
+
+@pytest.mark.parametrize("rules", [{}, TIMEOUT], ids=["without timeout", "with timeout"])
+@pytest.mark.parametrize("attack", ATTACKS)
+def test_visitors_cannot_break_a_guardrail(attack: Callable[[Visited], None], rules: dict[str, Any]) -> None:
+    visited = Visited(**rules)
+    for _ in range(700):
+        attack(visited)
+        assert not visited.is_broken
+    if not rules:
+        assert {one.n for one in stats(visited.experiment, Activity()).guardrails} == {300}
+
+
+def test_a_setting_lets_guardrails_count_what_visitors_report() -> None:
+    visited = Visited(trust_publishable=True)
+    visits = 0
+    while not visited.is_broken and visits < 700:
+        _praise_the_control(visited)
+        visits += 1
+    assert visits < 700
+
+
+def test_a_real_fall_breaks_a_guardrail_whatever_visitors_report() -> None:
+    visited = Visited()
+    rounds = 0
+    while not visited.is_broken and rounds < 700:
+        _report_all_but_the_control(visited)
+        decision = visited.decide({"x": 1})
+        visited.reward(decision.id, float(decision.arm == "a"), metrics={"revenue": 5.0})
+        rounds += 1
+    assert rounds < 700
+
+
+@pytest.mark.parametrize("rules", [{}, TIMEOUT], ids=["without timeout", "with timeout"])
+def test_a_replay_knows_what_visitors_reported(rules: dict[str, Any]) -> None:
+    visited = Visited(**rules)
+    for number in range(60):
+        ATTACKS[number % len(ATTACKS)](visited)
+        if number == 30:
+            visited.apply("change", ExperimentChanges(trust_publishable=True), "team")
+    for restart in (0, 650):
+        experiment = from_first_event(visited.events[0])
+        for event in visited.events[1:]:
+            experiment.replay(event)
+            if event.sequence == restart:
+                experiment = Experiment.from_snapshot(experiment.snapshot())
+        assert experiment.snapshot().digest() == visited.experiment.snapshot().digest()
+
+
+def _guardrail_check(experiment: Experiment) -> Check:
+    (check,) = [one for one in health.checks(experiment) if one.check == "guardrails"]
+    return check
+
+
+def test_a_guardrail_without_data_says_so_in_health() -> None:
+    assert "guardrails" not in {one.check for one in health.checks(RecordedExperiment().experiment)}
+    recorded = RecordedExperiment(**GUARDED)
+    for number in range(120):
+        decision = recorded.decide({"x": 1})
+        recorded.apply(
+            "reward", RecordedReward(id=decision.id, value=1.0, metrics={"revenue": 1.0}, public=True)
+        )
+        assert _guardrail_check(recorded.experiment).ok is (None if number < 99 else False)
+    text = _guardrail_check(recorded.experiment).text
+    assert "'revenue' gets no data: all 120 reported values came with publishable API keys" in text
+    recorded.apply("change", ExperimentChanges(trust_publishable=True))
+    assert _guardrail_check(recorded.experiment).ok
+    recorded.apply("change", ExperimentChanges(trust_publishable=None))
+    recorded.reward(recorded.decide({"x": 1}).id, 1.0)
+    assert _guardrail_check(recorded.experiment).ok is False, "the reward has data now, the revenue has none"
+    recorded.reward(recorded.decide({"x": 1}).id, 1.0, metrics={"revenue": 1.0})
+    assert _guardrail_check(recorded.experiment).ok
+
+
+def test_the_event_of_a_reward_says_whether_the_key_is_publishable(tmp_path: Path) -> None:
+    guarded = {"control": "a", "guardrails": [{"max_fall": 0.05, "pauses": "experiment"}]}
+
+    async def scenario(service: Service, ask: Ask) -> None:
+        admin = auth.add_key(service.storage, "team", "admin")
+        service.authenticator.keyring.refresh()
+        ids = [(await ask("POST", DECISION, {"context": {"x": 1}})).data["id"] for _ in range(4)]
+        assert (await ask("POST", f"{DECISION}/{ids[0]}/reward", {"value": 1})).status == 200
+        single = await service.ask("POST", f"{DECISION}/{ids[1]}/reward", {"value": 1}, key=admin)
+        batch = {"rewards": [{"id": ids[2], "value": 1}]}
+        assert single.status == (await service.ask("POST", f"{E}/rewards", batch, key=admin)).status == 200
+        forged = await ask("POST", f"{DECISION}/{ids[3]}/reward", {"value": 1, "public": False})
+        assert (forged.status, forged.code) == (422, "invalid_request")
+        events = [event for event in service.storage.events(1, 0) if event.kind == "reward"]
+        assert [b"public" in event.request for event in events] == [True, False, False]
+        (guardrail,) = (await service.ask("GET", f"{E}/stats", key=admin)).data["guardrails"]
+        assert guardrail["n"] == 2
+        exported = (await service.ask("GET", f"{E}/export", key=admin)).content
+        assert exported.count(b'"event":"reward"') == 3
+
+    with_publishable_key(tmp_path, scenario, guarded)
+
+
+def test_a_shard_learns_whether_the_key_is_publishable() -> None:
+    reward = RecordedReward(id="1", value=1.0, public=True)
+    assert Item("home", "reward", encode(reward)).request() == reward

@@ -247,6 +247,9 @@ class Steering(Struct, kw_only=True, forbid_unknown_fields=True):
     """Numbers that are reported with rewards, by name."""
     guardrails: list[Guardrail] | UnsetType | None = UNSET
     """Metrics that must not fall."""
+    trust_publishable: bool | UnsetType | None = UNSET
+    """Whether guardrails count what publishable API keys report. By default they do not, because visitors
+    could break them."""
     description: Text | UnsetType | None = UNSET
     """What the experiment is about."""
     owner: Annotated[str, Meta(max_length=200)] | UnsetType | None = UNSET

@@ -98,6 +98,7 @@ class Client:
         end_at: datetime | UnsetType | None = UNSET,
         metrics: Mapping[str, Metric] | UnsetType | None = UNSET,
         guardrails: Sequence[Guardrail] | UnsetType | None = UNSET,
+        trust_publishable: bool | UnsetType | None = UNSET,
         description: str | UnsetType | None = UNSET,
         owner: str | UnsetType | None = UNSET,
         hypothesis: str | UnsetType | None = UNSET,
@@ -171,6 +172,8 @@ class Client:
             Numbers that are reported with rewards, by name.
         guardrails
             Metrics that must not fall.
+        trust_publishable
+            Whether guardrails count what publishable API keys report. Visitors can then break them.
         description
             What the experiment is about.
         owner
@@ -222,6 +225,7 @@ class Client:
             end_at=end_at,
             metrics=_requests.plain_mapping(metrics),
             guardrails=_requests.plain_list(guardrails),
+            trust_publishable=trust_publishable,
             description=description,
             owner=owner,
             hypothesis=hypothesis,

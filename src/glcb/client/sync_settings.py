@@ -35,6 +35,7 @@ class Settings(Evaluations):
         end_at: datetime | UnsetType | None = UNSET,
         metrics: Mapping[str, Metric] | UnsetType | None = UNSET,
         guardrails: Sequence[Guardrail] | UnsetType | None = UNSET,
+        trust_publishable: bool | UnsetType | None = UNSET,
         description: str | UnsetType | None = UNSET,
         owner: str | UnsetType | None = UNSET,
         hypothesis: str | UnsetType | None = UNSET,
@@ -81,6 +82,8 @@ class Settings(Evaluations):
             Numbers that are reported with rewards, by name.
         guardrails
             Metrics that must not fall.
+        trust_publishable
+            Whether guardrails count what publishable API keys report. Visitors can then break them.
         description
             What the experiment is about.
         owner
@@ -129,6 +132,7 @@ class Settings(Evaluations):
             end_at=end_at,
             metrics=metrics,
             guardrails=guardrails,
+            trust_publishable=trust_publishable,
             description=description,
             owner=owner,
             hypothesis=hypothesis,

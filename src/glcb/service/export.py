@@ -22,7 +22,6 @@ from glcb._api.requests import (
     DecisionRequest,
     NewArm,
     RankingRequest,
-    RewardItem,
     encode,
     named_features,
 )
@@ -30,6 +29,7 @@ from glcb._api.responses import Decision, Ranking
 from glcb.bandit.candidates import arms_as_json
 from glcb.bandit.logs.format import arms_event, header_event, unexamined_event
 from glcb.bandit.slots import slot_id
+from glcb.service.core.guard import RecordedReward
 from glcb.service.core.rankings import NO_OUTCOME, SlotRewards
 from glcb.service.core.scoring import ScoredRequest
 from glcb.service.errors import ApiError
@@ -43,7 +43,7 @@ _DECISION_REQUEST = Decoder(ScoredRequest)
 _NEW_ARM = Decoder(NewArm)
 _RANKING = Decoder(Ranking)
 _RANKING_REQUEST = Decoder(RankingRequest)
-_REWARD = Decoder(RewardItem)
+_REWARD = Decoder(RecordedReward)
 _SLOT_REWARDS = Decoder(SlotRewards)
 
 _CHUNK_BYTES = 256 << 10

@@ -9,10 +9,12 @@ from typing import NamedTuple
 
 from msgspec import UNSET
 
+from glcb._api.guardrails import or_default
 from glcb._api.responses import Check
 from glcb.evaluate.sequences import boundary
 from glcb.service.core.catalog_tally import CatalogTally
 from glcb.service.core.experiment import Experiment
+from glcb.service.core.guard import MetricSums
 from glcb.service.core.tally import Block
 from glcb.service.core.vitals import ALARM_SECONDS, MIN_DECISIONS, Vitals
 
@@ -64,6 +66,7 @@ def checks(experiment: Experiment) -> tuple[Check, ...]:
         _features(experiment),
         _clock(experiment),
         _holdout(experiment),
+        *_guardrails(experiment),
     )
 
 
@@ -325,3 +328,28 @@ def _holdout(experiment: Experiment) -> Check:
     served = "the control" if steering.serves_control else "random arms"
     text = f"{steering.holdout:.1%} of the decisions are a holdout, which is served {served}."
     return Check("holdout", True, text)
+
+
+def _guardrails(experiment: Experiment) -> Iterator[Check]:
+    """Check that guardrails get data, if there are any: what publishable API keys report does not count."""
+    guard, settings = experiment.state.guard, experiment.state.settings
+    guardrails = or_default(settings.guardrails, [])
+    if not guardrails or guard is UNSET:
+        return
+    sums = {one.metric: guard.metrics.get(one.metric, MetricSums()) for one in guardrails}
+    ignored = {metric: one.ignored for metric, one in sums.items() if one.ignored and not one.trusted}
+    starved = [metric for metric, values in ignored.items() if values >= _MIN_SAMPLE]
+    if settings.trust_publishable is True:
+        text = "Guardrails count what publishable API keys report, so visitors can break them."
+        yield Check("guardrails", True, text)
+    elif starved:
+        text = (
+            f"The guardrail of {starved[0]!r} gets no data: all {ignored[starved[0]]:,} reported values came "
+            "with publishable API keys, which do not count because visitors could break it. Report with "
+            "another key, or set trust_publishable."
+        )
+        yield Check("guardrails", False, text)
+    elif ignored or not any(one.trusted for one in sums.values()):
+        yield _too_early("guardrails", "Data of the guardrails", "reported values")
+    else:
+        yield Check("guardrails", True, "Guardrails get data.")

@@ -38,7 +38,7 @@ from glcb.policies import registry
 from glcb.service.core import administration, deciding, models, presentations
 from glcb.service.core.administration import Result
 from glcb.service.core.catalog_tally import CatalogTally
-from glcb.service.core.guard import Guard, GuardedDecision, check_metrics, is_due
+from glcb.service.core.guard import Guard, GuardedDecision, RecordedReward, check_metrics, is_due
 from glcb.service.core.idempotency import IdempotencyKeys, RepeatedAnswer
 from glcb.service.core.models import ExperimentSnapshot
 from glcb.service.core.open_decisions import OpenDecision, OpenDecisions
@@ -243,7 +243,7 @@ class Experiment:
         if self.state.extra_slots is not UNSET or request.slot is not None or request.examined is not None:
             return self._reward_slots(request)
         self._reporting = (request.id,)
-        guarded = self._guarded(request)
+        guarded = self._guarded(self._reporting)
         try:
             accepted = self._bandit.reward(request.id, request.value, idempotency_key=request.idempotency_key)
         finally:
@@ -251,7 +251,7 @@ class Experiment:
         if not accepted:
             return None, encode(RewardAccepted(request.id, "duplicate"))
         self._note_report(request.id)
-        self._add_metrics(guarded, request)
+        self._add_report(guarded, request)
         self.count_rewards()
         return NO_OUTCOME, encode(RewardAccepted(request.id, "accepted"))
 
@@ -261,7 +261,9 @@ class Experiment:
         assert not isinstance(slot, str)  # names have been resolved
         affected = self._bandit.affected_slots(request.id, slot=slot, examined=examined)
         self._reporting = tuple(slot_id(request.id, one) for one in affected.rewarded)
-        guarded = self._guarded(request)
+        guarded = self._guarded(self._reporting)
+        unrewarded = (*affected.default, *affected.unexamined)
+        others = self._guarded([slot_id(request.id, one) for one in unrewarded])
         try:
             accepted = self._bandit.reward(
                 request.id,
@@ -272,11 +274,12 @@ class Experiment:
             )
             if not accepted:
                 return None, encode(RewardAccepted(request.id, "duplicate"))
-            for decision in self._reporting:
-                self._note_report(decision)
+            for name in self._reporting:
+                self._note_report(name)
         finally:
             self._reporting = ()
-        self._add_metrics(guarded, request)
+        self._add_report(guarded, request)
+        self._add_report(others, msgspec.structs.replace(request, metrics=None))
         if affected.rewarded or affected.default:  # otherwise, decisions that are due have not been settled
             self.count_rewards()
         default = self.state.settings.default_reward
@@ -286,15 +289,15 @@ class Experiment:
         outcome = SlotRewards(rewards, len(affected.rewarded), list(affected.unexamined))
         return encode(outcome), encode(RewardAccepted(request.id, "accepted"))
 
-    def _guarded(self, request: RewardItem) -> list[GuardedDecision]:
-        """Return the decisions to which the metrics of a reward belong, before it is learned."""
-        if request.metrics is None:
-            return []
-        return [one for name in self._reporting if (one := self.open.guarded.get(name)) is not None]
+    def _guarded(self, decisions: Sequence[str]) -> list[GuardedDecision]:
+        """Return what guardrails know of decisions, before their reward is learned."""
+        return [one for name in decisions if (one := self.open.guarded.get(name)) is not None]
 
-    def _add_metrics(self, guarded: list[GuardedDecision], request: RewardItem) -> None:
+    def _add_report(self, guarded: list[GuardedDecision], request: RewardItem) -> None:
+        """Note the metrics of an accepted reward, and whether a publishable API key reported it."""
         for decision in guarded:
             decision.add_metrics(request.metrics or {}, self.state.settings.reward_aggregation)
+            decision.public = decision.public or _is_public(request)
 
     def _activate(self, request: Activation) -> Result:
         self.reject_if("archived")
@@ -410,8 +413,12 @@ class Experiment:
     def count_rewards(self) -> None:
         """Count the rewards that are final."""
         low, high = self.reward_range
+        arms: tuple[Any, ...] = self._bandit.arms
         for decision, guarded in self.open.release(self._bandit.is_pending):
-            assert decision.reward is not None  # only these are released
+            if decision.reward is None:
+                assert guarded is not None  # only these are released without a reward
+                self.guard().count_without_reward(guarded, self.state.settings, self.ranges, arms)
+                continue
             scaled = (decision.reward - low) / (high - low)
             self.state.tally.add_reward(self._now, decision, decision.reward, scaled)
             if guarded is not None:
@@ -419,8 +426,9 @@ class Experiment:
                     lift = self.guard().lift
                     self.state.tally.add_control(decision, scaled, guarded.lift, lift.center)
                     lift.add(scaled, guarded.lift, held_out=decision.held_out)
-                arms: tuple[Any, ...] = self._bandit.arms
-                self.guard().count(guarded, decision.reward, self.state.settings, self.ranges, arms)
+                self.guard().count(
+                    guarded, decision.reward, self.state.settings, self.ranges, arms, decision.reported
+                )
 
     def fraction(self, purpose: bytes, constant: bool = False) -> float:
         """Return a number from 0 to 1 for the next decision, or a constant one, that nobody can predict."""
@@ -461,6 +469,11 @@ class Experiment:
         return cls(state, models.restore_bandit(snapshot.bandit))
 
 
+def _is_public(request: RewardItem) -> bool:
+    """Return whether a publishable API key reported a reward."""
+    return isinstance(request, RecordedReward) and request.public
+
+
 def encode_request(request: Any) -> bytes:
     """Return a request as its event stores it."""
     return request if isinstance(request, bytes) else encode(request)
@@ -499,7 +512,7 @@ _HANDLERS: dict[str, _Handler] = {
 
 _REQUESTS: dict[str, Decoder[Any] | None] = {
     "decide": Decoder(ScoredRequest),
-    "reward": Decoder(RewardItem),
+    "reward": Decoder(RecordedReward),
     "activate": Decoder(Activation),
     "settle": None,
     "change": Decoder(ExperimentChanges),

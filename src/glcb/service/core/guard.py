@@ -21,7 +21,7 @@ import numpy as np
 from msgspec import Struct, field
 
 from glcb._api.guardrails import REWARD, Breach, Guardrail, GuardrailStatus, or_default
-from glcb._api.requests import ExperimentSettings
+from glcb._api.requests import ExperimentSettings, RewardItem
 from glcb._arrays import Float64
 from glcb._errors import InvalidReward
 from glcb.evaluate.sequences import boundaries
@@ -80,6 +80,13 @@ class Shares(NamedTuple):
         return result
 
 
+class RecordedReward(RewardItem, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A reward, as its event stores it."""
+
+    public: bool = False
+    """Whether a publishable API key reported it."""
+
+
 class Reference(Struct, array_like=True):
     """What a guardrail compares with, in one decision."""
 
@@ -107,6 +114,8 @@ class GuardedDecision(Struct, array_like=True):
     """p / b of each arm."""
     metrics: dict[str, float] = {}
     """The metrics that were reported so far."""
+    public: bool = False
+    """Whether a publishable API key has reported its reward, or one of its metrics."""
 
     def forget_arms(self) -> None:
         """Forget the probabilities of single arms: the numbers of arms have changed."""
@@ -152,6 +161,10 @@ class MetricSums(Struct):
     total: float = 0.0
     scaled: float = 0.0
     """Sum of the values on a scale from 0 to 1."""
+    trusted: int = 0
+    """Number of values that were reported and that guardrails count."""
+    ignored: int = 0
+    """Number of values that were reported and that guardrails do not count."""
 
 
 class GuardSums(Struct):
@@ -224,8 +237,12 @@ class Guard(Struct):
         settings: ExperimentSettings,
         ranges: Mapping[str, tuple[float, float]],
         arms: Sequence[str],
+        reported: bool = True,
     ) -> None:
         """Count the metrics of a decision whose reward is final.
+
+        For guardrails, a decision for which a publishable API key has reported anything is one without a
+        report. If it were left out, visitors could choose which decisions count.
 
         Parameters
         ----------
@@ -239,8 +256,44 @@ class Guard(Struct):
             The lowest and the highest value of every metric, the reward included.
         arms
             The arms of the experiment.
+        reported
+            Whether the reward was reported, and is not the default one.
         """
-        values = {REWARD: reward, **_metric_values(decision, settings)}
+        values = {REWARD: reward, **_metric_values(decision.metrics, settings)}
+        is_trusted = not decision.public or settings.trust_publishable is True
+        self._judge(decision, values if is_trusted else _default_values(settings), ranges, arms)
+        for metric, value in values.items():
+            known = self.metrics.setdefault(metric, MetricSums())
+            low, high = ranges[metric]
+            known.n += 1
+            known.total += value
+            known.scaled += (value - low) / (high - low)
+            if reported if metric == REWARD else metric in decision.metrics:
+                known.trusted += is_trusted
+                known.ignored += not is_trusted
+
+    def count_without_reward(
+        self,
+        decision: GuardedDecision,
+        settings: ExperimentSettings,
+        ranges: Mapping[str, tuple[float, float]],
+        arms: Sequence[str],
+    ) -> None:
+        """Count a decision that a publishable API key ended without a reward, as if it had not done so.
+
+        The arguments are those of :meth:`count`.
+        """
+        if settings.trust_publishable is not True:
+            self._judge(decision, _default_values(settings), ranges, arms)
+
+    def _judge(
+        self,
+        decision: GuardedDecision,
+        values: Mapping[str, float],
+        ranges: Mapping[str, tuple[float, float]],
+        arms: Sequence[str],
+    ) -> None:
+        """Add the values of a decision to the guardrails."""
         for sums in self.guardrails:
             metric = sums.guardrail.metric
             reference = decision.control if sums.guardrail.against == "control" else decision.random
@@ -248,12 +301,6 @@ class Guard(Struct):
                 known = self.metrics.get(metric, MetricSums())
                 center = (0.5 + known.scaled) / (1 + known.n)
                 _add(sums, decision, reference, values[metric], center, ranges[metric], arms)
-        for metric, value in values.items():
-            known = self.metrics.setdefault(metric, MetricSums())
-            low, high = ranges[metric]
-            known.n += 1
-            known.total += value
-            known.scaled += (value - low) / (high - low)
 
     def find_breach(self, settings: ExperimentSettings, arms: Sequence[str]) -> Breach | None:
         """Return the first guardrail that breaks now, or None."""
@@ -325,11 +372,18 @@ def _series(sums: GuardrailSums) -> dict[str | None, GuardSums]:
     return {arm: one for arm, one in sums.arms.items()}  # noqa: C416 (the keys get a wider type)
 
 
-def _metric_values(decision: GuardedDecision, settings: ExperimentSettings) -> dict[str, float]:
+def _default_values(settings: ExperimentSettings) -> dict[str, float]:
+    """Return the values of a decision without a report; none if it has no default reward."""
+    if settings.reward_timeout is None or settings.default_reward is None:
+        return {}
+    return {REWARD: settings.default_reward, **_metric_values({}, settings)}
+
+
+def _metric_values(reported: Mapping[str, float], settings: ExperimentSettings) -> dict[str, float]:
     """Return the values of the metrics of a decision, or their defaults."""
     values = {}
     for name, metric in or_default(settings.metrics, {}).items():
-        value = decision.metrics.get(name, metric.default)
+        value = reported.get(name, metric.default)
         if value is not None:
             values[name] = min(max(value, metric.range[0]), metric.range[1])
     return values

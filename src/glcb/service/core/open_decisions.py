@@ -54,7 +54,7 @@ class OpenDecision(UnsegmentedDecision):
 
 
 Released = tuple[OpenDecision, GuardedDecision | None]
-"""A decision whose reward can be counted."""
+"""A decision that can be counted."""
 
 
 class OpenDecisions:
@@ -109,6 +109,7 @@ class OpenDecisions:
     def release(self, is_pending: IsPending) -> Iterator[Released]:
         """Remove and yield the decisions whose reward can be counted; drop those that ended without one.
 
+        Those that a publishable API key ended are yielded as well, because guardrails count them.
         Call this after the bandit has settled all decisions that are due.
         """
         while self._open:
@@ -117,7 +118,7 @@ class OpenDecisions:
                 break
             del self._open[decision_id]
             guarded = self.guarded.pop(decision_id, None)
-            if decision.reward is not None:
+            if decision.reward is not None or (guarded is not None and guarded.public):
                 self._released.append((decision, guarded))
         released, self._released = self._released, []
         yield from released

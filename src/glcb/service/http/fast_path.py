@@ -236,4 +236,4 @@ def _parse(admitted: Admitted, content: bytes) -> tuple[str, DecisionRequest | R
         idempotency_key=reward.idempotency_key,
         metrics=reward.metrics,
     )
-    return "reward", item
+    return "reward", publish.marked(admitted.key, item)

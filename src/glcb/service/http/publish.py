@@ -7,8 +7,9 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec.json import Decoder
 
-from glcb._api.requests import DecisionRequest, RankingRequest, encode
+from glcb._api.requests import DecisionRequest, RankingRequest, RewardItem, encode
 from glcb.service.auth import ApiKey
+from glcb.service.core.guard import RecordedReward
 from glcb.service.errors import ApiError
 
 R = TypeVar("R", DecisionRequest, RankingRequest)
@@ -33,6 +34,14 @@ def restricted(key: ApiKey, request: R) -> R:
         return msgspec.structs.replace(request, id=secrets.token_hex(16))
     digest = hashlib.sha256(request.idempotency_key.encode()).hexdigest()
     return msgspec.structs.replace(request, id=digest[:32])
+
+
+def marked(key: ApiKey, reward: RewardItem) -> RewardItem:
+    """Return a reward as it is applied: marked if the key is publishable, because guardrails ignore it."""
+    if key.role != "publish":
+        return reward
+    fields = {name: getattr(reward, name) for name in RewardItem.__struct_fields__}
+    return RecordedReward(**fields, public=True)
 
 
 def visible(key: ApiKey, content: bytes, decoder: Decoder[Any]) -> bytes:
