@@ -7,19 +7,23 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import delete
 
+from glcb._api.errors import ERROR_CODES
 from glcb._api.guardrails import Guardrail, Metric
 from glcb._api.requests import ExperimentChanges, RankingRequest, encode
 from glcb._api.responses import Check, Ranking
-from glcb._errors import InvalidSettings
+from glcb._errors import InvalidSettings, MissingExtra, StorageError
 from glcb.service import auth, health
 from glcb.service.core.experiment import Experiment
 from glcb.service.core.guard import RecordedReward
+from glcb.service.errors import ApiError
 from glcb.service.http.operations import OPERATIONS
 from glcb.service.metrics import Activity
 from glcb.service.shards.messages import Item
 from glcb.service.stats import stats
 from glcb.service.storage.snapshots import from_first_event
+from glcb.service.storage.tables import events, snapshots
 from tests.service.asgi import Answer, E, Service, create_experiment, with_service
 from tests.service.builders import RecordedExperiment, open_test_database
 
@@ -134,6 +138,93 @@ def test_requests_over_the_rate_are_refused_until_the_key_has_rested(
             assert (await service.ask("POST", DECISION, {"context": {}}, key=team)).status == 200
 
     with_publishable_key(tmp_path, scenario, publish_rate=5)
+
+
+# ---- errors -----------------------------------------------------------------------------------------
+
+SECRET = "cannot read /srv/data/glcb.db: stored outcome b'42'"
+
+
+@pytest.mark.parametrize(
+    ("failure", "status", "code"),
+    [
+        (StorageError(SECRET), 503, "storage_unavailable"),
+        (ApiError("experiment_broken", SECRET), 500, "experiment_broken"),
+        (MissingExtra(SECRET), 422, "invalid_settings"),
+        (RuntimeError(SECRET), 500, "internal_error"),
+    ],
+)
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        (DECISION, {"context": {}}),
+        (RANKING, {"context": {}, "k": 1}),
+        (f"{DECISION}/1/reward", {"value": 1}),
+    ],
+    ids=["decide", "rank", "reward"],
+)
+def test_details_of_a_failure_are_for_the_log_and_for_other_keys(
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    failure: Exception,
+    status: int,
+    code: str,
+    path: str,
+    body: dict[str, Any],
+) -> None:
+    async def scenario(service: Service, ask: Ask) -> None:
+        team = auth.add_key(service.storage, "team", "decide")
+        service.authenticator.keyring.refresh()
+
+        async def fail(*_: object, **__: object) -> list[bytes | ApiError]:
+            raise failure
+
+        service.engine.apply_many = fail  # type: ignore[method-assign]
+        for _ in range(3):
+            public = await ask("POST", path, body)
+            assert (public.status, public.code) == (status, code)
+            assert public.message == ERROR_CODES[code].meaning
+        private = await service.ask("POST", path, body, key=team)
+        assert (private.status, private.code) == (status, code)
+        assert (private.message == SECRET) == (code != "internal_error")
+        if code != "internal_error":
+            (record,) = [one for one in caplog.records if getattr(one, "reason", None) == SECRET]
+            assert record.levelname == "WARNING"
+
+    with_publishable_key(tmp_path, scenario)
+
+
+def test_a_lost_event_shows_neither_paths_nor_outcomes_to_visitors(tmp_path: Path) -> None:
+    async def scenario(service: Service, ask: Ask) -> None:
+        for _ in range(3):
+            assert (await ask("POST", DECISION, {"context": {"x": 1}})).status == 200
+        await service.engine.cache.unload(service.engine.loaded["home"])
+        with service.storage.write() as connection:
+            connection.execute(delete(events).where(events.c.sequence == 2))
+            connection.execute(delete(snapshots))
+        answer = await ask("POST", DECISION, {"context": {"x": 1}})
+        assert (answer.status, answer.code) == (500, "experiment_broken")
+        assert answer.message == "The experiment cannot be loaded."
+
+    with_publishable_key(tmp_path, scenario)
+
+
+def test_a_client_without_a_key_sees_no_details(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario(service: Service, _ask: Ask) -> None:
+        def fail() -> None:
+            raise StorageError(SECRET)
+
+        monkeypatch.setattr(service.authenticator.keyring, "refresh", fail)
+        for method, path in (("POST", DECISION), ("GET", f"{E}/stats")):
+            service.authenticator.keyring.refreshed_at = 0.0
+            answer = await service.ask(method, path, {"context": {}}, key="unknown")
+            assert (answer.status, answer.message) == (503, ERROR_CODES["storage_unavailable"].meaning)
+        service.engine.journal.failure = SECRET
+        ready = await service.ask("GET", "/readyz")
+        assert (ready.status, ready.message) == (503, ERROR_CODES["storage_unavailable"].meaning)
+        service.engine.journal.failure = None
+
+    with_publishable_key(tmp_path, scenario)
 
 
 # ---- guardrails -------------------------------------------------------------------------------------

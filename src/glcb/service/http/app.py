@@ -12,7 +12,7 @@ from glcb._errors import GlcbError
 from glcb.integrations.personalizer import PREFIX, canonical_path
 from glcb.service import tracing
 from glcb.service.errors import ApiError, as_api_error
-from glcb.service.http import access, fast_path, personalizer, wire
+from glcb.service.http import access, fast_path, personalizer, publish, wire
 from glcb.service.http.admission import Admission, Lease
 from glcb.service.http.backend import Backend
 from glcb.service.http.cors import Cors
@@ -138,6 +138,8 @@ class _Serving:
         self._authenticator = authenticator
         self._admission = admission
         self._router = router
+        self._withheld = ""
+        """The last error whose details a client could not see."""
 
     def answer(self, admitted: Admitted, content: bytes, done: OnAnswer) -> None:
         """Make a decision, or report a reward."""
@@ -203,12 +205,21 @@ class _Serving:
         problem = _as_problem(error, scope)
         self.engine.count_error(scope.get("glcb.experiment"), problem)
         answer = personalizer.error_answer if scope["path"].startswith(PREFIX) else wire.error_answer
-        return answer(problem)
+        return answer(self._visible(problem, scope))
+
+    def _visible(self, problem: ApiError, scope: Scope) -> ApiError:
+        """Return an error as the client can see it; log what it cannot see, but not again and again."""
+        shown = publish.visible_error(scope.get("glcb.key"), problem)
+        if shown is not problem and str(problem) != self._withheld:
+            self._withheld = str(problem)
+            extra = {"code": problem.code, "reason": self._withheld, "route": scope.get("glcb.route", "none")}
+            log.warning("a request failed, and its client cannot see why", extra=extra)
+        return shown
 
     async def _decide(self, route: str, name: str, decision: str, scope: Scope, receive: Receive) -> bytes:
         """Check a decision or a reward that could not be admitted from its headers alone, and handle it."""
         scope["glcb.route"] = route
-        key = await self._authenticator.authenticate(scope)
+        key = scope["glcb.key"] = await self._authenticator.authenticate(scope)
         access.authorize(key, "publish", name)
         scope["glcb.experiment"] = name
         lease = scope["glcb.lease"] = self._admission.lease(key, name)

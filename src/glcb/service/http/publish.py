@@ -7,12 +7,16 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec.json import Decoder
 
+from glcb._api.errors import ERROR_CODES
 from glcb._api.requests import DecisionRequest, RankingRequest, RewardItem, encode
 from glcb.service.auth import ApiKey
 from glcb.service.core.guard import RecordedReward
 from glcb.service.errors import ApiError
 
 R = TypeVar("R", DecisionRequest, RankingRequest)
+
+_SERVER_CODES = ("invalid_settings", "invalid_model")
+"""Errors that are about the experiment, not about the request of a visitor. So are those from 500 on."""
 
 
 def restricted(key: ApiKey, request: R) -> R:
@@ -47,3 +51,14 @@ def marked(key: ApiKey, reward: RewardItem) -> RewardItem:
 def visible(key: ApiKey, content: bytes, decoder: Decoder[Any]) -> bytes:
     """Return the part of a response that a key can see: that of ``decoder`` if the key is publishable."""
     return encode(decoder.decode(content)) if key.role == "publish" else content
+
+
+def visible_error(key: ApiKey | None, error: ApiError) -> ApiError:
+    """Return an error as a client can see it: publishable keys, and clients without a key, see no details.
+
+    The details can have paths of the server, or outcomes of stored events.
+    """
+    is_about_server = error.status >= 500 or error.code in _SERVER_CODES
+    if not is_about_server or (key is not None and key.role != "publish"):
+        return error
+    return ApiError(error.code, ERROR_CODES[error.code].meaning, error.status)

@@ -94,7 +94,7 @@ class Routes:
 
     async def _admit(self, request: Request, operation: Operation, role: Role) -> None:
         """Admit a request that needs an API key, once its body is complete and it has a slot."""
-        key = await self._authenticator.authenticate(request.scope)
+        key = request.scope["glcb.key"] = await self._authenticator.authenticate(request.scope)
         if operation.is_personalizer:
             name: str | None = self._answers.experiment_of(key)
         else:
