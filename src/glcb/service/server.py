@@ -234,8 +234,8 @@ class Service:
                 tasks.create_task(log_failures(self._companion(url)))
             while True:
                 await asyncio.sleep(_TICK_SECONDS)
-                for work in (engine.tick(), self._keyring.reload()):
-                    await log_failures(work)
+                await log_failures(engine.tick())
+                await log_failures(self._keyring.reload())
                 if settings.has_shards:  # other front ends have sessions, too
                     await log_failures(sessions.reload())
 
