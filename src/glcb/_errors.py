@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 def install_command(extra: str) -> str:
     """Return the command that installs an extra, for error messages."""
-    return f"pip install 'glcb[{extra}]', or '.[{extra}]' in a clone"
+    return f"pip install '.[{extra}]' in a clone of the repository"
 
 
 INSTALL_CLIENT = install_command("client")

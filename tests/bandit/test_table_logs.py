@@ -207,7 +207,7 @@ def test_a_truncated_log_reports_what_was_learned(tmp_path: Path) -> None:
 def test_parquet_needs_pyarrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = as_parquet(tmp_path / "log.parquet", flat_rows(3))
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(MissingExtra, match=r"pip install 'glcb\[logs\]'"):
+    with pytest.raises(MissingExtra, match=r"pip install '\.\[logs\]'"):
         Bandit(ARMS, **FAST).learn_from(path)
 
 

@@ -137,7 +137,7 @@ def test_without_ray_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch, 
     monkeypatch.setattr("glcb._ray.find_spec", lambda package: None)
     result = CliRunner().invoke(app, ["bench", "--executor", "ray", "--out", str(tmp_path / "out")])
     assert isinstance(result.exception, MissingExtra)
-    assert "glcb[ray]" in str(result.exception)
+    assert "'.[ray]'" in str(result.exception)
     assert not (tmp_path / "out").exists()
 
 

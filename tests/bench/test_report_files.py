@@ -160,5 +160,5 @@ def test_without_matplotlib_the_error_names_the_extra(
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     result = CliRunner().invoke(app, ["report", str(folder(tmp_path, [record()]))])
     assert result.exit_code != 0
-    assert "pip install 'glcb[report]'" in str(result.exception)
+    assert "pip install '.[report]'" in str(result.exception)
     assert not (tmp_path / "report.html").exists()

@@ -170,4 +170,4 @@ def test_a_study_works_without_matplotlib(tmp_path: Path, monkeypatch: pytest.Mo
     arguments = ["study", "gating", "--quick", "--seeds", "1", "--out", str(tmp_path)]
     result = CliRunner().invoke(app, arguments)
     assert result.exit_code == 0, result.output
-    assert "pip install 'glcb[report]'" in result.output
+    assert "pip install '.[report]'" in result.output

@@ -35,7 +35,7 @@ def test_the_demo_works_without_matplotlib(tmp_path: Path, monkeypatch: pytest.M
         app, ["demo", "--seeds", "1", "--steps", "20", "--out", str(tmp_path / "x.png")]
     )
     assert result.exit_code == 0, result.output
-    assert "pip install 'glcb[report]'" in result.output
+    assert "pip install '.[report]'" in result.output
 
 
 def test_the_conclusion_depends_on_the_numbers() -> None:

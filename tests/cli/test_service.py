@@ -118,4 +118,4 @@ def test_a_missing_extra_is_reported_with_the_install_command(
     monkeypatch.setattr(builtins, "__import__", missing)
     result = run(*command)
     assert isinstance(result.exception, MissingExtra)
-    assert "glcb[service]" in str(result.exception)
+    assert "'.[service]'" in str(result.exception)

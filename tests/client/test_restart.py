@@ -70,4 +70,4 @@ def test_the_client_loads_neither_numpy_nor_numba() -> None:
 def test_a_missing_httpx_is_reported_with_the_command_that_installs_it() -> None:
     program = "import sys; sys.modules['httpx'] = None\nimport glcb.client"
     ran = subprocess.run([sys.executable, "-c", program], check=False, capture_output=True, text=True)
-    assert "MissingExtra: the client needs httpx: pip install 'glcb[client]'" in ran.stderr
+    assert "MissingExtra: the client needs httpx: pip install '.[client]'" in ran.stderr

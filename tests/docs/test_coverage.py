@@ -25,6 +25,7 @@ import glcb.route
 import glcb.tasks
 from docs.hooks import GENERATED, generate
 from glcb._api.errors import ERROR_CODES
+from glcb._errors import install_command
 from glcb.bench import studies
 from glcb.cli import app
 from glcb.policies import registry
@@ -214,3 +215,11 @@ def test_names_on_the_architecture_page_exist(sentence: str) -> None:
 def test_generated_pages_use_every_generator() -> None:
     used = {each for page in DOCS for each in re.findall(r"<!-- generate: ([\w-]+) -->", text(page))}
     assert used == {*GENERATED, "errors"}
+
+
+def test_nothing_installs_glcb_by_a_name_that_is_not_registered() -> None:
+    """Whoever registers the name first could run code on the machines of our users."""
+    programs = [*SOURCE.rglob("*.py"), *SOURCE.rglob("*.js"), *(ROOT / "examples").rglob("*.py")]
+    for page in (*PAGES, *(ROOT / "docs").rglob("*.ipynb"), *programs):
+        assert not re.search(r"pip install ['\"]?glcb\b", text(page)), name(page)
+    assert install_command("ray") == "pip install '.[ray]' in a clone of the repository"

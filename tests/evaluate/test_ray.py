@@ -115,7 +115,7 @@ def test_without_ray_the_error_names_the_extra(files: list[Path], monkeypatch: p
     monkeypatch.setattr("glcb._ray.find_spec", lambda package: None)
     result = CliRunner().invoke(app, ["evaluate", *map(str, files), "--executor", "ray"])
     assert isinstance(result.exception, MissingExtra)
-    assert "glcb[ray]" in str(result.exception)
+    assert "'.[ray]'" in str(result.exception)
 
 
 # ---- Ray --------------------------------------------------------------------------------------------

@@ -63,7 +63,7 @@ for module, package in {EXTRAS!r}.items():
     assert len(lines) == len(EXTRAS)
     for line, (extra, package) in zip(lines, EXTRAS.items(), strict=True):
         assert f"needs {package}" in line
-        assert f"pip install 'glcb[{extra}]'" in line
+        assert f"pip install '.[{extra}]'" in line
 
 
 @pytest.mark.parametrize("extra", [*EXTRAS, *IMPORTED_LATER])

@@ -123,6 +123,6 @@ def test_a_missing_extra_raises_an_error_with_the_install_command(
     name: str, absent: str, extra: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, absent, None)
-    with pytest.raises(MissingExtra, match=rf"needs {absent}: .*pip install 'glcb\[{extra}\]'") as caught:
+    with pytest.raises(MissingExtra, match=rf"needs {absent}: .*pip install '\.\[{extra}\]'") as caught:
         make_policy(name, 2, 2)
     assert "\n" not in str(caught.value)

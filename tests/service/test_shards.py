@@ -525,4 +525,4 @@ def test_without_ray_the_error_names_the_extra(tmp_path: Path, monkeypatch: pyte
     flags = ["--port", "0", "--workers", "2", "--database", "postgresql://x@/x?host=/nowhere"]
     ran = CliRunner().invoke(app, ["serve", *flags])
     assert ran.exit_code != 0
-    assert "glcb[ray]" in str(ran.exception) + ran.output
+    assert "'.[ray]'" in str(ran.exception) + ran.output

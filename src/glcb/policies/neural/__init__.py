@@ -1,1 +1,1 @@
-"""Neural policies. They train with JAX and optax, the extra ``glcb[baselines]``."""
+"""Neural policies. They train with JAX and optax, the extra ``baselines``."""

@@ -1,1 +1,1 @@
-"""Bandits of other libraries as policies. They need the extra ``glcb[rivals]``."""
+"""Bandits of other libraries as policies. They need the extra ``rivals``."""

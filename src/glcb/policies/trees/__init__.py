@@ -1,1 +1,1 @@
-"""Policies on tree ensembles. They train with XGBoost, the extra ``glcb[trees]``."""
+"""Policies on tree ensembles. They train with XGBoost, the extra ``trees``."""
