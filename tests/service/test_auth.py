@@ -84,6 +84,7 @@ def test_a_key_of_some_experiments_cannot_administer_the_service(tmp_path: Path)
         ("ok", "owner"),
         ("'; DROP", "read"),
         ("guardrail", "read"),
+        ("local", "read"),
     ],
 )
 def test_an_invalid_name_or_role_is_rejected(tmp_path: Path, name: str, role: str) -> None:

@@ -151,6 +151,22 @@ def test_a_trusted_proxy_names_the_person_and_the_role(tmp_path: Path) -> None:
     with_service(tmp_path, scenario, require_keys=True, user_header="X-User", role_header="X-Role")
 
 
+@pytest.mark.parametrize("name", ["guardrail", "local", " guardrail "])
+def test_a_person_cannot_have_a_name_that_the_trail_of_changes_uses(tmp_path: Path, name: str) -> None:
+    async def scenario(service: Service) -> None:
+        admin = auth.add_key(service.storage, "boss", "admin")
+        service.authenticator.keyring.refresh()
+        assert (await service.ask("PUT", E, CREATION, key=admin)).status == 201
+        headers = {"x-user": name, "x-role": "edit"} | MARK
+        refused = await service.ask("PATCH", E, {"exploration": 0.1}, more_headers=headers)
+        assert (refused.status, refused.code) == (401, "unauthorized")
+        assert f"the name {name.strip()!r}" in refused.message
+        (change,) = (await service.ask("GET", f"{E}/changes", key=admin)).data["changes"]
+        assert (change["by"], change["action"]) == ("boss", "created")
+
+    with_service(tmp_path, scenario, require_keys=True, user_header="X-User", role_header="X-Role")
+
+
 def test_without_the_setting_no_header_names_a_person(tmp_path: Path) -> None:
     async def scenario(service: Service) -> None:
         await create_experiment(service)

@@ -12,6 +12,8 @@ REWARD = "reward"
 
 LOCAL, GUARDRAIL = "local", "guardrail"
 """Who changed an experiment: somebody without an API key, or a guardrail."""
+RESERVED_NAMES = (LOCAL, GUARDRAIL)
+"""Names that the trail of changes uses, so that neither a person nor an API key can have them."""
 
 Baseline = Literal["random", "control"]
 """What the holdout is served, and what guardrails compare with."""

@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple, get_args
 
 from sqlalchemy import delete, insert, select
 
-from glcb._api.guardrails import GUARDRAIL, LOCAL
+from glcb._api.guardrails import RESERVED_NAMES
 from glcb._errors import InvalidSettings
 from glcb.service.storage.database import Database
 from glcb.service.storage.tables import api_keys
@@ -65,7 +65,7 @@ def check_key(name: str, role: str, experiments: Sequence[str] = ()) -> None:
         raise InvalidSettings(
             f"the name of a key must be 1 to 64 letters, digits, dots, dashes or underscores, got {name!r}"
         )
-    if name in (LOCAL, GUARDRAIL):
+    if name in RESERVED_NAMES:
         raise InvalidSettings(
             f"the trail of changes uses the name {name!r} for changes without a key: choose another name"
         )

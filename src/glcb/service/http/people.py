@@ -14,6 +14,7 @@ from msgspec.json import Decoder
 from starlette.requests import Request
 from starlette.responses import Response
 
+from glcb._api.guardrails import RESERVED_NAMES
 from glcb._api.requests import encode
 from glcb._api.sessions import Session, SignIn
 from glcb.service.auth import ANONYMOUS, ApiKey, Role
@@ -95,6 +96,12 @@ class People:
         name = headers[self._user_header].decode("utf-8", "replace").strip()
         if not 0 < len(name) <= MAX_AUTHOR or not name.isprintable():
             raise ApiError("unauthorized", f"the name of a person must have 1 to {MAX_AUTHOR} characters")
+        if name in RESERVED_NAMES:
+            raise ApiError(
+                "unauthorized",
+                f"the trail of changes uses the name {name!r} for changes that no person made: the proxy "
+                "must send another name for this person",
+            )
         sent = b"read" if self._role_header is None else headers.get(self._role_header, b"read")
         role = next((one for one in _PEOPLE if one == sent.decode("latin-1").strip()), None)
         if role is None:
