@@ -110,6 +110,8 @@ soak: $(DEV)
 	@$(BENCHMARK) benchmarks.crash_test
 	@$(BENCHMARK) benchmarks.shards
 	@$(BENCHMARK) benchmarks.outage
+	@$(BENCHMARK) benchmarks.starts
+	@$(BENCHMARK) benchmarks.strangers
 	@$(BENCHMARK) benchmarks.faults
 	@$(BENCHMARK) benchmarks.fuzz
 	@$(BENCHMARK) benchmarks.walks

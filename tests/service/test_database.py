@@ -1,5 +1,6 @@
 """The database: transactions, events, snapshots, pruning, format versions and locks."""
 
+import asyncio
 import contextlib
 import sqlite3
 from pathlib import Path
@@ -15,7 +16,9 @@ from glcb.service.storage import tables
 from glcb.service.storage.chain import EventRow
 from glcb.service.storage.connection import connect, parse_url, sqlite_url
 from glcb.service.storage.database import Database, Event
+from glcb.service.storage.journal import Journal
 from glcb.service.storage.rows import SnapshotRow
+from glcb.service.storage.tables import MAX_AUTHOR
 from tests.service.builders import open_test_database
 
 
@@ -204,6 +207,28 @@ def test_a_postgresql_database_of_the_previous_format_is_rejected(cluster: postg
     engine.dispose()
     with pytest.raises(StorageError, match=r"written by glcb 0\.1 \(format 1\)"):
         Database(cluster.url)
+
+
+@pytest.mark.live
+@pytest.mark.postgres
+def test_a_row_that_postgresql_rejects_fails_alone(cluster: postgres.Cluster) -> None:
+    async def run() -> None:
+        database = Database(cluster.url)
+        numbers = [database.create(name, event(1)) for name in ("home", "other")]
+        journal = Journal(database, max_events=100, on_commit=lambda events, seconds: None)
+        longest, longer = (event(2)._replace(author="a" * length) for length in (MAX_AUTHOR, MAX_AUTHOR + 1))
+        other = journal.submit(0, numbers[1], [longest])
+        rejected = journal.submit(0, numbers[0], [longer])
+        more = journal.submit(0, numbers[1], [event(3)])
+        await asyncio.gather(other, more)
+        with pytest.raises(StorageError, match="the database rejects an event"):
+            await rejected
+        await journal.submit(1, numbers[0], [event(2)])
+        await journal.stop()
+        assert [database.last_sequence(number) for number in numbers] == [2, 3]
+        database.close()
+
+    asyncio.run(run())
 
 
 def test_two_services_cannot_share_a_database(tmp_path: Path) -> None:

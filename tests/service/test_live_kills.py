@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks import starts
 from benchmarks.crash_test import CrashTest
 from benchmarks.service import postgres
 from benchmarks.service.audit import audit
@@ -49,3 +50,10 @@ def test_a_shutdown_under_load_completes_the_requests_in_flight(serve: Serve) ->
     server.start()
     retry_unanswered(server.client, ledger)
     audit(ledger, server.client.events("e"))
+
+
+def test_starts_under_load(tmp_path: Path) -> None:
+    starts.prepare(tmp_path)
+    for _ in range(2):
+        code, output = starts.start_under_load(tmp_path)
+        assert code is None, output
