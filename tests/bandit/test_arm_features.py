@@ -245,7 +245,7 @@ def test_contributions_of_context_and_arm_add_up() -> None:
 
 def test_features_that_cannot_be_used_stay_the_same_in_every_copy() -> None:
     features: list[Any] = [
-        [None, [1], "it's"],
+        [None, 1, "it's"],
         {"date": 7},
         {"x": {"y": "z" * 200}},
         {"unsupported": "u" * 200},

@@ -134,10 +134,10 @@ def test_logging_can_stop_and_copies_do_not_log(tmp_path: Path) -> None:
     [
         {"n": float("nan"), "i": float("inf"), "huge": 10**400, "none": None},
         {"np": np.float32(0.1), "int": np.int64(3), "flag": np.True_, "list": [1, 2], "dict": {"a": 1}},
-        {"day": datetime.date(2024, 2, 3), "bytes": b"\xff", 7: 1, "long": "x" * 500, "y" * 300: 1},
+        {"day": datetime.date(2024, 2, 3), 7: 1, "long": "x" * 500, "y" * 300: 1},
         {"\ud800": "\udfff", "-0.0": -0.0, "tiny": 5e-324},
         [1, 2.5, "FR", None, True],
-        [1, ...],
+        [1, datetime.date(2024, 2, 3)],
         np.array([0.1, 0.2]),
     ],
     ids=str,

@@ -171,7 +171,7 @@ def test_values_without_the_declared_structure_are_counted(context: dict[str, An
 
 
 def test_what_is_not_a_tag_is_left_out() -> None:
-    encoder = declared_encoder(DECLARED, {}, {"tags": {"nested": 1}}, {"tags": ["new", None]})
+    encoder = declared_encoder(DECLARED, {}, {"tags": [["new"]]}, {"tags": ["new", None]})
     assert encoder.schema.unmapped == 2
     assert not any(name == "tags" for name in encoder.schema.features)
 

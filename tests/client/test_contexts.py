@@ -52,6 +52,23 @@ def test_vectors_tags_and_dates_are_sent() -> None:
     assert arms_to_json([("m17", context), {"arm": "m4"}]) == listed
 
 
+def test_nested_dicts_are_sent_flat_and_mixed_lists_as_they_are() -> None:
+    context = {"user": {"country": "FR", "tags": [7, "sale"], "age": np.longdouble(31)}}
+    expected = {"user.country": "FR", "user.tags": [7, "sale"], "user.age": 31}
+    assert context_to_json(context) == expected
+    assert arms_to_json({"m17": context}) == {"m17": expected}
+
+
+@pytest.mark.parametrize(
+    "value", [object(), b"x", [{"sku": 3}], {1, 2}], ids=lambda value: type(value).__name__
+)
+def test_values_of_unsupported_types_are_refused_before_they_are_sent(value: Any) -> None:
+    with pytest.raises(InvalidContext, match=r"feature 'user\.id' must be a number"):
+        context_to_json({"user": {"id": value}})
+    with pytest.raises(InvalidContext, match=r"feature '0' must be a number|flat list"):
+        context_to_json((value, 1))
+
+
 @pytest.mark.parametrize("arms", ["m17", 3, ["m17"], {7: {}}, {"m17": 3.0}, [("m17", [1])]], ids=repr)
 def test_invalid_candidates_are_refused_before_they_are_sent(arms: Any) -> None:
     with pytest.raises(InvalidInput):

@@ -98,6 +98,23 @@ def test_a_restored_snapshot_continues_like_the_original(changes: dict[str, Any]
     assert restored.snapshot().digest() == recorded.experiment.snapshot().digest()
 
 
+def test_nested_contexts_are_counted_by_the_path_of_their_features() -> None:
+    nested, flat = RecordedExperiment(), RecordedExperiment()
+    for step in range(200):
+        country = "AB"[step % 2]
+        for recorded, context in (
+            (nested, {"user": {"country": country}}),
+            (flat, {"user.country": country}),
+        ):
+            decision = recorded.decide(context)
+            recorded.reward(decision.id, step % 2)
+    states = [recorded.experiment.state for recorded in (nested, flat)]
+    assert states[0].tally == states[1].tally
+    assert list(states[0].tally.segments.features) == ["user.country"]  # type: ignore[union-attr]
+    assert nested.experiment.bandit.schema == flat.experiment.bandit.schema
+    assert replay(nested).snapshot().digest() == nested.experiment.snapshot().digest()
+
+
 def test_an_altered_log_is_detected() -> None:
     recorded = RecordedExperiment()
     run_through_all_events(recorded, 20)

@@ -52,6 +52,28 @@ def test_an_explanation_cannot_create_a_model_that_is_too_large(tmp_path: Path) 
     with_engine(tmp_path, scenario, max_model_memory=20_000_000)
 
 
+def test_nested_features_are_limited_like_others(tmp_path: Path) -> None:
+    async def scenario(engine: Engine, _: FailingDatabase) -> None:
+        await engine.create("home", settings())
+        await engine.create("shop", settings(arms={"a": {"price": 3}}))
+        many = {"user": {str(number): 0.5 for number in range(30)}}
+        with pytest.raises(ApiError, match="at most 29 features, got 30"):
+            await decide(engine, many, "home")
+        with pytest.raises(ApiError, match="at most 29 features of an arm, got 30"):
+            await engine.create("wide", settings(arms={"a": many}))
+        for context in (
+            {"a": {"b": {"c": {"d": {"e": {"f": 1}}}}}},
+            {"a": {"b": 1}, "a.b": 2},
+            {"x": [1, "a"]},
+        ):
+            with pytest.raises(ApiError) as error:
+                await decide(engine, context, "home")
+            assert error.value.code == "invalid_context"
+        await decide(engine, {"user": {"age": 31}}, "home")
+
+    with_engine(tmp_path, scenario, max_features=29)
+
+
 def packed(header: bytes, version: int = VERSION) -> bytes:
     """Return a model file with this header and a valid checksum."""
     body = struct.pack("<8sIQ", MAGIC, version, len(header)) + header

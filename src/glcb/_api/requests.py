@@ -42,7 +42,8 @@ Context = Annotated[
     dict[str, Any] | list[Any],
     Meta(
         description="Feature values by name or by position: numbers, strings, booleans or null; by name also "
-        'vectors of numbers, lists of tags, and dates such as {"date": "2026-11-17T09:30:00"}.'
+        'vectors of numbers, lists of tags, dates such as {"date": "2026-11-17T09:30:00"}, and objects of '
+        "these, whose features are named by their path, such as user.country."
     ),
 ]
 Features = Annotated[

@@ -13,11 +13,11 @@ _MAX_EXACT = 2**53
 def context_to_json(context: Any) -> dict[str, Any] | list[Any]:
     """Return a context as names or positions with plain values.
 
-    Vectors, tags and dates become lists and objects. Other values that are missing, infinite or not scalar
-    become null; the bandit treats them in the same way.
+    Vectors, tags and dates become lists and objects, and nested dicts are flattened. Values that are missing
+    or infinite become null; the bandit treats them in the same way.
 
-    >>> context_to_json({"age": 31, "height": float("nan")}), context_to_json((0.5, "FR"))
-    ({'age': 31, 'height': None}, [0.5, 'FR'])
+    >>> context_to_json({"age": 31, "user": {"height": float("nan")}}), context_to_json((0.5, "FR"))
+    ({'age': 31, 'user.height': None}, [0.5, 'FR'])
     """
     if type(context) is dict and all(type(name) is str for name in context):
         if all(map(_is_plain, context.values())):
@@ -29,8 +29,8 @@ def context_to_json(context: Any) -> dict[str, Any] | list[Any]:
 
     row, length = to_row(context)
     if length is not None:
-        return [value if _is_plain(value) else _scalar_to_json(value) for value in row.values()]
-    return {str(name): _value_to_json(value) for name, value in row.items()}
+        return [value if _is_plain(value) else _scalar_to_json(name, value) for name, value in row.items()]
+    return {str(name): _value_to_json(name, value) for name, value in row.items()}
 
 
 def arms_to_json(arms: Any) -> dict[str, Any] | list[dict[str, Any]]:
@@ -108,15 +108,22 @@ def _is_plain(value: Any) -> bool:
     )
 
 
-def _value_to_json(value: Any) -> Any:
+def _value_to_json(name: object, value: Any) -> Any:
     if _is_plain(value):
         return value
     from glcb.bandit.encoding.structured import structure, to_plain
 
-    return _scalar_to_json(value) if structure(value) is None else to_plain(value)
+    if structure(value) is not None:
+        return to_plain(value)
+    if isinstance(value, list | tuple):  # a schema can make tags of mixed values
+        return [_scalar_to_json(name, item) for item in value]
+    return _scalar_to_json(name, value)
 
 
-def _scalar_to_json(value: Any) -> Any:
-    from glcb.bandit.encoding.values import classify_value
+def _scalar_to_json(name: object, value: Any) -> Any:
+    from glcb.bandit.encoding.values import classify_value, unsupported
 
-    return classify_value(value)[1]
+    kind, plain = classify_value(value)
+    if kind == "unsupported":
+        raise unsupported(name, value)
+    return plain

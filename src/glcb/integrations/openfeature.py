@@ -246,7 +246,7 @@ class GlcbProvider(AbstractProvider):
     def _decide(self, experiment: Decider, flag: str, unit: str, context: EvaluationContext) -> _Assignment:
         """Make a decision for a unit and keep it."""
         try:
-            decision = experiment.decide(_flatten(context.attributes))
+            decision = experiment.decide(dict(context.attributes))
         except (UnknownExperiment, InvalidSettings) as error:  # no experiment can have this name
             raise FlagNotFoundError(str(error)) from error
         except NotRunning:
@@ -284,21 +284,6 @@ class GlcbProvider(AbstractProvider):
         if arm not in values:
             raise TypeMismatchError(f"values[{flag!r}] has no value for arm {arm!r}: add one")
         return convert(values[arm])
-
-
-def _flatten(attributes: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Return attributes as features; those of a nested object are named ``object.attribute``.
-
-    >>> _flatten({"age": 31, "cart": {"items": 2}})
-    {'age': 31, 'cart.items': 2}
-    """
-    features: dict[str, Any] = {}
-    for name, value in attributes.items():
-        if isinstance(value, Mapping):
-            features.update(_flatten(value, f"{prefix}{name}."))
-        else:
-            features[f"{prefix}{name}"] = value
-    return features
 
 
 def _to_boolean(value: Any) -> bool:

@@ -13,6 +13,7 @@ from typing import Any
 from glcb._errors import GlcbError, MissingExtra, install_command
 from glcb._types import Arm
 from glcb._version import __version__
+from glcb.bandit.encoding.values import to_row
 
 try:
     from opentelemetry import trace
@@ -255,6 +256,6 @@ class TracedBandit:
         """Set the attributes of a decision or a ranking, and of its context if they are asked for."""
         self._spans.describe(span, decision)
         if span.is_recording() and self._record_context and hasattr(context, "items"):
-            for name, value in context.items():
+            for name, value in to_row(context)[0].items():
                 shown = value if isinstance(value, bool | int | float | str) else repr(value)
                 span.set_attribute(f"glcb.context.{name}", shown)

@@ -48,13 +48,14 @@ from glcb.bandit.encoding.slots import (
     Slots,
     beats,
 )
-from glcb.bandit.encoding.structured import component_index, expand_first, expand_row
+from glcb.bandit.encoding.structured import classify_supported, component_index, expand_first, expand_row
 from glcb.bandit.encoding.values import (
     MAX_NUMBER,
     Row,
     ValueKind,
     classify_value,
     feature_name,
+    flatten,
     parse_boolean,
     parse_number,
     to_row,
@@ -162,8 +163,7 @@ class Encoder:
 
     def _encode_by_plan(self, plan: Plan, row: Mapping[Any, Any]) -> EncodedContext | None:
         """Encode a context whose features are known; return None if a value is not of the usual type."""
-        found = plan.read(row)
-        if found is None:
+        if (found := plan.read(row)) is None:
             return None
         x: Float32 = np.zeros(self._slots.width, np.float32)
         if plan.missing:
@@ -187,7 +187,7 @@ class Encoder:
     def _encode_by_feature(self, row: Mapping[Any, Any], dropped: int) -> EncodedContext:
         """Encode a context feature by feature, and make a plan for those like it.
 
-        Values with a structure are expanded first. `dropped` is the number of those left out.
+        Nested dicts and structured values are expanded first. `dropped` is the number of those left out.
         """
         features = self._features
         numbers, slots, unusual = [math.nan] * len(self._scales), [], []
@@ -209,10 +209,11 @@ class Encoder:
                         slots.append(feature.slot)
                     continue
             unusual.append((key, value))
+        if unusual and self._length is None and (flat := flatten(row)) is not row:
+            return self._encode_row(flat, dropped)
         if unusual and (self._length is None or self._is_dense):
             keys, free = [key for key, _ in unusual], len(self._slots.free)
-            projected = self._projections.replace(row, keys, features, free)
-            if projected is not None:
+            if (projected := self._projections.replace(row, keys, features, free)) is not None:
                 encoded = self._encode_row(projected.row, dropped + projected.dropped)
                 encoded.vectors = projected.vectors
                 return encoded
@@ -254,7 +255,7 @@ class Encoder:
                 if name in new_names or (name != key and name in row):
                     raise InvalidContext(f"the context has two features named {name!r}")
                 new_names.add(name)
-            kind, plain = classify_value(value)
+            kind, plain = classify_supported(name, value)
             if feature is None:
                 self._encode_new_feature(draft, name, kind, plain)
             elif kind not in _KINDS:
@@ -539,9 +540,8 @@ class Encoder:
         row, _ = self._to_row(context)
         named = {feature_name(key): value for key, value in row.items()}
         origins = trace_origins(self._features, self.width, encoded, named)
-        if self._length is not None and not self._is_dense:
-            return origins
-        return merge_parts(origins, named, self._structures)
+        is_flat = self._length is not None and not self._is_dense
+        return origins if is_flat else merge_parts(origins, named, self._structures)
 
     @property
     def schema(self) -> Schema:

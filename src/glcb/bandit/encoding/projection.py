@@ -18,7 +18,7 @@ import numpy as np
 from glcb._arrays import Arrays, Float64, Int64, check_values
 from glcb._numba.compile import kernel
 from glcb._types import MAX_FEATURES
-from glcb.bandit.encoding.structured import Unusable, component, structure
+from glcb.bandit.encoding.structured import Unusable, add_parts, component, structure
 
 MAX_WIDTH = 128
 """Vectors of at most this many numbers are features as they are."""
@@ -140,14 +140,14 @@ class Projections:
         learned, dropped = [], 0
         for key, value in row.items():
             if key not in vectors:
-                plain[key] = value
+                add_parts(plain, {key: value})
                 continue
             vector, name = vectors[key], str(key)
             if name not in self._projections and free < COMPONENTS:
                 dropped += 1
                 continue
             projection = self._projections.get(name) or Projection(name, vector.size)
-            plain.update(projection.project(vector))
+            add_parts(plain, projection.project(vector))
             learned.append((projection, vector))
         return Projected(plain, learned, dropped)
 

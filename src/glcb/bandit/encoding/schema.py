@@ -8,8 +8,8 @@ from typing import Any, Literal, cast, get_args
 
 from glcb._errors import InvalidSettings
 from glcb._types import MAX_FEATURES
-from glcb.bandit.encoding.structured import Structure, component, parse_date, to_seconds
-from glcb.bandit.encoding.values import classify_value, shorten, to_text
+from glcb.bandit.encoding.structured import Structure, component, to_seconds
+from glcb.bandit.encoding.values import classify_value, parse_date, shorten, to_text
 
 FeatureKind = Literal["number", "category", "boolean"]
 
@@ -17,7 +17,7 @@ PROBLEMS = {
     "missing": "no value, None or NaN",
     "infinite": "infinite, or larger than 1e300",
     "type_changed": "of a different type than the feature",
-    "unsupported": "a dict, a list of mixed values, a vector of another length or another object",
+    "unsupported": "a list or a date where a plain value is expected, or a vector of another length",
     "out_of_range": "a number far outside the range",
     "hashed": "a new value without a free slot: it shares one by hash",
 }

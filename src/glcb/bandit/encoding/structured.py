@@ -20,12 +20,19 @@ from typing import Any, Literal
 
 import numpy as np
 
-from glcb.bandit.encoding.values import classify_value, to_text
+from glcb._errors import InvalidContext
+from glcb.bandit.encoding.values import (
+    DATE_KEY,
+    ValueKind,
+    classify_value,
+    is_date,
+    parse_date,
+    to_text,
+    unsupported,
+)
 
 MAX_TAGS = 100
 """Further tags of one value are ignored."""
-DATE_KEY = "date"
-"""The only key of a date in JSON."""
 
 Structure = Literal["vector", "tags", "date"]
 
@@ -60,9 +67,21 @@ def structure(value: Any) -> Structure | None:
             return "tags"
         is_vector = isinstance(value, list | tuple) and all(_is_number(item) for item in value)
         return "vector" if is_vector else None
-    if isinstance(value, Mapping) and value.keys() == {DATE_KEY}:
-        return "date" if parse_date(value[DATE_KEY]) is not None else None
-    return None
+    return "date" if isinstance(value, Mapping) and is_date(value) else None
+
+
+def classify_supported(name: str, value: Any) -> tuple[ValueKind, Any]:
+    """Return the kind of a value, and the value as a float, a str or a bool.
+
+    Raises
+    ------
+    InvalidContext
+        If the value can be no feature, whatever the other values of the feature are.
+    """
+    kind, plain = classify_value(value)
+    if kind == "unsupported" and not isinstance(value, Unusable) and structure(value) is None:
+        raise unsupported(name, value)
+    return kind, plain
 
 
 def to_declared(value: Any, declared: Structure | None) -> Any:
@@ -173,8 +192,16 @@ def expand_row(
         if is_vector and component(str(key), 0) not in known and not has_room:
             dropped += 1
         else:
-            plain.update(parts)
+            add_parts(plain, parts)
     return plain, dropped
+
+
+def add_parts(plain: dict[Any, Any], parts: Mapping[Any, Any]) -> None:
+    """Add the parts of a value to a context; raise InvalidContext if it has a feature of the same name."""
+    for name in parts:
+        if name in plain:
+            raise InvalidContext(f"the context has two features named {name!r}: rename one of them")
+    plain.update(parts)
 
 
 def _is_structured(name: str, value: Any, known: Container[str]) -> bool:
@@ -223,8 +250,7 @@ def to_plain(value: Any) -> Any:
     """
     kind = structure(value)
     if kind == "vector":
-        numbers = value.tolist() if isinstance(value, np.ndarray) else [_plain_number(n) for n in value]
-        return [_storable(number) for number in numbers]
+        return [_storable(_plain_number(number)) for number in value]
     if kind == "tags":
         return _sorted_tags(value)
     moment = parse_date(value[DATE_KEY] if isinstance(value, Mapping) else value)
@@ -251,27 +277,14 @@ def _is_number(item: Any) -> bool:
 
 
 def _plain_number(item: Any) -> Any:
-    return item.item() if isinstance(item, np.generic) else item
+    plain = item.item() if isinstance(item, np.generic) else item
+    return float(plain) if isinstance(plain, np.floating) else plain  # a long double has no other type
 
 
 def _sorted_tags(value: Sequence[str] | set[str] | frozenset[str]) -> list[str]:
     """Return the tags without duplicates; those of a set in alphabetical order."""
     ordered = sorted(value) if isinstance(value, set | frozenset) else value
     return list(dict.fromkeys(ordered))[:MAX_TAGS]
-
-
-def parse_date(value: Any) -> datetime.date | None:
-    """Return a date, or a text in ISO format, as a date or a time; None if it is neither."""
-    if isinstance(value, datetime.date):
-        return value
-    if not isinstance(value, str):
-        return None
-    try:
-        return (
-            datetime.datetime.fromisoformat(value) if len(value) > 10 else datetime.date.fromisoformat(value)
-        )
-    except ValueError:
-        return None
 
 
 def to_seconds(moment: datetime.date) -> float:

@@ -4,10 +4,12 @@ Data frames, rows and NumPy scalars are recognized by their methods, so no data 
 installed or imported.
 """
 
+import datetime
 import hashlib
 import math
 import numbers
 import re
+import reprlib
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Literal
@@ -16,6 +18,11 @@ from glcb._errors import InvalidContext
 
 MAX_NUMBER = 1e300
 """Larger numbers count as infinite, so that the difference of two numbers is always finite."""
+
+MAX_LEVELS = 5
+"""How deep the features of a context can be nested."""
+DATE_KEY = "date"
+"""The only key of a date in JSON."""
 
 ValueKind = Literal["number", "text", "boolean", "missing", "infinite", "unsupported"]
 
@@ -26,6 +33,7 @@ _PANDAS_MISSING = ("NAType", "NaTType")
 """Types of the pandas markers for missing values, which are neither None nor NaN."""
 _MAX_TEXT = 100
 _NESTED = (list, tuple, dict, set)
+_are_scalars = frozenset((str, int, float, bool, type(None))).issuperset
 _NUMBER = re.compile(r"\s{0,9}[+-]?([0-9]{1,40}\.?[0-9]{0,40}|\.[0-9]{1,40})([eE][+-]?[0-9]{1,9})?\s{0,9}")
 _BOOLEANS = {"true": True, "false": False, "1": True, "0": False}
 
@@ -34,7 +42,7 @@ _BOOLEANS = {"true": True, "false": False, "1": True, "0": False}
 
 
 def to_row(context: Any) -> Row:
-    """Return the values of one context by name.
+    """Return the values of one context by name; those of nested dicts by their path, as in ``user.country``.
 
     Parameters
     ----------
@@ -49,7 +57,7 @@ def to_row(context: Any) -> Row:
     Raises
     ------
     InvalidContext
-        If `context` has none of these forms.
+        If `context` has none of these forms, or its nested dicts cannot be flattened.
 
     Examples
     --------
@@ -57,16 +65,16 @@ def to_row(context: Any) -> Row:
     (({'age': 31}, None), ({'0': 0.5, '1': 'FR'}, 2))
     """
     if type(context) is dict or isinstance(context, Mapping):
-        return context, None
+        return flatten(context), None
     if hasattr(context, "_asdict"):
-        return context._asdict(), None
+        return flatten(context._asdict()), None
     if hasattr(context, "columns"):
         rows = _frame_rows(context)
         if len(rows) != 1:
             raise InvalidContext(f"a data frame used as a context must have one row, got {len(rows):,}")
-        return rows[0], None
+        return flatten(rows[0]), None
     if hasattr(context, "to_dict"):
-        return context.to_dict(), None
+        return flatten(context.to_dict()), None
     listing = getattr(context, "tolist", None) or getattr(context, "to_list", None)
     values = context if listing is None else listing()
     if not isinstance(values, Sequence) or isinstance(values, str | bytes | bytearray):
@@ -77,6 +85,49 @@ def to_row(context: Any) -> Row:
     if any(isinstance(value, _NESTED) for value in values):
         raise InvalidContext("a context must be a flat list of values: pass one context at a time")
     return {str(position): value for position, value in enumerate(values)}, len(values)
+
+
+def flatten(context: Mapping[Any, Any]) -> Mapping[Any, Any]:
+    """Return a context in which the values of nested dicts are named by their path.
+
+    A context without nested dicts is returned as it is. A date in its JSON form is one value.
+
+    Raises
+    ------
+    InvalidContext
+        If two values have the same name, or dicts are nested too deeply.
+
+    Examples
+    --------
+    >>> flatten({"age": 31, "user": {"country": "FR", "since": {"date": "2026-11-17"}}})
+    {'age': 31, 'user.country': 'FR', 'user.since': {'date': '2026-11-17'}}
+    """
+    values = context.values()
+    if _are_scalars(map(type, values)) or not any(map(_is_nested, values)):
+        return context
+    flat: dict[str, Any] = {}
+    _add_features(flat, context, "", 1)
+    return flat
+
+
+def _add_features(flat: dict[str, Any], values: Mapping[Any, Any], prefix: str, level: int) -> None:
+    for key, value in values.items():
+        # Each level is shortened, so that a long name is not repeated for every feature inside it.
+        name = feature_name(prefix + feature_name(key))
+        if not _is_nested(value):
+            if name in flat:
+                raise InvalidContext(f"the context has two features named {name!r}: rename one of them")
+            flat[name] = value
+        elif level == MAX_LEVELS:
+            raise InvalidContext(
+                f"a context can have at most {MAX_LEVELS} levels, but {name!r} has another one: send fewer"
+            )
+        else:
+            _add_features(flat, value, f"{name}.", level + 1)
+
+
+def _is_nested(value: Any) -> bool:
+    return isinstance(value, Mapping) and not is_date(value)
 
 
 def to_contexts(contexts: Any) -> list[Any]:
@@ -136,7 +187,11 @@ def classify_value(value: Any) -> tuple[ValueKind, Any]:
     if isinstance(value, str):
         return "text", str.__str__(value)
     if hasattr(value, "dtype") and hasattr(value, "item"):  # a NumPy scalar
-        return classify_value(value.item()) if not getattr(value, "shape", ()) else ("unsupported", None)
+        if getattr(value, "shape", ()):
+            return "unsupported", None
+        plain = value.item()
+        if type(plain) is not type(value):  # a long double has no other type
+            return classify_value(plain)
     if isinstance(value, bool):
         return "boolean", value
     if isinstance(value, numbers.Real | Decimal):
@@ -152,6 +207,37 @@ def _classify_number(value: Any) -> tuple[ValueKind, Any]:
     if math.isnan(number):
         return "missing", None
     return ("number", number) if abs(number) < MAX_NUMBER else ("infinite", None)
+
+
+def unsupported(name: object, value: Any) -> InvalidContext:
+    """Return the error for a value that can be no feature."""
+    return InvalidContext(
+        f"feature {name!r} must be a number, a text, a boolean, a date, a list of numbers or of texts, or "
+        f"a dict of these, got {type(value).__name__} {reprlib.repr(value)}: convert it, or leave it out"
+    )
+
+
+def is_date(value: Mapping[Any, Any]) -> bool:
+    """Return whether a dict is a date in its JSON form.
+
+    >>> is_date({"date": "2026-11-17"}), is_date({"date": "soon"}), is_date({"day": "2026-11-17"})
+    (True, False, False)
+    """
+    return value.keys() == {DATE_KEY} and parse_date(value[DATE_KEY]) is not None
+
+
+def parse_date(value: Any) -> datetime.date | None:
+    """Return a date, or a text in ISO format, as a date or a time; None if it is neither."""
+    if isinstance(value, datetime.date):
+        return value
+    if not isinstance(value, str):
+        return None
+    try:
+        return (
+            datetime.datetime.fromisoformat(value) if len(value) > 10 else datetime.date.fromisoformat(value)
+        )
+    except ValueError:
+        return None
 
 
 def parse_number(text: str) -> tuple[ValueKind, Any]:

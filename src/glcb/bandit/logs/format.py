@@ -38,7 +38,7 @@ from glcb._text import is_integer, is_unicode
 from glcb._types import Arm
 from glcb._version import __version__
 from glcb.bandit.encoding.structured import fits_64_bits, structure, to_plain
-from glcb.bandit.encoding.values import classify_value, shorten, to_row, to_text
+from glcb.bandit.encoding.values import classify_value, shorten, to_row, to_text, unsupported
 
 Event = dict[str, Any]
 
@@ -50,6 +50,8 @@ NESTED_FIELDS = ("slots", "arms", "added", "removed", "eligible", "probabilities
 """Fields of events that are lists or objects."""
 _INFINITE = 1e308
 """Represents infinity, which JSON does not support."""
+_IGNORED = ["unsupported"]
+"""The keys of a value that earlier versions could not use."""
 
 
 # ---- event lines ------------------------------------------------------------------------------------
@@ -127,32 +129,32 @@ def plain_context(context: Any) -> dict[str, Any] | list[Any]:
     Examples
     --------
     >>> plain_context({"age": 31, 7: float("nan"), "spent": float("inf"), "cart": {"items": 3}})
-    {'age': 31, '7': None, 'spent': 1e+308, 'cart': {'unsupported': "{'items': 3}"}}
-    >>> plain_context((0.5, "FR", True, object()))
-    [0.5, 'FR', True, None]
+    {'age': 31, '7': None, 'spent': 1e+308, 'cart.items': 3}
+    >>> plain_context((0.5, "FR", True))
+    [0.5, 'FR', True]
     """
     row, length = to_row(context)
-    if length is not None:  # a list in a list would be read as several contexts
-        return [value if not isinstance(value, list | dict) else None for value in map(_plain, row.values())]
-    return {shorten(str(name)): _plain(value) for name, value in row.items()}
+    plain = {shorten(str(name)): _plain(name, value) for name, value in row.items()}
+    if length is None:
+        return plain
+    # A list in a list would be read as several contexts.
+    return [None if isinstance(value, list | dict) else value for value in plain.values()]
 
 
-def _plain(value: Any) -> Any:
+def _plain(name: object, value: Any) -> Any:
     kind, plain = classify_value(value)
     if kind == "infinite":
         return _INFINITE
     if kind == "unsupported":
-        return _plain_unsupported(value) if structure(value) is None else to_plain(value)
+        if structure(value) is not None:
+            return to_plain(value)
+        is_list = isinstance(value, list | tuple)  # a schema can make tags of mixed values
+        if not is_list or any(classify_value(item)[0] == "unsupported" for item in value):
+            raise unsupported(name, value)
+        return [_plain(name, item) for item in value]
     if kind == "text":
         return shorten(plain)
     return value if type(value) is int and fits_64_bits(value) else plain
-
-
-def _plain_unsupported(value: Any) -> dict[str, str]:
-    """Return a nested dict, which is as unsupported as the original; one of these stays as it is."""
-    if isinstance(value, Mapping) and [*value] == ["unsupported"] and isinstance(value["unsupported"], str):
-        return {"unsupported": shorten(value["unsupported"])}
-    return {"unsupported": shorten(reprlib.repr(value))}
 
 
 def is_event(values: Mapping[str, Any]) -> bool:
@@ -296,6 +298,13 @@ def get_context(values: Mapping[str, Any], columns: LogColumns) -> Any:
             raise RejectedRow("invalid context", f"its context is not JSON: {error}") from None
     if context is None:
         raise RejectedRow("invalid context", "it has no context")
+    if is_event(values) and isinstance(
+        context, dict
+    ):  # earlier versions logged what they ignored in this form
+        ignored = [
+            name for name, value in context.items() if isinstance(value, dict) and [*value] == _IGNORED
+        ]
+        context = {**context, **dict.fromkeys(ignored)}
     return context
 
 

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from glcb._errors import InvalidInput
+from glcb._errors import InvalidContext, InvalidInput
 from glcb._types import Arm
 from glcb.bandit.candidates import has_features, parse_arms
 from glcb.bandit.logs.format import (
@@ -18,6 +18,7 @@ from glcb.bandit.logs.format import (
     get_propensity,
     get_reward,
     is_event,
+    plain_context,
     to_arm,
 )
 from glcb.bandit.logs.reader import read_records
@@ -143,7 +144,7 @@ class Joiner:
 def _ranking(joined: _Joined, rewards: Sequence[Any], share: float) -> list[LogRow]:
     """Return a row for each slot of a ranking, or one that says why it is refused."""
     try:
-        context = get_context(joined.values, LogColumns())
+        context = _context(joined.values, LogColumns())
         slots = joined.values["slots"]
         arms = tuple(_arm(slot, LogColumns()) for slot in slots)
         propensities = [get_propensity(slot, LogColumns()) for slot in slots]
@@ -213,11 +214,21 @@ def _row(
         if eligible is None and candidates is not None:
             eligible = tuple(candidates)
         _check_eligible(arm, eligible)
-        context, time = get_context(values, columns), _time(values)
+        context, time = _context(values, columns), _time(values)
         decision = LoggedDecision(context, arm, reward, propensity, eligible, candidates, time=time)
         return LogRow(decision, share)
     except RejectedRow as error:
         return LogRow(None, share, error.reason, str(error))
+
+
+def _context(values: Mapping[str, Any], columns: LogColumns) -> Any:
+    """Return the context of a row; raise RejectedRow if no bandit could use it."""
+    context = get_context(values, columns)
+    try:
+        plain_context(context)
+    except InvalidContext as error:
+        raise RejectedRow("invalid context", str(error)) from None
+    return context
 
 
 def _arm(values: Mapping[str, Any], columns: LogColumns) -> Arm:

@@ -13,6 +13,7 @@ from msgspec import UNSET, Struct, UnsetType, field
 from glcb._api.guardrails import or_default
 from glcb._api.requests import ExperimentSettings
 from glcb._arrays import Float64
+from glcb.bandit.encoding.values import flatten
 from glcb.service.core.catalog_tally import ArmTally, CatalogTally, trim
 from glcb.service.core.history import History
 from glcb.service.core.open_decisions import OpenDecision
@@ -245,12 +246,13 @@ class Tally(Struct):
             self.catalog.add_decision(arm, float(decision.values[chosen]), chosen, probabilities)
             block.arms = trim(block.arms)
         self.vitals.arrivals.add_decision(at)
+        context = decision.context if isinstance(decision.context, list) else flatten(decision.context)
         if decision.is_first:
-            self.vitals.features.add(decision.context, at)
+            self.vitals.features.add(context, at)
         self.vitals.clock.add(at)
         if self.history is not UNSET and self.segments is not UNSET:
             self.history.add_decision(at, arm)
-            opened.segments = self.segments.add_decision(decision.context, arm, at)
+            opened.segments = self.segments.add_decision(context, arm, at)
 
     def add_reward(self, at: float, decision: OpenDecision, value: float, scaled: float) -> None:
         """Count the reward of a decision; ``scaled`` is its value on a scale from 0 to 1."""

@@ -189,7 +189,7 @@ const PROBLEMS = {
   missing: "missing",
   infinite: "infinite",
   type_changed: "of a different type than before",
-  unsupported: "not a number, text or boolean",
+  unsupported: "a list, a date or of another length than before",
   out_of_range: "far outside the range",
   hashed: "a new value without a free slot",
 };
