@@ -1,11 +1,19 @@
 """Kernels call each other, and cached machine code is recompiled when anything it depends on changes."""
 
+import gc
 import os
+import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from numba.core.compiler_lock import global_compiler_lock
+from numba.core.errors import TypingError
+from numba.core.registry import CPUDispatcher
+
+from glcb._numba.subroutine import jit
 
 KERNEL = """
 from glcb._numba.compile import kernel
@@ -163,3 +171,51 @@ def test_kernels_work_when_the_internals_of_numba_change(tmp_path: Path, changed
             f"2.0 1 {hits}",
             "True",
         ]
+
+
+class Interrupted(BaseException):
+    """Raised by the handler of a signal."""
+
+
+@pytest.fixture
+def interrupting(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """Send a signal whenever Numba starts to load or compile a function; return the steps that follow it."""
+    steps: list[str] = []
+    usual = CPUDispatcher.compile
+
+    def compiled(self: CPUDispatcher, signature: object) -> object:
+        os.kill(os.getpid(), signal.SIGALRM)
+        for _ in range(10_000):  # a handler runs in the main thread between any two of these
+            pass
+        steps.append("interrupted")
+        result = usual(self, signature)
+        steps.append("loaded")
+        return result
+
+    def interrupt(*_: object) -> None:
+        raise Interrupted
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    monkeypatch.setattr(CPUDispatcher, "compile", compiled)
+    yield steps
+    signal.signal(signal.SIGALRM, before)
+
+
+def test_an_interrupt_is_raised_after_the_kernel_is_loaded(interrupting: list[str]) -> None:
+    plus_one = jit()(lambda x: x + 1)
+    with pytest.raises(Interrupted):
+        plus_one(1.0)
+    assert interrupting == ["interrupted", "loaded"]
+    assert plus_one(1.0) == 2.0
+    assert interrupting == ["interrupted", "loaded"], "a kernel that is loaded is called directly"
+    assert gc.isenabled()
+
+
+def test_a_kernel_that_cannot_be_compiled_raises_its_error() -> None:
+    with pytest.raises(TypingError):
+        jit()(lambda x: x + "text")(1.0)
+
+
+def test_a_kernel_is_compiled_within_the_compilation_of_another_function() -> None:
+    with global_compiler_lock:  # as in a function of the user that calls a kernel
+        assert jit()(lambda x: x + 2)(1.0) == 3.0

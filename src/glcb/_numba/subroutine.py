@@ -30,6 +30,8 @@ from numba.core.typed_passes import NativeLowering
 from numba.core.types.functions import BaseFunction
 from numba.core.typing.templates import _OverloadFunctionTemplate
 
+from glcb._numba.interrupts import hold_back_interrupts
+
 _find_environments = CompileResult._find_referenced_environments
 _set_environment = JITCPUCodegen.set_env
 _usual_decorator = _OverloadFunctionTemplate._get_jit_decorator
@@ -196,9 +198,13 @@ class _Kernel(CPUDispatcher):
         super().add_overload(cres)
 
     def compile(self, sig: Any) -> Any:
-        """Compile without garbage collection, which would take a tenth of the time and find nothing."""
+        """Load a kernel from the cache, or compile it, without interrupts."""
         if self.before_compiling is not None:
             self.before_compiling()
+        return hold_back_interrupts(lambda: self._compile(sig))
+
+    def _compile(self, sig: Any) -> Any:
+        """Compile without garbage collection, which would take a tenth of the time and find nothing."""
         collecting = gc.isenabled()
         gc.disable()
         try:
