@@ -44,7 +44,7 @@ _ALIGNMENT = 64
 _PREVIOUS_RELEASES = {1: "glcb 0.1"}
 _DTYPES = ("<f4", "<f8", "<i8", "|u1")
 
-INVALID = (KeyError, TypeError, ValueError, OverflowError, MemoryError)
+INVALID = (AttributeError, LookupError, TypeError, ValueError, OverflowError, MemoryError)
 """What an attempt to restore an invalid snapshot can raise."""
 
 
@@ -134,6 +134,9 @@ def parse(content: bytes, path: object, limits: HeaderLimits | None = None) -> S
         raise ModelFileError(f"{path} is truncated or altered (its checksum is wrong); use an earlier copy")
     try:
         header = json.loads(bytes(body[_HEAD.size : min(_HEAD.size + length, len(body))]))
+        for name, kind in {"policy": str, "arguments": dict, "about": dict, "arrays": list}.items():
+            if not isinstance(header[name], kind):
+                raise TypeError(f"{name} must be a {kind.__name__}, got {type(header[name]).__name__}")
         return Snapshot(
             policy=header["policy"],
             arguments=header["arguments"],

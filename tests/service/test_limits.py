@@ -4,6 +4,7 @@ import hashlib
 import json
 import struct
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -74,9 +75,9 @@ def test_nested_features_are_limited_like_others(tmp_path: Path) -> None:
     with_engine(tmp_path, scenario, max_features=29)
 
 
-def packed(header: bytes, version: int = VERSION) -> bytes:
+def packed(header: bytes, version: int = VERSION, arrays: bytes = b"") -> bytes:
     """Return a model file with this header and a valid checksum."""
-    body = struct.pack("<8sIQ", MAGIC, version, len(header)) + header
+    body = struct.pack("<8sIQ", MAGIC, version, len(header)) + header + arrays
     return body + hashlib.sha256(body).digest()
 
 
@@ -95,6 +96,39 @@ def test_a_large_header_is_refused_before_it_is_parsed(header: bytes, version: i
     with pytest.raises(ModelFileError, match="the header of the model is too large"):
         limits.check_model(content, ServiceSettings())
     assert time.thread_time() - started < 0.5
+
+
+def replaced(value: Any, path: tuple[str, ...], other: object) -> Any:
+    """Return a JSON value with another value at a path."""
+    return {**value, path[0]: replaced(value[path[0]], path[1:], other)} if path else other
+
+
+def paths(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """Yield the paths of a JSON value and of everything in its objects."""
+    yield path
+    if isinstance(value, dict):
+        for name, own in value.items():
+            yield from paths(own, (*path, name))
+
+
+@pytest.mark.parametrize("arms", [["a", "b"], {"a": {"price": 3}, "b": {}}], ids=["names", "features"])
+def test_a_header_with_a_value_of_another_type_is_refused(arms: Any) -> None:
+    recorded = RecordedExperiment(arms=arms)
+    recorded.reward(recorded.decide({"age": 31, "topic": [0.5] * 200}).id, 1)
+    content = models.model_file(recorded.experiment.bandit.snapshot())
+    length = struct.unpack_from("<8sIQ", content)[2]
+    header, arrays = json.loads(content[20 : 20 + length]), content[-(-(20 + length) // 64) * 64 : -32]
+    refused = set()
+    for path in paths({name: own for name, own in header.items() if name != "written_by"}):
+        for other in (1, None, "x", [1]):
+            changed = json.dumps(replaced(header, path, other)).encode()
+            changed += b" " * (-(20 + len(changed)) % 64)
+            try:
+                limits.check_model(packed(changed, arrays=arrays), ServiceSettings())
+            except ModelFileError:
+                refused.add((path, other if other != [1] else "list"))
+    for name in ("policy", "arguments", "about", "arrays", "generator"):
+        assert {((name,), other) for other in (1, None, "list")} <= refused
 
 
 def test_an_uploaded_model_that_asks_for_too_much_memory_is_refused() -> None:

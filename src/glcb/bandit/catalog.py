@@ -289,8 +289,6 @@ class Catalog:
 
     def restore(self, metadata: dict[str, Any], arrays: Arrays) -> None:
         """Restore a snapshot; raise ValueError, TypeError or KeyError if it is invalid."""
-        if metadata["encoder"] is None:
-            return
         own = {name.removeprefix("encoder."): array for name, array in arrays.items() if name != "rows"}
         self._encoder = Encoder.from_snapshot(metadata["encoder"], own)
         encoded = [to_name(name) for name in metadata["encoded"]]

@@ -57,7 +57,7 @@ def load(folder: Path, evaluator: Evaluator, fingerprint: str) -> None:
         return
     try:
         evaluator.restore(state)
-    except (KeyError, ValueError, ModelFileError) as error:
+    except (*_model_file.INVALID, ModelFileError) as error:
         raise LogError(f"cannot continue from {folder} ({error}): remove it to begin again") from error
 
 
@@ -75,7 +75,7 @@ def _read(folder: Path, fingerprint: str) -> EvaluatorState | None:
             own = {key.removeprefix(prefix): value for key, value in arrays.items() if key.startswith(prefix)}
             parts[name] = _model_file.read(model) if model.exists() else own or None
         return EvaluatorState(about["chunks"], about["spacing"], about["points"], parts)
-    except (OSError, KeyError, ValueError, ModelFileError, zipfile.BadZipFile):
+    except (OSError, *_model_file.INVALID, ModelFileError, zipfile.BadZipFile):
         return None
 
 

@@ -87,7 +87,7 @@ def restore_bandit(snapshot: Snapshot) -> Bandit:
         )
     try:
         return Bandit.from_snapshot(snapshot)
-    except (KeyError, TypeError, ValueError, OverflowError, MemoryError, NotSupported) as error:
+    except (*_model_file.INVALID, NotSupported) as error:
         raise ModelFileError(f"{_SOURCE} is not a complete Bandit: {error}") from error
 
 
