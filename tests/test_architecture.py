@@ -79,7 +79,7 @@ ALLOWED: dict[str, set[str]] = {
     # Nothing uses the command line.
     "cli": {
         *BASIC,
-        *("_text", "_version"),
+        *("_figures", "_text", "_version"),
         *("bandit", "bench", "client", "evaluate", "policies", "service", "tasks"),
     },
     "__main__": {"cli"},

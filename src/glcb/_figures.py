@@ -38,11 +38,9 @@ def figure(
     path: Path, *, width: float, height: float, columns: int = 1, rows: int = 1
 ) -> Iterator[tuple["Axes", ...]]:
     """Yield axes, row by row, and save the figure to ``path`` on exit."""
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise MissingExtra(f"figures need matplotlib: {INSTALL_REPORT}") from error
+    require_matplotlib()
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
 
     # Without pyplot, no display is needed and no global state is left behind.
     drawing = Figure(figsize=(width, height), layout="constrained")
@@ -57,6 +55,14 @@ def figure(
             drawing.savefig(file, format=path.suffix.lower().removeprefix("."), dpi=144)
     except OSError as error:
         raise InvalidSettings(f"cannot save the figure {path}: {error.strerror or error}") from error
+
+
+def require_matplotlib() -> None:
+    """Raise MissingExtra if no figure can be drawn. Call this before long computations."""
+    try:
+        import matplotlib.figure  # noqa: F401 (whether it can be imported is the question)
+    except ImportError as error:
+        raise MissingExtra(f"figures need matplotlib: {INSTALL_REPORT}") from error
 
 
 def check_figure_path(path: Path) -> None:
@@ -82,12 +88,10 @@ def vector(
 
     Figures on one page need distinct names. Sizes are in points; margins are left, right, bottom, top.
     """
-    try:
-        from matplotlib import rc_context
-        from matplotlib.backends.backend_svg import FigureCanvasSVG
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise MissingExtra(f"figures need matplotlib: {INSTALL_REPORT}") from error
+    require_matplotlib()
+    from matplotlib import rc_context
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+    from matplotlib.figure import Figure
 
     left, right, bottom, top = margins
     text = io.StringIO()

@@ -170,4 +170,5 @@ def test_a_study_works_without_matplotlib(tmp_path: Path, monkeypatch: pytest.Mo
     arguments = ["study", "gating", "--quick", "--seeds", "1", "--out", str(tmp_path)]
     result = CliRunner().invoke(app, arguments)
     assert result.exit_code == 0, result.output
+    assert "there will be no figure" in result.output
     assert "pip install '.[report]'" in result.output

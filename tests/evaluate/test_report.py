@@ -1,15 +1,17 @@
 """Reports, figures and the command line of an evaluation."""
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from glcb import Bandit
-from glcb._errors import InvalidSettings
+from glcb._errors import InvalidSettings, MissingExtra
 from glcb.cli import app
 from glcb.evaluate import evaluate
+from glcb.policies.trees.tree_ts import TreeTS
 from tests.evaluate.logs import ARMS, rows, rule, write
 
 
@@ -51,6 +53,21 @@ def test_a_figure_needs_a_known_suffix(log: Path, tmp_path: Path) -> None:
         result.draw(tmp_path / "values.txt")
 
 
+@pytest.fixture
+def without_matplotlib(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in [name for name in sys.modules if name.split(".")[0] == "matplotlib"]:
+        monkeypatch.delitem(sys.modules, module)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+
+
+@pytest.mark.usefixtures("without_matplotlib")
+def test_without_matplotlib_the_numbers_are_written_nevertheless(log: Path, tmp_path: Path) -> None:
+    result = evaluate(log, ["uniform"], estimators=("ips",))
+    with pytest.raises(MissingExtra, match="matplotlib"):
+        result.write(tmp_path)
+    assert json.loads((tmp_path / "evaluation.json").read_text())["rows"] == 1500
+
+
 # ---- command line -----------------------------------------------------------------------------------
 
 
@@ -68,6 +85,48 @@ def test_the_command_evaluates_policies_and_variants(log: Path, tmp_path: Path) 
         assert name in out
     assert (tmp_path / "report" / "report.html").exists()
     assert not (tmp_path / "report" / "progress").exists()
+
+
+@pytest.mark.usefixtures("without_matplotlib")
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["evaluate", "missing.jsonl", "--out", "report"],
+        ["report", "missing"],
+    ],
+    ids=lambda arguments: arguments[0],
+)
+def test_without_matplotlib_a_report_is_refused_before_anything_is_read(
+    arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = CliRunner().invoke(app, arguments)
+    assert isinstance(result.exception, MissingExtra)
+    assert "matplotlib" in str(result.exception)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["evaluate", "missing.jsonl", "--policies", "tree-ts"],
+        ["learn", "missing.jsonl", "--out", "model", "--policy", "tree-ts"],
+    ],
+    ids=lambda arguments: arguments[0],
+)
+def test_a_policy_without_its_packages_is_refused_before_anything_is_read(
+    arguments: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(TreeTS, "requires", ("a_package_that_does_not_exist",))
+    result = CliRunner().invoke(app, arguments)
+    assert isinstance(result.exception, MissingExtra)
+    assert "a_package_that_does_not_exist" in str(result.exception)
+
+
+def test_a_report_that_cannot_be_written_is_refused_before_anything_is_read(tmp_path: Path) -> None:
+    (tmp_path / "report").write_text("a file")
+    result = CliRunner().invoke(app, ["evaluate", "missing.jsonl", "--out", str(tmp_path / "report")])
+    assert isinstance(result.exception, InvalidSettings)
+    assert "cannot create the folder" in str(result.exception)
 
 
 def test_leaving_an_arm_out_is_evaluated_without_it(log: Path) -> None:

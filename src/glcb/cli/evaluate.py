@@ -164,9 +164,17 @@ def evaluate(
     from rich.console import Console
     from rich.progress import Progress
 
+    from glcb._errors import InvalidSettings
+    from glcb._figures import require_matplotlib
     from glcb.evaluate import evaluate as run
     from glcb.evaluate.api import survey
 
+    if out is not None:  # what the report needs is checked before the work
+        require_matplotlib()
+        try:
+            out.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InvalidSettings(f"cannot create the folder {out}: {error.strerror}") from error
     console = Console(stderr=True, highlight=False)
     arguments: dict[str, Any] = {
         "format": form,

@@ -82,7 +82,9 @@ def learn(
     from glcb._errors import InvalidSettings, LogError
     from glcb.bandit import Bandit
     from glcb.bandit.logs import LogColumns
+    from glcb.policies.registry import require_packages
 
+    require_packages(policy or "glcb")
     console = Console(stderr=True, highlight=False)
     if not out.absolute().parent.is_dir():
         raise InvalidSettings(f"the folder {out.parent} does not exist")

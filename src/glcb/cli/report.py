@@ -38,10 +38,12 @@ def report(
     ] = None,
 ) -> None:
     """Write a report with tables and figures: report.html and report.md."""
+    from glcb._figures import require_matplotlib
     from glcb.bench.report import insert, write
 
     if into is not None:
         insert(folder, into, reference)
         return
+    require_matplotlib()
     for path in write(folder, out, reference):
         typer.echo(path)

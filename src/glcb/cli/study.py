@@ -34,6 +34,7 @@ def study(
     from rich.progress import Progress
 
     from glcb._errors import InvalidSettings, MissingExtra
+    from glcb._figures import require_matplotlib
     from glcb.bench import studies
 
     console = Console(highlight=False)
@@ -50,6 +51,10 @@ def study(
     except OSError as error:
         raise InvalidSettings(f"cannot create the folder {out}: {error.strerror}") from error
     console.print(chosen.question, markup=False)
+    try:
+        require_matplotlib()
+    except MissingExtra as missing:
+        console.print(f"there will be no figure: {missing}", markup=False)
     with Progress(console=Console(stderr=True), transient=True) as progress:
         bar = progress.add_task(name, total=None)
 

@@ -151,7 +151,7 @@ def evaluate(
     InvalidSettings
         If a node of Ray has another version of glcb, or the cluster cannot be reached.
     MissingExtra
-        If the executor is "ray" and Ray is not installed.
+        If the executor is "ray" and Ray is not installed, or a policy needs a package that is not.
 
     Examples
     --------
@@ -310,7 +310,7 @@ def check_arguments(
     logging: object,
     max_ratio: float | None,
 ) -> None:
-    """Raise InvalidSettings if an argument is invalid, whatever is in the log."""
+    """Raise InvalidSettings or MissingExtra if an argument is invalid, whatever is in the log."""
     if not policies:
         raise InvalidSettings("name at least one policy to evaluate")
     if LOGGED in policies:
@@ -321,6 +321,10 @@ def check_arguments(
         raise InvalidSettings(f"logging must be 'uniform', Frozen(bandit) or a function, got {logging!r}")
     if max_ratio is not None and not max_ratio >= 1:
         raise InvalidSettings(f"max_ratio must be at least 1, got {max_ratio!r}")
+    for policy in policies.values():
+        name = policy.get_params()["policy"] if isinstance(policy, Bandit) else policy
+        if name in registry.names():
+            registry.require_packages(name)
 
 
 def _check_estimators(chosen: Sequence[str], survey: Survey, logging: object) -> None:

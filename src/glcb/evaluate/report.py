@@ -1,6 +1,7 @@
 """The report of an evaluation, as one HTML page, as Markdown and as JSON."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
 from glcb._document import html, markdown
@@ -21,13 +22,16 @@ _MARKS = {"ok": "passed", "warning": "warning", "error": "do not use"}
 
 
 def write(result: Evaluation, folder: Path) -> list[Path]:
-    """Write ``report.html``, ``report.md`` and ``evaluation.json``."""
+    """Write ``evaluation.json``, which needs no figures, and then ``report.html`` and ``report.md``."""
+    _write_files(
+        folder, {"evaluation.json": json.dumps(result.to_dict(), indent=1, ensure_ascii=False) + "\n"}
+    )
     page = document(result)
-    files = {
-        "report.html": html.render(page),
-        **markdown.render(page),
-        "evaluation.json": json.dumps(result.to_dict(), indent=1, ensure_ascii=False) + "\n",
-    }
+    _write_files(folder, {"report.html": html.render(page), **markdown.render(page)})
+    return [folder / name for name in ("report.html", "report.md", "evaluation.json")]
+
+
+def _write_files(folder: Path, files: Mapping[str, str]) -> None:
     try:
         for name, text in files.items():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -35,7 +39,6 @@ def write(result: Evaluation, folder: Path) -> list[Path]:
                 file.write(text.encode())
     except OSError as error:
         raise LogError(f"cannot write the report to {folder}: {error.strerror or error}") from error
-    return [folder / name for name in ("report.html", "report.md", "evaluation.json")]
 
 
 def document(result: Evaluation) -> Document:

@@ -265,6 +265,13 @@ class Evaluation:
         -------
         list of Path
             The files.
+
+        Raises
+        ------
+        LogError
+            If a file cannot be written.
+        MissingExtra
+            If matplotlib is not installed. ``evaluation.json`` is written nevertheless.
         """
         from glcb.evaluate.report import write
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from glcb._errors import InvalidSettings
+from glcb._errors import InvalidSettings, MissingExtra, install_command
 from glcb._registry import Registry
 from glcb._types import Arm, Rewards
 from glcb.policies.base import Policy
@@ -150,6 +150,13 @@ def get(name: str) -> Entry:
     'Auer, Cesa-Bianchi, Fischer 2002'
     """
     return _entries.get(name)
+
+
+def require_packages(name: str) -> None:
+    """Raise MissingExtra if a policy needs a package that is not installed. Call this before long work."""
+    policy_class = get(name).policy_class
+    if missing := " and ".join(policy_class.missing_packages()):
+        raise MissingExtra(f"the policy {name!r} needs {missing}: {install_command(str(policy_class.extra))}")
 
 
 def make_policy(
