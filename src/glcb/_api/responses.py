@@ -286,7 +286,7 @@ class EvaluationResult(Struct, frozen=True, kw_only=True):
     """The estimated values of policies on the log of an experiment."""
 
     conclusion: str
-    """One sentence: whether any policy is better than the reference."""
+    """Whether any policy is better than the reference, and the worst problem of that statement."""
     level: Level
     """``"error"``: the log itself should not be used."""
     rows: int

@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from glcb._arrays import Arrays, Bool, Float64, copy_into
+from glcb._arrays import Arrays, Bool, Float64, Int64, copy_into
 from glcb._types import Arm
 
 Level = Literal["ok", "warning", "error"]
@@ -53,6 +53,8 @@ class WeightSums:
         self._assigned = np.zeros((policies, arms))
         self._inverse = np.zeros(4)
         """1 / p minus the number of eligible arms: sum, sum of squares, sum of the numbers of arms, rows."""
+        self._frequencies = np.zeros((4, arms))
+        """For each arm: decisions, sums of 1 / p and 1 / p² over them, and rows in which it is eligible."""
 
     def add(
         self,
@@ -60,12 +62,13 @@ class WeightSums:
         match: Float64,
         reward: Float64,
         assigned: Float64,
+        arm: Int64,
         propensity: Float64,
         eligible: Bool,
     ) -> None:
         """Add rows: weights and matching probabilities by policy, and the sums of probabilities by arm.
 
-        Propensities and eligible arms have one row per slot if the rows are rankings.
+        Arms, propensities and eligible arms have one row per slot if the rows are rankings.
         """
         self._count += len(weight)
         self._weights += weight.sum(axis=0)
@@ -79,6 +82,8 @@ class WeightSums:
         sizes = eligible.sum(axis=1)
         excess = 1 / propensity - sizes
         self._inverse += (excess.sum(), (excess**2).sum(), sizes.sum(), len(sizes))
+        powers = (np.bincount(arm, propensity**-power, eligible.shape[1]) for power in (0.0, 1.0, 2.0))
+        self._frequencies += (*powers, eligible.sum(axis=0))
 
     def snapshot(self) -> Arrays:
         """Return the state."""
@@ -116,13 +121,13 @@ class WeightSums:
     # ---- checks ---------------------------------------------------------------------------------
 
     def check(self, policy: int, arms: Sequence[Arm], logged: Sequence[int]) -> list[Diagnostic]:
-        """Return the checks of one policy."""
+        """Return the checks of one policy, those with the worst consequences first."""
         return [
-            self._check_rows(policy),
-            self._check_largest(policy),
             self._check_mean(policy),
             self._check_support(policy, arms, logged),
+            self._check_rows(policy),
             self._check_rewards(policy),
+            self._check_largest(policy),
         ]
 
     def _check_rows(self, policy: int) -> Diagnostic:
@@ -194,6 +199,28 @@ class WeightSums:
             return Diagnostic("propensities", "error", message)
         return Diagnostic("propensities", "ok", message + ".")
 
+    def check_frequencies(self, arms: Sequence[Arm]) -> Diagnostic:
+        """Check for each arm that 1 / p, summed over its decisions, is about the number of rows.
+
+        That is what right propensities give, also if the logging policy was learning.
+        """
+        chosen, weights, squares, rows = self._frequencies
+        rows = np.maximum(rows, 1.0)
+        means = weights / rows
+        errors = np.sqrt(np.maximum(squares / rows - means**2, 0.0) / rows)
+        excess = np.abs(means - 1) / np.maximum(_DEVIATIONS * errors, _MIN_MISMATCH)
+        excess[chosen < _MIN_EFFECTIVE_ROWS] = 0.0  # too few for a standard error
+        worst = int(excess.argmax())
+        if excess[worst] <= 1:
+            message = "Arms are chosen about as often as their propensities predict."
+            return Diagnostic("arm frequencies", "ok", message)
+        message = (
+            f"{arms[worst]!r} was chosen {chosen[worst]:,.0f} times, but its propensities predict about "
+            f"{chosen[worst] / means[worst]:,.0f}. The logged propensities are wrong, or the arm cannot be "
+            "chosen in some contexts and the log does not say so."
+        )
+        return Diagnostic("arm frequencies", "error", message)
+
 
 class ContextSums:
     """Means and variances of the encoded contexts in the two halves of a log."""
@@ -241,6 +268,14 @@ class ContextSums:
     def restore(self, arrays: Arrays) -> None:
         """Restore a snapshot."""
         self._seen, self._sums = arrays["seen"].copy(), arrays["sums"].copy()
+
+
+NO_INTERVAL = Diagnostic(
+    "interval",
+    "error",
+    "A lower bound is above the upper bound, so there is no interval. Right propensities almost never give "
+    "that: they are wrong.",
+)
 
 
 def worst(diagnostics: Sequence[Diagnostic]) -> Level:

@@ -13,7 +13,7 @@ from glcb._types import Arm, reward_range
 from glcb.bandit.bandit import Bandit
 from glcb.evaluate import estimators as est
 from glcb.evaluate.bootstrap import Bootstrap
-from glcb.evaluate.diagnostics import NO_PROPENSITIES, ContextSums, WeightSums
+from glcb.evaluate.diagnostics import NO_INTERVAL, NO_PROPENSITIES, ContextSums, WeightSums
 from glcb.evaluate.log import ChunkReader
 from glcb.evaluate.marginals import marginal_probabilities
 from glcb.evaluate.replay import Replay
@@ -213,7 +213,13 @@ class Evaluator:
         if self._betting is not None:
             self._betting.add(np.hstack([gains, losses]))
         self._weights.add(
-            rows.weight, terms.match, rows.reward, assigned.totals, chunk.propensity, chunk.eligible
+            rows.weight,
+            terms.match,
+            rows.reward,
+            assigned.totals,
+            chunk.arm,
+            chunk.propensity,
+            chunk.eligible,
         )
         self.chunks += 1
         self._add_points()
@@ -290,6 +296,7 @@ class Evaluator:
             return
         values = self._sums[0].estimates()
         lows, highs = (values, values) if self._plan.modeled else self._bounds()
+        lows, highs = (np.where(lows > highs, values, bounds) for bounds in (lows, highs))
         rows = int(self._sums[0].snapshot()["count"][0])
         for own, value, low, high in zip(self._points, values, lows, highs, strict=True):
             own.append(Point(rows, self._unscale(value), self._unscale(low), self._unscale(high)))
@@ -303,7 +310,10 @@ class Evaluator:
         """Return the results so far."""
         plan, survey = self._plan, self._plan.survey
         logged_counts = [survey.arms.get(arm, 0) for arm in plan.arms]
-        overall = [NO_PROPENSITIES if plan.modeled else self._weights.check_propensities()]
+        weights = self._weights
+        overall = [NO_PROPENSITIES]
+        if not plan.modeled:
+            overall = [weights.check_propensities(), weights.check_frequencies(plan.arms)]
         if _MODEL in self.visitors:
             overall.append(self._contexts.check())
         results = [self._policy(position, name, logged_counts) for position, name in enumerate(self._names)]
@@ -361,15 +371,27 @@ class Evaluator:
         if self._robust is not None:
             result.ips_sequence = self._interval(self._weighted_bounds(self._sequence), position)
         if position != self._reference:
-            lows, highs = self._difference_bounds()
-            result.difference_sequence = Interval(self._scale(lows[position]), self._scale(highs[position]))
+            bounds = self._difference_bounds()
+            result.difference_sequence = self._interval(bounds, position, is_difference=True)
         if self._betting is not None:
             result.betting_sequence = self._interval(self._weighted_bounds(self._betting), position)
+        expected = {
+            "sequence": True,
+            "ips_sequence": self._robust is not None,
+            "difference_sequence": position != self._reference,
+            "betting_sequence": self._betting is not None,
+        }
+        if any(getattr(result, name) is None for name, is_expected in expected.items() if is_expected):
+            result.diagnostics.insert(0, NO_INTERVAL)
         return result
 
-    def _interval(self, bounds: tuple[Float64, Float64], position: int) -> Interval:
-        lows, highs = bounds
-        return Interval(self._unscale(lows[position]), self._unscale(highs[position]))
+    def _interval(
+        self, bounds: tuple[Float64, Float64], position: int, is_difference: bool = False
+    ) -> Interval | None:
+        """Return an interval, or None if its bounds contradict each other."""
+        place = self._scale if is_difference else self._unscale
+        low, high = (place(own[position]) for own in bounds)
+        return None if low > high else Interval(low, high)
 
     def _bounds(self) -> tuple[Float64, Float64]:
         """Return the bounds of all values: those of doubly robust terms, if that estimator is used."""

@@ -10,7 +10,14 @@ from glcb._errors import LogError
 from glcb._files import atomic_write
 from glcb.evaluate.diagnostics import Diagnostic
 from glcb.evaluate.figures import arm_figure, value_figure
-from glcb.evaluate.result import Evaluation, Interval, PolicyResult
+from glcb.evaluate.result import (
+    DIRECT_HEADING,
+    Evaluation,
+    Interval,
+    PolicyResult,
+    estimator_columns,
+    remarks,
+)
 
 _INTRODUCTION = (
     "The value of a policy is its expected reward per {unit} in the contexts of the log, estimated from "
@@ -55,7 +62,7 @@ def document(result: Evaluation) -> Document:
         Section("differences", f"Differences from {result.reference}", (_difference_table(result),)),
         Section("weights", "Weights and arms", (_weight_table(result), Gallery("", (arm_figure(result),)))),
     ]
-    notes = [*result.notes, *(_refusal(result, reason) for reason in result.refused)]
+    notes = [*remarks(result), *(_refusal(result, reason) for reason in result.refused)]
     if notes:
         sections.append(Section("log", "Log", (Listing(tuple(notes)),)))
     introduction = _INTRODUCTION.format(unit=result.unit)
@@ -63,20 +70,30 @@ def document(result: Evaluation) -> Document:
 
 
 def _value_table(result: Evaluation) -> Table:
-    names = list(result.policies[0].estimates)
+    names, apart = estimator_columns(result)
     rows = [
-        _row(own, [*(str(own.estimates[name]) for name in names), _text(own.sequence), _MARKS[own.level]])
+        _row(
+            own,
+            [
+                *(str(own.estimates[name]) for name in names),
+                _text(own.sequence),
+                _MARKS[own.level],
+                *(str(own.estimates[name]) for name in apart),
+            ],
+        )
         for own in result.policies
     ]
     caption = f"Estimated reward per {result.unit} ± standard error"
     groups = [Group("", tuple(rows))]
     if result.replays:
-        blank = [""] * len(names)
+        blank, last = [""] * len(names), [""] * len(apart)
         replayed = [
-            _row(own, [str(own.estimates["replay"]), *blank, _MARKS[own.level]]) for own in result.replays
+            _row(own, [str(own.estimates["replay"]), *blank, _MARKS[own.level], *last])
+            for own in result.replays
         ]
         groups.append(Group("Replay: the policy learned from accepted rows only", tuple(replayed)))
-    return Table(caption, ("policy", *names, "95% at any time", "checks"), tuple(groups))
+    columns = ("policy", *names, "95% at any time", "checks", *(DIRECT_HEADING for _ in apart))
+    return Table(caption, columns, tuple(groups))
 
 
 def _difference_table(result: Evaluation) -> Table:

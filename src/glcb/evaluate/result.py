@@ -1,7 +1,7 @@
 """The result of an evaluation."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from os import PathLike
 from pathlib import Path
@@ -10,6 +10,13 @@ from typing import Any, NamedTuple
 from glcb._html import paragraph, table, view
 from glcb._types import Arm
 from glcb.evaluate.diagnostics import Diagnostic, Level, worst
+
+DIRECT_HEADING = "dm (biased)"
+_DIRECT = "dm"
+_DIRECT_REMARK = (
+    "dm is the model alone. It is as biased as the model, and its ± does not include that: use it only to "
+    "see what the model predicts."
+)
 
 
 class Interval(NamedTuple):
@@ -156,29 +163,27 @@ class Evaluation:
 
     @property
     def conclusion(self) -> str:
-        """One sentence: whether any policy is better than the reference."""
+        """Whether any policy is better than the reference, and the worst problem of that statement."""
         if self.level == "error":
-            return "Do not use these numbers: " + self._first_problem()
-        better, unusable = [], []
-        for own in self.policies:
-            if own.name == self.reference or own.difference_sequence is None:
-                continue
-            if own.level == "error":
-                unusable.append(own.name)
-            elif own.difference_sequence.low > 0:
-                better.append(own)
+            return f"Do not use these numbers: {_worst_problem(self.diagnostics)}"
+        others = [own for own in self.policies if own.name != self.reference]
+        unusable = [own for own in others if own.level == "error"]
+        better = [
+            own
+            for own in others
+            if own not in unusable and own.difference_sequence is not None and own.difference_sequence.low > 0
+        ]
         if better:
             best = max(better, key=lambda own: next(iter(own.differences.values())).value)
-            return f"{best.name} is better than {self.reference}, with 95% confidence at any time."
-        if unusable:
-            return (
-                f"Nothing can be concluded about {', '.join(unusable)}: the log has too little power for it. "
-                "The checks say why."
+            statement = f"{best.name} is better than {self.reference}, with 95% confidence at any time."
+            return " ".join(
+                [statement, *filter(None, [_worst_problem((*self.diagnostics, *best.diagnostics))])]
             )
-        return f"No policy is shown to be better than {self.reference}."
-
-    def _first_problem(self) -> str:
-        return next(each.message for each in self.diagnostics if each.level == "error")
+        if unusable:
+            problem = _worst_problem(unusable[0].diagnostics)
+            return f"Nothing can be concluded about {', '.join(own.name for own in unusable)}: {problem}"
+        statement = f"No policy is shown to be better than {self.reference}."
+        return " ".join([statement, *filter(None, [_worst_problem(self.diagnostics)])])
 
     def table(self) -> str:
         """Return the results as a table for a terminal, with the conclusion and all failed checks."""
@@ -189,13 +194,13 @@ class Evaluation:
             for row in rows
         ]
         lines.insert(1, "  ".join("-" * width for width in widths))
-        return "\n".join([self._head(), "", *lines, "", self.conclusion, *self.notes, *self._problems()])
+        return "\n".join([self._head(), "", *lines, "", self.conclusion, *remarks(self), *self._problems()])
 
     def _repr_html_(self) -> str:
         heads, *rows = self._cells()
         reference = [number for number, row in enumerate(rows) if row[0] == self.reference]
-        remarks = [paragraph(remark) for remark in (*self.notes, *self._problems())]
-        return view(self.conclusion, paragraph(self._head()), table(heads, rows, reference), *remarks)
+        texts = [paragraph(text) for text in (*remarks(self), *self._problems())]
+        return view(self.conclusion, paragraph(self._head()), table(heads, rows, reference), *texts)
 
     def _head(self) -> str:
         refused = sum(self.refused.values())
@@ -205,16 +210,17 @@ class Evaluation:
 
     def _cells(self) -> list[list[str]]:
         """Return the headings and one row per policy."""
-        names = list(next(iter(self.policies)).estimates)
-        rows = [["policy", *names, "95% at any time", "rows", "check"]]
+        names, apart = estimator_columns(self)
+        rows = [["policy", *names, "95% at any time", "rows", "check", *(DIRECT_HEADING for _ in apart)]]
         for own in self.policies:
             cells = [str(own.estimates[name]) for name in names]
             interval = "" if own.sequence is None else str(own.sequence)
             worth = "" if own.effective_rows is None else f"{own.effective_rows:,.0f}"
-            rows.append([own.name, *cells, interval, worth, own.level])
+            direct = [str(own.estimates[name]) for name in apart]
+            rows.append([own.name, *cells, interval, worth, own.level, *direct])
         for own in self.replays:
             value = str(own.estimates["replay"])
-            rows.append([own.name, value, *[""] * len(names), f"{own.rows:,}", own.level])
+            rows.append([own.name, value, *[""] * len(names), f"{own.rows:,}", own.level, *[""] * len(apart)])
         return rows
 
     def _problems(self) -> list[str]:
@@ -276,6 +282,24 @@ class Evaluation:
         from glcb.evaluate.report import write
 
         return write(self, Path(folder))
+
+
+def estimator_columns(result: Evaluation) -> tuple[list[str], list[str]]:
+    """Return the estimators, and apart from them the direct method, unless it is alone."""
+    names = list(result.policies[0].estimates)
+    apart = [name for name in names if name == _DIRECT and len(names) > 1]
+    return [name for name in names if name not in apart], apart
+
+
+def remarks(result: Evaluation) -> list[str]:
+    """Return the notes, and what the columns do not say."""
+    return [*result.notes, *(_DIRECT_REMARK for _ in estimator_columns(result)[1])]
+
+
+def _worst_problem(diagnostics: Sequence[Diagnostic]) -> str:
+    """Return the message of the worst failed check, or an empty text. The first of a level is the worst."""
+    level = worst(diagnostics)
+    return next((each.message for each in diagnostics if each.level == level != "ok"), "")
 
 
 def _number(value: float) -> str:

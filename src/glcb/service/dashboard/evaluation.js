@@ -16,7 +16,7 @@ const ESTIMATORS = {
   dr: "doubly robust",
   snips: "self-normalized IPS",
   ips: "IPS",
-  dm: "direct method",
+  dm: "direct method (biased)",
   "clipped-ips": "clipped IPS",
   "switch-dr": "switch DR",
   "shrunk-dr": "shrunk DR",
