@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from numba.core.compiler_lock import global_compiler_lock
@@ -183,7 +184,7 @@ def interrupting(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     steps: list[str] = []
     usual = CPUDispatcher.compile
 
-    def compiled(self: CPUDispatcher, signature: object) -> object:
+    def compiled(self: CPUDispatcher, signature: Any) -> object:
         os.kill(os.getpid(), signal.SIGALRM)
         for _ in range(10_000):  # a handler runs in the main thread between any two of these
             pass

@@ -34,6 +34,45 @@ def test_a_csv_file_becomes_a_model(tmp_path: Path) -> None:
     assert full_state(Bandit.load(tmp_path / "model")) == full_state(twin)
 
 
+VISITS = [
+    {
+        "id": f"d{i}",
+        "time": 1e9 + i,
+        "visitor": f"v{i}",
+        "seen": f"2026-11-17 10:{i}",
+        "p": 0.5,
+        "country": "AB"[i % 2],
+        "arm": "ab"[i % 3 > 0],
+        "reward": i % 2,
+        "propensity": 0.5,
+    }
+    for i in range(400)
+]
+
+
+def test_identifiers_and_propensities_among_the_features_are_named(tmp_path: Path) -> None:
+    log = as_csv(tmp_path / "log.csv", VISITS)
+    output = learned(log, "--out", tmp_path / "model", "--policy", "linucb").replace("\n", " ")
+    for name in ("visitor", "seen"):
+        assert re.search(rf"warning: 9\d\.\d% of the values of '{name}' have no slot of their own", output)
+    assert "'country'" not in output
+    assert "'p' is a feature. If it is the propensity, say so: --propensity-column p" in output
+    assert "not features, because of their names: id, time" in output
+    arguments = ("--propensity-column", "p", "--ignore-columns", "visitor,seen")
+    output = learned(log, "--out", tmp_path / "model", "--policy", "linucb", *arguments)
+    assert "warning" not in output
+    assert list(Bandit.load(tmp_path / "model").schema.features) == ["country"]  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("arguments", [[], ["--propensity-column", "p", "--ignore-columns", "visitor,seen"]])
+def test_columns_with_a_role_are_no_features(tmp_path: Path, arguments: list[str]) -> None:
+    log = as_jsonl(tmp_path / "log.jsonl", VISITS)
+    learned(log, "--out", tmp_path / "model", "--policy", "linucb", *arguments)
+    features = Bandit.load(tmp_path / "model").schema.features  # type: ignore[union-attr]
+    assert features.keys().isdisjoint({"id", "time", "arm", "reward", "propensity"})
+    assert ("p" in features) == (not arguments)
+
+
 def test_the_log_of_a_bandit_gives_the_same_model(tmp_path: Path) -> None:
     bandit = Bandit(sorted(ARMS), **FAST)
     bandit.log_to(tmp_path / "log.jsonl")

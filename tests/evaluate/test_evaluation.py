@@ -382,6 +382,18 @@ def test_a_rare_match_is_noticed(tmp_path: Path) -> None:
     assert {"effective sample size", "largest weight"} <= failed(found, "arm=1")
 
 
+def test_identifiers_are_named(tmp_path: Path) -> None:
+    lines = rows(1200)
+    for number, row in enumerate(lines):
+        extra = {"country": "AB"[number % 2], "user": {"visitor": f"v{number // 3}"}}
+        row["context"] = {**dict(row["context"]), **extra}  # type: ignore[call-overload]
+    found = evaluate(write(tmp_path / "log.jsonl", lines), {"rule": rule}, **FAST)
+    assert [each.level for each in found.diagnostics if each.name == "identifiers"] == ["warning"]
+    assert "'user.visitor': another text in almost every row" in found.conclusion
+    halves = [write(tmp_path / f"{half}.jsonl", lines[600 * half : 600 * half + 600]) for half in (0, 1)]
+    assert evaluate(halves, {"rule": rule}, **FAST).conclusion == found.conclusion
+
+
 def test_drifting_contexts_are_noticed(tmp_path: Path) -> None:
     lines = rows(2000)
     for row in lines[1000:]:

@@ -225,6 +225,14 @@ def test_a_failed_check_names_the_cause(case: str, cause: str) -> None:
     assert cause in broken().text(name)
 
 
+def test_an_identifier_among_the_features_is_named() -> None:
+    simulation = Simulation()
+    for number in range(300):
+        simulation.visit(1, size=1.0, visitor=f"v{number}", city=f"c{number % 10}")
+    assert simulation.results()["contexts"] is False
+    assert re.search(r"^'visitor': up to 9\d\.\d% of the values are new ones", simulation.text("contexts"))
+
+
 def test_default_rewards_are_not_reported_rewards() -> None:
     simulation = Simulation(**DEFAULT_ZERO).visit(1000, mean=0.1, reported=(1.0,)).wait(61)
     assert re.search(r"(8|9|10|11)\.\d% of the decisions have a reported reward", simulation.text("rewards"))

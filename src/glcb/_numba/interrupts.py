@@ -1,5 +1,7 @@
 """Calls that an interrupt such as Ctrl-C must not break off in the middle."""
 
+# mypy: disable-error-code="no-untyped-call"
+
 import _thread
 import threading
 from collections.abc import Callable
@@ -43,7 +45,7 @@ def hold_back_interrupts(call: Callable[[], Any]) -> Any:
             interrupt = interrupt or error
     if interrupt is not None:
         raise interrupt
-    result, error = results[0]
-    if error is not None:
-        raise error
+    result, failure = results[0]
+    if failure is not None:
+        raise failure
     return result

@@ -76,7 +76,8 @@ class Loggable(Parameters):
         format : {"jsonl", "csv", "parquet"}, optional
             The format of the file. Default: inferred from its suffix.
         context_column : str, default "context"
-            Column with the context as a JSON object. Without it, all remaining columns are features.
+            Column with the context as a JSON object. Without it, all remaining columns are features, except
+            those called like fields of a log, such as ``id``, ``time`` and ``propensity``.
         arm_column : str, default "arm"
             Column with the chosen arm.
         reward_column : str, default "reward"

@@ -7,7 +7,12 @@ import typer
 
 from glcb.cli._options import split
 
+_PROPENSITIES = ("p", "prob", "probability", "propensity_score", "pscore")
+"""Names that propensities often have."""
+
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from rich.console import Console
 
     from glcb._types import Arm, Rewards
@@ -99,6 +104,10 @@ def learn(
     console.print(str(report), markup=False, soft_wrap=True)
     if not report.decisions and not report.learned:
         raise LogError(f"{log} has no usable rows; nothing was saved")
+    if unused := _unused(log, format_, layout):
+        console.print(f"not features, because of their names: {', '.join(unused)}", markup=False)
+    for warning in _warnings(bandit):
+        console.print(f"warning: {warning}", markup=False, soft_wrap=True)
     bandit.save(out)
     console.print(f"model: {out}; load it with Bandit.load({str(out)!r})", markup=False, soft_wrap=True)
 
@@ -146,6 +155,36 @@ def _learn(
             learned = latest[0].learned if latest else 0
             progress.console.print(f"stopped after at least {learned:,} rewards; nothing was saved")
             raise
+
+
+def _unused(log: Path, form: str | None, layout: "LogColumns") -> list[str]:
+    """Return the columns of a table that are not features because of their names, and have no other role."""
+    from glcb.bandit.logs.format import NOT_FEATURES, is_event
+    from glcb.bandit.logs.reader import read_records
+
+    values = next((record.values for record in read_records(log, form, layout) if record.values), {})
+    if is_event(values) or layout.context in values:
+        return []
+    roles = {layout.arm, layout.reward, layout.propensity, layout.arm_features, *layout.ignore}
+    return sorted((values.keys() & NOT_FEATURES) - roles)
+
+
+def _warnings(bandit: "Bandit") -> "Iterator[str]":
+    """Yield which features of the log are probably none."""
+    from glcb.bandit.encoding.schema import identifiers
+
+    schema = bandit.schema
+    if schema is None:
+        return
+    for name, share in identifiers(schema, bandit.counts["decisions"]).items():
+        yield (
+            f"{share:.1%} of the values of {name!r} have no slot of their own. It looks like an identifier "
+            f"or a time, from which nothing can be learned: leave it out (--ignore-columns {name})"
+        )
+    for name, feature in schema.features.items():
+        low, high = feature.limits or (-1.0, 2.0)
+        if name.lower() in _PROPENSITIES and 0 <= low <= high <= 1:
+            yield f"{name!r} is a feature. If it is the propensity, say so: --propensity-column {name}"
 
 
 def _parse_arms(text: str) -> "tuple[Arm, ...]":

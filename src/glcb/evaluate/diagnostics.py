@@ -278,6 +278,17 @@ NO_INTERVAL = Diagnostic(
 )
 
 
+def check_identifiers(names: Sequence[str]) -> Diagnostic:
+    """Return the check that no feature is an identifier; `names` are those that look like one."""
+    if not names:
+        return Diagnostic("identifiers", "ok", "No feature has another text in almost every row.")
+    message = (
+        f"{', '.join(map(repr, names))}: another text in almost every row, like an identifier or a time. "
+        "Nothing can be learned from it, and policies that learn earn less: leave it out (ignore_columns)."
+    )
+    return Diagnostic("identifiers", "warning", message)
+
+
 def worst(diagnostics: Sequence[Diagnostic]) -> Level:
     """Return the most severe level."""
     levels: tuple[Level, ...] = ("error", "warning")

@@ -13,7 +13,7 @@ from glcb._types import Arm, reward_range
 from glcb.bandit.bandit import Bandit
 from glcb.evaluate import estimators as est
 from glcb.evaluate.bootstrap import Bootstrap
-from glcb.evaluate.diagnostics import NO_INTERVAL, NO_PROPENSITIES, ContextSums, WeightSums
+from glcb.evaluate.diagnostics import NO_INTERVAL, NO_PROPENSITIES, ContextSums, WeightSums, check_identifiers
 from glcb.evaluate.log import ChunkReader
 from glcb.evaluate.marginals import marginal_probabilities
 from glcb.evaluate.replay import Replay
@@ -314,6 +314,7 @@ class Evaluator:
         overall = [NO_PROPENSITIES]
         if not plan.modeled:
             overall = [weights.check_propensities(), weights.check_frequencies(plan.arms)]
+        overall.append(check_identifiers(survey.identifiers))
         if _MODEL in self.visitors:
             overall.append(self._contexts.check())
         results = [self._policy(position, name, logged_counts) for position, name in enumerate(self._names)]

@@ -10,10 +10,17 @@ import numpy as np
 from glcb._arrays import Bool, Float64, Int64
 from glcb._errors import LogError
 from glcb._types import Arm, Rewards
+from glcb.bandit.encoding.schema import MAX_WITHOUT_SLOT
+from glcb.bandit.encoding.values import to_row
 
 CHUNK_ROWS = 1000
 MIN_PROPENSITY = 1e-60
 """The smallest propensity. Sums of fourth powers of the weights of smaller ones would overflow."""
+_SAMPLE = 2000
+"""Rows of a file whose texts are counted to find identifiers."""
+_FREQUENT = 50
+"""Values of a category that are frequent enough to learn from."""
+_MIN_VALUES = 100
 MAX_ARMS = 1000
 """A log with more distinct arms than this is unlikely to name the right column."""
 
@@ -71,6 +78,9 @@ class Survey:
     without_propensity: int = 0
     refused: Counter[str] = field(default_factory=Counter)
     examples: dict[str, str] = field(default_factory=dict)
+    sampled: int = 0
+    texts: dict[str, Counter[str]] = field(default_factory=dict)
+    """How often each text occurs in the sampled rows, by feature."""
 
     def add(self, row: LogRow, number: int, prefix: str = "") -> None:
         """Count a row; the prefix names its file."""
@@ -83,6 +93,7 @@ class Survey:
             self.rows += 1
             self.featured += decision.features is not None
             self.without_propensity += not decision.propensity
+            self._sample(decision.context)
         self.slots = max(self.slots, len(decision.above) + 1)
         for arm in decision.eligible or ():
             self.arms.setdefault(arm, 0)
@@ -94,6 +105,23 @@ class Survey:
         self.nonzero += reward != 0
         if decision.propensity:
             self.smallest_propensity = min(self.smallest_propensity, decision.propensity)
+
+    def _sample(self, context: Any) -> None:
+        if self.sampled < _SAMPLE:
+            self.sampled += 1
+            for name, value in to_row(context)[0].items():
+                if isinstance(value, str):
+                    self.texts.setdefault(str(name), Counter())[value] += 1
+
+    @property
+    def identifiers(self) -> list[str]:
+        """The features that have another text in almost every row, such as ids and times."""
+        return [
+            name
+            for name, counts in self.texts.items()
+            if (total := counts.total()) >= _MIN_VALUES
+            and sum(count for _, count in counts.most_common(_FREQUENT)) < (1 - MAX_WITHOUT_SLOT) * total
+        ]
 
     def merge(self, other: "Survey") -> None:
         """Add what was found in the rest of the log."""
@@ -109,6 +137,9 @@ class Survey:
         self.smallest_propensity = min(self.smallest_propensity, other.smallest_propensity)
         self.without_propensity += other.without_propensity
         self.refused.update(other.refused)
+        self.sampled += other.sampled
+        for name, counts in other.texts.items():
+            self.texts.setdefault(name, Counter()).update(counts)
         self.examples = {**other.examples, **self.examples}
 
     def _check_arms(self) -> None:

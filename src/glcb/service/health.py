@@ -11,6 +11,7 @@ from msgspec import UNSET
 
 from glcb._api.guardrails import or_default
 from glcb._api.responses import Check
+from glcb.bandit.encoding.schema import identifiers
 from glcb.evaluate.sequences import boundary
 from glcb.service.core.catalog_tally import CatalogTally
 from glcb.service.core.experiment import Experiment
@@ -252,7 +253,15 @@ def _contexts(experiment: Experiment) -> Iterator[Check]:
     }
     worst = max(shares, key=shares.__getitem__)
     homeless = max(schema.without_slot, key=schema.without_slot.__getitem__, default=worst)
-    if shares[worst] > _MAX_UNUSABLE:
+    if found := identifiers(schema, decisions):
+        names, share = ", ".join(map(repr, found)), max(found.values())
+        text = (
+            f"{names}: up to {share:.1%} of the values are new ones without a slot, like those of an "
+            "identifier or a time. Nothing can be learned from them, and other features get fewer slots: do "
+            "not send them."
+        )
+        yield Check("contexts", False, text)
+    elif shares[worst] > _MAX_UNUSABLE:
         text = (
             f"{shares[worst]:.1%} of the values of {worst!r} cannot be used as sent: they have another type, "
             "are outside the range, or are new values without a free slot. Check how it is computed, or "

@@ -22,6 +22,9 @@ PROBLEMS = {
     "hashed": "a new value without a free slot: it shares one by hash",
 }
 """The problems that a value can have, with their meaning."""
+MAX_WITHOUT_SLOT = 0.8
+"""A category is taken for an identifier if more of its values than this have no slot of their own."""
+_MIN_CONTEXTS = 100
 
 
 @dataclass(frozen=True)
@@ -316,6 +319,33 @@ class Schema:
         if self.unmapped:
             slots += f"; {self.unmapped:,} values of features without a slot"
         return "\n".join([*lines, slots])
+
+
+def identifiers(schema: Schema, contexts: int) -> dict[str, float]:
+    """Return the categories with another value in almost every context, such as ids and times.
+
+    Nothing can be learned from them, and they take slots from other features.
+
+    Parameters
+    ----------
+    schema : Schema
+        The features of a bandit.
+    contexts : int
+        Number of contexts that the bandit has decided for.
+
+    Returns
+    -------
+    dict
+        By name, the share of the values that have no slot of their own.
+    """
+    if contexts < _MIN_CONTEXTS:
+        return {}
+    shares = {
+        name: feature.problems.get("hashed", 0) / max(contexts - feature.problems.get("missing", 0), 1)
+        for name, feature in schema.features.items()
+        if feature.kind == "category"
+    }
+    return {name: min(share, 1.0) for name, share in shares.items() if share > MAX_WITHOUT_SLOT}
 
 
 def describe(feature: FeatureReport) -> str:

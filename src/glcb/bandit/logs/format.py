@@ -202,6 +202,9 @@ def old_export_error(path: object) -> LogError:
 class LogColumns:
     """The columns of a log. All other columns are features, unless there is a column of contexts.
 
+    Columns with the default names of these roles, and with those of the fields of a log, such as ``id`` and
+    ``time``, are never features.
+
     Parameters
     ----------
     context : str, default "context"
@@ -224,6 +227,11 @@ class LogColumns:
     propensity: str = "propensity"
     ignore: Collection[str] = ()
     arm_features: str = "arm_features"
+
+
+_FIELDS = ("event", "id", "time", "idempotency_key", "eligible", "arms", "probabilities")
+NOT_FEATURES = frozenset((*_FIELDS, "context", "arm", "reward", "propensity", "arm_features"))
+"""Columns of a table that are never features, whichever columns have their roles."""
 
 
 class RejectedRow(Exception):
@@ -286,6 +294,7 @@ def get_context(values: Mapping[str, Any], columns: LogColumns) -> Any:
     """Return the context of a record: its own column, or all columns that have no other role."""
     if columns.context not in values:
         other = {columns.arm, columns.reward, columns.propensity, columns.arm_features, *columns.ignore}
+        other |= NOT_FEATURES
         features = {name: value for name, value in values.items() if name not in other}
         if not features or is_event(values):
             raise RejectedRow("invalid context", "it has no context")
