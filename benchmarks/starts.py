@@ -6,6 +6,7 @@ is done for the first time in a process is then done by several threads at once.
 
 import argparse
 import contextlib
+import http.client
 import shutil
 import socket
 import sqlite3
@@ -108,7 +109,7 @@ def _load(client: Client, ask: Ask, ended: threading.Event) -> None:
         number += 1
         try:
             ask(client, names[number % len(names)], number)
-        except OSError:
+        except (OSError, http.client.HTTPException):  # not ready yet, or killed
             ended.wait(0.01)
 
 

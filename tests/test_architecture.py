@@ -129,10 +129,6 @@ THIRD_PARTY: dict[str, set[str]] = {
 """The packages that use each optional or specialized dependency."""
 
 
-MAX_LINES = 600
-"""Modules of this length are split by idea; CONTRIBUTING.md names the limit."""
-
-
 class Import(NamedTuple):
     """One imported module or name."""
 
@@ -313,11 +309,6 @@ def test_decoders_are_made_when_a_module_is_imported() -> None:
             if name == "decoders_of":
                 wrong.append(f"{module}:{call.lineno}")
     assert wrong == []
-
-
-def test_modules_stay_short() -> None:
-    lengths = {path: len(path.read_text(encoding="utf-8").splitlines()) for path in ROOT.rglob("*.py")}
-    assert [str(path) for path, length in lengths.items() if length >= MAX_LINES] == []
 
 
 def test_every_package_and_module_has_a_docstring() -> None:
