@@ -17,7 +17,7 @@ from glcb._arrays import Float64, Int64
 from glcb.bandit.decision import Demands
 from glcb.evaluate.sequences import boundaries
 from glcb.explore.probabilities import certain
-from glcb.policies import Estimates, Uniform
+from glcb.policies import Uniform
 from glcb.service.core.guard import FALSE_ALARMS, Guard, GuardedDecision, Shares, is_due
 
 ARMS = ("control", "favorite", "second", "third")
@@ -181,11 +181,11 @@ def shares(decisions: int) -> None:
     counts, expected = np.zeros(len(arms)), np.zeros(len(arms))
     covariance = np.zeros((len(arms), len(arms)))
     lowest, highest = np.ones(len(arms)), np.zeros(len(arms))
-    policy, x, zeros = Uniform(arms, 1), np.zeros(1, np.float32), np.zeros(len(arms))
+    policy, x = Uniform(arms, 1), np.zeros(1, np.float32)
     for _ in range(decisions // BATCH):
         rows: Float64 = np.empty((BATCH, len(arms)))
         for number, scores in enumerate(rng.random((BATCH, len(arms)))):
-            demands = Demands(estimates=Estimates(scores, zeros, zeros))
+            demands = Demands(offsets=scores)  # all values are 0
             _, rows[number], chosen = core._choose(policy, x, demands)
             counts[chosen] += 1
         expected += rows.sum(axis=0)

@@ -4,8 +4,7 @@ A cluster of a head and two nodes on this machine serves one experiment per shar
 Under load, processes of shards and whole nodes are killed (SIGKILL), or stopped (SIGSTOP) until others have
 taken over, and then continued (SIGCONT). After every time, everything that was acknowledged must be present
 exactly once and unchanged, and a replay of all events must agree (``glcb audit``). Shards that were not hit
-must answer all the time. One experiment has a replica, which is killed, too: then nothing may be
-refused. Between kills, nodes are drained and all shards restarted, which must not refuse a
+must answer all the time. Between kills, nodes are drained and all shards restarted, which must not refuse a
 request, and processes are killed while they move. A node joins after every node that was lost, and shards
 move to it. At the end the head is killed, and a new cluster must find everything.
 """
@@ -16,7 +15,6 @@ import contextlib
 import math
 import os
 import random
-import re
 import signal
 import statistics
 import sys
@@ -41,7 +39,7 @@ UPTIME = (0.5, 1.5)
 """Seconds under load before something is killed."""
 RECOVERY_SECONDS = 180.0
 KILLS = (
-    *("kill process", "kill replica", "kill process", "kill while moving", "stop process", "kill process"),
+    *("kill process", "kill process", "kill while moving", "stop process", "kill process"),
     *("kill node", "kill while moving", "stop node"),
 )
 DRAIN_EVERY, RESTART_EVERY = 10, 25
@@ -52,8 +50,6 @@ MOVING_SECONDS = 6.0
 """A process is killed within this time after its node is drained: before, while or after it moves."""
 WAYS_PER_EXPERIMENT = 10
 """New experiments start after this number of kills and moves, so that the replayed log stays short."""
-MAX_EXPERIMENTS = 100
-"""Experiments with a replica."""
 FLAGS = ("--executor", "ray", "--set", "snapshot_events=500", "--set", "shard_seconds=3")
 HEALTH_CHECKS = {
     "health_check_initial_delay_ms": 1000,
@@ -72,8 +68,6 @@ class Tally:
     decisions: int = 0
     rewards: int = 0
     unanswered: int = 0
-    scored: int = 0
-    """Most decisions with scores from a replica that a shard has counted; a restart begins again."""
     survivors: int = 0
     """Processes that were stopped, replaced, and continued while they still existed."""
     recoveries: dict[str, list[float]] = field(default_factory=dict)
@@ -148,8 +142,7 @@ class ShardTest:
 
     def _front_end(self) -> Server:
         flags = (*FLAGS, "--address", self._cluster.address, "--workers", str(self._shards))
-        hot = ",".join(self._name(WAYS_PER_EXPERIMENT * number, 0) for number in range(MAX_EXPERIMENTS))
-        return Server(["--database", self._url], *flags, "--set", f"hot_experiments={hot}")
+        return Server(["--database", self._url], *flags)
 
     def run(self, ways: list[str], minutes: float = math.inf) -> Tally:
         """Kill in these ways, for some minutes; raise if anything acknowledged is lost."""
@@ -220,9 +213,6 @@ class ShardTest:
             counts = self.server.client.get(f"/v1/experiments/{name}").data["counts"]
             assert 2 * counts["decisions"] == sum(counts.values()), counts
         replay(self.server.store)
-        metrics = self.server.client.get("/metrics").content
-        counts = re.findall(rb"^glcb_scored_decisions_total\{.*\} (.*)$", metrics, re.MULTILINE)
-        self.tally.scored = max(self.tally.scored, *map(int, map(float, counts)), 0)
 
     # ---- kills ----------------------------------------------------------------------------------
 
@@ -293,8 +283,6 @@ class ShardTest:
         self._moved = set(shards) if way == "restart" else set()
         if way == "restart":
             self._restart(shards)
-        elif way == "kill replica":
-            yield from self._kill_replica()
         elif way in ("drain node", "kill while moving"):
             yield from self._drain(shards, kill=way == "kill while moving")
         elif way.endswith("process"):
@@ -367,24 +355,6 @@ class ShardTest:
             self._continue(stopped)
             self._cluster.kill_node(node)
 
-    def _kill_replica(self) -> Iterator[float]:
-        """Kill the replica; no shard is hit."""
-        replica = self._ready_replica(None)
-        os.kill(replica, signal.SIGKILL)
-        began = time.perf_counter()
-        self._ready_replica(replica)
-        yield time.perf_counter() - began
-
-    def _ready_replica(self, last: int | None) -> int:
-        """Wait until a replica other than the last one has a model; return its process."""
-        deadline = time.monotonic() + RECOVERY_SECONDS
-        while time.monotonic() < deadline:
-            (replica,) = self.server.client.get("/v1/shards").data["replicas"]
-            if replica["loaded"] and replica["process"] != last:
-                return int(replica["process"])
-            time.sleep(0.05)
-        raise AssertionError(f"no replica has a model:\n{self.server.output()[-3000:]}")
-
     def _continue(self, processes: list[int]) -> None:
         for process in processes:
             with contextlib.suppress(ProcessLookupError):
@@ -438,8 +408,7 @@ def summary(tally: Tally) -> str:
     lines = [
         f"{len(kills)} kills and stops; nodes drained or all shards restarted {len(tally.ways) - len(kills)} "
         f"times; {tally.decisions:,} decisions and {tally.rewards:,} rewards acknowledged, all present "
-        f"exactly once; {tally.unanswered:,} requests unanswered; all replays agree; up to {tally.scored:,} "
-        f"decisions of a process had scores of a replica; {tally.survivors} "
+        f"exactly once; {tally.unanswered:,} requests unanswered; all replays agree; {tally.survivors} "
         "stopped processes still existed when they were continued; no request to a shard that was not hit "
         f"was refused, the slowest response took {tally.slowest_other:.2f} s",
         *_lines(tally, tally.recoveries, "answered again after"),

@@ -1,14 +1,12 @@
 """Random sequences of requests to an experiment: ``make soak``.
 
-Decisions, some of them with scores of older models, rankings, rewards, changes of arms, settings and models,
-in any order and with odd values. At any time, the state must equal that of a restored snapshot and that of a
-replay; a refused or repeated request and a read must change nothing; and every decision must be counted in
-exactly one way.
+Decisions, rankings, rewards, changes of arms, settings and models, in any order and with odd values. At any
+time, the state must equal that of a restored snapshot and that of a replay; a refused or repeated request and
+a read must change nothing; and every decision must be counted in exactly one way.
 """
 
 import argparse
 import json
-import pickle
 import random
 from collections.abc import Callable
 from contextlib import suppress
@@ -16,7 +14,6 @@ from typing import Any
 
 import msgspec
 import numpy as np
-from msgspec import UNSET
 
 from benchmarks.odd_contexts import random_context
 from glcb._api.guardrails import ArmPause, Guardrail, Metric
@@ -32,18 +29,11 @@ from glcb._api.requests import (
     RankingRequest,
     RewardItem,
 )
-from glcb._errors import GlcbError, InvalidContext
+from glcb._errors import GlcbError
 from glcb.service import stats
 from glcb.service.core import models
 from glcb.service.core.experiment import Experiment, encode_request
 from glcb.service.core.models import ExperimentSnapshot
-from glcb.service.core.scoring import (
-    ModelScorer,
-    ScoreCheck,
-    ScoredRequest,
-    model_of,
-    without_old_scores,
-)
 from glcb.service.metrics import Activity
 from glcb.service.responses import experiment_info
 from glcb.service.storage.database import Event
@@ -68,7 +58,6 @@ class Walk:
         self._now = 1e9
         self._ids = ["x-1"]
         self._model: bytes | None = None
-        self._scorers: list[ModelScorer] = []
         self._has_features = self._random.random() < 0.35
         self._experiment, first = self._create()
         settings = self._experiment.state.settings
@@ -77,7 +66,6 @@ class Walk:
         self._snapshots: dict[int, str] = {}
         self._looked = 0
         self.refused = 0
-        self.scored = 0
         self._requests: list[tuple[float, Callable[[], tuple[str, Any]]]] = [
             (0.34, self._decide),
             (0.44, self._rank),
@@ -178,15 +166,7 @@ class Walk:
         }
 
     def _decide(self) -> tuple[str, Any]:
-        """Return a request for a decision, often with the scores of a model that can be too old."""
-        request = DecisionRequest(**self._choice())
-        if self._random.random() < 0.3 and (model := model_of(self._experiment)) is not None:
-            self._scorers.append(ModelScorer(pickle.loads(pickle.dumps(model))))
-        if self._scorers and self._random.random() < 0.7:
-            scorer = self._random.choice(self._scorers[-3:])
-            with suppress(InvalidContext):
-                request = scorer.scored(request, self._random.getrandbits(63))
-        return "decide", without_old_scores(self._experiment, request, max_lag=50)
+        return "decide", DecisionRequest(**self._choice())
 
     def _rank(self) -> tuple[str, Any]:
         k = self._random.choice([1, 2, 2, 3, 4])
@@ -265,7 +245,6 @@ class Walk:
             )
             return
         self._events.append(event)
-        self.scored += isinstance(request, ScoredRequest) and request.scores is not UNSET
         if kind in ("decide", "rank"):
             assert isinstance(answer, bytes)
             self._ids.append(msgspec.json.decode(answer)["id"])
@@ -300,17 +279,13 @@ class Walk:
             self._experiment, self._looked = restored, 0
 
     def _replay(self) -> None:
-        """Apply all events to a new experiment; compare its scores, and its state with every snapshot."""
+        """Apply all events to a new experiment; compare its state with every snapshot."""
         first, *others = self._events
         replayed = _first_state(first)
-        check = ScoreCheck(self._events)
         for event in others:
-            check.keep(replayed)
-            check.compare(event)
             replayed.replay(event)
             expected = self._snapshots.get(event.sequence)
             assert expected in (None, _digest(replayed)), f"the replay differs at event {event.sequence}"
-        assert check.unknown == 0
         assert _digest(replayed) == _digest(self._experiment), "the replay differs at the end"
 
 
@@ -330,7 +305,7 @@ def main() -> None:
     parser.add_argument("--requests", type=int, default=120)
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
-    events = scored = refused = 0
+    events = refused = 0
     for seed in range(arguments.seed, arguments.seed + arguments.walks):
         try:
             walk = Walk(seed)
@@ -338,13 +313,10 @@ def main() -> None:
         except Exception as error:
             error.add_note(f"seed {seed}")
             raise
-        events, scored, refused = events + walk.events, scored + walk.scored, refused + walk.refused
+        events, refused = events + walk.events, refused + walk.refused
         if (seed + 1) % 100 == 0:
             print(f"{seed + 1 - arguments.seed:,} walks, {events:,} events, {refused:,} refused requests")
-    print(
-        f"{arguments.walks:,} walks: {events:,} events replayed exactly, {scored:,} with scores of other "
-        f"models, {refused:,} requests refused"
-    )
+    print(f"{arguments.walks:,} walks: {events:,} events replayed exactly, {refused:,} requests refused")
 
 
 if __name__ == "__main__":

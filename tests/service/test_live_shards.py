@@ -1,7 +1,6 @@
-"""Shards and replicas on a Ray cluster lose nothing when they are killed.
+"""Shards on a Ray cluster lose nothing when they are killed, and refuse nothing when they are restarted.
 
-Shards refuse nothing when they are restarted. ``make soak`` does this a hundred times. A shard also moves
-here, to the node that replaces the killed one.
+``make soak`` does this a hundred times. A shard also moves here, to the node that replaces the killed one.
 """
 
 import pytest
@@ -23,11 +22,10 @@ def test_no_acknowledged_event_is_lost_when_shards_and_nodes_die_or_are_restarte
     monkeypatch.setenv("RAY_prestart_worker_first_driver", "0")  # these workers would not be used
     test = ShardTest(cluster.url, seed=10_000, shards=2, pause=0.01)
     try:
-        tally = test.run(["kill replica", "kill process", "kill node", "stop process", "restart"])
+        tally = test.run(["kill process", "kill node", "stop process", "restart"])
     finally:
         test.close()
-    assert len(tally.ways) == 5
-    assert tally.scored > 10
+    assert len(tally.ways) == 4
     assert len(tally.pauses["restart"]) == 2
     assert tally.decisions > 100
     assert tally.rewards > 50

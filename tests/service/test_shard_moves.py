@@ -36,7 +36,6 @@ from glcb.service.shards.plan import (
     plan_restart,
     stored_plan,
 )
-from glcb.service.shards.replicas import Replicas
 from glcb.service.storage.ownership import Owner, Shard, claim_shards, owner_of
 from tests.service.builders import open_test_database
 
@@ -372,10 +371,7 @@ def test_administrators_change_the_plan_and_see_it(tmp_path: Path) -> None:
     clients = [ShardClient(number, find, 1, 1, 1) for number in range(2)]
     clients[0].pulse = Pulse("ready", "a", 41, 3, 2, None, 1)
     settings = ServiceSettings(unload_seconds=7)
-    replicas = Replicas(settings, find)
-    shards: Any = SimpleNamespace(
-        settings=settings, clients=clients, metrics=HttpMetrics(), replicas=replicas
-    )
+    shards: Any = SimpleNamespace(settings=settings, clients=clients, metrics=HttpMetrics())
     answers = ShardAnswers(shards, storage, Admission(settings), FakeCluster())  # type: ignore[arg-type]
 
     async def asked(name: str, node: str = "", body: bytes = b"") -> Response:

@@ -22,7 +22,7 @@ from glcb.cli import app
 from glcb.service.auth import ANONYMOUS
 from glcb.service.config import ServiceSettings
 from glcb.service.errors import ApiError
-from glcb.service.shards import actors, client, coordinator, replicas
+from glcb.service.shards import actors, client, coordinator
 from glcb.service.shards.actors import ShardActor
 from glcb.service.shards.client import ShardClient
 from glcb.service.shards.cluster import Layout
@@ -349,12 +349,8 @@ def test_a_shard_restores_its_experiments_and_answers_nothing_once_it_was_taken_
     storage = open_test_database(tmp_path)
     with storage.write() as connection:
         claim = claim_shards(connection, "token", 1)
-    settings = encode_settings(ServiceSettings(data=str(tmp_path / "glcb.db"), hot_experiments=("home",)))
-    monkeypatch.setattr(actors, "find_replica", lambda *_: None)
+    settings = encode_settings(ServiceSettings(data=str(tmp_path / "glcb.db")))
     body = encode({"arms": ["a", "b"], "policy": "uniform"})
-
-    def fails(*_: Any) -> None:
-        raise StorageError("the database is away")
 
     async def started() -> ShardActor:
         shard = ShardActor(settings, claim, 0, 1)
@@ -362,13 +358,9 @@ def test_a_shard_restores_its_experiments_and_answers_nothing_once_it_was_taken_
         assert isinstance(refused, Problem)
         assert refused.code == "starting"
         shard._begin()
-        with monkeypatch.context() as patch:
-            patch.setattr(replicas, "read_about", fails)  # a start does not wait for such a read
-            await until(lambda: shard._state == "ready")
+        await until(lambda: shard._state == "ready")
         assert shard._ticking is not None
         shard._ticking.cancel()  # it would end this process
-        assert shard._publishing is not None
-        shard._publishing.cancel()
         return shard
 
     async def applied(shard: ShardActor, items: list[tuple[str, str, bytes]]) -> list[Result]:
@@ -418,8 +410,6 @@ def test_a_shard_restores_its_experiments_and_answers_nothing_once_it_was_taken_
         assert b'"decisions":2,' in shown.content
         assert third._ticking is not None
         third._ticking.cancel()
-        assert third._publishing is not None
-        third._publishing.cancel()
         await third._engine.journal.stop()
         await first._engine.journal.stop()
 

@@ -49,8 +49,6 @@ class ShardList(Struct, frozen=True):
 
     shards: tuple[ShardInfo, ...] = ()
     nodes: tuple[NodeInfo, ...] = ()
-    replicas: tuple[ShardInfo, ...] = ()
-    """The replicas of hot experiments; they have models instead of experiments."""
 
 
 class NodeChanges(Struct, frozen=True, forbid_unknown_fields=True):

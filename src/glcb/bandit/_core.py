@@ -232,8 +232,8 @@ class BanditCore:
         exploration, mode = self.config.exploration, self.config.exploration_mode
         if demands is NO_DEMANDS and self.bounds is None:
             return policy.choose(x, exploration, mode, self.rng, count)
-        allowed, uniform, offsets, served, estimates = demands
-        estimates = estimates or policy.estimate(x, checked=True)
+        allowed, uniform, offsets, served = demands
+        estimates = policy.estimate(x, checked=True)
         if served is not None:
             return Choice(estimates, certain(served, len(self.arms)), served)
         scores = np.zeros(len(self.arms)) if uniform else estimates.values + estimates.bonuses + offsets

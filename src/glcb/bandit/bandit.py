@@ -20,7 +20,6 @@ from glcb.bandit.loggable import Loggable
 from glcb.bandit.ranking import AffectedSlots, Ranking
 from glcb.bandit.records import checked_prefix
 from glcb.explain import Explanation
-from glcb.policies.decision import Estimates
 
 compilation.use_second_process()
 
@@ -138,7 +137,6 @@ class Bandit(Inspectable, Loggable, Persistent):
         uniform: bool = False,
         offsets: Mapping[Any, float] | None = None,
         serve: Arm | None = None,
-        estimates: Estimates | None = None,
         id: str | None = None,  # noqa: A002 (the name of the attribute of a decision)
     ) -> BanditDecision:
         """Choose an arm for a context. The decision is pending until its reward arrives.
@@ -159,9 +157,6 @@ class Bandit(Inspectable, Loggable, Persistent):
         serve : str or int, optional
             An eligible arm that another system has chosen. The decision has this arm, with the propensity 1.
             Its rewards are learned like all others.
-        estimates : Estimates, optional
-            The values and bonuses of all arms, if a copy of the model has computed them. Not for arms with
-            features.
         id : str, optional
             The id of the decision: 1 to 100 characters from A–Z, a–z, 0–9, ``_`` and ``-``.
 
@@ -175,8 +170,7 @@ class Bandit(Inspectable, Loggable, Persistent):
         InvalidContext
             If `context` has none of these forms, or does not match earlier contexts.
         InvalidInput
-            If there are no candidates, the features of one are not a dict, an offset is not a number, or
-            `estimates` are not those of all arms.
+            If there are no candidates, the features of one are not a dict, or an offset is not a number.
         UnknownArm
             If `eligible` is empty or names an arm that is no candidate, or `offsets` does.
         DuplicateDecision
@@ -186,23 +180,16 @@ class Bandit(Inspectable, Loggable, Persistent):
         """
         with self._lock:
             core = self._core
-            is_slate = arms is not None or core.catalog is not None or core.positions > 0
-            if estimates is not None and (is_slate or estimates.values.size != len(core.arms)):
-                raise InvalidInput(
-                    f"estimates must have a value for each of the {len(core.arms)} arms, which must not have "
-                    "features or positions"
-                )
-            if is_slate:
+            if arms is not None or core.catalog is not None or core.positions:
                 return self._slates.decide(context, arms, eligible, uniform, id, offsets, serve)
-            is_free = eligible is None and offsets is None and serve is None and estimates is None
-            if is_free and not uniform:
+            if eligible is None and offsets is None and serve is None and not uniform:
                 return core.decide(context, id, NO_DEMANDS)
             allowed = None if eligible is None else _validation.eligible(eligible, core.index)
             served = None if serve is None else _validation.arm(serve, core.index)
             if served is not None and allowed is not None and served not in allowed:
                 raise UnknownArm(f"serve must be an eligible arm, got {serve!r}")
             added = 0.0 if offsets is None else to_offsets(offsets, core.arms)
-            return core.decide(context, id, Demands(allowed, uniform, added, served, estimates))
+            return core.decide(context, id, Demands(allowed, uniform, added, served))
 
     def rank(
         self,

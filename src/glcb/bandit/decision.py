@@ -20,8 +20,6 @@ class Demands(NamedTuple):
     """What is added to the scores."""
     served: int | None = None
     """Index of the arm that another system has chosen."""
-    estimates: Estimates | None = None
-    """The estimates of a copy of the model."""
 
 
 NO_DEMANDS = Demands()

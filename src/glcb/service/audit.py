@@ -1,7 +1,4 @@
-"""Audit a database: check the chain of events, replay them, and compare every outcome and snapshot.
-
-Scores that another process has computed are computed again, with the model that they come from.
-"""
+"""Audit a database: check the chain of events, replay them, and compare every outcome and snapshot."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -9,7 +6,6 @@ from typing import NamedTuple
 from glcb._errors import GlcbError, StorageError
 from glcb.service.core.experiment import Experiment
 from glcb.service.core.models import ExperimentSnapshot
-from glcb.service.core.scoring import ScoreCheck
 from glcb.service.responses import stored_experiment_info, timestamp
 from glcb.service.storage import tables
 from glcb.service.storage.chain import Head, checked_events, first_link
@@ -31,8 +27,6 @@ class _Result(NamedTuple):
     events: int
     snapshots: int
     pruned: Pruned
-    unknown_scores: int
-    """Number of decisions whose scores come from models that cannot be replayed."""
 
 
 def audit_database(database: Database) -> Iterator[Finding]:
@@ -112,8 +106,6 @@ def _summary(row: ExperimentRow, result: _Result, is_marked: bool) -> str:
         text += f"; events 1 to {pruned.sequence:,} were pruned, the last of them at {timestamp(pruned.at)}"
     if not is_marked:
         text += "; the high-water mark does not have it"
-    if result.unknown_scores:
-        text += f"; the scores of {result.unknown_scores:,} decisions are from models of pruned events"
     return text
 
 
@@ -140,7 +132,6 @@ def _audit_experiment(database: Database, row: ExperimentRow, mark: Head | None)
     if first is None:
         raise StorageError(f"all its events are lost, {row.last_sequence:,} or more")
     replayed, compared = 1, 0
-    check = ScoreCheck(database.events(row.id, pruned.sequence, row.last_sequence))
     if first.sequence == 1:
         experiment = from_first_event(first)
     else:  # the first events were pruned: start from the oldest snapshot
@@ -155,18 +146,16 @@ def _audit_experiment(database: Database, row: ExperimentRow, mark: Head | None)
     if row.summary and stored_experiment_info(row) is None:
         raise StorageError("the summary of its newest snapshot is damaged")
     while True:
-        check.keep(experiment)
         while snapshots and snapshots[0].sequence == experiment.state.sequence:
             compared += _compare(database, row, experiment, snapshots.pop(0))
         event_or_none = next(events, None)
         if event_or_none is None:
             break
-        check.compare(event_or_none)
         experiment.replay(event_or_none)
         replayed += 1
     if snapshots:
         raise StorageError(f"there is a snapshot of event {snapshots[0].sequence}, but not this event")
-    return _Result(replayed, compared, pruned, check.unknown)
+    return _Result(replayed, compared, pruned)
 
 
 def _chained(database: Database, row: ExperimentRow, pruned: Pruned) -> Iterator[Event]:

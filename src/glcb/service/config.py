@@ -155,41 +155,6 @@ class ServiceSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             "On machines that are so busy that healthy processes do not respond.",
         ),
     ] = 5
-    hot_experiments: Annotated[
-        tuple[str, ...],
-        _list(
-            "With several processes: experiments whose scores are computed by replicas, with copies of the "
-            "model that lag behind.",
-            "If one process cannot keep up with a single experiment that has many arms or features.",
-            "a list of names of experiments",
-        ),
-    ] = ()
-    replicas: Annotated[
-        int,
-        _count("Processes that compute the scores of `hot_experiments`.", "If one of them is not enough."),
-    ] = 1
-    publish_rewards: Annotated[
-        int,
-        _count(
-            "Rewards after which replicas get a newer model.",
-            "To let the models of replicas lag behind less, or to copy them less often.",
-        ),
-    ] = 1000
-    publish_seconds: Annotated[
-        float,
-        _positive(
-            "Time after which replicas get a newer model, however many rewards there were. Large models are "
-            "copied less often: copies take at most 5% of the time.",
-            "As `publish_rewards`.",
-        ),
-    ] = 1
-    max_lag: Annotated[
-        int,
-        _count(
-            "Events by which the model of a replica may lag behind. Older scores are not used.",
-            "To limit how old the model of a decision can be.",
-        ),
-    ] = 10_000
     high_water_file: Annotated[
         str | None,
         _about(
@@ -523,7 +488,7 @@ def load(
         raise InvalidSettings(
             f"there is no setting {', '.join(unknown)}; the settings are {', '.join(names)}"
         )
-    for name in ("cors_origins", "trusted_proxies", "hot_experiments"):
+    for name in ("cors_origins", "trusted_proxies"):
         items = values.get(name)
         if isinstance(items, str):  # only a file can have a list
             values[name] = [item for item in map(str.strip, items.split(",")) if item]
@@ -532,16 +497,7 @@ def load(
     except msgspec.ValidationError as error:
         raise InvalidSettings(_explain(error, values)) from None
     _check_proxy(settings)
-    _check_replicas(settings)
     return settings
-
-
-def _check_replicas(settings: ServiceSettings) -> None:
-    """Refuse replicas without processes beside them."""
-    if settings.hot_experiments and not settings.has_shards:
-        raise InvalidSettings(
-            "hot_experiments need several processes: pass --workers 2, or --executor ray, or leave them out"
-        )
 
 
 def _check_proxy(settings: ServiceSettings) -> None:

@@ -31,7 +31,6 @@ from glcb.bandit.logs.format import arms_event, header_event, unexamined_event
 from glcb.bandit.slots import slot_id
 from glcb.service.core.guard import RecordedReward
 from glcb.service.core.rankings import NO_OUTCOME, SlotRewards
-from glcb.service.core.scoring import ScoredRequest
 from glcb.service.errors import ApiError
 from glcb.service.storage.database import Database, Event
 
@@ -39,7 +38,7 @@ MEDIA_TYPES = {"jsonl": "application/x-ndjson", "parquet": "application/vnd.apac
 _CATALOG = Decoder(Catalog)
 _CATALOG_CHANGES = Decoder(CatalogChanges)
 _DECISION = Decoder(Decision)
-_DECISION_REQUEST = Decoder(ScoredRequest)
+_DECISION_REQUEST = Decoder(DecisionRequest)
 _NEW_ARM = Decoder(NewArm)
 _RANKING = Decoder(Ranking)
 _RANKING_REQUEST = Decoder(RankingRequest)

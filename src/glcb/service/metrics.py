@@ -69,8 +69,6 @@ class Activity:
         """Time from the request for a decision to its response."""
         self.events: Counter[str] = Counter()
         """Number of events by kind."""
-        self.scored = 0
-        """Number of decisions with scores from a replica."""
         self.errors: Counter[str] = Counter()
         """Number of error responses by code."""
 
@@ -120,8 +118,6 @@ class Metrics(HttpMetrics):
         self.model = {operation: LatencyHistogram() for operation in _MODEL_OPERATIONS.values()}
         self.commits = LatencyHistogram()
         self.clock_regressions = 0
-        self.further: list[Callable[[Callable[[str], bool]], Iterator[Metric]]] = []
-        """Other sources of metrics. They are told which experiments the caller can access."""
         self._commit_sizes = [0] * (len(_COMMIT_SIZES) + 1)
         self._committed_events = 0
 
@@ -146,9 +142,9 @@ class Metrics(HttpMetrics):
 
     def text(self, can_access: Callable[[str], bool]) -> bytes:
         """Return all metrics in Prometheus format, with those experiments that the caller can access."""
-        further = [metric for source in self.further for metric in source(can_access)]
-        own = (*self.http_metrics(), *self._process_metrics(), *self._experiment_metrics(can_access))
-        return exposition([*own, *further])
+        return exposition(
+            [*self.http_metrics(), *self._process_metrics(), *self._experiment_metrics(can_access)]
+        )
 
     def _process_metrics(self) -> Iterator[Metric]:
         journal = self._engine.journal
@@ -188,9 +184,6 @@ class Metrics(HttpMetrics):
     def _experiment_metrics(self, can_access: Callable[[str], bool]) -> Iterator[Metric]:
         label = ["experiment"]
         decisions = CounterMetricFamily("glcb_decisions", "Decisions since the start.", labels=label)
-        scored = CounterMetricFamily(
-            "glcb_scored_decisions", "Decisions with scores from a replica, since the start.", labels=label
-        )
         rewards = CounterMetricFamily("glcb_rewards", "Rewards since the start.", labels=label)
         events = CounterMetricFamily("glcb_events", "Events since the start.", labels=["experiment", "kind"])
         errors = CounterMetricFamily(
@@ -198,13 +191,12 @@ class Metrics(HttpMetrics):
         )
         for name, activity in _accessible(self._engine.activity, can_access):
             decisions.add_metric([name], activity.events["decide"])
-            scored.add_metric([name], activity.scored)
             rewards.add_metric([name], activity.events["reward"])
             for kind, count in list(activity.events.items()):
                 events.add_metric([name, kind], count)
             for code, count in list(activity.errors.items()):
                 errors.add_metric([name, code], count)
-        yield from (decisions, scored, rewards, events, errors)
+        yield from (decisions, rewards, events, errors)
         pending = GaugeMetricFamily("glcb_pending_decisions", "Decisions without a reward yet.", labels=label)
         match_rate = GaugeMetricFamily("glcb_match_rate", "Share of decisions with a reward.", labels=label)
         for name, loaded in _accessible(self._engine.loaded, can_access):

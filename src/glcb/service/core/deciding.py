@@ -13,12 +13,10 @@ from glcb._api.requests import DecisionRequest, RankingRequest, encode, named_fe
 from glcb._api.responses import Decision, Ranking
 from glcb.bandit import ranking as bandit_ranking
 from glcb.bandit.decision import BanditDecision
-from glcb.policies.decision import Estimates
 from glcb.service.core import presentations
 from glcb.service.core.administration import Result
 from glcb.service.core.idempotency import StoredAnswer, digest
 from glcb.service.core.rankings import count_decision, count_slots, most_likely
-from glcb.service.core.scoring import split
 from glcb.service.core.steering import Assignment, Shown, Slot, steered_slots
 
 if TYPE_CHECKING:
@@ -28,22 +26,17 @@ if TYPE_CHECKING:
 def decide(experiment: "Experiment", request: DecisionRequest) -> Result:
     """Make a decision."""
     state = experiment.state
-    request, estimates = split(request)
     repeated = state.idempotency_keys.find(request.idempotency_key, request)
     if repeated is not None:
         return None, repeated
     experiment.reject_if("archived", "paused")
     if _is_steered(experiment, request):
-        return _decide_steered(experiment, request, estimates)
+        return _decide_steered(experiment, request)
     if experiment.has_catalog or request.arms is not None:
         return _decide_among(experiment, request)
     held_out = _is_held_out(experiment)
     decision = experiment.bandit.decide(
-        request.context,
-        eligible=request.eligible,
-        uniform=held_out,
-        estimates=estimates,
-        id=request.id,
+        request.context, eligible=request.eligible, uniform=held_out, id=request.id
     )
     arm = str(decision.arm)
     answer = encode(
@@ -65,9 +58,7 @@ def decide(experiment: "Experiment", request: DecisionRequest) -> Result:
     return answer, answer
 
 
-def _decide_steered(
-    experiment: "Experiment", request: DecisionRequest, estimates: Estimates | None
-) -> Result:
+def _decide_steered(experiment: "Experiment", request: DecisionRequest) -> Result:
     """Decide if the settings, or the request, say who is served what."""
     assignment = experiment.steering.assign(request, lambda unit: _group_draw(experiment, unit))
     if experiment.has_catalog or request.arms is not None:
@@ -81,7 +72,6 @@ def _decide_steered(
             eligible=assignment.eligible,
             uniform=assignment.uniform,
             serve=assignment.serve[0] if assignment.serve else None,
-            estimates=estimates,
             id=request.id,
         )
         arms, candidates, listed = decision.arms, None, decision.probabilities

@@ -27,7 +27,6 @@ from glcb.service.core.cache import ExperimentCache, LoadedExperiment
 from glcb.service.core.clock import Clock, PlausibleClock
 from glcb.service.core.experiment import Experiment, encode_request, new_creation
 from glcb.service.core.idempotency import RepeatedAnswer
-from glcb.service.core.scoring import scores_of, without_old_scores
 from glcb.service.core.steering import check_settings
 from glcb.service.errors import ApiError, as_api_error
 from glcb.service.evaluations.queue import Evaluations
@@ -325,8 +324,6 @@ class Engine:
             now = self._clock()
             if now < latest:
                 self.metrics.add_clock_regression(latest - now)
-            if kind == "decide":
-                request = without_old_scores(experiment, request, self.settings.max_lag)
             try:
                 payload = encode_request(request)
                 limits.check(experiment, kind, request, payload, self.settings)
@@ -337,8 +334,6 @@ class Engine:
             results.append(answer)
             if event is not None:
                 events.append(event)
-                if scores_of(request) is not None:
-                    self.activity[loaded.name].scored += 1
         if events:
             seconds = (time.perf_counter() - started) / len(requests)
             cpu_seconds = None if cpu_started is None else (time.thread_time() - cpu_started) / len(requests)

@@ -20,6 +20,7 @@ from glcb._api.requests import (
     Catalog,
     CatalogChanges,
     Creation,
+    DecisionRequest,
     ExperimentChanges,
     ExperimentSettings,
     NewArm,
@@ -48,7 +49,6 @@ from glcb.service.core.rankings import (
     SlotRewards,
     has_catalog,
 )
-from glcb.service.core.scoring import ScoredRequest
 from glcb.service.core.steering import Steering
 from glcb.service.core.tally import Tally
 from glcb.service.core.trail import Trail
@@ -108,9 +108,6 @@ class Experiment:
         self._has_decisions = False
         self._now = state.last_event_at
         self._author: str | None = None
-        self.model_since = state.sequence
-        """Sequence number of the last event that changed the settings, the arms or the model, or of the first
-        one in memory. Scores from earlier models are not used."""
         self.attach(bandit, state.open_decisions)
 
     @classmethod
@@ -200,10 +197,7 @@ class Experiment:
         if outcome is None:
             return None, answer
         payload = encode_request(request) if payload is None else payload
-        event = self._record(kind, payload, outcome, self._now)
-        if kind not in _LEARNING:
-            self.model_since = event.sequence
-        return event, answer
+        return self._record(kind, payload, outcome, self._now), answer
 
     def replay(self, event: Event) -> None:
         """Apply a stored event; raise CorruptLog if its outcome differs from the stored one."""
@@ -511,7 +505,7 @@ _HANDLERS: dict[str, _Handler] = {
 """The kinds of events after the first one."""
 
 _REQUESTS: dict[str, Decoder[Any] | None] = {
-    "decide": Decoder(ScoredRequest),
+    "decide": Decoder(DecisionRequest),
     "reward": Decoder(RecordedReward),
     "activate": Decoder(Activation),
     "settle": None,
@@ -530,6 +524,3 @@ _REQUESTS: dict[str, Decoder[Any] | None] = {
 }
 """Decodes the requests of each kind of event; None for those that are not JSON."""
 _STATE = msgspec.msgpack.Decoder(ExperimentState)
-
-_LEARNING = frozenset({"decide", "rank", "reward", "activate", "settle", "begin_history", "take_over"})
-"""The kinds of events that change the model only by learning, if at all."""

@@ -9,19 +9,18 @@ from typing import NamedTuple
 from msgspec import Struct
 from msgspec.json import Decoder
 
-from glcb._api.requests import Activation, EventBound, ExperimentSettings, NewArm
+from glcb._api.requests import Activation, DecisionRequest, EventBound, ExperimentSettings, NewArm
 from glcb._errors import StorageError
 from glcb._types import reward_range
 from glcb.evaluate.formats.tables import MAX_PENDING, Joiner
 from glcb.evaluate.rows import CHUNK_ROWS, LogRow
 from glcb.service import export
-from glcb.service.core.scoring import ScoredRequest
 from glcb.service.storage.chain import checked_events, first_link
 from glcb.service.storage.database import Database, Event
 from glcb.service.storage.rows import Pruned
 
 _ACTIVATION = Decoder(Activation)
-_DECISION_REQUEST = Decoder(ScoredRequest)
+_DECISION_REQUEST = Decoder(DecisionRequest)
 _NEW_ARM = Decoder(NewArm)
 _UNKNOWN_DECISION = "unknown decision"
 _REPORT_EVENTS = 1000

@@ -22,7 +22,6 @@ from glcb.service.http.handlers import Handlers
 from glcb.service.http.operations import OPERATIONS
 from glcb.service.log_output import configure_logging
 from glcb.service.shards.messages import Call, Item, Problem, Pulse, Reply, Result, decode_settings
-from glcb.service.shards.replicas import Publisher, find_replica, namespace_of
 from glcb.service.storage.database import Database, open_database
 from glcb.service.storage.ownership import TAKEN_OVER, Shard, owner_of
 from glcb.service.warmup import warm_up, warm_up_rest
@@ -90,13 +89,11 @@ class ShardActor:
             self._is_owner = not waits or owner_of(connection, number).generation >= generation
         if self._is_owner:
             self._take()
-        self._find_replica = functools.partial(find_replica, namespace_of(self._database))
         self._state: Literal["starting", "ready", "moving"] = "starting"
         self._starting: asyncio.Task[None] | None = None
         self._draining: asyncio.Task[None] | None = None
         self._ends = False
         self._ticking: asyncio.Task[None] | None = None
-        self._publishing: asyncio.Task[None] | None = None
         self._late: dict[int, _Batch] = {}
         self._batches = 0
         self._running = 0
@@ -157,9 +154,6 @@ class ShardActor:
             os._exit(1)  # Ray starts it again
         self._ticking = asyncio.ensure_future(self._tick())
         self._warming = asyncio.ensure_future(log_failures(warm_up_rest()))
-        if self._settings.hot_experiments:
-            publisher = Publisher(self._engine, self._find_replica)
-            self._publishing = asyncio.ensure_future(publisher.run())
         self._state = "ready"
 
     async def _tick(self) -> None:
@@ -202,9 +196,6 @@ class ShardActor:
         if self._ticking is not None:
             self._ticking.cancel()
             self._warming.cancel()
-        if self._publishing is not None:
-            self._publishing.cancel()
-            await asyncio.wait([self._publishing])
         asyncio.get_running_loop().call_later(_RETURN_SECONDS, os._exit, 1)
         await self._engine.stop()
 

@@ -170,12 +170,9 @@ class ShardAnswers:
         return Response(encode(info), media_type="application/json")
 
     async def _shard_list(self, plan: Plan, status: int = 200) -> Response:
-        shards, replicas = self._shards.clients, self._shards.replicas.clients
-        listed = ShardList(
-            tuple(client.info(plan.generations.get(client.number, 0)) for client in shards),
-            self._node_infos(await self._nodes.read(), plan),
-            tuple(client.info() for client in replicas),
-        )
+        wanted = plan.generations
+        shards = tuple(client.info(wanted.get(client.number, 0)) for client in self._shards.clients)
+        listed = ShardList(shards, self._node_infos(await self._nodes.read(), plan))
         return Response(encode(listed), status, media_type="application/json")
 
     def _node_infos(self, nodes: list[Node], plan: Plan) -> tuple[NodeInfo, ...]:
@@ -215,14 +212,7 @@ class ShardAnswers:
             if not isinstance(reply, BaseException)
         }
         nodes = self._node_infos(await self._nodes.read(), await self._plan.read())
-        own = exposition(
-            [
-                *self._shards.metrics.http_metrics(),
-                *self._shard_metrics(),
-                *node_metrics(nodes),
-                self._shards.replicas.metrics(),
-            ]
-        )
+        own = exposition([*self._shards.metrics.http_metrics(), *self._shard_metrics(), *node_metrics(nodes)])
         return Response(merge_metrics(own, texts), media_type="text/plain; version=0.0.4")
 
     def _shard_metrics(self) -> list[Metric]:

@@ -6,12 +6,12 @@ import logging
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
+from glcb._api.requests import encode
 from glcb._api.shards import ShardInfo
 from glcb.service.background import log_failures
 from glcb.service.core.engine import OnDone
-from glcb.service.core.experiment import encode_request
 from glcb.service.errors import ApiError
 from glcb.service.shards.messages import Call, Problem, Pulse, Reply
 
@@ -67,9 +67,6 @@ class ShardClient:
     max_waiting
         Requests that may wait for this shard.
     """
-
-    role: ClassVar[str] = "shard"
-    """What the process is called in the log."""
 
     def __init__(
         self, number: int, find: Find, hang_seconds: float, call_seconds: float, max_waiting: int
@@ -141,7 +138,7 @@ class ShardClient:
             loop.call_soon(done, ApiError("overloaded", "this shard has too many open requests: retry"))
         else:
             deadline = time.monotonic() + self._call_seconds
-            waiting = _Waiting((name, kind, encode_request(request)), done, deadline)
+            waiting = _Waiting((name, kind, encode(request)), done, deadline)
             self._waiting += 1
             self._queue.append(waiting)
             if len(self._queue) in (1, _MIN_BATCH):
@@ -265,11 +262,10 @@ class ShardClient:
                 return future.result()
         except RayError as error:
             log.warning(
-                f"a {self.role} has not answered",
-                extra={self.role: self.number, "reason": _first_line(error)},
+                "a shard has not answered", extra={"shard": self.number, "reason": _first_line(error)}
             )
         except Exception:
-            log.exception(f"a call to a {self.role} failed", extra={self.role: self.number})
+            log.exception("a call to a shard failed", extra={"shard": self.number})
         raise self._unavailable()
 
     def _unavailable(self) -> ApiError:
@@ -312,21 +308,17 @@ class ShardClient:
         try:
             pulse: Pulse = future.result()
         except ActorDiedError as error:
-            log.error(
-                f"a {self.role} has ended", extra={self.role: self.number, "reason": _first_line(error)}
-            )
+            log.error("a shard has ended", extra={"shard": self.number, "reason": _first_line(error)})
             self._is_away()
             self._actor = None  # start it again
         except RayError as error:
             if self.pulse is not None:
-                log.warning(
-                    f"a {self.role} is away", extra={self.role: self.number, "reason": _first_line(error)}
-                )
+                log.warning("a shard is away", extra={"shard": self.number, "reason": _first_line(error)})
             self._is_away()
         else:
             if self.pulse is None or pulse.process != self.pulse.process:
                 self._has_responded = True
-                log.info(f"a {self.role} responds", extra={self.role: self.number, "state": pulse.state})
+                log.info("a shard responds", extra={"shard": self.number, "state": pulse.state})
             if self._generation and pulse.generation > self._generation:
                 self.moves += 1
             self._generation = pulse.generation
@@ -347,7 +339,7 @@ class ShardClient:
         if silent > (self._hang_seconds if self._has_responded else _START_SECONDS):
             import ray
 
-            log.error(f"a {self.role} does not respond: it is replaced", extra={self.role: self.number})
+            log.error("a shard does not respond: it is replaced", extra={"shard": self.number})
             self._is_away()
             self.replaced += 1
             ray.kill(self._actor, no_restart=False)

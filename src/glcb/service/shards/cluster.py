@@ -4,10 +4,12 @@ from typing import Any, NamedTuple
 
 from glcb.service.shards.actors import ShardActor
 from glcb.service.shards.plan import Node, stored_plan
-from glcb.service.shards.replicas import CPUS, namespace_of
 from glcb.service.storage.database import Database
 from glcb.service.storage.ownership import Owner, owner_of
+from glcb.service.storage.tables import read_about
 
+_CPUS = 0.001
+"""What a shard takes of the CPUs of its node: nodes without CPUs get none."""
 _CONCURRENT_CALLS = 10_000
 _HEAD = "node:__internal_head__"
 """The resource by which Ray marks the head."""
@@ -33,7 +35,8 @@ class Cluster:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self.namespace = namespace_of(database)
+        with database.read() as connection:
+            self._namespace = f"glcb-{read_about(connection, 'id')}"
 
     def nodes(self) -> list[Node]:
         """Return all nodes that are alive, by id."""
@@ -71,7 +74,7 @@ class Cluster:
         import ray
 
         try:
-            return ray.get_actor(actor_name(number, owner or self.owner(number)), self.namespace)
+            return ray.get_actor(actor_name(number, owner or self.owner(number)), self._namespace)
         except ValueError:
             return None
 
@@ -91,7 +94,7 @@ class Cluster:
             shard at once, on one of the nodes that get shards.
         """
         place = node or self._home(number)
-        actor = self._actor(ShardActor, actor_name(number, Owner(layout.claim, generation)), place, CPUS)
+        actor = self._actor(ShardActor, actor_name(number, Owner(layout.claim, generation)), place, _CPUS)
         return actor.remote(
             layout.settings, layout.claim, number, layout.shards, generation, node is not None
         )
@@ -109,7 +112,7 @@ class Cluster:
 
         return ray.remote(kind).options(
             name=name,
-            namespace=self.namespace,
+            namespace=self._namespace,
             lifetime="detached",
             get_if_exists=True,
             max_restarts=-1,

@@ -21,16 +21,13 @@ from glcb.service.shards.answers import ShardAnswers
 from glcb.service.shards.client import ShardClient
 from glcb.service.shards.cluster import Cluster, Layout
 from glcb.service.shards.coordinator import Coordinator
-from glcb.service.shards.messages import decode_settings, encode_settings
-from glcb.service.shards.replicas import Replicas, start_replica
+from glcb.service.shards.messages import encode_settings
 from glcb.service.storage.connection import database_url
 from glcb.service.storage.database import Database, open_database
 from glcb.service.storage.ownership import shard_of
 
 _OBJECT_STORE_BYTES = 100_000_000
 """Size of Ray's object store on this machine: requests and answers are small."""
-_MODEL_STORE_BYTES = 1_000_000_000
-"""The same with hot experiments, whose models go through the store."""
 _LAYOUT_SECONDS = 300.0
 """A coordinator that needs longer to respond, apart from its wait for the lock, is replaced."""
 _LAYOUT_ATTEMPTS = 30
@@ -68,10 +65,10 @@ def placed_on_ray(settings: ServiceSettings) -> "Iterator[tuple[Database, OnRay]
     require_ray()
     is_local = settings.executor == "local"
     address = "local" if is_local else settings.address
-    memory = _MODEL_STORE_BYTES if settings.hot_experiments else _OBJECT_STORE_BYTES
+    memory = _OBJECT_STORE_BYTES if is_local else None
     with (
         contextlib.closing(open_database(settings)) as database,
-        connected(address, cores=settings.workers, object_store=memory if is_local else None),
+        connected(address, cores=settings.workers, object_store=memory),
     ):
         yield database, OnRay(settings, database)
 
@@ -91,8 +88,7 @@ class OnRay:
         self._settings = settings
         self._database = database
         self._cluster = Cluster(database)
-        layout = self._layout()
-        self._count, self._shared = layout.shards, layout.settings
+        self._count = self._layout().shards
         if settings.workers not in (1, self._count):
             raise InvalidSettings(
                 f"this service runs with {self._count} workers, got {settings.workers}: pass --workers "
@@ -101,8 +97,7 @@ class OnRay:
 
     def open(self) -> RunningBackend:
         """Return the clients of all shards."""
-        replicas = Replicas(decode_settings(self._shared), self._find_replica)
-        self._shards = Shards(self._settings, self._count, self._find, replicas)
+        self._shards = Shards(self._settings, self._count, self._find)
         return self._shards
 
     async def warm_up(self) -> None:
@@ -157,10 +152,6 @@ class OnRay:
                 found = self._cluster.start_shard(number, owner.generation + 1, layout)
         return found
 
-    async def _find_replica(self, number: int) -> Any:
-        """Return the actor of a replica; start it if there is none."""
-        return await asyncio.to_thread(start_replica, self._cluster.namespace, number, self._shared)
-
 
 class Shards:
     """Sends requests to the shards of their experiments.
@@ -173,13 +164,10 @@ class Shards:
         The number of shards.
     find
         Returns the actor of a shard.
-    replicas
-        The replicas of hot experiments.
     """
 
-    def __init__(self, settings: ServiceSettings, count: int, find: Any, replicas: Replicas) -> None:
+    def __init__(self, settings: ServiceSettings, count: int, find: Any) -> None:
         self.settings = settings
-        self.replicas = replicas
         self.metrics = HttpMetrics()
         self.activity: defaultdict[str, Activity] = defaultdict(Activity)
         """Not used: the shards count what happens to their experiments."""
@@ -197,8 +185,7 @@ class Shards:
 
     async def start(self) -> None:
         """Find or start all shards, and wait until they are ready."""
-        watched = (*self.clients, *self.replicas.clients)
-        self._watching = [asyncio.ensure_future(client.watch()) for client in watched]
+        self._watching = [asyncio.ensure_future(client.watch()) for client in self.clients]
         while not all(client.is_ready for client in self.clients):
             await asyncio.sleep(0.05)
 
@@ -238,8 +225,7 @@ class Shards:
 
     def apply_soon(self, name: str, kind: str, request: Any, done: OnDone) -> None:
         """Apply one decision or reward; later, call ``done`` with its answer or its error."""
-        shard = self.of(name)
-        self.replicas.score(name, kind, request, lambda scored: shard.send(name, kind, scored, done))
+        self.of(name).send(name, kind, request, done)
 
     def count_error(self, name: str | None, error: ApiError) -> None:
         """Remember an error response, which the shard of its experiment counts."""

@@ -7,14 +7,14 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
+from glcb._api.requests import DecisionRequest
 from glcb.service.auth import ApiKey
 from glcb.service.config import ServiceSettings
 from glcb.service.core.guard import RecordedReward
-from glcb.service.core.scoring import ScoredRequest
 from glcb.service.errors import ApiError
 from glcb.service.http.handlers import PartedResponse
 
-_TYPES: dict[str, type[Any]] = {"decide": ScoredRequest, "reward": RecordedReward}
+_TYPES: dict[str, type[Any]] = {"decide": DecisionRequest, "reward": RecordedReward}
 _OWN_HEADERS = (b"content-length", b"content-type")
 """Headers that every response sets itself."""
 _DECODERS = {kind: msgspec.json.Decoder(type_) for kind, type_ in _TYPES.items()}
