@@ -99,9 +99,7 @@ class Walk:
     def _create(self) -> tuple[Experiment, Event]:
         """Create an experiment; settings that do not fit together are drawn again."""
         while True:
-            creation = Creation(
-                name="walk", salt="salt", id_prefix="p-", history=True, settings=self._settings()
-            )
+            creation = Creation(name="walk", salt="salt", id_prefix="p-", settings=self._settings())
             with suppress(GlcbError):
                 return Experiment.create(creation, self._now)
 

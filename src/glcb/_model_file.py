@@ -35,13 +35,10 @@ T = TypeVar("T")
 
 MAGIC = b"GLCB\r\n\x1a\n"
 VERSION = 4
-"""Format 3 lacks the uses of slots, and its ids of decisions are numbers. Format 2, of glcb 0.2, also lacks
-the labels of pending decisions. Format 1 was written by glcb 0.1 and stores arguments under other names."""
-_READABLE = (2, 3, VERSION)
+"""The format of model files."""
 _HEAD = struct.Struct("<8sIQ")
 _DIGEST_SIZE = hashlib.sha256().digest_size
 _ALIGNMENT = 64
-_PREVIOUS_RELEASES = {1: "glcb 0.1"}
 _DTYPES = ("<f4", "<f8", "<i8", "|u1")
 
 INVALID = (AttributeError, LookupError, TypeError, ValueError, OverflowError, MemoryError)
@@ -120,14 +117,10 @@ def parse(content: bytes, path: object, limits: HeaderLimits | None = None) -> S
         raise ModelFileError(
             f"the header of {path} is too large: use fewer arms, features and categories, or shorter names"
         )
-    if version not in _READABLE:
-        if version in _PREVIOUS_RELEASES:
-            advice = f"use {_PREVIOUS_RELEASES[version]} to read it, or train a new model"
-        else:
-            advice = "update glcb to read it"
+    if version != VERSION:
         raise ModelFileError(
-            f"{path} was written by {_writer(content, length)} (format {version}), "
-            f"but glcb {__version__} reads format {VERSION}; {advice}"
+            f"{path} was written by {_writer(content, length)} (format {version}), but glcb {__version__} "
+            f"reads format {VERSION}; use the glcb that wrote it, or train a new model"
         )
     body = memoryview(content)[:-_DIGEST_SIZE]
     if hashlib.sha256(body).digest() != content[-_DIGEST_SIZE:]:

@@ -12,9 +12,9 @@ from glcb.bandit.logs import LogColumns, arms_in
 from tests.bandit.helpers import ARMS, FAST, full_state, run
 from tests.bandit.test_log_replay import HEADER, as_jsonl, as_parquet, flat_rows
 
-OLD_LOG: list[dict[str, Any]] = [
+EVENTS: list[dict[str, Any]] = [
     {"event": "decision", "id": "1-0", "time": 1.0, "arm": "news", "propensity": 0.5, "context": {"age": 3}},
-    {"event": "reward", "id": "1-0", "time": 2.0, "reward": 1.0, "key": "order 7"},
+    {"event": "reward", "id": "1-0", "time": 2.0, "reward": 1.0, "idempotency_key": "order 7"},
 ]
 
 
@@ -39,60 +39,32 @@ def test_a_new_log_begins_with_a_header(tmp_path: Path) -> None:
     assert path.read_text().count("glcb_log") == 1
 
 
-def test_a_log_of_format_2_is_read_as_it_was_written(tmp_path: Path) -> None:
-    events: list[dict[str, Any]] = [{"glcb_log": 2}]
-    for number, (event, value) in enumerate([("reward", 1.0), ("outcome", 0.0), ("reward", 1.0)], 1):
-        name = f"{number}-0"
-        events.append({"event": "decision", "id": name, "time": 1.0, "arm": "news", "context": {"age": 3}})
-        events.append({"event": event, "id": name, "time": 2.0, "reward": value})
-    bandit = Bandit(ARMS, policy="ucb1", reward_timeout=60, default_reward=0)
-    report = bandit.learn_from(as_log(tmp_path / "log.jsonl", events))
-    assert (report.decisions, report.learned, report.refused) == (3, 3, {})
-    assert bandit.reward_counts["news"] == 3
-    assert bandit.counts["pending"] == 0
-    bandit.log_to(tmp_path / "log.jsonl")
-    bandit.decide({"age": 3})
-    headers = [line for line in (tmp_path / "log.jsonl").read_text().splitlines() if "glcb_log" in line]
-    assert headers == ['{"glcb_log":2}', f'{{"glcb_log":4,"glcb":"{__version__}"}}']
-
-
-def test_a_log_of_the_old_format_is_not_read(tmp_path: Path) -> None:
-    path = as_log(tmp_path / "old.jsonl", OLD_LOG)
+def test_events_without_a_header_are_not_read(tmp_path: Path) -> None:
+    path = as_log(tmp_path / "log.jsonl", EVENTS)
     bandit = Bandit(ARMS, **FAST)
-    with pytest.raises(
-        LogError, match=r"old\.jsonl is an event log .* glcb 0\.1 .* format 1.*convert"
-    ) as caught:
+    with pytest.raises(LogError, match=r"log\.jsonl has events, but no header .* reads format 4") as caught:
         bandit.learn_from(path)
     assert caught.value.report is None
     assert bandit.counts["decisions"] == 0
-    with pytest.raises(LogError, match="format 1"):
+    with pytest.raises(LogError, match="no header"):
         arms_in(path, None, LogColumns())
 
 
-def test_the_advice_for_the_old_format_works(tmp_path: Path) -> None:
-    path = as_log(tmp_path / "old.jsonl", OLD_LOG)
-    path.write_text('{"glcb_log": 2}\n' + path.read_text().replace('"key"', '"idempotency_key"'))
-    bandit = Bandit(ARMS, **FAST)
-    report = bandit.learn_from(path)
-    assert (report.rows, report.decisions, report.learned, report.refused) == (2, 1, 1, {})
-
-
-def test_nothing_is_appended_to_a_log_of_the_old_format(tmp_path: Path) -> None:
-    path = as_log(tmp_path / "old.jsonl", OLD_LOG)
+def test_nothing_is_appended_to_a_file_without_a_header(tmp_path: Path) -> None:
+    path = as_log(tmp_path / "log.jsonl", EVENTS)
     before = path.read_bytes()
-    with pytest.raises(LogError, match=r"glcb 0\.1"):
+    with pytest.raises(LogError):
         Bandit(ARMS, **FAST).log_to(path)
     assert path.read_bytes() == before
 
 
-@pytest.mark.parametrize("version", [1, 5, "4", 4.0, True, None])
+@pytest.mark.parametrize("version", [1, 3, 5, "4", 4.0, True, None])
 def test_other_versions_are_refused(version: Any, tmp_path: Path) -> None:
     path = as_log(tmp_path / "log.jsonl", [{"glcb_log": version}])
     before = path.read_bytes()
-    advice = "update glcb" if version == 5 else "damaged"
-    with pytest.raises(LogError, match=f"has log format .*reads format 4: .*{advice}"):
+    with pytest.raises(LogError, match=r"has log format .*reads format 4: use the glcb that wrote it"):
         Bandit(ARMS, **FAST).learn_from(path)
-    with pytest.raises(LogError, match=f"has log format .*reads format 4: .*{advice}"):
+    with pytest.raises(LogError, match=r"has log format .*reads format 4: use the glcb that wrote it"):
         Bandit(ARMS, **FAST).log_to(path)
     assert path.read_bytes() == before
 
@@ -121,21 +93,9 @@ def test_tables_need_no_header(tmp_path: Path) -> None:
 
 
 def test_events_in_a_parquet_file_need_no_header(tmp_path: Path) -> None:
-    names = {"key": "idempotency_key"}
-    events = [{names.get(name, name): value for name, value in event.items()} for event in table_of(OLD_LOG)]
-    path = as_parquet(tmp_path / "events.parquet", events)
+    path = as_parquet(tmp_path / "events.parquet", table_of(EVENTS))
     report = Bandit(ARMS, **FAST).learn_from(path)
     assert (report.decisions, report.learned) == (1, 1)
-
-
-def test_events_in_a_parquet_file_of_the_old_format_are_not_read(tmp_path: Path) -> None:
-    path = as_parquet(tmp_path / "old.parquet", table_of(OLD_LOG))
-    bandit = Bandit(ARMS, **FAST)
-    with pytest.raises(
-        LogError, match=r"old\.parquet has events in log format 1: glcb 0\.1 .*rename .*\"key\""
-    ):
-        bandit.learn_from(path)
-    assert bandit.counts["decisions"] == 0
 
 
 def test_a_table_may_have_a_column_named_key(tmp_path: Path) -> None:

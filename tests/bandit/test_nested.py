@@ -223,13 +223,3 @@ def test_rows_that_no_bandit_could_use_are_refused(tmp_path: Path) -> None:
     path.write_text("\n".join(json.dumps({"context": context, **row}) for context in contexts))
     assert dict(evaluate(path, ["uniform", "linucb"]).refused) == {"invalid context": 3}
     assert dict(Bandit(["a"], **FAST).learn_from(path).refused) == {"invalid context": 3}
-
-
-def test_values_that_earlier_versions_logged_as_unsupported_are_missing(tmp_path: Path) -> None:
-    path = tmp_path / "log.jsonl"
-    context = {"age": 31, "cart": {"unsupported": "{'items': 3}"}}
-    event = {"event": "decision", "id": "1", "time": 1.0, "arm": "a", "propensity": 0.5, "context": context}
-    path.write_text(f'{{"glcb_log": 4}}\n{json.dumps(event)}\n')
-    bandit = Bandit(["a", "b"], **FAST)
-    assert bandit.learn_from(path).decisions == 1
-    assert list(bandit.schema.features) == ["age", "cart"]  # type: ignore[union-attr]

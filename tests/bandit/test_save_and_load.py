@@ -301,18 +301,3 @@ def test_a_bandit_that_could_not_be_loaded_is_not_saved(tmp_path: Path) -> None:
     with pytest.raises(ModelFileError, match=r"the bandit could not be loaded from it \(.*are not counts"):
         bandit.save(tmp_path / "bandit")
     assert (tmp_path / "bandit").read_bytes() == before
-
-
-@pytest.mark.parametrize("has_labels", [True, False], ids=["format 3", "format 2"])
-def test_ids_of_earlier_formats_are_read(has_labels: bool) -> None:
-    bandit = run(Bandit(ARMS, **FAST), 30, rewarded=0.5)
-    snapshot = copy.deepcopy(bandit.snapshot())
-    arrays = snapshot.arrays
-    del snapshot.about["id_prefix"], arrays["pending.numbers"]
-    for name in ("pending.ids", "pending.settled_ids"):
-        pairs = [text.split("-") for text in arrays[name].tobytes().decode().split()]
-        arrays[name] = np.array([(int(number), int(checksum, 16)) for number, checksum in pairs], np.int64)
-    if not has_labels:
-        for name in ("labels", "is_settled", "delays", "surplus"):
-            del arrays[f"pending.{name}"]
-    assert full_state(Bandit.from_snapshot(snapshot)) == full_state(bandit)

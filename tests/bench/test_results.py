@@ -1,6 +1,5 @@
-"""Results folders: durability, repair, formats and migration."""
+"""Results folders: durability, repair and formats."""
 
-import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -8,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from glcb import ResultsError
-from glcb.bench.migrate import migrate
 from glcb.bench.plan import BenchmarkPlan
 from glcb.bench.results import FAILURES, FILE, Results, writing
 from glcb.bench.run import Failure, Record, Run, execute
@@ -72,47 +70,9 @@ def test_a_damaged_line_is_an_error_with_its_number(record: Record, tmp_path: Pa
         path.write_bytes(whole)
 
 
-def as_format_1(folder: Path) -> bytes:
-    """Rewrite a results folder in the format of glcb 0.1 and return what the file held before."""
-    path = folder / FILE
-    current = path.read_bytes()
-    lines = [json.loads(line) for line in current.splitlines()][1:]
-    names = {"steps_run": "played", "best_rewards": "best"}
-    old = [{names.get(name, name): value for name, value in line.items()} for line in lines]
-    path.write_text("".join(json.dumps(line, separators=(",", ":")) + "\n" for line in old))
-    return current
-
-
-def test_a_folder_of_the_previous_format_is_refused_and_can_be_migrated(
-    record: Record, tmp_path: Path
-) -> None:
-    with writing(tmp_path) as results:
-        results.append(record)
-        results.append(replace(record, seed=1))
-    current = as_format_1(tmp_path)
-    message = r"has format 1, written by glcb 0\.1; .*`python -m glcb\.bench\.migrate"
-    with pytest.raises(ResultsError, match=message):
-        Results(tmp_path)
-    with pytest.raises(ResultsError, match=message), writing(tmp_path):
-        pass
-    assert migrate(tmp_path) == 2
-    assert (tmp_path / FILE).read_bytes() == current
-    with pytest.raises(ResultsError, match="only format 1 can be converted"):
-        migrate(tmp_path)
-
-
-def test_migration_renames_settings(record: Record, tmp_path: Path) -> None:
-    with writing(tmp_path) as results:
-        results.append(replace(record, settings={"step": "plain", "memory": 4000, "ridge": 1.0}))
-    as_format_1(tmp_path)
-    migrate(tmp_path)
-    (migrated,) = Results(tmp_path).records
-    assert migrated.settings == {"optimizer": "gradient", "half_life": 4000, "ridge": 1.0}
-
-
-def test_a_folder_of_a_newer_format_is_refused(tmp_path: Path) -> None:
+def test_a_folder_of_another_format_is_refused(tmp_path: Path) -> None:
     (tmp_path / FILE).write_text('{"format":99}\n')
-    with pytest.raises(ResultsError, match=r"has format 99; .* Update glcb"):
+    with pytest.raises(ResultsError, match=r"has format 99; .*: use the glcb that wrote it"):
         Results(tmp_path)
 
 

@@ -30,7 +30,6 @@ class RecordedExperiment:
             name="home",
             salt="always the same",
             id_prefix=id_prefix,
-            history=True,
             settings=settings(**changes),
         )
         self.experiment, first = Experiment.create(creation, self.now)

@@ -111,16 +111,6 @@ def test_the_order_of_the_features_does_not_matter_for_an_idempotency_key() -> N
         recorded.decide({**CONTEXT, "country": "DE"}, idempotency_key="k")
 
 
-def test_an_upload_of_an_earlier_version_is_replayed_as_it_was() -> None:
-    recorded = RecordedExperiment()
-    first = recorded.decide(CONTEXT, idempotency_key="k")
-    model = models.model_file(recorded.experiment.bandit.snapshot())
-    recorded.apply("upload", model)
-    again = recorded.decide(CONTEXT, idempotency_key="k")
-    assert first.id.startswith("1-")
-    assert again.id.startswith("2-")
-
-
 def test_a_decision_has_the_id_that_the_caller_chose() -> None:
     recorded = RecordedExperiment()
     assert recorded.decide(CONTEXT, id="order-17").id == "order-17"

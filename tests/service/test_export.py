@@ -58,6 +58,9 @@ def test_a_large_event_is_a_page_of_its_own(tmp_path: Path) -> None:
     database = open_test_database(tmp_path)
     database.create("home", Event(1, 0.0, "create", b"{}", b"{}"))
     database.append(
-        [(1, 2, 0.0, "upload", bytes(20_000_000), b"{}", None), (1, 3, 0.0, "settle", b"", b"{}", None)]
+        [
+            (1, 2, 0.0, "replace_model", bytes(20_000_000), b"{}", None),
+            (1, 3, 0.0, "settle", b"", b"{}", None),
+        ]
     )
     assert [len(event.request) for event in database.events(1, 0)] == [2, 20_000_000, 0]

@@ -4,7 +4,6 @@ import random
 from datetime import UTC, datetime
 from typing import Any
 
-import msgspec
 import pytest
 from msgspec import UNSET
 
@@ -17,10 +16,9 @@ from glcb.service.core import models
 from glcb.service.core.experiment import Experiment
 from glcb.service.core.history import History, floor_time
 from glcb.service.core.open_decisions import OpenDecision
-from glcb.service.core.tally import Group
 from glcb.service.curves import CurvesQuery
 from glcb.service.errors import ApiError
-from glcb.service.lift import LiftSums, Weights
+from glcb.service.lift import Weights
 from glcb.service.storage.snapshots import from_first_event
 from tests.service.builders import RecordedExperiment
 
@@ -343,21 +341,6 @@ def test_rewards_gained_over_random_assignment_count_from_the_decisions_with_a_h
     assert found.lift.extra_rewards == pytest.approx(lift.extra_rewards)
 
 
-def test_sums_of_an_earlier_version_count_at_most_the_rewards_of_the_bandit(
-    recorded: RecordedExperiment,
-) -> None:
-    lift = responses.lift(recorded.experiment)
-    sums = msgspec.to_builtins(recorded.experiment.state.tally.lift)
-    del sums["held_out"]
-    old = msgspec.convert(sums, LiftSums)
-    assert responses.lift_of(old, *_groups(recorded), 0.0, 1.0) == lift
-
-
-def _groups(recorded: RecordedExperiment) -> tuple[Group, Group]:
-    tally = recorded.experiment.state.tally
-    return tally.bandit, tally.holdout
-
-
 # ---- events -----------------------------------------------------------------------------------------
 
 
@@ -375,24 +358,6 @@ def test_history_and_segments_are_restored_and_replayed_bit_for_bit() -> None:
         middle.replay(event)
     expected = recorded.experiment.snapshot().digest()
     assert replayed.snapshot().digest() == middle.snapshot().digest() == expected
-
-
-def test_the_history_of_an_experiment_of_an_earlier_version_begins_with_an_event() -> None:
-    recorded = shop(20)
-    creation = msgspec.structs.replace(recorded.experiment.state.creation, history=UNSET)
-    old, _ = Experiment.create(creation, 1_000_000.0)
-    for event in recorded.events[1:]:
-        old.replay(event)
-    state = msgspec.msgpack.decode(old.snapshot().state)
-    assert "history" not in state["tally"]
-    assert all(len(one) == 7 for one in state["open_decisions"].values())
-    assert curves.curves(old, CurvesQuery()).points == ()
-    assert segments.segments(old).features == ()
-    stats, _ = Arms(old).listed()
-    assert {one.low for one in stats} == {None}
-    assert old.apply("begin_history", b"", 2_000_000.0)[0] is not None
-    assert old.apply("begin_history", b"", 2_000_001.0)[0] is None
-    assert curves.curves(old, CurvesQuery()).since == datetime.fromtimestamp(2_000_000, UTC)
 
 
 def test_an_upload_restarts_the_history(recorded: RecordedExperiment) -> None:

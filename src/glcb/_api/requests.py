@@ -170,10 +170,8 @@ class Creation(Struct, kw_only=True):
     name: str
     salt: str
     """Makes the assignment to the holdout unpredictable."""
-    id_prefix: str = ""
-    """Random beginning of the ids of its decisions. Experiments of earlier versions have none."""
-    history: bool | UnsetType = UNSET
-    """Whether its history is kept from the start. That of experiments of earlier versions begins later."""
+    id_prefix: str
+    """Random beginning of the ids of its decisions."""
     settings: ExperimentSettings
 
 

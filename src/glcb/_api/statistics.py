@@ -21,8 +21,7 @@ class ArmStats(Struct, frozen=True, kw_only=True):
     reward_mean: float | None
     """Mean observed reward of this arm."""
     low: float | None
-    """Lower end of the confidence interval of ``reward_mean``, valid at any time. None without rewards, or if
-    the first ones were counted by an earlier version of the service."""
+    """Lower end of the confidence interval of ``reward_mean``, valid at any time. None without rewards."""
     high: float | None
     """Upper end of the confidence interval."""
     fixed_low: float | None
@@ -65,8 +64,7 @@ class ArmRow(Struct, frozen=True, kw_only=True):
     reward_mean: float | None
     """Mean observed reward of this arm."""
     low: float | None
-    """Lower end of the confidence interval of ``reward_mean``, valid at any time. None without rewards, or if
-    the first ones were counted by an earlier version of the service."""
+    """Lower end of the confidence interval of ``reward_mean``, valid at any time. None without rewards."""
     high: float | None
     """Upper end of the confidence interval."""
     fixed_low: float | None

@@ -29,7 +29,6 @@ from glcb.bandit.config import SHARED, BanditConfig, check_shares_of
 from glcb.bandit.decision import NO_DEMANDS, BanditDecision, Demands
 from glcb.bandit.encoding.encoded import EncodedContext
 from glcb.bandit.encoding.encoder import Encoder
-from glcb.bandit.encoding.formats import upgrade
 from glcb.bandit.encoding.schema import parse_schema
 from glcb.bandit.logs.format import decision_event, outcome_event, reward_event
 from glcb.bandit.logs.writer import LogWriter
@@ -570,7 +569,7 @@ class BanditCore:
         """Return the core of a snapshot; raise ValueError, TypeError or KeyError if it is invalid."""
         core = cls(BanditConfig(**snapshot.arguments))
         metadata = snapshot.about
-        core.id_prefix = checked_prefix(metadata.get("id_prefix", ""))  # older files have none
+        core.id_prefix = checked_prefix(metadata["id_prefix"])
         if metadata["running"]:
             parts: dict[str, dict[str, np.ndarray]] = {
                 name: {} for name in ("policy", "encoder", "pending", "catalog", "own")
@@ -580,8 +579,7 @@ class BanditCore:
                 parts[part][rest] = array
             make = registry.get(core.config.policy).policy_class
             policy = make.from_snapshot(Snapshot(make.__name__, arrays=parts["policy"], **metadata["policy"]))
-            saved = upgrade(metadata["encoder"], parts["encoder"], parse_schema(core.config.schema))
-            core.encoder = Encoder.from_snapshot(*saved)
+            core.encoder = Encoder.from_snapshot(metadata["encoder"], parts["encoder"])
             arms, width = core.arms, core.encoder.width + core.positions
             if core.catalog is not None:
                 core.catalog.restore(metadata["catalog"], parts["catalog"])

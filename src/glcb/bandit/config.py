@@ -400,7 +400,7 @@ class BanditConfig:
         values = {declared.name: getattr(self, declared.name) for declared in fields(self)}
         values["arms"] = catalog_as_json(self.arm_features) if self.has_arm_features else list(self.arm_names)
         if self.shares is None:
-            del values["shares"]  # so that a file without shares is that of an earlier version, bit for bit
+            del values["shares"]
         return {name: value for name, value in values.items() if name not in _NOT_JSON}
 
 

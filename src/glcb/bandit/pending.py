@@ -416,7 +416,6 @@ class PendingDecisions:
 
     def restore(self, counts: dict[str, Any], arrays: Arrays, arms: Sequence[Arm], width: int) -> None:
         """Restore a snapshot; raise ValueError, TypeError or KeyError if it is invalid."""
-        arrays = pending_arrays.in_current_format(arrays, len(arms))
         decisions, settled = pending_arrays.to_decisions(arrays, arms, width)
         is_settled = arrays["is_settled"].tolist()
         pending = [one for one, known in zip(decisions, is_settled, strict=True) if not known]

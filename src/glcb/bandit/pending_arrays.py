@@ -100,28 +100,6 @@ def _check(arrays: Arrays, arms: Sequence[Arm], width: int) -> None:
         raise ValueError("delays and surplus must not be negative")
 
 
-def in_current_format(arrays: Arrays, arms: int) -> Arrays:
-    """Return the arrays of a file of format 2 or 3 in the current format; others are returned as they are.
-
-    Before format 4, an id was a pair of numbers. Format 2 has no labels.
-    """
-    if "numbers" in arrays:
-        return arrays
-    ids, settled_ids = arrays["ids"], arrays["settled_ids"]
-    if ids.dtype != np.int64 or settled_ids.dtype != np.int64 or not ids.ndim == settled_ids.ndim == 2:
-        raise ValueError("ids must be pairs of integers")
-    return {
-        "labels": np.zeros(len(ids), np.int64),
-        "is_settled": np.zeros(len(ids), np.int64),
-        "delays": np.zeros(0, np.float64),
-        "surplus": np.zeros(arms, np.int64),
-        **arrays,
-        "numbers": ids[:, 0],
-        "ids": _text(f"{number}-{checksum:08x}" for number, checksum in ids.tolist()),
-        "settled_ids": _text(f"{number}-{checksum:08x}" for number, checksum in settled_ids.tolist()),
-    }
-
-
 def _text(ids: Iterable[str]) -> np.ndarray:
     return np.frombuffer("".join(f"{one}\n" for one in ids).encode("ascii"), np.uint8)
 

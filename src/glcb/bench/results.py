@@ -104,15 +104,11 @@ class Results:
 
 
 def _check_format(first_line: dict[str, Any], path: Path) -> None:
-    version = first_line.get("format", 1)
-    if version == 1:
+    found = first_line.get("format")
+    if found != FORMAT:
         raise ResultsError(
-            f"{path} has format 1, written by glcb 0.1; this version reads format {FORMAT}. Convert it with "
-            f"`python -m glcb.bench.migrate {path.parent}`"
-        )
-    if version != FORMAT:
-        raise ResultsError(
-            f"{path} has format {version}; this version of glcb reads format {FORMAT}. Update glcb to read it"
+            f"{path} has format {found}; this version of glcb reads format {FORMAT}: use the glcb that wrote "
+            "it"
         )
 
 

@@ -126,8 +126,7 @@ class Arms:
 
     def _sums(self, arm: str) -> ArmSums:
         """Return the sums for the interval of an arm, which must be over all of its rewards."""
-        history = self._tally.history
-        sums = None if history is UNSET else history.arms.get(arm)
+        sums = self._tally.history.arms.get(arm)
         return sums if sums is not None and sums.rewards == self._of(arm).rewards else ArmSums()
 
     def _stats(self, arm: str, interval: MeanInterval | None) -> ArmStats:

@@ -4,14 +4,14 @@ import time
 from collections.abc import Mapping, Sequence
 from copy import copy
 from datetime import UTC, datetime
-from itertools import accumulate, groupby
+from itertools import groupby
 from typing import Any, NamedTuple
 
 from msgspec import UNSET, UnsetType
 
 from glcb._api.statistics import ArmMean, Curves, LiftEstimate, Point
 from glcb.service.core.experiment import Experiment
-from glcb.service.core.history import ArmSums, History, Period, floor_time, merged, most_chosen
+from glcb.service.core.history import ArmSums, Period, floor_time, merged, most_chosen
 from glcb.service.core.tally import Group
 from glcb.service.errors import ApiError
 from glcb.service.estimates import Range, arm_means, lift_estimate
@@ -91,8 +91,6 @@ def parse_time(name: str, text: str) -> float:
 def curves(experiment: Experiment, query: CurvesQuery) -> Curves:
     """Return an experiment over time."""
     rewards, history = experiment.reward_range, experiment.state.tally.history
-    if history is UNSET:
-        history = History(experiment.state.last_event_at)
     periods = history.within(query.start, query.end)
     if query.arm is not None and not _is_known(experiment, query.arm, periods):
         raise ApiError("unknown_arm", f"there is no arm {query.arm!r}")
@@ -110,7 +108,7 @@ def curves(experiment: Experiment, query: CurvesQuery) -> Curves:
         end=_time(min(periods[-1].end, now) if periods else now),
         anytime_valid=periods[:1] == history.periods[:1],
         lift=lift_of(total.lift, bandit, holdout, *rewards),
-        control=None if total.control is UNSET else _cumulated([total.control], [total], rewards)[0],
+        control=None if total.control is UNSET else _cumulated([total.control], rewards)[0],
         arms=arm_means([(arm, sums, total.decisions) for arm, sums in arms.items()], rewards),
         points=_points(experiment, groups, wholes, query.arm, list(arms)[:_MAX_SHARES], since, now),
     )
@@ -164,8 +162,8 @@ def _points(
     now: float,
 ) -> tuple[Point, ...]:
     rewards, settled = experiment.reward_range, experiment.open.settled_until(now)
-    lifts = _cumulated([whole.lift for whole in wholes], wholes, rewards)
-    controls = _cumulated([whole.control for whole in wholes], wholes, rewards)
+    lifts = _cumulated([whole.lift for whole in wholes], rewards)
+    controls = _cumulated([whole.control for whole in wholes], rewards)
     own: tuple[ArmMean | None, ...] = (None,) * len(wholes)
     if arm is not None:
         own = arm_means(
@@ -195,9 +193,7 @@ def _points(
     )
 
 
-def _cumulated(
-    parts: Sequence[LiftSums | UnsetType], wholes: list[Period], rewards: Range
-) -> list[LiftEstimate | None]:
+def _cumulated(parts: Sequence[LiftSums | UnsetType], rewards: Range) -> list[LiftEstimate | None]:
     """Return the lift from the start of the range to the end of each point."""
     total, sums = LiftSums(), []
     for part in parts:
@@ -205,11 +201,9 @@ def _cumulated(
             total.merge(part)
         sums.append(copy(total))
     if not total.n:
-        return [None] * len(wholes)
-    counts = accumulate(whole.rewards[0] for whole in wholes)
+        return [None] * len(parts)
     return [
-        lift_estimate(one, interval, count, rewards)
-        for one, interval, count in zip(sums, intervals(sums), counts, strict=True)
+        lift_estimate(one, interval, rewards) for one, interval in zip(sums, intervals(sums), strict=True)
     ]
 
 

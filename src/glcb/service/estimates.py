@@ -13,7 +13,6 @@ Range = tuple[float, float]
 def lift_estimate(
     sums: LiftSums,
     interval: Range | None,
-    bandit_rewards: int,
     rewards: Range,
     confidence: float = CONFIDENCE,
 ) -> LiftEstimate | None:
@@ -25,8 +24,6 @@ def lift_estimate(
         Its sums.
     interval
         Its interval that is valid at all times, on a scale from 0 to 1.
-    bandit_rewards
-        Number of rewards of all decisions made by the bandit.
     rewards
         The lowest and the highest reward.
     confidence
@@ -49,7 +46,7 @@ def lift_estimate(
         fixed_high=None if fixed is None else fixed[1] * unit,
         confidence=confidence,
         relative=difference / baseline if baseline and low >= 0 else None,
-        extra_rewards=sums.gained(bandit_rewards) * unit,
+        extra_rewards=sums.gained() * unit,
     )
 
 

@@ -91,7 +91,7 @@ class LiftSums(Struct):
     above: float = 0.0
     """No estimate could have been higher than this."""
     held_out: int = 0
-    """Decisions of the holdout among these. Earlier versions did not count them."""
+    """Decisions of the holdout among these."""
 
     @property
     def center(self) -> float:
@@ -146,15 +146,9 @@ class LiftSums(Struct):
         self.below = max(self.below, other.below)
         self.above = max(self.above, other.above)
 
-    def gained(self, bandit_rewards: int) -> float:
-        """Return the rewards gained: the mean lift times the decisions of the bandit from which it is known.
-
-        Parameters
-        ----------
-        bandit_rewards
-            Number of all rewards of decisions made by the bandit, a bound for sums of earlier versions.
-        """
-        return self.lift / self.n * min(self.n - self.held_out, bandit_rewards) if self.n else 0.0
+    def gained(self) -> float:
+        """Return the rewards gained: the mean lift times the decisions of the bandit that inform it."""
+        return self.lift / self.n * (self.n - self.held_out) if self.n else 0.0
 
     def interval(self, confidence: float = CONFIDENCE) -> tuple[float, float] | None:
         """Return the interval of the mean lift so far, valid at all times; None without rewards."""

@@ -130,7 +130,7 @@ def lift_of(sums: LiftSums, bandit: Group, holdout: Group, low: float, high: flo
         fixed_low=fixed[0],
         fixed_high=fixed[1],
         relative=relative,
-        extra_rewards=None if difference is None else sums.gained(bandit.n) * unit,
+        extra_rewards=None if difference is None else sums.gained() * unit,
     )
 
 
@@ -156,7 +156,7 @@ def control_lift(experiment: Experiment) -> ControlLift | None:
         fixed_low=fixed[0],
         fixed_high=fixed[1],
         relative=difference / control if difference is not None and control and low >= 0 else None,
-        extra_rewards=None if difference is None else sums.gained(state.tally.bandit.n) * unit,
+        extra_rewards=None if difference is None else sums.gained() * unit,
     )
 
 

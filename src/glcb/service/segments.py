@@ -34,13 +34,9 @@ def _feature(own: Segments, name: str, feature: SegmentedFeature, rewards: Range
     found = own.of(feature)
     decisions = sum(segment.decisions for segment in found)
     comparisons = own.comparisons(feature)
-    lifts = _estimates([one.lift for one in found], found, feature, comparisons, rewards)
+    lifts = _estimates([one.lift for one in found], feature, comparisons, rewards)
     controls = _estimates(
-        [LiftSums() if one.control is UNSET else one.control for one in found],
-        found,
-        feature,
-        comparisons,
-        rewards,
+        [LiftSums() if one.control is UNSET else one.control for one in found], feature, comparisons, rewards
     )
     means = _arms(found, rewards)
     bounds = dict(zip(feature.ranges, ranges(feature.edges), strict=False))
@@ -71,7 +67,6 @@ def _feature(own: Segments, name: str, feature: SegmentedFeature, rewards: Range
 
 def _estimates(
     sums: list[LiftSums],
-    found: list[Segment],
     feature: SegmentedFeature,
     comparisons: int,
     rewards: Range,
@@ -81,8 +76,7 @@ def _estimates(
     confidence = 1 - (1 - CONFIDENCE) / comparisons
     bounds = intervals(sums, confidence) if feature.has_intervals else [None] * len(sums)
     return [
-        lift_estimate(one, interval, segment.bandit_rewards, rewards, confidence)
-        for one, interval, segment in zip(sums, bounds, found, strict=True)
+        lift_estimate(one, interval, rewards, confidence) for one, interval in zip(sums, bounds, strict=True)
     ]
 
 

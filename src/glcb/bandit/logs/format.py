@@ -22,8 +22,6 @@ candidates of the request with their features. Without it, the candidates are th
 ``eligible``. The catalog is in the line "arms" at the beginning of the log; later lines of this kind list
 what was ``added`` or changed, and ``removed``. A slot that was not examined is not learned.
 
-Format 3 has no arms with features, and format 2 no outcomes that are not final.
-
 A table has one row per decision, with columns for the arm, the reward, the propensity and the features.
 """
 
@@ -43,15 +41,12 @@ from glcb.bandit.encoding.values import classify_value, shorten, to_row, to_text
 Event = dict[str, Any]
 
 LOG_VERSION = 4
-_READABLE = (2, 3, LOG_VERSION)
 VERSION_FIELD = "glcb_log"
 EVENTS = ("decision", "ranking", "arms", "reward", "outcome", "unexamined")
 NESTED_FIELDS = ("slots", "arms", "added", "removed", "eligible", "probabilities")
 """Fields of events that are lists or objects."""
 _INFINITE = 1e308
 """Represents infinity, which JSON does not support."""
-_IGNORED = ["unsupported"]
-"""The keys of a value that earlier versions could not use."""
 
 
 # ---- event lines ------------------------------------------------------------------------------------
@@ -165,33 +160,18 @@ def is_event(values: Mapping[str, Any]) -> bool:
 
 def check_version(version: object, path: object) -> None:
     """Raise LogError unless this version of glcb can read a log with this format version."""
-    if version in _READABLE and type(version) is int:
-        return
-    if type(version) is int and version > LOG_VERSION:
-        advice = "update glcb"
-    else:
-        advice = "the header is damaged; use an earlier copy"
-    raise LogError(
-        f"{path} has log format {reprlib.repr(version)}, but glcb {__version__} reads format "
-        f"{LOG_VERSION}: {advice}"
-    )
+    if version != LOG_VERSION or type(version) is not int:
+        raise LogError(
+            f"{path} has log format {reprlib.repr(version)}, but glcb {__version__} reads format "
+            f"{LOG_VERSION}: use the glcb that wrote it"
+        )
 
 
-def old_format_error(path: object) -> LogError:
-    """Return the error for an event log without a header, as glcb 0.1 wrote it."""
+def no_header_error(path: object) -> LogError:
+    """Return the error for an event log without a header."""
     return LogError(
-        f"{path} is an event log without a header, written by glcb 0.1 in log format 1; glcb "
-        f"{__version__} reads format {LOG_VERSION}. To convert it, add the line "
-        f'{{"{VERSION_FIELD}": {LOG_VERSION}}} at its beginning and rename the field "key" of rewards to '
-        '"idempotency_key"'
-    )
-
-
-def old_export_error(path: object) -> LogError:
-    """Return the error for events with the columns that an export of glcb 0.1 has."""
-    return LogError(
-        f"{path} has events in log format 1: glcb 0.1 wrote it, and this glcb ({__version__}) uses format "
-        f'{LOG_VERSION}. To convert it, rename the column "key" to "idempotency_key"'
+        f"{path} has events, but no header that says its log format; glcb {__version__} reads format "
+        f"{LOG_VERSION}: use an earlier copy"
     )
 
 
@@ -307,13 +287,6 @@ def get_context(values: Mapping[str, Any], columns: LogColumns) -> Any:
             raise RejectedRow("invalid context", f"its context is not JSON: {error}") from None
     if context is None:
         raise RejectedRow("invalid context", "it has no context")
-    if is_event(values) and isinstance(
-        context, dict
-    ):  # earlier versions logged what they ignored in this form
-        ignored = [
-            name for name, value in context.items() if isinstance(value, dict) and [*value] == _IGNORED
-        ]
-        context = {**context, **dict.fromkeys(ignored)}
     return context
 
 

@@ -21,8 +21,7 @@ from glcb.bandit.logs.format import (
     LogColumns,
     check_version,
     is_event,
-    old_export_error,
-    old_format_error,
+    no_header_error,
 )
 
 Format = Literal["csv", "jsonl", "parquet"]
@@ -142,7 +141,7 @@ def _read_jsonl(path: Path, columns: LogColumns) -> Iterator[Record]:
                 has_header = True
                 continue
             if not has_header and is_event(values):
-                raise old_format_error(path)
+                raise no_header_error(path)
             yield Record(values, "", position())
 
 
@@ -190,13 +189,10 @@ def _read_parquet(path: Path, columns: LogColumns) -> Iterator[Record]:
         with parquet.ParquetFile(path) as file:
             names = file.schema_arrow.names
             _check_columns(path, names, columns)
-            has_old_columns = "key" in names and "idempotency_key" not in names
             done, total = 0, file.metadata.num_rows
             for batch in file.iter_batches(_BATCH):
                 for values in batch.to_pylist():
                     done += 1
-                    if has_old_columns and is_event(values):
-                        raise old_export_error(path)
                     yield Record(_parse_nested(values) if is_event(values) else values, "", done / total)
     except ArrowException as error:
         raise LogError(f"cannot read {path}: {error}") from error

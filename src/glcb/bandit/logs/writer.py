@@ -14,11 +14,8 @@ from glcb.bandit.logs.format import (
     Event,
     check_version,
     header_event,
-    old_format_error,
 )
 
-_OLD_START = b'{"event":"'
-"""The start of a log of glcb 0.1, which has no header."""
 _CHUNK = 1 << 16
 
 
@@ -100,8 +97,6 @@ class LogWriter:
         """Return the length of the complete lines; raise LogError if this is not a log of this format."""
         end = os.fstat(self._descriptor).st_size
         start = self._read(0, _CHUNK)
-        if start.startswith(_OLD_START):
-            raise old_format_error(self.path)
         first, newline, _ = start.partition(b"\n")
         if newline:
             self._check_header(first)

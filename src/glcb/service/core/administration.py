@@ -11,7 +11,7 @@ from glcb._errors import InvalidInput, InvalidSettings
 from glcb.bandit import Bandit
 from glcb.bandit.bandit import use_id_prefix
 from glcb.service.core import models
-from glcb.service.core.idempotency import IdempotencyKeys, RepeatedAnswer
+from glcb.service.core.idempotency import RepeatedAnswer
 from glcb.service.core.rankings import NO_OUTCOME
 from glcb.service.core.steering import check_settings
 from glcb.service.core.tally import Tally
@@ -208,13 +208,6 @@ def replace_model(experiment: "Experiment", content: bytes) -> Result:
     return _use_model(experiment, models.parse_model(content, id_prefix))
 
 
-def upload(experiment: "Experiment", content: bytes) -> Result:
-    """Replay an upload of an earlier version, which also forgot the idempotency keys."""
-    result = _use_model(experiment, models.parse_model(content))
-    experiment.state.idempotency_keys = IdempotencyKeys()
-    return result
-
-
 def _use_model(experiment: "Experiment", bandit: Bandit) -> Result:
     state = experiment.state
     settings = models.settings_of(bandit, state.settings)
@@ -222,9 +215,8 @@ def _use_model(experiment: "Experiment", bandit: Bandit) -> Result:
     state.settings = settings
     state.guard = UNSET
     state.creation = msgspec.structs.replace(state.creation, settings=state.settings)
-    has_history, state.tally = state.tally.history is not UNSET, Tally()
-    if has_history:
-        state.tally.begin(experiment.now, state.settings)
+    state.tally = Tally()
+    state.tally.begin(experiment.now, state.settings)
     state.extra_slots = UNSET if state.extra_slots is UNSET else 0
     state.presentations = UNSET
     experiment.attach(bandit, {})

@@ -13,8 +13,6 @@ from collections import defaultdict
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from typing import Any, NamedTuple, TypeVar
 
-from msgspec import UNSET
-
 from glcb._api.guardrails import GUARDRAIL
 from glcb._api.requests import Creation, ExperimentChanges, ExperimentSettings, Takeover
 from glcb._api.responses import ExperimentInfo
@@ -129,15 +127,10 @@ class Engine:
         task.add_done_callback(self._tasks.discard)
 
     async def tick(self) -> None:
-        """Settle decisions whose reward timed out, and unload idle experiments. Call it periodically.
-
-        The history of experiments of earlier versions begins here.
-        """
+        """Settle decisions whose reward timed out, and unload idle experiments. Call it periodically."""
         await self._database.threads.run(self._database.watch)
         for name, loaded in list(self.loaded.items()):
             state = loaded.experiment.state
-            if state.tally.history is UNSET and not loaded.lock.locked():
-                await self.apply_many(name, "begin_history", [b""])
             can_time_out = state.settings.reward_timeout is not None and state.status != "archived"
             if can_time_out and not loaded.lock.locked():
                 await self.apply_many(name, "settle", [b""])
@@ -175,7 +168,7 @@ class Engine:
         if self.journal.depth > self.settings.max_queued_events:
             raise ApiError("overloaded", "too many events are queued for the disk: retry")
         loaded = await self.cache.acquire(name)
-        if kind not in ("settle", "begin_history"):  # which come from tick(), not from a client
+        if kind != "settle":  # which comes from tick(), not from a client
             loaded.last_used = time.monotonic()
         try:
             if len(requests) <= _MAX_INLINE_EVENTS and self._are_quick(loaded, kind, requests):

@@ -115,8 +115,7 @@ class Experiment:
         """Return a new experiment and its first event."""
         state = ExperimentState(creation=creation, settings=creation.settings, created=now)
         experiment = cls(state, models.make_bandit(creation.settings, creation.id_prefix))
-        if creation.history is not UNSET:
-            state.tally.begin(now, creation.settings)
+        state.tally.begin(now, creation.settings)
         experiment._author, experiment._now = author, now
         experiment.note("created")
         return experiment, experiment._record("create", encode(creation), NO_OUTCOME, now)
@@ -301,13 +300,6 @@ class Experiment:
         self.count_rewards()
         return NO_OUTCOME, NO_OUTCOME
 
-    def _begin_history(self, _request: bytes) -> Result:
-        """Begin the history and the segments of an experiment of an earlier version."""
-        if self.state.tally.history is not UNSET:
-            return None, NO_OUTCOME
-        self.state.tally.begin(self._now, self.state.settings)
-        return NO_OUTCOME, NO_OUTCOME
-
     def _settle(self, _request: bytes) -> Result:
         if not self._bandit.settle():
             return None, NO_OUTCOME
@@ -477,9 +469,7 @@ def new_creation(name: str, settings: ExperimentSettings) -> Creation:
     """Return the first event's request for a new experiment, with random numbers of its own."""
     if not settings.arms and not has_catalog(settings):
         raise InvalidSettings("an experiment needs at least one arm")
-    return Creation(
-        name=name, salt=secrets.token_hex(16), id_prefix=random_prefix(), history=True, settings=settings
-    )
+    return Creation(name=name, salt=secrets.token_hex(16), id_prefix=random_prefix(), settings=settings)
 
 
 _Handler = Callable[[Experiment, Any], Result]
@@ -496,8 +486,6 @@ _HANDLERS: dict[str, _Handler] = {
     "set_arms": administration.set_arms,
     "change_arms": administration.change_arms,
     "replace_model": administration.replace_model,
-    "upload": administration.upload,
-    "begin_history": Experiment._begin_history,
     "change_arm": administration.change_arm,
     "breach": administration.stop,
     "take_over": administration.take_over,
@@ -516,8 +504,6 @@ _REQUESTS: dict[str, Decoder[Any] | None] = {
     "set_arms": Decoder(Catalog),
     "change_arms": Decoder(CatalogChanges),
     "replace_model": None,
-    "upload": None,
-    "begin_history": None,
     "change_arm": Decoder(ArmPause),
     "breach": Decoder(Breach),
     "take_over": Decoder(Takeover),

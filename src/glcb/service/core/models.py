@@ -10,12 +10,11 @@ import msgspec
 from msgspec import UNSET
 
 from glcb import _model_file
-from glcb._api.requests import Creation, ExperimentSettings, encode
-from glcb._errors import InvalidSettings, ModelFileError, NotSupported
+from glcb._api.requests import ExperimentSettings, encode
+from glcb._errors import ModelFileError, NotSupported
 from glcb._model_file import HeaderLimits, Snapshot
 from glcb.bandit import Bandit
-from glcb.bandit.config import BanditConfig, check_integers
-from glcb.bandit.encoding.schema import parse_schema
+from glcb.bandit.config import BanditConfig
 
 BANDIT_SETTINGS = frozenset(BanditConfig.__dataclass_fields__) - {"clock"}
 """The settings of an experiment that are arguments of its bandit."""
@@ -40,25 +39,6 @@ def arguments_of(settings: ExperimentSettings) -> dict[str, Any]:
 def _with_prefix(bandit: Snapshot, id_prefix: str) -> Snapshot:
     """Return the snapshot of a bandit whose later decisions have ids with this prefix."""
     return replace(bandit, about={**bandit.about, "id_prefix": id_prefix})
-
-
-def storable(creation: Creation) -> Creation:
-    """Return a creation without integers of more than 64 bits, which version 0.2 accepted but could not save.
-
-    Categories become strings, and other numbers become floats, as they do in the bandit.
-    """
-    settings = creation.settings
-    try:
-        check_integers(settings.schema, settings.policy_settings)
-    except InvalidSettings:
-        schema = {name: feature.as_json() for name, feature in parse_schema(settings.schema).items()}
-        policy_settings = {
-            name: float(value) if isinstance(value, int) else value
-            for name, value in (settings.policy_settings or {}).items()
-        }
-        changes = {"schema": schema or None, "policy_settings": policy_settings or None}
-        return msgspec.structs.replace(creation, settings=msgspec.structs.replace(settings, **changes))
-    return creation
 
 
 def model_file(bandit: Snapshot) -> bytes:

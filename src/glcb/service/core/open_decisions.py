@@ -16,8 +16,8 @@ from glcb.service.lift import Weights
 IsPending = Callable[[str], bool]
 
 
-class UnsegmentedDecision(Struct, array_like=True):
-    """A decision without segments, as earlier versions saved it."""
+class OpenDecision(Struct, array_like=True):
+    """A decision that is pending, or that waits for the reward of an earlier one."""
 
     arm: str
     held_out: bool
@@ -30,27 +30,8 @@ class UnsegmentedDecision(Struct, array_like=True):
     """Whether a reward was reported. A default reward is not reported."""
     reward: float | None = None
     """The reward, once it is final."""
-
-
-class OpenDecision(UnsegmentedDecision):
-    """A decision that is pending, or that waits for the reward of an earlier one."""
-
     segments: tuple[int, ...] = ()
     """Numbers of the segments to which it belongs."""
-
-    def to_save(self) -> UnsegmentedDecision:
-        """Return the decision as a snapshot has it: without segments, like one of an earlier version."""
-        if self.segments:
-            return self
-        return UnsegmentedDecision(
-            self.arm,
-            self.held_out,
-            self.decided_at,
-            self.predicted,
-            self.weights,
-            self.reported,
-            self.reward,
-        )
 
 
 Released = tuple[OpenDecision, GuardedDecision | None]
@@ -146,6 +127,6 @@ class OpenDecisions:
             return now
         return next(iter(self._open.values())).decided_at
 
-    def snapshot(self) -> dict[str, UnsegmentedDecision]:
-        """Return the open decisions as they are saved, oldest first."""
-        return {decision_id: decision.to_save() for decision_id, decision in self._open.items()}
+    def snapshot(self) -> dict[str, OpenDecision]:
+        """Return the open decisions, oldest first."""
+        return dict(self._open)

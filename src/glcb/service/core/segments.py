@@ -53,12 +53,9 @@ class Segment(Struct):
     control: LiftSums | UnsetType = UNSET
     """Lift over the control, if there is one."""
     arms: dict[str, ArmSums] = field(default_factory=dict)
-    bandit_rewards: int = 0
-    """Rewards of decisions made by the bandit."""
 
     def add_reward(self, decision: OpenDecision, scaled: float) -> None:
         """Count a reward."""
-        self.bandit_rewards += not decision.held_out
         if decision.weights is not None:
             self.lift.add(scaled, decision.weights, held_out=decision.held_out)
         sums = self.arms.get(decision.arm)
@@ -68,7 +65,6 @@ class Segment(Struct):
     def merge(self, other: "Segment") -> None:
         """Add the decisions of another segment."""
         self.decisions += other.decisions
-        self.bandit_rewards += other.bandit_rewards
         self.lift.merge(other.lift)
         if other.control is not UNSET:
             self.control = LiftSums() if self.control is UNSET else self.control

@@ -210,9 +210,8 @@ class Tally(Struct):
     """Decisions per block."""
     catalog: CatalogTally | UnsetType = UNSET
     """If arms have features, their sums are here, and not in ``arms`` and ``forecasts``."""
-    history: History | UnsetType = UNSET
-    """Unset in experiments of earlier versions until it begins, like the segments."""
-    segments: Segments | UnsetType = UNSET
+    history: History = field(default_factory=lambda: History(0.0))
+    segments: Segments = field(default_factory=lambda: Segments(0.0))
 
     def begin(self, at: float, settings: ExperimentSettings) -> None:
         """Begin the history and the segments."""
@@ -222,7 +221,7 @@ class Tally(Struct):
     def use_settings(self, at: float, settings: ExperimentSettings) -> None:
         """Start the segments anew if other features are declared."""
         names = segment_names(settings)
-        if self.segments is not UNSET and self.segments.names != names:
+        if self.segments.names != names:
             self.segments = self.segments.changed(names, settings.schema, at)
 
     def add_decision(self, at: float, decision: DecisionRecord, opened: OpenDecision) -> None:
@@ -250,18 +249,16 @@ class Tally(Struct):
         if decision.is_first:
             self.vitals.features.add(context, at)
         self.vitals.clock.add(at)
-        if self.history is not UNSET and self.segments is not UNSET:
-            self.history.add_decision(at, arm)
-            opened.segments = self.segments.add_decision(context, arm, at)
+        self.history.add_decision(at, arm)
+        opened.segments = self.segments.add_decision(context, arm, at)
 
     def add_reward(self, at: float, decision: OpenDecision, value: float, scaled: float) -> None:
         """Count the reward of a decision; ``scaled`` is its value on a scale from 0 to 1."""
         group = self.holdout if decision.held_out else self.bandit
         group.n += 1
         group.total += value
-        if self.history is not UNSET and self.segments is not UNSET:
-            self.history.add_reward(decision, value, scaled, self.lift.center)
-            self.segments.add_reward(decision, scaled)
+        self.history.add_reward(decision, value, scaled, self.lift.center)
+        self.segments.add_reward(decision, scaled)
         if decision.weights is not None:
             self.lift.add(scaled, decision.weights, held_out=decision.held_out)
         self.vitals.values.add(scaled, decision.reported)
@@ -294,9 +291,8 @@ class Tally(Struct):
         center
             The center of its estimate.
         """
-        if self.history is not UNSET and self.segments is not UNSET:
-            self.history.add_control(decision, scaled, weights, center)
-            self.segments.add_control(decision, scaled, weights)
+        self.history.add_control(decision, scaled, weights, center)
+        self.segments.add_control(decision, scaled, weights)
 
     def _arm(self, arm: str) -> ArmTally:
         """Return the sums of an arm."""
@@ -313,8 +309,7 @@ class Tally(Struct):
     def remove_arm(self, arm: str) -> None:
         """Drop the sums of an arm except its number of decisions."""
         self.removed_decisions += self.arms.pop(arm, ArmTally()).decisions
-        if self.history is not UNSET:
-            self.history.remove_arm(arm)
+        self.history.remove_arm(arm)
         for block in self.blocks:
             block.arms.pop(arm, None)
 

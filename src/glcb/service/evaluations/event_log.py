@@ -206,7 +206,7 @@ class EventLog:
             if settler is not None:
                 for outcome in settler.due(event.at):
                     yield from joiner.add(outcome, share)
-            if event.kind in ("replace_model", "upload") and settler is not None:
+            if event.kind == "replace_model" and settler is not None:
                 settler.remove(None)
             elif event.kind == "remove_arm" and settler is not None:
                 settler.remove(_NEW_ARM.decode(event.request).name)

@@ -145,7 +145,7 @@ class Database:
             return
         try:
             with self.write() as connection:
-                tables.migrate(connection)
+                tables.prepare(connection)
         except UnicodeDecodeError as error:  # in a message of SQLite about its schema
             self.close()
             raise StorageError(f"the database is damaged: {error.object!r}") from error

@@ -9,7 +9,6 @@ from glcb._api.requests import Creation, encode
 from glcb._api.responses import ExperimentInfo
 from glcb._errors import GlcbError, ModelFileError, StorageError
 from glcb.service.config import ServiceSettings
-from glcb.service.core import models
 from glcb.service.core.clock import Clock
 from glcb.service.core.experiment import CorruptLog, Experiment
 from glcb.service.core.models import ExperimentSnapshot
@@ -99,7 +98,7 @@ def from_first_event(event: Event) -> Experiment:
     if event.kind != "create":
         raise CorruptLog(f"its first event must be of kind 'create', got {event.kind!r}")
     try:
-        creation = models.storable(_CREATION.decode(event.request))
+        creation = _CREATION.decode(event.request)
         experiment, _ = Experiment.create(creation, event.at, event.author)
     except (msgspec.DecodeError, UnicodeDecodeError, GlcbError) as error:
         raise CorruptLog(f"its first event cannot be replayed: {error}") from error

@@ -1,7 +1,6 @@
 """The tables of the service and their format version."""
 
 import secrets
-from collections.abc import Callable, Sequence
 
 from sqlalchemy import (
     BigInteger,
@@ -26,7 +25,7 @@ MAX_AUTHOR = 200
 
 metadata = MetaData()
 
-# The name and columns of this table never change, so that every release can read the version of a database.
+# The name and columns of this table never change, so that every release can read the format of a database.
 about = Table(
     "glcb_about",
     metadata,
@@ -116,72 +115,28 @@ deleted experiment says so, too: a damaged name deletes nothing."""
 DELETE = "delete"
 """The kind of that event."""
 
-_OLDEST_VERSION = 5
-"""The oldest format (of tables, events and snapshots) that can be migrated to the current one."""
-_WRITERS = {1: "glcb 0.1", 2: "glcb 0.2"}
-"""The releases of glcb that wrote formats whose events can no longer be replayed."""
-
-Migration = Callable[[Connection], None]
+FORMAT = 10
+"""The format of the tables, the events and the snapshots."""
 
 
-def _add_evaluations(connection: Connection) -> None:
-    evaluations.create(connection, checkfirst=True)  # a new database has the table already
-
-
-def _add_sessions(connection: Connection) -> None:
-    sessions.create(connection, checkfirst=True)
-
-
-def _add_authors(connection: Connection) -> None:
-    columns = {column["name"] for column in inspect(connection).get_columns(events.name)}
-    if events.c.author.name not in columns:  # a new database has the column already
-        connection.exec_driver_sql(f"ALTER TABLE {events.name} ADD COLUMN author VARCHAR(64)")
-
-
-def _widen_authors(connection: Connection) -> None:
-    if connection.dialect.name != "sqlite":  # which does not limit the length of text
-        connection.exec_driver_sql(
-            f"ALTER TABLE {events.name} ALTER COLUMN author TYPE VARCHAR({MAX_AUTHOR})"
-        )
-
-
-MIGRATIONS: Sequence[Migration] = (_add_evaluations, _add_sessions, _add_authors, _widen_authors)
-"""Each converts one format to the next, starting with ``_OLDEST_VERSION``. Only append."""
-
-
-def migrate(connection: Connection, migrations: Sequence[Migration] = MIGRATIONS) -> None:
-    """Create missing tables or bring them up to date, in the transaction of ``connection``.
+def prepare(connection: Connection) -> None:
+    """Create the tables in an empty database, in the transaction of ``connection``.
 
     Raises
     ------
     StorageError
-        The database was written by a version of glcb that is too old or too new.
+        The database has another format.
     """
-    target = _OLDEST_VERSION + len(migrations)
-    version = _read_version(connection)
-    if version is None:
+    found = _read_format(connection)
+    if found is None:
         metadata.create_all(connection)
-        identity = [{"name": "id", "value": secrets.token_hex(16)}, {"name": "epoch", "value": "0"}]
-        connection.execute(about.insert(), identity)
-        version = _OLDEST_VERSION
-    elif version == target:
-        return
-    if version < _OLDEST_VERSION:
-        writer = _WRITERS.get(version, "a version of glcb after 0.2")
+        values = {"version": str(FORMAT), "id": secrets.token_hex(16), "epoch": "0"}
+        connection.execute(about.insert(), [{"name": name, "value": value} for name, value in values.items()])
+    elif found != str(FORMAT):
         raise StorageError(
-            f"the database was written by {writer} (format {version}), but glcb {__version__} reads "
-            f"format {target}: keep serving it with {writer}, or start a new database with --data or "
-            "--database"
+            f"the database has format {found}, but glcb {__version__} uses format {FORMAT}: keep serving it "
+            "with the glcb that wrote it, or start a new database with --data or --database"
         )
-    if version > target:
-        raise StorageError(
-            f"the database was written by a newer glcb (format {version}), but glcb {__version__} reads "
-            f"format {target}: update glcb"
-        )
-    for step in migrations[version - _OLDEST_VERSION :]:
-        step(connection)
-    connection.execute(about.delete().where(about.c.name == "version"))
-    connection.execute(about.insert().values(name="version", value=str(target)))
 
 
 def read_about(connection: Connection, name: str) -> str | None:
@@ -189,9 +144,6 @@ def read_about(connection: Connection, name: str) -> str | None:
     return connection.execute(select(about.c.value).where(about.c.name == name)).scalar()
 
 
-def _read_version(connection: Connection) -> int | None:
-    """Return the version of an existing database, or None for an empty one."""
-    if not inspect(connection).has_table(about.name):
-        return None
-    stored = read_about(connection, "version")
-    return None if stored is None else int(stored)
+def _read_format(connection: Connection) -> str | None:
+    """Return the format of an existing database, or None for an empty one."""
+    return read_about(connection, "version") if inspect(connection).has_table(about.name) else None
