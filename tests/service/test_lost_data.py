@@ -98,6 +98,39 @@ def test_a_checkpoint_of_another_program_stops_nothing(tmp_path: Path) -> None:
         database.probe()
 
 
+def test_a_checkpoint_of_another_program_stops_nothing_beside_a_broken_experiment(
+    tmp_path: Path,
+) -> None:
+    database = open_test_database(tmp_path)
+    with database.exclusive(0):
+        numbers = [database.create(name, event(1)) for name in ("home", "other")]
+        database.append([(numbers[1], *event(2))])
+    database = open_test_database(tmp_path)
+    with database.write() as connection:
+        connection.exec_driver_sql("DELETE FROM glcb_events WHERE experiment = 2 AND sequence = 2")
+    with database.exclusive(0):
+        database.append([(numbers[0], *event(2))])
+        with contextlib.closing(sqlite3.connect(tmp_path / "glcb.db")) as connection:
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        database.append([(numbers[0], *event(3))])
+
+
+def test_an_error_while_files_are_compared_is_temporary(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    database = open_test_database(tmp_path)
+    with database.exclusive(0):
+        number = database.create("home", event(1))
+        with contextlib.closing(sqlite3.connect(tmp_path / "glcb.db")) as connection:
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        elsewhere = tmp_path / "nowhere" / "glcb.db"
+        with monkeypatch.context() as patch:
+            patch.setattr(database, "_file", elsewhere)
+            with pytest.raises(StorageError, match="unable to open"):
+                database.append([(number, *event(2))])
+        database.append([(number, *event(2))])
+
+
 @pytest.mark.parametrize(
     ("statement", "message"),
     [
@@ -241,11 +274,13 @@ def test_a_damaged_name_deletes_nothing(tmp_path: Path, caplog: pytest.LogCaptur
         connection.execute("UPDATE glcb_experiments SET name = '-1' WHERE id = 1")
     expected = "experiment 1: DIFFERENT: its name 'home' is damaged, which hides it, but it was not deleted"
     assert audited(tmp_path) == [expected]
+    with contextlib.closing(sqlite3.connect(tmp_path / "glcb.db")) as connection, connection:
+        connection.execute("UPDATE glcb_events SET request = x'ff' WHERE experiment = 1 AND sequence = 1")
+    assert audited(tmp_path) == [expected.replace(" 'home'", "")], "the other experiment is audited, too"
     run_service(tmp_path, nothing)
-    assert "an experiment has lost its name" in caplog.text
+    assert "the name of an experiment is damaged" in caplog.text
     with contextlib.closing(sqlite3.connect(tmp_path / "glcb.db")) as connection:
         assert connection.execute("SELECT count(*) FROM glcb_events").fetchone() == before
-    assert audited(tmp_path) == [expected]
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """Audit a database: check the chain of events, replay them, and compare every outcome and snapshot."""
 
+import contextlib
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -91,8 +92,10 @@ def _audit_names(database: Database) -> Iterator[Finding]:
         if is_deleted:
             yield Finding(f"experiment {number}: deleted; its events are being removed", True)
             continue
-        first = database.event(number, 1)
-        name = "" if first is None or first.kind != "create" else f" {from_first_event(first).name!r}"
+        name = ""
+        with contextlib.suppress(Exception):  # damaged data can raise anything
+            first = database.event(number, 1)
+            name = "" if first is None else f" {from_first_event(first).name!r}"
         problem = f"its name{name} is damaged, which hides it, but it was not deleted"
         yield Finding(f"experiment {number}: DIFFERENT: {problem}", False)
     for number, count in database.nameless().items():

@@ -134,6 +134,8 @@ class Database:
         self._is_appending = False
         self._is_closed = False
         self._heads: dict[int, Head] = {}
+        self._written: dict[int, Head] = {}
+        """The last events that this service has read or written, without those that it knows to be lost."""
         self._lock: locks.Lock | None = None
         self._watch_lock = threading.Lock()
         self._files: locks.SqliteFiles | None = None
@@ -224,7 +226,7 @@ class Database:
                 self._complete_marks(self.marks)
             for number, is_deleted in self.hidden().items():
                 if not is_deleted:
-                    log.error("an experiment has lost its name", extra={"id": number})
+                    log.error("the name of an experiment is damaged: restore a backup", extra={"id": number})
             yield
 
     def _take_over(self) -> str:
@@ -274,12 +276,14 @@ class Database:
             )
 
     def _complete_marks(self, marks: MarkFile) -> None:
-        """Note the last events of experiments that the mark does not have, or no longer."""
-        for number in self.experiment_ids() - self._heads.keys():
+        """Read the last events, and note those of experiments that the mark does not have, or no longer."""
+        for number in self.experiment_ids():
             with self.read() as connection:
                 head = _last_event(connection, number)
             if head is not None:
-                marks.set(number, head)
+                self._written[number] = head
+                if number not in self._heads:
+                    marks.set(number, head)
 
     @contextlib.contextmanager
     def _checked_files(self) -> Iterator[None]:
@@ -298,24 +302,27 @@ class Database:
             self._lock.check()
 
     def _check_files(self) -> None:
-        if self._files is not None and self._files.have_shrunk():
-            self._files.confirm(self._has_all_events())
+        if self._files is not None and (shrunk := self._files.shrunk()):
+            self._files.confirm(shrunk, self._has_all_events(self._file in shrunk))
 
-    def _has_all_events(self) -> bool:
-        """Return whether the SQLite files are intact and have the last events that this service knows.
+    def _has_all_events(self, is_cut: bool) -> bool:
+        """Return whether the SQLite files have the last events that this service has read or written.
 
-        A connection of its own reads them: those in use remember what they have read before.
+        If the database file itself was cut, it must also be intact. A connection of its own reads them: those
+        in use remember what they have read before.
         """
         query = "SELECT chain FROM glcb_events WHERE experiment = ? AND sequence = ?"
         try:
             with contextlib.closing(sqlite3.connect(str(self._file))) as connection:
-                is_intact = connection.execute("PRAGMA quick_check(1)").fetchone() == ("ok",)
+                is_intact = not is_cut or connection.execute("PRAGMA quick_check(1)").fetchone() == ("ok",)
                 return is_intact and all(
                     connection.execute(query, (number, head.sequence)).fetchone() == (head.link,)
-                    for number, head in self._heads.items()
+                    for number, head in dict(self._written).items()
                 )
-        except sqlite3.Error:
-            return False
+        except sqlite3.DatabaseError as error:
+            if error.sqlite_errorname in ("SQLITE_CORRUPT", "SQLITE_IOERR_SHORT_READ"):
+                return False
+            raise StorageError(f"the database cannot be read: {error}") from error  # it may be temporary
 
     def watch(self) -> None:
         """Acquire a lost lock again; raise StorageError if another service has it. Call it periodically."""
@@ -382,7 +389,7 @@ class Database:
 
     def _note(self, experiment: int, head: Head) -> None:
         """Remember the last event of an experiment, here and outside the database."""
-        self._heads[experiment] = head
+        self._heads[experiment] = self._written[experiment] = head
         if self.marks is not None:
             self.marks.set(experiment, head)
 
@@ -536,13 +543,16 @@ class Database:
 
     def hidden(self) -> dict[int, bool]:
         """Return the experiments with the placeholder of a deleted one, and whether they were deleted."""
-        query = select(experiments.c.id).where(experiments.c.name.startswith(DELETED_PREFIX))
-        kind = select(events.c.kind).order_by(events.c.sequence.desc()).limit(1)
+        last = (
+            select(events.c.kind)
+            .where(events.c.experiment == experiments.c.id)
+            .order_by(events.c.sequence.desc())
+            .limit(1)
+            .scalar_subquery()
+        )
+        query = select(experiments.c.id, last).where(experiments.c.name.startswith(DELETED_PREFIX))
         with self.read() as connection:
-            numbers = connection.execute(query).scalars().all()
-            return {
-                one: connection.execute(kind.filter_by(experiment=one)).scalar() == DELETE for one in numbers
-            }
+            return {row[0]: row[1] == DELETE for row in connection.execute(query)}
 
     def nameless(self) -> dict[int, int]:
         """Return the experiments that have events but no row, and their numbers of events."""
@@ -562,6 +572,7 @@ class Database:
                     connection.execute(_events_up_to(number, last))
                 after = last
             self._heads.pop(number, None)
+            self._written.pop(number, None)
             if self.marks is not None:
                 self.marks.clear(number)
             with self.write() as connection:  # together with the last event, which says that it is deleted

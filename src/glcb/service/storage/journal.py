@@ -5,8 +5,8 @@ Each failure starts a new generation. An experiment loaded in an earlier generat
 and must be loaded again. A commit that does not return within the deadline counts as failed; it may still
 succeed, and no event is written before it has ended.
 
-If the database rejects the content of an event, only its experiment starts a new generation: the entries of
-the commit are written one by one, and those of other experiments succeed.
+If the database rejects the content of an event, only its experiment starts a new generation: the commit is
+divided until the rejected entry is alone, and the events of other experiments are written.
 """
 
 import asyncio
@@ -68,8 +68,8 @@ class Journal:
         """Number of failed commits."""
         self._rejections: Counter[int] = Counter()
         """Number of rejected events, by experiment."""
-        self._single = 0
-        """Number of entries that are written one by one, because one of them was rejected."""
+        self._separated: deque[list[_Entry]] = deque()
+        """Parts of a rejected commit. They are written before the queue, each in a commit of its own."""
         self.failure: str | None = None
         """Why the database is unavailable, or None while it is available."""
         self.depth = 0
@@ -101,7 +101,7 @@ class Journal:
         with self._changed:
             if generation != self.generation(experiment):
                 raise StorageError(self.failure or "the database was briefly unavailable: retry")
-            if not (rows or self._queue or self._writing):
+            if not (rows or self._queue or self._separated or self._writing):
                 if self._database.shard is None:
                     done.set_result(None)
                     return done
@@ -115,7 +115,8 @@ class Journal:
     def oldest_age(self) -> float:
         """Return the seconds since the oldest event that is not on disk yet was submitted; 0 without one."""
         with self._changed:
-            entry = self._writing[0] if self._writing else self._queue[0] if self._queue else None
+            entries = self._writing or (self._separated[0] if self._separated else self._queue)
+            entry = entries[0] if entries else None
         return 0.0 if entry is None else time.monotonic() - entry.since
 
     def trouble(self) -> str | None:
@@ -184,16 +185,18 @@ class Journal:
         """Wait for events; return those of the next commit, or an empty list at the end."""
         while True:
             with self._changed:
+                if self._separated:
+                    self._writing = self._separated.popleft()
+                    return self._writing
                 while not self._queue:
                     if self._stopping:
                         return []
                     self._changed.wait()
-            if not (self._stopping or self._single):
+            if not self._stopping:
                 time.sleep(_GATHER_SECONDS)
             with self._changed:
                 entries: list[_Entry] = []
-                capacity = 0 if self._single else self._max_events
-                self._single = max(0, self._single - 1)
+                capacity = self._max_events
                 while self._queue and (not entries or len(self._queue[0].rows) <= capacity):
                     entries.append(self._queue.popleft())
                     capacity -= len(entries[-1].rows)
@@ -203,18 +206,25 @@ class Journal:
             self._wait_for_database()  # the queued events have failed meanwhile
 
     def _separate(self, entries: list[_Entry], failure: str) -> None:
-        """Write the entries of a rejected commit one by one; fail a single one and all behind it."""
+        """Divide a rejected commit: by experiment, then in halves. Fail a single entry and all behind it."""
         with self._changed:
             if self._writing is not entries:
                 return  # they have failed already
             self._writing = []
-            if len(entries) > 1:
-                self._queue.extendleft(reversed(entries))
-                self._single = len(entries)
+            experiment, half = entries[0].experiment, len(entries) // 2
+            own = [entry for entry in entries if entry.experiment == experiment]
+            if len(own) < len(entries):
+                others = [entry for entry in entries if entry.experiment != experiment]
+                self._separated.extendleft((others, own))
                 return
-            experiment = entries[0].experiment
+            if half:
+                self._separated.extendleft((entries[half:], entries[:half]))
+                return
             self._rejections[experiment] += 1
-            lost = [*entries, *(one for one in self._queue if one.experiment == experiment)]
+            waiting = [entry for group in self._separated for entry in group]
+            lost = [*entries, *(one for one in (*waiting, *self._queue) if one.experiment == experiment)]
+            kept = ([one for one in group if one.experiment != experiment] for group in self._separated)
+            self._separated = deque(group for group in kept if group)
             self._queue = deque(one for one in self._queue if one.experiment != experiment)
             self.depth -= sum(len(entry.rows) for entry in lost)
         log.error("event rejected", extra={"id": experiment, "reason": failure})
@@ -234,8 +244,9 @@ class Journal:
         with self._changed:
             self.failures += 1
             self.failure = failure
-            self._single = 0
-            lost = [*self._writing, *self._queue]
+            separated = [entry for group in self._separated for entry in group]
+            lost = [*self._writing, *separated, *self._queue]
+            self._separated.clear()
             self._queue.clear()
             self._writing = []
             self.depth = 0

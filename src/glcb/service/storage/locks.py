@@ -158,8 +158,8 @@ class SqliteFiles:
                 "it: keep one name"
             )
 
-    def have_shrunk(self) -> bool:
-        """Return whether a file is smaller than before. Call it after a commit.
+    def shrunk(self) -> list[Path]:
+        """Return the files that are smaller than before. Call it before and after a commit.
 
         Raises
         ------
@@ -185,12 +185,12 @@ class SqliteFiles:
                     "the file"
                 )
             sizes[path] = now.st_size
-        if any(sizes[path] < before for path, before in self._sizes.items()):
-            return True
-        self._sizes = sizes
-        return False
+        smaller = [path for path, before in self._sizes.items() if sizes[path] < before]
+        if not smaller:
+            self._sizes = sizes
+        return smaller
 
-    def confirm(self, is_complete: bool) -> None:
+    def confirm(self, shrunk: list[Path], is_complete: bool) -> None:
         """Accept smaller files if they have all events, as after a checkpoint of another program.
 
         Raises
@@ -199,9 +199,8 @@ class SqliteFiles:
             Events are missing.
         """
         if not is_complete:
-            names = " or ".join(map(str, self._originals))
             self._damage = (
-                f"{names} was truncated while the service used it: stop the service and restore the file"
+                f"{shrunk[0]} was truncated while the service used it: stop the service and restore the file"
             )
             raise StorageError(self._damage)
         self._sizes = {path: path.stat().st_size for path in self._originals}
