@@ -124,8 +124,12 @@ class CrashTest:
         changes = self.server.client.changes(name)
         audit_changes(ledger, changes, view["settings"]["holdout"])
         if view["settings"]["reward_timeout"] is None:  # otherwise timeouts are events too
-            numbers = sorted({event["sequence"] for event in (*events, *changes)} - {1})
-            assert numbers == list(range(2, view["sequence"] + 1)), "gap in the event log"
+            numbers = {event["sequence"] for event in (*events, *changes)}
+            decisions = {event["sequence"] for event in events if event["event"] == "decision"}
+            # What is not exported is the takeover before the first decision of a process.
+            missing = set(range(1, view["sequence"] + 1)) - numbers - {1}
+            assert {number + 1 for number in missing} <= decisions, "gap in the event log"
+            assert len(missing) <= self.tally.kills, "gap in the event log"
         counts = view["counts"]
         assert 2 * counts["decisions"] == sum(counts.values()), counts
         replay(self.server.store)

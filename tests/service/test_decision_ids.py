@@ -34,7 +34,7 @@ def test_a_new_experiment_takes_no_rewards_of_a_deleted_one_with_its_name(tmp_pa
     with_engine(tmp_path, scenario)
 
 
-@pytest.mark.parametrize("loss", ["backup", "events"])
+@pytest.mark.parametrize("loss", ["backup", "events", "backup before an upload"])
 def test_ids_of_lost_decisions_are_not_issued_again(tmp_path: Path, loss: str) -> None:
     """A restored backup, or events that were lost: rewards of lost decisions must not count for others."""
     restored = tmp_path / "restored"
@@ -44,6 +44,9 @@ def test_ids_of_lost_decisions_are_not_issued_again(tmp_path: Path, loss: str) -
     async def decide_often(engine: Engine, _: FailingDatabase) -> None:
         if "home" not in engine.cache.rows:
             await engine.create("home", settings())
+        elif "upload" in loss:
+            model = await engine.read("home", lambda one: models.model_file(one.bandit.snapshot()))
+            await engine.upload("home", model)
         issued.extend([(await decide(engine, CONTEXT)).id for _ in range(10)])
 
     def copy() -> None:
@@ -76,6 +79,26 @@ def test_ids_of_lost_decisions_are_not_issued_again(tmp_path: Path, loss: str) -
         verified(opened)
 
     with_engine(restored, continue_without)
+
+
+def test_a_rejected_or_repeated_decision_writes_no_event(tmp_path: Path) -> None:
+    async def first(engine: Engine, _: FailingDatabase) -> None:
+        await engine.create("home", settings())
+        await decide(engine, CONTEXT, idempotency_key="k")
+
+    async def second(engine: Engine, database: FailingDatabase) -> None:
+        before = await engine.read("home", lambda one: one.snapshot().digest())
+        with pytest.raises(ApiError):
+            await decide(engine, CONTEXT, id="not valid")
+        await decide(engine, CONTEXT, idempotency_key="k")
+        assert await engine.read("home", lambda one: one.snapshot().digest()) == before
+        assert database.last_sequence(1) == 2
+        await decide(engine, CONTEXT)
+        assert database.last_sequence(1) == 4
+        verified(database)
+
+    with_engine(tmp_path, first)
+    with_engine(tmp_path, second)
 
 
 def test_an_uploaded_model_takes_no_rewards_of_decisions_after_its_download() -> None:

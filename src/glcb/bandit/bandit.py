@@ -515,7 +515,14 @@ class Bandit(Inspectable, Loggable, Persistent):
             self._slates.set_arms(arms)
 
 
-def use_id_prefix(bandit: Bandit, prefix: str) -> None:
-    """Let the ids of later decisions begin with a prefix; raise ValueError if no id can."""
+def use_id_prefix(bandit: Bandit, prefix: str) -> str:
+    """Let the ids of later decisions begin with a prefix; return the one before.
+
+    Raises
+    ------
+    ValueError
+        No id can begin with the prefix.
+    """
     with bandit._lock:
-        bandit._core.id_prefix = checked_prefix(prefix)
+        before, bandit._core.id_prefix = bandit._core.id_prefix, checked_prefix(prefix)
+        return before

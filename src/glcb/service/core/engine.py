@@ -14,7 +14,7 @@ from collections.abc import Callable, Coroutine, Iterator, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from glcb._api.guardrails import GUARDRAIL
-from glcb._api.requests import Creation, ExperimentChanges, ExperimentSettings, Takeover
+from glcb._api.requests import Creation, ExperimentChanges, ExperimentSettings
 from glcb._api.responses import ExperimentInfo
 from glcb._errors import GlcbError, InvalidSettings, StorageError
 from glcb.bandit.records import random_prefix
@@ -307,7 +307,6 @@ class Engine:
     def _apply(
         self, loaded: LoadedExperiment, kind: str, requests: Sequence[Any], author: str | None = None
     ) -> tuple[list[Event], list[bytes | ApiError | RepeatedAnswer]]:
-        takeover = self._take_over(loaded) if kind in ("decide", "rank") else []
         events: list[Event] = []
         results: list[bytes | ApiError | RepeatedAnswer] = []
         experiment, latest = loaded.experiment, loaded.experiment.state.last_event_at
@@ -320,34 +319,45 @@ class Engine:
             try:
                 payload = encode_request(request)
                 limits.check(experiment, kind, request, payload, self.settings)
-                event, answer = experiment.apply(kind, request, now, payload, author)
+                if kind in ("decide", "rank") and not loaded.is_taken_over:
+                    new, answer = self._take_over(loaded, kind, request, now, payload)
+                else:
+                    event, answer = experiment.apply(kind, request, now, payload, author)
+                    new = [] if event is None else [event]
             except GlcbError as error:
                 results.append(as_api_error(error))
                 continue
             results.append(answer)
-            if event is not None:
-                events.append(event)
+            events += new
+            if new and kind == "replace_model":
+                loaded.is_taken_over = False  # the model has ids of its own
         if events:
             seconds = (time.perf_counter() - started) / len(requests)
             cpu_seconds = None if cpu_started is None else (time.thread_time() - cpu_started) / len(requests)
             loaded.add_event_time(kind, seconds, cpu_seconds)
             self.metrics.add_events(kind, seconds, len(events))
             events += self._breaches(loaded)
-        return [*takeover, *events], results
+        return events, results
 
-    def _take_over(self, loaded: LoadedExperiment) -> list[Event]:
-        """Return the event before the first decision of this process: its ids have a prefix of their own.
+    def _take_over(
+        self, loaded: LoadedExperiment, kind: str, request: Any, now: float, payload: bytes
+    ) -> tuple[list[Event], bytes | RepeatedAnswer]:
+        """Apply the first decision of this process, after an event that gives its ids a prefix of their own.
 
         The last events may have been lost, or the database replaced by a backup. Their ids must not be issued
         again, or late rewards would count for other decisions.
         """
-        if loaded.is_taken_over:
-            return []
+        undo, takeover = loaded.experiment.take_over(random_prefix(), now)
+        try:
+            event, answer = loaded.experiment.apply(kind, request, now, payload)
+        except GlcbError:
+            undo()
+            raise
+        if event is None:
+            undo()
+            return [], answer
         loaded.is_taken_over = True
-        takeover = Takeover(id_prefix=random_prefix())
-        event, _ = loaded.experiment.apply("take_over", takeover, self._clock())
-        assert event is not None  # a takeover is always an event
-        return [event]
+        return [takeover, event], answer
 
     def _breaches(self, loaded: LoadedExperiment) -> Iterator[Event]:
         """Test the guardrails, if enough is new; yield the events of those that break."""

@@ -33,6 +33,7 @@ from glcb._api.responses import RewardAccepted, State
 from glcb._errors import GlcbError, InvalidSettings, ModelFileError, StorageError
 from glcb._types import reward_range
 from glcb.bandit import Bandit
+from glcb.bandit.bandit import use_id_prefix
 from glcb.bandit.records import random_prefix
 from glcb.bandit.slots import slot_id
 from glcb.policies import registry
@@ -197,6 +198,27 @@ class Experiment:
             return None, answer
         payload = encode_request(request) if payload is None else payload
         return self._record(kind, payload, outcome, self._now), answer
+
+    def take_over(self, id_prefix: str, now: float) -> tuple[Callable[[], None], Event]:
+        """Let later decisions have ids with a prefix of their own.
+
+        Returns
+        -------
+        undo : callable
+            Restores the state before, if no decision follows.
+        event : Event
+            The event to store before that of the first decision.
+        """
+        sequence, at = self.state.sequence, self.state.last_event_at
+        before = use_id_prefix(self._bandit, id_prefix)
+        event, _ = self.apply("take_over", Takeover(id_prefix=id_prefix), now)
+        assert event is not None  # a takeover is always an event
+
+        def undo() -> None:
+            self.state.sequence, self.state.last_event_at = sequence, at
+            use_id_prefix(self._bandit, before)
+
+        return undo, event
 
     def replay(self, event: Event) -> None:
         """Apply a stored event; raise CorruptLog if its outcome differs from the stored one."""
