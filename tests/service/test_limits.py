@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 
 from glcb import InvalidSettings, ModelFileError
+from glcb._api.requests import DecisionRequest, encode
 from glcb._model_file import MAGIC, VERSION
+from glcb.bandit.encoding.values import count_features
 from glcb.service.config import ServiceSettings
 from glcb.service.core import limits, models
 from glcb.service.core.engine import Engine
@@ -73,6 +75,28 @@ def test_nested_features_are_limited_like_others(tmp_path: Path) -> None:
         await decide(engine, {"user": {"age": 31}}, "home")
 
     with_engine(tmp_path, scenario, max_features=29)
+
+
+def test_too_many_nested_features_are_rejected_before_they_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Naming 100,000 features takes a second, in the event loop."""
+
+    def fail(_: object) -> str:
+        raise AssertionError
+
+    recorded = RecordedExperiment()
+    recorded.decide({"age": 31})
+    monkeypatch.setattr("glcb.bandit.encoding.values.feature_name", fail)
+    many = DecisionRequest(context={"user": {str(number): 1 for number in range(50_000)}})
+    for settings_, name in (
+        (ServiceSettings(), "bytes in a context"),
+        (ServiceSettings(max_context_bytes=10**9), "features"),
+    ):
+        with pytest.raises(ApiError, match=f"there can be at most [0-9,]+ {name}"):
+            limits.check(recorded.experiment, "decide", many, encode(many), settings_)
+    deep: dict[str, Any] = {}
+    for _ in range(900):
+        deep = {"a": deep}
+    assert count_features({"b": 1, "c": deep}) == 2
 
 
 def packed(header: bytes, version: int = VERSION, arrays: bytes = b"") -> bytes:

@@ -126,6 +126,31 @@ def _add_features(flat: dict[str, Any], values: Mapping[Any, Any], prefix: str, 
             _add_features(flat, value, f"{name}.", level + 1)
 
 
+def count_features(
+    context: Mapping[Any, Any] | Sequence[Any], components: bool = False, level: int = 1
+) -> int:
+    """Return the number of features of a context, also if some are nested, without naming them.
+
+    Parameters
+    ----------
+    context
+        The context.
+    components
+        Whether each component of a list counts.
+    level
+        How deep it is nested. What is nested too deeply counts as one feature.
+    """
+    if not isinstance(context, Mapping):
+        return len(context)
+    count = 0
+    for value in context.values():
+        if level < MAX_LEVELS and _is_nested(value):
+            count += count_features(value, components, level + 1)
+        else:
+            count += len(value) if components and isinstance(value, list) else 1
+    return count
+
+
 def _is_nested(value: Any) -> bool:
     return isinstance(value, Mapping) and not is_date(value)
 

@@ -12,7 +12,7 @@ from glcb._api.requests import Candidates, ExperimentSettings, NewArm, encode, n
 from glcb.bandit.catalog import Catalog
 from glcb.bandit.encoding.encoder import Encoder
 from glcb.bandit.encoding.schema import parse_schema
-from glcb.bandit.encoding.values import flatten
+from glcb.bandit.encoding.values import count_features
 from glcb.service.config import ServiceSettings
 from glcb.service.core import models
 from glcb.service.core.experiment import Experiment
@@ -54,10 +54,8 @@ def _check_catalog(arms: Mapping[str, Any], limits: ServiceSettings) -> None:
 def _check_features(arms: Iterable[Mapping[str, Any] | None], limits: ServiceSettings) -> None:
     for features in arms:
         if features:
-            values = flatten(features).values()
-            components = sum(len(value) if isinstance(value, list) else 1 for value in values)
-            _at_most("features of an arm", components, limits.max_features)
             _at_most("bytes in the features of an arm", len(encode(features)), limits.max_context_bytes)
+            _at_most("features of an arm", count_features(features, components=True), limits.max_features)
 
 
 def _check_candidates(candidates: Candidates, limits: ServiceSettings) -> None:
@@ -71,10 +69,9 @@ def _check_candidates(candidates: Candidates, limits: ServiceSettings) -> None:
 def check(experiment: Experiment, kind: str, request: Any, payload: bytes, limits: ServiceSettings) -> None:
     """Reject a request that would make an experiment too large; ``payload`` is the encoded request."""
     if kind in ("decide", "rank", "explain"):
-        context = request.context if isinstance(request.context, list) else flatten(request.context)
-        _at_most("features", len(context), limits.max_features)
         if len(payload) > limits.max_context_bytes:
             _at_most("bytes in a context", len(encode(request.context)), limits.max_context_bytes)
+        _at_most("features", count_features(request.context), limits.max_features)
         if request.arms is not None:
             _check_candidates(request.arms, limits)
         if kind == "rank":
