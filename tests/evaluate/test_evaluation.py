@@ -11,6 +11,7 @@ import pytest
 from glcb import Bandit
 from glcb._errors import InvalidInput, InvalidSettings, LogError, UnknownArm
 from glcb.evaluate import Evaluation, Frozen, api, evaluate
+from glcb.evaluate.diagnostics import WeightSums
 from glcb.evaluate.evaluation import Evaluator
 from glcb.evaluate.executors import LocalExecutor
 from glcb.evaluate.formats import Layout
@@ -334,6 +335,24 @@ def test_right_propensities_of_a_learning_policy_pass(tmp_path: Path, seed: int)
     bandit.log_to(None)
     found = evaluate(tmp_path / "log.jsonl", ["uniform"], **FAST)
     assert [each for each in found.diagnostics if each.level != "ok"] == []
+
+
+@pytest.mark.parametrize(
+    ("count", "arms", "epsilon"), [(2000, 10, 0.02), (20_000, 20, 0.005), (5000, 10, 0.01)]
+)
+def test_right_propensities_of_rare_choices_pass(count: int, arms: int, epsilon: float) -> None:
+    levels = []
+    for seed in range(100):
+        rng = np.random.default_rng(seed)
+        best = rng.integers(arms, size=count)
+        arm = np.where(rng.random(count) < epsilon, rng.integers(arms, size=count), best)
+        propensity = np.where(arm == best, 1 - epsilon + epsilon / arms, epsilon / arms)
+        sums = WeightSums(1, arms)
+        weight, reward = np.ones((count, 1)), np.zeros((count, 1))
+        eligible = np.ones((count, arms), bool)
+        sums.add(weight, weight, reward, np.zeros((1, arms)), arm, propensity, eligible)
+        levels.append(sums.check_frequencies(range(arms)).level)
+    assert levels.count("error") <= 1
 
 
 def test_the_headline_of_a_better_policy_names_a_warning(tmp_path: Path) -> None:

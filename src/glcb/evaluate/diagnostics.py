@@ -17,6 +17,8 @@ _MAX_WEIGHT_SHARE = 0.05
 _MAX_UNSUPPORTED = (0.001, 0.02)
 _DEVIATIONS = 5.0
 """Standard errors by which a mean may differ from its expectation."""
+_RARE = 10.0
+"""An event that is expected this often does not fail to occur by chance."""
 _MIN_MISMATCH = 0.02
 _DRIFT = 0.25
 """A feature has drifted if its mean moved by this many standard deviations, significantly."""
@@ -55,6 +57,8 @@ class WeightSums:
         """1 / p minus the number of eligible arms: sum, sum of squares, sum of the numbers of arms, rows."""
         self._frequencies = np.zeros((4, arms))
         """For each arm: decisions, sums of 1 / p and 1 / p² over them, and rows in which it is eligible."""
+        self._smallest = np.ones(1)
+        """The smallest propensity."""
 
     def add(
         self,
@@ -84,6 +88,7 @@ class WeightSums:
         self._inverse += (excess.sum(), (excess**2).sum(), sizes.sum(), len(sizes))
         powers = (np.bincount(arm, propensity**-power, eligible.shape[1]) for power in (0.0, 1.0, 2.0))
         self._frequencies += (*powers, eligible.sum(axis=0))
+        self._smallest = np.minimum(self._smallest, propensity.min(initial=1.0))
 
     def snapshot(self) -> Arrays:
         """Return the state."""
@@ -202,13 +207,16 @@ class WeightSums:
     def check_frequencies(self, arms: Sequence[Arm]) -> Diagnostic:
         """Check for each arm that 1 / p, summed over its decisions, is about the number of rows.
 
-        That is what right propensities give, also if the logging policy was learning.
+        That is what right propensities give, also if the logging policy was learning. A rare choice counts
+        much, and the variance does not show those that happen not to occur: with the smallest propensity p,
+        none occurs in as many as 10 / p rows with a probability of exp(−10).
         """
         chosen, weights, squares, rows = self._frequencies
         rows = np.maximum(rows, 1.0)
         means = weights / rows
         errors = np.sqrt(np.maximum(squares / rows - means**2, 0.0) / rows)
-        excess = np.abs(means - 1) / np.maximum(_DEVIATIONS * errors, _MIN_MISMATCH)
+        unseen = _RARE / (self._smallest * rows)
+        excess = np.abs(means - 1) / np.maximum(_DEVIATIONS * errors + unseen, _MIN_MISMATCH)
         excess[chosen < _MIN_EFFECTIVE_ROWS] = 0.0  # too few for a standard error
         worst = int(excess.argmax())
         if excess[worst] <= 1:
@@ -273,8 +281,8 @@ class ContextSums:
 NO_INTERVAL = Diagnostic(
     "interval",
     "error",
-    "A lower bound is above the upper bound, so there is no interval. Right propensities almost never give "
-    "that: they are wrong.",
+    "A lower bound is above the upper bound, so there is no interval. Correct propensities almost never "
+    "cause this, so the logged ones are probably wrong.",
 )
 
 
