@@ -35,7 +35,9 @@ def simulate(pipeline: str, rate: float, seed: int) -> Iterator[Experiment]:
     settings = ExperimentSettings(arms=["a", "b", "c", "d"], policy="linucb", seed=seed)
     if pipeline in _WITH_DEFAULT:
         settings.reward_timeout, settings.default_reward = _TIMEOUT, 0.0
-    experiment, _ = Experiment.create(Creation(name="e", salt=str(seed), settings=settings), 0.0)
+    experiment, _ = Experiment.create(
+        Creation(name="e", salt=str(seed), id_prefix="", settings=settings), 0.0
+    )
     reported = (_BROKEN | _HEALTHY)[pipeline]
     rng, now, rewards = random.Random(seed), 0.0, list[tuple[float, str, int]]()
     while True:

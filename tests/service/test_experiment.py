@@ -110,7 +110,7 @@ def test_nested_contexts_are_counted_by_the_path_of_their_features() -> None:
             recorded.reward(decision.id, step % 2)
     states = [recorded.experiment.state for recorded in (nested, flat)]
     assert states[0].tally == states[1].tally
-    assert list(states[0].tally.segments.features) == ["user.country"]  # type: ignore[union-attr]
+    assert list(states[0].tally.segments.features) == ["user.country"]
     assert nested.experiment.bandit.schema == flat.experiment.bandit.schema
     assert replay(nested).snapshot().digest() == nested.experiment.snapshot().digest()
 

@@ -31,7 +31,9 @@ class Simulation:
 
     def __init__(self, **settings: Any) -> None:
         arguments = {"arms": ["a", "b", "c"], "policy": "linucb", "holdout": 0.1, **settings}
-        creation = Creation(name="home", salt="always the same", settings=ExperimentSettings(**arguments))
+        creation = Creation(
+            name="home", salt="always the same", id_prefix="", settings=ExperimentSettings(**arguments)
+        )
         self.experiment, _ = Experiment.create(creation, 0.0)
         self.rng = random.Random(10_000)
         self.time = 0.0

@@ -21,8 +21,6 @@ _MIN_REWARDS = 30
 def segments(experiment: Experiment) -> SegmentList:
     """Return lift and arms by segment."""
     rewards, own = experiment.reward_range, experiment.state.tally.segments
-    if own is UNSET:
-        own = Segments(experiment.state.last_event_at)
     return SegmentList(
         since=datetime.fromtimestamp(own.since, UTC),
         confidence=CONFIDENCE,

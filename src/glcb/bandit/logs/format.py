@@ -182,8 +182,8 @@ def no_header_error(path: object) -> LogError:
 class LogColumns:
     """The columns of a log. All other columns are features, unless there is a column of contexts.
 
-    Columns with the default names of these roles, and with those of the fields of a log, such as ``id`` and
-    ``time``, are never features.
+    Columns with the default names of these roles, and ``id``, ``time`` and ``idempotency_key``, are never
+    features.
 
     Parameters
     ----------
@@ -209,8 +209,9 @@ class LogColumns:
     arm_features: str = "arm_features"
 
 
-_FIELDS = ("event", "id", "time", "idempotency_key", "eligible", "arms", "probabilities")
-NOT_FEATURES = frozenset((*_FIELDS, "context", "arm", "reward", "propensity", "arm_features"))
+NOT_FEATURES = frozenset(
+    ("id", "time", "idempotency_key", "context", "arm", "reward", "propensity", "arm_features")
+)
 """Columns of a table that are never features, whichever columns have their roles."""
 
 

@@ -189,7 +189,7 @@ const PROBLEMS = {
   missing: "missing",
   infinite: "infinite",
   type_changed: "of a different type than before",
-  unsupported: "a list, a date or of another length than before",
+  unsupported: "a list or a date, or a vector of another length",
   out_of_range: "far outside the range",
   hashed: "a new value without a free slot",
 };

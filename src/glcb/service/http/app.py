@@ -31,6 +31,8 @@ OnAnswer = Callable[[JsonAnswer], None]
 
 _CLIENT_CLOSED_REQUEST = 499
 """The status recorded for a request whose client disconnected."""
+_QUIET_SECONDS = 60.0
+"""Time for which an error that its client cannot see is not logged again."""
 _SMALL_BYTES = 65_536
 """Smaller responses are not counted: the number of connections limits them."""
 
@@ -138,8 +140,8 @@ class _Serving:
         self._authenticator = authenticator
         self._admission = admission
         self._router = router
-        self._withheld = ""
-        """The last error whose details a client could not see."""
+        self._withheld: dict[str, float] = {}
+        """When errors of each code are logged again."""
 
     def answer(self, admitted: Admitted, content: bytes, done: OnAnswer) -> None:
         """Make a decision, or report a reward."""
@@ -208,11 +210,11 @@ class _Serving:
         return answer(self._visible(problem, scope))
 
     def _visible(self, problem: ApiError, scope: Scope) -> ApiError:
-        """Return an error as the client can see it; log what it cannot see, but not again and again."""
-        shown = publish.visible_error(scope.get("glcb.key"), problem)
-        if shown is not problem and str(problem) != self._withheld:
-            self._withheld = str(problem)
-            extra = {"code": problem.code, "reason": self._withheld, "route": scope.get("glcb.route", "none")}
+        """Return an error as the client can see it; now and then, log what it cannot see."""
+        shown, now = publish.visible_error(scope.get("glcb.key"), problem), time.monotonic()
+        if shown is not problem and now > self._withheld.get(problem.code, 0.0):
+            self._withheld[problem.code] = now + _QUIET_SECONDS
+            extra = {"code": problem.code, "reason": str(problem), "route": scope.get("glcb.route", "none")}
             log.warning("a request failed, and its client cannot see why", extra=extra)
         return shown
 
