@@ -185,7 +185,7 @@ def test_compressed_logs_are_read(tmp_path: Path, pack: object) -> None:
         ),
         (
             "log.jsonl",
-            '{"glcb_log": 3}\n{"event": "reward", "id": "1", "reward": 1}\n',
+            '{"glcb_log": 4}\n{"event": "reward", "id": "1", "reward": 1}\n',
             "unknown decision",
         ),
     ],

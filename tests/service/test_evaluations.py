@@ -15,7 +15,6 @@ from typing import Any, get_args
 
 import msgspec
 import pytest
-from sqlalchemy import text
 
 from benchmarks.service import postgres
 from glcb import Bandit
@@ -502,15 +501,6 @@ def test_the_outcome_is_stored_once_the_database_is_available(
         assert len(attempts) == 2
 
     with_service(tmp_path, scenario)
-
-
-def test_an_older_database_gets_the_table(tmp_path: Path) -> None:
-    database = open_test_database(tmp_path)
-    with database.write() as connection:
-        connection.execute(text("DROP TABLE glcb_evaluations"))
-        connection.execute(text("UPDATE glcb_about SET value = '5' WHERE name = 'version'"))
-    number = stored_in(open_test_database(tmp_path), recorded(1))
-    assert stored.add(open_test_database(tmp_path), number, "queued", b"{}", 50) == 1
 
 
 # ---- processes and databases ----------------------------------------------------------------------

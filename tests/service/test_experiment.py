@@ -19,7 +19,7 @@ from glcb.service.core.models import ExperimentSnapshot
 from glcb.service.errors import ApiError, as_api_error
 from glcb.service.storage.snapshots import from_first_event
 from tests.service.builders import RecordedExperiment, settings
-from tests.service.engine_harness import FailingDatabase, decide_and_reward, verified, with_engine
+from tests.service.engine_harness import FailingDatabase, with_engine
 
 COMBINATIONS: list[dict[str, Any]] = [
     {"policy": "glcb"},
@@ -366,23 +366,6 @@ def test_integers_that_no_snapshot_can_hold_are_refused(changes: dict[str, Any],
         assert await engine.list_experiments(lambda name: True) == []
 
     with_engine(tmp_path, scenario)
-
-
-def test_an_experiment_with_integers_of_more_than_64_bits_is_repaired_by_replay(tmp_path: Path) -> None:
-    stored = msgspec.json.decode(RecordedExperiment(schema={"age": ["0", "1e+25"]}).events[0].request)
-    stored["settings"]["schema"] = {"age": [0, 10**25]}
-    first = RecordedExperiment().events[0]._replace(request=msgspec.json.encode(stored))
-
-    async def before(_: Engine, database: FailingDatabase) -> None:
-        database.create("home", first)
-
-    async def after(engine: Engine, database: FailingDatabase) -> None:
-        await decide_and_reward(engine, 5)
-        verified(database)
-
-    with_engine(tmp_path, before)
-    for _ in range(2):
-        with_engine(tmp_path, after)
 
 
 def test_missing_events_are_named() -> None:
