@@ -77,6 +77,24 @@ def list_of_length(name: str, values: object, length: int) -> list[Any]:
 
 
 @contextmanager
+def about(field: str) -> Iterator[None]:
+    """Name the argument that the InvalidSettings raised in this block are about.
+
+    >>> try:
+    ...     with about("holdout"):
+    ...         number("holdout", 2, 0, 1)
+    ... except InvalidSettings as error:
+    ...     error.field
+    'holdout'
+    """
+    try:
+        yield
+    except InvalidSettings as error:
+        error.field = error.field or field
+        raise
+
+
+@contextmanager
 def memory_limit(limit: int) -> Iterator[None]:
     """Limit the memory, in bytes, to which a policy that is created in this block can grow."""
     token = _memory_limit.set(limit)

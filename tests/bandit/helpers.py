@@ -40,6 +40,6 @@ def run(bandit: Bandit, steps: int, seed: int = 0, rewarded: float = 0.8) -> Ban
 
 def full_state(bandit: Bandit) -> tuple[Any, ...]:
     """Return the whole state of a bandit in a form that can be compared."""
-    snapshot = bandit.snapshot()
+    snapshot = bandit._snapshot()
     arrays = {name: (a.dtype.str, a.shape, a.tobytes()) for name, a in snapshot.arrays.items()}
     return arrays, repr(snapshot.arguments), repr(snapshot.generator), repr(snapshot.about)

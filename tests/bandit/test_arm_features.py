@@ -10,6 +10,7 @@ import pytest
 
 from glcb import Bandit, InvalidInput, InvalidSettings, UnknownArm
 from glcb.bandit import catalog as catalog_module
+from glcb.bandit import recorded
 
 CATALOG: dict[Any, dict[str, Any]] = {
     "m17": {"genre": "noir", "price": 3.0, "topic": [0.1, 0.9]},
@@ -44,7 +45,7 @@ def run(bandit: Bandit, steps: int, start: int = 0) -> list[Any]:
 
 def state(bandit: Bandit) -> tuple[Any, ...]:
     """Return everything that determines the future, without the random numbers."""
-    snapshot = bandit.snapshot()
+    snapshot = bandit._snapshot()
     about = {name: value for name, value in snapshot.about.items() if name != "policy"}
     return about, {name: array.tobytes() for name, array in snapshot.arrays.items()}
 
@@ -137,7 +138,8 @@ def test_problems_with_features_are_counted_and_are_no_error() -> None:
         "other": {"price": "cheap", "color": "red", "nested": {"a": 1}},
     }
     bandit.decide(context(0), arms=odd)
-    schema = bandit.arm_schema
+    assert bandit.schema is not None
+    schema = bandit.schema.arms
     assert schema is not None
     assert schema.features["topic[1]"].problems["missing"] == 1
     assert schema.features["topic[0]"].problems["unsupported"] == 1
@@ -251,16 +253,16 @@ def test_features_that_cannot_be_used_stay_the_same_in_every_copy() -> None:
         {"unsupported": "u" * 200},
     ]
     first = Bandit(arms={f"{number}": {"x": value} for number, value in enumerate(features)})
-    second = Bandit.from_snapshot(first.snapshot())
-    assert second.snapshot().arguments == first.snapshot().arguments
-    assert second.catalog == first.catalog
+    second = Bandit._from_snapshot(first._snapshot())
+    assert second._snapshot().arguments == first._snapshot().arguments
+    assert recorded.catalog(second) == recorded.catalog(first)
 
 
 def test_integers_of_more_than_64_bits_are_stored_as_floats() -> None:
     bandit = Bandit(arms={"a": {"x": 2**64, "y": [10**300, -(2**70), 2**63, True, 10**400]}})
-    assert bandit.catalog == {"a": {"x": 2.0**64, "y": [None, -(2.0**70), 2**63, True, None]}}
-    msgspec.msgpack.encode(dict(bandit.catalog or {}))  # as in a snapshot of the service
-    assert Bandit.from_snapshot(bandit.snapshot()).catalog == bandit.catalog
+    assert recorded.catalog(bandit) == {"a": {"x": 2.0**64, "y": [None, -(2.0**70), 2**63, True, None]}}
+    msgspec.msgpack.encode(dict(recorded.catalog(bandit) or {}))  # as in a snapshot of the service
+    assert recorded.catalog(Bandit._from_snapshot(bandit._snapshot())) == recorded.catalog(bandit)
 
 
 def test_parameters_are_those_of_an_equal_bandit() -> None:

@@ -150,7 +150,7 @@ def test_rewards_can_arrive_in_any_order() -> None:
     assert direct._core.policy is not None
     for one, x in zip(reversed(pending), reversed(encoded), strict=True):
         direct._core.policy.learn(x, one.arm, 1, counted=True)
-    state, other = bandit.snapshot().arrays, direct.snapshot().arrays
+    state, other = bandit._snapshot().arrays, direct._snapshot().arrays
     for name in state:
         if name.startswith("policy."):
             assert np.array_equal(state[name], other[name]), name
@@ -261,9 +261,10 @@ def test_the_same_seed_gives_the_same_decisions() -> None:
 
 
 def test_bandit_and_policy_draw_different_random_numbers() -> None:
-    draws = [Bandit(ARMS, seed=5)._core.rng.random(), np.random.default_rng(5).random()]
-    draws.append(np.random.default_rng(5).spawn(1)[0].random())
-    assert len(set(draws)) == 3
+    numbers = Bandit(ARMS, seed=5)._core.random_numbers()
+    draws = [numbers.fraction(), numbers.fraction(1), numbers.generator().random()]
+    draws.append(np.random.default_rng(5).random())
+    assert len(set(draws)) == 4
 
 
 @pytest.mark.parametrize("name", ["glcb", "linucb"])

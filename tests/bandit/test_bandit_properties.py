@@ -42,7 +42,7 @@ def test_any_json_value_is_either_a_context_or_refused(first: Any, others: list[
         assert schema is not None
         width = width or schema.width
         assert schema.width == width
-    for name, array in bandit.snapshot().arrays.items():
+    for name, array in bandit._snapshot().arrays.items():
         assert np.isfinite(array).all(), name
 
 
@@ -163,7 +163,7 @@ class RandomCalls(RuleBasedStateMachine):
 
     @invariant()
     def all_numbers_are_finite(self) -> None:
-        for name, array in self.bandit.snapshot().arrays.items():
+        for name, array in self.bandit._snapshot().arrays.items():
             assert np.isfinite(array).all(), name
 
 

@@ -2,6 +2,7 @@
 
 import copy
 import math
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from glcb import (
     InvalidReward,
     InvalidSettings,
 )
+from glcb.bandit import recorded
 from glcb.bandit.pending import MAX_KEYS
 from tests.bandit.helpers import ARMS, FAST, full_state, visitor
 from tests.bandit.manual_clock import CONTEXT, ManualClock, one_arm, summary
@@ -25,7 +27,7 @@ from tests.bandit.manual_clock import CONTEXT, ManualClock, one_arm, summary
 
 def means(bandit: Bandit) -> list[float]:
     """Return the mean reward of each arm, which is what UCB1 learns."""
-    result: list[float] = bandit.snapshot().arrays["policy.means"].tolist()
+    result: list[float] = bandit._snapshot().arrays["policy.means"].tolist()
     return result
 
 
@@ -47,11 +49,11 @@ def test_many_decisions_are_due_after_the_timeout(default: float | None) -> None
     bandit = Bandit(ARMS, reward_timeout=60, default_reward=default, clock=clock, **FAST)
     for _ in range(3):
         bandit.decide(CONTEXT)
-    assert not bandit.has_due()
+    assert not recorded.has_due(bandit)
     clock.now += 61
-    assert [bandit.has_due(more_than) for more_than in (0, 2, 3)] == [True, True, False]
+    assert [recorded.has_due(bandit, more_than) for more_than in (0, 2, 3)] == [True, True, False]
     bandit.settle()
-    assert not bandit.has_due()
+    assert not recorded.has_due(bandit)
 
 
 def test_many_decisions_are_due_if_an_early_reward_lowers_the_label_age() -> None:
@@ -62,9 +64,9 @@ def test_many_decisions_are_due_if_an_early_reward_lowers_the_label_age() -> Non
     clock.now += 10
     last = bandit.decide(CONTEXT)
     clock.now += 1
-    assert not bandit.has_due()
+    assert not recorded.has_due(bandit)
     bandit.reward(last.id, 1)
-    assert [bandit.has_due(more_than) for more_than in (0, 2, 4)] == [True, True, False]
+    assert [recorded.has_due(bandit, more_than) for more_than in (0, 2, 4)] == [True, True, False]
 
 
 def test_a_reward_after_the_timeout_is_refused() -> None:
@@ -89,16 +91,16 @@ def test_is_pending_tells_whether_a_reward_would_be_accepted() -> None:
     clock = ManualClock()
     bandit = one_arm(clock, max_pending=2)
     first, second, third = (bandit.decide(CONTEXT).id for _ in range(3))
-    assert [bandit.is_pending(name) for name in (first, second, third)] == [False, True, True]
+    assert [recorded.is_pending(bandit, name) for name in (first, second, third)] == [False, True, True]
     bandit.reward(second, 1)
-    assert not bandit.is_pending(second)
+    assert not recorded.is_pending(bandit, second)
     clock.now += 60
-    assert bandit.is_pending(third)
+    assert recorded.is_pending(bandit, third)
     clock.now += 1
     before = full_state(bandit)
-    assert not bandit.is_pending(third)
+    assert not recorded.is_pending(bandit, third)
     invalid: list[Any] = ["", "1-00000000", None, 5, [third], {}]
-    assert not any(map(bandit.is_pending, invalid))
+    assert not any(map(partial(recorded.is_pending, bandit), invalid))
     assert full_state(bandit) == before
 
 

@@ -226,7 +226,7 @@ class DelayedRewards(RuleBasedStateMachine):
 
     def check_policy(self, bandit: Bandit) -> None:
         assert self.policy is not None
-        own, expected = bandit.snapshot().arrays, self.policy.snapshot().arrays
+        own, expected = bandit._snapshot().arrays, self.policy.snapshot().arrays
         for name, array in expected.items():
             assert np.array_equal(own[f"policy.{name}"], array), name
 

@@ -27,8 +27,8 @@ def test_without_a_half_life_nothing_is_forgotten() -> None:
     assert bandit._core.policy.half_life is None
     assert "half_life" not in repr(bandit)
     alike = run(Bandit(ARMS, half_life=1000), 50)
-    for name, array in bandit.snapshot().arrays.items():
-        assert array.tobytes() == alike.snapshot().arrays[name].tobytes(), name
+    for name, array in bandit._snapshot().arrays.items():
+        assert array.tobytes() == alike._snapshot().arrays[name].tobytes(), name
 
 
 def test_a_policy_that_cannot_forget_is_refused_at_construction() -> None:

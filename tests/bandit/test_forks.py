@@ -14,7 +14,7 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has
 COMMON = """
 import json, os, sys, threading, time
 from glcb import Bandit
-from glcb.bandit import forks
+from glcb.bandit import access
 
 def in_child(action):
     '''Return the result of an action in a forked process, or "hangs".'''
@@ -54,23 +54,6 @@ def run_script(script: str, *arguments: object) -> Any:
     return json.loads(finished.stdout)
 
 
-def test_a_child_forked_while_another_thread_decides_can_decide() -> None:
-    script = """
-stopped = False
-def decide_on():
-    while not stopped:
-        decisions()
-thread = threading.Thread(target=decide_on)
-thread.start()
-results = [in_child(lambda: len(decisions(3))) for _ in range(10)]
-stopped = True
-thread.join()
-decisions()
-print(json.dumps(results))
-"""
-    assert run_script(script) == [3] * 10
-
-
 def test_parent_and_children_make_different_decisions() -> None:
     script = """
 print(json.dumps([in_child(decisions), in_child(decisions), decisions()]))
@@ -80,6 +63,31 @@ print(json.dumps([in_child(decisions), in_child(decisions), decisions()]))
     assert len(set(ids)) == len(ids) == 60
     arms = {tuple(arm for _, arm in decisions) for decisions in results}
     assert len(arms) == 3
+
+
+def test_a_fork_before_the_first_use_is_harmless() -> None:
+    script = """
+bandit = Bandit(10, policy="lints")
+results = in_child(decisions), in_child(decisions), decisions()
+print(json.dumps(results))
+"""
+    first, second, own = run_script(script)
+    assert len({one for decisions in (first, second, own) for one, _ in decisions}) == 60
+
+
+def test_threads_of_a_child_can_use_a_bandit_at_once() -> None:
+    script = """
+def in_threads():
+    made = []
+    threads = [threading.Thread(target=lambda: made.extend(decisions())) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return made
+print(json.dumps(in_child(in_threads)))
+"""
+    assert len({one for one, _ in run_script(script)}) == 160
 
 
 def test_a_fork_does_not_change_the_parent() -> None:
@@ -104,9 +112,9 @@ print(json.dumps(child))
     assert len((tmp_path / "log.jsonl").read_text().splitlines()) == 1
 
 
-def test_a_bandit_in_use_for_too_long_raises_an_error_in_the_child() -> None:
+def test_a_bandit_that_another_thread_is_using_raises_an_error_in_the_child() -> None:
     script = """
-forks._MAX_WAIT = 0.1
+access._MAX_WAIT = 0.1
 inside, finish = threading.Event(), threading.Event()
 bandit.on_reward(lambda *_: (inside.set(), finish.wait()))
 thread = threading.Thread(target=lambda: bandit.reward(bandit.decide({"age": 3}).id, 1))

@@ -1,126 +1,107 @@
-"""An interrupt such as Ctrl-C between any two steps leaves a bandit that can be saved, loaded and used."""
+"""A bandit whose change was interrupted says so, and is used again only after somebody accepts that."""
 
-import contextlib
-import sys
+import copy
+import pickle
 from collections.abc import Callable
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import pytest
 
-import glcb
-from glcb import Bandit, DuplicateReward, _model_file
+from glcb import Bandit, InvalidContext, NotSupported
+from glcb.bandit import recorded
 from tests.bandit.helpers import ARMS, FAST, run
-from tests.bandit.manual_clock import ManualClock
 
 CONTEXT = {"age": 31, "spent": 5.0, "country": "FR", "member": True}
-NEW_VALUES = {"age": 31, "spent": 5.0, "country": "NZ", "member": None, "weather": 3.5, "campaign": "c99"}
-PACKAGE = Path(glcb.__file__).parent
-CHANGES_STATE = {
-    str(PACKAGE / path)
-    for path in ("bandit/_core.py", "bandit/pending.py", "bandit/labels.py", "policies/base.py")
-}
-
-Action = Callable[[Bandit], object]
 
 
-class Interrupt:
-    """Raises KeyboardInterrupt before the instruction with a given number, of those that change the state."""
-
-    def __init__(self, at: int) -> None:
-        self.at = at
-        self.passed = 0
-
-    def __call__(self, frame: FrameType, event: str, _argument: object) -> Any:
-        if frame.f_code.co_filename not in CHANGES_STATE and frame.f_code.co_name != "commit":
-            return None
-        frame.f_trace_opcodes, frame.f_trace_lines = True, False
-        if event == "opcode":
-            self.passed += 1
-            if self.passed == self.at:
-                raise KeyboardInterrupt
-        return self
-
-    def during(self, action: Action, bandit: Bandit) -> bool:
-        """Return whether the action was interrupted."""
-        before = sys.gettrace()
-        sys.settrace(self)
-        try:
-            action(bandit)
-        except KeyboardInterrupt:
-            return True
-        finally:
-            sys.settrace(before)
-        return False
+def interrupt(*_: object, **__: object) -> Any:
+    raise KeyboardInterrupt
 
 
-def reward_oldest(bandit: Bandit) -> None:
-    oldest = next(iter(bandit._core.pending))
-    bandit.reward(oldest.id, 1, idempotency_key="k")
+@pytest.fixture
+def bandit() -> Bandit:
+    return run(Bandit(ARMS, **FAST), 30, rewarded=0.4)
 
 
-def after_a_day(bandit: Bandit) -> None:
-    clock = bandit._core.config.clock
-    assert isinstance(clock, ManualClock)
-    clock.now += 86_400
-    bandit.settle()
+def interrupt_reward(bandit: Bandit, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Interrupt a reward after it was learned, before its decision is settled; return the decision."""
+    decision = bandit.decide(CONTEXT).id
+    with monkeypatch.context() as patch:
+        patch.setattr(bandit._core.pending, "add_reward", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            bandit.reward(decision, 1)
+    return decision
 
 
-LATE: dict[str, Any] = {"reward_timeout": 60, "max_pending": 20}
+USES: list[Callable[[Bandit, Path], object]] = [
+    lambda bandit, _: bandit.decide(CONTEXT),
+    lambda bandit, _: bandit.rank(CONTEXT, k=2),
+    lambda bandit, _: bandit.decide_many([CONTEXT]),
+    lambda bandit, _: bandit.reward("1-00000000", 1),
+    lambda bandit, _: bandit.explain(CONTEXT),
+    lambda bandit, _: bandit.counts,
+    lambda bandit, _: bandit.set_params(exploration=0.1),
+    lambda bandit, _: bandit.add_arm("new"),
+    lambda bandit, path: bandit.save(path / "model"),
+    lambda bandit, path: bandit.log_to(path / "log.jsonl"),
+    lambda bandit, _: recorded.defer(bandit, "1-00000000", 1),
+]
 
 
-@pytest.mark.parametrize(
-    ("settings", "action"),
-    [
-        ({}, lambda bandit: bandit.decide(CONTEXT)),
-        ({}, lambda bandit: bandit.decide(NEW_VALUES)),
-        ({"max_pending": 5}, lambda bandit: bandit.decide(CONTEXT, id="own")),
-        ({**LATE, "default_reward": 0}, lambda bandit: bandit.decide(CONTEXT)),
-        ({"max_pending": 5}, reward_oldest),
-        ({**LATE, "default_reward": 0}, reward_oldest),
-        ({**LATE, "reward_aggregation": "sum"}, reward_oldest),
-        ({**LATE, "max_pending": 2, "default_reward": 0}, after_a_day),
-        ({**LATE, "max_pending": 2, "reward_aggregation": "max"}, after_a_day),
-        ({}, lambda bandit: bandit.add_arm("weather", like="news")),
-        ({**LATE, "default_reward": 0}, lambda bandit: bandit.remove_arm("news")),
-    ],
-    ids=[
-        *("decide", "new values", "evict", "decide and label", "reward", "label later", "aggregate"),
-        *("settle with default", "settle aggregates", "add arm", "remove arm"),
-    ],
-)
-def test_a_bandit_that_is_interrupted_at_any_instruction_can_be_loaded(
-    settings: dict[str, Any], action: Action
+@pytest.mark.parametrize("use", USES)
+def test_the_next_use_after_an_interrupted_change_raises_an_error(
+    bandit: Bandit, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, use: Callable[[Bandit, Path], object]
 ) -> None:
-    snapshot = run(Bandit(ARMS, clock=ManualClock(), **FAST, **settings), 30, rewarded=0.4).snapshot()
-    counter = Interrupt(0)
-    assert not counter.during(action, restored(snapshot))
-    for at in range(1, counter.passed + 1):
-        bandit = restored(snapshot)
-        assert Interrupt(at).during(action, bandit)
-        assert min(bandit.counts.values()) >= 0, (at, bandit.counts)
-        content = b"".join(_model_file.chunks(bandit.snapshot()))
-        loaded = Bandit.from_snapshot(_model_file.parse(content, "the file"))
-        assert loaded.counts == bandit.counts, at
+    interrupt_reward(bandit, monkeypatch)
+    for _ in range(2):
+        with pytest.raises(NotSupported, match=r"interrupted.*load a saved copy, or accept"):
+            use(bandit, tmp_path)
+    assert not list(tmp_path.iterdir())
+    assert "Bandit(" in repr(bandit)
+
+
+@pytest.mark.parametrize("accept", [copy.copy, copy.deepcopy, lambda one: pickle.loads(pickle.dumps(one))])
+def test_a_copy_accepts_the_state(
+    bandit: Bandit, monkeypatch: pytest.MonkeyPatch, accept: Callable[[Bandit], Bandit]
+) -> None:
+    decision = interrupt_reward(bandit, monkeypatch)
+    accepted = accept(bandit)
+    assert accepted.reward(decision, 1)
+    accepted.decide(CONTEXT)
+
+
+@pytest.mark.parametrize("step", ["next_id", "add"])
+def test_an_interrupted_decision_marks_the_bandit(
+    bandit: Bandit, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(bandit._core.pending, step, interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            bandit.decide(CONTEXT)
+    with pytest.raises(NotSupported):
         bandit.decide(CONTEXT)
-        loaded.decide(CONTEXT)
+    copy.copy(bandit).decide(CONTEXT)
 
 
-def test_a_reward_is_not_learned_twice_if_it_is_sent_again_after_an_interrupt() -> None:
-    snapshot = run(Bandit(ARMS, **FAST), 30, rewarded=0.4).snapshot()
-    learned = sum(restored(snapshot).reward_counts.values())
-    counter = Interrupt(0)
-    assert not counter.during(reward_oldest, restored(snapshot))
-    for at in range(1, counter.passed + 1):
-        bandit = restored(snapshot)
-        oldest = next(iter(bandit._core.pending)).id
-        assert Interrupt(at).during(reward_oldest, bandit)
-        with contextlib.suppress(DuplicateReward):
-            bandit.reward(oldest, 1, idempotency_key="k")
-        assert sum(bandit.reward_counts.values()) <= learned + 1, at
+def test_an_interrupted_replay_marks_the_bandit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = tmp_path / "log.csv"
+    log.write_text("arm,reward,age\nnews,1,31\n")
+    bandit = Bandit(ARMS, **FAST)
+    monkeypatch.setattr(bandit._core, "count_decision", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        bandit.learn_from(log)
+    with pytest.raises(NotSupported):
+        bandit.decide(CONTEXT)
 
 
-def restored(snapshot: _model_file.Snapshot) -> Bandit:
-    """Return a bandit in the state of a snapshot, with a clock of its own."""
-    return Bandit.from_snapshot(snapshot).set_params(clock=ManualClock())
+def test_errors_and_interrupted_readings_do_not_mark_a_bandit(
+    bandit: Bandit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(InvalidContext):
+        bandit.decide("no context")
+    with monkeypatch.context() as patch:
+        patch.setattr(bandit._core, "prepare", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            bandit.explain(CONTEXT)
+    bandit.decide(CONTEXT)

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from glcb import Bandit, InvalidContext, InvalidInput
+from glcb.bandit import recorded
 from glcb.bandit.encoding.values import MAX_LEVELS
 from glcb.evaluate import evaluate
 from glcb.route import Router
@@ -69,7 +70,7 @@ def test_the_features_of_arms_can_be_nested() -> None:
     one = ranked(lambda number: {"item": {"price": number}}, nested)
     other = ranked(lambda number: {"item.price": number}, flat)
     assert full_state(one) == full_state(other)
-    assert one.catalog == {name: {"item.price": i} for i, name in enumerate("abc")}
+    assert recorded.catalog(one) == {name: {"item.price": i} for i, name in enumerate("abc")}
 
 
 @pytest.mark.parametrize("column", ["context", None])

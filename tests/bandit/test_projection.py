@@ -158,8 +158,8 @@ def test_a_damaged_projection_is_rejected() -> None:
     bandit = Bandit(ARMS)
     for vector in embeddings(3):
         bandit.decide({"v": vector})
-    snapshot = bandit.snapshot()
+    snapshot = bandit._snapshot()
     (name,) = [name for name in snapshot.arrays if name.endswith("projection0.directions")]
     snapshot.arrays[name] = snapshot.arrays[name][:5]
     with pytest.raises(ValueError, match="directions must be"):
-        Bandit.from_snapshot(snapshot)
+        Bandit._from_snapshot(snapshot)

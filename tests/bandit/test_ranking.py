@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from glcb import Bandit, ClosedDecision, DuplicateReward, InvalidInput
-from glcb.bandit.ranking import Exploration, draw_slots
+from glcb import Bandit, ClosedDecision, DuplicateReward, InvalidInput, UnknownArm
+from glcb.bandit import recorded
+from glcb.bandit.ranking import draw_slots
+from glcb.explore.choice import ChoiceRule
 from glcb.policies import Estimates
 
 ARMS = ["a", "b", "c", "d"]
@@ -24,11 +26,11 @@ def estimates(scores: Any) -> Estimates:
 @pytest.mark.parametrize("mode", ["gap", "uniform"])
 def test_stated_propensities_are_the_observed_frequencies(scores: list[float], mode: Any) -> None:
     rng, draws, slots = np.random.default_rng(0), 20_000, 3
-    exploration = Exploration(0.4, mode, uniform=False, focused=True)
+    rule = ChoiceRule(0.4, mode, uniform=False, focused=True)
     observed: Counter[tuple[int, ...]] = Counter()
     stated: dict[tuple[int, ...], float] = {}
     for _ in range(draws):
-        drawn = draw_slots(lambda _: estimates(scores), None, slots, exploration, rng)
+        drawn = draw_slots(lambda _: estimates(scores), None, slots, rule, lambda _: rng.random())
         order = tuple(slot.chosen for slot in drawn)
         observed[order] += 1
         stated[order] = float(np.prod([slot.propensity for slot in drawn]))
@@ -145,8 +147,8 @@ def test_a_ranking_is_completed_in_steps() -> None:
     bandit = Bandit(ARMS)
     ranking = bandit.rank(CONTEXT, k=4)
     assert bandit.reward(ranking.id, 1, slot=0)
-    assert bandit.affected_slots(ranking.id, examined=3) == ((1, 2), (), (3,))
-    assert bandit.affected_slots(ranking.id, slot=1, examined=3) == ((1,), (2,), (3,))
+    assert recorded.affected_slots(bandit, ranking.id, examined=3) == ((1, 2), (), (3,))
+    assert recorded.affected_slots(bandit, ranking.id, slot=1, examined=3) == ((1,), (2,), (3,))
     assert bandit.reward(ranking.id, 0, idempotency_key="rest")  # that of all slots without a reward
     assert bandit.counts["rewarded"] == 4
     assert not bandit.reward(ranking.id, 0, idempotency_key="rest")
@@ -162,3 +164,16 @@ def test_a_repeated_reward_does_not_complete_a_ranking() -> None:
     assert bandit.counts["pending"] == 2
     assert bandit.reward(ranking.id, 0, examined=0)  # nothing was seen
     assert bandit.counts["removed"] == 2
+
+
+def test_only_eligible_arms_can_be_served() -> None:
+    bandit = Bandit(ARMS)
+    served = ARMS[0]
+    with pytest.raises(UnknownArm, match="serve must have eligible arms"):
+        bandit.decide(CONTEXT, eligible=ARMS[1:], serve=served)
+    with pytest.raises(UnknownArm, match="serve must have eligible arms"):
+        bandit.rank(CONTEXT, k=2, eligible=ARMS[1:], serve=[served])
+    with pytest.raises(InvalidInput, match="at most 2 different arms"):
+        bandit.rank(CONTEXT, k=2, serve=[served, served])
+    assert bandit.counts["decisions"] == 0
+    assert bandit.decide(CONTEXT, serve=served).propensity == 1

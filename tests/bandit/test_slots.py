@@ -12,7 +12,7 @@ import pytest
 from glcb import Bandit, InvalidSettings
 from glcb.bandit.encoding.encoder import Encoder
 from glcb.bandit.encoding.schema import parse_schema
-from glcb.bandit.encoding.slots import HALVING_PERIOD, MAX_CANDIDATES, Candidate, Candidates
+from glcb.bandit.encoding.slots import HALVING_PERIOD, MAX_CANDIDATES, SlotCandidate, SlotCandidates
 from tests.bandit.helpers import full_state
 from tests.bandit.test_encoder import encoded, opened, problems, state
 
@@ -181,15 +181,15 @@ def test_a_hundred_thousand_names_do_not_hide_a_frequent_feature() -> None:
 
 
 def test_counts_of_candidates_are_lower_bounds() -> None:
-    candidates, rng = Candidates(), np.random.default_rng(10_000)
-    frequent = Candidate("frequent", "number", "")
+    candidates, rng = SlotCandidates(), np.random.default_rng(10_000)
+    frequent = SlotCandidate("frequent", "number", "")
     added = 0
     for number in range(20_000):
         if rng.random() < 0.1:
             candidates.add(frequent)
             added += 1
         else:
-            candidates.add(Candidate(f"rare {number}", "number", ""))
+            candidates.add(SlotCandidate(f"rare {number}", "number", ""))
     assert added - 20_000 / MAX_CANDIDATES <= candidates[frequent] <= added
     assert len(candidates.snapshot()) <= MAX_CANDIDATES
 
@@ -310,5 +310,5 @@ def test_the_owner_of_a_shared_slot_overwrites_it_without_a_wrong_count(
     bandit.set_params(schema=schema)  # takes the only spare slot, which the country then shares
     for _ in range(3):
         bandit.decide({"age": 1.0, **context})
-    assert bandit.snapshot().arrays["encoder.uses"].tolist() == [4, 0]
+    assert bandit._snapshot().arrays["encoder.uses"].tolist() == [4, 0]
     bandit.save(tmp_path / "model")

@@ -198,8 +198,9 @@ def test_arms_can_have_declared_structures() -> None:
         arms={"m1": {"topic": [0.1, 0.2, 0.3]}, "m2": {"published": "2026-11-17"}}, arm_schema=DECLARED
     )
     bandit.decide({})
-    assert bandit.arm_schema is not None
-    assert {"topic[2]", "tags=sale", "published.weekday"} <= set(bandit.arm_schema.features)
+    assert bandit.schema is not None
+    assert bandit.schema.arms is not None
+    assert {"topic[2]", "tags=sale", "published.weekday"} <= set(bandit.schema.arms.features)
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ def test_rows_are_learned_like_own_decisions(write: Any, tmp_path: Path) -> None
     rows = flat_rows(200)
     path = write(tmp_path / f"log.{write.__name__[3:]}", rows)
     bandit = Bandit(ARMS, **FAST)
-    before = bandit.snapshot().generator
+    before = bandit._snapshot().generator
     report = bandit.learn_from(path)
     assert (report.rows, report.decisions, report.learned, report.refused) == (200, 200, 200, {})
     assert bandit.counts == {
@@ -34,7 +34,7 @@ def test_rows_are_learned_like_own_decisions(write: Any, tmp_path: Path) -> None
         "removed": 0,
         "pending": 0,
     }
-    assert bandit.snapshot().generator == before
+    assert bandit._snapshot().generator == before
     encoder = bandit._core.encoder
     assert encoder is not None
     assert bandit.schema is not None
@@ -47,7 +47,7 @@ def test_rows_are_learned_like_own_decisions(write: Any, tmp_path: Path) -> None
         fresh._core._commit(prepared)
         twin.count_decision(prepared.encoded.x, row["arm"])
         twin.learn(prepared.encoded.x, row["arm"], row["reward"], counted=True)
-    own = bandit.snapshot().arrays
+    own = bandit._snapshot().arrays
     for name, array in twin.snapshot().arrays.items():
         assert np.array_equal(own[f"policy.{name}"], array), name
 

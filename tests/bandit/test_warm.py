@@ -4,16 +4,15 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
 from glcb import NotSupported
 from glcb._files import lock_file
-from glcb.bandit import compilation, warm
+from glcb.bandit import warm
 from glcb.cli import app
 
 LISTENER = """
@@ -32,17 +31,9 @@ event.register("numba:compile", Listener())
 from glcb import Bandit
 """
 
-FIRST_DECISION_AND_REWARD = """
-bandit = Bandit(["x", "y"])
-bandit.reward(bandit.decide({"age": 31, "country": "FR"}).id, 1)
-from glcb.policies.glcb.policy import available_cores
-assert "estimate" in compiled
-assert available_cores() == 1 or "learn_reward" not in compiled, "the second process compiles it"
-"""
-
 FIRST_STEPS = """
-from glcb.service import warmup
-warmup._exercise()
+from glcb.bandit import warm
+warm.exercise()
 for rewards in ("binary", (0.0, 9.0)):
     bandit = Bandit(["x", "y"], rewards=rewards, half_life=2)
     for _ in range(40):
@@ -72,7 +63,7 @@ bandit.reward(bandit.decide({"age": 31}, eligible=["x"]).id, 1)
 bandit = Bandit(["x", "y"], rewards=(0.0, 1.0))
 bandit.reward(bandit.decide({"age": 31}).id, 1)
 from glcb.bandit import warm
-assert warm.unfinished(warm.PARTS) == list(warm.PARTS)
+assert not any(map(warm.is_compiled, warm.PARTS))
 """
 
 
@@ -103,20 +94,12 @@ def test_nothing_is_left_to_compile(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert files(tmp_path) == compiled, "the second time, nothing is compiled"
 
 
-@pytest.mark.live
-def test_a_second_process_compiles_the_kernels_of_rewards(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
-    subprocess.run([sys.executable, "-c", LISTENER + FIRST_DECISION_AND_REWARD], check=True)
-
-
 def test_without_a_writable_cache_the_command_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compilation, "cache_folder", lambda kernel: None)
+    monkeypatch.setattr(warm, "cache_folder", lambda kernel: None)
     result = CliRunner().invoke(app, ["warm"])
     assert isinstance(result.exception, NotSupported)
     assert "set NUMBA_CACHE_DIR to a folder that this user can write to" in str(result.exception)
-    assert not warm.can_compile_in_processes()
+    assert not warm.has_folder()
 
 
 def test_a_process_that_fails_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -149,7 +132,7 @@ def test_no_more_processes_run_than_allowed(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_one_process_compiles_while_others_wait(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     compiled = threading.Event()
-    monkeypatch.setattr(compilation, "folder", lambda: str(tmp_path))
+    monkeypatch.setattr(warm, "folder", lambda: str(tmp_path))
     monkeypatch.setitem(warm.PARTS, "rare", compiled.set)
     with (tmp_path / "rare.lock").open("a") as other:
         lock_file(other.fileno())
@@ -158,60 +141,6 @@ def test_one_process_compiles_while_others_wait(monkeypatch: pytest.MonkeyPatch,
         assert not compiled.wait(0.1)
     waiting.join(10)
     assert compiled.is_set()
-
-
-@pytest.fixture
-def cold(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
-    """Return an empty cache folder of a machine with several cores."""
-    monkeypatch.setattr(compilation, "folder", lambda: str(tmp_path))
-    monkeypatch.setattr(compilation, "can_compile_in_processes", lambda: True)
-    monkeypatch.setattr(compilation, "is_cached", lambda kernel: False)
-    compilation.compile_rewards_elsewhere.cache_clear()
-    yield tmp_path
-    compilation.compile_rewards_elsewhere.cache_clear()
-
-
-def test_rewards_wait_for_the_process_that_compiles_them(cold: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    started: list[subprocess.Popen[str]] = []
-
-    def start_waiting(part: str, lock: IO[str]) -> subprocess.Popen[str]:
-        process = start("import sys; sys.stdin.read()", stdin=subprocess.PIPE, pass_fds=[lock.fileno()])
-        started.append(process)
-        return process
-
-    monkeypatch.setattr(compilation, "start", start_waiting)
-    for _ in range(2):
-        compilation.compile_rewards_elsewhere()
-        compilation.compile_rewards_elsewhere.cache_clear()  # like another process with the same cache
-    (process,) = started
-    waiting = threading.Thread(target=compilation._wait_for_rewards)
-    waiting.start()
-    waiting.join(0.1)
-    assert waiting.is_alive()
-    process.communicate("", timeout=10)
-    waiting.join(10)
-    assert not waiting.is_alive()
-
-
-@pytest.mark.parametrize("reason", ["cached", "one core", "no interpreter", "compiling"])
-def test_no_process_is_started_without_need(cold: Path, monkeypatch: pytest.MonkeyPatch, reason: str) -> None:
-    if reason == "cached":
-        monkeypatch.setattr(compilation, "is_cached", lambda kernel: True)
-    elif reason == "one core":
-        monkeypatch.setattr(compilation, "can_compile_in_processes", lambda: False)
-    elif reason == "no interpreter":
-        monkeypatch.setattr(sys, "executable", "/usr/bin/uwsgi")
-    else:
-        monkeypatch.setattr(compilation, "_held", {"decisions"})
-    monkeypatch.setattr(compilation, "start", lambda part, lock: pytest.fail("started"))
-    compilation.compile_rewards_elsewhere()
-
-
-def test_a_process_that_cannot_be_started_is_no_error(cold: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "executable", str(cold / "python3"))
-    compilation.compile_rewards_elsewhere()
-    with compilation._open(compilation.REWARDS) as file:
-        assert compilation._lock(file), "the lock is free"
 
 
 def test_a_process_that_compiles_ends_with_the_one_that_started_it() -> None:

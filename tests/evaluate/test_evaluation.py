@@ -13,7 +13,7 @@ from glcb._errors import InvalidInput, InvalidSettings, LogError, UnknownArm
 from glcb.evaluate import Evaluation, Frozen, api, evaluate
 from glcb.evaluate.diagnostics import WeightSums
 from glcb.evaluate.evaluation import Evaluator
-from glcb.evaluate.executors import LocalExecutor
+from glcb.evaluate.executors import LocalLogExecutor
 from glcb.evaluate.formats import Layout
 from glcb.evaluate.log import LogFiles
 from tests.evaluate.logs import ARMS, RULE_VALUE, UNIFORM_VALUE, rows, rule, value, write
@@ -258,7 +258,7 @@ def test_an_evaluator_with_other_parts_is_not_changed(log: Path) -> None:
     evaluators = []
     for constant_values in (False, True):
         plan = api.make_plan(
-            LocalExecutor().survey(files, None),
+            LocalLogExecutor().survey(files, None),
             {"best": "best-fixed-arm"},
             estimators=("ips",),
             reference="logged",
@@ -271,7 +271,7 @@ def test_an_evaluator_with_other_parts_is_not_changed(log: Path) -> None:
         )
         evaluators.append(Evaluator(plan))
     done, other = evaluators
-    assert list(LocalExecutor().run(done, files, plan.reader))
+    assert list(LocalLogExecutor().run(done, files, plan.reader))
     before = copy.deepcopy(other.snapshot().parts)
     with pytest.raises(ValueError, match="betting"):
         other.restore(done.snapshot())

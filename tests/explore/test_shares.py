@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from glcb import Bandit, InvalidSettings
+from glcb.bandit import recorded
 from glcb.bandit.offline import OfflineBandit
 from glcb.explore.shares import ShareBounds, bounded
 
@@ -50,7 +51,7 @@ def test_every_decision_of_a_bandit_is_within_the_bounds() -> None:
     assert ranking.slot_probabilities[0][0] >= 0.2
     assert bandit.decide({"x": 0.5}, eligible=["b"]).propensity == 1.0
     bandit.set_params(shares={"c": (0.9, 1.0)})
-    assert Bandit.from_snapshot(bandit.snapshot()).decide({"x": 0.1}).probabilities["c"] >= 0.9
+    assert Bandit._from_snapshot(bandit._snapshot()).decide({"x": 0.1}).probabilities["c"] >= 0.9
     bandit.remove_arm("c")
     assert bandit.get_params()["shares"] is None
 
@@ -103,12 +104,12 @@ def test_the_rules_of_rewards_and_forgetting_can_change_while_decisions_are_pend
     for number in range(300):
         now += 1
         ids.append(bandit.decide({"x": float(rng.random())}).id)
-        if bandit.is_pending(ids[-1 - number % 5]):
+        if recorded.is_pending(bandit, ids[-1 - number % 5]):
             bandit.reward(ids[-1 - number % 5], float(rng.random() < 0.5), idempotency_key=number)
         if number % 40 == 39:
             bandit.set_params(**RULES[number // 40 % len(RULES)], half_life=50 + number)
         counts = bandit.counts
         assert counts["decisions"] == sum(counts.values()) - counts["decisions"]
-    assert Bandit.from_snapshot(bandit.snapshot()).counts == bandit.counts
+    assert Bandit._from_snapshot(bandit._snapshot()).counts == bandit.counts
     with pytest.raises(InvalidSettings, match="reward_timeout cannot be removed"):
         bandit.set_params(reward_timeout=None, default_reward=None, reward_aggregation="first")

@@ -1,33 +1,37 @@
 """The bandit for applications: contexts of any form, named arms, exact propensities."""
 
+import os
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from os import PathLike
+from pathlib import Path
+from typing import Any, Self
 
-from glcb import _validation
-from glcb._errors import InvalidInput, UnknownArm
+from glcb import _model_file
+from glcb._errors import InvalidInput, InvalidSettings, ModelFileError
+from glcb._model_file import Snapshot
 from glcb._types import Arm, ExplorationMode, Rewards
-from glcb.bandit import compilation, forks
+from glcb.bandit import display
 from glcb.bandit._core import BanditCore, RewardCallback
-from glcb.bandit._slates import Slates
-from glcb.bandit.candidates import to_offsets
-from glcb.bandit.config import BanditConfig, Clock, RewardAggregation
-from glcb.bandit.decision import NO_DEMANDS, BanditDecision, Demands
+from glcb.bandit.access import changes, reads
+from glcb.bandit.config import MUTABLE, BanditConfig, Clock, RewardAggregation
+from glcb.bandit.decision import BanditDecision
+from glcb.bandit.encoding.schema import Schema
 from glcb.bandit.encoding.values import to_contexts
-from glcb.bandit.files import Persistent
-from glcb.bandit.inspection import Inspectable
-from glcb.bandit.loggable import Loggable
-from glcb.bandit.ranking import AffectedSlots, Ranking
-from glcb.bandit.records import checked_prefix
+from glcb.bandit.logs.format import LogColumns
+from glcb.bandit.logs.replay import LogReplay, LogReport, Progress
+from glcb.bandit.logs.writer import LogWriter
+from glcb.bandit.ranking import Ranking
 from glcb.explain import Explanation
 
-compilation.use_second_process()
 
-
-class Bandit(Inspectable, Loggable, Persistent):
+class Bandit:
     """Chooses between named arms for contexts of any form, and learns from the rewards.
 
-    All methods are thread-safe. A call with invalid input raises an error and changes nothing.
+    All methods are thread-safe. A call with invalid input raises an error and changes nothing. After a change
+    that was interrupted, as with Ctrl-C, all methods raise :class:`NotSupported`: load a saved bandit, or
+    continue with ``copy.copy(bandit)``, in which the effect of the interrupted call may be incomplete.
 
     Parameters
     ----------
@@ -112,22 +116,35 @@ class Bandit(Inspectable, Loggable, Persistent):
         seed: int = BanditConfig.seed,
         shares: Mapping[Any, tuple[float, float]] | None = BanditConfig.shares,
     ) -> None:
-        params: dict[str, Any] = dict(locals())
-        del params["self"]
-        if isinstance(arms, Iterator):  # it can be read only once
-            params["arms"] = tuple(arms)
+        params: dict[str, Any] = {
+            "arms": tuple(arms) if isinstance(arms, Iterator) else arms,  # it can be read only once
+            "policy": policy,
+            "policy_settings": policy_settings,
+            "rewards": rewards,
+            "exploration": exploration,
+            "exploration_mode": exploration_mode,
+            "schema": schema,
+            "spare_slots": spare_slots,
+            "arm_schema": arm_schema,
+            "slots": slots,
+            "max_pending": max_pending,
+            "reward_timeout": reward_timeout,
+            "default_reward": default_reward,
+            "reward_aggregation": reward_aggregation,
+            "clock": clock,
+            "half_life": half_life,
+            "seed": seed,
+            "shares": shares,
+        }
         self._start(BanditCore(BanditConfig(**params)), params)
 
     def _start(self, core: BanditCore, params: dict[str, Any]) -> None:
         self._lock, self._core, self._params = threading.RLock(), core, params
-        self._slates = Slates(core)
-        forks.watch(self)
-
-    def _separate(self) -> None:
-        self._core.separate()
+        self._process, self._is_interrupted = os.getpid(), False
 
     # ---- deciding and learning ------------------------------------------------------------------
 
+    @changes
     def decide(
         self,
         context: Any,
@@ -178,19 +195,22 @@ class Bandit(Inspectable, Loggable, Persistent):
         LogError
             If there is a log and it cannot be written.
         """
-        with self._lock:
-            core = self._core
-            if arms is not None or core.catalog is not None or core.positions:
-                return self._slates.decide(context, arms, eligible, uniform, id, offsets, serve)
-            if eligible is None and offsets is None and serve is None and not uniform:
-                return core.decide(context, id, NO_DEMANDS)
-            allowed = None if eligible is None else _validation.eligible(eligible, core.index)
-            served = None if serve is None else _validation.arm(serve, core.index)
-            if served is not None and allowed is not None and served not in allowed:
-                raise UnknownArm(f"serve must be an eligible arm, got {serve!r}")
-            added = 0.0 if offsets is None else to_offsets(offsets, core.arms)
-            return core.decide(context, id, Demands(allowed, uniform, added, served))
+        chosen = self._core.decide(
+            context,
+            1,
+            arms=arms,
+            eligible=eligible,
+            uniform=uniform,
+            offsets=offsets,
+            serve=() if serve is None else (serve,),
+            chosen_id=id,
+        )
+        [(arm, propensity, probabilities, estimates)] = chosen.slots
+        return BanditDecision(
+            chosen.names[arm], chosen.names, estimates, chosen.id, propensity, probabilities, chosen.sampled
+        )
 
+    @changes
     def rank(
         self,
         context: Any,
@@ -234,9 +254,20 @@ class Bandit(Inspectable, Loggable, Persistent):
         >>> len(ranking.arms), bandit.reward(ranking.id, 1, slot=1, examined=2)
         (2, True)
         """
-        with self._lock:
-            return self._slates.rank(context, k, arms, eligible, uniform, id, serve=serve)
+        names, ranking_id, slots, sampled = self._core.decide(
+            context, k, arms=arms, eligible=eligible, uniform=uniform, serve=serve, chosen_id=id
+        )
+        return Ranking(
+            tuple(names[slot.chosen] for slot in slots),
+            ranking_id,
+            tuple(slot.propensity for slot in slots),
+            names,
+            tuple(slot.probabilities for slot in slots),
+            tuple(slot.estimates for slot in slots),
+            sampled,
+        )
 
+    @changes
     def decide_many(self, contexts: Any, *, eligible: Iterable[Arm] | None = None) -> list[BanditDecision]:
         """Choose an arm for each of many contexts.
 
@@ -270,10 +301,10 @@ class Bandit(Inspectable, Loggable, Persistent):
         [True, True]
         """
         rows = to_contexts(contexts)
-        with self._lock:
-            self._core.check_contexts(rows)
-            return [self.decide(row, eligible=eligible) for row in rows]
+        self._core.check_contexts(rows)
+        return [self.decide(row, eligible=eligible) for row in rows]
 
+    @changes
     def reward(
         self,
         decision: str,
@@ -320,34 +351,9 @@ class Bandit(Inspectable, Loggable, Persistent):
         LogError
             If there is a log and it cannot be written.
         """
-        with self._lock:
-            return self._slates.reward(decision, value, slot, examined, idempotency_key)
+        return self._core.reward(decision, value, slot, examined, idempotency_key)
 
-    def affected_slots(
-        self, decision: str, *, slot: int | None = None, examined: int | None = None
-    ) -> AffectedSlots:
-        """Return what :meth:`reward` with the same arguments would do to the slots of a ranking.
-
-        Parameters
-        ----------
-        decision : str
-            The id of the decision or the ranking.
-        slot, examined : int, optional
-            As for :meth:`reward`.
-
-        Returns
-        -------
-        AffectedSlots
-            The numbers of the slots that would be rewarded, learn the default reward, or be dropped.
-
-        Raises
-        ------
-        InvalidInput
-            If `slot` or `examined` is invalid.
-        """
-        with self._lock:
-            return self._slates.affected(decision, slot, examined)
-
+    @changes
     def settle(self) -> bool:
         """Close all decisions that have timed out. Without this call, the next decision or reward does so.
 
@@ -356,25 +362,9 @@ class Bandit(Inspectable, Loggable, Persistent):
         bool
             Whether anything changed: a decision was closed, or its default reward was learned.
         """
-        with self._lock:
-            return self._core.settle(self._core.now())
+        return self._core.settle(self._core.now())
 
-    def has_due(self, more_than: int = 0) -> bool:
-        """Return whether :meth:`settle`, or the next decision or reward, would settle many decisions.
-
-        Parameters
-        ----------
-        more_than : int
-            The number of decisions that are not many.
-
-        Returns
-        -------
-        bool
-            Whether more decisions than that have timed out, or are to be learned with the default reward.
-        """
-        with self._lock:
-            return self._core.pending.has_due(self._core.now(), more_than)
-
+    @changes
     def on_reward(self, callback: RewardCallback | None) -> None:
         """Call ``callback(id, arm, reward)`` once the reward of a decision is final; None removes it.
 
@@ -385,25 +375,9 @@ class Bandit(Inspectable, Loggable, Persistent):
         callback : callable or None
             Called with the id of the decision, its arm and its reward.
         """
-        with self._lock:
-            self._core.on_reward = callback
+        self._core.on_reward = callback
 
-    def is_pending(self, decision: str) -> bool:
-        """Return whether the decision with this id can still receive a reward.
-
-        Parameters
-        ----------
-        decision : str
-            The id of the decision.
-
-        Returns
-        -------
-        bool
-            Whether the decision is pending and has not timed out.
-        """
-        with self._lock:
-            return self._core.pending.contains(decision, self._core.now())
-
+    @reads
     def explain(
         self, context: Any, *, arms: Any = None, eligible: Iterable[Arm] | None = None
     ) -> Explanation:
@@ -432,13 +406,11 @@ class Bandit(Inspectable, Loggable, Persistent):
         NotSupported
             If the policy cannot explain its values.
         """
-        with self._lock:
-            if self._core.catalog is None:
-                return self._core.explain(context)
-            return self._slates.explain(context, arms, eligible)
+        return self._core.explain(context, arms, eligible)
 
     # ---- arms -----------------------------------------------------------------------------------
 
+    @changes
     def add_arm(
         self, name: Arm, *, like: Arm | None = None, features: Mapping[str, Any] | None = None
     ) -> None:
@@ -463,16 +435,9 @@ class Bandit(Inspectable, Loggable, Persistent):
         NotSupported
             If the arms of the policy cannot change.
         """
-        with self._lock:
-            if self._core.catalog is None:
-                if features is not None:
-                    raise InvalidInput("the arms of this bandit have no features: omit features")
-                self._core.add_arm(name, like)
-            elif like is not None:
-                raise InvalidInput("arms with features share what is learned: pass features instead of like")
-            else:
-                self._slates.add_arm(name, features)
+        self._core.add_arm(name, like, features)
 
+    @changes
     def remove_arm(self, name: Arm) -> None:
         """Remove an arm and everything learned about it. Its pending decisions are closed.
 
@@ -492,12 +457,9 @@ class Bandit(Inspectable, Loggable, Persistent):
         NotSupported
             If the arms of the policy cannot change.
         """
-        with self._lock:
-            if self._core.catalog is None:
-                self._core.remove_arm(name)
-            else:
-                self._slates.remove_arm(name)
+        self._core.remove_arm(name)
 
+    @changes
     def set_arms(self, arms: Mapping[Any, Mapping[str, Any]]) -> None:
         """Replace the catalog, for bandits whose arms have features. What was learned remains.
 
@@ -511,18 +473,292 @@ class Bandit(Inspectable, Loggable, Persistent):
         InvalidInput
             If the arms of this bandit have no features, or `arms` are invalid.
         """
+        self._core.set_arms(arms)
+
+    # ---- arguments and counts --------------------------------------------------------------------
+
+    @property
+    def arms(self) -> tuple[Arm, ...]:
+        """The names of the arms."""
+        return self._core.arms
+
+    @reads
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the arguments of an untrained bandit like this one, with the current arms.
+
+        Parameters
+        ----------
+        deep : bool
+            Ignored; accepted for compatibility with scikit-learn.
+
+        Returns
+        -------
+        dict
+            The arguments by name.
+        """
+        params = dict(self._params)
+        core = self._core
+        if core.catalog is not None:
+            unchanged = core.catalog.arms == core.config.arm_features
+            return params if unchanged else {**params, "arms": dict(core.catalog.arms)}
+        if self.arms == core.config.arms:
+            return params
+        return {**params, "arms": self.arms, "shares": core.config.shares}
+
+    @changes
+    def set_params(self, /, **changes: Any) -> Self:
+        """Change arguments.
+
+        After the first decision, only ``exploration``, ``exploration_mode``, ``schema``, ``reward_timeout``,
+        ``default_reward``, ``reward_aggregation``, ``half_life``, ``shares`` and ``clock`` can change. A
+        feature whose kind is declared anew starts again; the number of slots stays the same, and pending
+        decisions keep the encoding that they were made with. New rules for rewards apply to pending decisions
+        without a reward; those that have one are settled. A timeout cannot be removed.
+
+        Parameters
+        ----------
+        **changes
+            New values of arguments, by name.
+
+        Returns
+        -------
+        Bandit
+            This bandit.
+
+        Raises
+        ------
+        InvalidSettings
+            If an argument does not exist, is invalid, or can no longer change; or if the schema needs more
+            slots than there are.
+        """
+        params = self.get_params()
+        for name in changes:
+            if name not in params:
+                raise InvalidSettings(f"Bandit has no parameter {name!r}; it has {', '.join(params)}")
+            if self._core.has_started and name not in MUTABLE:
+                raise InvalidSettings(
+                    f"{name} cannot change after the first decision: create a new bandit with "
+                    f"Bandit(**{{**bandit.get_params(), {name!r}: …}})"
+                )
+        if self._core.has_started:
+            self._core.change(**changes)
+            self._params.update(changes)
+        else:
+            untrained = type(self)(**{**params, **changes})
+            self._core.reset(untrained._core.config)
+            self._params = untrained._params
+        return self
+
+    @property
+    @reads
+    def schema(self) -> Schema | None:
+        """The features and the problems with their values; None before the first decision."""
+        encoder, catalog = self._core.encoder, self._core.catalog
+        if encoder is None or catalog is None:
+            return None if encoder is None else encoder.schema
+        return replace(encoder.schema, arms=catalog.schema)
+
+    @property
+    @reads
+    def counts(self) -> dict[str, int]:
+        """Number of decisions, in total and by outcome: rewarded, timed_out, evicted, removed and pending."""
+        return self._core.pending.counts
+
+    @property
+    @reads
+    def reward_counts(self) -> dict[Arm, int]:
+        """Number of rewards learned, for each arm."""
+        policy, catalog = self._core.policy, self._core.catalog
+        if catalog is not None:
+            return catalog.reward_counts
+        return dict.fromkeys(self.arms, 0) if policy is None else policy.reward_counts
+
+    def __repr__(self) -> str:
         with self._lock:
-            self._slates.set_arms(arms)
+            return display.to_line(self._core.arguments(), self._core.pending.counts)
 
+    @reads
+    def _repr_html_(self) -> str:
+        return display.to_html(self._core.arguments(), self.counts, self.reward_counts, self.schema)
 
-def use_id_prefix(bandit: Bandit, prefix: str) -> str:
-    """Let the ids of later decisions begin with a prefix; return the one before.
+    # ---- logs ------------------------------------------------------------------------------------
 
-    Raises
-    ------
-    ValueError
-        No id can begin with the prefix.
-    """
-    with bandit._lock:
-        before, bandit._core.id_prefix = bandit._core.id_prefix, checked_prefix(prefix)
-        return before
+    @changes
+    def log_to(self, path: str | PathLike[str] | None) -> None:
+        """Start writing every decision and reward to a log; None stops.
+
+        The log is a file of JSON lines; new lines are appended, and :meth:`learn_from` reads it. A line is
+        passed to the operating system before its event takes effect, so it survives a crash of the process,
+        but not necessarily a crash of the machine. If a line cannot be written, the call raises ``LogError``,
+        and neither the log nor the bandit changes. Changes to the arms are not logged. Copies and saved
+        bandits do not write to the log.
+
+        If an interrupt such as Ctrl-C ends a call, the log may be one event ahead: continue with a bandit
+        that has replayed the log.
+
+        Parameters
+        ----------
+        path : str, path or None
+            The file to append to. It is created if it does not exist.
+
+        Raises
+        ------
+        LogError
+            If the file cannot be opened, is not a log of this format, or is in use by another bandit.
+        """
+        core = self._core
+        if path is not None and core.log is not None and core.log.is_at(path):
+            return
+        before, core.log = core.log, None if path is None else LogWriter(path)
+        self._core.log_arms()
+        if before is not None:
+            before.close()
+
+    def learn_from(
+        self,
+        log: str | PathLike[str],
+        *,
+        format: str | None = None,  # noqa: A002 (the built-in is not used here)
+        context_column: str = LogColumns.context,
+        arm_column: str = LogColumns.arm,
+        reward_column: str = LogColumns.reward,
+        propensity_column: str = LogColumns.propensity,
+        ignore_columns: Collection[str] = (),
+        progress: Progress | None = None,
+    ) -> LogReport:
+        """Learn from a log as if this bandit had made its decisions. No random numbers are drawn.
+
+        The log is either a file written by :meth:`log_to` or a table with one row per decision. It is read
+        row by row. Rows that cannot be used are counted by reason and skipped.
+
+        Decisions without a reward in the log are pending here. They have the same ids, unless this bandit
+        already has decisions with these ids. After a crash, :meth:`load` the model and replay the log started
+        when it was saved; this restores everything.
+
+        Parameters
+        ----------
+        log : str or path
+            JSON lines, CSV or Parquet. In CSV files, numbers are recognized and empty cells are missing.
+        format : {"jsonl", "csv", "parquet"}, optional
+            The format of the file. Default: inferred from its suffix.
+        context_column : str, default "context"
+            Column with the context as a JSON object. Without it, all remaining columns are features, except
+            those called like fields of a log, such as ``id``, ``time`` and ``propensity``.
+        arm_column : str, default "arm"
+            Column with the chosen arm.
+        reward_column : str, default "reward"
+            Column with the reward.
+        propensity_column : str, default "propensity"
+            Column with the probability of the chosen arm; optional.
+        ignore_columns : collection of str
+            Columns that are not features.
+        progress : callable, optional
+            Called with the report so far, every 1,000 rows and at the end.
+
+        Returns
+        -------
+        LogReport
+            What was learned, and which rows were refused.
+
+        Raises
+        ------
+        LogError
+            If the log cannot be read or has an old format. Rows before the failure have been learned; the
+            ``report`` of the error says how many.
+        InvalidSettings
+            If the format is unknown.
+        InvalidInput
+            If this bandit is writing to the log.
+        MissingExtra
+            If the log is a Parquet file and pyarrow is not installed.
+        """
+        columns = LogColumns(
+            context_column, arm_column, reward_column, propensity_column, tuple(ignore_columns)
+        )
+        with self._lock:
+            core = self._core
+            if core.log is not None and core.log.is_at(log):
+                raise InvalidInput(f"this bandit is writing to {log}: stop it first with log_to(None)")
+            replay = LogReplay(self._core, self._replay, columns, core.config.max_pending)
+        return replay.run(Path(log), format, progress)
+
+    @changes
+    def _replay(self, apply: Callable[[], None]) -> None:
+        apply()
+
+    # ---- files and copies ------------------------------------------------------------------------
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Save the bandit to a file, without its clock, log and callback. The file is replaced atomically.
+
+        Parameters
+        ----------
+        path : str or path
+            The file to write.
+
+        Raises
+        ------
+        ModelFileError
+            If the file cannot be written, or the bandit could not be loaded from it.
+        """
+        snapshot = self._snapshot()
+        try:
+            BanditCore.from_snapshot(snapshot)
+        except _model_file.INVALID as error:
+            raise ModelFileError(
+                f"cannot write {path}: the bandit could not be loaded from it ({error}); load an earlier copy"
+            ) from error
+        _model_file.write(path, snapshot)
+
+    @classmethod
+    def load(cls, path: str | PathLike[str], *, clock: Clock = BanditConfig.clock) -> Self:
+        """Load a bandit. It continues exactly as the saved one would have.
+
+        Parameters
+        ----------
+        path : str or path
+            A file written by :meth:`save`.
+        clock : function, default time.time
+            Function that returns the time in seconds. It is not part of the file.
+
+        Returns
+        -------
+        Bandit
+            The loaded bandit.
+
+        Raises
+        ------
+        ModelFileError
+            If the file cannot be read, is damaged, has another format version, or holds a policy.
+        """
+        bandit = cls.__new__(cls)
+        snapshot, core = _model_file.load(path, "Bandit", lambda one: (one, BanditCore.from_snapshot(one)))
+        core.change(clock=clock)
+        bandit._start(core, {**snapshot.arguments, "clock": clock})
+        return bandit
+
+    @reads
+    def _snapshot(self) -> Snapshot:
+        """Return a copy of everything that determines the future of the bandit, as :meth:`save` stores it."""
+        return self._core.snapshot()
+
+    @classmethod
+    def _from_snapshot(cls, snapshot: Snapshot) -> Self:
+        """Return a bandit restored from a snapshot. It continues exactly as the original would have.
+
+        Raises
+        ------
+        KeyError, TypeError, ValueError
+            If it is not a snapshot of a bandit.
+        """
+        bandit = cls.__new__(cls)
+        bandit.__setstate__(snapshot)
+        return bandit
+
+    def __getstate__(self) -> Snapshot:
+        with self._lock:  # also after an interrupt: a copy accepts the state
+            return self._core.snapshot()
+
+    def __setstate__(self, snapshot: Snapshot) -> None:
+        core = BanditCore.from_snapshot(snapshot)
+        self._start(core, {**snapshot.arguments, "clock": core.config.clock})

@@ -6,7 +6,8 @@ the encoder has seen has doubled, because the scales of numbers converge, and wh
 changes hands. A decision among the catalog therefore costs no encoding at all.
 
 Arms of a request that are not in the catalog are kept as well, up to ``MAX_RECENT`` of them, so that memory
-does not grow with the number of names. :meth:`Catalog.prepare` changes nothing; :meth:`Catalog.commit` does.
+does not grow with the number of names. :meth:`EncodedCatalog.prepare` changes nothing;
+:meth:`EncodedCatalog.commit` does.
 """
 
 from collections import Counter, OrderedDict
@@ -35,14 +36,14 @@ SPARE_SLOTS, SPARE_SLOTS_PER_CATEGORY = 16, 12
 """Slots for values and features of later arms."""
 
 
-class Entry(NamedTuple):
+class CatalogEntry(NamedTuple):
     """An arm with its features as JSON, and as the encoder represents them."""
 
     features: Features
     row: Float32
 
 
-class Changes(NamedTuple):
+class CandidateChanges(NamedTuple):
     """What committing candidates changes."""
 
     encoder: Encoder
@@ -61,7 +62,7 @@ class PreparedArms(NamedTuple):
     candidates: Candidates
     request: dict[Arm, Features] | None
     """The candidates of the request as JSON; None if they are the catalog."""
-    changes: Changes | None
+    changes: CandidateChanges | None
     whole: bool
     """Whether the candidates are the whole catalog."""
 
@@ -74,7 +75,7 @@ class PreparedArms(NamedTuple):
             raise UnknownArm(f"there is no candidate {arm!r}; the candidates are {names}") from None
 
 
-class Catalog:
+class EncodedCatalog:
     """Arms with features.
 
     Parameters
@@ -91,7 +92,7 @@ class Catalog:
         self._observed = 0
         self._arms: dict[Arm, Features] = dict(arms)
         self._rows: dict[Arm, Float32] = {}
-        self._recent: OrderedDict[Arm, Entry] = OrderedDict()
+        self._recent: OrderedDict[Arm, CatalogEntry] = OrderedDict()
         self._rewards: Counter[Arm] = Counter()
         self._whole: PreparedArms | None = None
 
@@ -171,7 +172,7 @@ class Catalog:
         entry = self._recent.get(name)
         return self._rows[name] if entry is None else entry.row
 
-    def _admit(self, new: dict[Arm, Features]) -> Changes:
+    def _admit(self, new: dict[Arm, Features]) -> CandidateChanges:
         """Return the changes for arms that are new or have other features; rows are encoded after all."""
         encoder = self._make_encoder(new.values()) if self._encoder is None else _copy(self._encoder)
         observed = self._observed + len(new)
@@ -186,7 +187,7 @@ class Catalog:
         known = {**{n: self._arms[n] for n in self._rows}, **{n: e.features for n, e in self._recent.items()}}
         changed = {**known, **new} if renewed else new
         rows = {name: encoder.encode(features).x for name, features in changed.items()}
-        return Changes(encoder, observed, new, rows, renewed)
+        return CandidateChanges(encoder, observed, new, rows, renewed)
 
     def _make_encoder(self, arms: Iterable[Features]) -> Encoder:
         """Return an encoder with slots for the features and values of the first arms."""
@@ -226,7 +227,7 @@ class Catalog:
                 if prepared.request is None:
                     self._rows[name] = changes.rows[name]
                 else:
-                    self._recent[name] = Entry(features, changes.rows[name])
+                    self._recent[name] = CatalogEntry(features, changes.rows[name])
         if prepared.request is not None:
             for name in prepared.request:
                 if name in self._recent:
@@ -304,7 +305,7 @@ class Catalog:
         self._rewards = Counter({to_name(name): int(count) for name, count in metadata["rewards"]})
         self._rows = {name: row.copy() for name, row in zip(encoded, rows, strict=False)}
         self._recent = OrderedDict(
-            (name, Entry(dict(features), row.copy()))
+            (name, CatalogEntry(dict(features), row.copy()))
             for (name, features), row in zip(recent.items(), rows[len(encoded) :], strict=True)
         )
 

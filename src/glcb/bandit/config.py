@@ -248,25 +248,38 @@ class BanditConfig:
         from glcb.bandit.encoding.schema import parse_schema
         from glcb.policies import registry
 
+        about = _validation.about
         for declared in fields(self):
-            self._set(declared.name, _check_bounds(declared, getattr(self, declared.name)))
-        self._set_arms()
-        self._set("policy", registry.get(self.policy).name)
-        self._set("rewards", _validation.rewards(self.rewards))
-        check_integers(self.schema, self.policy_settings)
-        schema = {name: feature.as_json() for name, feature in parse_schema(self.schema).items()}
-        self._set("schema", schema or None)
-        self._set("policy_settings", _plain_settings(self.policy_settings) or None)
+            with about(declared.name):
+                self._set(declared.name, _check_bounds(declared, getattr(self, declared.name)))
+        with about("arms"):
+            self._set_arms()
+        with about("arm_schema"):
+            self._set_arm_schema()
+        with about("policy"):
+            self._set("policy", registry.get(self.policy).name)
+        with about("rewards"):
+            self._set("rewards", _validation.rewards(self.rewards))
+        with about("schema"):
+            check_integers("the schema", self.schema)
+            schema = {name: feature.as_json() for name, feature in parse_schema(self.schema).items()}
+            self._set("schema", schema or None)
+        with about("policy_settings"):
+            check_integers("policy_settings", self.policy_settings)
+            self._set("policy_settings", _plain_settings(self.policy_settings) or None)
         if not callable(self.clock):
-            raise InvalidSettings(f"clock must be a function that returns seconds, got {self.clock!r}")
+            raise InvalidSettings(
+                f"clock must be a function that returns seconds, got {self.clock!r}", "clock"
+            )
         self._check_rewards()
         self._check_forgetting()
-        self._set("shares", _checked_shares(self.shares))
+        with about("shares"):
+            self._set("shares", _checked_shares(self.shares))
         try:  # raise here, not at the first decision
             self.make_policy(self.arm_names, 1)
         except TypeError as error:
             raise InvalidSettings(
-                f"policy_settings do not match the policy {self.policy!r}: {error}"
+                f"policy_settings do not match the policy {self.policy!r}: {error}", "policy_settings"
             ) from None
 
     def _set(self, name: str, value: object) -> None:
@@ -276,7 +289,6 @@ class BanditConfig:
         """Normalize the arms: a tuple of names, or a dict of features as JSON can represent them."""
         from glcb import _validation
         from glcb.bandit.candidates import has_features
-        from glcb.bandit.encoding.schema import parse_schema
 
         if has_features(self.arms):
             from glcb.bandit.catalog import plain_arms
@@ -287,6 +299,10 @@ class BanditConfig:
                 raise InvalidSettings(f"arms are invalid: {error}") from None
         else:
             self._set("arms", _validation.arms(self.arms))
+
+    def _set_arm_schema(self) -> None:
+        from glcb.bandit.encoding.schema import parse_schema
+
         declared = {name: feature.as_json() for name, feature in parse_schema(self.arm_schema).items()}
         if declared and not self.has_arm_features:
             raise InvalidSettings("arm_schema requires arms with features: pass arms={name: {…}}")
@@ -296,17 +312,20 @@ class BanditConfig:
         from glcb import _validation
 
         if self.reward_timeout is None and self.default_reward is not None:
-            raise InvalidSettings("default_reward requires reward_timeout: pass the number of seconds")
+            raise InvalidSettings(
+                "default_reward requires reward_timeout: pass the number of seconds", "reward_timeout"
+            )
         if self.reward_timeout is None and self.reward_aggregation != "first":
             raise InvalidSettings(
                 f"reward_aggregation={self.reward_aggregation!r} requires reward_timeout: pass the number of "
-                "seconds after which the aggregated reward is learned"
+                "seconds after which the aggregated reward is learned",
+                "reward_timeout",
             )
         if self.default_reward is not None:
             try:
                 self._set("default_reward", _validation.reward(self.default_reward, self.rewards))
             except InvalidReward as error:
-                raise InvalidSettings(f"default_reward is invalid: {error}") from None
+                raise InvalidSettings(f"default_reward is invalid: {error}", "default_reward") from None
 
     def _check_forgetting(self) -> None:
         from glcb.policies import registry
@@ -319,7 +338,7 @@ class BanditConfig:
                 "can, such as glcb or linucb"
             )
         if "half_life" in (self.policy_settings or {}):
-            raise InvalidSettings("half_life is also in policy_settings: pass it only once")
+            raise InvalidSettings("half_life is also in policy_settings: pass it only once", "half_life")
 
     # ---- use ------------------------------------------------------------------------------------
 
@@ -451,29 +470,28 @@ def check_shares_of(shares: Mapping[Any, tuple[float, float]] | None, arms: Sequ
     for arm in shares or {}:
         if arm not in arms:
             known = ", ".join(map(repr, arms[:8]))
-            raise InvalidSettings(f"shares has {arm!r}, which is not an arm; the arms are {known}")
+            raise InvalidSettings(f"shares has {arm!r}, which is not an arm; the arms are {known}", "shares")
     most = math.fsum((shares or {}).get(arm, (0.0, 1.0))[1] for arm in arms)
     if most < 1 - _ROUNDING:
         raise InvalidSettings(
-            f"the maximum shares of all arms must add up to at least 1, got {most:g}: raise some"
+            f"the maximum shares of all arms must add up to at least 1, got {most:g}: raise some", "shares"
         )
 
 
-def check_integers(schema: object, policy_settings: object) -> None:
+def check_integers(where: str, value: object) -> None:
     """Raise InvalidSettings if there is an integer of more than 64 bits, which not every format can store.
 
     Examples
     --------
-    >>> check_integers({"age": (0, 2**63)}, {"alpha": 1})
-    >>> check_integers({"age": (0, 2**64)}, None)
+    >>> check_integers("the schema", {"age": (0, 2**63)})
+    >>> check_integers("the schema", {"age": (0, 2**64)})
     Traceback (most recent call last):
     glcb._errors.InvalidSettings: integers must have at most 64 bits, got 18446744073709551616 in the schema
     """
-    for where, value in (("the schema", schema), ("policy_settings", policy_settings)):
-        for integer in _integers(value):
-            if not -(2**63) <= integer < 2**64:
-                shown = reprlib.repr(integer)
-                raise InvalidSettings(f"integers must have at most 64 bits, got {shown} in {where}")
+    for integer in _integers(value):
+        if not -(2**63) <= integer < 2**64:
+            shown = reprlib.repr(integer)
+            raise InvalidSettings(f"integers must have at most 64 bits, got {shown} in {where}")
 
 
 def _integers(value: object) -> Iterator[int]:

@@ -1,28 +1,11 @@
 """The decision of a bandit, and what a caller can demand of it."""
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from glcb._arrays import Float64
 from glcb._html import Bar, paragraph, table, view
 from glcb._types import Arm
 from glcb.policies.decision import Decision, Estimates
-
-
-class Demands(NamedTuple):
-    """What a caller demands of one decision."""
-
-    allowed: list[int] | None = None
-    """Indices of the eligible arms; None for all."""
-    uniform: bool = False
-    """Whether each of them has the same probability."""
-    offsets: Float64 | float = 0.0
-    """What is added to the scores."""
-    served: int | None = None
-    """Index of the arm that another system has chosen."""
-
-
-NO_DEMANDS = Demands()
 
 
 @dataclass(frozen=True, eq=False, repr=False, init=False)

@@ -64,7 +64,7 @@ class LabelQueue:
     @property
     def label_age(self) -> float:
         """Age in seconds at which decisions are labeled: the timeout until the first reward has arrived."""
-        ordered = self._ordered()
+        ordered = self._sorted
         if not ordered:
             return self.timeout
         return min(self.timeout, ordered[math.ceil(QUANTILE * len(ordered)) - 1])
@@ -76,17 +76,11 @@ class LabelQueue:
 
     def add_delay(self, delay: float) -> None:
         """Record the delay of a reward."""
-        ordered = self._ordered()
+        ordered = self._sorted
         if len(self._delays) == MEMORY:
             del ordered[bisect_left(ordered, self._delays.popleft())]
         self._delays.append(delay)
         insort(ordered, delay)
-
-    def _ordered(self) -> list[float]:
-        """Return the delays in ascending order. After an interrupt, they must be sorted again."""
-        if len(self._sorted) != len(self._delays):
-            self._sorted = sorted(self._delays)
-        return self._sorted
 
     # ---- decisions ------------------------------------------------------------------------------
 
@@ -109,7 +103,7 @@ class LabelQueue:
 
     def is_due_with_reward(self, decision: "PendingDecision", now: float) -> bool:
         """Return whether a decision has reached the label age if its reward arrives now."""
-        ordered = self._ordered()
+        ordered = self._sorted
         earlier = bisect_right(ordered, now - decision.decided_at)
         return earlier >= math.ceil(QUANTILE * (len(ordered) + 1)) - 1
 
@@ -134,7 +128,7 @@ class LabelQueue:
     def label(self, decision: "PendingDecision") -> None:
         """Record that a decision has its label."""
         waived = self.waives(decision)
-        self._unlabeled.pop(decision.id, None)  # it is not there if an interrupt came when it was added
+        self._unlabeled.pop(decision.id, None)
         decision.label = "waived" if waived else "default"
         if waived:
             self.surplus[decision.arm] -= 1

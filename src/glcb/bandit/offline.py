@@ -9,11 +9,8 @@ from glcb._model_file import Snapshot
 from glcb._types import Arm
 from glcb.bandit._core import BanditCore
 from glcb.bandit.bandit import Bandit
-from glcb.explore.focus import candidate_probabilities
-from glcb.explore.probabilities import probabilities
-from glcb.explore.shares import bounded, share_bounds
+from glcb.explore.choice import distribution
 from glcb.policies import registry
-from glcb.policies.shared import estimate_candidates
 
 
 class Preview(NamedTuple):
@@ -39,7 +36,7 @@ class OfflineBandit:
     """
 
     def __init__(self, bandit: Bandit) -> None:
-        self._core = BanditCore.from_snapshot(bandit.snapshot())
+        self._core = BanditCore.from_snapshot(bandit._snapshot())
 
     @property
     def arms(self) -> tuple[Arm, ...]:
@@ -78,30 +75,20 @@ class OfflineBandit:
             The position in a ranking.
         """
         core = self._core
-        config = core.config
+        allowed = None
         if core.catalog is None:
+            candidates = None
             allowed = None if eligible is None else _validation.eligible(eligible, core.index)
-            prepared = core.prepare(context)
-            estimates = prepared.policy.estimate(core.at_position(prepared.encoded.x, slot))
-            scores = estimates.values + estimates.bonuses
-            chosen = probabilities(scores, allowed, config.exploration, config.exploration_mode)
-            if core.bounds is not None and slot == 0:
-                chosen = bounded(chosen, core.bounds, allowed)
-            return Preview(core.arms, estimates.values, chosen, prepared.encoded.x)
         prepared = core.prepare(context, candidates, eligible)
-        assert prepared.arms is not None  # arms have features
-        names, x = prepared.arms.names, core.at_position(prepared.encoded.x, slot)
-        estimates = estimate_candidates(prepared.policy, x, prepared.arms.candidates)
-        if core.own is not None:
-            estimates = core.own.correct(x, names, estimates)
+        policy, arms, x = prepared.policy, prepared.arms, core.at_position(prepared.encoded.x, slot)
+        estimates = policy.estimate(x) if arms is None else core.estimate(policy, x, arms)
+        rule = core.choice_rule(False, arms)
+        if slot > 0:
+            rule = rule._replace(bounds=None)
         scores = estimates.values + estimates.bonuses
-        chosen = candidate_probabilities(
-            scores, estimates.bonuses, config.exploration, config.exploration_mode
-        )
-        if config.shares is not None and slot == 0:
-            places = {arm: place for place, arm in enumerate(names)}
-            chosen = bounded(chosen, share_bounds(config.shares, places))
-        return Preview(names, estimates.values, chosen, prepared.encoded.x)
+        shares = distribution(scores, estimates.bonuses, rule, allowed)
+        names = core.arms if arms is None else arms.names
+        return Preview(names, estimates.values, shares, prepared.encoded.x)
 
     def learn(self, context: Any, arm: Arm, reward: float, candidates: Any = None, slot: int = 0) -> None:
         """Learn from a decision together with its reward."""

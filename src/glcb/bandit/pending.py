@@ -4,10 +4,6 @@ The id of a decision is its number and a checksum of its context. An id of anoth
 continued from an earlier copy, is accepted only if that bandit had made the same number of decisions and its
 context encodes to the same numbers. A bandit with a random prefix accepts no ids of other bandits. The caller
 can also choose the ids.
-
-An exception such as KeyboardInterrupt can come between any two steps. The steps of a change are therefore in
-an order in which the state is valid after each of them. Decisions are counted before they are added, and
-removed before their outcome is counted; what is in neither place counts as evicted.
 """
 
 import math
@@ -121,7 +117,8 @@ class PendingDecisions:
 
     def add(self, decision: PendingDecision) -> None:
         """Number and add a decision; evict the oldest if there are too many."""
-        self._make_space()
+        if len(self._pending) == self.capacity:
+            self._make_space()
         decision.number = self.decisions + 1
         self.decisions += 1
         self.has_slots = self.has_slots or SEPARATOR in decision.id
@@ -171,7 +168,8 @@ class PendingDecisions:
         arms = [decision.arm for decision in self]
         if self.labels is not None:
             arms += [decision.arm for decision in self.labels]
-            arms += [arm for arm, count in self.labels.surplus.items() if count]
+            # Sorted: a restored bandit has counted them in another order.
+            arms += sorted((arm for arm, count in self.labels.surplus.items() if count), key=repr)
         return list(dict.fromkeys(arms))
 
     def find(self, decision_id: object, now: float = -math.inf) -> PendingDecision:
@@ -183,12 +181,11 @@ class PendingDecisions:
             )
         decision = self._pending.get(decision_id)
         is_due = decision is not None and self.rules.has_timed_out(decision.decided_at, now)
-        if decision is not None and not is_due and not decision.is_learned:
+        if decision is not None and not is_due:
             return decision
         outcome: Outcome | None
         if decision is not None:
-            has_reward = decision.reward is not None or decision.is_learned
-            outcome = "rewarded" if has_reward else "timed_out"
+            outcome = "timed_out" if decision.reward is None else "rewarded"
         else:
             settled = self._settled.get(decision_id)
             outcome = None if settled is None else settled.outcome
@@ -300,9 +297,7 @@ class PendingDecisions:
 
     def learns_label(self, decision: PendingDecision) -> bool:
         """Return whether the label of a decision is to be learned now."""
-        if decision.label != "none" or decision.is_learned:
-            return False
-        return self.labels is None or not self.labels.waives(decision)
+        return decision.label == "none" and (self.labels is None or not self.labels.waives(decision))
 
     def label(self, decision: PendingDecision) -> None:
         """Record that a decision has its label."""
@@ -330,7 +325,8 @@ class PendingDecisions:
 
     def resume(self, decision: PendingDecision) -> None:
         """Make a decision that was dropped pending again, as the newest one."""
-        self._make_space()
+        if len(self._pending) == self.capacity:
+            self._make_space()
         self._settled.pop(decision.id, None)
         decision.number = self.decisions
         self.removed -= 1
@@ -348,12 +344,11 @@ class PendingDecisions:
             self.labels.remove_arm(arm)
 
     def _make_space(self) -> None:
-        """Evict the oldest decision if there is no space for another one."""
-        if len(self._pending) == self.capacity:
-            oldest = next(iter(self._pending.values()))
-            if self.labels is not None:  # only if a ranking has more slots than there is space for
-                self.labels.drop(oldest.id)
-            self._settle(oldest, "evicted")
+        """Evict the oldest decision."""
+        oldest = next(iter(self._pending.values()))
+        if self.labels is not None:  # only if a ranking has more slots than there is space for
+            self.labels.drop(oldest.id)
+        self._settle(oldest, "evicted")
 
     def _settle(self, decision: PendingDecision, outcome: Outcome) -> None:
         """Move a decision to those that are settled. The caller counts the outcome afterwards."""
@@ -395,7 +390,7 @@ class PendingDecisions:
                 decision.decided_at = now
             if labels is None:
                 decision.label = "none"
-        vars(self).update(rules=rules, labels=labels)
+        self.rules, self.labels = rules, labels
 
     # ---- saving ---------------------------------------------------------------------------------
 

@@ -10,15 +10,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-import numpy as np
-
 from glcb._arrays import Float64
 from glcb._errors import InvalidInput
 from glcb._html import Bar, table, view
-from glcb._types import Arm, ExplorationMode
-from glcb.explore.focus import candidate_probabilities
-from glcb.explore.probabilities import certain, draw, probabilities
-from glcb.explore.shares import ShareBounds, bounded
+from glcb._types import Arm
+from glcb.explore.choice import ChoiceRule, certain, distribution, draw
 from glcb.policies.decision import Estimates
 
 
@@ -92,25 +88,12 @@ class AffectedSlots(NamedTuple):
     """Slots that are dropped, because they were not examined."""
 
 
-class Exploration(NamedTuple):
-    """How arms are drawn from their scores."""
-
-    share: float
-    mode: ExplorationMode
-    uniform: bool
-    """Whether every arm has the same probability, as for a control group."""
-    focused: bool
-    """Whether exploration concentrates on a few if there are many candidates."""
-    bounds: ShareBounds | None = None
-    """Bounds of the probabilities in the first slot."""
-
-
 def draw_slots(
     estimate: Callable[[int], Estimates],
     allowed: list[int] | None,
     count: int,
-    exploration: Exploration,
-    rng: np.random.Generator,
+    rule: ChoiceRule,
+    point: Callable[[int], float],
     offsets: Float64 | None = None,
     served: Sequence[int] = (),
 ) -> list[Slot]:
@@ -126,10 +109,10 @@ def draw_slots(
         The indices of the candidates to choose from; None allows all.
     count
         Number of slots.
-    exploration
+    rule
         How arms are drawn.
-    rng
-        Source of the draws.
+    point
+        Returns the random number that chooses the arm of a slot.
     offsets
         Numbers to add to the scores of the candidates.
     served
@@ -153,41 +136,14 @@ def draw_slots(
         if number > 0:
             before = range(size) if remaining is None else remaining
             remaining = [index for index in before if index != slots[-1].chosen]
-            exploration = exploration._replace(bounds=None)
+            rule = rule._replace(bounds=None)
         if number < len(served):
             chosen, shares = served[number], certain(served[number], size)
         else:
-            shares = slot_probabilities(estimates, remaining, exploration, offsets)
-            chosen = draw(shares, rng)
+            scores = estimates.values + estimates.bonuses
+            if offsets is not None:
+                scores += offsets
+            shares = distribution(scores, estimates.bonuses, rule, remaining)
+            chosen = draw(shares, point(number))
         slots.append(Slot(chosen, float(shares[chosen]), shares, estimates))
     return slots
-
-
-def slot_probabilities(
-    estimates: Estimates,
-    remaining: list[int] | None,
-    exploration: Exploration,
-    offsets: Float64 | None = None,
-) -> Float64:
-    """Return the probability of each candidate for a slot; 0 for those that do not remain."""
-    shares = _unbounded_probabilities(estimates, remaining, exploration, offsets)
-    return shares if exploration.bounds is None else bounded(shares, exploration.bounds, remaining)
-
-
-def _unbounded_probabilities(
-    estimates: Estimates, remaining: list[int] | None, exploration: Exploration, offsets: Float64 | None
-) -> Float64:
-    scores = estimates.values + estimates.bonuses
-    if offsets is not None:
-        scores += offsets
-    if exploration.uniform:
-        scores = np.zeros(scores.size)
-    if not exploration.focused:
-        return probabilities(scores, remaining, exploration.share, exploration.mode)
-    if remaining is None:
-        return candidate_probabilities(scores, estimates.bonuses, exploration.share, exploration.mode)
-    result: Float64 = np.zeros(scores.size)
-    result[remaining] = candidate_probabilities(
-        scores[remaining], estimates.bonuses[remaining], exploration.share, exploration.mode
-    )
-    return result

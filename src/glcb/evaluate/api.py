@@ -17,13 +17,21 @@ from glcb._version import __version__
 from glcb.bandit.bandit import Bandit
 from glcb.bandit.logs.format import LogColumns, plain_context
 from glcb.evaluate import checkpoint, estimators, formats, marginals
-from glcb.evaluate.evaluation import DEFAULT_ESTIMATORS, LOGGED, RANKING_ESTIMATORS, Evaluator, Plan
-from glcb.evaluate.executors import LocalExecutor, make_executor
+from glcb.evaluate.evaluation import DEFAULT_ESTIMATORS, LOGGED, RANKING_ESTIMATORS, EvaluationPlan, Evaluator
+from glcb.evaluate.executors import LocalLogExecutor, make_executor
 from glcb.evaluate.formats import Layout, dsjson, vowpal_wabbit
 from glcb.evaluate.log import LogFiles, Progress, count_arms, find_arms, survey_rows
 from glcb.evaluate.result import Evaluation
 from glcb.evaluate.rows import LoggedDecision, Survey
-from glcb.evaluate.targets import BanditTarget, BestFixedArm, Constant, Rule, RuleTarget, Target, Uniform
+from glcb.evaluate.targets import (
+    BanditTarget,
+    BestFixedArm,
+    Constant,
+    Rule,
+    RuleTarget,
+    Target,
+    UniformTarget,
+)
 from glcb.policies import registry
 
 _CHECKPOINT_SECONDS = 10.0
@@ -296,7 +304,7 @@ def survey(
     """Return the arms of a log and the range of its rewards. The arguments are those of `evaluate`."""
     columns = LogColumns(context_column, arm_column, reward_column, propensity_column, tuple(ignore_columns))
     files = LogFiles(_paths(log), format, Layout(columns, default_reward))
-    found = LocalExecutor().survey(files, None)
+    found = LocalLogExecutor().survey(files, None)
     found.arms = count_arms(found, find_arms(found)[0])
     return found
 
@@ -353,7 +361,7 @@ def make_plan(
     max_ratio: float | None,
     min_propensity: float | None,
     constant_values: bool,
-) -> Plan:
+) -> EvaluationPlan:
     """Return what to evaluate on a log that has been read once. The arguments are those of `evaluate`."""
     default = DEFAULT_ESTIMATORS if survey.slots == 1 else RANKING_ESTIMATORS
     chosen = default if estimators is None else tuple(estimators)
@@ -394,7 +402,7 @@ def make_plan(
             targets[name] = _fixed(name, resolved, arms, index, survey)
     wrote: Target | None = None
     if "iips" in chosen:
-        wrote = Uniform() if logging == "uniform" else _fixed("logging", logging, arms, index, survey)
+        wrote = UniformTarget() if logging == "uniform" else _fixed("logging", logging, arms, index, survey)
     if survey.slots > 1:
         notes += _ranking_notes(chosen, targets, len(arms), survey.slots)
     smallest = 1 / len(arms) if logging == "uniform" else survey.smallest_propensity
@@ -403,7 +411,7 @@ def make_plan(
             "min_propensity must be in (0, 1] and at most the smallest propensity of the log, which is "
             f"{smallest:g}, got {min_propensity!r}"
         )
-    return Plan(
+    return EvaluationPlan(
         arms=arms,
         index=index,
         survey=survey,
@@ -427,7 +435,7 @@ def _fixed(name: str, policy: Any, arms: tuple[Arm, ...], index: Mapping[Arm, in
     if isinstance(policy, Frozen):
         _check_bandit(name, policy.bandit, survey)
         return BanditTarget(policy.bandit, arms, learns=False)
-    return policy if isinstance(policy, Uniform) else RuleTarget(policy, index, name)
+    return policy if isinstance(policy, UniformTarget) else RuleTarget(policy, index, name)
 
 
 def _ranking_notes(
@@ -455,10 +463,10 @@ def _ranking_notes(
         )
 
 
-def _resolve(name: str, arms: tuple[Arm, ...], survey: Survey, seed: int) -> Bandit | Uniform:
+def _resolve(name: str, arms: tuple[Arm, ...], survey: Survey, seed: int) -> Bandit | UniformTarget:
     """Return the policy for a string."""
     if name == "uniform":
-        return Uniform()
+        return UniformTarget()
     if name == "best-fixed-arm":
         return BestFixedArm(len(arms))
     if name.startswith("arm="):
@@ -513,6 +521,6 @@ def _described(policy: object) -> str:
     if not isinstance(bandit, Bandit):
         return repr(policy)
     digest = hashlib.blake2b(digest_size=16)
-    for chunk in _model_file.chunks(bandit.snapshot()):
+    for chunk in _model_file.chunks(bandit._snapshot()):
         digest.update(chunk)
     return f"{type(policy).__name__} {digest.hexdigest()}"

@@ -11,7 +11,7 @@ import numpy as np
 
 from glcb._arrays import Arrays, copy_into
 from glcb.evaluate.diagnostics import Diagnostic
-from glcb.evaluate.estimators import Estimate
+from glcb.evaluate.estimators import ValueEstimate
 from glcb.evaluate.rows import Chunk
 from glcb.evaluate.targets import BanditTarget
 
@@ -21,7 +21,7 @@ _STREAM = 1
 """Separates these random numbers from others with the same seed."""
 
 
-class Replay:
+class PolicyReplay:
     """The replay of one policy.
 
     Parameters
@@ -62,14 +62,14 @@ class Replay:
         """Number of accepted rows."""
         return int(self._sums[1])
 
-    def estimate(self) -> Estimate:
+    def estimate(self) -> ValueEstimate:
         """Return the mean reward of the accepted rows."""
         _, count, total, squares, _ = self._sums
         if count < 2:
-            return Estimate(float(total / max(count, 1)), np.inf)
+            return ValueEstimate(float(total / max(count, 1)), np.inf)
         mean = total / count
         variance = max(squares / count - mean**2, 0.0) * count / (count - 1)
-        return Estimate(float(mean), float(np.sqrt(variance / count)))
+        return ValueEstimate(float(mean), float(np.sqrt(variance / count)))
 
     def check(self) -> list[Diagnostic]:
         """Return the checks of the replay."""

@@ -43,7 +43,7 @@ class Target(Protocol):
         """Restore a snapshot."""
 
 
-class Uniform:
+class UniformTarget:
     """Chooses each eligible arm with the same probability."""
 
     learns = False
@@ -62,7 +62,7 @@ class Uniform:
         """Do nothing: there is no state."""
 
 
-class Constant(Uniform):
+class Constant(UniformTarget):
     """Always chooses the same arm, or any eligible one where it is not eligible."""
 
     def __init__(self, arm: int) -> None:
@@ -77,7 +77,7 @@ class Constant(Uniform):
         return result
 
 
-class BestFixedArm(Uniform):
+class BestFixedArm(UniformTarget):
     """Chooses the eligible arm with the best estimated mean reward so far, regardless of the context.
 
     Choosing the best arm of the whole log in hindsight would be biased towards lucky arms.
@@ -114,7 +114,7 @@ class BestFixedArm(Uniform):
         self._rewards, self._weights = np.array(state["rewards"]), np.array(state["weights"])
 
 
-class RuleTarget(Uniform):
+class RuleTarget(UniformTarget):
     """A function of the context.
 
     In a ranking, probabilities are those of the top slot; the arms of the others are drawn in proportion to
@@ -219,7 +219,7 @@ class BanditTarget:
     def restore(self, state: Any) -> None:
         """Restore a snapshot."""
         if state is not None:
-            self._bandit = OfflineBandit(Bandit.from_snapshot(state))
+            self._bandit = OfflineBandit(Bandit._from_snapshot(state))
 
 
 class RewardModel:
@@ -255,4 +255,4 @@ class RewardModel:
 
     def restore(self, state: Snapshot) -> None:
         """Restore a snapshot."""
-        self._bandit = OfflineBandit(Bandit.from_snapshot(state))
+        self._bandit = OfflineBandit(Bandit._from_snapshot(state))

@@ -41,59 +41,16 @@ def probabilities(
     >>> probabilities(np.array([np.inf, 0.5, np.inf]), None, 0.0, "gap")
     array([0.5, 0. , 0.5])
     """
-    return _choose_from(scores, allowed, exploration, exploration_mode, 0.0)[0]
-
-
-def choose(
-    scores: Float64,
-    allowed: list[int] | None,
-    exploration: float,
-    exploration_mode: ExplorationMode,
-    rng: np.random.Generator,
-) -> tuple[Float64, int]:
-    """Return the probability of each arm, and an arm drawn with these probabilities.
-
-    The arguments are those of :func:`probabilities`.
-    """
-    return _choose_from(scores, allowed, exploration, exploration_mode, rng.random())
-
-
-def _choose_from(
-    scores: Float64,
-    allowed: list[int] | None,
-    exploration: float,
-    exploration_mode: ExplorationMode,
-    point: float,
-) -> tuple[Float64, int]:
-    """Return the probability of each arm, and the arm whose interval contains ``point``.
-
-    There is one compiled function for all cases, so that none of them is compiled during a request.
-    """
     by_gap = exploration_mode == "gap"
     if allowed is None:
         result: Float64 = np.empty(scores.size)
-        return result, choose_arm(scores, exploration, by_gap, point, result)
+        choose_arm(scores, exploration, by_gap, 0.0, result)
+        return result
     eligible: Float64 = np.empty(len(allowed))
-    chosen = choose_arm(scores[allowed], exploration, by_gap, point, eligible)
+    choose_arm(scores[allowed], exploration, by_gap, 0.0, eligible)
     result = np.zeros(scores.size)
     result[allowed] = eligible
-    return result, allowed[chosen]
-
-
-def certain(arm: int, arms: int) -> Float64:
-    """Return the distribution that always chooses one of several arms.
-
-    >>> certain(1, 3)
-    array([0., 1., 0.])
-    """
-    result: Float64 = np.zeros(arms)
-    result[arm] = 1.0
     return result
-
-
-def draw(probabilities: Float64, rng: np.random.Generator) -> int:
-    """Return a random arm, drawn with these probabilities."""
-    return _arm_at(probabilities, rng.random())
 
 
 @kernel
@@ -145,8 +102,8 @@ def _write_probabilities(scores: Float64, exploration: float, by_gap: bool, resu
 
 
 @kernel
-def _arm_at(probabilities: Float64, point: float) -> int:
-    """Return the arm whose interval of the cumulative distribution contains ``point``."""
+def arm_at(probabilities: Float64, point: float) -> int:
+    """Return the arm whose interval of the cumulative distribution contains ``point``, a random number."""
     result = 0
     cumulative = 0.0
     for arm in range(probabilities.size):
@@ -162,4 +119,4 @@ def _arm_at(probabilities: Float64, point: float) -> int:
 def choose_arm(scores: Float64, exploration: float, by_gap: bool, point: float, result: Float64) -> int:
     """Write the probability of each arm; return the one whose interval contains ``point``."""
     _write_probabilities(scores, exploration, by_gap, result)
-    return _arm_at(result, point)
+    return arm_at(result, point)

@@ -7,6 +7,9 @@ import numpy as np
 from glcb._arrays import Float64
 from glcb._numba.compile import kernel
 
+SKEW = 0.01
+"""The bonus of an arm that hardly ever pays 1 is this, times the logarithm of the step, per decision."""
+
 
 def bonus(pseudocounts: Float64, step: int, scale: float) -> Float64:
     """Return C·√(ln t / N̂) for each arm, where C is ``scale``; infinite for a pseudocount of 0.
@@ -26,6 +29,18 @@ def write_bonuses(pseudocounts: Float64, step: int, scales: Float64, bonuses: Fl
     for arm in range(bonuses.size):
         untried = pseudocounts[arm] == 0
         bonuses[arm] = np.inf if untried else scales[arm] * math.sqrt(log_step / pseudocounts[arm])
+
+
+@kernel
+def add_skew(means: Float64, step: int, pseudocounts: Float64, bonuses: Float64) -> None:
+    """Add what a bound on the mean of rewards of 0 and 1 has beyond the deviation (Bernstein's inequality).
+
+    Few rewards of 0 tell little about a rare 1: its mean is less certain than its deviation says.
+    """
+    log_step = math.log(step)
+    for arm in range(bonuses.size):
+        if pseudocounts[arm] > 0:
+            bonuses[arm] += SKEW * max(0.0, 1 - 2 * means[arm]) * log_step / pseudocounts[arm]
 
 
 @kernel

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from glcb._arrays import Float64
-from glcb._numba.compile import kernel
+from glcb._numba.compile import strict_kernel
 from glcb._types import Arm
 
 _FREE, _FIXED, _ABOVE, _BELOW = range(4)
@@ -75,7 +75,7 @@ def bounded(probabilities: Float64, bounds: ShareBounds, allowed: Sequence[int] 
     return result
 
 
-@kernel
+@strict_kernel
 def _total(values: Float64) -> float:
     """Return the sum. A sum needs a loop of its own: see ``glcb._numba.compile``."""
     total = 0.0
@@ -84,7 +84,7 @@ def _total(values: Float64) -> float:
     return total
 
 
-@kernel
+@strict_kernel
 def _masked_total(values: Float64, states: Float64, state: int) -> float:
     """Return the sum of the values with this state."""
     total = 0.0
@@ -94,7 +94,7 @@ def _masked_total(values: Float64, states: Float64, state: int) -> float:
     return total
 
 
-@kernel
+@strict_kernel
 def _fill(weights: Float64, low: Float64, high: Float64, states: Float64, result: Float64) -> None:
     """Write ``factor * weight`` within the bounds to all free arms, so that all arms add up to 1.
 
@@ -134,7 +134,7 @@ def _fill(weights: Float64, low: Float64, high: Float64, states: Float64, result
                 states[arm] = _FIXED
 
 
-@kernel
+@strict_kernel
 def _project(probabilities: Float64, low: Float64, high: Float64, result: Float64) -> bool:
     """Write the projection; return False if the probabilities are within the bounds already."""
     arms = probabilities.size

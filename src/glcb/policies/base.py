@@ -12,7 +12,8 @@ rewards are lost would otherwise look unexplored forever. Learning rates depend 
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from importlib.util import find_spec
 from os import PathLike
 from typing import Any, ClassVar, Self, cast
@@ -27,7 +28,7 @@ from glcb._model_file import Snapshot
 from glcb._types import MAX_FEATURES, Arm, ExplorationMode, Rewards
 from glcb.explain import Explanation
 from glcb.explore import best_arm
-from glcb.explore.probabilities import choose
+from glcb.explore.choice import ChoiceRule, distribution, draw
 from glcb.policies.decision import Choice, Decision, Estimates
 
 
@@ -231,16 +232,17 @@ class Policy(ABC):
             return self._estimate(context)
 
     def choose(
-        self, x: Float32, exploration: float, mode: ExplorationMode, rng: np.random.Generator, count: bool
+        self, x: Float32, exploration: float, mode: ExplorationMode, point: float, count: bool
     ) -> Choice:
         """Choose an arm at random for a valid context; with ``count``, record that as a decision.
 
-        Override this if there is a faster way than several steps. The other arguments are those of
-        :func:`glcb.explore.probabilities.choose`.
+        Override this if there is a faster way than several steps. ``exploration`` and ``mode`` are those of
+        :class:`glcb.explore.choice.ChoiceRule`, and ``point`` is the random number that chooses the arm.
         """
         with self._lock:
             values, bonuses, _ = estimates = self._estimate(x)
-            choice = Choice(estimates, *choose(values + bonuses, None, exploration, mode, rng))
+            shares = distribution(values + bonuses, bonuses, ChoiceRule(exploration, mode))
+            choice = Choice(estimates, shares, draw(shares, point))
             if count:
                 self.count_decision(x, self.arms[choice.arm], checked=True)
             return choice
@@ -304,7 +306,7 @@ class Policy(ABC):
     def learn(
         self, x: ArrayLike, arm: Arm, reward: float, *, counted: bool = False, checked: bool = False
     ) -> None:
-        """Learn the reward of one decision. An interrupt (Ctrl-C) can leave a single update incomplete.
+        """Learn the reward of one decision. An interrupt (Ctrl-C) can leave it incomplete: load a copy.
 
         Parameters
         ----------
@@ -469,7 +471,6 @@ class Policy(ABC):
         new._decision_counts[-1] >>= halvings
         for _ in range(halvings if self.can_forget else 0):
             new._forget(slice(len(arms) - 1, len(arms)))
-        # A single call, which no interrupt can split, so that the arms and the model never disagree.
         vars(self).update(vars(new))
 
     # ---- snapshots and files ------------------------------------------------------------------------
@@ -484,6 +485,16 @@ class Policy(ABC):
     def rng_state(self, state: Any) -> None:
         with self._lock:
             self._rng.bit_generator.state = state
+
+    @contextmanager
+    def drawing_from(self, rng: np.random.Generator) -> Iterator[None]:
+        """Use another random generator in a block. That of the policy does not change."""
+        with self._lock:
+            own, self._rng = self._rng, rng
+            try:
+                yield
+            finally:
+                self._rng = own
 
     def snapshot(self, *, copy: bool = True) -> Snapshot:
         """Return everything that determines later decisions.

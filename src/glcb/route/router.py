@@ -511,7 +511,7 @@ class Router:
     def _snapshot(self) -> Snapshot:
         ledger = self._ledger
         metadata, own = ledger.snapshot()
-        bandits = {"bandit": self._bandit.snapshot(), "fallback": self._fallback.snapshot()}
+        bandits = {"bandit": self._bandit._snapshot(), "fallback": self._fallback._snapshot()}
         parts = {**{name: snapshot.arrays for name, snapshot in bandits.items()}, "ledger": own}
         arguments = {
             "models": {
@@ -551,7 +551,7 @@ class Router:
             part, _, rest = name.partition(".")
             parts[part][rest] = array
         main, fallback = (
-            Bandit.from_snapshot(Snapshot("Bandit", arrays=parts[name], **snapshot.about["bandits"][name]))
+            Bandit._from_snapshot(Snapshot("Bandit", arrays=parts[name], **snapshot.about["bandits"][name]))
             for name in ("bandit", "fallback")
         )
         params, arguments = main.get_params(), dict(snapshot.arguments)

@@ -8,7 +8,7 @@ from glcb._arrays import Float32, Float64
 from glcb.bandit.encoding.features import NO_SLOT, Feature
 from glcb.bandit.encoding.projection import Projection
 from glcb.bandit.encoding.schema import FeatureKind
-from glcb.bandit.encoding.slots import Candidate
+from glcb.bandit.encoding.slots import SlotCandidate
 
 OTHER = "(other)"
 """Represents several features that share one slot."""
@@ -18,18 +18,18 @@ class Claim(NamedTuple):
     """A slot that gets a new owner."""
 
     feature: Feature
-    candidate: Candidate
+    candidate: SlotCandidate
     slot: int
     number: float
     """The first number of a feature that becomes a number."""
 
 
 @dataclass(slots=True, eq=False)
-class Changes:
+class ContextChanges:
     """What committing an encoded context changes, in addition to counts and scales."""
 
     claims: list[Claim] = field(default_factory=list)
-    candidates: list[Candidate] = field(default_factory=list)
+    candidates: list[SlotCandidate] = field(default_factory=list)
     """Values and features without a slot of their own."""
     votes: list[tuple[Feature, FeatureKind]] = field(default_factory=list)
     """Features with a value of another kind."""
@@ -52,7 +52,7 @@ class EncodedContext:
     """The encoded context."""
     inputs: Float64
     """The numbers of the context by column, NaN where there is none. Slots may follow."""
-    changes: Changes | None = None
+    changes: ContextChanges | None = None
     vectors: Sequence[tuple[Projection, Float64]] = ()
     """The wide vectors of the context, with their projections."""
 
@@ -63,7 +63,7 @@ class EncodedContext:
 
 
 @dataclass(slots=True, eq=False)
-class Draft(Changes):
+class Draft(ContextChanges):
     """A context that is being encoded."""
 
     x: Float32 = field(kw_only=True)

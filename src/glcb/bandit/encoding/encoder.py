@@ -23,10 +23,10 @@ import numpy as np
 from glcb._arrays import Arrays, Float32, Float64
 from glcb._errors import InvalidContext, InvalidSettings
 from glcb._types import MAX_FEATURES
-from glcb.bandit.encoding.encoded import Changes, Claim, Draft, EncodedContext
+from glcb.bandit.encoding.encoded import Claim, ContextChanges, Draft, EncodedContext
 from glcb.bandit.encoding.features import NO_SLOT, Feature, owner_of, restore_features
 from glcb.bandit.encoding.origins import Origins, merge_parts, trace_origins
-from glcb.bandit.encoding.plans import Plan, make_plan
+from glcb.bandit.encoding.plans import EncodingPlan, make_plan
 from glcb.bandit.encoding.projection import DENSE, Projections, is_dense
 from glcb.bandit.encoding.scaling import Scales
 from glcb.bandit.encoding.schema import (
@@ -42,9 +42,9 @@ from glcb.bandit.encoding.slots import (
     HALVING_PERIOD,
     SPARE_SLOTS,
     SPARE_SLOTS_PER_CATEGORY,
-    Candidate,
-    Candidates,
     Purpose,
+    SlotCandidate,
+    SlotCandidates,
     Slots,
     beats,
 )
@@ -101,8 +101,8 @@ class Encoder:
         if len(row) > MAX_FEATURES:
             raise InvalidContext(f"a context can have at most {MAX_FEATURES:,} features, got {len(row):,}")
         self._features: dict[str, Feature] = {}
-        self._scales, self._candidates = Scales(), Candidates()
-        self._plans: dict[tuple[Any, ...], Plan] = {}
+        self._scales, self._candidates = Scales(), SlotCandidates()
+        self._plans: dict[tuple[Any, ...], EncodingPlan] = {}
         self._contexts = self._unmapped = reserved = 0
         for name, declaration in declared.items():
             reserved = self._add_first(name, declaration.kind, declaration, reserved)
@@ -161,7 +161,7 @@ class Encoder:
         encoded = None if plan is None else self._encode_by_plan(plan, row)
         return encoded or self._encode_by_feature(row, dropped)
 
-    def _encode_by_plan(self, plan: Plan, row: Mapping[Any, Any]) -> EncodedContext | None:
+    def _encode_by_plan(self, plan: EncodingPlan, row: Mapping[Any, Any]) -> EncodedContext | None:
         """Encode a context whose features are known; return None if a value is not of the usual type."""
         if (found := plan.read(row)) is None:
             return None
@@ -182,7 +182,9 @@ class Encoder:
         outliers = self._scales.place(inputs, x)
         if outliers is None:
             return None
-        return EncodedContext(x, inputs, Changes(problems=self._out_of_range(outliers)) if outliers else None)
+        return EncodedContext(
+            x, inputs, ContextChanges(problems=self._out_of_range(outliers)) if outliers else None
+        )
 
     def _encode_by_feature(self, row: Mapping[Any, Any], dropped: int) -> EncodedContext:
         """Encode a context feature by feature, and make a plan for those like it.
@@ -302,7 +304,7 @@ class Encoder:
         """Set the slot of a category; a new one claims a slot, or shares one by hash."""
         slot = feature.values.get(value, NO_SLOT)
         if slot == NO_SLOT:
-            candidate, own = Candidate(feature.name, "value", value), feature.inferred_slots
+            candidate, own = SlotCandidate(feature.name, "value", value), feature.inferred_slots
             full = len(own) >= self._slots.max_category_slots
             slot = self._claim(draft, feature, candidate, among=own if full else ())
             if slot == NO_SLOT:
@@ -331,7 +333,7 @@ class Encoder:
                 draft.unexpected.append(feature)
         slot = feature.indicator
         if slot == NO_SLOT:
-            candidate = Candidate(feature.name, "indicator", "")
+            candidate = SlotCandidate(feature.name, "indicator", "")
             slot = self._claim(draft, feature, candidate)
             if slot == NO_SLOT:
                 draft.set(self._slots.hashed(candidate.text), feature.name)
@@ -348,7 +350,7 @@ class Encoder:
     def _encode_first_value(self, draft: Draft, feature: Feature, kind: ValueKind, value: Any) -> None:
         """Encode the first value of a feature, or of a kind, which claims a slot; else share one by hash."""
         text = to_text(kind, value) if kind == "text" else ""
-        candidate = Candidate(feature.name, _PURPOSES[_KINDS[kind]], text)
+        candidate = SlotCandidate(feature.name, _PURPOSES[_KINDS[kind]], text)
         number, own = value if kind == "number" else math.nan, feature.value_slots
         slot = own[0] if own else self._claim(draft, feature, candidate, number=number)
         if own:
@@ -368,7 +370,7 @@ class Encoder:
         self,
         draft: Draft,
         feature: Feature,
-        candidate: Candidate,
+        candidate: SlotCandidate,
         number: float = math.nan,
         among: Sequence[int] = (),
     ) -> int:
@@ -403,14 +405,15 @@ class Encoder:
     def commit(self, encoded: EncodedContext) -> None:
         """Apply the changes of an encoded context; nothing may have been committed since it was encoded."""
         self._scales.observe(encoded.inputs, encoded.x, self._slots.uses)
-        self._projections.learn(encoded.vectors)
+        if encoded.vectors:
+            self._projections.learn(encoded.vectors)
         self._contexts += 1
         if encoded.changes is not None:
             self._apply(encoded.changes)
         if self._contexts % HALVING_PERIOD == 0:
             self._halve_counts()
 
-    def _apply(self, changes: Changes) -> None:
+    def _apply(self, changes: ContextChanges) -> None:
         for slot in changes.not_by_owner:
             self._slots.uses[slot] -= 1
         for feature, problem in changes.problems:
@@ -513,12 +516,14 @@ class Encoder:
         """Find a slot for everything that is declared about a feature."""
         if declaration.kind == "category":
             candidates = [
-                Candidate(feature.name, "value", value)
+                SlotCandidate(feature.name, "value", value)
                 for value in declaration.values
                 if value not in feature.values
             ]
         else:
-            candidates = [Candidate(feature.name, _PURPOSES[declaration.kind], "")] * (feature.kind is None)
+            candidates = [SlotCandidate(feature.name, _PURPOSES[declaration.kind], "")] * (
+                feature.kind is None
+            )
         for candidate in candidates:
             slot = self._slots.next_free(())
             if slot == NO_SLOT:
@@ -591,7 +596,7 @@ class Encoder:
         encoder._features, owned = restore_features(metadata["features"], width)
         encoder._slots = Slots(reserved, width, owned, encoder._declared_slots())
         encoder._slots.restore(arrays)
-        encoder._candidates = Candidates()
+        encoder._candidates = SlotCandidates()
         encoder._candidates.restore(metadata["candidates"])
         encoder._scales = Scales()
         columns = [feature.column for feature in encoder._features.values() if feature.column != NO_SLOT]

@@ -19,7 +19,7 @@ _are_numbers = frozenset((float, int)).issuperset
 _are_booleans = frozenset((bool,)).issuperset
 
 
-class Plan(NamedTuple):
+class EncodingPlan(NamedTuple):
     """How to encode contexts with the same features."""
 
     numbers: _Pick
@@ -49,14 +49,14 @@ class Plan(NamedTuple):
             return None
 
 
-def make_plan(row: Mapping[Any, Any], features: Mapping[str, Feature], columns: int) -> Plan:
+def make_plan(row: Mapping[Any, Any], features: Mapping[str, Feature], columns: int) -> EncodingPlan:
     """Return the plan for contexts with the features of `row`, all of which must be known."""
     positions = {name: position for position, name in enumerate(row)}
     present = [features[name] for name in row]
     number_at = {feature.column: positions[feature.name] for feature in present if feature.kind == "number"}
     categories = [feature for feature in present if feature.kind == "category"]
     booleans = [feature for feature in present if feature.kind == "boolean"]
-    return Plan(
+    return EncodingPlan(
         # The value after the last one is NaN.
         _picker([number_at.get(column, len(row)) for column in range(columns)]),
         _picker(list(number_at.values())),
@@ -74,8 +74,7 @@ def _picker(positions: list[int]) -> _Pick:
     >>> _picker([2, 0])(("a", "b", "c")), _picker([1])(("a", "b", "c")), _picker([])(("a", "b", "c"))
     (('c', 'a'), ('b',), ())
     """
-    if not positions:
-        return lambda values: ()
-    if len(positions) == 1:
-        return lambda values: (values[positions[0]],)
-    return itemgetter(*positions)
+    if len(positions) > 1:
+        return itemgetter(*positions)
+    start = positions[0] if positions else 0
+    return itemgetter(slice(start, start + len(positions)))  # a tuple, too

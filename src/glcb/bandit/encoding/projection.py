@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from glcb._arrays import Arrays, Float64, Int64, check_values
-from glcb._numba.compile import kernel
+from glcb._numba.compile import strict_kernel
 from glcb._types import MAX_FEATURES
 from glcb.bandit.encoding.structured import Unusable, add_parts, component, structure
 
@@ -226,22 +226,33 @@ def to_vector(value: Any) -> Float64 | None:
     return vector
 
 
-@kernel
+@strict_kernel
 def _dot(a: Float64, b: Float64) -> float:
-    total = 0.0
-    for i in range(a.size):
-        total += a[i] * b[i]
-    return total
+    """Return a · b. Eight sums that do not wait for each other take half the time of one."""
+    s0, s1, s2, s3, s4, s5, s6, s7 = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+    whole = a.size - a.size % 8
+    for i in range(0, whole, 8):
+        s0 += a[i] * b[i]
+        s1 += a[i + 1] * b[i + 1]
+        s2 += a[i + 2] * b[i + 2]
+        s3 += a[i + 3] * b[i + 3]
+        s4 += a[i + 4] * b[i + 4]
+        s5 += a[i + 5] * b[i + 5]
+        s6 += a[i + 6] * b[i + 6]
+        s7 += a[i + 7] * b[i + 7]
+    for i in range(whole, a.size):
+        s0 += a[i] * b[i]
+    return ((s0 + s1) + (s2 + s3)) + ((s4 + s5) + (s6 + s7))
 
 
-@kernel
+@strict_kernel
 def _project(directions: Float64, squares: Float64, vector: Float64, components: Float64) -> None:
     """Write the component of a vector in each direction."""
     for i in range(components.size):
         components[i] = _dot(directions[i], vector) / np.sqrt(squares[i]) if squares[i] > 0 else 0.0
 
 
-@kernel
+@strict_kernel
 def _observe(directions: Float64, squares: Float64, count: Int64, rest: Float64) -> None:
     """Move each direction toward what the directions before it leave of a vector, which is overwritten."""
     length = np.sqrt(_dot(rest, rest))

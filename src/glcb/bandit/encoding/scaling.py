@@ -15,7 +15,7 @@ import numpy as np
 from numba import float64, int64
 
 from glcb._arrays import Arrays, Float32, Float64, Int64, check_values
-from glcb._numba.compile import kernel
+from glcb._numba.compile import strict_kernel
 from glcb._numba.packed import PackedArguments, named_tuple_type, unpack
 from glcb.bandit.encoding.values import MAX_NUMBER
 
@@ -162,7 +162,7 @@ def _double(array: np.ndarray) -> np.ndarray:
     return np.concatenate([array, np.zeros((max(4, len(array)), *array.shape[1:]), array.dtype)])
 
 
-@kernel
+@strict_kernel
 def _rank(sample: Float64, size: int, number: float, or_equal: bool) -> int:
     """Return how many of the first `size` numbers are less than `number`, or less than or equal to it."""
     low = 0
@@ -176,7 +176,7 @@ def _rank(sample: Float64, size: int, number: float, or_equal: bool) -> int:
     return low
 
 
-@kernel
+@strict_kernel
 def _hash(count: int, column: int) -> int:
     """Return a pseudorandom number that depends on the arguments only (SplitMix64, Steele et al. 2014)."""
     z = np.uint64(count) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(column) * np.uint64(0xD1B54A32D192ED03)
@@ -185,7 +185,7 @@ def _hash(count: int, column: int) -> int:
     return int((z ^ (z >> np.uint64(31))) >> np.uint64(1))
 
 
-@kernel
+@strict_kernel
 def place_numbers(inputs: Float64, columns: int, x: Float32, addresses: Int64) -> int:
     """Write the scaled numbers to their slots, and 1 to the other slots.
 
@@ -204,8 +204,13 @@ def place_numbers(inputs: Float64, columns: int, x: Float32, addresses: Int64) -
         low = arrays.ranges[column, 0]
         high = arrays.ranges[column, 1]
         if low < high:
-            x[arrays.slots[column]] = (min(max(number, low), high) - low) / (high - low)
             is_outlier = number < low or number > high
+            if number <= low:
+                x[arrays.slots[column]] = 0.0
+            elif number >= high:
+                x[arrays.slots[column]] = 1.0
+            else:
+                x[arrays.slots[column]] = (number - low) / (high - low)
         else:
             size = min(arrays.counts[column], arrays.samples.shape[1])
             sample = arrays.samples[column]
@@ -225,7 +230,7 @@ def place_numbers(inputs: Float64, columns: int, x: Float32, addresses: Int64) -
     return out_of_range
 
 
-@kernel
+@strict_kernel
 def observe_numbers(inputs: Float64, columns: int, x: Float32, uses: Int64, addresses: Int64) -> None:
     """Add the numbers to the samples, and count the slots that are not 0."""
     for slot in range(x.size):

@@ -251,7 +251,9 @@ def _parse_values(name: str, values: Any) -> tuple[str, ...]:
             f"the values of {name!r} must be a list of strings, numbers or booleans, "
             f"got {reprlib.repr(values)}"
         )
-    return tuple(dict.fromkeys(to_text(kind, value) for kind, value in classified))
+    texts = [to_text(kind, value) for kind, value in classified]
+    # A set has another order in every process.
+    return tuple(dict.fromkeys(sorted(texts) if isinstance(values, set | frozenset) else texts))
 
 
 @dataclass(frozen=True)
@@ -296,6 +298,8 @@ class Schema:
     without_slot : mapping
         For features with values that have no slot of their own, the share of the recent contexts that have
         such a value. Rare values are not counted.
+    arms : Schema or None
+        The features of arms, if they have any.
     """
 
     features: Mapping[str, FeatureReport]
@@ -303,6 +307,7 @@ class Schema:
     free: int
     unmapped: int
     without_slot: Mapping[str, float]
+    arms: "Schema | None" = None
 
     @property
     def problems(self) -> dict[str, int]:

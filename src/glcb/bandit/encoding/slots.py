@@ -44,7 +44,7 @@ def beats(challenger: int, incumbent: int, ratio: int = 2) -> bool:
     return challenger >= _MIN_LEAD + ratio * incumbent
 
 
-class Candidate(NamedTuple):
+class SlotCandidate(NamedTuple):
     """A use of a slot."""
 
     name: str
@@ -61,7 +61,7 @@ class Candidate(NamedTuple):
         return f"{self.name} is missing" if self.purpose == "indicator" else self.name
 
 
-class Candidates:
+class SlotCandidates:
     """Counts candidates in bounded memory (Misra and Gries 1982).
 
     A candidate is counted too low by at most one for every `MAX_CANDIDATES` occurrences of others, and never
@@ -69,12 +69,12 @@ class Candidates:
     """
 
     def __init__(self) -> None:
-        self._counts: dict[Candidate, int] = {}
+        self._counts: dict[SlotCandidate, int] = {}
 
-    def __getitem__(self, candidate: Candidate) -> int:
+    def __getitem__(self, candidate: SlotCandidate) -> int:
         return self._counts.get(candidate, 0)
 
-    def add(self, candidate: Candidate) -> None:
+    def add(self, candidate: SlotCandidate) -> None:
         """Count an occurrence."""
         counts = self._counts
         if candidate in counts or len(counts) < MAX_CANDIDATES:
@@ -82,7 +82,7 @@ class Candidates:
         else:
             self._counts = {other: count - 1 for other, count in counts.items() if count > 1}
 
-    def remove(self, candidate: Candidate) -> int:
+    def remove(self, candidate: SlotCandidate) -> int:
         """Remove a candidate; return its count."""
         return self._counts.pop(candidate, 0)
 
@@ -108,7 +108,7 @@ class Candidates:
             texts = all(isinstance(text, str) and is_unicode(text) for text in (name, value))
             if not texts or purpose not in get_args(Purpose) or type(count) is not int or count < 1:
                 raise ValueError("a candidate for a slot is inconsistent")
-        self._counts = {Candidate(name, purpose, value): count for name, purpose, value, count in saved}
+        self._counts = {SlotCandidate(name, purpose, value): count for name, purpose, value, count in saved}
         if len(saved) > MAX_CANDIDATES:
             raise ValueError(f"there are more than {MAX_CANDIDATES} candidates for slots")
 

@@ -142,8 +142,11 @@ def count_features(
     """
     if not isinstance(context, Mapping):
         return len(context)
+    values = context.values()
+    if _are_scalars(map(type, values)):
+        return len(context)
     count = 0
-    for value in context.values():
+    for value in values:
         if level < MAX_LEVELS and _is_nested(value):
             count += count_features(value, components, level + 1)
         else:

@@ -35,7 +35,7 @@ _MIN_PROBABILITY = 1e-6
 """Of an arm that Vowpal Wabbit would never choose. Some of its algorithms divide by the probability."""
 
 
-class Model:
+class Workspace:
     """A Vowpal Wabbit workspace for a fixed number of features and arms.
 
     Learning uses the text format. Predictions use examples that are parsed once and whose features are then
@@ -164,8 +164,8 @@ class VowpalWabbitPolicy(Policy):
         """Return the number of weights that the algorithm keeps for each input."""
         return 1
 
-    def _new_model(self, content: bytes | None = None) -> Model:
-        return Model(
+    def _new_model(self, content: bytes | None = None) -> Workspace:
+        return Workspace(
             self._options(),
             self.features,
             len(self.arms),
