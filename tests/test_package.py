@@ -79,3 +79,9 @@ def test_a_policy_loads_numpy_and_numba_but_no_optional_package() -> None:
 
 def test_the_command_line_shows_its_help_without_loading_numpy() -> None:
     assert not loaded_by("import glcb.cli") & {"numpy", "numba", "matplotlib", "jax"}
+
+
+def test_a_bandit_has_a_small_surface() -> None:
+    names = [name for name in dir(glcb.Bandit) if not name.startswith("_")]
+    assert len(names) <= 20, "merge a method with another one, or make it private"
+    assert glcb.Bandit.__mro__ == (glcb.Bandit, object)

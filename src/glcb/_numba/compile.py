@@ -1,6 +1,7 @@
 """The decorator for compiled kernels, with an on-disk cache that notices changes in imported files."""
 
 import inspect
+import logging
 import sys
 from collections.abc import Callable
 from contextlib import suppress
@@ -13,9 +14,7 @@ from typing import Any, ParamSpec, TypeVar, cast
 import numba
 from llvmlite.binding import get_host_cpu_features, get_host_cpu_name
 
-_jit: Any = numba.njit
-with suppress(ImportError, AttributeError, TypeError):  # a version of Numba with other internals
-    from glcb._numba.subroutine import jit as _jit
+log = logging.getLogger("glcb")
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -23,20 +22,22 @@ R = TypeVar("R")
 _OPTIONS: dict[str, Any] = {
     "nogil": True,  # other threads can run during a kernel
     "error_model": "numpy",
-    # Allow sums to be reordered, so that they vectorize. Full fastmath would also let the compiler assume
-    # that NaN and infinity do not occur, and delete the checks for them.
-    "fastmath": {"reassoc", "contract", "nsz"},
+    "no_cfunc_wrapper": True,  # C code does not call kernels
+    # A kernel that is not inlined exists once by itself and once in each caller. Which of these copies runs
+    # depends on what the process has loaded before, and they may round differently.
+    "forceinline": True,
 }
+# Allow sums to be reordered, so that they vectorize. Full fastmath would also let the compiler assume that
+# NaN and infinity do not occur, and delete the checks for them.
+_FASTMATH = {"reassoc", "contract", "nsz"}
 
 _FOLDER = Path(__file__).parent
-_MACHINERY = [str(_FOLDER / f"{name}.py") for name in ("arrays", "compile", "packed", "subroutine")]
+_MACHINERY = [str(_FOLDER / f"{name}.py") for name in ("arrays", "compile", "packed")]
 """The files that determine how every kernel is compiled."""
 
 
 def kernel(function: Callable[P, R]) -> Callable[P, R]:
     """Compile ``function`` on its first call and cache the machine code on disk.
-
-    Only kernels that Python calls are cached: their machine code contains the kernels that they call.
 
     Numba identifies a cached kernel by file, line and name, and recompiles it when that file changes. It does
     not notice changes in other files from which the kernel imports a kernel, an intrinsic, a constant or a
@@ -49,14 +50,34 @@ def kernel(function: Callable[P, R]) -> Callable[P, R]:
     run time how far apart the arrays are in memory and adds in a different order when they are close, so
     the last bits of the sum would depend on memory addresses.
     """
+    return _compile(function, strict=False)
+
+
+def strict_kernel(function: Callable[P, R]) -> Callable[P, R]:
+    """Compile a kernel like :func:`kernel` that returns the same bits on every processor.
+
+    Every operation is rounded as IEEE 754 defines it, in the order in which it is written: sums are not
+    reordered, and products are not fused with sums. Use only + − × ÷, square roots, comparisons and integer
+    arithmetic: logarithms and the like depend on the library that computes them. A strict kernel calls only
+    strict kernels. Any kernel can call it.
+    """
+    return _compile(function, strict=True)
+
+
+def _compile(function: Callable[P, R], strict: bool) -> Callable[P, R]:
     source = cast("FunctionType", function)
-    used = (source.__globals__.get(name) for name in source.__code__.co_names)
+    used = [source.__globals__.get(name) for name in source.__code__.co_names]
+    if strict and any(getattr(value, "glcb_strict", True) is False for value in used):
+        raise TypeError(f"{source.__qualname__} is strict, but calls a kernel that is not")
     digest = _digest(*map(_content, _MACHINERY), *map(_dependency, used))
     source.__qualname__ = f"{source.__qualname__}_{digest}"
+    # A kernel inherits the option from its first caller unless it is set.
+    options = {**_OPTIONS, "fastmath": False if strict else _FASTMATH}
     try:
-        compiled = _jit(cache=True, **_OPTIONS)(function)
+        compiled: Any = numba.njit(cache=True, **options)(function)
     except RuntimeError:  # no writable cache folder: compile in every process
-        compiled = _jit(**_OPTIONS)(function)
+        compiled = numba.njit(**options)(function)
+    compiled.glcb_strict = strict
     compiled.glcb_digest = _digest(digest, _content(source.__code__.co_filename))
     return cast("Callable[P, R]", compiled)
 
@@ -84,9 +105,16 @@ def fingerprint(*compiled: Callable[..., object]) -> str:
     return _digest(*digests, sys.version, numba.__version__, *processor)
 
 
-def before_compiling(compiled: Callable[..., object], action: Callable[[], None]) -> None:
-    """Call ``action`` before a kernel is compiled that is not cached. It may have been cached afterwards."""
-    cast("Any", compiled).before_compiling = lambda: None if is_cached(compiled) else action()
+@cache
+def warn_before_compiling(compiled: Callable[..., object]) -> None:
+    """Log a warning, at most once per process, unless a kernel is cached."""
+    if not is_cached(compiled):
+        log.warning(
+            "compiling kernels, which takes about 20 seconds; %s",
+            "no folder for the result is writable: set NUMBA_CACHE_DIR to one, or every process does it"
+            if cache_folder(compiled) is None
+            else "later processes on this machine load the result (`glcb warm` compiles ahead of time)",
+        )
 
 
 def _dependency(value: object) -> str:

@@ -1,22 +1,25 @@
 """Compile kernels ahead of time, in several processes.
 
 The kernels are divided into parts that different processes compile. They leave the machine code in Numba's
-cache on disk. When several services start at once, one compiles and the others wait.
+cache on disk. A process holds the lock of the part that it compiles: when several services start at once, one
+compiles and the others wait. Only ``glcb warm`` and ``glcb serve`` start such processes.
 """
 
+import os
 import subprocess
+import sys
+import threading
 import time
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import numpy as np
 
 from glcb._errors import MissingExtra, NotSupported
-from glcb._numba.compile import fingerprint, is_cached
-from glcb.bandit import compilation
+from glcb._files import lock_file
+from glcb._numba.compile import cache_folder, fingerprint, is_cached
 from glcb.bandit.bandit import Bandit
-from glcb.bandit.compilation import REWARDS, can_compile_in_processes, end_with_parent, folder, start
 from glcb.bandit.encoding.projection import MAX_WIDTH
 from glcb.bandit.encoding.scaling import observe_numbers
 from glcb.explore.probabilities import choose_arm, probabilities
@@ -26,20 +29,9 @@ from glcb.policies.glcb.policy import GLCB, available_cores, compile_rewards
 from glcb.policies.registry import make_policy
 from glcb.policies.shared import kernels as shared_kernels
 
-__all__ = [
-    "can_compile_in_processes",
-    "compile_in_processes",
-    "compile_part",
-    "exercise",
-    "folder",
-    "is_compiled",
-    "run_compiler",
-    "start",
-    "start_ahead",
-    "unfinished",
-]
-
 _POLL_SECONDS = 0.02
+_MAX_WAIT = 120.0
+"""Seconds after which a process compiles kernels itself, whoever holds the lock."""
 _X = [0.25, 0.5, 0.75]
 _STEPS = 40
 """Explanations need another kernel once this many rewards have been learned."""
@@ -84,7 +76,7 @@ def _rare() -> None:
 
 PARTS: dict[str, Callable[[], None]] = {
     "decisions": _decisions,
-    REWARDS: _rewards,
+    "rewards": _rewards,
     "secondary": _secondary,
     "rare": _rare,
 }
@@ -92,42 +84,73 @@ PARTS: dict[str, Callable[[], None]] = {
 eligible arms; those of bounded rewards, explanations, new arms and shares; those of forgetting, of many
 contexts at once, of arms with features, of wide vectors and of other policies."""
 
-FIRST, REST = ("decisions", REWARDS), ("secondary", "rare")
+FIRST, REST = ("decisions", "rewards"), ("secondary", "rare")
 """What most bandits need at once, and what can follow. The parts of each are compiled at the same time."""
 
 _KERNELS: dict[str, tuple[Callable[..., object], ...]] = {
     "decisions": (kernels.load_context, kernels.estimate, observe_numbers),
-    REWARDS: (kernels.learn_reward, kernels.learn_waves, kernels.count_decision, choose_arm),
+    "rewards": (kernels.learn_reward, kernels.learn_waves, kernels.count_decision, choose_arm),
     "secondary": (kernels.network_value,),
     "rare": (shared_kernels.estimate_candidates,),
 }
 """Some kernels of each part. They do not tell whether a part is compiled: bandits compile them as well."""
 
 
-_ahead: dict[str, subprocess.Popen[str]] = {}
-"""Processes that were started before anything waits for them."""
+def folder() -> str:
+    """Return the folder with the compiled kernels.
 
-
-def unfinished(parts: Iterable[str]) -> list[str]:
-    """Return the parts that are not cached, or whose processes have been started."""
-    return [part for part in parts if part in _ahead or not is_compiled(part)]
-
-
-def compile_part(name: str, descriptor: int | None = None) -> None:
-    """Compile the kernels of one part in this process, or load them if another process has compiled them.
-
-    With `descriptor`, an open file holds the lock of the part already.
+    Raises
+    ------
+    NotSupported
+        If no folder for them is writable.
     """
-    with compilation.alone(name, descriptor):
+    path = cache_folder(kernels.estimate)
+    if path is None:
+        raise NotSupported(
+            "there is no writable folder for compiled kernels; set NUMBA_CACHE_DIR to a folder that this "
+            "user can write to"
+        )
+    return path
+
+
+def has_folder() -> bool:
+    """Return whether what one process compiles is available to others."""
+    return cache_folder(kernels.estimate) is not None
+
+
+def is_compiled(part: str) -> bool:
+    """Return whether all kernels of a part are cached on disk."""
+    return has_folder() and _marker(part).exists() and all(map(is_cached, _KERNELS[part]))
+
+
+def _marker(part: str) -> Path:
+    """Return the file that exists once all kernels of a part have been compiled."""
+    return Path(folder()) / f"{part}-{fingerprint(*_KERNELS[part])}.compiled"
+
+
+def compile_part(name: str) -> None:
+    """Compile the kernels of one part in this process, or load them if another process has compiled them."""
+    with _alone(name):
         PARTS[name]()
         with suppress(OSError, NotSupported):  # then it is compiled again
             _marker(name).touch()
 
 
-def run_compiler(name: str, descriptor: int | None = None) -> None:
-    """Compile one part in a process that was started for it."""
-    end_with_parent()
-    compile_part(name, descriptor)
+@contextmanager
+def _alone(part: str) -> Iterator[None]:
+    """Wait until no other process compiles the same part, then hold its lock."""
+    deadline = time.monotonic() + _MAX_WAIT
+    with (Path(folder()) / f"{part}.lock").open("a") as file:
+        while time.monotonic() < deadline:
+            try:
+                lock_file(file.fileno())
+            except BlockingIOError:
+                time.sleep(_POLL_SECONDS)
+            except OSError:  # this file system has no locks
+                break
+            else:
+                break
+        yield
 
 
 def exercise() -> None:
@@ -139,22 +162,35 @@ def exercise() -> None:
     compile_rewards()
 
 
-def is_compiled(part: str) -> bool:
-    """Return whether all kernels of a part are cached on disk."""
-    with suppress(NotSupported):
-        return _marker(part).exists() and all(map(is_cached, _KERNELS[part]))
-    return False
+# ---- processes --------------------------------------------------------------------------------------
 
 
-def _marker(part: str) -> Path:
-    """Return the file that exists once all kernels of a part have been compiled."""
-    return Path(folder()) / f"{part}-{fingerprint(*_KERNELS[part])}.compiled"
+def start(part: str) -> subprocess.Popen[str]:
+    """Start a process that compiles one part. It ends with the process that started it."""
+    paths = list(map(str, sys.path))
+    program = (
+        f"import sys; sys.path[:] = {paths!r}; from glcb.bandit.warm import run_compiler; "
+        f"run_compiler({part!r})"
+    )
+    return subprocess.Popen(
+        [sys.executable, "-P", "-c", program],
+        stdin=subprocess.PIPE,  # closed when this process ends
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        process_group=None if sys.platform == "win32" else 0,  # Ctrl-Z does not stop it, which holds a lock
+    )
 
 
-def start_ahead(parts: Iterable[str]) -> None:
-    """Start processes for parts that are not cached; :func:`compile_in_processes` waits for them."""
-    if can_compile_in_processes():
-        _ahead.update({part: start(part) for part in parts if not is_compiled(part)})
+def run_compiler(part: str) -> None:
+    """Compile one part in a process that was started for it."""
+
+    def end_with_parent() -> None:
+        sys.stdin.read()
+        os._exit(1)
+
+    threading.Thread(target=end_with_parent, daemon=True).start()
+    compile_part(part)
 
 
 def compile_in_processes(
@@ -184,8 +220,7 @@ def compile_in_processes(
         while waiting or running:
             while waiting and len(running) < limit:
                 part = waiting.pop(0)
-                process = _ahead.pop(part) if part in _ahead else start(part)
-                running[part] = process, time.monotonic()
+                running[part] = start(part), time.monotonic()
             time.sleep(_POLL_SECONDS)
             for part, (process, started) in list(running.items()):
                 if process.poll() is not None:
