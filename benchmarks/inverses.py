@@ -14,7 +14,6 @@ from glcb import GLCB
 from glcb._arrays import Float32, Float64, Int64
 from glcb._types import Rewards
 from glcb.experts.fourier import CONTEXTS_TO_MEASURE
-from glcb.experts.mixture import FOURIER_RIDGE, LINEAR_RIDGE, LOGISTIC_RIDGE
 from glcb.experts.regression import MIN_CURVATURE, predict_target
 
 FEATURES = 40
@@ -67,19 +66,21 @@ class Moments:
     def __init__(self, policy: GLCB) -> None:
         self._policy = policy
         experts = policy._experts
-        linear_ridge = LOGISTIC_RIDGE if policy.rewards == "binary" else LINEAR_RIDGE
-        self.linear: Float64 = linear_ridge * np.eye(experts.linear.inputs)
-        self.fourier: Float64 = FOURIER_RIDGE * np.eye(experts.fourier.inputs)
+        self.linear: Float64 = np.linalg.inv(experts.linear.inverse(ARM)).astype(np.float64)
+        self.weak: Float64 = np.linalg.inv(experts.weak.inverse(ARM)).astype(np.float64)
+        self.fourier: Float64 = np.linalg.inv(experts.fourier.inverse(ARM)).astype(np.float64)
         inputs = FEATURES + 1
         self.networks: Float64 = np.array([r * inputs * np.eye(inputs) for r in policy.settings.ridges])
 
     def add(self, contexts: Float32, curvatures: Float64) -> None:
-        """Add the squares of the inputs."""
+        """Add the squares of the inputs; ``curvatures`` has a row for each regression on the context."""
         experts, bank = self._policy._experts, self._policy._bank
         features = np.array([experts.features.at(x) for x in contexts])
         linear = features[:, -self.linear.shape[0] :]
         self.fourier += features.T @ features
-        self.linear += (linear.T * curvatures) @ linear
+        self.linear += (linear.T * curvatures[0]) @ linear
+        if self.weak.size:
+            self.weak += (linear.T * curvatures[1]) @ linear
         inputs = np.array([bank._inputs(x)[: FEATURES + 1] for x in contexts], np.float64)
         self.networks += inputs.T @ inputs
 
@@ -89,10 +90,15 @@ class Moments:
         pairs = {
             "linear": (experts.linear.inverse(ARM), self.linear),
             "fourier": (experts.fourier.inverse(ARM), self.fourier),
+            "weak": (experts.weak.inverse(ARM), self.weak),
             "networks 0": (optimizer.snapshot()["inverses"][0], self.networks[0]),
             "networks 1": (optimizer.snapshot()["inverses"][1], self.networks[1]),
         }
-        return {name: _error(inverse, np.linalg.inv(moment)) for name, (inverse, moment) in pairs.items()}
+        return {
+            name: _error(inverse, np.linalg.inv(moment))
+            for name, (inverse, moment) in pairs.items()
+            if moment.size
+        }
 
 
 def _error(inverse: Float64, exact: Float64) -> float:
@@ -107,12 +113,13 @@ def run(contexts: Contexts, rewards: Rewards, steps: int, seed: int = 0) -> dict
     moments = Moments(policy)
     for start in range(0, steps, CHUNK):
         chunk = contexts(rng, np.arange(start, min(start + CHUNK, steps)))
-        curvatures = np.ones(len(chunk))
+        curvatures = np.ones((2, len(chunk)))
         for step, x in enumerate(chunk):
             if rewards == "binary":
                 z = np.append(x.astype(np.float64) - 0.5, 1.0)
-                p = predict_target(z, ARM, policy._experts.linear.arrays)
-                curvatures[step] = max(p * (1 - p), MIN_CURVATURE)
+                for row, regression in enumerate((policy._experts.linear, policy._experts.weak)):
+                    p = predict_target(z, ARM, regression.arrays)
+                    curvatures[row, step] = max(p * (1 - p), MIN_CURVATURE)
             policy.learn(x, ARM, float(rng.random() < 0.2))
         assert policy.updates >= CONTEXTS_TO_MEASURE, "the waves have no length yet"
         moments.add(chunk, curvatures)

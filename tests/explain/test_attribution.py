@@ -71,7 +71,7 @@ def test_contributions_add_up_to_value_minus_base(
         bases = bandit._values.expected(probabilities).values
         experts = bandit._experts
         if experts.inputs:
-            mix_values(experts.features.at(inputs), bases, np.empty(3), np.empty(3), experts.arrays)
+            mix_values(inputs, experts.features.at(inputs), bases, np.empty(3), np.empty(3), experts.arrays)
         np.testing.assert_allclose(explanation.bases, bases, rtol=0, atol=1e-5 * span)
         sums = explanation.contributions.sum(axis=1)
         np.testing.assert_allclose(sums, explanation.values - bases, rtol=0, atol=1e-5 * span)

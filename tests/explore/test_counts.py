@@ -7,12 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glcb.explore import Counts, best_arm, bonus
+from glcb.explore import VisitCounts, best_arm, bonus
 from glcb.explore.counts import MAX_COUNT
+from glcb.explore.scoring import SKEW, add_skew
 
 
 def test_a_pseudocount_by_hand() -> None:
-    counts = Counts(units=2, signatures=2, arms=1)
+    counts = VisitCounts(units=2, signatures=2, arms=1)
     for _ in range(4):
         counts.add(np.array([0, 1]), 0)
     counts.add(np.array([1, 0]), 0)
@@ -28,7 +29,7 @@ def test_a_pseudocount_by_hand() -> None:
 
 
 def test_without_decisions_the_pseudocount_is_zero_and_the_bonus_infinite() -> None:
-    counts = Counts(units=3, signatures=2, arms=2)
+    counts = VisitCounts(units=3, signatures=2, arms=2)
     assert counts.pseudocounts(np.zeros(3, np.int64)).tolist() == [0, 0]
     counts.add(np.zeros(3, np.int64), 1)
     pseudocounts = counts.pseudocounts(np.zeros(3, np.int64))
@@ -40,7 +41,7 @@ def test_without_decisions_the_pseudocount_is_zero_and_the_bonus_infinite() -> N
 @given(st.integers(1, 6), st.integers(1, 4), st.integers(1, 60), st.integers(0, 10**6))
 def test_a_pseudocount_is_between_the_counts(units: int, arms: int, decisions: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
-    counts = Counts(units, 4, arms)
+    counts = VisitCounts(units, 4, arms)
     same = np.zeros(arms)
     queried = rng.integers(0, 4, units)
     for _ in range(decisions):
@@ -55,7 +56,7 @@ def test_a_pseudocount_is_between_the_counts(units: int, arms: int, decisions: i
 
 
 def test_forgetting_halves_counts_rounded_down() -> None:
-    counts = Counts(units=2, signatures=2, arms=2)
+    counts = VisitCounts(units=2, signatures=2, arms=2)
     for _ in range(5):
         counts.add(np.array([0, 1]), 0)
     counts.add(np.array([0, 0]), 1)
@@ -68,7 +69,7 @@ def test_forgetting_halves_counts_rounded_down() -> None:
 
 def test_counts_saturate() -> None:
     signature = np.zeros(2, np.int64)
-    counts = Counts(units=2, signatures=1, arms=2)
+    counts = VisitCounts(units=2, signatures=1, arms=2)
     counts.add(signature, 0)
     snapshot = {name: array.copy() for name, array in counts.snapshot().items()}
     snapshot["counts"][0] = [MAX_COUNT - 1, 2**40]  # a file can hold larger counts
@@ -96,3 +97,10 @@ def test_without_a_tie_the_generator_is_not_used() -> None:
     before = rng.bit_generator.state
     assert best_arm(np.array([1.0, 2.0, 2.0]), np.array([0.5, 1.0, 0.5]), None, rng) == 1
     assert rng.bit_generator.state == before
+
+
+def test_rare_rewards_have_a_bonus_beyond_their_deviation() -> None:
+    bonuses = np.array([np.inf, 0.0, 0.0, 0.0])
+    add_skew(np.array([0.1, 0.1, 0.1, 0.7]), 10, np.array([0.0, 1.0, 4.0, 1.0]), bonuses)
+    rare = SKEW * 0.8 * math.log(10)
+    assert bonuses == pytest.approx([math.inf, rare, rare / 4, 0.0])

@@ -1,12 +1,7 @@
 """The laws of adding and removing arms, for every policy that supports it."""
 
 import copy
-import os
-import sys
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -197,53 +192,6 @@ def test_learning_a_new_arm_leaves_the_other_arms_unchanged(policy: Policy) -> N
     before = estimates_of(policy)[0][:, :-1]
     learn(policy, CONTEXTS[:1], "new")
     np.testing.assert_allclose(estimates_of(policy)[0][:, :-1], before, atol=1e-6)
-
-
-def interrupted(line: int, action: Callable[[], None]) -> bool:
-    """Raise KeyboardInterrupt at the given executed line of ``glcb.policies``; return whether it came."""
-    executed = 0
-
-    def trace(frame: FrameType, event: str, _: Any) -> Any:
-        nonlocal executed
-        if event == "line" and f"{os.sep}glcb{os.sep}policies{os.sep}" in frame.f_code.co_filename:
-            executed += 1
-            if executed == line:
-                raise KeyboardInterrupt
-        return trace
-
-    before = sys.gettrace()
-    sys.settrace(trace)
-    try:
-        action()
-    except KeyboardInterrupt:
-        return True
-    finally:
-        sys.settrace(before)
-    return False
-
-
-@pytest.mark.parametrize("change", ["add", "remove"])
-@pytest.mark.parametrize("name", dict(CHANGEABLE))
-def test_an_interrupted_change_of_arms_happens_completely_or_not_at_all(name: str, change: str) -> None:
-    policy = trained_on_all_arms_but_one(name, "bounded")
-
-    def do(one: Policy) -> None:
-        one.add_arm("new") if change == "add" else one.remove_arm(ARMS[1])
-
-    after = copy.deepcopy(policy)
-    do(after)
-    for line in range(1, 2000, 3):  # every third line, because copies take time
-        own = copy.deepcopy(policy)
-        if not interrupted(line, partial(do, own)):
-            break
-        twin = copy.deepcopy(policy if own.arms == policy.arms else after)
-        assert own.arms == twin.arms
-        x = [0.3] * own.features
-        for arm in own.arms:
-            own.learn(x, arm, 1)
-            twin.learn(x, arm, 1)
-        np.testing.assert_array_equal(own.decide(x).scores, twin.decide(x).scores)
-    assert 5 < line < 1999
 
 
 def test_invalid_names_are_refused_and_change_nothing() -> None:

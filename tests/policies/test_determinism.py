@@ -23,7 +23,7 @@ def digest_of_run(features: int, arms: int, rewards: Rewards, clutter: int) -> s
         decision = bandit.decide(steps.random(features))
         bandit.reward(decision.id, float(steps.random() < 0.4))
     digest = sha256()
-    for name, array in sorted(bandit.snapshot().arrays.items()):
+    for name, array in sorted(bandit._snapshot().arrays.items()):
         digest.update(name.encode() + array.tobytes())
     return digest.hexdigest()
 

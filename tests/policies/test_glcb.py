@@ -16,7 +16,7 @@ import pytest
 from glcb import GLCB, InvalidSettings
 from glcb._numba.compile import kernel
 from glcb.bench import simulate
-from glcb.explore import Counts
+from glcb.explore import VisitCounts
 from glcb.policies.glcb.paper import GLCBPaper
 from glcb.tasks import Wheel
 
@@ -37,10 +37,10 @@ def test_an_arm_that_cannot_be_added_changes_nothing(monkeypatch: pytest.MonkeyP
         with pytest.raises(InvalidSettings, match="GiB"):
             policy.add_arm(2)
 
-    def out_of_memory(counts: Counts, sources: np.ndarray) -> None:
+    def out_of_memory(counts: VisitCounts, sources: np.ndarray) -> None:
         raise MemoryError
 
-    monkeypatch.setattr(Counts, "reorder", out_of_memory)
+    monkeypatch.setattr(VisitCounts, "reorder", out_of_memory)
     with pytest.raises(MemoryError):
         policy.add_arm(2)
     assert policy.arms == (0, 1)
@@ -51,14 +51,14 @@ def test_running_out_of_memory_for_counts_changes_nothing(monkeypatch: pytest.Mo
     policy, twin = GLCB(2, 3), GLCB(2, 3)
     rng = np.random.default_rng(0)
 
-    def out_of_memory(counts: Counts) -> int:
+    def out_of_memory(counts: VisitCounts) -> int:
         raise MemoryError
 
     refused = 0
     for x in rng.random((60, 3)):
         if rng.random() < 0.5:
             with monkeypatch.context() as patch:
-                patch.setattr(Counts, "ensure_capacity", out_of_memory)
+                patch.setattr(VisitCounts, "ensure_capacity", out_of_memory)
                 try:
                     policy.learn(x, 0, 1)
                     twin.learn(x, 0, 1)

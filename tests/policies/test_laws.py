@@ -113,10 +113,11 @@ def test_decisions_and_rewards_in_two_calls_are_the_same_as_in_one(make: Maker) 
 
 def test_choosing_and_counting_in_two_calls_is_the_same_as_in_one(make: Maker) -> None:
     together, apart = make(), make()
-    draws, same_draws = np.random.default_rng(1), np.random.default_rng(1)
+    points = np.random.default_rng(1)
     for x in np.random.default_rng(0).random((20, together.features)).astype(np.float32):
-        one = together.choose(x, 0.2, "gap", draws, True)
-        other = apart.choose(x, 0.2, "gap", same_draws, False)
+        point = points.random()
+        one = together.choose(x, 0.2, "gap", point, True)
+        other = apart.choose(x, 0.2, "gap", point, False)
         apart.count_decision(x, apart.arms[other.arm])
         assert one.arm == other.arm
         np.testing.assert_array_equal(one.probabilities, other.probabilities)

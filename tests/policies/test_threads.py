@@ -40,7 +40,7 @@ def test_arms_can_be_added_while_a_choice_waits_for_the_lock() -> None:
     x = np.full(3, 0.5, np.float32)
     with ThreadPoolExecutor(1) as pool:
         with policy._lock:
-            waiting = pool.submit(policy.choose, x, 0.1, "gap", np.random.default_rng(0), True)
+            waiting = pool.submit(policy.choose, x, 0.1, "gap", 0.5, True)
             time.sleep(0.1)
             for arm in range(2, 200):
                 policy.add_arm(arm)

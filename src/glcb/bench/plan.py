@@ -9,7 +9,7 @@ from glcb import _validation
 from glcb._errors import InvalidSettings
 from glcb.bench.executors import Executor
 from glcb.bench.results import writing
-from glcb.bench.run import Failure, Record, Run
+from glcb.bench.run import Failure, Run, RunRecord
 from glcb.policies import registry
 from glcb.tasks import bakeoff, get
 from glcb.tasks.base import NeedsData, default_steps
@@ -41,6 +41,13 @@ SCENARIOS = (
     "cold-start",
     "poisoned",
 )
+REVENUE = (
+    *(f"revenue-{percent}-{high}" for percent in (2, 5, 20) for high in (60, 200, 2000)),
+    "mails",
+    "clicks-0.3",
+    "clicks-0.1",
+)
+INTENTS = ("banking77", "banking77-words")
 FAST_POLICIES = (
     "glcb",
     "glcb-paper",
@@ -128,11 +135,21 @@ def _scenarios() -> BenchmarkPlan:
     return BenchmarkPlan(SCENARIOS, FAST_POLICIES, seeds=10)
 
 
+def _revenue() -> BenchmarkPlan:
+    return BenchmarkPlan(REVENUE, FAST_POLICIES, seeds=10)
+
+
+def _intents() -> BenchmarkPlan:
+    return BenchmarkPlan(INTENTS, FAST_POLICIES, seeds=10)
+
+
 PRESETS: dict[str, Callable[[], BenchmarkPlan]] = {
     "quick": _quick,
     "paper": _paper,
     "bakeoff": _bakeoff,
     "scenarios": _scenarios,
+    "revenue": _revenue,
+    "intents": _intents,
 }
 """Functions that return ready-made plans. The tasks of the bake-off depend on the data directory."""
 
@@ -144,8 +161,9 @@ def preset(name: str) -> BenchmarkPlan:
     ----------
     name : str
         ``"quick"`` is short and needs no data files, ``"paper"`` is the paper's experiment, ``"bakeoff"``
-        runs all data sets in the folder ``bakeoff`` of the data directory, and ``"scenarios"`` runs synthetic
-        tasks with the difficulties of practice, each with its own length.
+        runs all data sets in the folder ``bakeoff`` of the data directory, ``"scenarios"`` runs synthetic
+        tasks with the difficulties of practice, each with its own length, ``"revenue"`` those with sparse
+        revenue and very rare clicks, and ``"intents"`` has 77 arms and real texts.
 
     Returns
     -------
@@ -189,7 +207,7 @@ def tasks_without_data(tasks: Sequence[str]) -> list[str]:
 
 def run_missing(
     runs: Sequence[Run], folder: Path, executor: Executor
-) -> Iterator[tuple[int, int, Record | Failure | None]]:
+) -> Iterator[tuple[int, int, RunRecord | Failure | None]]:
     """Execute the runs that ``folder`` has no record of and record each one when it finishes.
 
     Parameters
@@ -203,7 +221,7 @@ def run_missing(
 
     Yields
     ------
-    (int, int, Record or Failure or None)
+    (int, int, RunRecord or Failure or None)
         Number of finished runs, number of all runs, and the latest outcome. The first item reports the runs
         that were already finished and has no outcome.
     """

@@ -119,14 +119,25 @@ class Regression:
         Whether targets are 0 or 1 and predictions are probabilities.
     has_uncertainty
         Whether :func:`uncertainty` is needed.
+    constant_ridge
+        λ of the last input, which is constant; by default that of the others. Forgetting lets it grow toward
+        that of the others: otherwise, a single target could move a neglected constant far.
     """
 
     def __init__(
-        self, arms: int, inputs: int, ridge: float, logistic: bool, has_uncertainty: bool = False
+        self,
+        arms: int,
+        inputs: int,
+        ridge: float,
+        logistic: bool,
+        has_uncertainty: bool = False,
+        constant_ridge: float | None = None,
     ) -> None:
         self.ridge = ridge
+        ridges = np.full(inputs, ridge)
+        ridges[-1:] = ridge if constant_ridge is None else constant_ridge
         self.has_uncertainty = has_uncertainty
-        self._initial_inverse = pack(np.eye(inputs) / ridge)
+        self._initial_inverse = pack(np.diag(1 / ridges))
         inverses = np.tile(self._initial_inverse, (arms, 1))
         self.arrays = RegressionArrays(np.zeros((arms, inputs)), inverses, self._rounded(inverses), logistic)
 

@@ -42,7 +42,7 @@ def _exp(x: float) -> float:
 
 
 class CountArrays(NamedTuple):
-    """The kernels' view of :class:`Counts`."""
+    """The kernels' view of :class:`VisitCounts`."""
 
     row_at: Int64
     """The row of each unit and signature in ``table``, or −1."""
@@ -117,7 +117,7 @@ def add_count(signature: Int64, arm: int, counts: CountArrays) -> None:
     counts.total[0] += 1
 
 
-class Counts:
+class VisitCounts:
     """Decision counts N_u(s, a) for every unit u, signature s and arm a.
 
     Only visited signatures use memory. The methods are for standalone use; a policy passes ``arrays`` to its

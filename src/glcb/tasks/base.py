@@ -30,13 +30,16 @@ class Stream:
     delays : ndarray of int64, shape (steps,), optional
         Number of further decisions after which the reward of each step arrives; −1 if it is lost. By default
         every reward arrives before the next decision.
+    reported : ndarray of float64, shape (steps, arms), optional
+        The rewards that are learned, if they differ from those that are paid: an order that is never
+        reported is learned as no order.
     arm_features : ndarray of float32, shape (arms, arm features), optional
         The features of each arm, scaled to [0, 1]. By default arms have no features.
 
     Raises
     ------
     InvalidSettings
-        If ``available``, ``delays`` or ``arm_features`` has the wrong shape, type or values.
+        If ``available``, ``delays``, ``reported`` or ``arm_features`` has the wrong shape, type or values.
 
     Examples
     --------
@@ -50,6 +53,7 @@ class Stream:
     available: Bool | None = None
     delays: Int64 | None = None
     arm_features: Float32 | None = None
+    reported: Float64 | None = None
 
     def __post_init__(self) -> None:
         if self.available is not None:
@@ -63,8 +67,10 @@ class Stream:
         if self.arm_features is not None:
             shape = (self.rewards.shape[1], self.arm_features.shape[-1])
             _check_array("arm_features", self.arm_features, np.dtype(np.float32), shape)
-        for array in (self.contexts, self.rewards, self.available, self.delays, self.arm_features):
-            if array is not None:
+        if self.reported is not None:
+            _check_array("reported", self.reported, np.dtype(np.float64), self.rewards.shape)
+        for array in vars(self).values():
+            if isinstance(array, np.ndarray):
                 array.setflags(write=False)
 
     @property

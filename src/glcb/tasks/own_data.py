@@ -22,7 +22,7 @@ from glcb.tasks.data.readers import (
     read_columns,
     read_text_file,
 )
-from glcb.tasks.data.table import LabeledTable, Table
+from glcb.tasks.data.table import DataTable, LabeledTable
 
 
 class ClassificationTask:
@@ -243,7 +243,7 @@ class RewardTableTask:
 
     Parameters
     ----------
-    table : Table
+    table : DataTable
         The context columns.
     reward_table : ndarray, shape (rows, arms)
         The reward of every arm in every row.
@@ -263,7 +263,7 @@ class RewardTableTask:
 
     def __init__(
         self,
-        table: Table,
+        table: DataTable,
         reward_table: Float64,
         arms: tuple[Arm, ...],
         rewards: Rewards | None = None,
@@ -451,7 +451,7 @@ class RewardTableTask:
         return Stream(min_max(self._table.encode(rows)), self._rewards[rows])
 
 
-def _split(table: Table, arms: Sequence[str]) -> tuple[Table, Float64]:
+def _split(table: DataTable, arms: Sequence[str]) -> tuple[DataTable, Float64]:
     """Separate the reward columns from ``table``."""
     rewards = []
     for arm in arms:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from glcb._arrays import Float64
+from glcb._arrays import Bool, Float64
 
 VOCABULARY = 2000
 """Number of words, the most frequent ones."""
@@ -41,6 +41,13 @@ class WordComponents:
         """Return the components of each text, one row per text."""
         components: Float64 = self._weights(texts) @ self._vectors.T
         return components
+
+    def occurrences(self, texts: Sequence[str]) -> Bool:
+        """Return which words occur in each text, the most frequent words first."""
+        occurs: Bool = np.zeros((len(texts), len(self._index)), np.bool_)
+        for row, text in enumerate(texts):
+            occurs[row, [self._index[word] for word in _words(text) if word in self._index]] = True
+        return occurs
 
     def _weights(self, texts: Sequence[str]) -> Float64:
         """Return the normalized weight of each word in each text."""

@@ -79,7 +79,7 @@ def _logistic(scores: Float64) -> Float64:
     return probabilities
 
 
-def _window(steps: int, arms: int, arm: int, start: float, end: float) -> Bool:
+def available_between(steps: int, arms: int, arm: int, start: float, end: float) -> Bool:
     """Return a table in which ``arm`` is available only between two shares of the run."""
     available = np.ones((steps, arms), np.bool_)
     available[: round(start * steps), arm] = False
@@ -135,7 +135,7 @@ class Newcomer(Scenario):
         return scores
 
     def _available(self, steps: int) -> Bool:
-        return _window(steps, len(self.arms), len(self.arms) - 1, start=0.5, end=1)
+        return available_between(steps, len(self.arms), len(self.arms) - 1, start=0.5, end=1)
 
 
 # ---- late and lost rewards ----
@@ -170,7 +170,7 @@ class Lost(Scenario):
 
 
 @register
-class Clicks(Scenario):
+class ClickScenario(Scenario):
     """Six arms, seven categorical attributes as 31 one-hot features, and a click rate of about 5%.
 
     The linear part of a score is a sum of effects of the attributes' levels; the other part is an effect of
@@ -189,7 +189,7 @@ class Clicks(Scenario):
     def _world(
         self, steps: int, context_rng: np.random.Generator, score_rng: np.random.Generator
     ) -> tuple[Float32, Float64]:
-        codes = np.stack([context_rng.choice(count, steps, p=_zipf(count)) for count in self.levels], axis=1)
+        codes = np.stack([context_rng.choice(count, steps, p=zipf(count)) for count in self.levels], axis=1)
         contexts = np.concatenate(
             [np.eye(count, dtype=np.float32)[codes[:, index]] for index, count in enumerate(self.levels)],
             axis=1,
@@ -206,19 +206,20 @@ class Clicks(Scenario):
 
     def _available(self, steps: int) -> Bool:
         last = len(self.arms) - 1
-        return _window(steps, last + 1, last, start=0.3, end=1) & _window(
+        return available_between(steps, last + 1, last, start=0.3, end=1) & available_between(
             steps, last + 1, 0, start=0, end=0.6
         )
 
 
-def _zipf(count: int) -> Float64:
+def zipf(count: int) -> Float64:
+    """Return shares that are proportional to 1/rank."""
     weights = 1 / np.arange(1, count + 1)
     shares: Float64 = weights / weights.sum()
     return shares
 
 
 @register
-class Clicks2(Clicks):
+class Clicks2(ClickScenario):
     """Like the task clicks-5, but with a click rate of about 2%."""
 
     name = "clicks-2"
@@ -226,11 +227,28 @@ class Clicks2(Clicks):
 
 
 @register
-class Clicks1(Clicks):
+class Clicks1(ClickScenario):
     """Like the task clicks-5, but with a click rate of about 1%."""
 
     name = "clicks-1"
     rate = 0.01
+
+
+@register
+class RareClicks(ClickScenario):
+    """Like the task clicks-5, but with a click rate of about 0.3%, and five times as long."""
+
+    name = "clicks-0.3"
+    steps = 100_000
+    rate = 0.003
+
+
+@register
+class RarestClicks(RareClicks):
+    """Like the task clicks-0.3, but with a click rate of about 0.1%."""
+
+    name = "clicks-0.1"
+    rate = 0.001
 
 
 # ---- size ----
@@ -267,7 +285,7 @@ class ManyFeatures(Scenario):
     ) -> tuple[Float32, Float64]:
         subject = context_rng.integers(self.subjects, size=steps)
         mood = context_rng.integers(self.moods, size=steps)
-        frequencies = _zipf(self.words)
+        frequencies = zipf(self.words)
         drawn = (
             self.words * subject[:, None] + context_rng.choice(self.words, (steps, 8), p=frequencies),
             self.words * (self.subjects + mood[:, None])

@@ -11,7 +11,7 @@ from rich.table import Table
 from glcb._types import Rewards, reward_range
 from glcb.bench.figures import figure
 from glcb.bench.plan import PAPER_TASKS
-from glcb.bench.run import Record
+from glcb.bench.run import RunRecord
 from glcb.bench.statistics import mean_and_error, paired_differences
 from glcb.bench.studies.base import (
     StudyContext,
@@ -32,7 +32,7 @@ BOUNDED_ONLY = ("initialization", "leaf_values", "switching_rate")
 
 
 @dataclass(frozen=True)
-class Variant:
+class AblationVariant:
     """A policy with changed settings."""
 
     title: str
@@ -52,29 +52,29 @@ class Variant:
         return changes
 
 
-DEFAULT = Variant("default")
+DEFAULT = AblationVariant("default")
 VARIANTS = (
     DEFAULT,
-    Variant("paper settings", policy="glcb-paper"),
-    Variant("networks alone", {"experts": ()}),
-    Variant("no random features", {"experts": ("linear",)}),
-    Variant("no regression on the context", {"experts": ("fourier",)}),
-    Variant("gradient steps everywhere", {"optimizer": "gradient"}),
-    Variant("single rate: 0.1", {"rate_factors": (0.1,)}),
-    Variant("single rate: 1", {"rate_factors": (1.0,)}),
-    Variant("small ridge only", {"ridges": (0.01,)}),
-    Variant("large ridge only", {"ridges": (10.0,)}),
-    Variant("4 hyperplanes", {"hyperplanes": 4}),
-    Variant("8 hyperplanes", {"hyperplanes": 8}),
-    Variant("hyperplanes near the center", {"bias_scale": PAPER_BINARY.bias_scale}),
-    Variant("fast switching", {"switching_rate": PAPER_BINARY.switching_rate}),
-    Variant("no damping", {"damping": 0.0}),
-    Variant("bonus of 0.03 × range", {"bonus_unit": "reward"}),
-    Variant("weights initialized from the inputs", {"initialization": "inputs"}),
-    Variant("bin values are midpoints", {"leaf_values": "midpoint"}),
+    AblationVariant("paper settings", policy="glcb-paper"),
+    AblationVariant("networks alone", {"experts": ()}),
+    AblationVariant("no random features", {"experts": ("linear",)}),
+    AblationVariant("no regression on the context", {"experts": ("fourier",)}),
+    AblationVariant("gradient steps everywhere", {"optimizer": "gradient"}),
+    AblationVariant("single rate: 0.1", {"rate_factors": (0.1,)}),
+    AblationVariant("single rate: 1", {"rate_factors": (1.0,)}),
+    AblationVariant("small ridge only", {"ridges": (0.01,)}),
+    AblationVariant("large ridge only", {"ridges": (10.0,)}),
+    AblationVariant("4 hyperplanes", {"hyperplanes": 4}),
+    AblationVariant("8 hyperplanes", {"hyperplanes": 8}),
+    AblationVariant("hyperplanes near the center", {"bias_scale": PAPER_BINARY.bias_scale}),
+    AblationVariant("fast switching", {"switching_rate": PAPER_BINARY.switching_rate}),
+    AblationVariant("no damping", {"damping": 0.0}),
+    AblationVariant("bonus of 0.03 × range", {"bonus_unit": "reward"}),
+    AblationVariant("weights initialized from the inputs", {"initialization": "inputs"}),
+    AblationVariant("bin values are midpoints", {"leaf_values": "midpoint"}),
 )
 
-Records = Mapping[tuple[str, str], list[Record]]
+Records = Mapping[tuple[str, str], list[RunRecord]]
 """Records of all seeds, by task and title of the variant."""
 
 

@@ -18,7 +18,7 @@ from glcb.experts.mixture import EXPERT_ARRAYS, ExpertArrays, learn_mixture, mix
 from glcb.experts.regression import learn_target
 from glcb.explore.counts import COUNT_ARRAYS, CountArrays, add_count, write_pseudocounts
 from glcb.explore.probabilities import choose_arm
-from glcb.explore.scoring import write_bonuses
+from glcb.explore.scoring import add_skew, write_bonuses
 from glcb.gln.context_cache import CONTEXT_CACHE_ARRAYS, ContextCacheArrays, cache_context
 from glcb.gln.gates import GATE_ARRAYS, GateArrays
 from glcb.gln.layout import BANK_ARRAYS, BankArrays
@@ -113,11 +113,13 @@ def _write_estimates(results: Float64, arrays: GLCBArrays) -> None:
     predict(cache.inputs, cache.signature, first, bank, probabilities)
     write_moments(as_matrix(probabilities, 0, arms, networks // arms), tree.outcomes, values, deviations)
     if arrays.expert_inputs.size > 0:
-        mix_values(arrays.expert_inputs, values, deviations, uncertainties, arrays.experts)
+        mix_values(cache.context, arrays.expert_inputs, values, deviations, uncertainties, arrays.experts)
     for arm in range(arms):
         scales[arm] = rates.bonus_scale * (deviations[arm] if rates.bonus_in_deviations else 1.0)
     write_pseudocounts(cache.signature, counts, pseudocounts)
     write_bonuses(pseudocounts, counts.total[0] + 1, scales, bonuses)
+    if arrays.expert_inputs.size > 0 and arrays.experts.binary:
+        add_skew(values, counts.total[0] + 1, pseudocounts, bonuses)
     for arm in range(arms):
         bonuses[arm] += uncertainties[arm]
 

@@ -18,10 +18,11 @@ from numpy.typing import ArrayLike
 
 from glcb import _validation
 from glcb._arrays import Arrays, Float32, Float64, Int64, copy_into, take_rows
+from glcb._numba.compile import warn_before_compiling
 from glcb._numba.packed import PackedArguments
 from glcb._types import Arm, ExplorationMode, Rewards, reward_range
 from glcb.experts import Expert, Experts
-from glcb.explore import Counts
+from glcb.explore import VisitCounts
 from glcb.gln import (
     Bank,
     Gates,
@@ -38,7 +39,6 @@ from glcb.policies.glcb.kernels import GLCB_ARRAYS, GLCBArrays, RateArrays
 from glcb.policies.glcb.settings import (
     DEFAULT_BINARY,
     DEFAULT_BOUNDED,
-    SETTING_NAMES,
     BonusUnit,
     Optimizer,
     Settings,
@@ -64,7 +64,7 @@ class RewardDistribution(NamedTuple):
     """
 
 
-@register("glcb", source="Sezener, Hutter, Budden, Wang, Veness 2020, with our own optimizer", version=5)
+@register("glcb", source="Sezener, Hutter, Budden, Wang, Veness 2020, with our own optimizer", version=7)
 class GLCB(Policy):
     """The bandit of the paper, with our own optimizer and defaults that need no tuning.
 
@@ -143,8 +143,32 @@ class GLCB(Policy):
         weight_bound: float | None = None,
         half_life: int | None = None,
     ) -> None:
-        arguments = locals()
-        changes = {name: arguments[name] for name in SETTING_NAMES if arguments[name] is not None}
+        given = {
+            "layers": layers,
+            "hyperplanes": hyperplanes,
+            "bias_scale": bias_scale,
+            "optimizer": optimizer,
+            "learning_rate": learning_rate,
+            "rate_factors": rate_factors,
+            "learning_rate_decay": learning_rate_decay,
+            "ridges": ridges,
+            "damping": damping,
+            "initialization": initialization,
+            "switching_rate": switching_rate,
+            "switching_rate_decay": switching_rate_decay,
+            "bonus_scale": bonus_scale,
+            "bonus_unit": bonus_unit,
+            "tree_depth": tree_depth,
+            "leaf_values": leaf_values,
+            "experts": experts,
+            "output": output,
+            "clip": clip,
+            "input_clip": input_clip,
+            "bias": bias,
+            "weight_bound": weight_bound,
+            "half_life": half_life,
+        }
+        changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
         super().__init__(arms, features, rewards=rewards, seed=seed)
         defaults = self._binary_settings if self.rewards == "binary" else self._bounded_settings
         settings = self.settings = replace(defaults, **changes)
@@ -179,7 +203,7 @@ class GLCB(Policy):
             rng=self._rng,
         )
         self._needs_value = self._experts.inputs > 0 and self.rewards != "binary"
-        self._counts = Counts(units, signatures, len(self.arms))
+        self._counts = VisitCounts(units, signatures, len(self.arms))
         self._rates = RateArrays(
             settings.learning_rate,
             settings.learning_rate_decay,
@@ -190,6 +214,7 @@ class GLCB(Policy):
         )
         self._effective_rewards = np.zeros(len(self.arms), np.int64)
         self._bind()
+        warn_before_compiling(kernels.estimate)
 
     # ---- decisions ----------------------------------------------------------------------------------
 
@@ -225,17 +250,18 @@ class GLCB(Policy):
             return RewardDistribution(self._values.outcomes.copy(), self._values.distributions(per_arm))
 
     def choose(
-        self, x: Float32, exploration: float, mode: ExplorationMode, rng: np.random.Generator, count: bool
+        self, x: Float32, exploration: float, mode: ExplorationMode, point: float, count: bool
     ) -> Choice:
         """Choose an arm for a valid context in compiled steps; with ``count``, record that as a decision."""
         with self._lock:
             results = np.empty((4, len(self.arms)))
             if count:
-                self._ensure_capacity()
+                if self._spare_steps == 0:
+                    self._ensure_capacity()
                 self._spare_steps -= 1
             addresses = self._arrays.addresses
             kernels.load_context(x, addresses)
-            arm = kernels.estimate(exploration, mode == "gap", rng.random(), count, results, addresses)
+            arm = kernels.estimate(exploration, mode == "gap", point, count, results, addresses)
             if count:
                 self._advance(arm)
         values, bonuses, pseudocounts, probabilities = results
@@ -289,15 +315,14 @@ class GLCB(Policy):
     def _learn_first_rewards_again(self) -> None:
         """Learn the first rewards with waves, whose length is known now.
 
-        A copy learns them and then replaces the experts in one step. If it is interrupted, the experts stay
-        as they were, and the first rewards are not learned again.
+        A copy learns them, with an empty cache of the last context, and then replaces the experts.
         """
         experts = self._experts.reordered(np.arange(len(self.arms)))
         arrays = self._pack(self._bank, self._values, experts, self._counts, self._effective_rewards)
         for x, arm, target in experts.restart_waves():
             kernels.load_context(x, arrays.addresses)
             kernels.learn_waves(arm, target, arrays.addresses)
-        vars(self).update(_experts=experts, _arrays=arrays)
+        self._experts, self._arrays = experts, arrays
 
     def _count_decision(self, x: Float32, arm: int) -> None:
         self._spare_steps -= 1
@@ -337,7 +362,7 @@ class GLCB(Policy):
         bank: Bank,
         values: Tree,
         experts: Experts,
-        counts: Counts,
+        counts: VisitCounts,
         effective_rewards: Int64,
     ) -> PackedArguments[GLCBArrays]:
         arrays = GLCBArrays(
@@ -363,8 +388,8 @@ class GLCB(Policy):
             Gates.bytes_needed(self.features, hyperplanes)
             + Bank.bytes_needed(self.features, networks, settings.layers, signatures)
             + Newton.bytes_needed(self.features, settings.ridges if settings.optimizer == "newton" else ())
-            + Experts.bytes_needed(arms, self.features, settings.experts)
-            + Counts.bytes_needed(len(hyperplanes), signatures, arms)
+            + Experts.bytes_needed(arms, self.features, settings.experts, self.rewards == "binary")
+            + VisitCounts.bytes_needed(len(hyperplanes), signatures, arms)
         )
         weights = Bank.bytes_grown(self.features, networks, settings.layers, hyperplanes)
         counts = 4 * arms * sum(1 << count for count in hyperplanes)

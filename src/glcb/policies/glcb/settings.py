@@ -119,7 +119,7 @@ class Settings:
     """
 
     layers: tuple[int, ...] = field(
-        default=(100, 10, 1),
+        default=(50, 10, 1),
         metadata=_facts(
             _several(_integer(1, 100_000)),
             "Number of units in each layer (K in the paper).",
@@ -261,7 +261,8 @@ class Settings:
         metadata=_facts(
             _any_of("linear", "fourier"),
             "Regressions per arm that are mixed with the networks: on the context, and on random Fourier "
-            "features of it. They are left out above 512 and 80 features.",
+            "features of it. Above 512 features, the first one is diagonal; above 80, the other one is left "
+            "out.",
             when="() for the networks alone, as in the paper.",
         ),
     )
@@ -274,11 +275,11 @@ class Settings:
         ),
     )
     clip: float = field(
-        default=0.01,
+        default=0.001,
         metadata=_facts(
             _number(1e-6, 0.49),
             "Probabilities are clipped to [clip, 1 − clip] (ε in the paper).",
-            when="Smaller if reward probabilities are below 1%.",
+            when="Smaller if reward probabilities are below 0.1%.",
         ),
     )
     input_clip: float = field(
@@ -349,6 +350,7 @@ DEFAULT_BOUNDED = replace(
 """The defaults for bounded rewards."""
 
 PAPER_BINARY = Settings(
+    layers=(100, 10, 1),
     hyperplanes=8,
     bias_scale=0.05,
     optimizer="gradient",
@@ -362,6 +364,7 @@ PAPER_BINARY = Settings(
     bonus_scale=0.03,
     bonus_unit="reward",
     experts=(),
+    clip=0.01,
     input_clip=0.01,
     bias=1.0,
 )

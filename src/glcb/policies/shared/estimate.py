@@ -62,7 +62,8 @@ def _(policy: GLCB, x: Float32, candidates: Candidates) -> Estimates:
         results = np.empty((3, len(candidates)))
         addresses = policy._arrays.addresses
         shortlisted = max(MIN_SHORTLIST, MAX_NETWORKS // policy._bank.networks)
-        has_networks = len(candidates) <= shortlisted or policy._experts.inputs == 0
+        selects = any(policy._experts.shares[name] > 0 for name in ("linear", "fourier"))
+        has_networks = len(candidates) <= shortlisted or not selects
         kernels.estimate_candidates(x, candidates.features, *parts, has_networks, results, addresses)
         if not has_networks:
             scores = results[0] + results[1]

@@ -14,18 +14,22 @@ from glcb._numba.compile import kernel
 from glcb._numba.packed import unpack
 from glcb.experts.fourier import CONTEXTS_TO_MEASURE, COSINE, FourierArrays, length
 from glcb.experts.mixture import (
-    CLIP,
+    DIAGONAL,
+    DIAGONAL_LOGISTIC_BONUS,
     FOURIER,
     FOURIER_BONUS,
     LINEAR,
     LINEAR_BONUS,
     LOGISTIC_BONUS,
     NETWORKS,
+    WEAK,
     ExpertArrays,
+    clip,
+    residual_deviation,
 )
 from glcb.experts.regression import square, uncertainty
 from glcb.explore.counts import write_pseudocounts
-from glcb.explore.scoring import write_bonuses
+from glcb.explore.scoring import add_skew, write_bonuses
 from glcb.gln.arithmetic import dot
 from glcb.gln.candidates import predict_candidates, signature_of_parts, write_parts
 from glcb.gln.gates import GateArrays
@@ -107,9 +111,8 @@ def _context_square(triangle: Float32, z: Float32, constant: int) -> Any:
 
 
 @kernel
-def _clipped(prediction: Any) -> float:
-    clipped: float = min(max(prediction, CLIP), 1 - CLIP)
-    return clipped
+def _probability(output: Any) -> float:
+    return 1 / (1 + math.exp(-float(output)))
 
 
 @kernel
@@ -144,13 +147,24 @@ def _mix(
     center = x - HALF
     has_linear, has_fourier = shares[LINEAR] > 0, shares[FOURIER] > 0
     linear = experts.linear.weights[0].astype(np.float32)
+    weak = experts.weak.weights[0].astype(np.float32)
+    diagonal, evidence = experts.diagonal.weights[0], experts.diagonal.evidence[0]
     triangle = experts.linear.rounded[0]
     has_bonus = has_linear and triangle.size > 0
     constant = linear.size - 1
-    linear_context, square_context = 0.0, 0.0
+    linear_context, weak_context, square_context = 0.0, 0.0, 0.0
+    diagonal_context, diagonal_square = 0.0, 0.0
     cross = np.zeros(width if has_bonus else 0, np.float32)
     if has_linear:
         linear_context = dot(linear[:context], center) + linear[constant]
+    if shares[WEAK] > 0:
+        weak_context = dot(weak[:context], center) + weak[constant]
+    if shares[DIAGONAL] > 0:
+        diagonal_context = diagonal[context + width]
+        diagonal_square = 1 / evidence[context + width]
+        for i in range(context):
+            diagonal_context += diagonal[i] * x[i]
+            diagonal_square += x[i] * x[i] / evidence[i]
     if has_bonus:
         square_context = _context_square(triangle, center, constant)
         _products(triangle, center, constant, context, cross)
@@ -172,36 +186,56 @@ def _mix(
     wave_values = np.zeros(count, np.float32)
     z = np.zeros(experts.fourier.weights.shape[1] if experts.fourier.rounded.size > 0 else 0)
     a = np.empty(width, np.float32)
-    scale = experts.high - experts.low
+    scale, deviation = experts.high - experts.low, residual_deviation(0, experts)
     for c in range(values.size):
         for i in range(width):
             a[i] = features[c, i] - HALF
-        predicted, waved, bonus = 0.0, 0.0, 0.0
+        mean, bonus, size = 0.0, 0.0, shares[LINEAR] * LINEAR_BONUS * deviation
         if has_linear:
-            output = linear_context + dot(linear[context:constant], a)
-            predicted = _clipped(1 / (1 + math.exp(-output)) if experts.linear.logistic else output)
+            output = float(linear_context + dot(linear[context:constant], a))
+            predicted = clip(_probability(output) if experts.linear.logistic else output, experts)
+            mean += shares[LINEAR] * predicted
+            if experts.binary:
+                size = shares[LINEAR] * LOGISTIC_BONUS * predicted * (1 - predicted)
+        if shares[WEAK] > 0:
+            predicted = clip(_probability(weak_context + dot(weak[context:constant], a)), experts)
+            mean += shares[WEAK] * predicted
+            size += shares[WEAK] * LOGISTIC_BONUS * predicted * (1 - predicted)
         if has_fourier:
-            output = fourier_context + dot(rest[context : rest.size - 1], a)
+            output = float(fourier_context + dot(rest[context : rest.size - 1], a))
             if has_waves:
                 _write_waves(context_waves, waves[c], fourier, frequency, wave_values)
-                output += dot(wave_values, wave_weights)
-            waved = _clipped(output)
+                output += float(dot(wave_values, wave_weights))
+            mean += shares[FOURIER] * clip(output, experts)
         if has_bonus:
             own, both = _arm_square(triangle, a, context), dot(cross, a)
-            size = LOGISTIC_BONUS * predicted * (1 - predicted) if experts.linear.logistic else LINEAR_BONUS
-            bonus = shares[LINEAR] * size * math.sqrt(max(float(square_context + own + 2 * both), 0.0))
+            bonus = size * math.sqrt(max(float(square_context + own + 2 * both), 0.0))
+        if shares[DIAGONAL] > 0:
+            output, own_square = diagonal_context, diagonal_square
+            for i in range(width):
+                output += diagonal[context + i] * features[c, i]
+                own_square += features[c, i] * features[c, i] / evidence[context + i]
+            predicted = clip(_probability(output) if experts.diagonal.logistic else output, experts)
+            mean += shares[DIAGONAL] * predicted
+            size = DIAGONAL_LOGISTIC_BONUS * predicted * (1 - predicted)
+            if not experts.binary:
+                size = LINEAR_BONUS * deviation
+            bonus += shares[DIAGONAL] * size * math.sqrt(own_square)
         if z.size > 0:
             _join_inputs(wave_values, center, a, z)
-            bonus += shares[FOURIER] * FOURIER_BONUS * uncertainty(square(z), 0, experts.fourier)
-        mean = shares[LINEAR] * predicted + shares[FOURIER] * waved
+            size = shares[FOURIER] * FOURIER_BONUS * deviation
+            bonus += size * uncertainty(square(z), 0, experts.fourier)
         if has_networks:
             mean += shares[NETWORKS] * (values[c] - experts.low) / scale
         else:
             mean /= 1 - shares[NETWORKS]
+            deviations[c] = scale * deviation
         values[c] = experts.low + scale * mean
         bonuses[c] = scale * bonus
         if experts.binary:
-            deviations[c] = math.sqrt(mean * (1 - mean))
+            deviations[c] = math.sqrt(shares[NETWORKS] * mean * (1 - mean))
+        else:
+            deviations[c] = min(deviations[c], scale * deviation)
 
 
 @kernel
@@ -253,12 +287,10 @@ def estimate_candidates(
             write_moments(probabilities[c : c + 1], tree.outcomes, values[at], deviations[at])
     if arrays.expert_inputs.size > 0:
         _mix(x, features, waves, values, deviations, uncertainties, arrays.experts, has_networks)
-    if not has_networks and not arrays.experts.binary:
-        deviations[:] = math.sqrt((arrays.experts.errors[0] + 0.25) / (arrays.experts.errors[1] + 1))
-        for c in range(candidates):
-            deviations[c] *= arrays.experts.high - arrays.experts.low
     for c in range(candidates):
         deviations[c] = rates.bonus_scale * (deviations[c] if rates.bonus_in_deviations else 1.0)
     write_bonuses(pseudocounts, counts.total[0] + 1, deviations, bonuses)
+    if arrays.expert_inputs.size > 0 and arrays.experts.binary:
+        add_skew(values, counts.total[0] + 1, pseudocounts, bonuses)
     for c in range(candidates):
         bonuses[c] += uncertainties[c]

@@ -35,7 +35,7 @@ PRIOR_PRECISION = 4.0
 BONUS = 2.0
 """The size of the bonus, in standard deviations of the effect of an arm."""
 CLIP = 0.01
-"""Values are clipped to [CLIP, 1 − CLIP], like those of the experts."""
+"""Values are clipped to [CLIP, 1 − CLIP]."""
 MAX_ARMS = 10_000
 MAX_BYTES = 64 * 2**20
 """At most this many arms and bytes. The correction of the arm that was rewarded least recently is dropped,

@@ -22,7 +22,7 @@ from glcb._arrays import Float64
 from glcb._errors import DataError, InvalidSettings
 from glcb._text import is_integer, is_number
 from glcb.tasks.data.directory import open_text
-from glcb.tasks.data.table import Table
+from glcb.tasks.data.table import DataTable
 
 MISSING_VALUES = ("", "?", "NA", "N/A", "nan", "NaN", "null", "NULL", "None")
 """Strings that represent a missing value by default."""
@@ -89,7 +89,7 @@ def read_text_file(
     delimiter: str = ",",
     comment: str | None = None,
     options: ColumnOptions,
-) -> Table:
+) -> DataTable:
     """Read a table from a text file, plain or compressed.
 
     Parameters
@@ -109,7 +109,7 @@ def read_text_file(
 
     Returns
     -------
-    Table
+    DataTable
         The table.
     """
     _check_delimiter(delimiter)
@@ -194,7 +194,7 @@ def _open_rows(path: Path, delimiter: str, comment: str | None = None) -> Iterat
 # ---- data frames and arrays ----
 
 
-def read_columns(columns: Mapping[str, Column], required: Sequence[str], options: ColumnOptions) -> Table:
+def read_columns(columns: Mapping[str, Column], required: Sequence[str], options: ColumnOptions) -> DataTable:
     """Return the table made of ``columns``; ``required`` ones must exist and cannot be ignored."""
     selected = options.select(list(columns), required)
     return _read_table(selected, lambda: [[columns[name] for name in selected]], options)
@@ -242,7 +242,7 @@ def _series_values(series: Any) -> np.ndarray:
 # ---- type inference ----
 
 
-def _read_table(names: Sequence[str], chunks: Chunks, options: ColumnOptions) -> Table:
+def _read_table(names: Sequence[str], chunks: Chunks, options: ColumnOptions) -> DataTable:
     """Return the table in ``chunks``, whose columns are in the order of ``names``."""
     categories = set(options.categories)
     while True:
@@ -291,7 +291,7 @@ class _Columns:
             self._codes.append(_side_by_side(codes, rows, np.uint8)[complete])
         return textual
 
-    def table(self, missing: Missing) -> Table:
+    def table(self, missing: Missing) -> DataTable:
         """Return all rows as a table."""
         if self._incomplete and missing == "error":
             raise DataError(self._missing_message())
@@ -303,7 +303,7 @@ class _Columns:
             _sort_levels(codes[:, index], list(own)) for index, own in enumerate(self._levels.values())
         )
         number_names = tuple(name for name in self._names if name not in self._levels)
-        return Table(numbers, codes, number_names, tuple(self._levels), levels)
+        return DataTable(numbers, codes, number_names, tuple(self._levels), levels)
 
     def _as_codes(self, name: str, column: Column) -> tuple[np.ndarray, np.ndarray]:
         levels = self._levels[name]

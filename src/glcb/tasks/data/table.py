@@ -13,7 +13,7 @@ from glcb.tasks.data.cache import ParsedData
 
 
 @dataclass(frozen=True, eq=False)
-class Table:
+class DataTable:
     """Numeric columns, and categorical columns as codes of their levels."""
 
     numbers: np.ndarray
@@ -52,20 +52,22 @@ class Table:
         features[np.arange(len(rows))[:, None], positions.astype(np.int64)] = 1
         return features
 
-    def without_number(self, name: str) -> tuple["Table", np.ndarray]:
+    def without_number(self, name: str) -> tuple["DataTable", np.ndarray]:
         """Return the table without one numeric column, and that column."""
         index = self.number_names.index(name)
         names = tuple(other for other in self.number_names if other != name)
         numbers = np.delete(self.numbers, index, axis=1)
-        table = Table(numbers, self.codes, names, self.category_names, self.levels)
+        table = DataTable(numbers, self.codes, names, self.category_names, self.levels)
         return table, self.numbers[:, index]
 
-    def without_category(self, name: str) -> tuple["Table", np.ndarray, tuple[str, ...]]:
+    def without_category(self, name: str) -> tuple["DataTable", np.ndarray, tuple[str, ...]]:
         """Return the table without one categorical column, that column's codes and its levels."""
         index = self.category_names.index(name)
         names = tuple(other for other in self.category_names if other != name)
         levels = self.levels[:index] + self.levels[index + 1 :]
-        table = Table(self.numbers, np.delete(self.codes, index, axis=1), self.number_names, names, levels)
+        table = DataTable(
+            self.numbers, np.delete(self.codes, index, axis=1), self.number_names, names, levels
+        )
         return table, np.ascontiguousarray(self.codes[:, index]), self.levels[index]
 
 
@@ -73,13 +75,13 @@ class Table:
 class LabeledTable:
     """A table and the class of each of its rows."""
 
-    table: Table
+    table: DataTable
     labels: np.ndarray
     """Index of the class of each row."""
     classes: tuple[str, ...]
 
     @classmethod
-    def split(cls, table: Table, label: str) -> "LabeledTable":
+    def split(cls, table: DataTable, label: str) -> "LabeledTable":
         """Separate the column ``label`` from ``table``."""
         labeled = cls(*table.without_category(label))
         if len(labeled.classes) < 2:
@@ -133,7 +135,7 @@ class LabeledTable:
     def from_parsed(cls, parsed: ParsedData) -> "LabeledTable":
         """Inverse of :meth:`to_parsed`."""
         arrays, about = parsed.arrays, parsed.about
-        table = Table(
+        table = DataTable(
             arrays["numbers"],
             arrays["codes"],
             tuple(about["number_names"]),
