@@ -129,7 +129,7 @@ def score(rows: int, folder: Path) -> None:
     bandit = trained(folder)
     table = pyarrow.Table.from_pylist(list(contexts(rows, 1)))
     with measured("decide_many, one process", rows):
-        Bandit.from_snapshot(bandit.snapshot()).decide_many(table.to_pylist())
+        Bandit._from_snapshot(bandit._snapshot()).decide_many(table.to_pylist())
     scorer = _Scorer(bandit, None, 0, None, ())
     with measured("scorer, one process", rows):
         expected = [scorer.add_columns(batch) for batch in _batches(table)]
@@ -178,7 +178,7 @@ def learn(rows: int, folder: Path) -> None:
         bandits = {str(share): Bandit(ARMS, policy=policy, exploration=share) for share in SHARES}
         with measured(f"{policy}, four bandits, one process", rows):
             for bandit in bandits.values():
-                own = Bandit.from_snapshot(bandit.snapshot())
+                own = Bandit._from_snapshot(bandit._snapshot())
                 for path in files:
                     own.learn_from(path)
         with connected("local", cores=2):

@@ -20,7 +20,7 @@ from benchmarks.service.server import Server
 _ROOT = Path(__file__).parent.parent
 
 _FIRST_STEPS = """
-import json, threading, time
+import json, time
 begun = time.perf_counter()
 from glcb import Bandit
 bandit = Bandit(["a", "b", "c"])
@@ -28,9 +28,6 @@ decision = bandit.decide({"age": 31, "country": "FR", "is_new": True})
 decided = time.perf_counter()
 bandit.reward(decision.id, 1)
 print(json.dumps({"first decision": decided - begun, "and reward": time.perf_counter() - begun}))
-for thread in threading.enumerate():
-    if thread.name == "glcb-compilation":  # so that the CPU time of its process counts
-        thread.join()
 """
 
 

@@ -2,11 +2,13 @@
 
 After every kill the service is restarted on the same data. Everything that it acknowledged must be present
 exactly once and unchanged; requests without an answer are retried; and a replay of the whole event log must
-produce the same state, bit for bit (``glcb audit``).
+produce the same state, bit for bit (``glcb audit``). With several processors, every restart is on another
+one, and what was learned need only be the same up to rounding.
 """
 
 import argparse
 import asyncio
+import itertools
 import random
 import sys
 import tempfile
@@ -17,6 +19,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from benchmarks.recovery import Machine
 from benchmarks.service import postgres
 from benchmarks.service.audit import audit, audit_changes, replay
 from benchmarks.service.server import Server
@@ -41,7 +44,7 @@ KINDS: tuple[dict[str, Any], ...] = (
 """Experiments of several kinds, in turn: default, with a reward timeout, with summed rewards."""
 KILLS_PER_EXPERIMENT = 10
 """A new experiment starts after this number of kills, so that the replayed log stays short."""
-SNAPSHOTS = ("--set", "snapshot_events=500")
+SNAPSHOTS = ("--set", "snapshot_seconds=0.2")
 """Frequent snapshots, so that some kills interrupt the writing of one."""
 
 
@@ -61,14 +64,16 @@ class Tally:
 class CrashTest:
     """One server on one database, killed again and again."""
 
-    def __init__(self, store: Sequence[str], seed: int) -> None:
+    def __init__(self, store: Sequence[str], seed: int, processors: Sequence[str] = ("host",)) -> None:
         self.server = Server(store, *SNAPSHOTS)
         self.tally = Tally()
         self._rng = random.Random(seed)
+        self._machines = itertools.cycle(Machine(sys.executable, name) for name in processors)
+        self._identically = len(processors) == 1
 
     def run(self, kills: int) -> Tally:
         """Kill the server ``kills`` times; raise if anything acknowledged is lost."""
-        self.server.start()
+        self._start()
         while self.tally.kills < kills:
             self._one_experiment(min(KILLS_PER_EXPERIMENT, kills - self.tally.kills))
             print(f"{self.tally.kills} of {kills} kills", file=sys.stderr, flush=True)
@@ -107,14 +112,19 @@ class CrashTest:
 
     def _restart(self, goal: int) -> None:
         while self.tally.kills < goal and self._rng.random() < KILLED_AT_START:
-            self.server.start(wait=False)
+            self._start(wait=False)
             time.sleep(self._rng.uniform(0.0, MAX_UPTIME))
             self.server.kill()
             self.tally.kills += 1
             self.tally.kills_at_start += 1
         start = time.perf_counter()
-        self.server.start()
+        self._start()
         self.tally.restarts.append(time.perf_counter() - start)
+
+    def _start(self, wait: bool = True) -> None:
+        """Start the server on the next processor."""
+        self.server.environment = next(self._machines).environment()
+        self.server.start(wait=wait)
 
     def _check(self, name: str, ledger: Ledger) -> None:
         retry_unanswered(self.server.client, ledger)
@@ -132,7 +142,7 @@ class CrashTest:
             assert len(missing) <= self.tally.kills, "gap in the event log"
         counts = view["counts"]
         assert 2 * counts["decisions"] == sum(counts.values()), counts
-        replay(self.server.store)
+        replay(self.server.store, identically=self._identically)
 
 
 @contextmanager
@@ -153,13 +163,14 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--stores", nargs="+", choices=("sqlite", "postgres"), default=["sqlite", "postgres"])
     parser.add_argument("--seed", type=int, default=10_000)
+    parser.add_argument("--processors", nargs="+", default=["host"], help="names in LLVM, used in turn")
     chosen = parser.parse_args()
     names = [name for name in chosen.stores if name != "postgres" or postgres.binaries()]
     if len(names) < len(chosen.stores):
         print("PostgreSQL is not installed: skipped")
     with stores(names) as flags:
         for name in names:
-            test, start = CrashTest(flags[name], chosen.seed), time.perf_counter()
+            test, start = CrashTest(flags[name], chosen.seed, chosen.processors), time.perf_counter()
             try:
                 tally = test.run(chosen.kills)
             finally:

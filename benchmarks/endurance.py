@@ -120,7 +120,7 @@ def memory(folder: Path, decisions: int, policy: str) -> dict[str, Any]:
 def restarts(folder: Path, events: int, policy: str) -> dict[str, Any]:
     """Measure the time of a restart after ``events`` events, with a final snapshot and without any."""
     store = ["--data", str(folder / "restarts.db")]
-    bare = Server(store, "--set", f"snapshot_events={NEVER}")
+    bare = Server(store, "--set", f"snapshot_seconds={NEVER}")
     try:
         bare.start()
         create(bare.client, policy)

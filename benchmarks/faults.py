@@ -25,13 +25,14 @@ from glcb._api.requests import DecisionRequest, ExperimentChanges, ExperimentSet
 from glcb._api.responses import Decision
 from glcb._errors import StorageError
 from glcb.bandit import Bandit
-from glcb.service import export
-from glcb.service.audit import audit_database
-from glcb.service.auth import Keyring
+from glcb.service.access.api_keys import Keyring
 from glcb.service.config import ServiceSettings
-from glcb.service.core.engine import Engine
+from glcb.service.engine import snapshots
+from glcb.service.engine.audit import audit_database
+from glcb.service.engine.engine import Engine
 from glcb.service.errors import ApiError
-from glcb.service.storage import snapshots, tables
+from glcb.service.http import export
+from glcb.service.storage import tables
 from glcb.service.storage.connection import sqlite_url
 from glcb.service.storage.database import Database
 
@@ -45,7 +46,7 @@ PATIENCE = 20.0
 """Seconds within which every request must be answered, and within which a repeated one must succeed."""
 HANG_SECONDS = 2.0
 """Length of a hang that no request notices."""
-SETTINGS = ServiceSettings(snapshot_events=8, keep_snapshots=1, storage_seconds=DEADLINE)
+SETTINGS = ServiceSettings(snapshot_seconds=1e-9, keep_snapshots=1, storage_seconds=DEADLINE)
 EXPERIMENT = ExperimentSettings(arms=["a", "b"], policy="linucb", reward_timeout=3600.0, default_reward=0.0)
 
 
@@ -215,7 +216,9 @@ class Run:
         while True:
             try:
                 return await asyncio.wait_for(request(), PATIENCE)
-            except StorageError:
+            except (StorageError, ApiError) as error:
+                if isinstance(error, ApiError) and error.code != "experiment_opening":
+                    raise
                 self.errors += 1
                 self._faults.released.set()
                 if time.monotonic() > deadline:
@@ -233,7 +236,7 @@ class Run:
         (row,) = database.experiments()
         findings = list(audit_database(database))
         assert all(finding.ok for finding in findings), findings
-        experiment, _ = snapshots.restore(database, row.id)
+        experiment, _ = snapshots.restore(database, row.id, snapshots.Replay())
         counts = experiment.bandit.counts
         assert (counts["decisions"], counts["rewarded"]) == (len(self.decisions), len(self.rewards)), counts
         stored = [one for one in database.events(row.id, 0) if one.kind == "decide"]

@@ -50,7 +50,7 @@ MOVING_SECONDS = 6.0
 """A process is killed within this time after its node is drained: before, while or after it moves."""
 WAYS_PER_EXPERIMENT = 10
 """New experiments start after this number of kills and moves, so that the replayed log stays short."""
-FLAGS = ("--executor", "ray", "--set", "snapshot_events=500", "--set", "shard_seconds=3")
+FLAGS = ("--executor", "ray", "--set", "snapshot_seconds=0.2")
 HEALTH_CHECKS = {
     "health_check_initial_delay_ms": 1000,
     "health_check_period_ms": 1000,

@@ -150,7 +150,7 @@ class Soak:
         assert counts["rewarded"] == ledger.rewarded
         assert counts["pending"] == len(ledger.pending)
         assert 2 * counts["decisions"] == sum(counts.values())
-        for name, array in self.bandit.snapshot().arrays.items():
+        for name, array in self.bandit._snapshot().arrays.items():
             assert np.isfinite(array).all(), name
 
     def _refused(self, operation: Callable[[], object]) -> None:

@@ -91,5 +91,5 @@ class ThreadSoak:
         assert counts["decisions"] == results["decisions"]
         assert counts["rewarded"] == results["rewarded"]
         assert sum(self.bandit.reward_counts.values()) == results["rewarded"]
-        for name, array in self.bandit.snapshot().arrays.items():
+        for name, array in self.bandit._snapshot().arrays.items():
             assert np.isfinite(array).all(), name

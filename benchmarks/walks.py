@@ -3,19 +3,30 @@
 Decisions, rankings, rewards, changes of arms, settings and models, in any order and with odd values. At any
 time, the state must equal that of a restored snapshot and that of a replay; a refused or repeated request and
 a read must change nothing; and every decision must be counted in exactly one way.
+
+With ``--processors``, every walk is interrupted and continues in a process whose kernels are compiled for
+another processor. All that does not depend on rounding must be the same there.
 """
 
 import argparse
+import contextlib
 import json
+import os
+import pickle
 import random
+import subprocess
+import sys
+import tempfile
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import numpy as np
 
 from benchmarks.odd_contexts import random_context
+from benchmarks.recovery import Machine
 from glcb._api.guardrails import ArmPause, Guardrail, Metric
 from glcb._api.requests import (
     Activation,
@@ -30,13 +41,13 @@ from glcb._api.requests import (
     RewardItem,
 )
 from glcb._errors import GlcbError
-from glcb.service import stats
 from glcb.service.core import models
 from glcb.service.core.experiment import Experiment, encode_request
 from glcb.service.core.models import ExperimentSnapshot
-from glcb.service.metrics import Activity
-from glcb.service.responses import experiment_info
-from glcb.service.storage.database import Event
+from glcb.service.events import Event
+from glcb.service.process.metrics import Activity
+from glcb.service.views import stats
+from glcb.service.views.responses import experiment_info
 
 ARMS = "abcdef"
 POLICIES = ("linucb", "lints", "ucb1", "glcb")
@@ -66,7 +77,23 @@ class Walk:
         self._snapshots: dict[int, str] = {}
         self._looked = 0
         self.refused = 0
-        self._requests: list[tuple[float, Callable[[], tuple[str, Any]]]] = [
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what a kill leaves: the events, and what has to be found after them."""
+        state = {**vars(self), "_snapshots": {}, "_looked": 0}
+        return state | {"_experiment": self._experiment.snapshot().digest(learned=False)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._experiment = _first_state(self._events[0])
+        for event in self._events[1:]:
+            self._experiment.recover(event)
+        found = self._experiment.snapshot().digest(learned=False)
+        assert found == state["_experiment"], "the state after a restart differs"
+
+    @property
+    def _requests(self) -> list[tuple[float, Callable[[], tuple[str, Any]]]]:
+        return [
             (0.34, self._decide),
             (0.44, self._rank),
             (0.72, self._reward),
@@ -84,7 +111,7 @@ class Walk:
         return len(self._events)
 
     def run(self, requests: int) -> None:
-        """Send requests, then replay all events."""
+        """Send requests, then replay all events since the start."""
         for _ in range(requests):
             if self._random.random() < 0.7:
                 self._now += self._random.choice([0, 0, 0.1, 1, 3, 6, 30, -2])
@@ -222,7 +249,7 @@ class Walk:
         return choice(requests)
 
     def _replace_model(self) -> tuple[str, Any]:
-        model, self._model = self._model, models.model_file(self._experiment.bandit.snapshot())
+        model, self._model = self._model, models.model_file(self._experiment.bandit._snapshot())
         return ("settle", b"") if model is None else ("replace_model", model)
 
     # ---- checks ---------------------------------------------------------------------------------
@@ -281,7 +308,7 @@ class Walk:
         first, *others = self._events
         replayed = _first_state(first)
         for event in others:
-            replayed.replay(event)
+            replayed.recover(event)
             expected = self._snapshots.get(event.sequence)
             assert expected in (None, _digest(replayed)), f"the replay differs at event {event.sequence}"
         assert _digest(replayed) == _digest(self._experiment), "the replay differs at the end"
@@ -296,13 +323,61 @@ def _digest(experiment: Experiment) -> str:
     return experiment.snapshot().digest()
 
 
+def _run_on_processors(arguments: argparse.Namespace) -> None:
+    """Run a part of every walk on each processor, in a process of its own."""
+    with tempfile.TemporaryDirectory(prefix="glcb-walks-") as name:
+        folder = Path(name)
+        requests = arguments.requests // len(arguments.processors)
+        flags = [f"--walks={arguments.walks}", f"--seed={arguments.seed}", f"--requests={requests}"]
+        for processor in arguments.processors:
+            machine = Machine(sys.executable, processor)
+            command = [sys.executable, "-m", "benchmarks.walks", "--resume", str(folder / "walks"), *flags]
+            kernels = {"NUMBA_CACHE_DIR": str(folder / f"kernels-{processor}")}
+            subprocess.run(command, check=True, env={**os.environ, **machine.environment(), **kernels})
+            print(f"{processor}: {arguments.walks:,} walks", file=sys.stderr, flush=True)
+        with (folder / "walks").open("rb") as file:
+            walks = [pickle.load(file) for _ in range(arguments.walks)]
+    events, refused = sum(walk.events for walk in walks), sum(walk.refused for walk in walks)
+    restarts = " → ".join([*arguments.processors, "host"])
+    print(
+        f"{arguments.walks:,} walks on {restarts}: {events:,} events recovered, {refused:,} requests refused"
+    )
+
+
+def _resume(path: Path, arguments: argparse.Namespace) -> None:
+    """Continue the walks of a file, or begin them, and write them to the file."""
+    continued = path.with_suffix(".new")
+    with contextlib.ExitStack() as stack:
+        before = stack.enter_context(path.open("rb")) if path.exists() else None
+        after = stack.enter_context(continued.open("wb"))
+        for seed in range(arguments.seed, arguments.seed + arguments.walks):
+            try:
+                walk = Walk(seed) if before is None else pickle.load(before)
+                walk.run(arguments.requests)
+            except Exception as error:
+                error.add_note(f"seed {seed}")
+                raise
+            pickle.dump(walk, after)
+    continued.replace(path)
+
+
 def main() -> None:
     """Run the walks of the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--walks", type=int, default=3000)
     parser.add_argument("--requests", type=int, default=120)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument(
+        "--processors", nargs="+", help='names in LLVM, or "host": restart every walk on each'
+    )
+    parser.add_argument("--resume", type=Path, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
+    if arguments.resume is not None:
+        _resume(arguments.resume, arguments)
+        return
+    if arguments.processors:
+        _run_on_processors(arguments)
+        return
     events = refused = 0
     for seed in range(arguments.seed, arguments.seed + arguments.walks):
         try:

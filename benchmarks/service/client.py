@@ -44,7 +44,23 @@ class Client:
         content: bytes | Iterator[bytes] | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> Answer:
-        """Send ``body`` as JSON, or ``content`` unchanged, and return the response."""
+        """Send ``body`` as JSON, or ``content`` unchanged, and return the response.
+
+        The request is repeated while its experiment is being opened.
+        """
+        while True:
+            answer = self._ask(method, path, body, content, headers)
+            if answer.status != 503 or b'"experiment_opening"' not in answer.content:
+                return answer
+
+    def _ask(
+        self,
+        method: str,
+        path: str,
+        body: Any,
+        content: bytes | Iterator[bytes] | None,
+        headers: Mapping[str, str] | None,
+    ) -> Answer:
         all_headers = {"Authorization": f"Bearer {self.api_key}"} if self.api_key else {}
         if body is not None:
             content = json.dumps(body).encode()

@@ -82,7 +82,17 @@ class DuplicateReward(InvalidInput):
 
 
 class InvalidSettings(InvalidInput):
-    """A constructor argument or an option is invalid."""
+    """A constructor argument or an option is invalid.
+
+    Attributes
+    ----------
+    field
+        The name of the argument, or None if the error is about several or its place is not known.
+    """
+
+    def __init__(self, message: str, field: str | None = None) -> None:
+        super().__init__(message)
+        self.field = field
 
 
 class NotSupported(GlcbError):

@@ -1,7 +1,7 @@
 """The file format of trained policies and bandits.
 
     magic    8 bytes    b"GLCB\\r\\n\\x1a\\n"
-    version  4 bytes    little-endian unsigned, see VERSION
+    version  4 bytes    little-endian unsigned, see glcb._formats
     length   8 bytes    little-endian unsigned, length of the header
     header   JSON       policy, arguments, generator, metadata, list of arrays, environment of the writer
     arrays   raw        little-endian, in the order of the list, each aligned to a multiple of 64
@@ -15,27 +15,23 @@ import hashlib
 import json
 import math
 import os
-import platform
 import struct
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-import llvmlite.binding as llvm
-import numba
 import numpy as np
 
 from glcb._arrays import Arrays
+from glcb._environment import environment
 from glcb._errors import ModelFileError
 from glcb._files import atomic_write
-from glcb._version import __version__
+from glcb._formats import MODEL
 
 T = TypeVar("T")
 
 MAGIC = b"GLCB\r\n\x1a\n"
-VERSION = 4
-"""The format of model files."""
 _HEAD = struct.Struct("<8sIQ")
 _DIGEST_SIZE = hashlib.sha256().digest_size
 _ALIGNMENT = 64
@@ -117,11 +113,8 @@ def parse(content: bytes, path: object, limits: HeaderLimits | None = None) -> S
         raise ModelFileError(
             f"the header of {path} is too large: use fewer arms, features and categories, or shorter names"
         )
-    if version != VERSION:
-        raise ModelFileError(
-            f"{path} was written by {_writer(content, length)} (format {version}), but glcb {__version__} "
-            f"reads format {VERSION}; use the glcb that wrote it, or train a new model"
-        )
+    if version != MODEL.number:
+        raise MODEL.mismatch(path, version, _writer(content, length))
     body = memoryview(content)[:-_DIGEST_SIZE]
     if hashlib.sha256(body).digest() != content[-_DIGEST_SIZE:]:
         raise ModelFileError(f"{path} is truncated or altered (its checksum is wrong); use an earlier copy")
@@ -150,19 +143,6 @@ def _writer(content: bytes, length: int) -> str:
         return "another version of glcb"
 
 
-def environment() -> dict[str, str]:
-    """Return everything that bit-identical results depend on."""
-    return {
-        "glcb": __version__,
-        "numpy": np.__version__,
-        "numba": numba.__version__,
-        "python": platform.python_version(),
-        "machine": platform.machine(),
-        "cpu": llvm.get_host_cpu_name(),
-        "cpu_features": llvm.get_host_cpu_features().flatten(),
-    }
-
-
 def chunks(snapshot: Snapshot) -> Iterator[bytes | memoryview]:
     """Yield the content of the file of ``snapshot`` in chunks."""
     digest = hashlib.sha256()
@@ -184,7 +164,7 @@ def _contents(snapshot: Snapshot) -> Iterator[bytes | memoryview]:
             "written_by": environment(),
         }
     ).encode()
-    yield _HEAD.pack(MAGIC, VERSION, len(header)) + header
+    yield _HEAD.pack(MAGIC, MODEL.number, len(header)) + header
     position = _HEAD.size + len(header)
     for array in arrays.values():
         yield bytes(_aligned(position) - position)

@@ -11,6 +11,7 @@ import pytest
 from pyarrow import parquet
 
 from glcb import Bandit, ClosedDecision, DuplicateReward
+from glcb.bandit import recorded
 from tests.bandit.helpers import ARMS, FAST, full_state, visitor
 from tests.bandit.manual_clock import ManualClock
 
@@ -66,7 +67,7 @@ def simulate(bandit: Bandit, clock: ManualClock, steps: int, seed: int) -> None:
         open_ones.append(bandit.decide(visitor(rng)).id)
         while open_ones and rng.random() < 0.6:
             name = open_ones[rng.integers(len(open_ones))]
-            if not bandit.is_pending(name) or rng.random() < 0.2:
+            if not recorded.is_pending(bandit, name) or rng.random() < 0.2:
                 open_ones.remove(name)
                 continue
             try:

@@ -62,9 +62,9 @@ def test_nothing_is_appended_to_a_file_without_a_header(tmp_path: Path) -> None:
 def test_other_versions_are_refused(version: Any, tmp_path: Path) -> None:
     path = as_log(tmp_path / "log.jsonl", [{"glcb_log": version}])
     before = path.read_bytes()
-    with pytest.raises(LogError, match=r"has log format .*reads format 4: use the glcb that wrote it"):
+    with pytest.raises(LogError, match=r"has format .*reads format 4: use the glcb that wrote it"):
         Bandit(ARMS, **FAST).learn_from(path)
-    with pytest.raises(LogError, match=r"has log format .*reads format 4: use the glcb that wrote it"):
+    with pytest.raises(LogError, match=r"has format .*reads format 4: use the glcb that wrote it"):
         Bandit(ARMS, **FAST).log_to(path)
     assert path.read_bytes() == before
 

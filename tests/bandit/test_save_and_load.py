@@ -103,12 +103,12 @@ def test_numbers_of_contexts_are_not_in_the_header() -> None:
     # Numbers are stored encoded; only feature names and categories are readable.
     bandit = Bandit(ARMS, **FAST)
     bandit.decide({"secret": 123456.75})
-    header = json.dumps(bandit.snapshot().about)
+    header = json.dumps(bandit._snapshot().about)
     assert "123456" not in header
 
 
 def _changed(bandit: Bandit, path: tuple[Any, ...], value: object) -> _model_file.Snapshot:
-    snapshot = copy.deepcopy(bandit.snapshot())
+    snapshot = copy.deepcopy(bandit._snapshot())
     place: Any = snapshot.about
     for step in path[:-1]:
         place = place[step]
@@ -159,7 +159,7 @@ def test_an_inconsistent_file_is_refused(path: tuple[Any, ...], value: object, t
     ],
 )
 def test_invalid_numbers_are_refused(name: str, value: float, tmp_path: Path) -> None:
-    snapshot = run(Bandit(ARMS, **FAST), 30, rewarded=0.5).snapshot()
+    snapshot = run(Bandit(ARMS, **FAST), 30, rewarded=0.5)._snapshot()
     snapshot.arrays[name] = np.full_like(snapshot.arrays[name], value)
     _model_file.write(tmp_path / "bandit", snapshot)
     with pytest.raises(ModelFileError, match="not a complete Bandit"):
@@ -170,7 +170,7 @@ def test_invalid_numbers_are_refused(name: str, value: float, tmp_path: Path) ->
     "name", ["pending.ids", "pending.contexts", "encoder.counts", "policy.reward_counts"]
 )
 def test_arrays_of_the_wrong_size_are_refused(name: str, tmp_path: Path) -> None:
-    snapshot = run(Bandit(ARMS, **FAST), 30, rewarded=0.5).snapshot()
+    snapshot = run(Bandit(ARMS, **FAST), 30, rewarded=0.5)._snapshot()
     snapshot.arrays[name] = snapshot.arrays[name][:-1]
     _model_file.write(tmp_path / "bandit", snapshot)
     with pytest.raises(ModelFileError, match="not a complete Bandit"):

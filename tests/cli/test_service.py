@@ -13,7 +13,8 @@ from typer.testing import CliRunner
 from glcb._errors import InvalidSettings, MissingExtra, StorageError
 from glcb.cli import app
 from glcb.service.config import ServiceSettings, settings_table
-from glcb.service.storage.database import Event, open_database
+from glcb.service.events import Event
+from glcb.service.storage.database import open_database
 
 
 def run(*arguments: str) -> Any:
@@ -55,7 +56,7 @@ def test_audit_reports_differences_by_its_exit_status(tmp_path: Path) -> None:
     storage.create("home", Event(1, 0.0, "decide", b"{}", b"{}"))
     result = run("audit", "--data", path)
     assert result.exit_code == 1
-    assert "home: DIFFERENT" in result.output
+    assert "home: DAMAGED" in result.output
 
 
 @pytest.mark.parametrize("command", [("keys", "list"), ("keys", "remove", "shop"), ("audit",)])

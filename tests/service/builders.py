@@ -9,8 +9,9 @@ from glcb._api.requests import Creation, DecisionRequest, ExperimentSettings, Re
 from glcb._api.responses import Decision
 from glcb.service.core.experiment import Experiment
 from glcb.service.core.idempotency import RepeatedAnswer
+from glcb.service.events import Event
 from glcb.service.storage.connection import sqlite_url
-from glcb.service.storage.database import Database, Event
+from glcb.service.storage.database import Database
 
 
 def open_test_database(folder: Path) -> Database:

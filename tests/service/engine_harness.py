@@ -1,6 +1,7 @@
 """Run an engine on the database of a folder, for tests that need no HTTP."""
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
@@ -11,13 +12,14 @@ import msgspec
 from glcb._api.requests import DecisionRequest, RewardItem
 from glcb._api.responses import Decision
 from glcb._errors import StorageError
-from glcb.service.audit import audit_database
 from glcb.service.config import ServiceSettings
-from glcb.service.core.engine import Engine
 from glcb.service.core.experiment import Experiment
+from glcb.service.engine.audit import audit_database
+from glcb.service.engine.engine import Engine
 from glcb.service.storage.chain import EventRow
 from glcb.service.storage.connection import sqlite_url
 from glcb.service.storage.database import Database
+from tests.service.builders import open_test_database
 
 
 class FailingDatabase(Database):
@@ -65,6 +67,7 @@ def with_engine(
             clock = ManualClock(clock)
         engine = Engine(database, ServiceSettings(**changes), clock)
         await engine.start()
+        await engine.opened()
         await scenario(engine, database)
         if stop:
             await engine.stop()
@@ -72,6 +75,20 @@ def with_engine(
             await engine.journal.stop()
 
     asyncio.run(run())
+
+
+def run_service(folder: Path, scenario: Callable[[Engine, Database], object]) -> None:
+    """Run a scenario with an engine that owns the database of a folder."""
+
+    async def run() -> None:
+        engine = Engine(database, ServiceSettings())
+        await engine.start()
+        await engine.opened()
+        await scenario(engine, database)  # type: ignore[misc]
+        await engine.journal.stop()  # like a kill: no snapshot
+
+    with contextlib.closing(open_test_database(folder)) as database, database.exclusive(0):
+        asyncio.run(run())
 
 
 async def decide(engine: Engine, context: Any, name: str = "home", **more: Any) -> Decision:
@@ -102,5 +119,5 @@ def digest(experiment: Experiment) -> str:
 def verified(database: Database) -> list[str]:
     """Assert that a replay agrees with the database; return the report."""
     findings = list(audit_database(database))
-    assert all(finding.ok for finding in findings), findings
+    assert all(finding.ok and finding.is_identical for finding in findings), findings
     return [finding.line for finding in findings]

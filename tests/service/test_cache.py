@@ -11,15 +11,17 @@ import pytest
 from glcb._api.requests import ExperimentChanges
 from glcb._errors import StorageError
 from glcb.bandit import Bandit
-from glcb.service.audit import audit_database
-from glcb.service.core.engine import Engine
 from glcb.service.core.experiment import Experiment
 from glcb.service.core.models import ExperimentSnapshot
+from glcb.service.engine import snapshots
+from glcb.service.engine.audit import audit_database
+from glcb.service.engine.engine import Engine
+from glcb.service.engine.snapshots import Replay
 from glcb.service.errors import ApiError
-from glcb.service.responses import experiment_info
-from glcb.service.storage import snapshots
+from glcb.service.http.errors import status_of
 from glcb.service.storage.database import Database
 from glcb.service.storage.rows import SnapshotRow
+from glcb.service.views.responses import experiment_info
 from tests.service.builders import settings
 from tests.service.engine_harness import (
     FailingDatabase,
@@ -61,9 +63,9 @@ def test_snapshots_are_taken_periodically_and_pruned(tmp_path: Path) -> None:
         assert len(taken) == 2
         assert taken[-1] > 200
         (line,) = verified(database)
-        assert "2 snapshots agree" in line
+        assert "2 snapshots are identical" in line
 
-    with_engine(tmp_path, scenario, snapshot_events=30, keep_snapshots=2)
+    with_engine(tmp_path, scenario, snapshot_seconds=1e-9, keep_snapshots=2)
 
 
 DAMAGES = {
@@ -151,31 +153,34 @@ def test_a_failed_snapshot_is_retried_after_the_next_interval(
             attempts.append(row.sequence)
             raise StorageError("the disk is full")
 
-        await engine.create("home", settings())
-        monkeypatch.setattr(database, "save_snapshot", fails)
-        for _ in range(50):
+        async def pretend(seconds: float) -> None:
+            engine.loaded["home"].replay_seconds += seconds
             await decide_and_reward(engine, 1)
             await wait_for_snapshots(engine)
-        assert len(attempts) == 5
+
+        await engine.create("home", settings())
+        monkeypatch.setattr(database, "save_snapshot", fails)
+        for _ in range(10):
+            await pretend(400.0)
+        assert len(attempts) == 3
         monkeypatch.undo()
-        await decide_and_reward(engine, 10)
-        await wait_for_snapshots(engine)
+        await pretend(1000.0)
         assert len(database.snapshots(1)) == 1
 
-    with_engine(tmp_path, scenario, snapshot_events=20)
+    with_engine(tmp_path, scenario, snapshot_seconds=1000.0)
 
 
 @pytest.mark.parametrize(
     "statement",
     [
-        "UPDATE glcb_events SET outcome = x'7b7d' WHERE experiment = 1 AND sequence = 4",
+        "UPDATE glcb_events SET record = x'7b7d' WHERE experiment = 1 AND sequence = 4",
         "UPDATE glcb_events SET request = x'00' WHERE experiment = 1 AND sequence = 4",
         "UPDATE glcb_events SET request = x'00' WHERE experiment = 1 AND sequence = 1",
         "UPDATE glcb_events SET request = cast(replace(request, 'linucb', 'no-policy') AS BLOB) "
         "WHERE experiment = 1 AND sequence = 1",
         "DELETE FROM glcb_events WHERE experiment = 1 AND sequence = 1",
     ],
-    ids=["altered outcome", "damaged request", "damaged creation", "altered creation", "missing creation"],
+    ids=["damaged record", "damaged request", "damaged creation", "altered creation", "missing creation"],
 )
 def test_an_experiment_that_cannot_be_loaded_is_listed_as_broken_and_can_be_deleted(
     tmp_path: Path, statement: str
@@ -191,7 +196,7 @@ def test_an_experiment_that_cannot_be_loaded_is_listed_as_broken_and_can_be_dele
             with pytest.raises(ApiError) as caught:
                 await decide(engine, {"age": 1})
             errors.append(caught.value)
-        assert {(error.code, error.status) for error in errors} == {("experiment_broken", 500)}
+        assert {(error.code, status_of(error)) for error in errors} == {("experiment_broken", 500)}
         assert errors[0] is not errors[1], "a shared error would accumulate tracebacks"
         listed = {info.name: info for info in await engine.list_experiments(lambda name: True)}
         assert (listed["home"].state, listed["other"].state) == ("broken", "running")
@@ -227,7 +232,7 @@ def test_a_broken_experiment_is_listed_with_the_numbers_of_its_last_snapshot(tmp
     with_engine(tmp_path, between, stop=False)
     database = FailingDatabase(tmp_path)
     with database.write() as connection:
-        connection.exec_driver_sql("UPDATE glcb_events SET outcome = x'7b7d' WHERE sequence = 15")
+        connection.exec_driver_sql("UPDATE glcb_events SET record = x'7b7d' WHERE sequence = 15")
     with_engine(tmp_path, after)
 
 
@@ -245,7 +250,7 @@ def test_an_experiment_that_did_not_fit_into_memory_is_not_broken(
         await decide_and_reward(engine, 3)
         await engine.cache.unload(engine.loaded["home"])
         with monkeypatch.context() as patch:
-            patch.setattr(Bandit, "from_snapshot", fail)
+            patch.setattr(Bandit, "_from_snapshot", fail)
             with pytest.raises(StorageError, match="not enough memory to load the experiment: retry"):
                 await decide(engine, {"age": 1, "country": "A"})
         assert not engine.cache.broken
@@ -262,12 +267,12 @@ def test_an_experiment_that_cannot_be_loaded_does_not_affect_the_others(
         for name in ("home", "other", "third"):
             await engine.create(name, settings())
 
-    def failing(database: Database, number: int) -> tuple[Experiment, int]:
+    def failing(database: Database, number: int, replay: Replay) -> tuple[Experiment, int]:
         if number == 1:
             raise ValueError("unexpected")
         if number == 2:
             raise StorageError("the disk cannot be read at the moment")
-        return RESTORE(database, number)
+        return RESTORE(database, number, replay)
 
     async def after(engine: Engine, _: FailingDatabase) -> None:
         await decide_and_reward(engine, 2, "third")

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from glcb.service.core.clock import PlausibleClock
-from glcb.service.core.engine import Engine
+from glcb.service.engine.engine import Engine
+from glcb.service.process.clock import PlausibleClock
 from tests.service.builders import settings
 from tests.service.engine_harness import FailingDatabase, decide, decide_and_reward, with_engine
 

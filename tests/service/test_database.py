@@ -11,11 +11,12 @@ from sqlalchemy import text
 
 from benchmarks.service import postgres
 from glcb._errors import InvalidSettings, StorageError
+from glcb._formats import DATABASE
+from glcb.service.events import Event
 from glcb.service.storage import database as database_module
-from glcb.service.storage import tables
 from glcb.service.storage.chain import EventRow
 from glcb.service.storage.connection import connect, parse_url, sqlite_url
-from glcb.service.storage.database import Database, Event
+from glcb.service.storage.database import Database
 from glcb.service.storage.journal import Journal
 from glcb.service.storage.rows import SnapshotRow
 from glcb.service.storage.tables import MAX_AUTHOR
@@ -121,6 +122,17 @@ def test_pruning_keeps_recent_events_and_those_that_a_snapshot_needs(tmp_path: P
     assert database.snapshot_content(number, 60) == b""
 
 
+def test_a_snapshot_that_is_written_after_its_events_were_pruned_is_not_used(tmp_path: Path) -> None:
+    database = open_test_database(tmp_path)
+    number = database.create("home", event(1, at=0.0))
+    database.append(rows(number, *range(2, 51), at=0.0))
+    database.save_snapshot(number, SnapshotRow(40, 0.0, "digest", 0), b"x", b"")
+    database.prune(number, 1, before=500.0, now=1500.0)
+    for late in (20, 39):
+        database.save_snapshot(number, SnapshotRow(late, 0.0, "digest", 0), b"x", b"")
+    assert [row.sequence for row in database.snapshots(number)] == [40]
+
+
 def test_a_deleted_experiment_leaves_no_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(database_module, "_PAGE_EVENTS", 3)
     database = open_test_database(tmp_path)
@@ -147,7 +159,7 @@ def write_version(folder: Path, version: str) -> None:
 @pytest.mark.parametrize("version", ["1", "99"])
 def test_a_database_of_another_format_is_rejected_unchanged(tmp_path: Path, version: str) -> None:
     write_version(tmp_path, version)
-    expected = rf"has format {version}, but glcb .* uses format {tables.FORMAT}: .*start a new database"
+    expected = rf"has format {version}, but glcb .* reads format {DATABASE.number}: .*start a new database"
     with pytest.raises(StorageError, match=expected):
         open_test_database(tmp_path)
     with contextlib.closing(sqlite3.connect(tmp_path / "glcb.db")) as connection:

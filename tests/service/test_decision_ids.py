@@ -8,8 +8,9 @@ import pytest
 
 from glcb import ClosedDecision, DuplicateDecision, InvalidInput, UnknownDecision
 from glcb._api.errors import ERROR_CODES, code_of
+from glcb.bandit.recorded import is_pending
 from glcb.service.core import models
-from glcb.service.core.engine import Engine
+from glcb.service.engine.engine import Engine
 from glcb.service.errors import ApiError
 from tests.service.builders import RecordedExperiment, settings
 from tests.service.engine_harness import FailingDatabase, decide, reward, verified, with_engine
@@ -45,7 +46,7 @@ def test_ids_of_lost_decisions_are_not_issued_again(tmp_path: Path, loss: str) -
         if "home" not in engine.cache.rows:
             await engine.create("home", settings())
         elif "upload" in loss:
-            model = await engine.read("home", lambda one: models.model_file(one.bandit.snapshot()))
+            model = await engine.read("home", lambda one: models.model_file(one.bandit._snapshot()))
             await engine.upload("home", model)
         issued.extend([(await decide(engine, CONTEXT)).id for _ in range(10)])
 
@@ -104,7 +105,7 @@ def test_a_rejected_or_repeated_decision_writes_no_event(tmp_path: Path) -> None
 def test_an_uploaded_model_takes_no_rewards_of_decisions_after_its_download() -> None:
     recorded = RecordedExperiment(id_prefix="first-")
     before = recorded.decide(CONTEXT).id
-    model = models.model_file(recorded.experiment.bandit.snapshot())
+    model = models.model_file(recorded.experiment.bandit._snapshot())
     lost = [recorded.decide(CONTEXT).id for _ in range(20)]
     issued = {before, *lost}
     for _ in range(2):
@@ -119,7 +120,7 @@ def test_an_uploaded_model_takes_no_rewards_of_decisions_after_its_download() ->
 
 def test_an_idempotency_key_is_remembered_after_an_upload() -> None:
     recorded = RecordedExperiment()
-    model = models.model_file(recorded.experiment.bandit.snapshot())
+    model = models.model_file(recorded.experiment.bandit._snapshot())
     decision = recorded.decide(CONTEXT, idempotency_key="k")
     recorded.apply("replace_model", model)
     assert recorded.decide(CONTEXT, idempotency_key="k") == decision
@@ -142,7 +143,7 @@ def test_a_decision_has_the_id_that_the_caller_chose() -> None:
             recorded.decide(CONTEXT, id="order-17")
         assert ERROR_CODES[code_of(caught.value)].status == 409
         assert recorded.experiment.bandit.counts["decisions"] == 1
-        if recorded.experiment.bandit.is_pending("order-17"):
+        if is_pending(recorded.experiment.bandit, "order-17"):
             recorded.reward("order-17", 1)
 
 

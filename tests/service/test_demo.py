@@ -73,7 +73,7 @@ def test_the_demo_has_live_visitors_and_leaves_no_files(serve: Serve, tmp_path: 
         assert before.keys() == {world.name for world in WORLDS}
         assert all(count >= traffic.BURST * traffic.BURSTS for count in before.values())
         deadline = time.monotonic() + 20
-        while not all(client.experiment(name).counts["decisions"] > count for name, count in before.items()):
+        while not all(info.counts.decisions > before[info.name] for info in client.experiments()):
             assert time.monotonic() < deadline, "there are no live visitors"
             time.sleep(0.2)
         paused = client.experiment("homepage")

@@ -13,15 +13,14 @@ from glcb._api.requests import DecisionRequest, ExperimentChanges, NewArm, Rewar
 from glcb._api.responses import Decision
 from glcb._errors import ModelFileError, StorageError
 from glcb.bandit import Bandit
-from glcb.service.audit import audit_database
-from glcb.service.core import cache as cache_module
 from glcb.service.core import models
-from glcb.service.core.engine import Engine
 from glcb.service.core.experiment import Experiment
+from glcb.service.engine.audit import audit_database
+from glcb.service.engine.engine import Engine
 from glcb.service.errors import ApiError
-from glcb.service.responses import experiment_info
 from glcb.service.storage import journal as journal_module
 from glcb.service.storage.database import Database
+from glcb.service.views.responses import experiment_info
 from tests.service.builders import settings
 from tests.service.engine_harness import (
     FailingDatabase,
@@ -48,7 +47,7 @@ def test_every_answered_decision_survives_a_kill(tmp_path: Path) -> None:
         (line,) = verified(database)
         assert "121 events" in line
 
-    with_engine(tmp_path, before, stop=False, snapshot_events=50)
+    with_engine(tmp_path, before, stop=False, snapshot_seconds=1e-9)
     with_engine(tmp_path, after)
 
 
@@ -129,9 +128,9 @@ def test_audit_starts_from_a_snapshot_if_old_events_were_pruned(tmp_path: Path) 
         number = engine.experiment_id("home")
         assert next(database.events(number, 0)).sequence > 1
         (line,) = verified(database)
-        assert "snapshots agree" in line
+        assert "snapshots are identical" in line
 
-    with_engine(tmp_path, scenario, snapshot_events=30, keep_snapshots=2, event_retention_days=1e-9)
+    with_engine(tmp_path, scenario, snapshot_seconds=1e-9, keep_snapshots=2, event_retention_days=1e-9)
 
 
 def test_audit_detects_altered_events(tmp_path: Path) -> None:
@@ -148,7 +147,7 @@ def test_audit_detects_altered_events(tmp_path: Path) -> None:
         )
     findings = list(audit_database(database))
     assert [finding.ok for finding in findings] == [False]
-    assert "DIFFERENT" in findings[0].line
+    assert "DAMAGED" in findings[0].line
 
 
 def test_a_model_that_cannot_be_stored_is_rejected_and_changes_nothing(
@@ -184,21 +183,16 @@ def test_concurrent_retries_count_once(tmp_path: Path) -> None:
         assert (info.counts.decisions, info.counts.rewarded) == (150, 150)
         verified(database)
 
-    with_engine(tmp_path, scenario, snapshot_events=40)
+    with_engine(tmp_path, scenario, snapshot_seconds=1e-9)
 
 
 async def arrive(engine: Engine, *arrivals: tuple[str, Any]) -> list[Any]:
     """Return the answer or the error of each request; all arrive at the same time."""
-    loop = asyncio.get_running_loop()
-    answers = []
-    for kind, request in arrivals:
-        answer = loop.create_future()
-        engine.apply_soon("home", kind, request, answer.set_result)
-        answers.append(answer)
-    return await asyncio.gather(*answers)
+    applied = (engine.apply("home", kind, request) for kind, request in arrivals)
+    return await asyncio.gather(*applied, return_exceptions=True)
 
 
-def test_requests_that_arrive_together_are_applied_in_one_commit(tmp_path: Path) -> None:
+def test_requests_that_arrive_together_share_a_commit(tmp_path: Path) -> None:
     async def scenario(engine: Engine, database: Database) -> None:
         await engine.create("home", settings())
         (first,) = await arrive(engine, ("decide", DecisionRequest(context={"age": 1})))
@@ -207,16 +201,16 @@ def test_requests_that_arrive_together_are_applied_in_one_commit(tmp_path: Path)
         before = engine.metrics.commits.count
         own = DecisionRequest(context={"age": 2}, id="own")
         rewards = [RewardItem(id=name, value=1) for name in ("own", "unknown", known)]
-        answers = await arrive(engine, *(("reward", one) for one in rewards), ("decide", own))
+        answers = await arrive(engine, ("decide", own), *(("reward", one) for one in rewards))
         assert engine.metrics.commits.count == before + 1
-        assert [type(answer) for answer in answers] == [bytes, ApiError, bytes, bytes]
+        assert [type(answer) for answer in answers] == [bytes, bytes, ApiError, bytes]
         assert engine.activity["home"].events == {"decide": 3, "reward": 3}
         assert "7 events" in verified(database)[0]
 
     with_engine(tmp_path, scenario)
 
 
-def test_a_repeated_request_gets_the_stored_answer_also_in_its_own_group(tmp_path: Path) -> None:
+def test_a_repeated_request_gets_the_stored_answer_even_before_its_commit(tmp_path: Path) -> None:
     async def scenario(engine: Engine, _: Database) -> None:
         await engine.create("home", settings())
         await decide(engine, {"age": 1})
@@ -228,9 +222,7 @@ def test_a_repeated_request_gets_the_stored_answer_also_in_its_own_group(tmp_pat
     with_engine(tmp_path, scenario)
 
 
-def test_a_failed_commit_fails_every_request_of_a_group(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failed_commit_fails_every_request_in_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(journal_module, "_PROBE_SECONDS", 0.01)
 
     async def scenario(engine: Engine, database: FailingDatabase) -> None:
@@ -247,7 +239,7 @@ def test_a_failed_commit_fails_every_request_of_a_group(
     with_engine(tmp_path, scenario)
 
 
-def test_a_request_that_fails_unexpectedly_does_not_affect_its_group(
+def test_a_request_that_fails_unexpectedly_does_not_affect_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     genuine = Experiment.apply
@@ -267,21 +259,6 @@ def test_a_request_that_fails_unexpectedly_does_not_affect_its_group(
         assert [type(answer) for answer in answers] == [bytes, ZeroDivisionError, bytes]
         assert await engine.read("home", lambda experiment: experiment.bandit.counts["decisions"]) == 3
         verified(database)
-
-    with_engine(tmp_path, scenario)
-
-
-def test_an_answer_that_cannot_be_delivered_does_not_affect_its_group(tmp_path: Path) -> None:
-    def fail(_: object) -> None:
-        raise ZeroDivisionError
-
-    async def scenario(engine: Engine, _: Database) -> None:
-        await engine.create("home", settings())
-        await decide(engine, {"age": 1})
-        request = DecisionRequest(context={"age": 2})
-        engine.apply_soon("home", "decide", request, fail)
-        (answer,) = await arrive(engine, ("decide", request))
-        assert isinstance(answer, bytes)
 
     with_engine(tmp_path, scenario)
 
@@ -426,7 +403,6 @@ def threads_of_events(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, bool]]
 def test_the_first_event_of_a_kind_can_compile_and_does_not_block_the_event_loop(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cache_module, "_SLOW_SECONDS", 1000.0)  # however busy this machine is
     applied = threads_of_events(monkeypatch)
 
     async def scenario(engine: Engine, _database: Database) -> None:
@@ -443,10 +419,30 @@ def test_the_first_event_of_a_kind_can_compile_and_does_not_block_the_event_loop
     with_engine(tmp_path, scenario)
 
 
+def test_batches_and_large_models_do_not_block_the_event_loop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    applied = threads_of_events(monkeypatch)
+
+    async def scenario(engine: Engine, _database: Database) -> None:
+        await engine.create("home", settings())
+        await engine.create("large", settings())
+        context = {f"f{number}": 0.5 for number in range(600)}
+        for _ in range(2):
+            await decide(engine, {"age": 31})
+            await decide(engine, context, "large")
+        assert [blocks for _, blocks in applied] == [False, False, True, False]
+        await engine.apply_many("home", "decide", [DecisionRequest(context={"age": 31})] * 2)
+        await engine.apply("home", "add_arm", NewArm(name="d"))
+        await decide(engine, {"age": 31})
+        assert [blocks for _, blocks in applied[4:]] == [False] * 4
+
+    with_engine(tmp_path, scenario)
+
+
 def test_many_decisions_are_settled_outside_of_the_event_loop(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cache_module, "_SLOW_SECONDS", 1000.0)  # however busy this machine is
     applied = threads_of_events(monkeypatch)
     times = [1000.0]
 
@@ -480,7 +476,7 @@ def test_events_that_grow_with_the_experiment_do_not_block_the_event_loop(
     async def scenario(engine: Engine, _: Database) -> None:
         await engine.create("home", settings())
         await decide_and_reward(engine, 10)
-        model = await engine.read("home", lambda one: models.model_file(one.bandit.snapshot()))
+        model = await engine.read("home", lambda one: models.model_file(one.bandit._snapshot()))
         requests = {
             "replace_model": model,
             "remove_arm": NewArm(name="b"),

@@ -13,7 +13,7 @@ from glcb._errors import LogError, StorageError
 from glcb.evaluate.log import survey_rows
 from glcb.service.core import models
 from glcb.service.evaluations import worker
-from glcb.service.evaluations.event_log import EventLog, RewardRules
+from glcb.service.evaluations.event_log import EventLog, RewardAggregation
 from glcb.service.storage.connection import sqlite_url
 from glcb.service.storage.database import Database
 from tests.service.builders import RecordedExperiment, open_test_database
@@ -23,7 +23,7 @@ from tests.service.evaluation_jobs import job, recorded, stored_in
 def log_of(folder: Path, experiment: RecordedExperiment, late: float = 0.0, **bounds: Any) -> EventLog:
     database = open_test_database(folder)
     number = stored_in(database, experiment)
-    rules = RewardRules.of(experiment.experiment.state.settings, None)
+    rules = RewardAggregation.of(experiment.experiment.state.settings, None)
     return EventLog(database, number, rules, experiment.now + late, **bounds)
 
 
@@ -47,7 +47,7 @@ def test_decisions_without_a_reward_are_left_out_or_get_the_default(tmp_path: Pa
     assert rewards(log) == {0: 1, 2: 0}
     assert [row.reason for row in log.rows() if row.decision is None] == ["no reward"]
     with_default = EventLog(
-        open_test_database(tmp_path), 1, RewardRules.of(experiment.experiment.state.settings, 0.0), 0.0
+        open_test_database(tmp_path), 1, RewardAggregation.of(experiment.experiment.state.settings, 0.0), 0.0
     )
     assert rewards(with_default) == {0: 1, 1: 0, 2: 0}
 
@@ -74,12 +74,13 @@ def test_several_rewards_are_combined_as_in_the_experiment(
 
 def test_decisions_that_lost_their_arm_or_their_model_get_no_default(tmp_path: Path) -> None:
     experiment = RecordedExperiment(reward_timeout=100, default_reward=0)
-    first = experiment.decide({"n": 0}, eligible=["c"])
-    decisions(experiment, [[], []])
-    experiment.apply("remove_arm", NewArm(name=first.arm))
+    experiment.decide({"n": 0}, eligible=["c"])
+    for number in (1, 2):
+        experiment.decide({"n": number}, eligible=["a", "b"])
+    experiment.apply("remove_arm", NewArm(name="c"))
     kept = log_of(tmp_path, experiment, late=200)
     assert len(rewards(kept)) == 2
-    experiment.apply("replace_model", models.model_file(experiment.experiment.bandit.snapshot()))
+    experiment.apply("replace_model", models.model_file(experiment.experiment.bandit._snapshot()))
     (tmp_path / "later").mkdir()
     with pytest.raises(LogError, match="no decisions with a reward"):
         survey_rows(log_of(tmp_path / "later", experiment, late=200).rows(), "the experiment")
@@ -96,7 +97,7 @@ def test_a_deferred_decision_counts_only_from_its_activation(tmp_path: Path, tim
     log = log_of(tmp_path, experiment, late=60)  # the timeout of the last decision begins when it is shown
     assert rewards(log) == ({2: 1} if timeout is None else {0: 0})
     database = open_test_database(tmp_path)
-    later = EventLog(database, 1, RewardRules.of(experiment.experiment.state.settings, 0.0), 2e6)
+    later = EventLog(database, 1, RewardAggregation.of(experiment.experiment.state.settings, 0.0), 2e6)
     assert rewards(later) == {0: 0, 2: 1}
 
 

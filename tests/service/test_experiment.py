@@ -12,12 +12,12 @@ from glcb._api.requests import ExperimentChanges, ExperimentSettings, NewArm
 from glcb._errors import GlcbError, InvalidSettings
 from glcb.bandit import Bandit
 from glcb.service.core import models
-from glcb.service.core.engine import Engine
 from glcb.service.core.experiment import CorruptLog, Experiment
 from glcb.service.core.idempotency import IdempotencyKeys, RepeatedAnswer, StoredAnswer, digest
 from glcb.service.core.models import ExperimentSnapshot
+from glcb.service.engine.engine import Engine
+from glcb.service.engine.snapshots import from_first_event
 from glcb.service.errors import ApiError, as_api_error
-from glcb.service.storage.snapshots import from_first_event
 from tests.service.builders import RecordedExperiment, settings
 from tests.service.engine_harness import FailingDatabase, with_engine
 
@@ -69,7 +69,7 @@ def run_through_all_events(recorded: RecordedExperiment, steps: int = 120) -> No
 def replay(recorded: RecordedExperiment) -> Experiment:
     experiment = from_first_event(recorded.events[0])
     for event in recorded.events[1:]:
-        experiment.replay(event)
+        experiment.recover(event)
     return experiment
 
 
@@ -94,7 +94,7 @@ def test_a_restored_snapshot_continues_like_the_original(changes: dict[str, Any]
         decision = recorded.decide({"age": step, "country": "A"})
         recorded.reward(decision.id, step % 2)
     for event in recorded.events[before:]:
-        restored.replay(event)
+        restored.recover(event)
     assert restored.snapshot().digest() == recorded.experiment.snapshot().digest()
 
 
@@ -113,20 +113,6 @@ def test_nested_contexts_are_counted_by_the_path_of_their_features() -> None:
     assert list(states[0].tally.segments.features) == ["user.country"]
     assert nested.experiment.bandit.schema == flat.experiment.bandit.schema
     assert replay(nested).snapshot().digest() == nested.experiment.snapshot().digest()
-
-
-def test_an_altered_log_is_detected() -> None:
-    recorded = RecordedExperiment()
-    run_through_all_events(recorded, 20)
-    place = next(n for n, event in enumerate(recorded.events) if event.kind == "reward")
-    altered = recorded.events[place]
-    recorded.events[place] = altered._replace(request=altered.request.replace(b'"value":1', b'"value":0'))
-    recorded.events[place + 1 :] = [
-        event._replace(outcome=event.outcome.replace(b'"propensity":0.', b'"propensity":1.'))
-        for event in recorded.events[place + 1 :]
-    ]
-    with pytest.raises(CorruptLog, match="replayed differently"):
-        replay(recorded)
 
 
 REJECTED: list[tuple[str, str, dict[str, Any]]] = [
@@ -174,8 +160,8 @@ def test_the_last_ten_thousand_keys_and_those_of_pending_decisions_are_kept() ->
         answer = StoredAnswer(digest(b"request"), str(number), number)
         stored_keys.add(f"k{number}", answer, is_pending=lambda decision: decision == "7")
         assert len(stored_keys.answers) <= 20_002
-    assert stored_keys.find("k7", b"request") == RepeatedAnswer(7)
-    assert stored_keys.find("k6", b"request") is None
+    assert stored_keys.find("k7", digest(b"request")) == RepeatedAnswer(7)
+    assert stored_keys.find("k6", digest(b"request")) is None
     assert {f"k{number}" for number in range(40_000, 50_000)} <= stored_keys.answers.keys()
 
 
@@ -210,10 +196,10 @@ def test_with_a_timeout_rewards_are_counted_in_the_order_of_their_decisions() ->
     for decision in decisions[10:]:
         recorded.reward(decision.id, 1)  # clicks; without the order, the mean reward would be 1
     assert recorded.experiment.bandit.counts["rewarded"] == 10
-    assert tally.bandit.n == 0
+    assert tally.whole.bandit.n == 0
     recorded.now += 1000
     recorded.apply("settle", b"")
-    assert (tally.bandit.n, tally.bandit.mean, tally.lift.n) == (20, 0.5, 20)
+    assert (tally.whole.bandit.n, tally.whole.bandit.mean, tally.whole.lift.n) == (20, 0.5, 20)
     assert (tally.vitals.values.n, tally.vitals.values.reported, tally.vitals.arrivals.reported) == (
         20,
         10,
@@ -271,10 +257,10 @@ def test_the_holdout_is_uniform_and_counted_separately() -> None:
         recorded.reward(decision.id, decision.arm == "a")
     tally = recorded.experiment.state.tally
     assert 430 < held_out < 570
-    assert tally.holdout.n == held_out
-    assert tally.bandit.n == 2000 - held_out
-    assert tally.bandit.total / tally.bandit.n > 0.9
-    assert 0.25 < tally.holdout.total / tally.holdout.n < 0.42
+    assert tally.whole.holdout.n == held_out
+    assert tally.whole.bandit.n == 2000 - held_out
+    assert tally.whole.bandit.total / tally.whole.bandit.n > 0.9
+    assert 0.25 < tally.whole.holdout.total / tally.whole.holdout.n < 0.42
 
 
 def test_an_uploaded_model_replaces_the_bandit(tmp_path: Any) -> None:
@@ -287,12 +273,12 @@ def test_an_uploaded_model_replaces_the_bandit(tmp_path: Any) -> None:
     state = recorded.experiment.state
     assert state.settings.arms == ["x", "y"]
     assert state.settings.rewards == (0.0, 10.0)
-    assert state.tally.bandit.n == 0
+    assert state.tally.whole.bandit.n == 0
     recorded.now = 0.0  # before the decision of the uploaded model
     recorded.experiment.state.last_event_at = 0.0
     recorded.reward(pending.id, 7.5)
     assert recorded.experiment.bandit.counts["rewarded"] == 1
-    assert state.tally.bandit.n == 0  # the statistics begin with the upload
+    assert state.tally.whole.bandit.n == 0  # the statistics begin with the upload
     assert replay_after_upload(recorded).snapshot().digest() == recorded.experiment.snapshot().digest()
 
 
@@ -301,7 +287,7 @@ def replay_after_upload(recorded: RecordedExperiment) -> Experiment:
     for event in recorded.events[1:]:
         if event.kind == "reward" and event is recorded.events[-1]:
             experiment.state.last_event_at = 0.0
-        experiment.replay(event)
+        experiment.recover(event)
     return experiment
 
 
@@ -331,7 +317,7 @@ def test_a_stored_creation_without_default_values_can_be_read() -> None:
 def test_only_the_state_of_an_archived_experiment_can_change() -> None:
     recorded = RecordedExperiment()
     run_through_all_events(recorded, 5)
-    model = models.model_file(recorded.experiment.bandit.snapshot())
+    model = models.model_file(recorded.experiment.bandit._snapshot())
     recorded.apply("change", ExperimentChanges(state="archived"))
     before = recorded.experiment.snapshot().digest()
     for kind, request in (
@@ -373,4 +359,4 @@ def test_missing_events_are_named() -> None:
     run_through_all_events(recorded, 5)
     experiment = from_first_event(recorded.events[0])
     with pytest.raises(CorruptLog, match=r"events 2 to 3 of 'home' are missing"):
-        experiment.replay(recorded.events[3])
+        experiment.recover(recorded.events[3])

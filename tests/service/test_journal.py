@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from glcb._errors import StorageError
+from glcb.service.events import Event
 from glcb.service.storage import journal as journal_module
 from glcb.service.storage.chain import EventRow
 from glcb.service.storage.connection import sqlite_url
-from glcb.service.storage.database import Database, Event
+from glcb.service.storage.database import Database
 from glcb.service.storage.journal import Journal
 
 
@@ -142,6 +143,25 @@ def test_a_rejected_event_fails_with_all_behind_it_in_its_experiment_only(tmp_pa
         with pytest.raises(StorageError):
             journal.submit(0, 2, [event(5)])  # loaded before
         await journal.submit(1, 2, [event(2)])
+        await journal.stop()
+
+    asyncio.run(run())
+
+
+def test_it_accepts_events_again_if_it_gave_up_just_when_a_commit_succeeded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(journal_module, "_PROBE_SECONDS", 0.01)
+
+    async def run() -> None:
+        database = ControlledDatabase(tmp_path)
+        journal = make_journal(database)
+        await journal.submit(0, 1, [event(1)])
+        journal._give_up("the database has not answered")  # no event is waiting any more
+        async with asyncio.timeout(10):
+            while journal.failure is not None:
+                await asyncio.sleep(0.01)
+        await journal.submit(journal.generation(1), 1, [event(2)])
         await journal.stop()
 
     asyncio.run(run())

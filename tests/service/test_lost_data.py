@@ -6,23 +6,24 @@ import os
 import re
 import shutil
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from sqlalchemy import Connection
 from typer.testing import CliRunner
 
 from benchmarks.service import postgres
 from glcb import cli
 from glcb._errors import StorageError
-from glcb.service.audit import audit_database
-from glcb.service.config import ServiceSettings
-from glcb.service.core.engine import Engine
+from glcb.service.engine.audit import Finding, audit_database
+from glcb.service.engine.engine import Engine
 from glcb.service.errors import ApiError
+from glcb.service.events import Event
 from glcb.service.storage import journal as journal_module
-from glcb.service.storage.database import Database, Event
+from glcb.service.storage.database import Database
 from tests.service.builders import open_test_database, settings
-from tests.service.engine_harness import decide, decide_and_reward
+from tests.service.engine_harness import decide, decide_and_reward, run_service
 
 
 def event(sequence: int) -> Event:
@@ -148,19 +149,6 @@ def test_a_commit_checks_the_event_before(tmp_path: Path, statement: str, messag
         database.append([(number, *event(3))])
 
 
-def run_service(folder: Path, scenario: Callable[[Engine, Database], object]) -> None:
-    """Run a scenario with an engine that owns the database of a folder."""
-
-    async def run() -> None:
-        engine = Engine(database, ServiceSettings())
-        await engine.start()
-        await scenario(engine, database)  # type: ignore[misc]
-        await engine.journal.stop()  # like a kill: no snapshot
-
-    with contextlib.closing(open_test_database(folder)) as database, database.exclusive(0):
-        asyncio.run(run())
-
-
 async def create_and_decide(engine: Engine, _: Database) -> None:
     for name in ("home", "other"):
         await engine.create(name, settings())
@@ -216,12 +204,15 @@ def test_events_lost_while_stopped_are_noticed_at_the_start_and_by_the_audit(
         shutil.copytree(running, killed)  # what a kill leaves
 
     async def after(engine: Engine, database: Database) -> None:
-        with pytest.raises(ApiError, match=r"to 31 were acknowledged .* delete .*glcb\.db\.mark to continue"):
+        with pytest.raises(ApiError, match=r"to 31 were acknowledged .*/v1/experiments/home/recover"):
             await decide(engine, {"age": 1})
         await decide(engine, {"age": 1}, "other")
 
     async def accepted(engine: Engine, database: Database) -> None:
-        await decide(engine, {"age": 1})
+        with pytest.raises(ApiError, match="cannot be loaded"):
+            await decide(engine, {"age": 1})
+        await engine.recover("home")
+        await decide(engine, {"age": 1, "country": "A"})
 
     run_service(running, before)
     lose(killed)
@@ -231,7 +222,6 @@ def test_events_lost_while_stopped_are_noticed_at_the_start_and_by_the_audit(
     assert "to 31 were acknowledged but are not in the database" in home.line
     assert other.ok
     run_service(killed, after)
-    (killed / "glcb.db.mark").unlink()
     run_service(killed, accepted)
 
 
@@ -242,7 +232,7 @@ def test_a_lost_experiment_is_found_by_the_audit(tmp_path: Path) -> None:
             connection.execute(f"DELETE FROM {table} = 2")
     with contextlib.closing(open_test_database(tmp_path)) as database:
         lines = [finding.line for finding in audit_database(database) if not finding.ok]
-    assert lines == ["experiment 2: DIFFERENT: all its 21 events are lost"]
+    assert lines == ["experiment 2: DAMAGED: all its 21 events are lost"]
 
 
 def test_a_deleted_experiment_is_not_a_lost_one(tmp_path: Path) -> None:
@@ -255,6 +245,44 @@ def test_a_deleted_experiment_is_not_a_lost_one(tmp_path: Path) -> None:
     with contextlib.closing(open_test_database(tmp_path)) as database:
         (finding,) = audit_database(database)
     assert finding.ok
+
+
+def test_a_sweep_that_outlives_its_service_loses_nothing(tmp_path: Path) -> None:
+    """A thread that was abandoned can still sweep after the high-water mark was closed."""
+    first = Event(1, 0.0, "create", b"request", b"outcome")
+    with contextlib.closing(open_test_database(tmp_path)) as database:
+        with database.exclusive(0):
+            number = database.create("home", first)
+            database.delete(number, 0.0)
+            assert database.marks is not None
+            database.marks.close()
+            with pytest.raises(StorageError, match=re.escape("glcb.db.mark")):
+                database.sweep()
+        assert list(database.hidden()) == [number]
+        with database.exclusive(0):
+            database.sweep()
+        assert list(audit_database(database)) == [Finding("there are no experiments")]
+
+
+def test_a_deletion_that_is_committed_late_leaves_no_mark(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The thread that deletes an experiment can be slower than the one that removes its rows."""
+    first = Event(1, 0.0, "create", b"request", b"outcome")
+    with contextlib.closing(open_test_database(tmp_path)) as database, database.exclusive(0):
+        number = database.create("home", first)
+        write = database.write
+
+        @contextlib.contextmanager
+        def write_and_sweep() -> Iterator[Connection]:
+            with write() as connection:
+                yield connection
+            monkeypatch.undo()
+            database.sweep()
+
+        monkeypatch.setattr(database, "write", write_and_sweep)
+        database.delete(number, 0.0)
+        assert list(audit_database(database)) == [Finding("there are no experiments")]
 
 
 def audited(folder: Path) -> list[str]:
@@ -272,7 +300,7 @@ def test_a_damaged_name_deletes_nothing(tmp_path: Path, caplog: pytest.LogCaptur
     with contextlib.closing(sqlite3.connect(tmp_path / "glcb.db")) as connection, connection:
         before = connection.execute("SELECT count(*) FROM glcb_events").fetchone()
         connection.execute("UPDATE glcb_experiments SET name = '-1' WHERE id = 1")
-    expected = "experiment 1: DIFFERENT: its name 'home' is damaged, which hides it, but it was not deleted"
+    expected = "experiment 1: DAMAGED: its name 'home' is damaged, which hides it, but it was not deleted"
     assert audited(tmp_path) == [expected]
     with contextlib.closing(sqlite3.connect(tmp_path / "glcb.db")) as connection, connection:
         connection.execute("UPDATE glcb_events SET request = x'ff' WHERE experiment = 1 AND sequence = 1")
@@ -293,11 +321,11 @@ def test_a_damaged_name_deletes_nothing(tmp_path: Path, caplog: pytest.LogCaptur
                 "SET name = 'other' WHERE id = 1",
             ],
             [
-                "home: DIFFERENT: it was created with the name 'other'",
-                "other: DIFFERENT: it was created with the name 'home'",
+                "home: DAMAGED: it was created with the name 'other'",
+                "other: DAMAGED: it was created with the name 'home'",
             ],
         ),
-        (["DELETE WHERE id = 2"], ["experiment 2: DIFFERENT: it has 21 events, but no name"]),
+        (["DELETE WHERE id = 2"], ["experiment 2: DAMAGED: it has 21 events, but no name"]),
     ],
     ids=["swapped", "lost"],
 )
@@ -324,7 +352,7 @@ def test_a_damaged_summary_is_reported_and_not_listed(tmp_path: Path) -> None:
         connection.execute(
             "UPDATE glcb_snapshots SET summary = CAST(replace(CAST(summary AS TEXT), 'home', '-ome') AS BLOB)"
         )
-    assert audited(tmp_path) == ["home: DIFFERENT: the summary of its newest snapshot is damaged"]
+    assert audited(tmp_path) == ["home: DAMAGED: the summary of its newest snapshot is damaged"]
 
     async def listed(engine: Engine, _: Database) -> None:
         assert [one.name for one in await engine.list_experiments(lambda name: True)] == ["home"]
@@ -354,7 +382,7 @@ def test_a_damaged_high_water_mark_is_reported_and_renewed(
     content = bytearray(mark.read_bytes())
     content[32 + 3] ^= 4
     mark.write_bytes(content)
-    assert audited(tmp_path) == [f"DIFFERENT: the high-water mark of experiment 1 is damaged: {mark}"]
+    assert audited(tmp_path) == [f"DAMAGED: the high-water mark of experiment 1 is damaged: {mark}"]
     run_service(tmp_path, nothing)
     assert "the high-water mark is damaged" in caplog.text
     assert audited(tmp_path) == []
@@ -405,9 +433,9 @@ def test_a_new_database_does_not_take_the_place_of_a_deleted_one_unnoticed(tmp_p
         ("DELETE FROM glcb_events WHERE sequence < 8", "events 1 to 7 were deleted, but not by pruning"),
         ("DELETE FROM glcb_events WHERE sequence = 8", "events 8 to 8 were deleted"),
         ("UPDATE glcb_events SET at = at + 1e-3 WHERE sequence = 8", "event 8 was altered"),
-        ("UPDATE glcb_events SET request = request || ' ' WHERE sequence = 8", "DIFFERENT"),
+        ("UPDATE glcb_events SET request = request || ' ' WHERE sequence = 8", "DAMAGED"),
         (r"UPDATE glcb_events SET request = X'7B2261223A22FF227D' WHERE sequence = 8", "event 8 was altered"),
-        (r"UPDATE glcb_events SET kind = CAST(X'FF' AS TEXT) WHERE sequence = 8", "DIFFERENT"),
+        (r"UPDATE glcb_events SET kind = CAST(X'FF' AS TEXT) WHERE sequence = 8", "DAMAGED"),
     ],
 )
 def test_the_audit_notices_deleted_and_altered_history(tmp_path: Path, statement: str, message: str) -> None:
@@ -431,7 +459,7 @@ def test_damaged_text_breaks_the_experiment_with_a_reason(tmp_path: Path) -> Non
         await decide_and_reward(engine, 3)
 
     async def after(engine: Engine, _: Database) -> None:
-        with pytest.raises(ApiError, match="replayed outcome UnicodeDecodeError"):
+        with pytest.raises(ApiError, match="event 2 was altered"):
             await decide(engine, {"age": 1})
 
     run_service(tmp_path, before)

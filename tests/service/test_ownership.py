@@ -10,8 +10,9 @@ import pytest
 
 from benchmarks.service import postgres
 from glcb._errors import StorageError
+from glcb.service.events import Event
 from glcb.service.storage.connection import sqlite_url
-from glcb.service.storage.database import Database, Event
+from glcb.service.storage.database import Database
 from glcb.service.storage.ownership import Shard, claim_shards, shard_of
 from tests.service.builders import open_test_database
 

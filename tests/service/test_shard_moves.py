@@ -16,20 +16,21 @@ from glcb._errors import StorageError
 from glcb.service.config import ServiceSettings
 from glcb.service.errors import ApiError
 from glcb.service.http.admission import Admission
+from glcb.service.http.errors import status_of
 from glcb.service.http.operations import OPERATIONS
-from glcb.service.metrics import HttpMetrics, exposition
+from glcb.service.process.metrics import HttpMetrics, exposition
 from glcb.service.shards import answers as answers_module
 from glcb.service.shards import coordinator
 from glcb.service.shards.answers import LastKnown, ShardAnswers, node_metrics
 from glcb.service.shards.client import ShardClient
-from glcb.service.shards.cluster import Cluster, Layout, actor_name
+from glcb.service.shards.cluster import Cluster, ShardLayout, actor_name
 from glcb.service.shards.coordinator import Mover
 from glcb.service.shards.front_end import OnRay
 from glcb.service.shards.messages import Pulse
 from glcb.service.shards.plan import (
     Node,
     Placed,
-    Plan,
+    ShardPlan,
     change_plan,
     next_move,
     plan_drain,
@@ -49,7 +50,7 @@ def placed(nodes: str, generation: int = 1) -> list[Placed]:
     return [Placed(number, name.lower(), generation, name.islower()) for number, name in enumerate(nodes)]
 
 
-def arranged(nodes: str, cluster: list[Node], plan: Plan) -> tuple[str, int]:
+def arranged(nodes: str, cluster: list[Node], plan: ShardPlan) -> tuple[str, int]:
     """Make all moves; return where the shards are, and the number of moves."""
     shards, count = placed(nodes), 0
     while (move := next_move(shards, cluster, plan)) is not None:
@@ -70,36 +71,36 @@ ABC = [node("a"), node("b"), node("c")]
 def test_a_new_node_gets_shards_with_as_few_moves_as_possible(
     before: str, moves: int, counts: list[int]
 ) -> None:
-    after, made = arranged(before, ABC, Plan())
+    after, made = arranged(before, ABC, ShardPlan())
     assert made == moves
     assert sorted(map(after.count, "abc"), reverse=True) == counts
 
 
 @pytest.mark.parametrize("cluster", [ABC, [node("a", leaves=True), node("b"), node("c")]])
 def test_shards_leave_a_node_that_is_drained_and_none_come_back(cluster: list[Node]) -> None:
-    plan = Plan(draining=() if cluster[0].leaves else ("a",))
+    plan = ShardPlan(draining=() if cluster[0].leaves else ("a",))
     assert arranged("aaab", cluster, plan) == ("cbcb", 3)
 
 
 def test_nodes_without_cpus_get_no_shards() -> None:
-    assert arranged("aaa", [node("a"), node("b", cpus=0)], Plan()) == ("aaa", 0)
+    assert arranged("aaa", [node("a"), node("b", cpus=0)], ShardPlan()) == ("aaa", 0)
 
 
 def test_shards_stay_if_they_can_go_nowhere() -> None:
-    assert next_move(placed("aa"), [node("a")], Plan(draining=("a",))) is None
-    assert next_move(placed("aa"), [node("a"), node("b")], Plan(draining=("a",)), avoided={"b"}) is None
+    assert next_move(placed("aa"), [node("a")], ShardPlan(draining=("a",))) is None
+    assert next_move(placed("aa"), [node("a"), node("b")], ShardPlan(draining=("a",)), avoided={"b"}) is None
 
 
 def test_a_shard_that_does_not_answer_delays_everything_but_draining() -> None:
-    assert next_move(placed("aaA"), ABC, Plan()) is None
-    assert next_move(placed("aA"), ABC, Plan(generations={0: 2})) is None
-    move = next_move(placed("Aa"), ABC, Plan(draining=("a",)))
+    assert next_move(placed("aaA"), ABC, ShardPlan()) is None
+    assert next_move(placed("aA"), ABC, ShardPlan(generations={0: 2})) is None
+    move = next_move(placed("Aa"), ABC, ShardPlan(draining=("a",)))
     assert move is not None
     assert move.number == 1
 
 
 def test_shards_are_restarted_where_they_are_one_after_the_other() -> None:
-    plan = Plan(generations={0: 2, 1: 2})
+    plan = ShardPlan(generations={0: 2, 1: 2})
     first = next_move(placed("ab"), ABC[:2], plan)
     assert first == (0, "a", "restart")
     second = next_move([placed("ab", 2)[0], placed("ab")[1]], ABC[:2], plan)
@@ -123,7 +124,7 @@ def test_plans_of_two_administrators_are_both_kept(tmp_path: Path) -> None:
     assert "database" not in plan.settings
     with storage.write() as connection:
         claim_shards(connection, "another service", 2)
-    assert stored_plan(storage) == Plan()
+    assert stored_plan(storage) == ShardPlan()
     storage.close()
 
 
@@ -163,7 +164,7 @@ class FakeCluster:
     def shard(self, _number: int, _owner: Owner | None = None) -> FakeActor:
         return self.old
 
-    def start_shard(self, _number: int, generation: int, _layout: Layout, node: str) -> FakeActor:
+    def start_shard(self, _number: int, generation: int, _layout: ShardLayout, node: str) -> FakeActor:
         assert (generation, node) == (2, "b")
         return self.new
 
@@ -192,7 +193,7 @@ def steps(cluster: FakeCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     with storage.write() as connection:
         claim_shards(connection, "token", 1)
     plan_drain(storage, "a", True)
-    mover = Mover(storage, cluster, 1, lambda: Layout("1", 1, b""))  # type: ignore[arg-type]
+    mover = Mover(storage, cluster, 1, lambda: ShardLayout("1", 1, b""))  # type: ignore[arg-type]
     for _ in range(count):
         mover.step()
     storage.close()
@@ -243,7 +244,7 @@ def test_a_restart_that_is_requested_during_a_move_is_not_satisfied_by_it(
         return prepare()
 
     cluster.new.prepare = SimpleNamespace(remote=prepare_during_a_request)  # type: ignore[attr-defined]
-    Mover(storage, cluster, 1, lambda: Layout("1", 1, b"")).step()  # type: ignore[arg-type]
+    Mover(storage, cluster, 1, lambda: ShardLayout("1", 1, b"")).step()  # type: ignore[arg-type]
     assert stored_plan(storage).generations == {0: 3}  # not that of the process that was being prepared
     storage.close()
 
@@ -263,7 +264,7 @@ def test_a_restart_goes_on_until_every_shard_is_new(tmp_path: Path, monkeypatch:
         claim = claim_shards(connection, "token", 1)
     storage.take_shard(claim, Shard(0, 1), generation=1)
     plan_restart(storage, 1, ServiceSettings())
-    mover = Mover(storage, cluster, 1, lambda: Layout("1", 1, b""))  # type: ignore[arg-type]
+    mover = Mover(storage, cluster, 1, lambda: ShardLayout("1", 1, b""))  # type: ignore[arg-type]
     for _ in range(3):
         mover.step()
     attempts = [call for call in cluster.calls if not call.endswith("ping")]
@@ -293,15 +294,15 @@ def test_a_front_end_finds_the_process_that_another_one_starts_meanwhile() -> No
             generation = (owner or self.owner(number)).generation
             return f"process {generation}" if generation else None
 
-        def start_shard(self, _number: int, generation: int, _layout: Layout) -> str:
+        def start_shard(self, _number: int, generation: int, _layout: ShardLayout) -> str:
             return f"a second process {generation}"
 
     front_end: Any = object.__new__(OnRay)
     front_end._cluster = cluster = Started()
 
-    def layout() -> Layout:
+    def layout() -> ShardLayout:
         cluster.generation = 1
-        return Layout("1", 1, b"")
+        return ShardLayout("1", 1, b"")
 
     front_end._layout = layout
     assert front_end._find_shard(0) == "process 1"
@@ -327,9 +328,9 @@ def test_nodes_that_have_left_are_forgotten(tmp_path: Path, monkeypatch: pytest.
     storage = open_test_database(tmp_path)
     with storage.write() as connection:
         claim_shards(connection, "token", 1)
-    change_plan(storage, lambda _plan, _connection: Plan(draining=("gone", "b")))
+    change_plan(storage, lambda _plan, _connection: ShardPlan(draining=("gone", "b")))
     monkeypatch.setattr(Mover, "_placed", lambda _: placed("a"))
-    Mover(storage, FakeCluster(), 1, lambda: Layout("1", 1, b"")).step()  # type: ignore[arg-type]
+    Mover(storage, FakeCluster(), 1, lambda: ShardLayout("1", 1, b"")).step()  # type: ignore[arg-type]
     assert stored_plan(storage).draining == ("b",)
     storage.close()
 
@@ -387,7 +388,7 @@ def test_administrators_change_the_plan_and_see_it(tmp_path: Path) -> None:
         for node in ("c", "10.0.0"):
             with pytest.raises(ApiError, match=f"0 nodes have the id, address or host '{node}'") as caught:
                 await asked("change_node", node, b'{"draining":false}')
-            assert caught.value.status == 404
+            assert status_of(caught.value) == 404
         with pytest.raises(ApiError, match="unknown field"):
             await asked("change_node", "a", b'{"drained":false}')
         restarted = await asked("restart_shards")

@@ -1,51 +1,28 @@
-"""The warm-up can be cancelled at any time, reports its errors, and compiles what most requests need."""
+"""The warm-up can be canceled, reports its errors, and compiles what most requests need."""
 
 import asyncio
 import subprocess
 import sys
-import threading
-import time
+from collections.abc import Awaitable, Callable
 
 import pytest
 
 from glcb.bandit import warm
-from glcb.service import warmup
-
-
-def test_a_cancelled_warm_up_ends_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    started = threading.Event()
-
-    def compile_for_a_minute() -> None:
-        started.set()
-        deadline = time.monotonic() + 60
-        while time.monotonic() < deadline:
-            pass
-
-    async def run() -> None:
-        work = asyncio.ensure_future(warmup.warm_up())
-        assert await asyncio.to_thread(started.wait, 10)
-        work.cancel()
-        await asyncio.wait([work])
-        assert work.cancelled()
-
-    monkeypatch.setattr(warmup, "_exercise", compile_for_a_minute)
-    began = time.monotonic()
-    asyncio.run(run())
-    assert time.monotonic() - began < 30
-    assert not any(thread.name == "glcb-warm-up" for thread in threading.enumerate())
+from glcb.service.process import warmup
 
 
 def test_an_error_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail() -> None:
         raise ValueError("no compiler")
 
-    monkeypatch.setattr(warmup, "_exercise", fail)
+    monkeypatch.setattr(warm, "exercise", fail)
     with pytest.raises(ValueError, match="no compiler"):
         asyncio.run(warmup.warm_up())
 
 
-def test_the_other_kernels_are_compiled_in_a_process_that_ends_with_the_service(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize("step", [warmup.warm_up, warmup.warm_up_rest])
+def test_the_processes_that_compile_end_with_a_cancelled_warm_up(
+    monkeypatch: pytest.MonkeyPatch, step: Callable[[], Awaitable[None]]
 ) -> None:
     started: list[subprocess.Popen[str]] = []
 
@@ -54,18 +31,30 @@ def test_the_other_kernels_are_compiled_in_a_process_that_ends_with_the_service(
         return started[-1]
 
     async def run() -> None:
-        work = asyncio.ensure_future(warmup.warm_up_rest())
+        work = asyncio.ensure_future(step())
         await asyncio.sleep(0.05)
         work.cancel()
         await asyncio.wait([work])
 
     monkeypatch.setattr(warm, "start", start)
-    monkeypatch.setattr(warm, "can_compile_in_processes", lambda: True)
+    monkeypatch.setattr(warm, "exercise", lambda: None)
+    monkeypatch.setattr(warm, "has_folder", lambda: True)
+    monkeypatch.setattr(warmup, "available_cores", lambda: 2)
     for is_warm in (True, False):
         monkeypatch.setattr(warm, "is_compiled", lambda part, is_warm=is_warm: is_warm)
         asyncio.run(run())
-    (process,) = started
-    assert process.returncode is not None
+    assert started
+    assert all(process.returncode is not None for process in started)
+
+
+def test_kernels_are_compiled_here_if_a_process_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled: list[str] = []
+    monkeypatch.setattr(warm, "start", lambda part: subprocess.Popen(["false"], text=True))
+    monkeypatch.setattr(warm, "exercise", lambda: compiled.append("here"))
+    monkeypatch.setattr(warm, "has_folder", lambda: True)
+    monkeypatch.setattr(warm, "is_compiled", lambda part: False)
+    asyncio.run(warmup.warm_up())
+    assert compiled == ["here"]
 
 
 CHECK = """
@@ -73,12 +62,11 @@ import gc
 from numba.core.dispatcher import Dispatcher
 from glcb.bandit import Bandit
 from glcb.bandit import warm
-from glcb.service import warmup
 
 def compiled():
     return {str(one): len(one.signatures) for one in gc.get_objects() if isinstance(one, Dispatcher)}
 
-warmup._exercise()
+warm.exercise()
 before = compiled()
 assert sum(before.values()) > 5, before
 bandit = Bandit(["x", "y", "z"], reward_timeout=60.0)

@@ -60,9 +60,6 @@ class PendingDecision:
     """The number of decisions up to this one."""
     label: Label = "none"
     """What has been learned from the decision, if it has a label age."""
-    is_learned: bool = False
-    """Whether a reward has been learned, or partly, since the last step that is recorded in the fields above.
-    It is not saved."""
 
 
 class SettledDecision(NamedTuple):

@@ -6,19 +6,23 @@ from glcb.cli._options import ConfigOption, DatabaseOption, DataOption, existing
 
 
 def audit(data: DataOption = None, database: DatabaseOption = None, config: ConfigOption = None) -> None:
-    """Replay the event log; compare it with its chain of digests, every snapshot and the high-water mark.
+    """Check the event log: its chain of digests, the high-water mark, every decision and every snapshot.
 
-    Exits with status 1 if events are missing or altered, or if a recorded result or a snapshot differs. The
+    Decisions are made again and compared with the record. On another processor, or with other versions of the
+    libraries, they may differ in the last digits, or now and then in the arm; this is only reported. The
     service can keep running.
+
+    Exits with status 1 if events or snapshots are missing, altered or unreadable, and with status 2 if
+    results differ on the processor and with the versions that wrote them.
     """
     opened = existing_database(data, database, config)
-    from glcb.service.audit import audit_database
+    from glcb.service.engine.audit import DAMAGED, audit_database
 
-    agrees = True
+    codes = set()
     for finding in audit_database(opened):
         typer.echo(finding.line)
-        agrees = agrees and finding.ok
+        codes.add(finding.exit_code)
     if opened.marks is None or not opened.marks.path.exists():
         typer.echo("without a high-water mark, a loss of the newest events cannot be noticed", err=True)
-    if not agrees:
-        raise typer.Exit(1)
+    if any(codes):
+        raise typer.Exit(DAMAGED if DAMAGED in codes else max(codes))

@@ -48,15 +48,15 @@ def add(
     The key is shown only once; the database stores its digest. The database is created if it does not exist.
     """
     with requires_service():
-        from glcb.service import auth
+        from glcb.service.access import api_keys
         from glcb.service.storage import connection
         from glcb.service.storage import database as databases
 
     settings = service_settings(data, database, config)
     bound = split(experiments)
-    auth.check_key(name, role, bound)
+    api_keys.check_key(name, role, bound)
     new = connection.database_is_missing(settings)
-    typer.echo(auth.add_key(databases.open_database(settings), name, role, bound))
+    typer.echo(api_keys.add_key(databases.open_database(settings), name, role, bound))
     kind = "new database" if new else "database"
     typer.echo(f"created for the {kind} {connection.database_location(settings)}", err=True)
 
@@ -65,10 +65,10 @@ def add(
 def list_keys(data: DataOption = None, database: DatabaseOption = None, config: ConfigOption = None) -> None:
     """List the API keys: name, role, creation time and experiments."""
     opened = existing_database(data, database, config)
-    from glcb.service import auth
-    from glcb.service.responses import timestamp
+    from glcb.service.access import api_keys
+    from glcb.service.process.clock import timestamp
 
-    for key in auth.list_keys(opened):
+    for key in api_keys.list_keys(opened):
         experiments = "all experiments" if key.experiments is None else ", ".join(key.experiments)
         typer.echo(f"{key.name}  {key.role}  {timestamp(key.created)}  {experiments}")
 
@@ -79,6 +79,6 @@ def remove(
 ) -> None:
     """Remove an API key. A running service stops accepting it within two seconds."""
     opened = existing_database(data, database, config)
-    from glcb.service import auth
+    from glcb.service.access import api_keys
 
-    auth.remove_key(opened, name)
+    api_keys.remove_key(opened, name)

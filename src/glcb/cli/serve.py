@@ -75,10 +75,6 @@ def serve(
     }
     loaded = load(flags, config, pairs=settings or [])
     with requires_service():
-        if not loaded.has_shards:
-            from glcb.bandit import warm
-
-            warm.start_ahead(warm.FIRST)  # while the service is imported
         from glcb.service.server import serve as run
 
     if demo:

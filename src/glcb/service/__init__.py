@@ -3,5 +3,5 @@
     request ─► http ─► engine ─► experiment ─► event ─► journal ─► database ─► response
 
 The state of an experiment changes only through numbered events, and a response is sent after its event has
-been committed. After a crash, replaying the same events restores the same state bit for bit.
+been committed. After a crash, the recorded events are applied again; no decision is made again.
 """

@@ -32,6 +32,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from glcb._errors import LogError
+from glcb._formats import LOG
 from glcb._text import is_integer, is_unicode
 from glcb._types import Arm
 from glcb._version import __version__
@@ -40,7 +41,6 @@ from glcb.bandit.encoding.values import classify_value, shorten, to_row, to_text
 
 Event = dict[str, Any]
 
-LOG_VERSION = 4
 VERSION_FIELD = "glcb_log"
 EVENTS = ("decision", "ranking", "arms", "reward", "outcome", "unexamined")
 NESTED_FIELDS = ("slots", "arms", "added", "removed", "eligible", "probabilities")
@@ -54,7 +54,7 @@ _INFINITE = 1e308
 
 def header_event() -> Event:
     """Return the first line of a log."""
-    return {VERSION_FIELD: LOG_VERSION, "glcb": __version__}
+    return {VERSION_FIELD: LOG.number, "glcb": __version__}
 
 
 def decision_event(decision_id: str, time: float, arm: Arm, propensity: float, context: Any) -> Event:
@@ -160,18 +160,15 @@ def is_event(values: Mapping[str, Any]) -> bool:
 
 def check_version(version: object, path: object) -> None:
     """Raise LogError unless this version of glcb can read a log with this format version."""
-    if version != LOG_VERSION or type(version) is not int:
-        raise LogError(
-            f"{path} has log format {reprlib.repr(version)}, but glcb {__version__} reads format "
-            f"{LOG_VERSION}: use the glcb that wrote it"
-        )
+    if version != LOG.number or type(version) is not int:
+        raise LOG.mismatch(f"the log {path}", reprlib.repr(version))
 
 
 def no_header_error(path: object) -> LogError:
     """Return the error for an event log without a header."""
     return LogError(
         f"{path} has events, but no header that says its log format; glcb {__version__} reads format "
-        f"{LOG_VERSION}: use an earlier copy"
+        f"{LOG.number}: use an earlier copy"
     )
 
 

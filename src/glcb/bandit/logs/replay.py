@@ -2,7 +2,6 @@
 
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -107,7 +106,7 @@ class ReplayTarget(Protocol):
         """Whether arms have features, so that an arm need not be known."""
 
     def replay_row(
-        self, context: Any, arm: Arm, reward: float, propensity: float, features: Any = None
+        self, context: Any, arm: Arm, reward: float, propensity: float, candidates: Any = None
     ) -> None:
         """Learn from a decision together with its reward."""
 
@@ -122,9 +121,6 @@ class ReplayTarget(Protocol):
     def replay_unexamined(self, decision_id: str) -> None:
         """Drop a slot that was not examined."""
 
-    def replay_decision(self, context: Any, arm: Arm, propensity: float, time: float, logged_id: str) -> str:
-        """Add a pending decision and return its id in the bandit."""
-
     def replay_reward(
         self, decision_id: str, value: float, key: str | int | None, final: bool, time: float
     ) -> bool:
@@ -138,10 +134,14 @@ class LogReplay:
     """Replays one log through a bandit and counts the results."""
 
     def __init__(
-        self, target: ReplayTarget, lock: AbstractContextManager[Any], columns: LogColumns, max_pending: int
+        self,
+        target: ReplayTarget,
+        exclusively: Callable[[Callable[[], None]], None],
+        columns: LogColumns,
+        max_pending: int,
     ) -> None:
         self._target = target
-        self._lock = lock
+        self._exclusively = exclusively
         self._columns = columns
         self._arm_names = ArmNames(target.arms)
         self._max_ids = max_pending
@@ -177,10 +177,11 @@ class LogReplay:
     def _replay(self, record: Record) -> None:
         """Learn from a record, or count it as refused."""
         try:
-            if record.values is None:
+            values = record.values
+            if values is None:
                 raise RejectedRow("invalid row", record.problem)
-            with self._lock:  # per row, so that other threads can use the bandit in between
-                self._replay_values(record.values)
+            # Per row, so that other threads can use the bandit in between.
+            self._exclusively(lambda: self._replay_values(values))
         except RejectedRow as error:
             self._refuse(error.reason, error)
         except InvalidInput as error:
@@ -201,7 +202,8 @@ class LogReplay:
             arm = self._find_arm(values)
             reward, propensity = get_reward(values, self._columns), get_propensity(values, self._columns)
             features = get_arm_features(values, self._columns)
-            self._target.replay_row(context, arm, reward, propensity, features)
+            candidates = None if features is None else {arm: features}
+            self._target.replay_row(context, arm, reward, propensity, candidates)
             self._decisions += 1
             self._learned += 1
             return
@@ -237,7 +239,7 @@ class LogReplay:
         context = get_context(values, self._columns)
         arm = self._find_arm(values)
         propensity = get_propensity(values, self._columns)
-        own_id = self._target.replay_decision(context, arm, propensity, _time(values), log_id)
+        [own_id] = self._target.replay_ranking(context, [(arm, propensity)], None, _time(values), log_id)
         self._decisions += 1
         self._remember(self._pending_ids, log_id, own_id)
 

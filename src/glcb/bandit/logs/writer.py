@@ -8,8 +8,8 @@ from pathlib import Path
 
 from glcb._errors import LogError
 from glcb._files import lock_file
+from glcb._formats import LOG
 from glcb.bandit.logs.format import (
-    LOG_VERSION,
     VERSION_FIELD,
     Event,
     check_version,
@@ -80,7 +80,7 @@ class LogWriter:
             if os.write(self._descriptor, text) != len(text):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             self._end += len(text)
-        except BaseException as error:  # an interrupt must not leave a line without its effect either
+        except BaseException as error:  # a line without its effect would be replayed
             self._partial = True
             with contextlib.suppress(OSError):
                 self._truncate()
@@ -118,7 +118,7 @@ class LogWriter:
         if not isinstance(header, dict) or VERSION_FIELD not in header:
             raise self._not_a_log()
         check_version(header[VERSION_FIELD], self.path)
-        self._is_older = header[VERSION_FIELD] != LOG_VERSION
+        self._is_older = header[VERSION_FIELD] != LOG.number
 
     def _not_a_log(self) -> LogError:
         return LogError(f"{self.path} exists and is not a log of a bandit: choose another path")

@@ -1,28 +1,40 @@
 """Changes by administrators: settings, arms and models. Each function is the handler of an event."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 from msgspec import UNSET
 
 from glcb._api.guardrails import ArmPause, Breach, or_default
-from glcb._api.requests import Catalog, CatalogChanges, ExperimentChanges, NewArm, Takeover, encode
+from glcb._api.requests import Catalog, CatalogChanges, ExperimentChanges, NewArm, SetAside, Takeover, encode
 from glcb._errors import InvalidInput, InvalidSettings
-from glcb.bandit import Bandit
-from glcb.bandit.bandit import use_id_prefix
+from glcb.bandit import Bandit, recorded
+from glcb.bandit.recorded import use_id_prefix
 from glcb.service.core import models
 from glcb.service.core.idempotency import RepeatedAnswer
 from glcb.service.core.rankings import NO_OUTCOME
 from glcb.service.core.steering import check_settings
 from glcb.service.core.tally import Tally
 from glcb.service.core.trail import setting_change, setting_changes
-from glcb.service.errors import ApiError
+from glcb.service.errors import ApiError, MissingArm
 
 if TYPE_CHECKING:
     from glcb.service.core.experiment import Experiment
 
-Result = tuple[bytes | None, bytes | RepeatedAnswer]
-"""The outcome of an event, or None if nothing changed; and the answer."""
+
+class Result(NamedTuple):
+    """The result of applying a request."""
+
+    outcome: bytes | None
+    """What the event stores for its readers; None if nothing changed, and there is no event."""
+    answer: bytes | RepeatedAnswer
+    """What the client gets."""
+    record: bytes = b""
+    """What recovery needs beside the request."""
+
+
+DONE = Result(NO_OUTCOME, NO_OUTCOME)
+UNCHANGED = Result(None, NO_OUTCOME)
 
 
 def change(experiment: "Experiment", request: ExperimentChanges) -> Result:
@@ -52,7 +64,7 @@ def change(experiment: "Experiment", request: ExperimentChanges) -> Result:
         experiment.use_settings()
     if noted:
         experiment.note("settings_changed", reason=request.reason, changes=noted)
-    return NO_OUTCOME, NO_OUTCOME
+    return DONE
 
 
 def change_arm(experiment: "Experiment", request: ArmPause) -> Result:
@@ -61,14 +73,14 @@ def change_arm(experiment: "Experiment", request: ArmPause) -> Result:
     _check_arm(experiment, request.name)
     paused = or_default(experiment.state.settings.paused_arms, [])
     if (request.name in paused) == request.paused:
-        return None, NO_OUTCOME
+        return UNCHANGED
     _set_paused(experiment, request.name, request.paused)
     if not request.paused and experiment.state.guard is not UNSET:
         experiment.state.guard.restart(request.name)
     experiment.note(
         "arm_paused" if request.paused else "arm_resumed", arm=request.name, reason=request.reason
     )
-    return NO_OUTCOME, NO_OUTCOME
+    return DONE
 
 
 def stop(experiment: "Experiment", breach: Breach) -> Result:
@@ -82,12 +94,12 @@ def stop(experiment: "Experiment", breach: Breach) -> Result:
             state.status = "paused"
         else:
             experiment.note("arm_paused", arm=breach.arm, reason=breach.reason)
-            return NO_OUTCOME, NO_OUTCOME
+            return DONE
     elif breach.guardrail.pauses == "experiment":
         state.status = "paused"
     changes = [setting_change("state", "running", "paused")] if state.status == "paused" else []
     experiment.note("guardrail_broken", arm=breach.arm, reason=breach.reason, changes=changes)
-    return NO_OUTCOME, NO_OUTCOME
+    return DONE
 
 
 def _set_paused(experiment: "Experiment", arm: str, paused: bool) -> None:
@@ -107,7 +119,7 @@ def _names(experiment: "Experiment") -> list[str]:
 def _check_arm(experiment: "Experiment", arm: str) -> None:
     if arm not in experiment.bandit.arms:
         arms = ", ".join(map(repr, experiment.bandit.arms[:8]))
-        raise ApiError("unknown_arm", f"there is no arm {arm!r}; the arms are {arms}", status=404)
+        raise MissingArm(f"there is no arm {arm!r}; the arms are {arms}")
 
 
 def add_arm(experiment: "Experiment", request: NewArm) -> Result:
@@ -165,7 +177,7 @@ def change_arms(experiment: "Experiment", request: CatalogChanges) -> Result:
 
 def _current_catalog(experiment: "Experiment") -> dict[Any, Any]:
     experiment.reject_if("archived")
-    catalog = experiment.bandit.catalog
+    catalog = recorded.catalog(experiment.bandit)
     if catalog is None:
         raise InvalidInput(
             "the arms of this experiment have no features: add and remove them one by one, or create an "
@@ -177,14 +189,15 @@ def _current_catalog(experiment: "Experiment") -> dict[Any, Any]:
 def _replace_catalog(experiment: "Experiment", before: dict[Any, Any], arms: dict[Any, Any]) -> Result:
     _check_removal(experiment, before.keys() - arms.keys())
     experiment.bandit.set_arms(arms)
-    if list(before.items()) == list((experiment.bandit.catalog or {}).items()):
-        return None, NO_OUTCOME
+    if list(before.items()) == list((recorded.catalog(experiment.bandit) or {}).items()):
+        return UNCHANGED
     experiment.note("arms_changed", changes=[setting_change("number of arms", len(before), len(arms))])
     return _arms_changed(experiment)
 
 
 def _arms_changed(experiment: "Experiment") -> Result:
-    catalog, names, settings = experiment.bandit.catalog, _names(experiment), experiment.state.settings
+    catalog, names = recorded.catalog(experiment.bandit), _names(experiment)
+    settings = experiment.state.settings
     changes: dict[str, Any] = {"arms": names if catalog is None else dict(catalog)}
     if settings.paused_arms is not UNSET:
         changes["paused_arms"] = [arm for arm in settings.paused_arms if arm in names] or UNSET
@@ -192,20 +205,28 @@ def _arms_changed(experiment: "Experiment") -> Result:
         changes["shares"] = {arm: one for arm, one in or_default(settings.shares, {}).items() if arm in names}
     experiment.state.settings = msgspec.structs.replace(settings, **changes)
     experiment.use_settings()
-    return encode(names if catalog is None else {"arms": len(catalog)}), NO_OUTCOME
+    return Result(encode(names if catalog is None else {"arms": len(catalog)}), NO_OUTCOME)
 
 
 def take_over(experiment: "Experiment", request: Takeover) -> Result:
     """Let later decisions have ids that no other process has issued."""
     use_id_prefix(experiment.bandit, request.id_prefix)
-    return NO_OUTCOME, NO_OUTCOME
+    experiment.state.writer = request.writer
+    return DONE
+
+
+def set_aside(experiment: "Experiment", request: SetAside) -> Result:
+    """Continue without the events after the last good one. Their decisions are unknown from now on."""
+    lost = request.last - experiment.state.sequence - request.events
+    reason = f"{request.reason}; {request.events:,} events were set aside"
+    experiment.note("recovered", reason=f"{reason}, {lost:,} are lost" if lost > 0 else reason)
+    return take_over(experiment, request)
 
 
 def replace_model(experiment: "Experiment", content: bytes) -> Result:
     """Replace the bandit and restart the statistics. The ids of its decisions get a new prefix."""
     experiment.reject_if("archived")
-    id_prefix = f"{experiment.keyed_digest(b'upload', experiment.state.sequence + 1, 5).hex()}-"
-    return _use_model(experiment, models.parse_model(content, id_prefix))
+    return _use_model(experiment, models.parse_model(content, experiment.upload_prefix()))
 
 
 def _use_model(experiment: "Experiment", bandit: Bandit) -> Result:
@@ -221,5 +242,5 @@ def _use_model(experiment: "Experiment", bandit: Bandit) -> Result:
     state.presentations = UNSET
     experiment.attach(bandit, {})
     experiment.note("model_uploaded")
-    catalog = experiment.bandit.catalog  # exports need it
-    return (NO_OUTCOME if catalog is None else encode({"arms": dict(catalog)})), NO_OUTCOME
+    catalog = recorded.catalog(experiment.bandit)  # exports need it
+    return Result(NO_OUTCOME if catalog is None else encode({"arms": dict(catalog)}), NO_OUTCOME)

@@ -1,269 +1,192 @@
-"""Decisions and rankings: the group, the draw, the answer, and how they are counted.
+"""Decisions and rankings: the group, the draw, the answer and the record, and how the record is counted.
 
-Experiments without control, ramp, shares, metrics, guardrails and paused arms take a short path. ``decide``
-and ``rank`` are the handlers of events.
+``draw`` chooses, and ``register`` counts what was chosen. Recovery does without the first. All requests take
+the same way: a decision among arms with features is a ranking with one slot, and who is served what
+(``steering.py``) is a step before the draw and one after it.
 """
 
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
 from msgspec import UNSET
 
 from glcb._api.requests import DecisionRequest, RankingRequest, encode, named_features
 from glcb._api.responses import Decision, Ranking
-from glcb.bandit import ranking as bandit_ranking
-from glcb.bandit.decision import BanditDecision
+from glcb.bandit import recorded
+from glcb.bandit.slots import slot_id
+from glcb.explore import choice
 from glcb.service.core import presentations
 from glcb.service.core.administration import Result
 from glcb.service.core.idempotency import StoredAnswer, digest
-from glcb.service.core.rankings import count_decision, count_slots, most_likely
-from glcb.service.core.steering import Assignment, Shown, Slot, steered_slots
+from glcb.service.core.open_decisions import OpenDecision
+from glcb.service.core.rankings import most_likely
+from glcb.service.core.records import DecisionRecord, SlotRecord, encode_record
+from glcb.service.core.steering import Assignment, SteeredSlot, steered_slots
 
 if TYPE_CHECKING:
     from glcb.service.core.experiment import Experiment
 
+Request = DecisionRequest | RankingRequest
 
-def decide(experiment: "Experiment", request: DecisionRequest) -> Result:
-    """Make a decision."""
-    state = experiment.state
-    repeated = state.idempotency_keys.find(request.idempotency_key, request)
+
+def decide(experiment: "Experiment", request: Request) -> Result:
+    """Make a decision, or choose the arms of several slots."""
+    own_digest = _digest(request)  # before anything changes: it fails if the request is nested too deeply
+    repeated = experiment.state.idempotency_keys.find(request.idempotency_key, own_digest)
     if repeated is not None:
-        return None, repeated
+        return Result(None, repeated)
+    answer, record = draw(experiment, request)
+    encoded = encode_record(record)
+    register(experiment, request, record, own_digest)
+    return Result(answer, answer, encoded)
+
+
+def recover(experiment: "Experiment", request: Request, record: DecisionRecord) -> None:
+    """Count a decision that was made before."""
+    recorded.add_decision(
+        experiment.bandit,
+        request.context,
+        [(slot.arm, slot.propensity) for slot in record.slots],
+        arms=named_features(request.arms),
+        eligible=experiment.steering.eligible(request),
+        id=record.id,
+    )
+    register(experiment, request, record, _digest(request))
+
+
+def draw(experiment: "Experiment", request: Request) -> tuple[bytes, DecisionRecord]:
+    """Let the bandit decide; return the answer, and the record that is to be registered."""
     experiment.reject_if("archived", "paused")
-    if _is_steered(experiment, request):
-        return _decide_steered(experiment, request)
-    if experiment.has_catalog or request.arms is not None:
-        return _decide_among(experiment, request)
-    held_out = _is_held_out(experiment)
-    decision = experiment.bandit.decide(
-        request.context, eligible=request.eligible, uniform=held_out, id=request.id
-    )
-    arm = str(decision.arm)
-    answer = encode(
-        Decision(
-            id=decision.id,
-            arm=arm,
-            propensity=decision.propensity,
-            probabilities=decision.probabilities,  # type: ignore[arg-type]  # arms are strings here
-            holdout=held_out,
+    steering, is_ranking = experiment.steering, isinstance(request, RankingRequest)
+    if isinstance(request, RankingRequest):
+        presentations.check_request(request, experiment.state.settings.max_pending)
+    steering.check_schedule(experiment.now)
+    assignment = steering.assign(request, lambda unit: _group_draw(experiment, unit), _slots(request))
+    drawn = _draw_slots(experiment, request, assignment)
+    records: list[SlotRecord] = []
+    overall: list[float] = []
+    shadow: list[str] = []
+    for record, shares in steering.records(drawn.slots, drawn.arms, assignment):
+        records.append(record)
+        if steering.serves_control:
+            overall.append(float(shares.overall[shares.chosen]))
+        if steering.is_shadow:
+            arm = choice.draw(shares.own, experiment.fraction(b"shadow%d" % len(shadow)))
+            shadow.append(str(drawn.arms[arm]))
+    bounded = not assignment.serve and steering.is_bounded(drawn.arms, drawn.slots[0].probabilities)
+    answer: Decision | Ranking
+    if is_ranking:
+        answer = Ranking(
+            id=drawn.id,
+            arms=tuple(slot.arm for slot in drawn.slots),
+            propensities=tuple(record.propensity for record in records),
+            holdout=assignment.held_out,
+            candidates=len(drawn.arms if assignment.eligible is None else set(assignment.eligible)),
+            control=assignment.control,
+            overall_propensities=tuple(overall),
+            shadow=tuple(shadow),
+            bounded=bounded,
         )
-    )
-    _count_request(experiment, request)
-    _count_decision(experiment, decision, request, held_out)
-    if request.idempotency_key is not None:
-        stored = StoredAnswer(digest(request), decision.id, state.sequence + 1)
-        state.idempotency_keys.add(request.idempotency_key, stored, experiment.bandit.is_pending)
-    if request.deferred:
-        experiment.defer(decision.id)
-    return answer, answer
-
-
-def _decide_steered(experiment: "Experiment", request: DecisionRequest) -> Result:
-    """Decide if the settings, or the request, say who is served what."""
-    assignment = experiment.steering.assign(request, lambda unit: _group_draw(experiment, unit))
-    if experiment.has_catalog or request.arms is not None:
-        ranking = _draw_steered(experiment, request, 1, assignment)
-        arms, slots = ranking.candidates, steered_slots(ranking)
-        candidates: int | None = len(arms)
-        listed: Any = most_likely(ranking)
     else:
-        decision = experiment.bandit.decide(
+        answer = Decision(
+            id=drawn.id,
+            arm=drawn.slots[0].arm,
+            propensity=records[0].propensity,
+            probabilities=drawn.listed,
+            holdout=assignment.held_out,
+            candidates=len(drawn.arms) if drawn.has_features else None,
+            control=assignment.control[0] if assignment.control else None,
+            overall_propensity=overall[0] if overall else None,
+            shadow=shadow[0] if shadow else None,
+            bounded=bounded,
+        )
+    agrees = shadow[0] == drawn.slots[0].arm if shadow else None
+    return encode(answer), DecisionRecord(drawn.id, assignment.held_out, records, agrees)
+
+
+class _Drawn(NamedTuple):
+    """What the bandit has chosen."""
+
+    id: str
+    arms: tuple[Any, ...]
+    """All candidates."""
+    slots: list[SteeredSlot]
+    listed: dict[str, float]
+    """The probabilities in the answer to a decision."""
+    has_features: bool
+    """Whether the arms have features."""
+
+
+def _draw_slots(experiment: "Experiment", request: Request, assignment: Assignment) -> _Drawn:
+    """Decide among arms without features, or rank; a decision among arms with features has one slot."""
+    bandit = experiment.bandit
+    if not isinstance(request, RankingRequest) and not experiment.has_catalog and request.arms is None:
+        decision = bandit.decide(
             request.context,
             eligible=assignment.eligible,
             uniform=assignment.uniform,
             serve=assignment.serve[0] if assignment.serve else None,
             id=request.id,
         )
-        arms, candidates, listed = decision.arms, None, decision.probabilities
-        slots = [Slot(decision.id, str(decision.arm), decision.arm_probabilities, decision.estimates)]
-    shown = _count_steered(experiment, slots, arms, assignment, request)
-    answer = encode(
-        Decision(
-            id=slots[0].id,
-            arm=slots[0].arm,
-            propensity=float(slots[0].probabilities[arms.index(slots[0].arm)]),
-            probabilities=listed,
-            holdout=assignment.held_out,
-            candidates=candidates,
-            control=assignment.control[0] if assignment.control else None,
-            overall_propensity=shown.propensities[0] if shown.propensities else None,
-            shadow=shown.shadow[0] if shown.shadow else None,
-            bounded=shown.bounded,
-        )
-    )
-    return answer, answer
-
-
-def _rank_steered(experiment: "Experiment", request: RankingRequest) -> Ranking:
-    """Rank if the settings, or the request, say who is served what."""
-    assignment = experiment.steering.assign(request, lambda unit: _group_draw(experiment, unit), request.k)
-    ranking = _draw_steered(experiment, request, request.k, assignment)
-    shown = _count_steered(experiment, steered_slots(ranking), ranking.candidates, assignment, request)
-    asked = ranking.candidates if assignment.eligible is None else set(assignment.eligible)
-    return Ranking(
-        id=ranking.id,
-        arms=tuple(map(str, ranking.arms)),
-        propensities=ranking.propensities,
-        holdout=assignment.held_out,
-        candidates=len(asked),
-        control=assignment.control,
-        overall_propensities=shown.propensities,
-        shadow=shown.shadow,
-        bounded=shown.bounded,
-    )
-
-
-def _draw_steered(
-    experiment: "Experiment", request: DecisionRequest | RankingRequest, slots: int, assignment: Assignment
-) -> bandit_ranking.Ranking:
-    return experiment.bandit.rank(
+        slot = SteeredSlot(str(decision.arm), decision.arm_probabilities, decision.estimates)
+        listed: Any = decision.probabilities
+        return _Drawn(decision.id, decision.arms, [slot], listed, False)
+    ranking = bandit.rank(
         request.context,
-        k=slots,
+        k=_slots(request),
         arms=named_features(request.arms),
         eligible=assignment.eligible,
         uniform=assignment.uniform,
         serve=assignment.serve,
         id=request.id,
     )
+    listed = {} if isinstance(request, RankingRequest) else most_likely(ranking)
+    return _Drawn(ranking.id, ranking.candidates, steered_slots(ranking), listed, True)
 
 
-def _count_steered(
-    experiment: "Experiment",
-    slots: list[Slot],
-    arms: tuple[Any, ...],
-    assignment: Assignment,
-    request: DecisionRequest | RankingRequest,
-) -> Shown:
-    """Count the slots; return what the answer says about them."""
-    state, steering = experiment.state, experiment.steering
-    bounded = steering.is_bounded(arms, slots[0].probabilities) if not assignment.serve else False
-    propensities: list[float] = []
-    shadow: list[str] = []
-    for counted, guarded, shares in steering.count(
-        slots, arms, assignment, request.context, experiment.now, state.tally.predicts
-    ):
-        state.tally.add_decision(experiment.now, counted.record, counted.opened)
-        experiment.open.add(counted.id, counted.opened, guarded)
-        if guarded is not None:
+def _digest(request: Request) -> bytes:
+    """Return the digest of a request that can be repeated, otherwise nothing."""
+    return b"" if request.idempotency_key is None else digest(request)
+
+
+def register(
+    experiment: "Experiment", request: Request, record: DecisionRecord, request_digest: bytes
+) -> None:
+    """Count a decision that the bandit has made, or has added."""
+    state, now = experiment.state, experiment.now
+    predicts, arms = state.tally.predicts, experiment.bandit.arms
+    segments = state.tally.add_decision(now, record.slots, record.held_out, arms, request.context)  # type: ignore[arg-type]
+    for number, (slot, places) in enumerate(zip(record.slots, segments, strict=True)):
+        is_listed = number == 0 and not experiment.has_catalog
+        predicted = slot.values[arms.index(slot.arm) if is_listed else 0] if predicts else None
+        opened = OpenDecision(slot.arm, record.held_out, now, predicted, slot.weights, segments=places)
+        experiment.open.add(slot_id(record.id, number), opened, slot.guarded)
+        if slot.guarded is not None:
             experiment.guard()
-        if steering.serves_control:
-            propensities.append(float(shares.overall[shares.chosen]))
-        if steering.is_shadow:
-            cumulative = np.cumsum(shares.own)
-            point = experiment.fraction(b"shadow%d" % len(shadow)) * cumulative[-1]
-            shadow.append(str(arms[int(np.searchsorted(cumulative, point, side="right"))]))
-    if steering.is_shadow:
+    if record.agrees is not None:
         guard = experiment.guard()
         guard.shadow_decisions += 1
-        guard.agreements += shadow[0] == slots[0].arm
-    _count_request(experiment, request)
-    if len(slots) > 1:
-        state.extra_slots = (0 if state.extra_slots is UNSET else state.extra_slots) + len(slots) - 1
+        guard.agreements += record.agrees
+    state.decisions += 1
+    if request.id is not None and state.presentations is not UNSET:
+        state.presentations.forget(request.id)  # it may be that of a decision that is long over
+    if len(record.slots) > 1:
+        state.extra_slots = (0 if state.extra_slots is UNSET else state.extra_slots) + len(record.slots) - 1
     experiment.count_rewards()
     if request.idempotency_key is not None:
-        stored = StoredAnswer(digest(request), slots[0].id, state.sequence + 1)
-        state.idempotency_keys.add(request.idempotency_key, stored, experiment.bandit.is_pending)
+        stored = StoredAnswer(request_digest, record.id, state.sequence + 1)
+        is_pending = partial(recorded.is_pending, experiment.bandit)
+        state.idempotency_keys.add(request.idempotency_key, stored, is_pending)
     if request.deferred:
-        experiment.defer(slots[0].id, len(slots))
-    return Shown(tuple(propensities), tuple(shadow), bounded)
+        experiment.defer(record.id, len(record.slots))
+    if isinstance(request, RankingRequest) and request.slot_names is not None:
+        names, most = request.slot_names, state.settings.max_pending
+        experiment.presentations().name_slots(record.id, names, most)
 
 
-def _decide_among(experiment: "Experiment", request: DecisionRequest) -> Result:
-    """Decide among arms with features: a ranking with one slot."""
-    ranking, held_out = _draw(experiment, request, 1)
-    answer = encode(
-        Decision(
-            id=ranking.id,
-            arm=str(ranking.arms[0]),
-            propensity=ranking.propensities[0],
-            probabilities=most_likely(ranking),
-            holdout=held_out,
-            candidates=len(ranking.candidates),
-        )
-    )
-    return answer, answer
-
-
-def rank(experiment: "Experiment", request: RankingRequest) -> Result:
-    """Choose the arms of several slots."""
-    repeated = experiment.state.idempotency_keys.find(request.idempotency_key, request)
-    if repeated is not None:
-        return None, repeated
-    experiment.reject_if("archived", "paused")
-    presentations.check_request(request, experiment.state.settings.max_pending)
-    if _is_steered(experiment, request):
-        response = _rank_steered(experiment, request)
-    else:
-        ranking, held_out = _draw(experiment, request, request.k)
-        response = Ranking(
-            id=ranking.id,
-            arms=tuple(map(str, ranking.arms)),
-            propensities=ranking.propensities,
-            holdout=held_out,
-            candidates=len(ranking.candidates if request.eligible is None else set(request.eligible)),
-        )
-    if request.slot_names is not None:
-        experiment.presentations().name_slots(
-            response.id, request.slot_names, experiment.state.settings.max_pending
-        )
-    answer = encode(response)
-    return answer, answer
-
-
-def _draw(
-    experiment: "Experiment", request: DecisionRequest | RankingRequest, slots: int
-) -> tuple[bandit_ranking.Ranking, bool]:
-    """Draw the arms of all slots and count them; return the ranking and whether it is held out."""
-    state = experiment.state
-    held_out = _is_held_out(experiment)
-    ranking = experiment.bandit.rank(
-        request.context,
-        k=slots,
-        arms=named_features(request.arms),
-        eligible=request.eligible,
-        uniform=held_out,
-        id=request.id,
-    )
-    _count_request(experiment, request)
-    if slots > 1:
-        state.extra_slots = (0 if state.extra_slots is UNSET else state.extra_slots) + slots - 1
-    predicts = state.tally.predicts
-    for slot in count_slots(
-        ranking, state.settings, request.context, request.eligible, held_out, experiment.now, predicts
-    ):
-        state.tally.add_decision(experiment.now, slot.record, slot.opened)
-        experiment.open.add(slot.id, slot.opened)
-    experiment.count_rewards()
-    if request.idempotency_key is not None:
-        stored = StoredAnswer(digest(request), ranking.id, state.sequence + 1)
-        state.idempotency_keys.add(request.idempotency_key, stored, experiment.bandit.is_pending)
-    if request.deferred:
-        experiment.defer(ranking.id, slots)
-    return ranking, held_out
-
-
-def _count_decision(
-    experiment: "Experiment", decision: BanditDecision, request: DecisionRequest, held_out: bool
-) -> None:
-    state = experiment.state
-    counted = count_decision(
-        decision, state.settings, request, held_out, experiment.now, predicts=state.tally.predicts
-    )
-    state.tally.add_decision(experiment.now, counted.record, counted.opened)
-    experiment.open.add(counted.id, counted.opened)
-    experiment.count_rewards()
-
-
-def _is_steered(experiment: "Experiment", request: DecisionRequest | RankingRequest) -> bool:
-    """Return whether the settings or the request say who is served what; check the schedule."""
-    experiment.steering.check_schedule(experiment.now)
-    return experiment.steering.is_needed or request.control is not None or request.unit is not None
-
-
-def _is_held_out(experiment: "Experiment") -> bool:
-    """Return whether the next decision is held out, which only depends on the salt and its number."""
-    holdout = experiment.state.settings.holdout
-    return holdout > 0 and experiment.fraction(b"") < holdout
+def _slots(request: Request) -> int:
+    """Return the number of slots that a request asks for."""
+    return request.k if isinstance(request, RankingRequest) else 1
 
 
 def _group_draw(experiment: "Experiment", unit: str | None) -> float:
@@ -273,11 +196,3 @@ def _group_draw(experiment: "Experiment", unit: str | None) -> float:
         if unit is None
         else experiment.fraction(b"unit" + unit.encode(), constant=True)
     )
-
-
-def _count_request(experiment: "Experiment", request: DecisionRequest | RankingRequest) -> None:
-    """Count a request for a decision that was made; its id may be that of one that is long over."""
-    state = experiment.state
-    state.decisions += 1
-    if request.id is not None and state.presentations is not UNSET:
-        state.presentations.forget(request.id)

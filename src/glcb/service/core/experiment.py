@@ -1,13 +1,14 @@
 """An experiment: a bandit, its settings and its statistics.
 
 The state changes only through events, applied by :meth:`Experiment.apply`. An event contains everything that
-its effect depends on: the request and the time. The same events therefore lead to the same state, bit for
-bit, and a replay compares the outcome of every event with the stored one.
+its effect depends on: the request, the time and, for a decision, a record of what was decided. The same
+events therefore lead to the same decisions, counts and statistics on every machine. What is learned from
+rewards is learned again (:meth:`Experiment.recover`), so the last bits of the model depend on the machine.
 """
 
 import secrets
 from collections.abc import Callable, Sequence
-from hashlib import blake2b
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -26,42 +27,57 @@ from glcb._api.requests import (
     NewArm,
     RankingRequest,
     RewardItem,
+    SetAside,
     Takeover,
     encode,
 )
 from glcb._api.responses import RewardAccepted, State
-from glcb._errors import GlcbError, InvalidSettings, ModelFileError, StorageError
+from glcb._environment import environment
+from glcb._errors import GlcbError, InvalidInput, InvalidSettings, MissingExtra, ModelFileError, StorageError
 from glcb._types import reward_range
-from glcb.bandit import Bandit
-from glcb.bandit.bandit import use_id_prefix
+from glcb.bandit import Bandit, recorded
+from glcb.bandit.randomness import RandomNumbers, keyed_digest, keyed_fraction
+from glcb.bandit.recorded import previewing, use_id_prefix, use_random_numbers
 from glcb.bandit.records import random_prefix
 from glcb.bandit.slots import slot_id
 from glcb.policies import registry
 from glcb.service.core import administration, deciding, models, presentations
-from glcb.service.core.administration import Result
-from glcb.service.core.catalog_tally import CatalogTally
+from glcb.service.core.administration import DONE, UNCHANGED, Result
+from glcb.service.core.forecasts import CatalogForecasts
 from glcb.service.core.guard import Guard, GuardedDecision, RecordedReward, check_metrics, is_due
 from glcb.service.core.idempotency import IdempotencyKeys, RepeatedAnswer
 from glcb.service.core.models import ExperimentSnapshot
 from glcb.service.core.open_decisions import OpenDecision, OpenDecisions
 from glcb.service.core.presentations import Presentations
-from glcb.service.core.rankings import (
-    NO_OUTCOME,
-    SlotRewards,
-    has_catalog,
-)
+from glcb.service.core.rankings import NO_OUTCOME, SlotRewards, has_catalog
+from glcb.service.core.records import DecisionRecord, decode_record
 from glcb.service.core.steering import Steering
 from glcb.service.core.tally import Tally
 from glcb.service.core.trail import Trail
 from glcb.service.errors import ApiError
-from glcb.service.storage.database import Event
+from glcb.service.events import Event
 
 _MAX_QUICK_SETTLED = 32
 """Decisions that an event can settle in the event loop."""
+_MAX_SMALL_CELLS = 1_000_000
+"""Arms × slots² of a small experiment: its decisions take a few milliseconds at most."""
 
 
 class CorruptLog(StorageError):
-    """The stored events cannot be replayed. Retrying does not help."""
+    """The stored events cannot be applied. Retrying does not help.
+
+    Parameters
+    ----------
+    message
+        What is wrong.
+    last_good
+        Sequence number of the last event that can be applied, and from which the experiment can continue;
+        0 if there is none.
+    """
+
+    def __init__(self, message: str, last_good: int = 0) -> None:
+        super().__init__(message)
+        self.last_good = last_good
 
 
 class ExperimentState(Struct, kw_only=True):
@@ -71,6 +87,8 @@ class ExperimentState(Struct, kw_only=True):
     settings: ExperimentSettings
     """The current settings."""
     created: float
+    writer: dict[str, str] = {}
+    """The versions and the processor of the process that makes the decisions."""
     status: State = "running"
     sequence: int = 0
     """Sequence number of the last event."""
@@ -87,7 +105,7 @@ class ExperimentState(Struct, kw_only=True):
     presentations: Presentations | UnsetType = UNSET
     """Names of slots, and deferred decisions."""
     guard: Guard | UnsetType = UNSET
-    """Lift over the control, further metrics and guardrails."""
+    """Further metrics, guardrails and shadow mode."""
     trail: Trail | UnsetType = UNSET
     """Changes of the settings, the arms and the model."""
 
@@ -114,7 +132,9 @@ class Experiment:
     @classmethod
     def create(cls, creation: Creation, now: float, author: str | None = None) -> tuple["Experiment", Event]:
         """Return a new experiment and its first event."""
-        state = ExperimentState(creation=creation, settings=creation.settings, created=now)
+        state = ExperimentState(
+            creation=creation, settings=creation.settings, created=now, writer=creation.writer
+        )
         experiment = cls(state, models.make_bandit(creation.settings, creation.id_prefix))
         state.tally.begin(now, creation.settings)
         experiment._author, experiment._now = author, now
@@ -144,16 +164,21 @@ class Experiment:
         return self._has_decisions
 
     @property
-    def is_fast(self) -> bool:
-        """Whether a decision needs neither an optional dependency nor a new model."""
-        return self._is_lightweight and self.has_decisions
+    def is_small(self) -> bool:
+        """Whether a decision takes little time: it needs neither an optional dependency nor a large model."""
+        schema = self._bandit.schema
+        return (
+            not (self._has_requirements or self.has_catalog)
+            and schema is not None
+            and len(self._bandit.arms) * schema.width**2 <= _MAX_SMALL_CELLS
+        )
 
     def has_backlog(self, clock: Callable[[], float]) -> bool:
         """Return whether the next event would first settle so many decisions that it takes long."""
         if self.state.settings.reward_timeout is None:
             return False
         self._now = max(clock(), self.state.last_event_at)
-        return self._bandit.has_due(more_than=_MAX_QUICK_SETTLED)
+        return recorded.has_due(self._bandit, more_than=_MAX_QUICK_SETTLED)
 
     # ---- events ---------------------------------------------------------------------------------
 
@@ -193,11 +218,11 @@ class Experiment:
             The request is invalid. Nothing has changed.
         """
         self._now, self._author = max(now, self.state.last_event_at), author
-        outcome, answer = _HANDLERS[kind](self, request)
+        outcome, answer, record = _HANDLERS[kind](self, request)
         if outcome is None:
             return None, answer
         payload = encode_request(request) if payload is None else payload
-        return self._record(kind, payload, outcome, self._now), answer
+        return self._record(kind, payload, outcome, self._now, record), answer
 
     def take_over(self, id_prefix: str, now: float) -> tuple[Callable[[], None], Event]:
         """Let later decisions have ids with a prefix of their own.
@@ -209,45 +234,59 @@ class Experiment:
         event : Event
             The event to store before that of the first decision.
         """
-        sequence, at = self.state.sequence, self.state.last_event_at
+        sequence, at, writer = self.state.sequence, self.state.last_event_at, self.state.writer
         before = use_id_prefix(self._bandit, id_prefix)
-        event, _ = self.apply("take_over", Takeover(id_prefix=id_prefix), now)
+        event, _ = self.apply("take_over", Takeover(id_prefix=id_prefix, writer=environment()), now)
         assert event is not None  # a takeover is always an event
 
         def undo() -> None:
-            self.state.sequence, self.state.last_event_at = sequence, at
+            self.state.sequence, self.state.last_event_at, self.state.writer = sequence, at, writer
             use_id_prefix(self._bandit, before)
 
         return undo, event
 
-    def replay(self, event: Event) -> None:
-        """Apply a stored event; raise CorruptLog if its outcome differs from the stored one."""
-        if event.sequence != self.state.sequence + 1:
-            raise CorruptLog(
-                f"events {self.state.sequence + 1} to {event.sequence - 1} of "
-                f"{self.state.creation.name!r} are missing"
-            )
+    def recover(self, event: Event) -> None:
+        """Apply a stored event; raise CorruptLog if that is not possible.
+
+        A decision is counted as it was recorded. Rewards are learned again.
+        """
+        name, expected = self.state.creation.name, self.state.sequence + 1
+        if event.sequence != expected:
+            missing = f"events {expected} to {event.sequence - 1} of {name!r} are missing"
+            raise CorruptLog(missing, expected - 1)
+        self._now, self._author = event.at, event.author
         try:
-            decoder = _REQUESTS[event.kind]
-            request = event.request if decoder is None else decoder.decode(event.request)
-            replayed, _ = self.apply(event.kind, request, event.at, author=event.author)
-        except (KeyError, msgspec.DecodeError, UnicodeDecodeError, GlcbError) as error:
-            raise self._mismatch(event, type(error).__name__) from error
-        if replayed is None or replayed[:3] != event[:3] or replayed.outcome != event.outcome:
-            raise self._mismatch(event, "nothing" if replayed is None else repr(replayed.outcome[:200]))
+            request = decode_request(event)
+            if event.kind in DECISIONS:
+                deciding.recover(self, request, decode_record(event.record))
+            elif _HANDLERS[event.kind](self, request).outcome is None:
+                raise CorruptLog("it changes nothing")
+        except (MemoryError, OSError):
+            raise  # the event is not to blame
+        except Exception as error:  # whatever is wrong with an event, it cannot be applied
+            if isinstance(error.__cause__, MemoryError):
+                raise error.__cause__ from None
+            reason = str(error) if isinstance(error, GlcbError) else f"{type(error).__name__}: {error}"
+            event_name = f"event {event.sequence} of {name!r}, of kind {event.kind!r},"
+            # A library that is missing can be installed: no event is to blame.
+            last_good = 0 if isinstance(error, MissingExtra) else expected - 1
+            raise CorruptLog(f"{event_name} cannot be applied: {reason}", last_good) from error
+        self.state.sequence, self.state.last_event_at = event.sequence, event.at
 
-    def _mismatch(self, event: Event, outcome: str) -> CorruptLog:
-        return CorruptLog(
-            f"event {event.sequence} of {self.state.creation.name!r} replayed differently: stored outcome "
-            f"{event.outcome[:200]!r}, replayed outcome {outcome}; the log was altered, or written by "
-            "another version of glcb or on another kind of machine"
-        )
+    def preview(self, event: Event) -> tuple[bytes, DecisionRecord]:
+        """Make a stored decision again, without counting it; return the answer and the record.
 
-    def _record(self, kind: str, request: bytes, outcome: bytes, at: float) -> Event:
+        Decisions that are due are settled, as :meth:`recover` would do next.
+        """
+        self._now, self._author = event.at, event.author
+        with previewing(self._bandit):
+            return deciding.draw(self, decode_request(event))
+
+    def _record(self, kind: str, request: bytes, outcome: bytes, at: float, record: bytes = b"") -> Event:
         state = self.state
         state.sequence += 1
         state.last_event_at = at
-        return Event(state.sequence, at, kind, request, outcome, self._author)
+        return Event(state.sequence, at, kind, request, outcome, record, self._author)
 
     def _reward(self, request: RewardItem) -> Result:
         self.reject_if("archived")
@@ -264,17 +303,17 @@ class Experiment:
         finally:
             self._reporting = ()
         if not accepted:
-            return None, encode(RewardAccepted(request.id, "duplicate"))
+            return Result(None, encode(RewardAccepted(request.id, "duplicate")))
         self._note_report(request.id)
         self._add_report(guarded, request)
         self.count_rewards()
-        return NO_OUTCOME, encode(RewardAccepted(request.id, "accepted"))
+        return Result(NO_OUTCOME, encode(RewardAccepted(request.id, "accepted")))
 
     def _reward_slots(self, request: RewardItem) -> Result:
         """Reward one or all slots of a ranking; the outcome lists what was learned for each."""
         slot, examined = request.slot, request.examined
         assert not isinstance(slot, str)  # names have been resolved
-        affected = self._bandit.affected_slots(request.id, slot=slot, examined=examined)
+        affected = recorded.affected_slots(self._bandit, request.id, slot=slot, examined=examined)
         self._reporting = tuple(slot_id(request.id, one) for one in affected.rewarded)
         guarded = self._guarded(self._reporting)
         unrewarded = (*affected.default, *affected.unexamined)
@@ -288,7 +327,7 @@ class Experiment:
                 idempotency_key=request.idempotency_key,
             )
             if not accepted:
-                return None, encode(RewardAccepted(request.id, "duplicate"))
+                return Result(None, encode(RewardAccepted(request.id, "duplicate")))
             for name in self._reporting:
                 self._note_report(name)
         finally:
@@ -302,7 +341,7 @@ class Experiment:
         rewards = [(one, float(request.value)) for one in affected.rewarded]
         rewards += [(one, default) for one in affected.default]
         outcome = SlotRewards(rewards, len(affected.rewarded), list(affected.unexamined))
-        return encode(outcome), encode(RewardAccepted(request.id, "accepted"))
+        return Result(encode(outcome), encode(RewardAccepted(request.id, "accepted")))
 
     def _guarded(self, decisions: Sequence[str]) -> list[GuardedDecision]:
         """Return what guardrails know of decisions, before their reward is learned."""
@@ -318,32 +357,33 @@ class Experiment:
         self.reject_if("archived")
         own = self.state.presentations
         if not presentations.activate(own, self._bandit, self.open, request.id, self._now):
-            return None, NO_OUTCOME
+            return UNCHANGED
         self.count_rewards()
-        return NO_OUTCOME, NO_OUTCOME
+        return DONE
 
     def _settle(self, _request: bytes) -> Result:
         if not self._bandit.settle():
-            return None, NO_OUTCOME
+            return UNCHANGED
         self.count_rewards()
-        return encode(self._bandit.counts), NO_OUTCOME
+        return Result(encode(self._bandit.counts), NO_OUTCOME)
 
     # ---- helpers of the events ------------------------------------------------------------------
 
     def attach(self, bandit: Bandit, open_decisions: dict[str, OpenDecision]) -> None:
         """Use a bandit, and set everything that follows from the settings."""
         self._bandit = bandit.set_params(clock=lambda: self._now)
+        use_random_numbers(bandit, lambda: RandomNumbers(self._key, self.state.decisions))
         self._bandit.on_reward(self._settle_reward)
         self._has_decisions = False
         settings = self.state.settings
         self.has_catalog = has_catalog(settings)
         if self.has_catalog and self.state.tally.catalog is UNSET:
-            self.state.tally.catalog = CatalogTally()
+            self.state.tally.catalog = CatalogForecasts()
         guarded: dict[str, GuardedDecision] = {}
         if self.state.guard is not UNSET:
             guarded, self.state.guard.open = self.state.guard.open, {}
         self.open = OpenDecisions(settings.reward_timeout is not None, open_decisions, guarded)
-        self._is_lightweight = not registry.get(settings.policy).policy_class.requires
+        self._has_requirements = bool(registry.get(settings.policy).policy_class.requires)
         self.reward_range = reward_range(settings.rewards)
         """The lowest and the highest reward."""
         self.use_settings()
@@ -362,7 +402,7 @@ class Experiment:
             self.guard().configure(guardrails)
 
     def guard(self) -> Guard:
-        """Return what is known about the control, the metrics and the guardrails."""
+        """Return what is known about the metrics, the guardrails and shadow mode."""
         if self.state.guard is UNSET:
             self.state.guard = Guard()
         return self.state.guard
@@ -422,18 +462,15 @@ class Experiment:
         """Count the rewards that are final."""
         low, high = self.reward_range
         arms: tuple[Any, ...] = self._bandit.arms
-        for decision, guarded in self.open.release(self._bandit.is_pending):
+        for decision, guarded in self.open.release(partial(recorded.is_pending, self._bandit)):
             if decision.reward is None:
                 assert guarded is not None  # only these are released without a reward
                 self.guard().count_without_reward(guarded, self.state.settings, self.ranges, arms)
                 continue
             scaled = (decision.reward - low) / (high - low)
-            self.state.tally.add_reward(self._now, decision, decision.reward, scaled)
+            control = None if guarded is None else guarded.lift
+            self.state.tally.add_reward(self._now, decision, decision.reward, scaled, control)
             if guarded is not None:
-                if guarded.lift is not None:
-                    lift = self.guard().lift
-                    self.state.tally.add_control(decision, scaled, guarded.lift, lift.center)
-                    lift.add(scaled, guarded.lift, held_out=decision.held_out)
                 self.guard().count(
                     guarded, decision.reward, self.state.settings, self.ranges, arms, decision.reported
                 )
@@ -441,12 +478,15 @@ class Experiment:
     def fraction(self, purpose: bytes, constant: bool = False) -> float:
         """Return a number from 0 to 1 for the next decision, or a constant one, that nobody can predict."""
         number = 0 if constant else self.state.decisions
-        return (int.from_bytes(self.keyed_digest(purpose, number, 7)) >> 3) / 2**53
+        return keyed_fraction(self._key, purpose, number)
 
-    def keyed_digest(self, purpose: bytes, number: int, size: int) -> bytes:
-        """Return bytes that nobody can predict who does not know the salt."""
-        key = self.state.creation.salt.encode()
-        return blake2b(purpose + number.to_bytes(8), digest_size=size, key=key).digest()
+    @property
+    def _key(self) -> bytes:
+        return self.state.creation.salt.encode()
+
+    def upload_prefix(self) -> str:
+        """Return the prefix of ids after the upload of a model with the next event."""
+        return f"{keyed_digest(self._key, b'upload', self.state.sequence + 1, 5).hex()}-"
 
     def reject_if(self, *statuses: str) -> None:
         """Raise ApiError if the experiment has one of these states."""
@@ -465,7 +505,7 @@ class Experiment:
             guard = msgspec.structs.replace(guard, open=self.open.guarded)
         saved = msgspec.structs.replace(self.state, open_decisions=self.open.snapshot(), guard=guard)
         state = msgspec.msgpack.encode(saved)
-        return ExperimentSnapshot(self.state.sequence, self._bandit.snapshot(), state)
+        return ExperimentSnapshot(self.state.sequence, self._bandit._snapshot(), state)
 
     @classmethod
     def from_snapshot(cls, snapshot: ExperimentSnapshot) -> "Experiment":
@@ -484,17 +524,35 @@ def _is_public(request: RewardItem) -> bool:
 
 def encode_request(request: Any) -> bytes:
     """Return a request as its event stores it."""
-    return request if isinstance(request, bytes) else encode(request)
+    try:
+        return request if isinstance(request, bytes) else encode(request)
+    except RecursionError:  # decoding permits a few levels more than encoding
+        raise InvalidInput("the request is nested too deeply: send fewer levels") from None
+
+
+def decode_request(event: Event) -> Any:
+    """Return the request of a stored event; raise an error of any kind if it is damaged."""
+    decoder = _REQUESTS[event.kind]
+    return event.request if decoder is None else decoder.decode(event.request)
 
 
 def new_creation(name: str, settings: ExperimentSettings) -> Creation:
     """Return the first event's request for a new experiment, with random numbers of its own."""
     if not settings.arms and not has_catalog(settings):
         raise InvalidSettings("an experiment needs at least one arm")
-    return Creation(name=name, salt=secrets.token_hex(16), id_prefix=random_prefix(), settings=settings)
+    return Creation(
+        name=name,
+        salt=secrets.token_hex(16),
+        id_prefix=random_prefix(),
+        settings=settings,
+        writer=environment(),
+    )
 
 
 _Handler = Callable[[Experiment, Any], Result]
+
+DECISIONS = ("decide", "rank")
+"""The kinds of events with a record."""
 
 _HANDLERS: dict[str, _Handler] = {
     "decide": deciding.decide,
@@ -502,7 +560,7 @@ _HANDLERS: dict[str, _Handler] = {
     "activate": Experiment._activate,
     "settle": Experiment._settle,
     "change": administration.change,
-    "rank": deciding.rank,
+    "rank": deciding.decide,
     "add_arm": administration.add_arm,
     "remove_arm": administration.remove_arm,
     "set_arms": administration.set_arms,
@@ -511,6 +569,7 @@ _HANDLERS: dict[str, _Handler] = {
     "change_arm": administration.change_arm,
     "breach": administration.stop,
     "take_over": administration.take_over,
+    "set_aside": administration.set_aside,
 }
 """The kinds of events after the first one."""
 
@@ -529,6 +588,7 @@ _REQUESTS: dict[str, Decoder[Any] | None] = {
     "change_arm": Decoder(ArmPause),
     "breach": Decoder(Breach),
     "take_over": Decoder(Takeover),
+    "set_aside": Decoder(SetAside),
 }
 """Decodes the requests of each kind of event; None for those that are not JSON."""
 _STATE = msgspec.msgpack.Decoder(ExperimentState)

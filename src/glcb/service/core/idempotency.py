@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import Struct, field
 
+from glcb._errors import InvalidInput
 from glcb.service.errors import ApiError
 
 MIN_KEYS = 10_000
@@ -44,7 +45,7 @@ class IdempotencyKeys(Struct):
     answers: dict[str, StoredAnswer] = field(default_factory=dict)
     capacity: int = 2 * MIN_KEYS
 
-    def find(self, key: str | None, request: Any) -> RepeatedAnswer | None:
+    def find(self, key: str | None, request_digest: bytes) -> RepeatedAnswer | None:
         """Return the stored answer of a repeated request, or None if the request is new.
 
         Raises
@@ -55,7 +56,7 @@ class IdempotencyKeys(Struct):
         stored = None if key is None else self.answers.get(key)
         if stored is None:
             return None
-        if stored.request != digest(request):
+        if stored.request != request_digest:
             raise ApiError(
                 "idempotency_key_reused",
                 f"the idempotency key {key!r} was used for a different request: use a new key",
@@ -81,4 +82,8 @@ def digest(request: Any) -> bytes:
     >>> digest({"age": 31, "country": "FR"}) == digest({"country": "FR", "age": 31})
     True
     """
-    return blake2b(_encode(request), digest_size=16).digest()
+    try:
+        encoded = _encode(request)
+    except RecursionError:
+        raise InvalidInput("the request is nested too deeply: send fewer levels") from None
+    return blake2b(encoded, digest_size=16).digest()

@@ -9,7 +9,8 @@ from msgspec import UNSET
 from glcb import _validation
 from glcb._api import requests
 from glcb._api.requests import Candidates, ExperimentSettings, NewArm, encode, named_features
-from glcb.bandit.catalog import Catalog
+from glcb.bandit import recorded
+from glcb.bandit.catalog import EncodedCatalog
 from glcb.bandit.encoding.encoder import Encoder
 from glcb.bandit.encoding.schema import parse_schema
 from glcb.bandit.encoding.values import count_features
@@ -91,10 +92,10 @@ def _check_first(experiment: Experiment, request: Any, limits: ServiceSettings) 
     settings = experiment.state.settings
     slots = Encoder(parse_schema(settings.schema), request.context, settings.spare_slots).width
     slots += settings.slots if settings.slots > 1 else 0
-    arms, catalog = len(experiment.bandit.arms), experiment.bandit.catalog
+    arms, catalog = len(experiment.bandit.arms), recorded.catalog(experiment.bandit)
     if catalog is not None:  # all arms share one model of context and arm
         arms = 1
-        candidates = Catalog(catalog, settings.arm_schema).prepare(named_features(request.arms), None)
+        candidates = EncodedCatalog(catalog, settings.arm_schema).prepare(named_features(request.arms), None)
         slots += candidates.candidates.features.shape[1]
     _check_size(arms, slots, limits)
 

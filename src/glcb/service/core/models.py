@@ -13,11 +13,13 @@ from glcb import _model_file
 from glcb._api.requests import ExperimentSettings, encode
 from glcb._errors import ModelFileError, NotSupported
 from glcb._model_file import HeaderLimits, Snapshot
-from glcb.bandit import Bandit
+from glcb.bandit import Bandit, recorded
 from glcb.bandit.config import BanditConfig
 
 BANDIT_SETTINGS = frozenset(BanditConfig.__dataclass_fields__) - {"clock"}
 """The settings of an experiment that are arguments of its bandit."""
+LEARNED = ("policy.", "own.")
+"""Begin the names of the arrays of a bandit that are learned from rewards."""
 _PACKED = msgspec.msgpack.Decoder(tuple[int, bytes, bytes])
 _SOURCE = "the model"
 _HEADER = HeaderLimits(size=16_000_000, values=500_000)
@@ -28,7 +30,7 @@ _HEADER = HeaderLimits(size=16_000_000, values=500_000)
 
 def make_bandit(settings: ExperimentSettings, id_prefix: str) -> Bandit:
     """Return an untrained bandit."""
-    return Bandit.from_snapshot(_with_prefix(Bandit(**arguments_of(settings)).snapshot(), id_prefix))
+    return Bandit._from_snapshot(_with_prefix(Bandit(**arguments_of(settings))._snapshot(), id_prefix))
 
 
 def arguments_of(settings: ExperimentSettings) -> dict[str, Any]:
@@ -66,7 +68,7 @@ def restore_bandit(snapshot: Snapshot) -> Bandit:
             f"{_SOURCE} is a {snapshot.policy}, expected a Bandit: save one with Bandit.save"
         )
     try:
-        return Bandit.from_snapshot(snapshot)
+        return Bandit._from_snapshot(snapshot)
     except (*_model_file.INVALID, NotSupported) as error:
         raise ModelFileError(f"{_SOURCE} is not a complete Bandit: {error}") from error
 
@@ -88,9 +90,10 @@ def settings_of(bandit: Bandit, before: ExperimentSettings) -> ExperimentSetting
     before
         The settings of the experiment, which keeps those that are not arguments of the bandit.
     """
-    arguments = bandit.snapshot().arguments
-    if bandit.catalog is not None:
-        arguments["arms"] = dict(bandit.catalog)
+    arguments = bandit._snapshot().arguments
+    catalog = recorded.catalog(bandit)
+    if catalog is not None:
+        arguments["arms"] = dict(catalog)
     kept = {name: getattr(before, name) for name in before.__struct_fields__ if name not in BANDIT_SETTINGS}
     if before.paused_arms is not UNSET:
         kept["paused_arms"] = [arm for arm in before.paused_arms if arm in bandit.arms]
@@ -130,13 +133,21 @@ class ExperimentSnapshot(NamedTuple):
             raise ModelFileError(f"the snapshot of event {sequence} is damaged: its digest differs")
         return snapshot
 
-    def digest(self) -> str:
-        """Return a digest that two experiments share only if they are identical bit for bit."""
+    def digest(self, *, learned: bool = True) -> str:
+        """Return a digest that two experiments share only if they are identical bit for bit.
+
+        Parameters
+        ----------
+        learned
+            Whether to include what was learned from rewards. All else is the same on every processor.
+        """
         sha = hashlib.sha256()
         bandit = self.bandit
         head: list[Any] = [self.sequence, bandit.arguments, bandit.generator, bandit.about]
         sha.update(json.dumps(head, sort_keys=True, default=str).encode())
         for name, array in sorted(bandit.arrays.items()):
+            if not learned and name.startswith(LEARNED):
+                continue
             sha.update(json.dumps([name, array.dtype.str, list(array.shape)]).encode())
             sha.update(array.tobytes())
         sha.update(self.state)

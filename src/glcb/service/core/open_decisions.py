@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from msgspec import Struct
 
 from glcb.service.core.guard import GuardedDecision
-from glcb.service.lift import Weights
+from glcb.service.core.lift import Weights
 
 IsPending = Callable[[str], bool]
 

@@ -16,16 +16,15 @@ from glcb._api.requests import DecisionRequest, ExperimentSettings, RankingReque
 from glcb._arrays import Float64
 from glcb._errors import InvalidInput, InvalidSettings, UnknownArm
 from glcb._types import reward_range
+from glcb._validation import about
 from glcb.bandit import Bandit
-from glcb.bandit.ranking import Exploration, Ranking, slot_probabilities
-from glcb.bandit.slots import slot_id
-from glcb.explore.probabilities import certain, probabilities
-from glcb.explore.shares import ShareBounds, bounded, share_bounds
+from glcb.bandit.ranking import Ranking
+from glcb.explore.choice import ChoiceRule, certain, distribution
+from glcb.explore.shares import ShareBounds, share_bounds
 from glcb.policies.decision import Estimates
 from glcb.service.core.guard import GuardedDecision, Shares
-from glcb.service.core.open_decisions import OpenDecision
-from glcb.service.core.rankings import CountedSlot, has_catalog
-from glcb.service.core.tally import DecisionRecord
+from glcb.service.core.rankings import has_catalog, slot_record
+from glcb.service.core.records import SlotRecord
 from glcb.service.errors import ApiError
 
 _MAX_METRICS = 20
@@ -48,33 +47,21 @@ class Assignment(NamedTuple):
     """Whether the group was assigned to a unit: it is then known, not random."""
 
 
-class Slot(NamedTuple):
-    """One drawn or served slot, before it is counted."""
+class SteeredSlot(NamedTuple):
+    """One drawn or served slot."""
 
-    id: str
     arm: str
     probabilities: Float64
     """The probabilities of the draw."""
     estimates: Estimates
 
 
-class Shown(NamedTuple):
-    """What the answer says about the slots of a decision."""
-
-    propensities: tuple[float, ...]
-    """The overall propensity of each slot, if the holdout is served the control."""
-    shadow: tuple[str, ...]
-    """In shadow mode, the arm that the bandit would have chosen for each slot."""
-    bounded: bool
-    """Whether an arm has its minimum or maximum share."""
-
-
-def steered_slots(ranking: Ranking) -> list[Slot]:
+def steered_slots(ranking: Ranking) -> list[SteeredSlot]:
     """Return the slots of a ranking."""
     return [
-        Slot(slot_id(ranking.id, number), str(arm), shares, estimates)
-        for number, (arm, shares, estimates) in enumerate(
-            zip(ranking.arms, ranking.slot_probabilities, ranking.estimates, strict=True)
+        SteeredSlot(str(arm), shares, estimates)
+        for arm, shares, estimates in zip(
+            ranking.arms, ranking.slot_probabilities, ranking.estimates, strict=True
         )
     ]
 
@@ -97,20 +84,6 @@ class Steering:
         self.is_shadow = settings.shadow is True
         self.serves_control = self.is_shadow or settings.baseline == "control"
         self._paused = frozenset(or_default(settings.paused_arms, []))
-        self.is_needed = any(
-            getattr(settings, name) is not UNSET
-            for name in (
-                "shares",
-                "control",
-                "baseline",
-                "traffic",
-                "shadow",
-                "metrics",
-                "guardrails",
-                "paused_arms",
-            )
-        )
-        """Whether decisions differ from those of an experiment without such settings."""
         self._has_catalog = has_catalog(settings)
         self._shares = or_default(settings.shares, {})
 
@@ -146,7 +119,7 @@ class Steering:
             The control is not an arm of the experiment.
         """
         candidates = self._candidates(request)
-        eligible = self._eligible(request, candidates)
+        eligible = self.eligible(request)
         control = self._control(request, candidates, eligible, slots)
         held_out = self.is_shadow or (self.holdout > 0 and draw(request.unit) < self.holdout)
         serves = held_out and self.serves_control
@@ -164,12 +137,11 @@ class Steering:
             return self._bandit.arms  # type: ignore[return-value]  # arms are strings here
         return list(dict(named_features(request.arms)))
 
-    def _eligible(
-        self, request: DecisionRequest | RankingRequest, candidates: Sequence[str]
-    ) -> list[str] | None:
+    def eligible(self, request: DecisionRequest | RankingRequest) -> list[str] | None:
+        """Return the eligible arms of a request, without those that are paused; None for all."""
         if not self._paused:
             return request.eligible
-        asked = candidates if request.eligible is None else request.eligible
+        asked = self._candidates(request) if request.eligible is None else request.eligible
         eligible = [arm for arm in asked if arm not in self._paused]
         if asked and not eligible:
             raise ApiError("experiment_paused", "all eligible arms are paused: resume one of them")
@@ -218,8 +190,8 @@ class Steering:
         if self._paused:
             asked = range(len(arms)) if allowed is None else allowed
             allowed = [place for place in asked if arms[place] not in self._paused]
-        shares = probabilities(scores, allowed, settings.exploration, settings.exploration_mode)
-        return shares if bounds is None else bounded(shares, bounds, allowed)
+        rule = ChoiceRule(settings.exploration, settings.exploration_mode, bounds=bounds)
+        return distribution(scores, np.zeros(scores.size), rule, allowed)
 
     def is_bounded(self, arms: Sequence[str], shares: Float64) -> bool:
         """Return whether an arm has its minimum or maximum share."""
@@ -229,16 +201,10 @@ class Steering:
         low = (bounds.low > 0) & (shares <= bounds.low)
         return bool((low | ((bounds.high < 1) & (shares >= bounds.high))).any())
 
-    def count(
-        self,
-        slots: Sequence[Slot],
-        arms: tuple[str, ...],
-        assignment: Assignment,
-        context: Any,
-        now: float,
-        predicts: bool,
-    ) -> Iterator[tuple[CountedSlot, GuardedDecision | None, Shares]]:
-        """Yield the slots as the statistics count them, from the top.
+    def records(
+        self, slots: Sequence[SteeredSlot], arms: tuple[Any, ...], assignment: Assignment
+    ) -> Iterator[tuple[SlotRecord, Shares]]:
+        """Yield what is recorded of the slots, from the top, with the distributions over the arms.
 
         Parameters
         ----------
@@ -248,12 +214,6 @@ class Steering:
             All candidates.
         assignment
             How it was drawn.
-        context
-            The context as sent.
-        now
-            The time.
-        predicts
-            Whether the predictions are to be judged by the rewards.
         """
         settings, shared = self._settings, self._has_catalog
         guards = settings.metrics is not UNSET or settings.guardrails is not UNSET
@@ -264,47 +224,40 @@ class Steering:
             remaining = sorted({index[arm] for arm in assignment.eligible})
         held = self.holdout
         for number, slot in enumerate(slots):
+            chosen, n = index[slot.arm], len(remaining)
+            inside = slice(None) if n == len(arms) else remaining  # a slice is not copied
             bounds = self.bounds(arms) if number == 0 else None
-            exploration = Exploration(settings.exploration, settings.exploration_mode, False, shared, bounds)
-            drawn = not assignment.held_out and not assignment.serve
-            own = slot.probabilities if drawn else slot_probabilities(slot.estimates, remaining, exploration)
-            random = _uniform(remaining, own.size, bounds)
+            rule = ChoiceRule(settings.exploration, settings.exploration_mode, False, shared, bounds)
+            values, bonuses, _ = slot.estimates
+            own = slot.probabilities
+            if assignment.held_out or assignment.serve:  # what the bandit would have done
+                own = distribution(values + bonuses, bonuses, rule, remaining)
+            random = distribution(values, bonuses, rule._replace(uniform=True), remaining)
             control = None
             if number < len(assignment.control):
                 control = certain(index[assignment.control[number]], own.size)
             elif assignment.control or settings.control is not UNSET:
                 control = random
-            chosen = index[slot.arm]
             shares = self._shares_of(own, random, control, slot.probabilities, held, assignment, chosen)
-            base = control if self.serves_control and control is not None else random
-            served = base if self.is_shadow else own
-            if not assignment.sticky and shares.logged[chosen] > 0:
+            if number + 1 < len(slots) and not assignment.sticky and shares.logged[chosen] > 0:
+                base = control if self.serves_control and control is not None else random
+                served = base if self.is_shadow else own
                 held *= float(base[chosen]) / (
                     held * float(base[chosen]) + (1 - held) * float(served[chosen])
                 )
-            opened = OpenDecision(
+            has_guard = guards or control is not None
+            record = slot_record(
                 slot.arm,
-                assignment.held_out,
-                now,
-                float(slot.estimates.values[chosen]) if predicts else None,
-                shares.over_random(),
-            )
-            inside = shares.logged[remaining]
-            record = DecisionRecord(
-                arms,
+                slot.probabilities,
+                slot.estimates,
                 chosen,
-                slot.probabilities if shared else slot.probabilities.tolist(),
-                slot.estimates.values if shared else slot.estimates.values.tolist(),
-                assignment.held_out,
-                1 - float(own[remaining].max()),
-                float(inside.min()) * len(remaining),
-                context,
-                number == 0,
+                listed=not shared and number == 0,
+                explored=1 - float(own[inside].max()),
+                overlap=float(shares.logged[inside].min()) * n,
+                weights=shares.over_random(),
+                guarded=GuardedDecision.of(shares, with_arms=by_arm) if has_guard else None,
             )
-            guarded = None
-            if guards or control is not None:
-                guarded = GuardedDecision.of(shares, with_arms=by_arm)
-            yield CountedSlot(slot.id, opened, record), guarded, shares
+            yield record, shares
             remaining.remove(chosen)
 
     def _shares_of(
@@ -322,13 +275,6 @@ class Steering:
         overall = base if self.is_shadow else held * base + (1 - held) * own
         logged = actual if assignment.sticky and not self.is_shadow else overall
         return Shares(own, random, control, logged, overall, chosen)
-
-
-def _uniform(remaining: list[int], size: int, bounds: ShareBounds | None) -> Float64:
-    """Return random assignment among the remaining arms, within the bounds of their shares."""
-    result: Float64 = np.zeros(size)
-    result[remaining] = 1 / len(remaining)
-    return result if bounds is None else bounded(result, bounds, remaining)
 
 
 def effective_holdout(settings: ExperimentSettings) -> float:
@@ -356,16 +302,25 @@ def check_settings(settings: ExperimentSettings, arms: Sequence[str]) -> None:
     for arm in paused if control is None else [*paused, control]:
         if not shared and arm not in arms:
             known = ", ".join(map(repr, arms[:8]))
-            raise InvalidSettings(f"there is no arm {arm!r} for control or paused_arms; the arms are {known}")
+            field = "control" if arm == control else "paused_arms"
+            raise InvalidSettings(f"{field} has {arm!r}, which is not an arm; the arms are {known}", field)
     if control in paused:
-        raise InvalidSettings(f"{control!r} is the control: choose another one before you pause it")
+        raise InvalidSettings(
+            f"{control!r} is the control: choose another one before you pause it", "paused_arms"
+        )
     if arms and not set(arms) - set(paused):
-        raise InvalidSettings("at least one arm must not be paused: pause the experiment instead")
+        raise InvalidSettings(
+            "at least one arm must not be paused: pause the experiment instead", "paused_arms"
+        )
     start, end = or_default(settings.start_at, None), or_default(settings.end_at, None)
     if start is not None and end is not None and end <= start:
-        raise InvalidSettings(f"end_at must be after start_at, got {start.isoformat()} and {end.isoformat()}")
-    _check_metrics(settings)
-    _check_guardrails(settings, shared)
+        raise InvalidSettings(
+            f"end_at must be after start_at, got {start.isoformat()} and {end.isoformat()}", "end_at"
+        )
+    with about("metrics"):
+        _check_metrics(settings)
+    with about("guardrails"):
+        _check_guardrails(settings, shared)
 
 
 def _check_metrics(settings: ExperimentSettings) -> None:

@@ -8,13 +8,13 @@ from pathlib import Path
 import msgspec
 
 from glcb._errors import InvalidSettings
-from glcb.service.auth import list_keys
+from glcb.service.access.api_keys import list_keys
 from glcb.service.config import ServiceSettings
 from glcb.service.demo import traffic
 from glcb.service.demo.worlds import WORLDS
+from glcb.service.process.warmup import warm_up
 from glcb.service.server import serve
 from glcb.service.storage.database import Database
-from glcb.service.warmup import warm_up
 
 
 def serve_demo(settings: ServiceSettings) -> None:

@@ -12,8 +12,8 @@ from glcb._api.responses import Decision
 from glcb._errors import GlcbError
 from glcb.client import AsyncClient, AsyncExperiment
 from glcb.service.config import ServiceSettings
-from glcb.service.core.engine import Engine
 from glcb.service.demo.worlds import World
+from glcb.service.engine.engine import Engine
 from glcb.service.storage.database import Database
 
 DAYS = 3.0
@@ -63,6 +63,7 @@ async def simulate_history(
     engine = Engine(database, settings, clock)
     await engine.start()
     try:
+        await engine.opened()
         infos = [(await engine.create(world.name, world.settings))[0] for world in worlds]
         fresh = [world for world, info in zip(worlds, infos, strict=True) if not info.counts.decisions]
         for burst in range(bursts):
@@ -111,7 +112,7 @@ async def _simulate_world(experiment: AsyncExperiment, world: World) -> None:
             await asyncio.sleep(rng.expovariate(VISITORS_PER_SECOND))
             try:
                 if not number:
-                    number = (await experiment.counts())["decisions"]
+                    number = (await experiment.info()).counts.decisions
                 number += 1
                 visits.create_task(_visit(experiment, world, world.era_of(number), rng))
             except GlcbError:  # the experiment was paused or deleted: it may come back

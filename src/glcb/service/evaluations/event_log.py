@@ -9,18 +9,18 @@ from typing import NamedTuple
 from msgspec import Struct
 from msgspec.json import Decoder
 
-from glcb._api.requests import Activation, DecisionRequest, EventBound, ExperimentSettings, NewArm
+from glcb._api.requests import Activation, EventBound, ExperimentSettings, NewArm
 from glcb._errors import StorageError
 from glcb._types import reward_range
 from glcb.evaluate.formats.tables import MAX_PENDING, Joiner
 from glcb.evaluate.rows import CHUNK_ROWS, LogRow
-from glcb.service import export
+from glcb.service.core import export
+from glcb.service.events import Event
 from glcb.service.storage.chain import checked_events, first_link
-from glcb.service.storage.database import Database, Event
+from glcb.service.storage.database import Database
 from glcb.service.storage.rows import Pruned
 
 _ACTIVATION = Decoder(Activation)
-_DECISION_REQUEST = Decoder(DecisionRequest)
 _NEW_ARM = Decoder(NewArm)
 _UNKNOWN_DECISION = "unknown decision"
 _REPORT_EVENTS = 1000
@@ -29,7 +29,16 @@ Report = Callable[[int, int], None]
 """Called with the number of events read so far, and of all."""
 
 
-class RewardRules(Struct, frozen=True, kw_only=True):
+class _Request(Struct):
+    """The part of a decision request that matters here; the rest is skipped."""
+
+    deferred: bool = False
+
+
+_REQUEST = Decoder(_Request)
+
+
+class RewardAggregation(Struct, frozen=True, kw_only=True):
     """How the rewards of a decision become one."""
 
     timeout: float | None
@@ -39,7 +48,7 @@ class RewardRules(Struct, frozen=True, kw_only=True):
     highest: float
 
     @classmethod
-    def of(cls, settings: ExperimentSettings, default: float | None) -> "RewardRules":
+    def of(cls, settings: ExperimentSettings, default: float | None) -> "RewardAggregation":
         """Return the rules of an experiment; ``default`` replaces its default reward."""
         low, high = reward_range(settings.rewards)
         return cls(
@@ -78,7 +87,7 @@ class _Settler:
     have a default reward would not.
     """
 
-    def __init__(self, rules: RewardRules) -> None:
+    def __init__(self, rules: RewardAggregation) -> None:
         self._rules = rules
         self._open: OrderedDict[str, _Open] = OrderedDict()
 
@@ -129,7 +138,7 @@ class EventLog:
         self,
         database: Database,
         experiment: int,
-        rules: RewardRules,
+        rules: RewardAggregation,
         now: float,
         after: EventBound | None = None,
         before: EventBound | None = None,
@@ -229,7 +238,7 @@ class EventLog:
                 yield {**activated, "time": event.at}
         elif event.kind == "reward" or (event.kind == "decide" and event.sequence < self._before):
             for row in export.rows(event):
-                if row["event"] == "decision" and _is_deferred(event):
+                if row["event"] == "decision" and _REQUEST.decode(event.request).deferred:
                     deferred[row["id"]] = row
                     if len(deferred) > MAX_PENDING:
                         deferred.popitem(last=False)
@@ -255,9 +264,3 @@ class EventLog:
         for _, link in self._database.linked_events(self._experiment, self._after - 1, self._after):
             return link
         raise StorageError(f"event {self._after} is missing")
-
-
-def _is_deferred(event: Event) -> bool:
-    """Return whether a decision may not have been shown."""
-    mark = b'"deferred":true'  # most events are not decoded
-    return mark in event.request and _DECISION_REQUEST.decode(event.request).deferred

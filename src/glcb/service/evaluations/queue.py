@@ -17,13 +17,13 @@ from msgspec import UNSET
 from glcb._api.requests import EvaluationRequest, ExperimentSettings, encode
 from glcb._api.responses import EvaluationInfo, EvaluationList, EvaluationResult
 from glcb._errors import GlcbError, StorageError
-from glcb.service.background import run_in_thread
 from glcb.service.config import ServiceSettings
 from glcb.service.core import limits
-from glcb.service.core.clock import Clock
 from glcb.service.errors import ApiError
 from glcb.service.evaluations import policies, worker
 from glcb.service.evaluations.worker import Job, Message
+from glcb.service.process.background import run_in_thread
+from glcb.service.process.clock import Clock
 from glcb.service.storage import evaluations as stored
 from glcb.service.storage.database import Database
 from glcb.service.storage.evaluations import EvaluationRow
@@ -42,7 +42,7 @@ class _Failed(GlcbError):
     """An evaluation failed."""
 
 
-class _Entry:
+class _QueuedEvaluation:
     """An evaluation that is queued or running."""
 
     def __init__(self, info: EvaluationInfo, job: Job) -> None:
@@ -79,7 +79,7 @@ class Evaluations:
         self._database = database
         self._settings = settings
         self._clock = clock
-        self._active: dict[int, _Entry] = {}
+        self._active: dict[int, _QueuedEvaluation] = {}
         self._turn = asyncio.Lock()
         self._submitting = asyncio.Lock()
         self._stopping = False
@@ -121,7 +121,7 @@ class Evaluations:
         own = [entry for entry in self._active.values() if entry.job.experiment == experiment]
         await self._cancel(own, "the experiment was deleted")
 
-    async def _cancel(self, entries: list[_Entry], reason: str) -> None:
+    async def _cancel(self, entries: list[_QueuedEvaluation], reason: str) -> None:
         for entry in entries:
             entry.cancel(reason)
         tasks = [entry.task for entry in entries if entry.task is not None]
@@ -171,7 +171,7 @@ class Evaluations:
                 settings=settings,
                 max_model_memory=self._settings.max_model_memory,
             )
-            entry = _Entry(msgspec.structs.replace(info, id=number), job)
+            entry = _QueuedEvaluation(msgspec.structs.replace(info, id=number), job)
             self._active[number] = entry
             entry.task = asyncio.ensure_future(self._process(entry))
             await asyncio.sleep(0)  # a task that is canceled before its first step would store nothing
@@ -213,7 +213,7 @@ class Evaluations:
 
     # ---- running --------------------------------------------------------------------------------
 
-    async def _process(self, entry: _Entry) -> None:
+    async def _process(self, entry: _QueuedEvaluation) -> None:
         """Wait for the turn of an evaluation, run it and store its outcome."""
         result: bytes | None = None
         try:
@@ -238,7 +238,7 @@ class Evaluations:
             self.outcomes[info.state] += 1
             del self._active[info.id]
 
-    async def _evaluate(self, entry: _Entry) -> Message:
+    async def _evaluate(self, entry: _QueuedEvaluation) -> Message:
         """Run the process of an evaluation; return its last message."""
         try:
             process = await asyncio.create_subprocess_exec(
@@ -261,7 +261,7 @@ class Evaluations:
             process.stdin.close()
             await process.wait()
 
-    async def _converse(self, entry: _Entry, process: Process) -> Message:
+    async def _converse(self, entry: _QueuedEvaluation, process: Process) -> Message:
         assert process.stdin is not None
         assert process.stdout is not None
         with contextlib.suppress(ConnectionError):  # it has ended already

@@ -28,9 +28,9 @@ from glcb.evaluate.evaluation import Evaluator
 from glcb.evaluate.log import find_arms, survey_rows
 from glcb.evaluate.rows import Survey
 from glcb.service.evaluations import results
-from glcb.service.evaluations.event_log import EventLog, RewardRules
+from glcb.service.evaluations.event_log import EventLog, RewardAggregation
 from glcb.service.evaluations.policies import Planned, make_bandit
-from glcb.service.responses import timestamp
+from glcb.service.process.clock import timestamp
 from glcb.service.storage.database import Database
 
 COMMAND = (
@@ -92,7 +92,7 @@ def evaluate(job: Job, send: Send = lambda message: None) -> EvaluationResult:
     database = Database(job.url, job.deadline, read_only=True)
     with contextlib.closing(database):
         request, report = job.request, _Reporter(send)
-        rules = RewardRules.of(job.settings, request.default_reward)
+        rules = RewardAggregation.of(job.settings, request.default_reward)
         log = EventLog(database, job.experiment, rules, job.now, request.after, request.before)
         survey = survey_rows(log.rows(report.reading), "the experiment")
         bandits = sum(isinstance(policy, ExperimentSettings) for policy in job.policies.values())

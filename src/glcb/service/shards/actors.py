@@ -5,26 +5,26 @@ that Ray believes to be dead, and that is not, can neither write nor answer.
 """
 
 import asyncio
-import contextlib
 import functools
 import logging
 import os
 import sys
 import time
+from collections.abc import Coroutine, Sequence
 from typing import Any, Literal
 
 from glcb._errors import GlcbError, StorageError
-from glcb.service.background import log_failures, run_in_thread
-from glcb.service.core.engine import Engine, OnDone
+from glcb.service.engine.engine import Engine
 from glcb.service.errors import ApiError, as_api_error
 from glcb.service.http.admission import Admission
 from glcb.service.http.handlers import Handlers
 from glcb.service.http.operations import OPERATIONS
-from glcb.service.log_output import configure_logging
+from glcb.service.process.background import log_failures, run_in_thread
+from glcb.service.process.log_output import configure_logging
+from glcb.service.process.warmup import warm_up, warm_up_rest
 from glcb.service.shards.messages import Call, Item, Problem, Pulse, Reply, Result, decode_settings
 from glcb.service.storage.database import Database, open_database
 from glcb.service.storage.ownership import TAKEN_OVER, Shard, owner_of
-from glcb.service.warmup import warm_up, warm_up_rest
 
 log = logging.getLogger("glcb.service")
 
@@ -101,7 +101,7 @@ class ShardActor:
     # ---- life -----------------------------------------------------------------------------------
 
     async def ping(self) -> Pulse:
-        """Say that the process responds. The first call restores the experiments."""
+        """Say that the process responds. The first call starts the engine."""
         if not self._is_owner:
             self._end_unless_taken()
             return Pulse("starting", _node(), os.getpid(), 0, 0, None, self._generation)
@@ -130,7 +130,7 @@ class ShardActor:
             asyncio.get_running_loop().call_later(_STANDBY_SECONDS, end)
 
     async def take(self) -> None:
-        """Take the shard from its last owner, and restore the experiments."""
+        """Take the shard from its last owner, and start the engine."""
         if not self._is_owner:
             await run_in_thread(self._take)
             self._is_owner = True
@@ -139,7 +139,7 @@ class ShardActor:
         await asyncio.wait([self._starting])
 
     def _begin(self) -> None:
-        """Start to restore the experiments, unless that was done already."""
+        """Start the engine, unless that was done already."""
         if self._starting is None:
             self._engine = Engine(self._database, self._settings)
             self._handlers = Handlers(self._engine, self._database, Admission(self._settings))
@@ -213,18 +213,7 @@ class ShardActor:
             return 0, [_STARTING] * len(items)
         self._running += 1
         try:
-            batch = _Batch(len(items))
-            for place, fields in enumerate(items):
-                item = Item(*fields)
-                receive = batch.receiver(place)
-                if item.kind == "decide":
-                    receive = self._timed(item.experiment, receive)
-                try:
-                    request = item.request()
-                except Exception as error:  # such as one of a front end of another version
-                    receive(error)
-                else:
-                    self._engine.apply_soon(item.experiment, item.kind, request, receive)
+            batch = _Batch([self._apply(Item(*fields)) for fields in items])
             answers = await batch.answers(_FIRST_SECONDS, _OTHERS_SECONDS)
             results = await self._confirmed([answers.get(place) for place in range(len(items))])
         finally:
@@ -234,16 +223,16 @@ class ShardActor:
             self._keep_late(self._batches, batch)
         return self._batches, results
 
-    def _timed(self, experiment: str, receive: OnDone) -> OnDone:
-        """Return what also adds the time that an answer took to the activity of its experiment."""
+    async def _apply(self, item: Item) -> Result:
         began = time.perf_counter()
-
-        def receive_and_time(result: bytes | BaseException) -> None:
-            if isinstance(result, bytes):
-                self._engine.activity[experiment].latency.add(time.perf_counter() - began)
-            receive(result)
-
-        return receive_and_time
+        try:
+            # The request may be one of a front end of another version.
+            answer = await self._engine.apply(item.experiment, item.kind, item.request())
+        except Exception as error:
+            return _as_problem(error)
+        if item.kind == "decide":
+            self._engine.activity[item.experiment].latency.add(time.perf_counter() - began)
+        return answer
 
     async def late(self, number: int) -> list[tuple[int, Result]]:
         """Return answers of a batch that were not there in time, with their places; as soon as there is one.
@@ -314,45 +303,24 @@ _STARTING = Problem.of(ApiError("starting", "the process that has this experimen
 class _Batch:
     """Decisions and rewards that arrived together, and their answers."""
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, work: Sequence[Coroutine[Any, Any, Result]]) -> None:
         self.asked_at = time.monotonic()
         """When a front end asked for its answers last."""
-        self._answers: dict[int, Result] = {}
-        """Answers that have not been returned yet, by place."""
-        self._missing = size
-        self._changed = asyncio.Event()
+        self._places = {asyncio.ensure_future(one): place for place, one in enumerate(work)}
+        """What has not been returned yet."""
 
     @property
     def is_complete(self) -> bool:
         """Whether all answers have been returned."""
-        return not self._missing and not self._answers
-
-    def receiver(self, place: int) -> OnDone:
-        """Return what receives an answer."""
-
-        def receive(result: bytes | BaseException) -> None:
-            self._answers[place] = result if isinstance(result, bytes) else _as_problem(result)
-            self._missing -= 1
-            self._changed.set()
-
-        return receive
+        return not self._places
 
     async def answers(self, first: float, others: float) -> dict[int, Result]:
         """Return new answers: wait ``first`` seconds for one, and then ``others`` seconds for all."""
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(first):
-                while not self._answers:
-                    await self._next()
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(others):
-                while self._missing:
-                    await self._next()
-        answers, self._answers = self._answers, {}
-        return answers
-
-    async def _next(self) -> None:
-        self._changed.clear()
-        await self._changed.wait()
+        _, late = await asyncio.wait(self._places, timeout=first, return_when=asyncio.FIRST_COMPLETED)
+        if late:
+            await asyncio.wait(late, timeout=others)
+        done = [task for task in self._places if task.done()]
+        return {self._places.pop(task): task.result() for task in done}
 
 
 def _as_problem(error: BaseException) -> Problem:

@@ -1,4 +1,4 @@
-"""Requests outside the fast path: forwarded to the shard of their experiment, or combined from all shards."""
+"""Requests other than single decisions: forwarded to the shard of their experiment, or combined."""
 
 import asyncio
 import re
@@ -15,8 +15,7 @@ from starlette.responses import Response
 from glcb._api.requests import encode
 from glcb._api.responses import Status
 from glcb._api.shards import NodeChanges, NodeInfo, ShardList
-from glcb.service.auth import ApiKey
-from glcb.service.background import log_failures
+from glcb.service.access.api_keys import ApiKey
 from glcb.service.errors import ApiError
 from glcb.service.http import wire
 from glcb.service.http.admission import Admission
@@ -24,10 +23,11 @@ from glcb.service.http.handlers import export_response, openapi_document
 from glcb.service.http.operations import Operation
 from glcb.service.http.personalizer import configured_experiment
 from glcb.service.http.static import pages
-from glcb.service.metrics import exposition
+from glcb.service.process.background import log_failures
+from glcb.service.process.metrics import exposition
 from glcb.service.shards.cluster import Cluster
 from glcb.service.shards.messages import Call
-from glcb.service.shards.plan import Node, Plan, drained, plan_drain, plan_restart, stored_plan
+from glcb.service.shards.plan import Node, ShardPlan, drained, plan_drain, plan_restart, stored_plan
 from glcb.service.storage.database import Database
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ class ShardAnswers:
         self._storage = storage
         self._admission = admission
         self._nodes = LastKnown[list[Node]](lambda: asyncio.to_thread(cluster.nodes), [])
-        self._plan = LastKnown(lambda: storage.threads.run(stored_plan, storage), Plan())
+        self._plan = LastKnown(lambda: storage.threads.run(stored_plan, storage), ShardPlan())
 
     def experiment_of(self, key: ApiKey) -> str:
         """Return the experiment of a Personalizer request."""
@@ -169,13 +169,13 @@ class ShardAnswers:
         (info,) = self._node_infos([node], plan)
         return Response(encode(info), media_type="application/json")
 
-    async def _shard_list(self, plan: Plan, status: int = 200) -> Response:
+    async def _shard_list(self, plan: ShardPlan, status: int = 200) -> Response:
         wanted = plan.generations
         shards = tuple(client.info(wanted.get(client.number, 0)) for client in self._shards.clients)
         listed = ShardList(shards, self._node_infos(await self._nodes.read(), plan))
         return Response(encode(listed), status, media_type="application/json")
 
-    def _node_infos(self, nodes: list[Node], plan: Plan) -> tuple[NodeInfo, ...]:
+    def _node_infos(self, nodes: list[Node], plan: ShardPlan) -> tuple[NodeInfo, ...]:
         leaving = drained(nodes, plan)
         pulses = (client.pulse for client in self._shards.clients)
         counts = Counter(pulse.node for pulse in pulses if pulse is not None)

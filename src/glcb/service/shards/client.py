@@ -10,9 +10,8 @@ from typing import Any, NamedTuple
 
 from glcb._api.requests import encode
 from glcb._api.shards import ShardInfo
-from glcb.service.background import log_failures
-from glcb.service.core.engine import OnDone
 from glcb.service.errors import ApiError
+from glcb.service.process.background import log_failures
 from glcb.service.shards.messages import Call, Problem, Pulse, Reply
 
 log = logging.getLogger("glcb.service")
@@ -44,7 +43,7 @@ class _Waiting(NamedTuple):
     """A decision or a reward that waits for its answer."""
 
     item: tuple[str, str, bytes]
-    done: OnDone
+    answer: asyncio.Future[bytes]
     deadline: float
 
 
@@ -129,20 +128,20 @@ class ShardClient:
 
     # ---- decisions and rewards ------------------------------------------------------------------
 
-    def send(self, name: str, kind: str, request: Any, done: OnDone) -> None:
-        """Send a decision or a reward together with others; call ``done`` with the answer or an error."""
-        loop = asyncio.get_running_loop()
+    async def send(self, name: str, kind: str, request: Any) -> bytes:
+        """Send a decision or a reward together with others; return its answer or raise its error."""
         if not (self.is_ready or self.is_moving):
-            loop.call_soon(done, self._unavailable())
-        elif self._waiting >= self._max_waiting:
-            loop.call_soon(done, ApiError("overloaded", "this shard has too many open requests: retry"))
-        else:
-            deadline = time.monotonic() + self._call_seconds
-            waiting = _Waiting((name, kind, encode(request)), done, deadline)
-            self._waiting += 1
-            self._queue.append(waiting)
-            if len(self._queue) in (1, _MIN_BATCH):
-                loop.call_soon(self._flush)
+            raise self._unavailable()
+        if self._waiting >= self._max_waiting:
+            raise ApiError("overloaded", "this shard has too many open requests: retry")
+        loop = asyncio.get_running_loop()
+        deadline = time.monotonic() + self._call_seconds
+        waiting = _Waiting((name, kind, encode(request)), loop.create_future(), deadline)
+        self._waiting += 1
+        self._queue.append(waiting)
+        if len(self._queue) in (1, _MIN_BATCH):
+            loop.call_soon(self._flush)
+        return await waiting.answer
 
     def _flush(self, min_batch: int = _MIN_BATCH) -> None:
         while self._queue and self.is_ready and len(self._calls) < _MAX_CALLS:
@@ -204,10 +203,12 @@ class ShardClient:
     def _finish(self, batch: list[_Waiting], answers: list[Any]) -> None:
         self._waiting -= len(batch)
         for one, answer in zip(batch, answers, strict=True):
-            try:
-                one.done(answer.error() if isinstance(answer, Problem) else answer)
-            except Exception:
-                log.exception("a response failed")
+            if one.answer.done():  # canceled
+                continue
+            if isinstance(answer, bytes):
+                one.answer.set_result(answer)
+            else:
+                one.answer.set_exception(answer.error() if isinstance(answer, Problem) else answer)
 
     # ---- other requests -------------------------------------------------------------------------
 

@@ -15,7 +15,7 @@ _HEAD = "node:__internal_head__"
 """The resource by which Ray marks the head."""
 
 
-class Layout(NamedTuple):
+class ShardLayout(NamedTuple):
     """What the process of a shard needs to know."""
 
     claim: str
@@ -78,7 +78,7 @@ class Cluster:
         except ValueError:
             return None
 
-    def start_shard(self, number: int, generation: int, layout: Layout, node: str | None = None) -> Any:
+    def start_shard(self, number: int, generation: int, layout: ShardLayout, node: str | None = None) -> Any:
         """Return the actor of a generation of a shard; start it if there is none.
 
         Parameters

@@ -11,14 +11,14 @@ import msgspec
 from sqlalchemy import Connection
 
 from glcb._errors import StorageError
-from glcb.service.log_output import configure_logging
-from glcb.service.shards.cluster import Cluster, Layout
+from glcb.service.process.log_output import configure_logging
+from glcb.service.shards.cluster import Cluster, ShardLayout
 from glcb.service.shards.messages import decode_settings, encode_settings, known_settings
 from glcb.service.shards.plan import (
-    Move,
     Node,
     Placed,
-    Plan,
+    ShardMove,
+    ShardPlan,
     change_plan,
     drained,
     next_move,
@@ -67,7 +67,7 @@ class Coordinator:
         with contextlib.suppress(StorageError):
             self._lock_database()
 
-    def layout(self) -> Layout:
+    def layout(self) -> ShardLayout:
         """Return the claim, the number of shards and the settings.
 
         Raises
@@ -82,7 +82,7 @@ class Coordinator:
         own, wanted = self._settings, stored_plan(self._database).settings
         settings = own if wanted is None else known_settings(wanted)
         settings = msgspec.structs.replace(settings, database=own.database, workers=own.workers)
-        return Layout(claim, own.workers, encode_settings(settings))
+        return ShardLayout(claim, own.workers, encode_settings(settings))
 
     def _lock_database(self) -> None:
         with contextlib.ExitStack() as stack:
@@ -135,7 +135,7 @@ class Mover:
     """
 
     def __init__(
-        self, database: Database, cluster: Cluster, count: int, layout: Callable[[], Layout]
+        self, database: Database, cluster: Cluster, count: int, layout: Callable[[], ShardLayout]
     ) -> None:
         self._database = database
         self._cluster = cluster
@@ -161,11 +161,11 @@ class Mover:
             log.info("all shards have been restarted")
             os._exit(0)  # Ray starts the coordinator again, too
 
-    def _current_plan(self, nodes: list[Node]) -> Plan:
+    def _current_plan(self, nodes: list[Node]) -> ShardPlan:
         """Return the plan; forget nodes that have left."""
         alive = {node.id for node in nodes}
 
-        def without_gone(plan: Plan, _connection: Connection | None = None) -> Plan:
+        def without_gone(plan: ShardPlan, _connection: Connection | None = None) -> ShardPlan:
             return msgspec.structs.replace(plan, draining=tuple(alive.intersection(plan.draining)))
 
         plan = stored_plan(self._database)
@@ -192,7 +192,7 @@ class Mover:
                 shards.append(Placed(number, pulse.node, pulse.generation, pulse.state == "ready"))
         return shards
 
-    def _move(self, move: Move, leaving: set[str]) -> None:
+    def _move(self, move: ShardMove, leaving: set[str]) -> None:
         """Start a new process, let the old one finish, and let the new one take the shard."""
         import ray
         from ray.exceptions import RayError

@@ -11,15 +11,14 @@ from typing import Any
 from glcb._errors import InvalidSettings, StorageError
 from glcb._ray import connected, require_ray
 from glcb.service.config import ServiceSettings
-from glcb.service.core.engine import OnDone
 from glcb.service.errors import ApiError
 from glcb.service.http.admission import Admission
 from glcb.service.http.backend import Backend, RunningBackend
 from glcb.service.http.routes import Answers
-from glcb.service.metrics import Activity, HttpMetrics
+from glcb.service.process.metrics import Activity, HttpMetrics
 from glcb.service.shards.answers import ShardAnswers
 from glcb.service.shards.client import ShardClient
-from glcb.service.shards.cluster import Cluster, Layout
+from glcb.service.shards.cluster import Cluster, ShardLayout
 from glcb.service.shards.coordinator import Coordinator
 from glcb.service.shards.messages import encode_settings
 from glcb.service.storage.connection import database_url
@@ -107,10 +106,10 @@ class OnRay:
         """Do nothing: the shards compile the kernels."""
 
     def answers(self, _backend: Backend, admission: Admission) -> Answers:
-        """Return what answers the requests outside the fast path."""
+        """Return what answers the requests apart from single decisions and rewards."""
         return ShardAnswers(self._shards, self._database, admission, self._cluster)
 
-    def _layout(self) -> Layout:
+    def _layout(self) -> ShardLayout:
         """Return what the processes of shards need to know; start the coordinator if needed."""
         import ray
         from ray.exceptions import ActorUnavailableError, GetTimeoutError, RayError
@@ -120,7 +119,7 @@ class OnRay:
                 Coordinator, encode_settings(self._settings), secrets.token_hex(8)
             )
             try:
-                layout: Layout = ray.get(
+                layout: ShardLayout = ray.get(
                     coordinator.layout.remote(), timeout=_LAYOUT_SECONDS + self._settings.lock_wait_seconds
                 )
                 return layout
@@ -203,18 +202,7 @@ class Shards:
 
     async def apply(self, name: str, kind: str, request: Any) -> bytes:
         """Apply one request; return its answer or raise its error."""
-        future: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
-
-        def done(result: bytes | BaseException) -> None:
-            if future.done():
-                return
-            if isinstance(result, bytes):
-                future.set_result(result)
-            else:
-                future.set_exception(result)
-
-        self.apply_soon(name, kind, request, done)
-        return await future
+        return await self.of(name).send(name, kind, request)
 
     async def apply_many(self, name: str, kind: str, requests: Sequence[Any]) -> list[bytes | ApiError]:
         """Apply requests; return an answer or an error for each."""
@@ -222,10 +210,6 @@ class Shards:
             *(self.apply(name, kind, one) for one in requests), return_exceptions=True
         )
         return [end if isinstance(end, bytes) else _as_error(end) for end in ends]
-
-    def apply_soon(self, name: str, kind: str, request: Any, done: OnDone) -> None:
-        """Apply one decision or reward; later, call ``done`` with its answer or its error."""
-        self.of(name).send(name, kind, request, done)
 
     def count_error(self, name: str | None, error: ApiError) -> None:
         """Remember an error response, which the shard of its experiment counts."""

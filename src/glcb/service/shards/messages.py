@@ -8,10 +8,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from glcb._api.requests import DecisionRequest
-from glcb.service.auth import ApiKey
+from glcb.service.access.api_keys import ApiKey
 from glcb.service.config import ServiceSettings
 from glcb.service.core.guard import RecordedReward
 from glcb.service.errors import ApiError
+from glcb.service.http.errors import HttpError, allowed_methods_of, status_of
 from glcb.service.http.handlers import PartedResponse
 
 _TYPES: dict[str, type[Any]] = {"decide": DecisionRequest, "reward": RecordedReward}
@@ -47,15 +48,16 @@ class Problem(NamedTuple):
     message: str
     status: int
     allow: str
+    field: str | None
 
     @classmethod
     def of(cls, error: ApiError) -> "Problem":
         """Return an error as it is sent."""
-        return cls(error.code, str(error), error.status, error.allow)
+        return cls(error.code, str(error), status_of(error), allowed_methods_of(error), error.field)
 
     def error(self) -> ApiError:
         """Return the error."""
-        return ApiError(self.code, self.message, self.status, self.allow)
+        return HttpError(*self)
 
 
 class Item(NamedTuple):

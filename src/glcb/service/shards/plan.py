@@ -13,7 +13,7 @@ from glcb.service.storage.ownership import PLAN, owner_of
 from glcb.service.storage.tables import about
 
 
-class Plan(msgspec.Struct, frozen=True, omit_defaults=True):
+class ShardPlan(msgspec.Struct, frozen=True, omit_defaults=True):
     """What administrators want."""
 
     draining: tuple[str, ...] = ()
@@ -28,22 +28,22 @@ class Plan(msgspec.Struct, frozen=True, omit_defaults=True):
     those of another version of glcb."""
 
 
-_PLAN = msgspec.json.Decoder(Plan)
+_PLAN = msgspec.json.Decoder(ShardPlan)
 
 
-def read_plan(connection: Connection) -> Plan:
+def read_plan(connection: Connection) -> ShardPlan:
     """Return the plan; the default one if the database is not claimed for shards."""
     content = connection.execute(select(about.c.value).where(about.c.name == PLAN)).scalar()
     return _PLAN.decode(content or "{}")
 
 
-def stored_plan(database: Database) -> Plan:
+def stored_plan(database: Database) -> ShardPlan:
     """Return the plan in a database."""
     with database.read() as connection:
         return read_plan(connection)
 
 
-def change_plan(database: Database, change: Callable[[Plan, Connection], Plan]) -> Plan:
+def change_plan(database: Database, change: Callable[[ShardPlan, Connection], ShardPlan]) -> ShardPlan:
     """Replace the plan, and return it; others who change it at the same time wait for that."""
     row = about.c.name == PLAN
     with database.write() as connection:
@@ -54,26 +54,26 @@ def change_plan(database: Database, change: Callable[[Plan, Connection], Plan]) 
     return changed
 
 
-def plan_drain(database: Database, node: str, draining: bool) -> Plan:
+def plan_drain(database: Database, node: str, draining: bool) -> ShardPlan:
     """Let all shards leave a node, or let it have shards again; return the plan."""
 
-    def change(plan: Plan, _connection: Connection) -> Plan:
+    def change(plan: ShardPlan, _connection: Connection) -> ShardPlan:
         nodes = {*plan.draining, node} if draining else {*plan.draining} - {node}
         return msgspec.structs.replace(plan, draining=tuple(sorted(nodes)))
 
     return change_plan(database, change)
 
 
-def plan_start(database: Database, number: int, generation: int) -> Plan:
+def plan_start(database: Database, number: int, generation: int) -> ShardPlan:
     """Note that a process is started, with the settings of now; return the plan."""
 
-    def change(plan: Plan, _connection: Connection) -> Plan:
+    def change(plan: ShardPlan, _connection: Connection) -> ShardPlan:
         return msgspec.structs.replace(plan, started={**plan.started, number: generation})
 
     return change_plan(database, change)
 
 
-def plan_restart(database: Database, count: int, settings: ServiceSettings) -> Plan:
+def plan_restart(database: Database, count: int, settings: ServiceSettings) -> ShardPlan:
     """Let every shard get a new process, with these settings; return the plan.
 
     A process that is being prepared does not count: it has been started before.
@@ -81,7 +81,7 @@ def plan_restart(database: Database, count: int, settings: ServiceSettings) -> P
     shared = msgspec.to_builtins(settings)
     del shared["database"]  # its password stays out of the database
 
-    def change(plan: Plan, connection: Connection) -> Plan:
+    def change(plan: ShardPlan, connection: Connection) -> ShardPlan:
         last = {number: owner_of(connection, number).generation for number in range(count)}
         next_ones = {number: max(one, plan.started.get(number, 0)) + 1 for number, one in last.items()}
         return msgspec.structs.replace(plan, generations=next_ones, settings=shared)
@@ -118,7 +118,7 @@ class Placed(NamedTuple):
     is_ready: bool
 
 
-class Move(NamedTuple):
+class ShardMove(NamedTuple):
     """A new process for a shard, on this node."""
 
     number: int
@@ -126,14 +126,14 @@ class Move(NamedTuple):
     reason: str
 
 
-def drained(nodes: Collection[Node], plan: Plan) -> set[str]:
+def drained(nodes: Collection[Node], plan: ShardPlan) -> set[str]:
     """Return the ids of the nodes that shards leave."""
     return {node.id for node in nodes if node.leaves or node.id in plan.draining}
 
 
 def next_move(
-    shards: Sequence[Placed], nodes: Sequence[Node], plan: Plan, avoided: Collection[str] = ()
-) -> Move | None:
+    shards: Sequence[Placed], nodes: Sequence[Node], plan: ShardPlan, avoided: Collection[str] = ()
+) -> ShardMove | None:
     """Return the next move, or None if every shard is where it should be.
 
     Shards leave nodes that are drained. While all shards answer, those whose process is to be restarted
@@ -155,9 +155,9 @@ def next_move(
     --------
     >>> nodes = [Node(name, "", "", 1.0, False) for name in "ab"]
     >>> shards = [Placed(number, "a", 1, True) for number in range(4)]
-    >>> next_move(shards, nodes, Plan())
-    Move(number=0, node='b', reason='balance')
-    >>> next_move(shards, nodes, Plan(draining=("b",)))
+    >>> next_move(shards, nodes, ShardPlan())
+    ShardMove(number=0, node='b', reason='balance')
+    >>> next_move(shards, nodes, ShardPlan(draining=("b",)))
     """
     leaving = drained(nodes, plan)
     homes = [node.id for node in nodes if node.cpus > 0 and node.id not in leaving]
@@ -168,15 +168,15 @@ def next_move(
     emptiest = min(targets, key=counts.__getitem__)
     for shard in shards:
         if shard.is_ready and shard.node in leaving:
-            return Move(shard.number, emptiest, "drain")
+            return ShardMove(shard.number, emptiest, "drain")
     if not all(shard.is_ready for shard in shards):
         return None
     for shard in shards:
         if shard.generation < plan.generations.get(shard.number, 0):
             node = shard.node if shard.node in targets else emptiest
-            return Move(shard.number, node or emptiest, "restart")
+            return ShardMove(shard.number, node or emptiest, "restart")
     fullest = max(homes, key=counts.__getitem__)
     if counts[fullest] - counts[emptiest] >= 2:
         number = next(shard.number for shard in shards if shard.node == fullest)
-        return Move(number, emptiest, "balance")
+        return ShardMove(number, emptiest, "balance")
     return None

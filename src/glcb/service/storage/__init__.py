@@ -1,1 +1,1 @@
-"""Persistence: the database, its tables, group commit, snapshots and locks."""
+"""Persistence: the database, its tables, group commit, the chain of events, ownership and locks."""

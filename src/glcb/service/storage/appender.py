@@ -28,7 +28,8 @@ _CHECKED_INSERT = f"""
 WITH about AS (SELECT value FROM glcb_about WHERE name = %b::text FOR SHARE)
 INSERT INTO glcb_events ({_NAMES})
 SELECT * FROM unnest(
-    %b::int[], %b::bigint[], %b::float8[], %b::text[], %b::bytea[], %b::bytea[], %b::bytea[], %b::text[]
+    %b::int[], %b::bigint[], %b::float8[], %b::text[], %b::bytea[], %b::bytea[], %b::bytea[], %b::bytea[],
+    %b::text[]
 )
 WHERE (%b::text IS NULL OR (SELECT value FROM about) = %b::text) AND NOT EXISTS (
     SELECT FROM unnest(%b::int[], %b::bigint[], %b::bytea[]) AS place (experiment, sequence, chain)

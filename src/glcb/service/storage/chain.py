@@ -7,20 +7,22 @@ event is written, and compared with the next commit and by ``glcb audit``.
 import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from glcb._errors import StorageError
+from glcb.service.events import Event
 
-if TYPE_CHECKING:
-    from glcb.service.storage.database import Event
-
-EventRow = tuple[int, int, float, str, bytes, bytes, str | None]
-"""An event to write: experiment id, sequence, time, kind, request, outcome, author."""
-LinkedRow = tuple[int, int, float, str, bytes, bytes, bytes, str | None]
+EventRow = tuple[int, int, float, str, bytes, bytes, bytes, str | None]
+"""An event to write: experiment id, sequence, time, kind, request, outcome, record, author."""
+LinkedRow = tuple[int, int, float, str, bytes, bytes, bytes, bytes, str | None]
 """A row of the event table: an event and its link, which comes before the author."""
 
 LINK_BYTES = 16
-_pack_numbers = struct.Struct("<qdII").pack
+_pack_numbers = struct.Struct("<qdIII").pack
+
+
+class BrokenChain(StorageError):
+    """An event is missing or was altered."""
 
 
 class Head(NamedTuple):
@@ -42,20 +44,21 @@ def next_link(
     kind: str,
     request: bytes,
     outcome: bytes,
+    record: bytes = b"",
     author: str | None = None,
 ) -> bytes:
     """Return the link of an event.
 
     >>> next_link(first_link(1), 1, 0.0, "create", b"{}", b"{}").hex()
-    'd3cf131017d6c8d4ecf7e194af7b72bd'
+    '60726b11343c72a80f270adbfbeef795'
     """
     name = (kind if author is None else f"{kind} {author}").encode()
-    numbers = _pack_numbers(sequence, at, len(name), len(request))
-    content = b"".join((previous, numbers, name, request, outcome))
+    numbers = _pack_numbers(sequence, at, len(name), len(request), len(outcome))
+    content = b"".join((previous, numbers, name, request, outcome, record))
     return blake2b(content, digest_size=LINK_BYTES).digest()
 
 
-def checked_events(linked: Iterable[tuple["Event", bytes]], expected: int, link: bytes) -> Iterator["Event"]:
+def checked_events(linked: Iterable[tuple[Event, bytes]], expected: int, link: bytes) -> Iterator[Event]:
     """Yield events after comparing their links.
 
     Parameters
@@ -69,15 +72,18 @@ def checked_events(linked: Iterable[tuple["Event", bytes]], expected: int, link:
 
     Raises
     ------
-    StorageError
+    BrokenChain
         An event is missing or was altered.
     """
     for event, stored in linked:
         if event.sequence != expected:
-            raise StorageError(f"events {expected} to {event.sequence - 1} were deleted, but not by pruning")
-        link = next_link(link, *event)
+            raise BrokenChain(f"events {expected} to {event.sequence - 1} were deleted, but not by pruning")
+        try:
+            link = next_link(link, *event)
+        except (TypeError, AttributeError, ValueError, struct.error) as error:  # a value of another type
+            raise BrokenChain(f"event {event.sequence} is damaged: {error}") from error
         if stored != link:
-            raise StorageError(f"event {event.sequence} was altered, or one before it was: its link differs")
+            raise BrokenChain(f"event {event.sequence} was altered, or one before it was: its link differs")
         expected += 1
         yield event
 
@@ -101,11 +107,11 @@ def link_rows(rows: Sequence[EventRow], heads: Mapping[int, Head]) -> tuple[list
     """
     linked: list[LinkedRow] = []
     last = dict(heads)
-    for experiment, sequence, at, kind, request, outcome, author in rows:
+    for experiment, sequence, at, kind, request, outcome, record, author in rows:
         before, link = last[experiment]
         if sequence != before + 1:
             raise StorageError(f"event {sequence} of experiment {experiment} cannot follow event {before}")
-        link = next_link(link, sequence, at, kind, request, outcome, author)
+        link = next_link(link, sequence, at, kind, request, outcome, record, author)
         last[experiment] = Head(sequence, link)
-        linked.append((experiment, sequence, at, kind, request, outcome, link, author))
+        linked.append((experiment, sequence, at, kind, request, outcome, record, link, author))
     return linked, last

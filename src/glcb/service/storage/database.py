@@ -2,20 +2,37 @@
 
 import contextlib
 import logging
+import math
 import sqlite3
 import threading
 from collections.abc import Iterator, Sequence
+from hashlib import blake2b
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from sqlalchemy import URL, Connection, Row, and_, delete, func, insert, select, update
+from sqlalchemy import (
+    URL,
+    Connection,
+    LargeBinary,
+    Row,
+    Table,
+    and_,
+    cast,
+    delete,
+    func,
+    insert,
+    literal,
+    select,
+    update,
+)
 from sqlalchemy.exc import SQLAlchemyError
 
 from glcb._errors import InvalidSettings, StorageError
 from glcb.service.config import ServiceSettings
+from glcb.service.events import Event
 from glcb.service.storage import locks, tables
 from glcb.service.storage.appender import EventAppender
-from glcb.service.storage.chain import EventRow, Head, first_link, next_link
+from glcb.service.storage.chain import LINK_BYTES, EventRow, Head, first_link, next_link
 from glcb.service.storage.connection import (
     connect,
     database_is_missing,
@@ -54,17 +71,6 @@ _THREADS = 8
 """Threads for calls to the database."""
 _EXPORT_THREADS = 2
 """Threads for exports, which must not keep experiments from being loaded."""
-
-
-class Event(NamedTuple):
-    """A change of an experiment."""
-
-    sequence: int
-    at: float
-    kind: str
-    request: bytes
-    outcome: bytes
-    author: str | None = None  # who changed settings, arms or the model
 
 
 def open_database(settings: ServiceSettings) -> "Database":
@@ -416,9 +422,24 @@ class Database:
         lost = f"event {first}" if first == head.sequence else f"events {first} to {head.sequence}"
         return f"{lost} were acknowledged but are not in the database"
 
-    def last_sequence(self, experiment: int) -> int:
-        """Return the sequence number of the last event of an experiment; 0 without any."""
+    def known_sequence(self, experiment: int) -> int:
+        """Return the sequence number of the last event that this service knows; 0 if it knows none."""
+        head = self._heads.get(experiment)
+        return 0 if head is None else head.sequence
+
+    def link(self, experiment: int, sequence: int) -> bytes | None:
+        """Return the link of an event, even if it was the last one to be pruned; None if it is missing."""
+        query = select(events.c.chain).filter_by(experiment=experiment, sequence=sequence)
+        with self.read() as connection:
+            found = connection.execute(query).scalar()
+        pruned = self.pruned(experiment)
+        return pruned.link if found is None and sequence == pruned.sequence else found
+
+    def last_sequence(self, experiment: int, before: float = math.inf) -> int:
+        """Return the sequence number of the last event of an experiment, or before one; 0 without any."""
         query = select(func.max(events.c.sequence)).where(events.c.experiment == experiment)
+        if before < math.inf:
+            query = query.where(events.c.sequence < before)
         with self.read() as connection:
             return int(connection.execute(query).scalar() or 0)
 
@@ -450,7 +471,7 @@ class Database:
 
     def _page_end(self, experiment: int, after: int, up_to: int | None) -> int | None:
         """Return the last sequence number of the next page, or None if there are no more events."""
-        size = func.length(events.c.request) + func.length(events.c.outcome)
+        size = func.length(events.c.request) + func.length(events.c.outcome) + func.length(events.c.record)
         query = select(events.c.sequence, size).where(
             events.c.experiment == experiment, events.c.sequence > after
         )
@@ -535,11 +556,11 @@ class Database:
         placeholder = {"name": f"{DELETED_PREFIX}{experiment}"}
         with self.write() as connection:
             head = _last_event(connection, experiment) or Head(0, first_link(experiment))
-            event = Event(head.sequence + 1, at, DELETE, b"", b"", author)
+            event = Event(head.sequence + 1, at, DELETE, b"", b"", author=author)
             link = next_link(head.link, *event)
             connection.execute(insert(events).values(experiment=experiment, chain=link, **event._asdict()))
             connection.execute(update(experiments).where(experiments.c.id == experiment).values(placeholder))
-        self._note(experiment, Head(event.sequence, link))
+        # The mark stays: by now, another thread may have removed the rows and cleared it.
 
     def hidden(self) -> dict[int, bool]:
         """Return the experiments with the placeholder of a deleted one, and whether they were deleted."""
@@ -576,16 +597,73 @@ class Database:
             if self.marks is not None:
                 self.marks.clear(number)
             with self.write() as connection:  # together with the last event, which says that it is deleted
-                for table in (events, snapshots, parts, evaluations):
+                for table in (events, tables.set_aside, snapshots, parts, evaluations):
                     connection.execute(delete(table).where(table.c.experiment == number))
                 connection.execute(delete(experiments).where(experiments.c.id == number))
+
+    def digest_after(self, experiment: int, sequence: int) -> tuple[int, str]:
+        """Return the number of events after one, and a digest of them."""
+        where = (events.c.experiment == experiment, events.c.sequence > sequence)
+        return self._digest(events, where)
+
+    def digest_of(self, recovery: str) -> tuple[int, str]:
+        """Return the number of events that a recovery has set aside, and a digest of them."""
+        return self._digest(tables.set_aside, (tables.set_aside.c.recovery == recovery,))
+
+    def _digest(self, table: Table, where: Sequence[Any]) -> tuple[int, str]:
+        """Return the number and a digest of rows, whatever the type of their content is."""
+        names = ("kind", "request", "outcome", "record", "chain", "author")
+        contents: list[Any] = [table.c[name] for name in names]
+        if self.is_sqlite:  # a damaged row can have values of any type
+            contents = [cast(column, LargeBinary) for column in contents]
+        query = select(table.c.sequence, *contents).where(*where).order_by(table.c.sequence)
+        digest, count = blake2b(digest_size=LINK_BYTES), 0
+        with self.read() as connection:
+            for row in connection.execute(query.execution_options(yield_per=_PAGE_EVENTS)):
+                for part in (str(row[0]), *row[1:]):
+                    content = part.encode() if isinstance(part, str) else part
+                    digest.update(b"-" if content is None else len(content).to_bytes(8) + content)
+                count += 1
+        return count, digest.hexdigest()
+
+    def set_aside(self, experiment: int, event: Event, recovery: str) -> None:
+        """Move the events and snapshots from the sequence number of an event on, which takes their place.
+
+        Raises
+        ------
+        StorageError
+            The event before it is missing, so that the chain cannot continue. Nothing has changed.
+        """
+        place, first = tables.set_aside, event.sequence
+        before = self.link(experiment, first - 1)
+        if before is None:
+            raise StorageError(f"event {first - 1} is missing, so the chain of events cannot continue")
+        link = next_link(before, *event)
+        later = (events.c.experiment == experiment, events.c.sequence >= first)
+        with self.write() as connection:
+            moved = select(literal(recovery), *events.columns).where(*later)
+            names = ["recovery", *events.columns.keys()]
+            connection.execute(insert(place).from_select(names, moved))
+            connection.execute(delete(events).where(*later))
+            for table in (snapshots, parts):
+                where = (table.c.experiment == experiment, table.c.sequence >= first)
+                connection.execute(delete(table).where(*where))
+            connection.execute(insert(events).values(experiment=experiment, chain=link, **event._asdict()))
+            # Before the commit: if it fails, the experiment is still damaged, and can be recovered again.
+            self._note(experiment, Head(first, link))
 
     # ---- snapshots ------------------------------------------------------------------------------
 
     def snapshots(self, experiment: int) -> list[SnapshotRow]:
-        """Return the snapshots of an experiment, oldest first."""
+        """Return the snapshots of an experiment from which its events continue, oldest first.
+
+        A snapshot whose write took so long that a later one was finished first may be older than the events
+        that were pruned meanwhile.
+        """
         columns = (getattr(snapshots.c, name) for name in SnapshotRow._fields)
-        query = select(*columns).where(snapshots.c.experiment == experiment)
+        pruned = select(experiments.c.pruned_sequence).where(experiments.c.id == experiment).scalar_subquery()
+        usable = (snapshots.c.experiment == experiment, snapshots.c.sequence > func.coalesce(pruned, 0))
+        query = select(*columns).where(*usable)
         with self.read() as connection:
             return [SnapshotRow(*row) for row in connection.execute(query.order_by(snapshots.c.sequence))]
 

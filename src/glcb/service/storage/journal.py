@@ -18,9 +18,10 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from glcb._errors import StorageError
+from glcb.service.events import Event
 from glcb.service.storage.chain import EventRow
 from glcb.service.storage.connection import RejectedEvents
-from glcb.service.storage.database import Database, Event
+from glcb.service.storage.database import Database
 
 log = logging.getLogger("glcb.service")
 
@@ -34,7 +35,7 @@ OnCommit = Callable[[int, float], None]
 """Receives the number of events in a commit and its duration in seconds."""
 
 
-class _Entry(NamedTuple):
+class _QueuedEvents(NamedTuple):
     experiment: int
     rows: Sequence[EventRow]
     done: asyncio.Future[None]
@@ -60,15 +61,15 @@ class Journal:
         self._max_events = max_events
         self._on_commit = on_commit
         self._loop = asyncio.get_running_loop()
-        self._queue: deque[_Entry] = deque()
-        self._writing: list[_Entry] = []
+        self._queue: deque[_QueuedEvents] = deque()
+        self._writing: list[_QueuedEvents] = []
         self._stopping = False
         self._changed = threading.Condition()
         self.failures = 0
         """Number of failed commits."""
         self._rejections: Counter[int] = Counter()
         """Number of rejected events, by experiment."""
-        self._separated: deque[list[_Entry]] = deque()
+        self._separated: deque[list[_QueuedEvents]] = deque()
         """Parts of a rejected commit. They are written before the queue, each in a commit of its own."""
         self.failure: str | None = None
         """Why the database is unavailable, or None while it is available."""
@@ -107,7 +108,7 @@ class Journal:
                     return done
                 if self.failure is not None:  # nothing is confirmed until the database is available again
                     raise StorageError(self.failure)
-            self._queue.append(_Entry(experiment, rows, done, time.monotonic()))
+            self._queue.append(_QueuedEvents(experiment, rows, done, time.monotonic()))
             self.depth += len(rows)
             self._changed.notify()
         return done
@@ -142,12 +143,14 @@ class Journal:
         """Fail all events if the oldest one has waited for longer than the deadline."""
         deadline = self._database.deadline
         self._watcher = self._loop.call_later(deadline / 4, self._watch)
-        if self.oldest_age() > deadline:
-            reason = f"the database has not answered for {deadline:g} s: retry"
+        reason = f"the database has not answered for {deadline:g} s: retry"
+        with self._changed:
+            lost = self._give_up(reason) if self.oldest_age() > deadline else []
+        if lost:
             log.error("commit takes too long", extra={"reason": reason})
-            self._resolve(self._give_up(reason), reason)
+            self._resolve(lost, reason)
 
-    def _resolve(self, entries: Sequence[_Entry], failure: str | None) -> None:
+    def _resolve(self, entries: Sequence[_QueuedEvents], failure: str | None) -> None:
         for entry in entries:
             if entry.done.done():  # canceled
                 continue
@@ -181,21 +184,21 @@ class Journal:
             if self.failure is not None:
                 self._wait_for_database()
 
-    def _next_batch(self) -> list[_Entry]:
+    def _next_batch(self) -> list[_QueuedEvents]:
         """Wait for events; return those of the next commit, or an empty list at the end."""
         while True:
             with self._changed:
                 if self._separated:
                     self._writing = self._separated.popleft()
                     return self._writing
-                while not self._queue:
-                    if self._stopping:
-                        return []
+                while not (self._queue or self._stopping) and self.failure is None:
                     self._changed.wait()
+                if self._stopping and not self._queue:
+                    return []
             if not self._stopping:
                 time.sleep(_GATHER_SECONDS)
             with self._changed:
-                entries: list[_Entry] = []
+                entries: list[_QueuedEvents] = []
                 capacity = self._max_events
                 while self._queue and (not entries or len(self._queue[0].rows) <= capacity):
                     entries.append(self._queue.popleft())
@@ -205,7 +208,7 @@ class Journal:
                 return entries
             self._wait_for_database()  # the queued events have failed meanwhile
 
-    def _separate(self, entries: list[_Entry], failure: str) -> None:
+    def _separate(self, entries: list[_QueuedEvents], failure: str) -> None:
         """Divide a rejected commit: by experiment, then in halves. Fail a single entry and all behind it."""
         with self._changed:
             if self._writing is not entries:
@@ -230,7 +233,7 @@ class Journal:
         log.error("event rejected", extra={"id": experiment, "reason": failure})
         self._loop.call_soon_threadsafe(self._resolve, lost, failure)
 
-    def _finish(self, entries: list[_Entry]) -> bool:
+    def _finish(self, entries: list[_QueuedEvents]) -> bool:
         """Note that a commit has succeeded; return whether its events have not failed before."""
         with self._changed:
             in_time = self._writing is entries
@@ -239,9 +242,10 @@ class Journal:
                 self.depth -= sum(len(entry.rows) for entry in entries)
             return in_time
 
-    def _give_up(self, failure: str) -> list[_Entry]:
+    def _give_up(self, failure: str) -> list[_QueuedEvents]:
         """Start a new generation; return the events that have failed with the old one."""
         with self._changed:
+            self._changed.notify()  # the thread may be waiting for events
             self.failures += 1
             self.failure = failure
             separated = [entry for group in self._separated for entry in group]

@@ -9,6 +9,7 @@ import contextlib
 import logging
 import os
 import struct
+import threading
 import zlib
 from pathlib import Path
 
@@ -21,6 +22,8 @@ _MAGIC = b"glcbmark"
 _SLOT = struct.Struct(f"<q{LINK_BYTES}s")
 _SLOT_BYTES = 32
 """Slot 0 names the database; slot N is about experiment N: sequence, link, checksum."""
+_CLOSED = -1
+"""The descriptor after :meth:`MarkFile.close`. A thread that still writes gets an error."""
 
 
 class MarkFile:
@@ -35,6 +38,7 @@ class MarkFile:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._descriptor: int | None = None
+        self._lock = threading.Lock()  # a closed descriptor may already be that of another file
 
     def open(self, database: str) -> None:
         """Open the file for writing; create it if it is missing.
@@ -67,26 +71,33 @@ class MarkFile:
 
     def close(self) -> None:
         """Sync and close the file."""
-        if self._descriptor is not None:
-            with contextlib.suppress(OSError):
-                os.fsync(self._descriptor)
-                os.close(self._descriptor)
-            self._descriptor = None
+        with self._lock:
+            if self._descriptor not in (None, _CLOSED):
+                with contextlib.suppress(OSError):
+                    os.fsync(self._descriptor)
+                    os.close(self._descriptor)
+                self._descriptor = _CLOSED
 
     def set(self, experiment: int, head: Head) -> None:
         """Note the last event of an experiment. A failure is logged: the event itself is on disk."""
-        if self._descriptor is None:
-            return
-        content = _SLOT.pack(*head)
-        slot = content + zlib.crc32(content).to_bytes(4, "little")
         try:
-            os.pwrite(self._descriptor, slot, experiment * _SLOT_BYTES)
+            self._write(experiment, head)
         except OSError as error:
             log.warning("the high-water mark cannot be written", extra={"reason": str(error)})
 
     def clear(self, experiment: int) -> None:
-        """Forget an experiment."""
-        self.set(experiment, Head(0, bytes(LINK_BYTES)))
+        """Forget an experiment; raise StorageError if that is impossible, so that its events are kept."""
+        try:
+            self._write(experiment, Head(0, bytes(LINK_BYTES)))
+        except OSError as error:
+            raise StorageError(f"cannot write {self.path}: {error.strerror}") from error
+
+    def _write(self, experiment: int, head: Head) -> None:
+        content = _SLOT.pack(*head)
+        slot = content + zlib.crc32(content).to_bytes(4, "little")
+        with self._lock:
+            if self._descriptor is not None:
+                os.pwrite(self._descriptor, slot, experiment * _SLOT_BYTES)
 
     def read(self) -> tuple[dict[int, Head], list[int]]:
         """Return the last event of each experiment, and the experiments whose slots are damaged."""

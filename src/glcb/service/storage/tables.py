@@ -1,6 +1,7 @@
 """The tables of the service and their format version."""
 
 import secrets
+from typing import Any
 
 from sqlalchemy import (
     BigInteger,
@@ -17,8 +18,7 @@ from sqlalchemy import (
     select,
 )
 
-from glcb._errors import StorageError
-from glcb._version import __version__
+from glcb._formats import DATABASE
 
 MAX_AUTHOR = 200
 """Characters in the name of a person or an API key."""
@@ -45,18 +45,31 @@ experiments = Table(
     sqlite_autoincrement=True,  # a new experiment must never inherit rows of a deleted one
 )
 
-events = Table(
-    "glcb_events",
+
+def _event_columns(is_key: bool) -> list[Column[Any]]:
+    return [
+        Column("experiment", Integer, primary_key=is_key, autoincrement=False, nullable=False),
+        Column("sequence", BigInteger, primary_key=is_key, autoincrement=False, nullable=False),
+        Column("at", Float(53), nullable=False),
+        Column("kind", String(16), nullable=False),
+        Column("request", LargeBinary, nullable=False),
+        Column("outcome", LargeBinary, nullable=False),
+        Column("record", LargeBinary, nullable=False),  # what recovery needs of a decision
+        Column("chain", LargeBinary, nullable=False),
+        Column("author", String(MAX_AUTHOR)),  # who changed the experiment: the name of a key or a person
+    ]
+
+
+events = Table("glcb_events", metadata, *_event_columns(is_key=True), sqlite_with_rowid=False)
+
+# Events after the last good one of a damaged experiment. Another event took their place: the prefix of ids
+# that it has is the name of the recovery.
+set_aside = Table(
+    "glcb_set_aside",
     metadata,
-    Column("experiment", Integer, primary_key=True, autoincrement=False),
-    Column("sequence", BigInteger, primary_key=True, autoincrement=False),
-    Column("at", Float(53), nullable=False),
-    Column("kind", String(16), nullable=False),
-    Column("request", LargeBinary, nullable=False),
-    Column("outcome", LargeBinary, nullable=False),
-    Column("chain", LargeBinary, nullable=False),
-    Column("author", String(MAX_AUTHOR)),  # who changed the experiment: the name of an API key or a person
-    sqlite_with_rowid=False,
+    Column("id", Integer, primary_key=True, autoincrement=True),
+    Column("recovery", String(40), nullable=False),
+    *_event_columns(is_key=False),
 )
 
 snapshots = Table(
@@ -115,9 +128,6 @@ deleted experiment says so, too: a damaged name deletes nothing."""
 DELETE = "delete"
 """The kind of that event."""
 
-FORMAT = 10
-"""The format of the tables, the events and the snapshots."""
-
 
 def prepare(connection: Connection) -> None:
     """Create the tables in an empty database, in the transaction of ``connection``.
@@ -130,13 +140,10 @@ def prepare(connection: Connection) -> None:
     found = _read_format(connection)
     if found is None:
         metadata.create_all(connection)
-        values = {"version": str(FORMAT), "id": secrets.token_hex(16), "epoch": "0"}
+        values = {"version": str(DATABASE.number), "id": secrets.token_hex(16), "epoch": "0"}
         connection.execute(about.insert(), [{"name": name, "value": value} for name, value in values.items()])
-    elif found != str(FORMAT):
-        raise StorageError(
-            f"the database has format {found}, but glcb {__version__} uses format {FORMAT}: keep serving it "
-            "with the glcb that wrote it, or start a new database with --data or --database"
-        )
+    elif found != str(DATABASE.number):
+        raise DATABASE.mismatch("the database", found)
 
 
 def read_about(connection: Connection, name: str) -> str | None:

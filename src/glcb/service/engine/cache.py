@@ -1,30 +1,38 @@
-"""Loaded experiments: loaded on demand, saved periodically, unloaded when idle."""
+"""Loaded experiments: opened after a restart, loaded on demand, saved periodically, unloaded when idle."""
 
 import asyncio
 import contextlib
 import logging
 import time
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from glcb._api.requests import encode
 from glcb._api.responses import ExperimentInfo
 from glcb._errors import GlcbError, StorageError
-from glcb.service.background import run_in_thread
 from glcb.service.config import ServiceSettings
-from glcb.service.core.clock import Clock
 from glcb.service.core.experiment import CorruptLog, Experiment
 from glcb.service.core.models import ExperimentSnapshot
+from glcb.service.engine import snapshots
+from glcb.service.engine.snapshots import Replay, ReplayStopped
 from glcb.service.errors import ApiError
-from glcb.service.responses import experiment_info
-from glcb.service.storage import snapshots
+from glcb.service.process.background import run_in_thread
+from glcb.service.process.clock import Clock
 from glcb.service.storage.database import Database
 from glcb.service.storage.journal import Journal
 from glcb.service.storage.rows import ExperimentRow
+from glcb.service.views.responses import experiment_info
 
 log = logging.getLogger("glcb.service")
 
-_SLOW_SECONDS = 0.003
-"""Events that take longer on average are applied in a thread."""
+_QUICK_KINDS = ("decide", "reward", "settle")
+"""All other kinds of events can take as long as an experiment is large."""
+_WAIT_SECONDS = 1.0
+"""A request waits this long for a replay of its experiment: most take milliseconds."""
+_REPLAYS = 2
+"""Experiments that replay events at the same time. More would slow down each other and all requests."""
+_CONTINUE = "; it can continue from its last good state: POST /v1/experiments/{}/recover"
+"""Follows the reason why an experiment is broken, if this is possible."""
 
 
 class LoadedExperiment:
@@ -42,6 +50,8 @@ class LoadedExperiment:
         Sequence number of the last event in its newest snapshot.
     is_new
         Whether this process has created it.
+    replay_seconds
+        How long it took to replay the events after its newest snapshot.
     """
 
     def __init__(
@@ -51,47 +61,40 @@ class LoadedExperiment:
         generation: int,
         saved_sequence: int,
         is_new: bool = False,
+        replay_seconds: float = 0.0,
     ) -> None:
         self.id = number
         self.experiment = experiment
         self.generation = generation
         self.saved_sequence = saved_sequence
-        self.attempted_sequence = saved_sequence
-        """Sequence number at the last attempt to take a snapshot, which may have failed."""
+        self.replay_seconds = replay_seconds
+        """How long it took to apply the events since the last attempt to take a snapshot, which may have
+        failed. A replay takes about as long."""
         self.is_taken_over = is_new
         """Whether its ids have a prefix that no other process has used."""
         self.is_saving = False
         self.is_unloaded = False
         """Whether it was dropped from memory: load it again."""
         self.lock = asyncio.Lock()
+        self.saving = asyncio.Lock()
+        """Held while a snapshot is taken and written. Acquire it before ``lock``."""
         self.last_used = time.monotonic()
-        self.needs_cpu_time = True
-        """Whether the CPU time of the next event must be measured. This is a system call, so it is only done
-        after an event whose duration does not show that events are fast."""
-        self._mean_seconds = 0.0
-        self._applied: set[str] = set()
-        """The kinds of events that were applied since it was loaded. The first one of a kind can load or
-        compile kernels."""
+        self.quick_kinds: set[str] = set()
+        """The kinds of events that can be applied on the event loop. The first one of a kind is not: it can
+        load or compile kernels."""
         self.looked = 0
         """Number of decisions that guardrails had counted when they were tested last."""
 
-    def add_event_time(self, kind: str, seconds: float, cpu_seconds: float | None) -> None:
-        """Update the moving average of the CPU time per event, which is at most the duration of the event."""
-        if kind not in self._applied:
-            self._applied.add(kind)
-            return
-        is_short = seconds < _SLOW_SECONDS / 2
-        self.needs_cpu_time = not is_short
-        if is_short or cpu_seconds is not None:
-            self._mean_seconds += ((cpu_seconds or seconds) - self._mean_seconds) / 10
+    def note_event(self, kind: str) -> None:
+        """Note that events of a kind were applied."""
+        if kind not in _QUICK_KINDS:
+            self.quick_kinds.clear()  # the experiment may have grown
+        elif kind not in self.quick_kinds and self.experiment.is_small:
+            self.quick_kinds.add(kind)
 
-    def is_fast(self, kind: str) -> bool:
-        """Return whether events of a kind can be applied in the event loop."""
-        return kind in self._applied and self._mean_seconds < _SLOW_SECONDS and self.experiment.is_fast
-
-    def needs_snapshot(self, interval: int) -> bool:
-        """Return whether ``interval`` events have passed since the last attempt to take a snapshot."""
-        return not self.is_saving and self.experiment.state.sequence - self.attempted_sequence >= interval
+    def needs_snapshot(self, seconds: float) -> bool:
+        """Return whether a replay of the events since the last attempt would take longer than ``seconds``."""
+        return not self.is_saving and self.replay_seconds > seconds
 
     @property
     def name(self) -> str:
@@ -102,6 +105,19 @@ class LoadedExperiment:
     def unsaved_events(self) -> int:
         """Number of events since the newest snapshot."""
         return self.experiment.state.sequence - self.saved_sequence
+
+
+class _Load(NamedTuple):
+    """An experiment that is being loaded."""
+
+    task: asyncio.Task[LoadedExperiment]
+    replay: Replay
+
+    def stop(self) -> None:
+        """End it before the next event, or at once if it has not begun."""
+        self.replay.stop()
+        if not self.replay.has_begun:
+            self.task.cancel()
 
 
 class ExperimentCache:
@@ -125,12 +141,16 @@ class ExperimentCache:
         self.loaded: dict[str, LoadedExperiment] = {}
         self.broken: dict[str, str] = {}
         """Why an experiment cannot be loaded, if retrying does not help."""
+        self.unopened: set[str] = set()
+        """Experiments that had events after their newest snapshot at the start, and are not loaded yet."""
         self._database = database
         self._journal = journal
         self._settings = settings
         self._clock = clock
         self._in_doubt = False
-        self._loading: dict[str, asyncio.Task[LoadedExperiment]] = {}
+        self._is_closed = False
+        self._loading: dict[str, _Load] = {}
+        self._replays = asyncio.Semaphore(_REPLAYS)  # whoever waits first is next
 
     async def refresh(self) -> None:
         """Read the list of experiments from the database."""
@@ -155,13 +175,43 @@ class ExperimentCache:
             await self.refresh()
             self._in_doubt = False
 
-    async def restore_all(self) -> None:
-        """Load every experiment with events after its newest snapshot, and save a new snapshot."""
-        for name, row in list(self.rows.items()):
-            if row.last_sequence > row.snapshot_sequence:
-                with contextlib.suppress(GlcbError):  # logged; the other experiments are not affected
-                    await self.save(await self._load(name))
-                await self.evict_surplus()
+    async def start(self) -> None:
+        """Read the list of experiments, and note which of them :meth:`open_all` has to open."""
+        await self.refresh()
+        self.unopened = {name for name, row in self.rows.items() if _replayed_events(row)}
+
+    async def open_all(self) -> None:
+        """Load the unopened experiments one at a time, and save a new snapshot of each.
+
+        Requests load the experiments that they need themselves, and this method waits behind them.
+        """
+        for name in sorted(self.unopened, key=lambda name: _replayed_events(self.rows[name])):
+            await self._open(name)
+
+    async def _open(self, name: str) -> None:
+        row = self.rows.get(name)
+        if row is not None and _replayed_events(row):  # it was neither deleted nor saved meanwhile
+            try:
+                loaded = self.loaded.get(name) or await self.load(name, wait=True)
+            except StorageError:
+                return  # logged; it may be temporary, and the next tick tries again
+            except GlcbError:
+                pass  # logged; the other experiments are not affected
+            else:
+                if not loaded.is_saving:
+                    loaded.is_saving = True
+                    await self.save(loaded)
+        self.unopened.discard(name)
+        await self.evict_surplus()
+
+    async def close(self) -> None:
+        """Load no more experiments, and stop the replays."""
+        self._is_closed = True
+        loads = list(self._loading.values())
+        for load in loads:
+            load.stop()
+        if loads:
+            await asyncio.wait([load.task for load in loads])
 
     def find(self, name: str) -> ExperimentRow:
         """Return the row of an experiment; raise ApiError if there is none."""
@@ -184,7 +234,7 @@ class ExperimentCache:
     async def acquire(self, name: str) -> LoadedExperiment:
         """Return an experiment with its lock held; the caller releases it."""
         while True:
-            loaded = self.loaded.get(name) or await self._load(name)
+            loaded = self.loaded.get(name) or await self.load(name)
             await loaded.lock.acquire()
             if not loaded.is_unloaded and loaded.generation == self._journal.generation(loaded.id):
                 return loaded
@@ -195,8 +245,10 @@ class ExperimentCache:
         """Drop an experiment before its deletion, once none of its events is being written."""
         last = None
         while name in self._loading or name in self.loaded:  # another request may load it meanwhile
-            if name in self._loading:
-                await asyncio.wait([self._loading[name]])
+            load = self._loading.get(name)
+            if load is not None:
+                load.stop()
+                await asyncio.wait([load.task])
             loaded = self.loaded.get(name)
             if loaded is not None:
                 async with loaded.lock:
@@ -205,37 +257,78 @@ class ExperimentCache:
                     self.drop(loaded)
                 last = loaded
         self.broken.pop(name, None)
+        self.unopened.discard(name)
         return last
 
-    async def _load(self, name: str) -> LoadedExperiment:
+    async def load(self, name: str, wait: bool = False) -> LoadedExperiment:
+        """Return an experiment. Unless ``wait``, raise ApiError if its replay takes long; it goes on then."""
         await self.settle_rows()
+        if name in self.loaded:
+            return self.loaded[name]
         row = self.find(name)
         if name in self.broken:
             raise self._broken_error(name)
-        task = self._loading.get(name)
-        if task is None:
-            task = self._loading[name] = asyncio.ensure_future(self._restore(row))
-            task.add_done_callback(lambda _: self._loading.pop(name, None))
-        return await asyncio.shield(task)
+        if self._is_closed:
+            raise ApiError("stopping", "the service is stopping: retry in a moment")
+        load = self._loading.get(name) or self._begin(row)
+        while True:
+            done, _ = await asyncio.wait([load.task], timeout=None if wait else _WAIT_SECONDS)
+            if load.task.cancelled():
+                raise self._opening_error(row)
+            if done:
+                return load.task.result()
+            if load.replay.events:  # otherwise, only a snapshot is read
+                raise self._opening_error(row)
 
-    async def _restore(self, row: ExperimentRow) -> LoadedExperiment:
+    def _begin(self, row: ExperimentRow) -> _Load:
+        """Load an experiment, even if nobody waits for it any more."""
+
+        def end(task: asyncio.Task[LoadedExperiment]) -> None:
+            self._loading.pop(row.name, None)
+            if not task.cancelled():
+                task.exception()  # mark as retrieved
+
+        replay = Replay(_replayed_events(row))
+        load = _Load(asyncio.ensure_future(self._restore_in_turn(row, replay)), replay)
+        self._loading[row.name] = load
+        load.task.add_done_callback(end)
+        return load
+
+    async def _restore_in_turn(self, row: ExperimentRow, replay: Replay) -> LoadedExperiment:
+        """Restore an experiment; wait for a turn if it has events to replay.
+
+        After a failed commit, experiments that were dropped have events that the list does not know.
+        """
+        may_replay = replay.events > 0 or self._journal.failures > 0
+        async with self._replays if may_replay else contextlib.nullcontext():
+            replay.has_begun = True
+            return await self._restore(row, replay)
+
+    async def _restore(self, row: ExperimentRow, replay: Replay) -> LoadedExperiment:
         self.require_storage()
         generation = self._journal.generation(row.id)
         await self._journal.submit(generation, row.id, ())  # its queued events must be on disk first
         started = time.perf_counter()
         try:
-            experiment, saved = await self._database.threads.run(snapshots.restore, self._database, row.id)
+            experiment, saved = await self._database.threads.run(
+                snapshots.restore, self._database, row.id, replay
+            )
             if experiment.name != row.name:
                 raise CorruptLog(f"it was created with the name {experiment.name!r}")
+        except ReplayStopped:
+            raise self._opening_error(row) from None
         except Exception as error:
             reason = _reason(error)
             log.error("experiment cannot be loaded", extra={"experiment": row.name, "reason": reason})
             if isinstance(error, StorageError) and not isinstance(error, CorruptLog):
                 raise  # the database cannot be read, which may be temporary
-            self.broken[row.name] = reason
+            can_continue = isinstance(error, CorruptLog) and error.last_good > 0
+            self.broken[row.name] = f"{reason}{_CONTINUE.format(row.name) if can_continue else ''}"
+            self.unopened.discard(row.name)
             raise self._broken_error(row.name) from error
-        loaded = LoadedExperiment(row.id, experiment, generation, saved)
+        loaded = LoadedExperiment(row.id, experiment, generation, saved, replay_seconds=replay.seconds)
         self.loaded[row.name] = loaded
+        self.unopened.discard(row.name)
         log.info(
             "experiment loaded",
             extra={
@@ -246,6 +339,17 @@ class ExperimentCache:
             },
         )
         return loaded
+
+    def progress(self, row: ExperimentRow) -> str:
+        """Return how many events of an experiment have been replayed."""
+        load = self._loading.get(row.name)
+        replay = Replay(_replayed_events(row)) if load is None else load.replay
+        return f"{replay.done:,} of {replay.events:,} events are done"
+
+    def _opening_error(self, row: ExperimentRow) -> ApiError:
+        return ApiError(
+            "experiment_opening", f"the experiment {row.name!r} is being opened: {self.progress(row)}: retry"
+        )
 
     def _broken_error(self, name: str) -> ApiError:
         """Return a new error each time: a raised error keeps the frames of its traceback alive."""
@@ -264,15 +368,16 @@ class ExperimentCache:
     async def save(self, loaded: LoadedExperiment) -> None:
         """Take a snapshot, and write it once all its events are on disk. Requests are not blocked."""
         try:
-            async with loaded.lock:
-                if loaded.is_unloaded or loaded.generation != self._journal.generation(loaded.id):
-                    return
-                loaded.attempted_sequence = loaded.experiment.state.sequence
-                snapshot = await run_in_thread(loaded.experiment.snapshot)
-                info = experiment_info(loaded.experiment)
-                on_disk = self._journal.submit(loaded.generation, loaded.id, ())
-            await on_disk
-            await self._write(loaded, snapshot, info)
+            async with loaded.saving:
+                async with loaded.lock:
+                    if loaded.is_unloaded or loaded.generation != self._journal.generation(loaded.id):
+                        return
+                    loaded.replay_seconds = 0.0
+                    snapshot = await run_in_thread(loaded.experiment.snapshot)
+                    info = experiment_info(loaded.experiment)
+                    on_disk = self._journal.submit(loaded.generation, loaded.id, ())
+                await on_disk
+                await self._write(loaded, snapshot, info)
         except Exception as error:  # any error: an experiment that cannot be saved can still be replayed
             self._log_unsaved(loaded, error)
         finally:
@@ -280,7 +385,7 @@ class ExperimentCache:
 
     async def unload(self, loaded: LoadedExperiment) -> None:
         """Save an experiment and remove it from memory."""
-        async with loaded.lock:
+        async with loaded.saving, loaded.lock:
             if loaded.is_unloaded:
                 return
             try:
@@ -312,6 +417,11 @@ class ExperimentCache:
         by_use = sorted(self.loaded.values(), key=lambda loaded: loaded.last_used)
         for loaded in by_use[: max(0, len(by_use) - self._settings.max_loaded_experiments)]:
             await self.unload(loaded)
+
+
+def _replayed_events(row: ExperimentRow) -> int:
+    """Return how many events an experiment had after its newest snapshot when the list was read."""
+    return max(0, row.last_sequence - row.snapshot_sequence)
 
 
 def _reason(error: Exception) -> str:

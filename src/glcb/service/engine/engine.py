@@ -11,55 +11,39 @@ import logging
 import time
 from collections import defaultdict
 from collections.abc import Callable, Coroutine, Iterator, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from glcb._api.guardrails import GUARDRAIL
 from glcb._api.requests import Creation, ExperimentChanges, ExperimentSettings
 from glcb._api.responses import ExperimentInfo
 from glcb._errors import GlcbError, InvalidSettings, StorageError
 from glcb.bandit.records import random_prefix
-from glcb.service.background import log_failures, run_in_thread
 from glcb.service.config import ServiceSettings
 from glcb.service.core import limits
-from glcb.service.core.cache import ExperimentCache, LoadedExperiment
-from glcb.service.core.clock import Clock, PlausibleClock
-from glcb.service.core.experiment import Experiment, encode_request, new_creation
+from glcb.service.core.experiment import CorruptLog, Experiment, encode_request, new_creation
 from glcb.service.core.idempotency import RepeatedAnswer
 from glcb.service.core.steering import check_settings
+from glcb.service.engine import snapshots
+from glcb.service.engine.cache import ExperimentCache, LoadedExperiment
+from glcb.service.engine.metrics import Metrics
+from glcb.service.engine.summaries import (
+    broken_experiment_info,
+    opening_experiment_info,
+    stored_experiment_info,
+)
 from glcb.service.errors import ApiError, as_api_error
 from glcb.service.evaluations.queue import Evaluations
-from glcb.service.metrics import Activity, Metrics
-from glcb.service.responses import broken_experiment_info, experiment_info, stored_experiment_info
-from glcb.service.storage.database import Database, Event
+from glcb.service.events import Event
+from glcb.service.process.background import log_failures, run_in_thread
+from glcb.service.process.clock import Clock, PlausibleClock
+from glcb.service.process.metrics import Activity
+from glcb.service.storage.database import Database
 from glcb.service.storage.journal import Journal
+from glcb.service.views.responses import experiment_info
 
 log = logging.getLogger("glcb.service")
 T = TypeVar("T")
-OnDone = Callable[[bytes | BaseException], None]
-"""Receives an answer or an error."""
-
-_MAX_GROUP = 32
-"""Single decisions and rewards of an experiment that are applied without a pause."""
-_MAX_INLINE_EVENTS = 8
-"""Larger batches are applied in a thread, so that they do not block other requests."""
-_QUICK_KINDS = ("decide", "reward", "settle")
-"""All other kinds of events are applied in a thread: they can take as long as an experiment is large."""
 _SWEEP_POLL_SECONDS = 0.05
-
-
-class _Arrived(NamedTuple):
-    """A decision or a reward that has arrived and is not applied yet."""
-
-    kind: str
-    request: Any
-    done: OnDone
-
-    def finish(self, result: bytes | BaseException) -> None:
-        """Deliver the result. A failure to do so must not affect the other requests of a group."""
-        try:
-            self.done(result)
-        except Exception:
-            log.exception("a response failed")
 
 
 class Engine:
@@ -83,7 +67,6 @@ class Engine:
         self._clock = clock or PlausibleClock(settings.clock_hold_seconds)
         self._creating = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._arrived: dict[str, list[_Arrived]] = {}
         self.journal = Journal(
             database, max_events=settings.max_commit_events, on_commit=self.metrics.add_commit
         )
@@ -98,19 +81,24 @@ class Engine:
     # ---- start, stop and periodic work ----------------------------------------------------------
 
     async def start(self) -> None:
-        """Restore every experiment that has events after its newest snapshot."""
-        await self.cache.refresh()
+        """Read the list of experiments. Those with events to replay are opened in the background."""
+        await self.cache.start()
         if isinstance(self._clock, PlausibleClock):
             self._clock.start_after(max((row.last_event_at for row in self.cache.rows.values()), default=0.0))
-        await self.cache.restore_all()
+        self._opening = self.run_in_background(self.cache.open_all())
         if self._database.shard is None:
             await self.evaluations.start()
             self.run_in_background(self._sweep())
         else:  # other shards take care of theirs
             await self.evaluations.start({row.id for row in self.cache.rows.values()})
 
+    async def opened(self) -> None:
+        """Wait until the experiments that had events to replay at the start are open."""
+        await asyncio.wait([self._opening])
+
     async def stop(self) -> None:
-        """Cancel evaluations, write all queued events, and a snapshot of every experiment that changed."""
+        """Cancel evaluations and replays, write all queued events, and save every experiment that changed."""
+        await self.cache.close()
         await self.evaluations.stop()
         for loaded in list(self.loaded.values()):
             if self._database.threads.is_stalled:
@@ -120,11 +108,12 @@ class Engine:
             await asyncio.wait(self._tasks)
         await self.journal.stop()
 
-    def run_in_background(self, work: Coroutine[Any, Any, None]) -> None:
+    def run_in_background(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Start a task whose errors go to the log; :meth:`stop` waits for it."""
         task = asyncio.ensure_future(log_failures(work))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
     async def tick(self) -> None:
         """Settle decisions whose reward timed out, and unload idle experiments. Call it periodically."""
@@ -134,6 +123,8 @@ class Engine:
             can_time_out = state.settings.reward_timeout is not None and state.status != "archived"
             if can_time_out and not loaded.lock.locked():
                 await self.apply_many(name, "settle", [b""])
+        if self.cache.unopened and self._opening.done():
+            self._opening = self.run_in_background(self.cache.open_all())
         now = time.monotonic()
         for loaded in list(self.loaded.values()):
             if now - loaded.last_used > self.settings.unload_seconds:
@@ -161,7 +152,7 @@ class Engine:
         Raises
         ------
         ApiError
-            The experiment does not exist or is broken, or too many events are queued.
+            The experiment does not exist, is broken or is being opened, or too many events are queued.
         StorageError
             The events could not be written. None of them has been applied.
         """
@@ -171,7 +162,7 @@ class Engine:
         if kind != "settle":  # which comes from tick(), not from a client
             loaded.last_used = time.monotonic()
         try:
-            if len(requests) <= _MAX_INLINE_EVENTS and self._are_quick(loaded, kind, requests):
+            if self._is_quick(loaded, kind, requests):
                 events, results = self._apply(loaded, kind, requests)
             else:
                 events, results = await run_in_thread(
@@ -198,103 +189,23 @@ class Engine:
             raise result
         return result
 
-    def apply_soon(self, name: str, kind: str, request: Any, done: OnDone) -> None:
-        """Apply one decision or reward together with all others that have arrived; no task is needed.
-
-        Parameters
-        ----------
-        name, kind, request
-            The experiment, the kind of event and the request.
-        done
-            Called with the answer or the error once all events that it depends on are on disk.
-        """
-        if not self._arrived:
-            asyncio.get_running_loop().call_soon(self._apply_arrived)
-        self._arrived.setdefault(name, []).append(_Arrived(kind, request, done))
-
-    def _apply_arrived(self) -> None:
-        """Apply the requests that have arrived, a group of each experiment at a time.
-
-        One by one, each would evict the code and the data of all stages of a request from the caches of the
-        processor. In a group, each stage runs for many requests in a row.
-        """
-        arrived, self._arrived = self._arrived, {}
-        for name, requests in arrived.items():
-            group, rest = requests[:_MAX_GROUP], requests[_MAX_GROUP:]
-            if not self._apply_group(name, group):
-                for one in group:
-                    self.run_in_background(self._apply_later(name, one))
-            if rest:
-                self._arrived[name] = rest
-        if self._arrived:
-            asyncio.get_running_loop().call_soon(self._apply_arrived)
-
-    def _apply_group(self, name: str, group: list[_Arrived]) -> bool:
-        """Return False if anything but the disk has to be waited for; nothing has changed then."""
-        loaded = self.loaded.get(name)
-        requests: dict[str, list[Any]] = {}
-        members: dict[str, list[_Arrived]] = {}
-        for one in group:
-            requests.setdefault(one.kind, []).append(one.request)
-            members.setdefault(one.kind, []).append(one)
-        if (
-            loaded is None
-            or loaded.lock.locked()
-            or loaded.generation != self.journal.generation(loaded.id)
-            or self.journal.depth > self.settings.max_queued_events
-            or not all(self._are_quick(loaded, kind, of_kind) for kind, of_kind in requests.items())
-        ):
-            return False
-        loaded.last_used = time.monotonic()
-        events: list[Event] = []
-        finished: list[tuple[_Arrived, bytes | ApiError | RepeatedAnswer]] = []
-        try:
-            # Rewards come last: they can be for decisions of this group, whose ids were chosen by the caller.
-            for kind in sorted(requests, key="reward".__eq__):
-                new, results = self._apply(loaded, kind, requests[kind])
-                events += new
-                finished += zip(members[kind], results, strict=True)
-            on_disk = self.journal.submit(loaded.generation, loaded.id, events)
-        except Exception:  # the request that is to blame meets it again, alone
-            self.cache.drop(loaded)  # memory is ahead of the disk
-            return False
-
-        def finish(on_disk: asyncio.Future[None]) -> None:
-            failure = on_disk.exception()
-            if failure is None:
-                self._count_committed(loaded, name, events)
-            for one, result in finished:
-                if failure is not None:
-                    one.finish(failure)
-                elif isinstance(result, RepeatedAnswer):  # it is read from the database
-                    self.run_in_background(self._apply_later(name, one))
-                else:
-                    one.finish(result)
-
-        on_disk.add_done_callback(finish)
-        return True
-
-    async def _apply_later(self, name: str, one: _Arrived) -> None:
-        """Apply a request that has to wait for more than the disk."""
-        try:
-            result: bytes | BaseException = await self.apply(name, one.kind, one.request)
-        except Exception as error:
-            result = error
-        one.finish(result)
-
     def _count_committed(self, loaded: LoadedExperiment, name: str, events: Sequence[Event]) -> None:
-        """Count events that are on disk, and take a snapshot if there are many since the last one."""
+        """Count events that are on disk, and take a snapshot if a replay would take long."""
         self.activity[name].events.update(event.kind for event in events)
-        if loaded.needs_snapshot(self.settings.snapshot_events):
+        if loaded.needs_snapshot(self.settings.snapshot_seconds):
             loaded.is_saving = True
             self.run_in_background(self.cache.save(loaded))
 
-    def _are_quick(self, loaded: LoadedExperiment, kind: str, requests: Sequence[Any]) -> bool:
-        """Return whether to apply a few requests in the event loop, where they block all others."""
+    def _is_quick(self, loaded: LoadedExperiment, kind: str, requests: Sequence[Any]) -> bool:
+        """Return whether to apply requests on the event loop, where they block all others.
+
+        This is so for a single decision or reward without candidates, if its experiment is small and has
+        applied one before, and few other decisions have to be settled first.
+        """
         return (
-            kind in _QUICK_KINDS
-            and (kind != "decide" or all(request.arms is None for request in requests))
-            and loaded.is_fast(kind)
+            len(requests) == 1
+            and kind in loaded.quick_kinds
+            and (kind != "decide" or requests[0].arms is None)
             and not loaded.experiment.has_backlog(self._clock)
         )
 
@@ -311,7 +222,6 @@ class Engine:
         results: list[bytes | ApiError | RepeatedAnswer] = []
         experiment, latest = loaded.experiment, loaded.experiment.state.last_event_at
         started = time.perf_counter()
-        cpu_started = time.thread_time() if loaded.needs_cpu_time else None
         for request in requests:
             now = self._clock()
             if now < latest:
@@ -332,9 +242,10 @@ class Engine:
             if new and kind == "replace_model":
                 loaded.is_taken_over = False  # the model has ids of its own
         if events:
-            seconds = (time.perf_counter() - started) / len(requests)
-            cpu_seconds = None if cpu_started is None else (time.thread_time() - cpu_started) / len(requests)
-            loaded.add_event_time(kind, seconds, cpu_seconds)
+            elapsed = time.perf_counter() - started
+            loaded.replay_seconds += elapsed
+            seconds = elapsed / len(requests)
+            loaded.note_event(kind)
             self.metrics.add_events(kind, seconds, len(events))
             events += self._breaches(loaded)
         return events, results
@@ -410,8 +321,10 @@ class Engine:
         Raises
         ------
         ApiError
-            An experiment with this name has different settings, or a limit is exceeded.
+            An experiment with this name has different settings or is being opened, or a limit is exceeded.
         """
+        if name in self.cache.unopened:  # do not wait for it with the lock, which others need
+            await self.cache.load(name)
         async with self._creating:
             await self.cache.settle_rows()
             if name in self.cache.rows:
@@ -479,6 +392,40 @@ class Engine:
             await self.cache.unload(self.loaded[name])
         return info
 
+    async def recover(self, name: str, author: str | None = None) -> ExperimentInfo:
+        """Let a damaged experiment continue from its last good state; set the later events aside.
+
+        Raises
+        ------
+        ApiError
+            The experiment is not damaged, or there is no good state. Nothing has changed.
+        """
+        healthy = ApiError("not_broken", f"the experiment {name!r} is not damaged: nothing has changed")
+        try:
+            await self.cache.load(name)  # without the lock: a replay can take long
+        except ApiError as error:
+            if error.code != "experiment_broken":
+                raise
+        else:
+            raise healthy
+        async with self._creating:
+            row = self.cache.find(name)
+            if name not in self.cache.broken:  # another request has recovered it
+                raise healthy
+            try:
+                with self.cache.change_of_rows():
+                    last_good = await self._database.threads.run(
+                        snapshots.set_aside, self._database, row.id, self._clock(), author
+                    )
+            except CorruptLog as error:
+                advice = "restore a backup of the database, or delete the experiment"
+                raise ApiError("experiment_broken", f"{name!r} cannot continue: {error}; {advice}") from error
+            log.warning("experiment recovered", extra={"experiment": name, "sequence": last_good})
+            del self.cache.broken[name]
+            await self.cache.refresh()
+        await self.cache.load(name, wait=True)
+        return await self.read(name, experiment_info)
+
     async def upload(self, name: str, content: bytes, author: str | None = None) -> None:
         """Replace the bandit of an experiment with the one in a model file."""
         await run_in_thread(limits.check_model, content, self.settings)
@@ -505,13 +452,17 @@ class Engine:
             return None
         if name in self.cache.broken:
             return broken_experiment_info(row, self.cache.broken[name])
+        if name in self.cache.unopened:
+            return opening_experiment_info(row, self.cache.progress(row))
         stored = None if name in self.loaded else stored_experiment_info(row)
         if stored is not None:
             return stored
         try:
             return await self.read(name, experiment_info)
-        except ApiError:  # deleted or found to be broken meanwhile
-            return await self._info(name)
+        except ApiError as error:
+            if error.code in ("unknown_experiment", "experiment_broken"):  # deleted, or found to be damaged
+                return await self._info(name)
+            return opening_experiment_info(row, self.cache.progress(row))
 
 
 def _create(

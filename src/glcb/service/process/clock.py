@@ -8,6 +8,7 @@ and follows the system clock only where that is plausible.
 import logging
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Protocol
 
 log = logging.getLogger("glcb.service")
@@ -100,3 +101,12 @@ class PlausibleClock:
         """Whether the system clock agrees and has not jumped for a day."""
         self()
         return self._jump is None and self._uptime() - self._jumped_at >= _DAY_SECONDS
+
+
+def timestamp(seconds: float) -> str:
+    """Return a time in RFC 3339 format.
+
+    >>> timestamp(0.25)
+    '1970-01-01T00:00:00.250000Z'
+    """
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")

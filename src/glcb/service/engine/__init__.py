@@ -1,0 +1,1 @@
+"""The experiments of a process: loaded, changed by events, written to the journal and saved."""
