@@ -5,6 +5,7 @@ python -m benchmarks.guardrails shares     # a million decisions with bounds on 
 """
 
 import argparse
+from functools import partial
 from statistics import median
 from typing import NamedTuple, get_args
 
@@ -14,10 +15,10 @@ from glcb import Bandit
 from glcb._api.guardrails import REWARD, Guardrail, Metric, Pauses
 from glcb._api.requests import ExperimentSettings
 from glcb._arrays import Float64, Int64
-from glcb.bandit.decision import Demands
+from glcb.bandit.ranking import draw_slots
 from glcb.evaluate.sequences import boundaries
-from glcb.explore.probabilities import certain
-from glcb.policies import Uniform
+from glcb.explore.choice import certain
+from glcb.policies.decision import Estimates
 from glcb.service.core.guard import FALSE_ALARMS, Guard, GuardedDecision, Shares, is_due
 
 ARMS = ("control", "favorite", "second", "third")
@@ -169,6 +170,10 @@ def stops(runs: int, decisions: int, traffic: float) -> None:
             print(row, flush=True)
 
 
+def _same(estimates: Estimates, _slot: int) -> Estimates:
+    return estimates
+
+
 def shares(decisions: int) -> None:
     """Print whether the probabilities of a bandit are within their bounds, and match frequencies.
 
@@ -181,13 +186,14 @@ def shares(decisions: int) -> None:
     counts, expected = np.zeros(len(arms)), np.zeros(len(arms))
     covariance = np.zeros((len(arms), len(arms)))
     lowest, highest = np.ones(len(arms)), np.zeros(len(arms))
-    policy, x = Uniform(arms, 1), np.zeros(1, np.float32)
+    exploration, none = core.choice_rule(False, None), np.zeros(len(arms))
     for _ in range(decisions // BATCH):
         rows: Float64 = np.empty((BATCH, len(arms)))
         for number, scores in enumerate(rng.random((BATCH, len(arms)))):
-            demands = Demands(offsets=scores)  # all values are 0
-            _, rows[number], chosen = core._choose(policy, x, demands)
-            counts[chosen] += 1
+            estimates = Estimates(scores, none, none)
+            [slot] = draw_slots(partial(_same, estimates), None, 1, exploration, lambda _: rng.random())
+            rows[number] = slot.probabilities
+            counts[slot.chosen] += 1
         expected += rows.sum(axis=0)
         covariance += np.diag(rows.sum(axis=0)) - rows.T @ rows
         lowest, highest = np.minimum(lowest, rows.min(axis=0)), np.maximum(highest, rows.max(axis=0))

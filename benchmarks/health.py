@@ -21,8 +21,8 @@ import msgspec
 
 from glcb._api.requests import Creation, DecisionRequest, ExperimentSettings, RewardItem
 from glcb._api.responses import Decision
-from glcb.service import health
 from glcb.service.core.experiment import Experiment
+from glcb.service.views import health
 
 _BROKEN = {"never": (), "clicks only": (1,)}
 _HEALTHY = {"default": (1,), "all reported": (0, 1)}

@@ -24,11 +24,46 @@ from typing import NamedTuple
 import numpy as np
 
 from glcb._arrays import Float64
+from glcb.service.core.lift import CONFIDENCE, MAX_WEIGHT, LiftSums, Weights, intervals
 from glcb.service.core.open_decisions import OpenDecision
 from glcb.service.core.segments import Segments
-from glcb.service.lift import CONFIDENCE, LiftSums, Weights, intervals, weights
+from glcb.service.core.sums import MAX_ARMS
 
 ARMS, EXPLORATION, HOLDOUT = 6, 0.05, 0.05
+
+
+def weights(chosen: float, lowest: float, highest: float, arms: int, holdout: float) -> Weights | None:
+    """Return the importance weights of a decision, or None if its lift cannot be estimated.
+
+    Parameters
+    ----------
+    chosen, lowest, highest
+        The bandit's probability of the chosen arm, and the smallest and largest one of all eligible arms.
+    arms
+        Number of eligible arms.
+    holdout
+        Share of the decisions that are uniformly random.
+
+    Examples
+    --------
+    >>> weights(chosen=0.05, lowest=0.05, highest=0.95, arms=2, holdout=0.0)
+    Weights(lift=-9.0, random=10.0, lowest=-9.0, highest=0.47368421052631576)
+    >>> weights(chosen=1.0, lowest=0.0, highest=1.0, arms=2, holdout=0.0) is None
+    True
+    """
+    uniform = 1 / arms
+    random, own = holdout * uniform, 1 - holdout
+    rarest = random + own * lowest
+    if rarest <= 0 or uniform - lowest > MAX_WEIGHT * rarest:
+        return None
+    actual = random + own * chosen
+    return Weights(
+        (chosen - uniform) / actual,
+        uniform / actual,
+        min((lowest - uniform) / rarest, 0.0),
+        max((highest - uniform) / (random + own * highest), 0.0),
+    )
+
 
 # ---- coverage -------------------------------------------------------------------------------------
 
@@ -195,17 +230,19 @@ def segment_errors(decisions: int, every: int, seed: int) -> Errors:
         means[country][arm] += 0.02 * (reward - means[country][arm])
         found = weights(probabilities[arm], min(probabilities), max(probabilities), ARMS, HOLDOUT)
         opened = OpenDecision(str(arm), is_held_out, float(step), None, found)
-        opened.segments = own.add_decision(context, opened.arm, opened.decided_at)
-        own.add_reward(opened, reward)
+        _, segments = own.add_decision(context, opened.decided_at)
+        for sums in segments:
+            sums.add_decision(opened.arm, MAX_ARMS)
+            sums.add_reward(opened, reward, reward)
         if step % every:
             continue
         for feature in own.chosen().values():
             if feature.has_intervals:
-                sums = [one.lift for one in own.of(feature)]
+                lifts = [one.sums.lift for one in own.of(feature)]
                 level = 1 - (1 - CONFIDENCE) / own.comparisons(feature)
-                corrected |= _excludes_zero(intervals(sums, level))
-                uncorrected |= _excludes_zero(intervals(sums))
-                fixed |= _excludes_zero([one.fixed_interval() for one in sums if one.n > 20])
+                corrected |= _excludes_zero(intervals(lifts, level))
+                uncorrected |= _excludes_zero(intervals(lifts))
+                fixed |= _excludes_zero([one.fixed_interval() for one in lifts if one.n > 20])
     return Errors(corrected, uncorrected, fixed)
 
 

@@ -11,13 +11,13 @@ import random
 import time
 from collections.abc import Callable
 
+from benchmarks.lift import weights
 from glcb._api.requests import Creation, ExperimentSettings, encode
-from glcb.service import curves, segments, stats
 from glcb.service.core.experiment import Experiment
 from glcb.service.core.open_decisions import OpenDecision
-from glcb.service.core.tally import DecisionRecord
-from glcb.service.lift import weights
-from glcb.service.metrics import Activity
+from glcb.service.core.records import SlotRecord
+from glcb.service.process.metrics import Activity
+from glcb.service.views import curves, segments, stats
 
 ARMS = tuple(f"arm {number}" for number in range(50))
 YEAR = 365 * 86_400.0
@@ -41,12 +41,13 @@ def fill(decisions: int) -> tuple[Experiment, float, float]:
     at = experiment.state.created
     for number in range(2 * decisions):
         at += YEAR / decisions if number < decisions else 0.01
-        record = DecisionRecord(ARMS, rng.randrange(50), shares, shares, False, 0.9, 1.0, context(rng))
-        opened = OpenDecision(ARMS[record.chosen], False, at, None, found)
+        slot = SlotRecord(rng.choice(ARMS), 0.02, 0.9, 1.0, shares, shares, True, found)
+        opened = OpenDecision(slot.arm, False, at, None, found)
+        sent = context(rng)
         start = time.process_time()
-        tally.add_decision(at, record, opened)
+        (opened.segments,) = tally.add_decision(at, [slot], False, ARMS, sent)
         middle = time.process_time()
-        tally.add_reward(at, opened, number % 5 == 0, float(number % 5 == 0))
+        tally.add_reward(at, opened, number % 5 == 0, float(number % 5 == 0), None)
         if number >= decisions:
             deciding += middle - start
             rewarding += time.process_time() - middle

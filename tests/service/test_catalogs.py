@@ -4,16 +4,18 @@ import json
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from glcb._api.errors import ERROR_CODES
 from glcb._api.requests import CatalogChanges, DecisionRequest, RankingRequest, RewardItem
-from glcb.bandit import Bandit
-from glcb.service import export
-from glcb.service.core import catalog_tally
-from glcb.service.core.catalog_tally import CatalogTally
-from glcb.service.core.engine import Engine
+from glcb.bandit import Bandit, recorded
+from glcb.service.core import forecasts
+from glcb.service.core.forecasts import CatalogForecasts
+from glcb.service.core.open_decisions import OpenDecision
+from glcb.service.core.records import SlotRecord
+from glcb.service.core.tally import Tally
+from glcb.service.engine.engine import Engine
+from glcb.service.http import export
 from tests.service.asgi import CREATION, E, Service, create_experiment, with_service
 from tests.service.builders import settings
 from tests.service.engine_harness import FailingDatabase, digest, verified, with_engine
@@ -191,19 +193,24 @@ def test_thousands_of_arms_are_searched_sorted_and_paged(tmp_path: Path) -> None
 
 
 def test_the_sums_of_names_that_were_not_chosen_for_long_are_merged(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(catalog_tally, "MAX_NAMES", 10)
-    tally, probabilities = CatalogTally(), np.array([0.25, 0.75])
+    monkeypatch.setattr(forecasts, "MAX_NAMES", 10)
+    names = CatalogForecasts()
+    tally = Tally(catalog=names)
     for number in range(100):
-        tally.add_decision(f"m{number}", 0.5, int(number % 4 > 0), probabilities)
-        tally.add_decision("favorite", 0.25, 1, probabilities)
+        for arm, predicted, is_likeliest in ((f"m{number}", 0.5, number % 4 > 0), ("favorite", 0.25, True)):
+            slot = SlotRecord(arm, 0.5, 0.1, 1.0, [predicted], [0.75], is_likeliest, None)
+            tally.add_decision(float(number), [slot], False, (), {})
         for arm in ("m0", "favorite"):
-            tally.of_reward(arm).rewards += 1
-    assert len(tally.names) <= 10
-    assert tally.names["favorite"].decisions == 100
-    assert tally.names["favorite"].predicted == 0.25
-    assert tally.merged.decisions == 200 - sum(arm.decisions for arm in tally.names.values())
-    assert (tally.chosen, tally.expected) == (175, 150.0)
-    rewards = tally.merged.rewards + sum(arm.rewards for arm in tally.names.values())
+            decision = OpenDecision(arm, False, float(number), None, None)
+            tally.add_reward(float(number), decision, 1.0, 1.0, None)
+    arms, others = tally.whole.arms, tally.whole.others
+    assert arms.keys() == names.predicted.keys()
+    assert len(arms) <= 10
+    assert arms["favorite"].decisions == 100
+    assert names.predicted["favorite"] == 0.25
+    assert others.decisions == 200 - sum(arm.decisions for arm in arms.values())
+    assert (names.chosen, names.expected) == (175, 150.0)
+    rewards = others.rewards + sum(arm.rewards for arm in arms.values())
     assert rewards == 200
 
 
@@ -251,7 +258,7 @@ def test_a_killed_service_is_restored_exactly(tmp_path: Path, changes: dict[str,
         digests.append(digest(engine.loaded["home"].experiment))
 
     async def second(engine: Engine, database: FailingDatabase) -> None:
-        digests.append(digest(engine.loaded["home"].experiment))
+        digests.append(await engine.read("home", digest))
         repeated = RankingRequest(context={"age": 0, "country": "DE"}, k=3, idempotency_key="page 0")
         assert len(json.loads(await engine.apply("home", "rank", repeated))["arms"]) == 3
         ranking = await engine.apply("home", "rank", RankingRequest(context={"age": 1}, k=2))
@@ -261,7 +268,7 @@ def test_a_killed_service_is_restored_exactly(tmp_path: Path, changes: dict[str,
     def clock() -> float:
         return float(next(times))
 
-    with_engine(tmp_path, first, stop=False, snapshot_events=25, clock=clock)
+    with_engine(tmp_path, first, stop=False, snapshot_seconds=1e-9, clock=clock)
     with_engine(tmp_path, second, clock=clock)
     assert digests[0] == digests[1]
 
@@ -277,7 +284,7 @@ def test_a_bandit_learns_from_an_export_what_the_experiment_has_learned(tmp_path
         report = bandit.learn_from(tmp_path / f"log.{form}")
         assert not report.refused, report
         experiment = engine.loaded["home"].experiment
-        assert bandit.catalog == experiment.bandit.catalog
+        assert recorded.catalog(bandit) == recorded.catalog(experiment.bandit)
         assert bandit.counts == experiment.bandit.counts
         assert bandit.reward_counts == experiment.bandit.reward_counts
         ours, theirs = (one.explain({"age": 3, "country": "FR"}) for one in (bandit, experiment.bandit))
@@ -304,7 +311,7 @@ def test_a_model_with_a_catalog_is_downloaded_and_uploaded(tmp_path: Path) -> No
         downloaded = (await service.ask("GET", f"{E}/model")).content
         (tmp_path / "again.glcb").write_bytes(downloaded)
         again = Bandit.load(tmp_path / "again.glcb")
-        assert again.catalog == bandit.catalog
+        assert recorded.catalog(again) == recorded.catalog(bandit)
         assert again.counts["pending"] == 3
         chunks = [chunk async for chunk in export.stream(service.storage, 1, "jsonl", 0)]
         lines = [json.loads(line) for line in b"".join(chunks).splitlines()]

@@ -12,12 +12,14 @@ from benchmarks import health as health_benchmark
 from glcb import _model_file
 from glcb._api.requests import Creation, DecisionRequest, ExperimentSettings, NewArm, RewardItem, encode
 from glcb.bandit import Bandit
-from glcb.service import health, responses, stats
 from glcb.service.core.experiment import Experiment
-from glcb.service.core.tally import ArmForecasts, Tally
-from glcb.service.core.vitals import Arrivals, Clock, Features, RewardValues
-from glcb.service.metrics import Activity
+from glcb.service.core.forecasts import ArmForecasts
+from glcb.service.core.tally import Tally
+from glcb.service.core.vitals import Arrivals, ClockVitals, Features, RewardValues
+from glcb.service.engine.summaries import stored_experiment_info
+from glcb.service.process.metrics import Activity
 from glcb.service.storage.rows import ExperimentRow
+from glcb.service.views import health, responses, stats
 
 DAY = 86_400
 DEFAULT_ZERO = {"reward_timeout": 60.0, "default_reward": 0.0}
@@ -281,7 +283,7 @@ def test_late_rewards_have_not_stopped() -> None:
 
 
 def test_the_state_of_the_checks_is_bounded() -> None:
-    features, clock, values = Features(), Clock(), RewardValues()
+    features, clock, values = Features(), ClockVitals(), RewardValues()
     for step in range(2000):
         features.add({"x": 1, f"key {step}": 2}, step)
         features.add([1] * 1000, step)
@@ -306,7 +308,7 @@ def test_a_healthy_pipeline_with_one_click_in_a_hundred_rarely_fails(pipeline: s
 
 
 def uploaded(simulation: Simulation, bandit: Bandit) -> Simulation:
-    content = b"".join(_model_file.chunks(bandit.snapshot()))
+    content = b"".join(_model_file.chunks(bandit._snapshot()))
     simulation.experiment.apply("replace_model", content, simulation.time)
     return simulation
 
@@ -388,7 +390,7 @@ def test_removed_arms_leave_only_their_number_of_decisions() -> None:
         simulation.experiment.apply("add_arm", NewArm(name=f"arm {number}"), simulation.time)
         simulation.visit(5)
         simulation.experiment.apply("remove_arm", NewArm(name=f"arm {number}"), simulation.time)
-    assert tally.arms.keys() == {"a", "b", "c"}
+    assert tally.whole.arms.keys() == {"a", "b", "c"}
     assert len(msgspec.msgpack.encode(tally)) < 3 * size
     simulation.experiment.apply("remove_arm", NewArm(name="c"), simulation.time)
     answer = stats.stats(simulation.experiment, Activity())
@@ -413,7 +415,7 @@ def test_the_info_of_an_experiment_contains_its_lift_and_health() -> None:
     simulation = Simulation().visit(200)
     summary = encode(responses.experiment_info(simulation.experiment))
     row = ExperimentRow(1, simulation.experiment.name, 200, 200, summary)
-    info = responses.stored_experiment_info(row)
+    info = stored_experiment_info(row)
     assert info is not None
     assert info.lift.bandit.n + info.lift.holdout.n == 200
     assert info.health[0].check == "rewards"

@@ -5,21 +5,22 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from msgspec import UNSET
 
 from glcb._api.requests import ExperimentChanges, NewArm
 from glcb._api.responses import Decision
 from glcb._api.statistics import SegmentStats
-from glcb.service import curves, reports, responses, segments
-from glcb.service.arms import Arms
 from glcb.service.core import models
 from glcb.service.core.experiment import Experiment
 from glcb.service.core.history import History, floor_time
+from glcb.service.core.lift import Weights
 from glcb.service.core.open_decisions import OpenDecision
-from glcb.service.curves import CurvesQuery
+from glcb.service.core.sums import Sums
+from glcb.service.engine.snapshots import from_first_event
 from glcb.service.errors import ApiError
-from glcb.service.lift import Weights
-from glcb.service.storage.snapshots import from_first_event
+from glcb.service.views import curves, reports, segments
+from glcb.service.views import lift as lifts
+from glcb.service.views.arms import Arms
+from glcb.service.views.curves import CurvesQuery
 from tests.service.builders import RecordedExperiment
 
 DAY = 86_400.0
@@ -66,9 +67,9 @@ def test_periods_become_longer_as_they_age_and_lose_nothing() -> None:
     times = [30 * DAY + 21_600.0 * step for step in range(4 * 900)]  # two and a half years
     times += [times[-1] + 7.0 * step for step in range(1, 400)]
     for at in times:
-        history.add_decision(at, "a")
         decision = OpenDecision("a", False, at, None, Weights(0.5, 1.0, -1.0, 1.0))
-        history.add_reward(decision, 1.0, 1.0, 0.5)
+        history.sums_now(at).add_decision("a")
+        history.sums_at(at).add_reward(decision, 1.0, 1.0)
         rewards += 1
     lengths = [period.end - period.start for period in history.periods]
     assert lengths == sorted(lengths, reverse=True)
@@ -79,30 +80,30 @@ def test_periods_become_longer_as_they_age_and_lose_nothing() -> None:
     )
     for period in history.periods[:-1]:
         assert period.start == floor_time(period.start, period.end - period.start)
-    assert sum(period.decisions for period in history.periods) == len(times)
-    assert sum(period.lift.n for period in history.periods) == rewards
-    assert sum(period.arms["a"].rewards for period in history.periods) == rewards
+    assert sum(period.sums.decisions for period in history.periods) == len(times)
+    assert sum(period.sums.lift.n for period in history.periods) == rewards
+    assert sum(period.sums.arms["a"].rewards for period in history.periods) == rewards
 
 
 def test_the_oldest_weeks_are_merged_in_the_end() -> None:
     history = History(0.0)
     for week in range(900):
-        history.add_decision(7 * DAY * week, "a")
+        history.sums_now(7 * DAY * week).add_decision("a")
     assert len(history.periods) < 1300
     for week in range(900, 2000):
-        history.add_decision(7 * DAY * week, "a")
+        history.sums_now(7 * DAY * week).add_decision("a")
     assert len(history.periods) < 1300
-    assert sum(period.decisions for period in history.periods) == 2000
+    assert sum(period.sums.decisions for period in history.periods) == 2000
 
 
 def test_the_points_add_up_to_the_statistics(recorded: RecordedExperiment) -> None:
     experiment = recorded.experiment
     found = curves.curves(experiment, CurvesQuery())
-    tally = experiment.state.tally
+    whole = experiment.state.tally.whole
     assert found.since == datetime.fromtimestamp(1_000_000, UTC)
     assert sum(point.decisions for point in found.points) == 1300
-    assert found.lift.n == tally.lift.n == sum(point.rewards for point in found.points)
-    assert found.lift.difference == pytest.approx(tally.lift.lift / tally.lift.n)
+    assert found.lift.n == whole.lift.n == sum(point.rewards for point in found.points)
+    assert found.lift.difference == pytest.approx(whole.lift.lift / whole.lift.n)
     last = found.points[-1].lift
     assert last is not None
     assert last.n == found.lift.n
@@ -122,6 +123,45 @@ def test_the_points_add_up_to_the_statistics(recorded: RecordedExperiment) -> No
         assert arm.low is not None
         assert arm.fixed_low is not None
         assert arm.low < arm.fixed_low < arm.reward_mean
+
+
+CATALOG = {f"m{number}": {"price": number} for number in range(9)}
+
+
+@pytest.mark.parametrize("settings", [{"control": "c"}, {"arms": CATALOG}], ids=["control", "catalog"])
+def test_periods_and_segments_add_up_to_the_sums_of_the_experiment(settings: dict[str, Any]) -> None:
+    tally = shop(400, segments=["country"], **settings).experiment.state.tally
+    whole, (country,) = tally.whole, tally.segments.features.values()
+    periods = Sums.of(one.sums for one in tally.history.periods)
+    for total in (periods, Sums.of(one.sums for one in tally.segments.of(country))):
+        assert total.decisions == whole.decisions == 400
+        assert (total.bandit, total.holdout) == (whole.bandit, whole.holdout)
+        assert (total.lift.n, total.control.n) == (whole.lift.n, whole.control.n)
+        counts = [
+            {arm: (one.decisions, one.total) for arm, one in sums.arms.items()} for sums in (total, whole)
+        ]
+        assert counts[0] == counts[1]
+    assert periods.lift.lift == pytest.approx(whole.lift.lift)
+    assert periods.control.lift == pytest.approx(whole.control.lift)
+    for arm, sums in periods.arms.items():
+        assert sums.squares == pytest.approx(whole.arms[arm].squares)
+
+
+def test_late_rewards_of_a_removed_arm_do_not_count_for_a_new_one_of_its_name() -> None:
+    recorded = RecordedExperiment(policy="uniform", reward_timeout=1000.0, default_reward=0.0)
+    first = recorded.decide({"x": 1})
+    later = [recorded.decide({"x": 1}) for _ in range(20)]
+    removed = next(decision for decision in later if decision.arm != first.arm).arm
+    for decision in later:
+        recorded.reward(decision.id, 1.0)  # they wait for the first decision
+    recorded.apply("remove_arm", NewArm(name=removed))
+    recorded.apply("add_arm", NewArm(name=removed))
+    recorded.reward(first.id, 0.0)
+    stats, _ = Arms(recorded.experiment).listed()
+    assert {one.arm: one.reward_mean for one in stats}[removed] is None
+    whole = recorded.experiment.state.tally.whole
+    assert whole.bandit.n == 21
+    assert whole.others.rewards == sum(decision.arm == removed for decision in later)
 
 
 def test_a_range_has_the_decisions_of_its_periods_only(recorded: RecordedExperiment) -> None:
@@ -259,15 +299,14 @@ def test_declared_features_are_the_segments_and_a_change_starts_them_anew() -> N
 
 def test_the_lift_over_the_control_has_a_history_and_segments() -> None:
     recorded = shop(60, control="c", segments=["country"])
-    guard = recorded.experiment.state.guard
-    assert guard is not UNSET
+    control = recorded.experiment.state.tally.whole.control
     found = curves.curves(recorded.experiment, CurvesQuery())
     assert found.control is not None
-    assert found.control.n == guard.lift.n > 0
-    assert found.control.difference == pytest.approx(guard.lift.lift / guard.lift.n)
+    assert found.control.n == control.n > 0
+    assert found.control.difference == pytest.approx(control.lift / control.n)
     assert found.points[-1].control == found.control
     (country,) = segments.segments(recorded.experiment).features
-    assert sum(one.control.n for one in country.segments if one.control) == guard.lift.n
+    assert sum(one.control.n for one in country.segments if one.control) == control.n
 
 
 @pytest.fixture(scope="module")
@@ -282,7 +321,7 @@ def test_rewards_gained_over_the_control_count_from_the_decisions_that_have_one(
     late_control: Shop,
 ) -> None:
     experiment = late_control.experiment
-    control = responses.control_lift(experiment)
+    control = lifts.control_lift(experiment)
     assert control is not None
     assert control.difference is not None
     assert control.n == 200
@@ -325,11 +364,11 @@ def _belongs(value: Any, segment: SegmentStats) -> bool:
 def test_rewards_gained_over_random_assignment_count_from_the_decisions_with_a_holdout() -> None:
     """Without exploration and holdout, no decision says what random assignment would have gained."""
     recorded = shop(300, holdout=0.0, exploration=0.0)
-    before = responses.lift(recorded.experiment)
+    before = lifts.lift(recorded.experiment)
     assert before.n < 30
     recorded.apply("change", ExperimentChanges(holdout=0.2))
     shop(200, recorded)
-    lift = responses.lift(recorded.experiment)
+    lift = lifts.lift(recorded.experiment)
     bandit = lift.n - sum(decision.holdout for _, decision in recorded.visits)
     assert bandit < lift.bandit.n - 250
     assert lift.difference is not None
@@ -350,9 +389,9 @@ def test_history_and_segments_are_restored_and_replayed_bit_for_bit() -> None:
         recorded.decide({"country": "FR", "age": number})
     replayed = from_first_event(recorded.events[0])
     for event in recorded.events[1:]:
-        replayed.replay(event)
+        replayed.recover(event)
     for event in recorded.events[count:]:
-        middle.replay(event)
+        middle.recover(event)
     expected = recorded.experiment.snapshot().digest()
     assert replayed.snapshot().digest() == middle.snapshot().digest() == expected
 
@@ -367,4 +406,4 @@ def test_an_upload_restarts_the_history(recorded: RecordedExperiment) -> None:
 
 
 def _model(experiment: Experiment) -> bytes:
-    return models.model_file(experiment.bandit.snapshot())
+    return models.model_file(experiment.bandit._snapshot())

@@ -6,12 +6,12 @@ import msgspec
 import numpy as np
 import pytest
 
-from benchmarks.lift import WORLDS, coverage, decisions_needed, decisions_needed_before
+from benchmarks.lift import WORLDS, coverage, decisions_needed, decisions_needed_before, weights
 from glcb._api.requests import DecisionRequest, RewardItem
 from glcb.evaluate.sequences import boundary
-from glcb.service import responses
 from glcb.service.core.experiment import Experiment
-from glcb.service.lift import CONFIDENCE, MAX_WEIGHT, LiftSums, weights
+from glcb.service.core.lift import CONFIDENCE, MAX_WEIGHT, LiftSums
+from glcb.service.views import lift as lifts
 from tests.service.builders import RecordedExperiment
 
 
@@ -118,7 +118,7 @@ def run(recorded: RecordedExperiment, decisions: int, low: float = 0.0, high: fl
 
 @pytest.mark.parametrize("holdout", [0.0, 0.1, 1.0])
 def test_the_lift_is_measured_with_and_without_a_holdout(holdout: float) -> None:
-    lift = responses.lift(run(RecordedExperiment(holdout=holdout), 2500))
+    lift = lifts.lift(run(RecordedExperiment(holdout=holdout), 2500))
     assert lift.n == 2500
     assert lift.random is not None
     assert lift.random == pytest.approx((0.6 + 0.2 + 0.2) / 3, abs=0.08)
@@ -135,13 +135,13 @@ def test_the_lift_is_measured_with_and_without_a_holdout(holdout: float) -> None
 def test_the_lift_of_the_holdout_is_that_of_what_the_bandit_would_have_done() -> None:
     """With a holdout of 100 %, all weights come from the probabilities that the bandit did not use."""
     experiment = run(RecordedExperiment(holdout=1.0), 300)
-    assert experiment.state.tally.lift.above > 0.5
-    assert responses.lift(experiment).bandit.n == 0
+    assert experiment.state.tally.whole.lift.above > 0.5
+    assert lifts.lift(experiment).bandit.n == 0
 
 
 def test_the_lift_is_in_units_of_the_reward() -> None:
-    unit = responses.lift(run(RecordedExperiment(rewards=(0.0, 1.0)), 300))
-    scaled = responses.lift(run(RecordedExperiment(rewards=(-5.0, 15.0)), 300, -5.0, 15.0))
+    unit = lifts.lift(run(RecordedExperiment(rewards=(0.0, 1.0)), 300))
+    scaled = lifts.lift(run(RecordedExperiment(rewards=(-5.0, 15.0)), 300, -5.0, 15.0))
     for name in ("difference", "low", "high", "fixed_low", "fixed_high"):
         assert getattr(scaled, name) == pytest.approx(20 * getattr(unit, name), abs=1.5)
     assert unit.relative is not None
@@ -152,26 +152,26 @@ def test_the_lift_is_in_units_of_the_reward() -> None:
 
 def test_only_eligible_arms_count_as_random_assignment() -> None:
     recorded = RecordedExperiment(policy="ucb1", holdout=0.2)
-    for _ in range(200):
+    for _ in range(600):
         decision = recorded.decide({"x": 1.0}, eligible=["a", "b"])
         recorded.reward(decision.id, float(decision.arm == "a"))
-    lift = responses.lift(recorded.experiment)
-    assert lift.n == 200
+    lift = lifts.lift(recorded.experiment)
+    assert lift.n == 600
     assert lift.random == pytest.approx(0.5, abs=0.1)
 
 
 def test_without_exploration_and_holdout_there_is_no_lift() -> None:
-    lift = responses.lift(run(RecordedExperiment(exploration=0.0, holdout=0.0), 50))
+    lift = lifts.lift(run(RecordedExperiment(exploration=0.0, holdout=0.0), 50))
     assert lift.n < 10  # only the first decisions, before all arms had been tried
     assert lift.bandit.n == 50
 
 
 def test_the_sums_of_the_lift_have_a_constant_size() -> None:
     experiment = run(RecordedExperiment(), 100)
-    size = len(msgspec.msgpack.encode(experiment.state.tally.lift))
+    size = len(msgspec.msgpack.encode(experiment.state.tally.whole.lift))
     for step in range(200):
         _, answer = experiment.apply("decide", DecisionRequest(context={"x": step / 200}), 2e6 + step)
         assert isinstance(answer, bytes)
         decision = msgspec.json.decode(answer)["id"]
         experiment.apply("reward", RewardItem(id=decision, value=step % 2), 2e6 + step)
-    assert abs(len(msgspec.msgpack.encode(experiment.state.tally.lift)) - size) <= 8
+    assert abs(len(msgspec.msgpack.encode(experiment.state.tally.whole.lift)) - size) <= 8

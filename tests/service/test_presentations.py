@@ -22,7 +22,7 @@ def replayed(recorded: RecordedExperiment, snapshot_after: int | None = None) ->
     creation = recorded.experiment.state.creation
     experiment, _ = Experiment.create(creation, recorded.events[0].at)
     for number, event in enumerate(recorded.events[1:], 1):
-        experiment.replay(event)
+        experiment.recover(event)
         if number == snapshot_after:
             experiment = Experiment.from_snapshot(experiment.snapshot())
     return experiment

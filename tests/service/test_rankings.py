@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from glcb._api.requests import RankingRequest, RewardItem
-from glcb.service import health, stats
-from glcb.service.core.rankings import count_slots
-from glcb.service.metrics import Activity
+from glcb.service.core.steering import Assignment, steered_slots
+from glcb.service.process.metrics import Activity
+from glcb.service.views import health, stats
 from tests.service.builders import RecordedExperiment
 
 CATALOG = {f"m{number}": {"price": float(number)} for number in range(6)}
@@ -61,7 +61,6 @@ def test_every_slot_counts_as_a_decision(arms: Any, slots: int) -> None:
 
 def test_the_lift_of_a_slot_compares_with_a_random_choice_among_the_arms_that_remain() -> None:
     recorded = Rankings(arms=["a", "b", "c"], holdout=0.0, exploration=0.3, exploration_mode="uniform")
-    settings = recorded.experiment.state.settings
     for _ in range(30):
         ranking = recorded.rank(1)
         recorded.reward(ranking["id"], float(ranking["arms"] == ["a"]))
@@ -69,15 +68,16 @@ def test_the_lift_of_a_slot_compares_with_a_random_choice_among_the_arms_that_re
     for held_out in (False, True):
         bandit = recorded.experiment.bandit
         drawn = bandit.rank({"age": 3}, k=2, eligible=["a", "c"], uniform=held_out)
-        slots = list(count_slots(drawn, settings, {"age": 3}, ["c", "a"], held_out, 7.0, predicts=True))
-        assert [slot.id for slot in slots] == [drawn.id, f"{drawn.id}.1"]
-        first, last = (slot.opened.weights for slot in slots)
+        assignment = Assignment(held_out, ["c", "a"], (), (), held_out, False)
+        records = recorded.experiment.steering.records(steered_slots(drawn), drawn.candidates, assignment)
+        slots = [record for record, _ in records]
+        assert [slot.arm for slot in slots] == list(drawn.arms)
+        first, last = (slot.weights for slot in slots)
         assert first is not None
         assert last is not None
         assert first.lowest < 0 < first.highest
         assert (last.lift, last.random) == (0.0, 1.0)  # a single arm remains
-        assert [slot.record.is_first for slot in slots] == [True, False]
-        explored.append([slot.record.explored for slot in slots])
+        explored.append([slot.explored for slot in slots])
     assert explored == [[pytest.approx(0.3), 0]] * 2  # that of the bandit, even in the holdout
 
 

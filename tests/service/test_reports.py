@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from glcb.service.reports.page import time_label
+from glcb.service.views.reports.page import time_label
 from tests.service.asgi import E, Service, create_experiment, with_service
 
 HOSTILE = "<script>alert(1)</script>"

@@ -12,15 +12,18 @@ import pytest
 
 from glcb import InvalidInput, InvalidReward, InvalidSettings, UnknownArm
 from glcb._api.guardrails import ArmPause, Guardrail, Metric
-from glcb._api.requests import ExperimentChanges, NewArm, RankingRequest
-from glcb.service import export, responses
-from glcb.service.core.engine import Engine
+from glcb._api.requests import DecisionRequest, ExperimentChanges, NewArm, RankingRequest
+from glcb.bandit.recorded import is_pending
+from glcb.service.core import export
 from glcb.service.core.experiment import Experiment
 from glcb.service.core.models import model_file
+from glcb.service.core.steering import steered_slots
+from glcb.service.engine.engine import Engine
+from glcb.service.engine.snapshots import from_first_event
 from glcb.service.errors import ApiError
-from glcb.service.metrics import Activity
-from glcb.service.stats import stats
-from glcb.service.storage.snapshots import from_first_event
+from glcb.service.process.metrics import Activity
+from glcb.service.views import responses
+from glcb.service.views.stats import stats
 from tests.service.builders import RecordedExperiment, settings
 from tests.service.engine_harness import FailingDatabase, decide, reward, verified, with_engine
 
@@ -39,7 +42,7 @@ def _drive(recorded: RecordedExperiment, count: int, **more: Any) -> None:
         decision = recorded.decide({"age": rng.randrange(80)}, unit=f"u{rng.randrange(9)}", **more)
         recent.append(decision.id)
         chosen = rng.choice(recent[-5:])
-        if rng.random() < 0.7 and recorded.experiment.bandit.is_pending(chosen):
+        if rng.random() < 0.7 and is_pending(recorded.experiment.bandit, chosen):
             recorded.reward(chosen, float(rng.random() < 0.4), metrics={"revenue": 10 * rng.random()})
 
 
@@ -87,7 +90,7 @@ def test_a_replay_with_everything_is_exact(changes: dict[str, Any]) -> None:
     for restart in (0, len(recorded.events) // 2):
         experiment = from_first_event(recorded.events[0])
         for event in recorded.events[1:]:
-            experiment.replay(event)
+            experiment.recover(event)
             if event.sequence == restart:
                 experiment = Experiment.from_snapshot(experiment.snapshot())
         assert experiment.snapshot().digest() == recorded.experiment.snapshot().digest()
@@ -106,7 +109,7 @@ def test_the_trail_says_who_changed_what_and_why() -> None:
     recorded.apply("change", ExperimentChanges(state="paused"), "local")
     recorded.apply("change_arm", ArmPause(name="c", paused=True), "team")
     recorded.apply("add_arm", NewArm(name="d"), "team")
-    recorded.apply("replace_model", model_file(recorded.experiment.bandit.snapshot()), "team")
+    recorded.apply("replace_model", model_file(recorded.experiment.bandit._snapshot()), "team")
     newest, *_, oldest = responses.changes(recorded.experiment, 20, 0).changes
     assert (newest.action, oldest.by, oldest.reason) == ("model_uploaded", "team", "more data")
     assert json.loads(json.dumps([(one.setting, one.before, one.after) for one in oldest.changes])) == [
@@ -200,10 +203,29 @@ def test_decisions_outside_the_schedule_are_refused() -> None:
     assert recorded.decide({"x": 1}).arm
 
 
+def test_random_assignment_keeps_the_bounds_of_shares_also_in_what_is_recorded() -> None:
+    recorded = RecordedExperiment(arms=["a", "b"], shares={"a": (0.0, 0.1)}, holdout=0.5)
+    steering = recorded.experiment.steering
+    request = DecisionRequest(context={"x": 1})
+    found = set()
+    for number in range(200):
+        recorded.decide({"x": 1})  # random numbers depend on the number of decisions of the experiment
+        held_out = number % 2 == 0
+        decision = recorded.experiment.bandit.rank({"x": 1}, k=1, uniform=held_out)
+        assignment = steering.assign(request, lambda _: 0.0)._replace(held_out=held_out)
+        ((record, shares),) = steering.records(steered_slots(decision), decision.candidates, assignment)
+        assert shares.random.tolist() == pytest.approx([0.1, 0.9])
+        assert shares.logged == pytest.approx((shares.own + shares.random) / 2)
+        if assignment.held_out:
+            assert decision.slot_probabilities[0] == pytest.approx(shares.random)
+        found.add(record.arm)
+    assert found == {"a", "b"}
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"control": "z"}, "no arm 'z'"),
+        ({"control": "z"}, "control has 'z', which is not an arm"),
         ({"guardrails": [Guardrail(metric="margin", max_fall=0.1)]}, "no metric 'margin'"),
         ({"guardrails": [Guardrail(max_fall=2.0)]}, "a share of at most 1"),
         ({"metrics": {"reward": Metric(range=(0.0, 1.0))}}, "the reward itself"),

@@ -98,12 +98,16 @@ ERROR_CODES: dict[str, ErrorCode] = {
     ),
     "internal_error": ErrorCode(500, ServiceError, "The service failed; see its log for details."),
     "experiment_broken": ErrorCode(500, ServiceError, "The experiment cannot be loaded."),
+    "not_broken": ErrorCode(409, ServiceError, "The experiment is not damaged: there is nothing to recover."),
     "overloaded": ErrorCode(503, ServiceUnavailable, "The service is overloaded; retry."),
     "storage_unavailable": ErrorCode(
         503, ServiceUnavailable, "The database is unavailable; retry.", (StorageError,)
     ),
     "shard_unavailable": ErrorCode(
         503, ServiceUnavailable, "The process that has this experiment is being replaced; retry."
+    ),
+    "experiment_opening": ErrorCode(
+        503, ServiceUnavailable, "The experiment is being opened after a restart; retry."
     ),
     "starting": ErrorCode(503, ServiceUnavailable, "The service is starting; retry."),
     "stopping": ErrorCode(503, ServiceUnavailable, "The service is stopping; retry."),
@@ -121,7 +125,7 @@ def code_of(error: GlcbError) -> str:
     return next((_CODE_OF[kind] for kind in type(error).__mro__ if kind in _CODE_OF), "invalid_request")
 
 
-def exception_of(code: str, message: str) -> GlcbError:
+def exception_of(code: str, message: str, field: str | None = None) -> GlcbError:
     """Return the exception that the client raises for an error response.
 
     >>> exception_of("unknown_arm", "there is no arm 'x'")
@@ -132,4 +136,6 @@ def exception_of(code: str, message: str) -> GlcbError:
         return ServiceError(f"{message} ({code})")
     if code == "unauthorized":  # the service's message is about HTTP headers
         return Unauthorized(f"{message}; in Python, pass Client(url, api_key=…)")
+    if entry.raises is InvalidSettings:
+        return InvalidSettings(message, field)
     return entry.raises(message)

@@ -171,6 +171,7 @@ Action = Literal[
     "arms_changed",
     "model_uploaded",
     "guardrail_broken",
+    "recovered",
 ]
 
 
@@ -225,7 +226,7 @@ Time = Annotated[datetime, Meta(tz=True)]
 SegmentNames = Annotated[list[Annotated[str, Meta(min_length=1, max_length=100)]], Meta(max_length=8)]
 
 
-class Steering(Struct, kw_only=True, forbid_unknown_fields=True):
+class SteeringSettings(Struct, kw_only=True, forbid_unknown_fields=True):
     """The settings of an experiment that say who is served what, and what it is for. All are optional.
 
     Settings that are not set are not stored, so that an experiment without them is that of an earlier
@@ -265,7 +266,7 @@ class Steering(Struct, kw_only=True, forbid_unknown_fields=True):
     change starts the statistics of segments anew."""
 
 
-STEERING = Steering.__struct_fields__
+STEERING = SteeringSettings.__struct_fields__
 """The names of these settings."""
 
 T = TypeVar("T")

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from glcb._api.guardrails import STEERING, MetricName, Reason, Steering
+from glcb._api.guardrails import STEERING, MetricName, Reason, SteeringSettings
 from glcb.bandit.config import DECISION_ID, BanditConfig
 
 EXPERIMENT_NAME = re.compile("[a-z0-9][a-z0-9_-]{0,63}")
@@ -114,7 +114,7 @@ Holdout = Annotated[
 ]
 
 
-class ExperimentSettings(Steering, kw_only=True, forbid_unknown_fields=True):
+class ExperimentSettings(SteeringSettings, kw_only=True, forbid_unknown_fields=True):
     """The settings of an experiment: the arguments of ``glcb.Bandit``, and who is served what.
 
     ``glcb.bandit.config.BanditConfig`` documents each argument; the OpenAPI document takes descriptions and
@@ -149,7 +149,7 @@ class ExperimentSettings(Steering, kw_only=True, forbid_unknown_fields=True):
                 setattr(self, name, UNSET)
 
 
-class ExperimentChanges(Steering, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+class ExperimentChanges(SteeringSettings, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """Changes to an existing experiment; omitted fields are left unchanged. null removes a setting."""
 
     state: State | UnsetType = UNSET
@@ -173,6 +173,8 @@ class Creation(Struct, kw_only=True):
     id_prefix: str
     """Random beginning of the ids of its decisions."""
     settings: ExperimentSettings
+    writer: dict[str, str] = {}
+    """The versions and the processor of the process that decides."""
 
 
 class Takeover(Struct, kw_only=True):
@@ -181,6 +183,21 @@ class Takeover(Struct, kw_only=True):
     id_prefix: str
     """Random beginning of the ids of its decisions. Ids that were lost with their events are not issued
     again, and their rewards are those of unknown decisions."""
+    writer: dict[str, str] = {}
+    """The versions and the processor of the process."""
+
+
+class SetAside(Takeover, kw_only=True):
+    """A damaged experiment continues from its last good state, without the events after it."""
+
+    reason: str
+    """What is damaged."""
+    last: int
+    """Sequence number of the last event that was set aside or lost."""
+    events: int
+    """Number of events that were set aside. The others are lost."""
+    digest: str
+    """Digest of these events."""
 
 
 class NewArm(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):

@@ -96,8 +96,9 @@ class ExperimentInfo(Struct, frozen=True, kw_only=True):
 
     name: str
     """Name of the experiment."""
-    state: State | Literal["broken"]
-    """``"broken"``: the experiment cannot be loaded; ``health`` says why. Other fields are as last saved."""
+    state: State | Literal["broken", "opening"]
+    """``"broken"``: the experiment cannot be loaded; ``health`` says why. ``"opening"``: after a restart, its
+    last events are being replayed; ``health`` says how many. Other fields are then as last saved."""
     created_at: datetime
     """Time of creation."""
     settings: ExperimentSettings
@@ -376,13 +377,15 @@ class Status(Struct, frozen=True):
     status: str
 
 
-class ErrorDetail(Struct, frozen=True):
-    """Why a request was refused."""
+class ErrorDetail(Struct, frozen=True, omit_defaults=True):
+    """Why a request was rejected."""
 
     code: str
     """A stable code; the HTTP reference lists all codes."""
     message: str
     """What was expected, what was received and what to do."""
+    field: str | None = None
+    """The setting that the error is about, if it is one."""
 
 
 class ErrorResponse(Struct, frozen=True):

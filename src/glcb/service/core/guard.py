@@ -1,4 +1,4 @@
-"""Lift over the control, further metrics, and guardrails with anytime-valid tests.
+"""Further metrics, and guardrails with anytime-valid tests.
 
 A guardrail says that the expected metric of the bandit must be at least (1 − x) times that of the reference,
 the control or random assignment, or at least that of the reference minus d. If the arm of a decision was
@@ -25,7 +25,7 @@ from glcb._api.requests import ExperimentSettings, RewardItem
 from glcb._arrays import Float64
 from glcb._errors import InvalidReward
 from glcb.evaluate.sequences import boundaries
-from glcb.service.lift import MAX_WEIGHT, LiftSums, Weights
+from glcb.service.core.lift import MAX_WEIGHT, Weights
 
 FALSE_ALARMS = 0.05
 """Probability that any guardrail of an experiment ever breaks although none is violated."""
@@ -60,18 +60,22 @@ class Shares(NamedTuple):
 
     def _weights(self, reference: Float64, most: float) -> Weights | None:
         ratios = self.ratios(self.own - reference)
-        if ratios is None or np.abs(ratios).max() > most:
+        if ratios is None:
             return None
-        chosen = self.chosen
+        lowest, highest, chosen = float(ratios.min()), float(ratios.max()), self.chosen
+        if max(-lowest, highest) > most:
+            return None
         return Weights(
             float(ratios[chosen]),
             float(reference[chosen] / self.logged[chosen]),
-            min(float(ratios.min()), 0.0),
-            max(float(ratios.max()), 0.0),
+            min(lowest, 0.0),
+            max(highest, 0.0),
         )
 
     def ratios(self, numerator: Float64) -> Float64 | None:
         """Return the numerator as a share of the logged probabilities; None if one of them is missing."""
+        if self.logged.min() > 0:
+            return numerator / self.logged
         used = numerator != 0
         if (self.logged[used] <= 0).any():
             return None
@@ -192,7 +196,7 @@ class GuardSums(Struct):
         self.n += 1
         self.exposure += exposure
         self.difference += estimate
-        self.squares += estimate**2
+        self.squares += estimate * estimate
         self.above = max(self.above, highest * (1 - center), -lowest * center)
         self.below = max(self.below, -lowest * (1 - center), highest * center)
 
@@ -206,10 +210,8 @@ class GuardrailSums(Struct):
 
 
 class Guard(Struct):
-    """What is known about the control, the metrics and the guardrails of an experiment."""
+    """What is known about the metrics and the guardrails of an experiment, and about shadow mode."""
 
-    lift: LiftSums = field(default_factory=LiftSums)
-    """Lift over the control."""
     metrics: dict[str, MetricSums] = field(default_factory=dict)
     guardrails: list[GuardrailSums] = field(default_factory=list)
     shadow_decisions: int = 0

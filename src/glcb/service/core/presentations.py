@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from glcb._api.requests import RankingRequest, RewardItem
 from glcb._errors import ClosedDecision, InvalidInput, UnknownDecision
-from glcb.bandit import Bandit, deferral
+from glcb.bandit import Bandit, recorded
 from glcb.bandit.records import PendingDecision
 from glcb.service.core.open_decisions import OpenDecision, OpenDecisions
 
@@ -58,7 +58,7 @@ class Presentations(Struct):
         """Defer a decision that has just been made."""
         deferred = [
             DeferredSlot(slot.id, str(slot.arm), slot.propensity, slot.x.tobytes(), opened.withdraw(slot.id))
-            for slot in deferral.defer(bandit, decision_id, slots)
+            for slot in recorded.defer(bandit, decision_id, slots)
         ]
         self.deferred[decision_id] = DeferredDecision(now, deferred)
         _limit(self.deferred, capacity)
@@ -74,7 +74,7 @@ class Presentations(Struct):
         decision = self.deferred[decision_id]
         if not decision.slots:
             return False
-        deferral.resume(
+        recorded.resume(
             bandit,
             [
                 PendingDecision(
@@ -104,7 +104,7 @@ def activate(
     """Activate a decision; return False if it was not deferred, or is activated already."""
     if presentations is not UNSET and decision_id in presentations.deferred:
         return presentations.activate(bandit, opened, decision_id, now)
-    if not deferral.is_known(bandit, decision_id):
+    if not recorded.is_known(bandit, decision_id):
         raise UnknownDecision(
             f"decision {decision_id[:100]!r} is unknown: pass the id of a decision of this experiment"
         )

@@ -1,25 +1,20 @@
-"""How decisions and rankings are counted, and how those among arms with features are answered.
+"""What is recorded of decisions and rankings, and how those among arms with features are answered.
 
 Every slot of a ranking is a decision among the candidates that no slot above has. It counts as such in all
 statistics: its arm is chosen given the slots above it, so that its propensity, and its lift over a random
 choice among the same candidates, are exact.
 """
 
-from collections.abc import Iterator
-from typing import Any, NamedTuple
-
 import numpy as np
 from msgspec import Struct
 
-from glcb._api.requests import DecisionRequest, ExperimentSettings
+from glcb._api.requests import ExperimentSettings
 from glcb._arrays import Float64
-from glcb.bandit.decision import BanditDecision
-from glcb.bandit.ranking import Exploration, Ranking, slot_probabilities
-from glcb.bandit.slots import slot_id
-from glcb.explore.probabilities import probabilities
-from glcb.service.core.open_decisions import OpenDecision
-from glcb.service.core.tally import DecisionRecord
-from glcb.service.lift import weights
+from glcb.bandit.ranking import Ranking
+from glcb.policies.decision import Estimates
+from glcb.service.core.guard import GuardedDecision
+from glcb.service.core.lift import Weights
+from glcb.service.core.records import SlotRecord
 
 NO_OUTCOME = b"{}"
 """The outcome of an event that returns nothing, such as the reward of a single decision."""
@@ -38,14 +33,6 @@ class SlotRewards(Struct):
     """Slots from which nothing is learned."""
 
 
-class CountedSlot(NamedTuple):
-    """A slot as the statistics count it."""
-
-    id: str
-    opened: OpenDecision
-    record: DecisionRecord
-
-
 def has_catalog(settings: ExperimentSettings) -> bool:
     """Return whether the arms of an experiment have features."""
     return isinstance(settings.arms, dict)
@@ -62,95 +49,43 @@ def most_likely(ranking: Ranking) -> dict[str, float]:
     return {str(names[index]): float(shares[index]) for index in indices}
 
 
-def count_decision(
-    decision: BanditDecision,
-    settings: ExperimentSettings,
-    request: DecisionRequest,
-    held_out: bool,
-    now: float,
-    predicts: bool,
-) -> CountedSlot:
-    """Return a decision among arms without features. The arguments are those of :func:`count_slots`."""
-    arms: tuple[str, ...] = decision.arms  # type: ignore[assignment]  # arms are strings here
-    chosen = arms.index(str(decision.arm))
-    allowed = None if request.eligible is None else sorted(map(arms.index, set(request.eligible)))
-    actual, values = decision.arm_probabilities.tolist(), decision.values.tolist()
-    own = actual
-    if held_out:  # what the bandit would have done
-        mode = settings.exploration_mode
-        own = probabilities(decision.scores, allowed, settings.exploration, mode).tolist()
-    eligible = own if allowed is None else [own[arm] for arm in allowed]
-    lowest, highest, n = min(eligible), max(eligible), len(eligible)
-    opened = OpenDecision(
-        arms[chosen],
-        held_out,
-        now,
-        values[chosen] if predicts else None,
-        weights(own[chosen], lowest, highest, n, settings.holdout),
-    )
-    overlap = settings.holdout + (1 - settings.holdout) * lowest * n
-    record = DecisionRecord(arms, chosen, actual, values, held_out, 1 - highest, overlap, request.context)
-    return CountedSlot(decision.id, opened, record)
-
-
-def count_slots(
-    ranking: Ranking,
-    settings: ExperimentSettings,
-    context: Any,
-    eligible: list[str] | None,
-    held_out: bool,
-    now: float,
-    predicts: bool,
-) -> Iterator[CountedSlot]:
-    """Yield the slots of a ranking, from the top.
+def slot_record(
+    arm: str,
+    actual: Float64,
+    estimates: Estimates,
+    chosen: int,
+    *,
+    listed: bool,
+    explored: float,
+    overlap: float,
+    weights: Weights | None,
+    guarded: GuardedDecision | None = None,
+) -> SlotRecord:
+    """Return what is recorded of a slot.
 
     Parameters
     ----------
-    ranking
-        The ranking.
-    settings
-        The settings of its experiment.
-    context, eligible
-        As requested. If arms have features, the candidates of the ranking are eligible.
-    held_out
-        Whether the arms were drawn uniformly at random.
-    now
-        The time.
-    predicts
-        Whether the predictions are to be judged by the rewards.
+    arm
+        The arm of the slot.
+    actual
+        The probabilities of the draw.
+    estimates
+        The estimates of all arms.
+    chosen
+        The index of the arm.
+    listed
+        Whether to record the values and probabilities of all arms. With features, there can be thousands of
+        candidates; and rankings can have many slots.
+    explored, overlap, weights, guarded
+        See :class:`SlotRecord`.
     """
-    shared = has_catalog(settings)
-    arms: tuple[str, ...] = ranking.candidates  # type: ignore[assignment]  # arms are strings here
-    index = {arm: position for position, arm in enumerate(arms)}
-    remaining = list(range(len(arms)))
-    if eligible is not None and not shared:
-        remaining = sorted({index[arm] for arm in eligible})
-    exploration = Exploration(settings.exploration, settings.exploration_mode, uniform=False, focused=shared)
-    for slot, (arm, actual, estimates) in enumerate(
-        zip(ranking.arms, ranking.slot_probabilities, ranking.estimates, strict=True)
-    ):
-        chosen = index[str(arm)]
-        own: Float64 = actual  # what the bandit would have done
-        if held_out:
-            own = slot_probabilities(estimates, remaining, exploration)
-        lowest, highest, n = float(own[remaining].min()), float(own[remaining].max()), len(remaining)
-        opened = OpenDecision(
-            arms[chosen],
-            held_out,
-            now,
-            float(estimates.values[chosen]) if predicts else None,
-            weights(float(own[chosen]), lowest, highest, n, settings.holdout),
-        )
-        record = DecisionRecord(
-            arms,
-            chosen,
-            actual if shared else actual.tolist(),
-            estimates.values if shared else estimates.values.tolist(),
-            held_out,
-            1 - highest,
-            settings.holdout + (1 - settings.holdout) * lowest * n,
-            context,
-            slot == 0,
-        )
-        yield CountedSlot(slot_id(ranking.id, slot), opened, record)
-        remaining.remove(chosen)
+    propensity, highest = float(actual[chosen]), float(actual.max())
+    if listed:
+        values, probabilities = estimates.values.tolist(), actual.tolist()
+    else:
+        values = [float(estimates.values[chosen])]
+        probabilities = [min(highest * int(np.count_nonzero(actual == highest)), 1.0)]
+    is_likeliest = propensity == highest
+    return SlotRecord(
+        arm, propensity, explored, overlap, values, probabilities, is_likeliest, weights, guarded
+    )

@@ -3,7 +3,7 @@
 Which features are segments is declared by the experiment. By default, up to eight of the first features are:
 categories with few values, then numbers. Everything is decided by contexts alone, and a decision belongs to
 the segments that existed when it was made. So the estimates of a segment have the same guarantees as those
-of the whole experiment (:mod:`glcb.service.lift`).
+of the whole experiment (:mod:`glcb.service.core.lift`).
 
 There are many segments, so some would look better by chance. The error rate of 5 % is therefore divided by
 the number of segments that there can be (Bonferroni): with 95 % confidence, all intervals of all segments are
@@ -12,16 +12,14 @@ right at all times.
 
 import math
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from itertools import islice
 from typing import Any, Literal
 
-from msgspec import UNSET, Struct, UnsetType, field
+from msgspec import Struct, field
 
 from glcb.bandit.encoding.schema import parse_schema
-from glcb.service.core.history import ArmSums, count_choice, merged
-from glcb.service.core.open_decisions import OpenDecision
-from glcb.service.lift import LiftSums, Weights
+from glcb.service.core.sums import Sums
 
 MAX_FEATURES = 8
 _MAX_CANDIDATES = 2 * MAX_FEATURES
@@ -48,28 +46,7 @@ class Segment(Struct):
 
     value: str
     kind: SegmentKind = "value"
-    decisions: int = 0
-    lift: LiftSums = field(default_factory=LiftSums)
-    control: LiftSums | UnsetType = UNSET
-    """Lift over the control, if there is one."""
-    arms: dict[str, ArmSums] = field(default_factory=dict)
-
-    def add_reward(self, decision: OpenDecision, scaled: float) -> None:
-        """Count a reward."""
-        if decision.weights is not None:
-            self.lift.add(scaled, decision.weights, held_out=decision.held_out)
-        sums = self.arms.get(decision.arm)
-        if sums is not None:
-            sums.add(scaled, sums.center)
-
-    def merge(self, other: "Segment") -> None:
-        """Add the decisions of another segment."""
-        self.decisions += other.decisions
-        self.lift.merge(other.lift)
-        if other.control is not UNSET:
-            self.control = LiftSums() if self.control is UNSET else self.control
-            self.control.merge(other.control)
-        self.arms = merged((self.arms, other.arms))
+    sums: Sums = field(default_factory=Sums)
 
 
 class SegmentedFeature(Struct):
@@ -146,14 +123,16 @@ class Segments(Struct):
             is_final=names == [],
         )
 
-    def add_decision(self, context: Mapping[Any, Any] | list[Any], arm: str, at: float) -> tuple[int, ...]:
-        """Count a decision; return the numbers of its segments."""
+    def add_decision(
+        self, context: Mapping[Any, Any] | list[Any], at: float
+    ) -> tuple[tuple[int, ...], list[Sums]]:
+        """Count a decision for each feature; return the numbers of its segments, and their sums."""
         if isinstance(context, list):
             context = {str(place): value for place, value in enumerate(context[:_MAX_CANDIDATES])}
         self.decisions += 1
         if not self.is_final:
             self._open_features(context, at)
-        first, segments, found = self.first, self.segments, []
+        first, segments, numbers, sums = self.first, self.segments, [], []
         for name, feature in self.features.items():
             feature.decisions += 1
             place = self._place(feature, context.get(name))
@@ -161,25 +140,14 @@ class Segments(Struct):
                 continue
             segment = segments[place]
             assert isinstance(segment, Segment)  # features refer to segments that exist
-            segment.decisions += 1
-            segment.arms = count_choice(segment.arms, arm)
-            found.append(first + place)
-        return tuple(found)
+            numbers.append(first + place)
+            sums.append(segment.sums)
+        return tuple(numbers), sums
 
-    def add_reward(self, decision: OpenDecision, scaled: float) -> None:
-        """Count a reward; ``scaled`` is its value on a scale from 0 to 1."""
-        for segment in self._of_decision(decision):
-            segment.add_reward(decision, scaled)
-
-    def add_control(self, decision: OpenDecision, scaled: float, weights: Weights) -> None:
-        """Count a reward for the lift over the control."""
-        for segment in self._of_decision(decision):
-            if segment.control is UNSET:
-                segment.control = LiftSums()
-            segment.control.add(scaled, weights, held_out=decision.held_out)
-
-    def _of_decision(self, decision: OpenDecision) -> Iterator[Segment]:
-        for number in decision.segments:
+    def sums_of(self, numbers: Iterable[int]) -> list[Sums]:
+        """Return the sums of the segments with these numbers, as far as they still exist."""
+        found = []
+        for number in numbers:
             place = number - self.first
             if place < 0:
                 continue  # the features have changed since
@@ -189,16 +157,17 @@ class Segments(Struct):
                     continue
                 segment = self.segments[segment]
                 assert isinstance(segment, Segment)  # those that absorb others stay
-            yield segment
+            found.append(segment.sums)
+        return found
 
     def of(self, feature: SegmentedFeature) -> list[Segment]:
         """Return the segments of a feature that have decisions: in their order, or frequent values first."""
         found = [self.segments[place] for place in (*feature.values.values(), *feature.ranges)]
-        own = [one for one in found if isinstance(one, Segment) and one.decisions]
+        own = [one for one in found if isinstance(one, Segment) and one.sums.decisions]
         if feature.kind == "category":
-            own.sort(key=lambda segment: -segment.decisions)
+            own.sort(key=lambda segment: -segment.sums.decisions)
         rest = [self.segments[place] for place in (feature.other, feature.missing)]
-        return own + [one for one in rest if isinstance(one, Segment) and one.decisions]
+        return own + [one for one in rest if isinstance(one, Segment) and one.sums.decisions]
 
     def chosen(self) -> dict[str, SegmentedFeature]:
         """Return the features that are segments now; more may be on trial."""
@@ -219,7 +188,7 @@ class Segments(Struct):
         segments = self.of(feature)
         if feature.kind == "number":
             return len(feature.sample) < _BIN_SAMPLE or len(feature.edges) > 0
-        named = [one.decisions for one in segments if one.kind == "value"][:_MAX_VALUES]
+        named = [one.sums.decisions for one in segments if one.kind == "value"][:_MAX_VALUES]
         return len(segments) > 1 and sum(named) >= _MIN_SHARE * feature.decisions
 
     def _open_features(self, context: Mapping[Any, Any], at: float) -> None:
@@ -306,13 +275,13 @@ class Segments(Struct):
         for text, place in feature.values.items():
             segment = self.segments[place]
             if text not in frequent and isinstance(segment, Segment):
-                other.merge(segment)
+                other.sums = Sums.of((other.sums, segment.sums))
                 self.segments[place] = feature.other
         feature.values = {text: feature.values[text] for text in frequent}
 
     def _decisions(self, place: int) -> int:
         segment = self.segments[place]
-        return segment.decisions if isinstance(segment, Segment) else 0
+        return segment.sums.decisions if isinstance(segment, Segment) else 0
 
 
 def ranges(edges: list[float]) -> list[tuple[float | None, float | None]]:

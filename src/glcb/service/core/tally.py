@@ -1,159 +1,42 @@
-"""Running sums over the decisions and rewards of an experiment, from which its statistics are computed.
+"""Everything that is counted of the decisions and rewards of an experiment.
 
-Their size depends on the number of arms, and up to a limit on that of the features, but not on the number of
+Its size depends on the number of arms, and up to a limit on that of the features, but not on the number of
 decisions. The slots of a ranking count as decisions.
 """
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any
 
-import numpy as np
 from msgspec import UNSET, Struct, UnsetType, field
 
 from glcb._api.guardrails import or_default
 from glcb._api.requests import ExperimentSettings
-from glcb._arrays import Float64
 from glcb.bandit.encoding.values import flatten
-from glcb.service.core.catalog_tally import ArmTally, CatalogTally, trim
+from glcb.service.core.forecasts import ArmForecasts, CatalogForecasts
 from glcb.service.core.history import History
+from glcb.service.core.lift import Weights
 from glcb.service.core.open_decisions import OpenDecision
+from glcb.service.core.records import SlotRecord
 from glcb.service.core.segments import Segments
+from glcb.service.core.sums import MAX_ARMS, GroupRewards, Sums
 from glcb.service.core.vitals import MIN_DECISIONS, Vitals
-from glcb.service.lift import LiftSums, Weights
 
 MAX_BLOCKS = 200
-_WINDOW = 1000
-"""Forecasts are averaged over about this many recent decisions; older ones fade."""
-_FEW_ARMS = 8
-
-_DECISIONS, _PREDICTED, _CHOSEN, _EXPECTED, _VARIANCE = range(5)
-_ROWS = 5
 
 
-class DecisionRecord(NamedTuple):
-    """A decision as the tally counts it."""
+class TallyBlock(Struct):
+    """A period with a fixed number of decisions, and the rewards that were counted in it.
 
-    arms: tuple[str, ...]
-    chosen: int
-    """Index of the chosen arm."""
-    probabilities: list[float] | Float64
-    values: list[float] | Float64
-    """Predicted reward of each arm."""
-    held_out: bool
-    explored: float
-    """The bandit's probability of not choosing the most likely arm."""
-    overlap: float
-    """Probability of the least likely arm, as a share of that of random assignment; holdout included."""
-    context: Mapping[Any, Any] | list[Any]
-    """The context as sent."""
-    is_first: bool = True
-    """Whether it is the first one for this context, like the first slot of a ranking."""
-
-
-class Group(Struct):
-    """The rewards of the bandit or of the holdout."""
-
-    n: int = 0
-    total: float = 0.0
-
-    @property
-    def mean(self) -> float | None:
-        """The mean reward, or None without any."""
-        return self.total / self.n if self.n else None
-
-
-class ArmForecasts(Struct):
-    """Mean predicted reward of each arm, and its actual and expected number of decisions."""
-
-    arms: tuple[str, ...] = ()
-    sums: bytearray = field(default_factory=bytearray)
-    """Five rows of float64, one column per arm. Bytes survive a snapshot bit for bit."""
-
-    def add_decision(self, decision: DecisionRecord) -> None:
-        """Count a decision."""
-        if decision.arms is not self.arms:
-            self._set_arms(decision.arms)
-        if len(self.arms) <= _FEW_ARMS:
-            self._add_one_by_one(decision)
-        else:
-            self._add_at_once(decision)
-
-    def _add_one_by_one(self, decision: DecisionRecord) -> None:
-        """Count a decision; for few arms this is faster than NumPy, and the result is the same."""
-        sums, n = memoryview(self.sums).cast("d"), len(self.arms)
-        predicted, expected, variance = _PREDICTED * n, _EXPECTED * n, _VARIANCE * n
-        for probability, value in zip(decision.probabilities, decision.values, strict=True):
-            count = sums[predicted - n] = sums[predicted - n] + 1
-            mean = sums[predicted]
-            sums[predicted] = mean + (value - mean) / (count if count < _WINDOW else _WINDOW)
-            sums[expected] += probability
-            sums[variance] += probability * (1 - probability)
-            predicted, expected, variance = predicted + 1, expected + 1, variance + 1
-        sums[_CHOSEN * n + decision.chosen] += 1
-
-    def _add_at_once(self, decision: DecisionRecord) -> None:
-        rows, probabilities = self._rows(), np.asarray(decision.probabilities)
-        count, predicted = rows[_DECISIONS], rows[_PREDICTED]
-        count += 1
-        predicted += (decision.values - predicted) / np.minimum(count, _WINDOW)
-        rows[_CHOSEN, decision.chosen] += 1
-        rows[_EXPECTED] += probabilities
-        rows[_VARIANCE] += probabilities * (1 - probabilities)
-
-    def _rows(self) -> Float64:
-        """Return a writable view of the sums."""
-        return np.frombuffer(self.sums).reshape(_ROWS, len(self.arms))
-
-    def _set_arms(self, arms: tuple[str, ...]) -> None:
-        """Keep the sums of these arms; start new ones at zero."""
-        if arms != self.arms:
-            columns = {arm: column for column, arm in enumerate(self.arms)}
-            before, rows = self._rows(), np.zeros((_ROWS, len(arms)))
-            for column, arm in enumerate(arms):
-                if arm in columns:
-                    rows[:, column] = before[:, columns[arm]]
-            self.sums = bytearray(rows.tobytes())
-        self.arms = arms
-
-    def predicted(self) -> dict[str, float]:
-        """Return the recent mean of the predicted reward of each arm, over all contexts."""
-        rows = self._rows()
-        return {
-            arm: float(value)
-            for arm, value, count in zip(self.arms, rows[_PREDICTED], rows[_DECISIONS], strict=True)
-            if count
-        }
-
-    def largest_deviation(self) -> tuple[str, int, float, float] | None:
-        """Return the arm whose number of decisions deviates most from its logged propensities.
-
-        Returns
-        -------
-        tuple or None
-            The arm, its number of decisions, the expected number, and the variance of that number.
-        """
-        if not self.arms:
-            return None
-        rows = self._rows()
-        # Adding 1 to the variance makes a difference of one decision insignificant.
-        deviation = np.abs(rows[_CHOSEN] - rows[_EXPECTED]) / np.sqrt(rows[_VARIANCE] + 1)
-        arm = int(deviation.argmax())
-        chosen, expected, variance = rows[[_CHOSEN, _EXPECTED, _VARIANCE], arm].tolist()
-        return self.arms[arm], int(chosen), expected, variance
-
-
-class Block(Struct):
-    """A period with a fixed number of decisions."""
+    It has no sums for each arm: a reward counts in the block in which it arrives.
+    """
 
     start: float
     end: float
     decisions: int = 0
     arms: dict[str, int] = field(default_factory=dict)
     """Decisions per arm."""
-    rewards: list[int] = field(default_factory=lambda: [0, 0])
-    """Number of rewards that were counted in this period: of the bandit's decisions and of the holdout."""
-    totals: list[float] = field(default_factory=lambda: [0.0, 0.0])
-    """Sums of these rewards."""
+    bandit: GroupRewards = field(default_factory=GroupRewards)
+    holdout: GroupRewards = field(default_factory=GroupRewards)
     predictions: int = 0
     """Number of these rewards whose predictions are judged."""
     predicted: float = 0.0
@@ -169,10 +52,32 @@ class Block(Struct):
     overlap: float = 0.0
     """Sum of the overlap of all decisions with random assignment."""
 
-    def merge(self, later: "Block", is_catalog: bool) -> None:
+    def add_decision(self, at: float, slot: SlotRecord, held_out: bool) -> None:
+        """Count a decision."""
+        self.end = at
+        self.decisions += 1
+        self.arms[slot.arm] = self.arms.get(slot.arm, 0) + 1
+        self.overlap += slot.overlap
+        if not held_out:
+            self.bandit_decisions += 1
+            self.explored += slot.explored
+
+    def add_reward(self, at: float, decision: OpenDecision, value: float) -> None:
+        """Count a reward that arrives now, and judge its prediction."""
+        self.end = at
+        (self.holdout if decision.held_out else self.bandit).add(value)
+        if decision.predicted is not None:
+            self.predictions += 1
+            self.predicted += decision.predicted
+            self.observed += value
+            self.squared_errors += (value - decision.predicted) * (value - decision.predicted)
+
+    def merge(self, later: "TallyBlock") -> None:
         """Add the next block to this one."""
         self.end = later.end
         self.decisions += later.decisions
+        self.bandit.merge(later.bandit)
+        self.holdout.merge(later.holdout)
         self.predictions += later.predictions
         self.predicted += later.predicted
         self.observed += later.observed
@@ -182,10 +87,11 @@ class Block(Struct):
         self.overlap += later.overlap
         for arm, decisions in later.arms.items():
             self.arms[arm] = self.arms.get(arm, 0) + decisions
-        self.arms = trim(self.arms) if is_catalog else self.arms
-        for group in (0, 1):
-            self.rewards[group] += later.rewards[group]
-            self.totals[group] += later.totals[group]
+
+    def limit_arms(self) -> None:
+        """Keep only the half of the arms with the most decisions if there are too many."""
+        if len(self.arms) > MAX_ARMS:
+            self.arms = dict(sorted(self.arms.items(), key=lambda item: -item[1])[: MAX_ARMS // 2])
 
 
 def segment_names(settings: ExperimentSettings) -> list[str] | None:
@@ -195,23 +101,22 @@ def segment_names(settings: ExperimentSettings) -> list[str] | None:
 
 
 class Tally(Struct):
-    """Sums over all decisions, and over blocks whose length doubles when there are too many of them."""
+    """Sums over all decisions, by period and by segment, and what the health checks need.
 
-    bandit: Group = field(default_factory=Group)
-    holdout: Group = field(default_factory=Group)
-    lift: LiftSums = field(default_factory=LiftSums)
-    vitals: Vitals = field(default_factory=Vitals)
-    arms: dict[str, ArmTally] = field(default_factory=dict)
-    removed_decisions: int = 0
-    """Decisions for arms that have been removed since."""
-    forecasts: ArmForecasts = field(default_factory=ArmForecasts)
-    blocks: list[Block] = field(default_factory=list)
-    block_length: int = 10
-    """Decisions per block."""
-    catalog: CatalogTally | UnsetType = UNSET
-    """If arms have features, their sums are here, and not in ``arms`` and ``forecasts``."""
+    The length of blocks doubles when there are too many of them.
+    """
+
+    whole: Sums = field(default_factory=Sums)
+    """The sums of the whole experiment; if arms have features, of the arms that ``catalog`` keeps."""
     history: History = field(default_factory=lambda: History(0.0))
     segments: Segments = field(default_factory=lambda: Segments(0.0))
+    vitals: Vitals = field(default_factory=Vitals)
+    forecasts: ArmForecasts = field(default_factory=ArmForecasts)
+    catalog: CatalogForecasts | UnsetType = UNSET
+    """Used instead of ``forecasts`` if arms have features."""
+    blocks: list[TallyBlock] = field(default_factory=list)
+    block_length: int = 10
+    """Decisions per block."""
 
     def begin(self, at: float, settings: ExperimentSettings) -> None:
         """Begin the history and the segments."""
@@ -224,82 +129,70 @@ class Tally(Struct):
         if self.segments.names != names:
             self.segments = self.segments.changed(names, settings.schema, at)
 
-    def add_decision(self, at: float, decision: DecisionRecord, opened: OpenDecision) -> None:
-        """Count a decision, and note its segments until its reward is known."""
-        if not self.blocks or self.blocks[-1].decisions >= self.block_length:
-            self._start_block(at)
-        arm, block = decision.arms[decision.chosen], self.blocks[-1]
-        block.end = at
-        block.decisions += 1
-        block.arms[arm] = block.arms.get(arm, 0) + 1
-        block.overlap += decision.overlap
-        if not decision.held_out:
-            block.bandit_decisions += 1
-            block.explored += decision.explored
-        if self.catalog is UNSET:
-            self._arm(arm).decisions += 1
-            self.forecasts.add_decision(decision)
-        else:
-            chosen = decision.chosen
-            probabilities = np.asarray(decision.probabilities)
-            self.catalog.add_decision(arm, float(decision.values[chosen]), chosen, probabilities)
-            block.arms = trim(block.arms)
-        self.vitals.arrivals.add_decision(at)
-        context = decision.context if isinstance(decision.context, list) else flatten(decision.context)
-        if decision.is_first:
-            self.vitals.features.add(context, at)
-        self.vitals.clock.add(at)
-        self.history.add_decision(at, arm)
-        opened.segments = self.segments.add_decision(context, arm, at)
-
-    def add_reward(self, at: float, decision: OpenDecision, value: float, scaled: float) -> None:
-        """Count the reward of a decision; ``scaled`` is its value on a scale from 0 to 1."""
-        group = self.holdout if decision.held_out else self.bandit
-        group.n += 1
-        group.total += value
-        self.history.add_reward(decision, value, scaled, self.lift.center)
-        self.segments.add_reward(decision, scaled)
-        if decision.weights is not None:
-            self.lift.add(scaled, decision.weights, held_out=decision.held_out)
-        self.vitals.values.add(scaled, decision.reported)
-        if not self.blocks:
-            self._start_block(at)
-        block = self.blocks[-1]
-        block.end = at
-        block.rewards[decision.held_out] += 1
-        block.totals[decision.held_out] += value
-        if decision.predicted is not None:
-            block.predictions += 1
-            block.predicted += decision.predicted
-            block.observed += value
-            block.squared_errors += (value - decision.predicted) ** 2
-        tally = self._arm(decision.arm) if self.catalog is UNSET else self.catalog.of_reward(decision.arm)
-        tally.rewards += 1
-        tally.total += value
-
-    def add_control(self, decision: OpenDecision, scaled: float, weights: Weights, center: float) -> None:
-        """Count a reward for the lift over the control.
+    def add_decision(
+        self, at: float, slots: Sequence[SlotRecord], held_out: bool, arms: tuple[str, ...], context: Any
+    ) -> list[tuple[int, ...]]:
+        """Count a decision or a ranking; return the numbers of the segments of each slot.
 
         Parameters
         ----------
+        at
+            The time.
+        slots
+            What was chosen.
+        held_out
+            Whether it belongs to the holdout.
+        arms
+            The arms of the experiment.
+        context
+            The context as sent.
+        """
+        flat = context if isinstance(context, list) else flatten(context)
+        self.vitals.features.add(flat, at)
+        if self.catalog is UNSET:
+            self.forecasts.add_decision(arms, slots[0])
+        return [self._add_slot(at, slot, held_out, flat) for slot in slots]
+
+    def _add_slot(self, at: float, slot: SlotRecord, held_out: bool, context: Any) -> tuple[int, ...]:
+        arm, (numbers, segments) = slot.arm, self.segments.add_decision(context, at)
+        self.whole.add_decision(arm)
+        for sums in (self.history.sums_now(at), *segments):
+            sums.add_decision(arm, MAX_ARMS)
+        if not self.blocks or self.blocks[-1].decisions >= self.block_length:
+            self._start_block(at)
+        self.blocks[-1].add_decision(at, slot, held_out)
+        if self.catalog is not UNSET:
+            self.blocks[-1].limit_arms()
+            for name in self.catalog.add_decision(slot, self.whole.arms[arm].decisions):
+                self.whole.remove_arm(name)
+        self.vitals.arrivals.add_decision(at)
+        self.vitals.clock.add(at)
+        return numbers
+
+    def add_reward(
+        self, at: float, decision: OpenDecision, value: float, scaled: float, control: Weights | None
+    ) -> None:
+        """Count the reward of a decision.
+
+        Parameters
+        ----------
+        at
+            The time.
         decision
             The decision.
-        scaled
-            Its reward, on a scale from 0 to 1.
-        weights
-            The weights for the lift over the control.
-        center
-            The center of its estimate.
+        value, scaled
+            Its reward, as sent and on a scale from 0 to 1.
+        control
+            The weights for the lift over the control, if it can be estimated from this decision.
         """
-        self.history.add_control(decision, scaled, weights, center)
-        self.segments.add_control(decision, scaled, weights)
-
-    def _arm(self, arm: str) -> ArmTally:
-        """Return the sums of an arm."""
-        tally = self.arms.get(arm)
-        if tally is None:
-            tally = self.arms[arm] = ArmTally()
-        return tally
+        period = self.history.sums_at(decision.decided_at)
+        period.add_reward(decision, value, scaled, control, self.whole)
+        for sums in (self.whole, *self.segments.sums_of(decision.segments)):
+            sums.add_reward(decision, value, scaled, control)
+        self.vitals.values.add(scaled, decision.reported)
+        if not self.blocks:
+            self._start_block(at)
+        self.blocks[-1].add_reward(at, decision, value)
 
     @property
     def predicts(self) -> bool:
@@ -307,9 +200,8 @@ class Tally(Struct):
         return self.vitals.values.n >= MIN_DECISIONS
 
     def remove_arm(self, arm: str) -> None:
-        """Drop the sums of an arm except its number of decisions."""
-        self.removed_decisions += self.arms.pop(arm, ArmTally()).decisions
-        self.history.remove_arm(arm)
+        """Drop the sums of an arm over the whole experiment. Its past in periods and segments stays."""
+        self.whole.remove_arm(arm)
         for block in self.blocks:
             block.arms.pop(arm, None)
 
@@ -318,7 +210,9 @@ class Tally(Struct):
             pairs = zip(self.blocks[::2], self.blocks[1::2], strict=True)
             self.blocks = []
             for first, second in pairs:
-                first.merge(second, self.catalog is not UNSET)
+                first.merge(second)
+                if self.catalog is not UNSET:
+                    first.limit_arms()
                 self.blocks.append(first)
             self.block_length *= 2
-        self.blocks.append(Block(at, at))
+        self.blocks.append(TallyBlock(at, at))

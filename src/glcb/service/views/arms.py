@@ -4,13 +4,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from msgspec import UNSET
+from msgspec.structs import asdict
 
-from glcb._api.statistics import ArmPage, ArmRow, ArmStats, OtherArms
-from glcb.service.core.catalog_tally import ArmTally, NamedArm
+from glcb._api.statistics import ArmMean, ArmPage, ArmRow, ArmStats, OtherArms
+from glcb.bandit import recorded
 from glcb.service.core.experiment import Experiment
-from glcb.service.core.history import ArmSums, MeanInterval, mean_intervals
+from glcb.service.core.sums import ArmSums
 from glcb.service.errors import ApiError
-from glcb.service.estimates import in_units
+from glcb.service.views.estimates import arm_means, in_units
 
 MAX_LISTED = 100
 """If arms have features, so many of them are in statistics and settings."""
@@ -75,7 +76,7 @@ def _parse_integer(text: str) -> int | None:
 
 
 class Arms:
-    """Reads the statistics of arms from a tally.
+    """Reads the statistics of arms from the sums of an experiment.
 
     Parameters
     ----------
@@ -84,17 +85,13 @@ class Arms:
     """
 
     def __init__(self, experiment: Experiment) -> None:
-        self._tally = experiment.state.tally
+        tally = experiment.state.tally
+        self._sums = tally.whole
         self._reward_range = experiment.reward_range
-        self._catalog = experiment.bandit.catalog
+        self._catalog = recorded.catalog(experiment.bandit)
         self._rewards = experiment.bandit.reward_counts
         self._arms = dict.fromkeys(map(str, experiment.bandit.arms))
-        names = self._tally.catalog
-        self._tallies: Mapping[str, ArmTally] = self._tally.arms if names is UNSET else names.names
-        self._forecasts = self._tally.forecasts.predicted() if names is UNSET else {}
-        merged = self._tally.removed_decisions if names is UNSET else names.merged.decisions
-        self.decisions = merged + sum(tally.decisions for tally in self._tallies.values())
-        """All decisions, those for arms that are gone included."""
+        self._predicted = tally.forecasts.predicted() if tally.catalog is UNSET else tally.catalog.predicted
 
     def __len__(self) -> int:
         return len(self._arms)
@@ -103,7 +100,7 @@ class Arms:
         """Yield the arms of the experiment, then others that were chosen among the candidates of requests."""
         yield from self._arms
         if self._catalog is not None:
-            yield from (name for name in self._tallies if name not in self._arms)
+            yield from (name for name in self._predicted if name not in self._arms)
 
     def most_chosen(self, count: int) -> list[str]:
         """Return the arms with the most decisions."""
@@ -113,37 +110,18 @@ class Arms:
         """Return a number by which arms can be sorted."""
         if column == "rewards":
             return self._rewards.get(arm, 0)
-        tally = self._of(arm)
         if column == "predicted":
-            return tally.predicted if isinstance(tally, NamedArm) else self._forecasts.get(arm)
-        return tally.mean if column == "reward_mean" else tally.decisions
+            return self._predicted.get(arm)
+        return self._of(arm).mean if column == "reward_mean" else self._of(arm).decisions
 
     def all_stats(self, arms: Iterable[str]) -> tuple[ArmStats, ...]:
         """Return the statistics of arms."""
-        names = list(arms)
-        sums = [self._sums(name) for name in names]
-        return tuple(map(self._stats, names, mean_intervals(sums)))
+        found = [(arm, self._of(arm), self._sums.decisions) for arm in arms]
+        return tuple(map(self._stats, arm_means(found, self._reward_range)))
 
-    def _sums(self, arm: str) -> ArmSums:
-        """Return the sums for the interval of an arm, which must be over all of its rewards."""
-        sums = self._tally.history.arms.get(arm)
-        return sums if sums is not None and sums.rewards == self._of(arm).rewards else ArmSums()
-
-    def _stats(self, arm: str, interval: MeanInterval | None) -> ArmStats:
-        tally = self._of(arm)
-        _, low, high, fixed_low, fixed_high = in_units(interval, self._reward_range)
-        return ArmStats(
-            arm=arm,
-            decisions=tally.decisions,
-            share=self._share(tally.decisions),
-            reward_mean=tally.mean,
-            low=low,
-            high=high,
-            fixed_low=fixed_low,
-            fixed_high=fixed_high,
-            predicted=self.value(arm, "predicted"),
-            rewards=self._rewards.get(arm, 0),
-        )
+    def _stats(self, mean: ArmMean) -> ArmStats:
+        more = {"predicted": self._predicted.get(mean.arm), "rewards": self._rewards.get(mean.arm, 0)}
+        return ArmStats(**{**asdict(mean), **more})
 
     def rows(self, arms: Iterable[str]) -> tuple[ArmRow, ...]:
         """Return the rows of arms in a list."""
@@ -152,18 +130,9 @@ class Arms:
     def _row(self, stats: ArmStats) -> ArmRow:
         features = None if self._catalog is None else self._catalog.get(stats.arm)
         return ArmRow(
-            arm=stats.arm,
             features=None if features is None else dict(features),
             in_catalog=stats.arm in self._arms,
-            decisions=stats.decisions,
-            share=stats.share,
-            reward_mean=stats.reward_mean,
-            low=stats.low,
-            high=stats.high,
-            fixed_low=stats.fixed_low,
-            fixed_high=stats.fixed_high,
-            predicted=stats.predicted,
-            rewards=stats.rewards,
+            **asdict(stats),
         )
 
     def listed(self) -> tuple[tuple[ArmStats, ...], OtherArms | None]:
@@ -175,23 +144,20 @@ class Arms:
         return self.all_stats(shown), others
 
     def _others(self, shown: set[str]) -> OtherArms | None:
-        names = self._tally.catalog
-        assert names is not UNSET  # arms have features
-        hidden = [name for name in self.names() if name not in shown]
-        tallies = [names.merged, *(self._of(name) for name in hidden)]
-        decisions = sum(tally.decisions for tally in tallies)
-        if not hidden and not decisions:
+        hidden, total = [name for name in self.names() if name not in shown], ArmSums()
+        for sums in (self._sums.others, *map(self._of, hidden)):
+            total.merge(sums)
+        if not hidden and not total.decisions:
             return None
-        total = ArmTally(decisions, sum(t.rewards for t in tallies), sum(t.total for t in tallies))
         return OtherArms(
-            arms=len(hidden), decisions=decisions, share=self._share(decisions), reward_mean=total.mean
+            arms=len(hidden),
+            decisions=total.decisions,
+            share=total.decisions / self._sums.decisions if self._sums.decisions else 0.0,
+            reward_mean=in_units(total.mean, self._reward_range),
         )
 
-    def _of(self, arm: str) -> ArmTally:
-        return self._tallies.get(arm) or ArmTally()
-
-    def _share(self, decisions: int) -> float:
-        return decisions / self.decisions if self.decisions else 0.0
+    def _of(self, arm: str) -> ArmSums:
+        return self._sums.arms.get(arm) or ArmSums()
 
 
 def page(experiment: Experiment, query: PageQuery) -> ArmPage:

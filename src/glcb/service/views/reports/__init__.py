@@ -10,12 +10,12 @@ from glcb._api.reports import Report
 from glcb._api.responses import ExperimentInfo
 from glcb._api.statistics import Curves
 from glcb.service.core.experiment import Experiment
-from glcb.service.curves import CurvesQuery, curves, parse_time
 from glcb.service.errors import ApiError
-from glcb.service.reports.changes import changes_in_words
-from glcb.service.reports.page import report_page
-from glcb.service.reports.summary import summarize
-from glcb.service.responses import experiment_info
+from glcb.service.views.curves import CurvesQuery, curves, parse_time
+from glcb.service.views.reports.changes import changes_in_words
+from glcb.service.views.reports.page import report_page
+from glcb.service.views.reports.summary import summarize
+from glcb.service.views.responses import experiment_info
 
 CONTENT_SECURITY_POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'none'; base-uri 'none'; "

@@ -4,19 +4,19 @@ A check is silent until it has enough data. A failed check names the likely caus
 thresholds follow from false-alarm rates, stated next to each constant here and in ``core/vitals.py``.
 """
 
-from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from collections.abc import Iterator
 
 from msgspec import UNSET
 
 from glcb._api.guardrails import or_default
 from glcb._api.responses import Check
+from glcb.bandit import recorded
 from glcb.bandit.encoding.schema import identifiers
 from glcb.evaluate.sequences import boundary
-from glcb.service.core.catalog_tally import CatalogTally
 from glcb.service.core.experiment import Experiment
+from glcb.service.core.forecasts import CatalogForecasts
 from glcb.service.core.guard import MetricSums
-from glcb.service.core.tally import Block
+from glcb.service.core.tally import TallyBlock
 from glcb.service.core.vitals import ALARM_SECONDS, MIN_DECISIONS, Vitals
 
 _MIN_SAMPLE = 100
@@ -38,31 +38,19 @@ _FULL_MATCH = 0.5
 """With a higher match rate, zeros are assumed to be reported."""
 
 
-class _Sums(NamedTuple):
-    """Sums over some blocks."""
-
-    decisions: int
-    predictions: int
-    predicted: float
-    observed: float
-    squared_errors: float
-    bandit_decisions: int
-    explored: float
-    overlap: float
-
-
 def checks(experiment: Experiment) -> tuple[Check, ...]:
     """Return the results of all health checks."""
     tally = experiment.state.tally
-    overall = _sums(tally.blocks)
-    recent = _sums(_latest(tally.blocks, _RECENT_SHARE * overall.decisions))
+    recent = TallyBlock(0.0, 0.0)
+    for block in _latest(tally.blocks, _RECENT_SHARE * tally.whole.decisions):
+        recent.merge(block)
     values = _reward_values(experiment)
     return (
         _rewards(experiment, tally.vitals),
         values,
         _calibration(experiment, recent, values),
         _exploration(experiment, recent),
-        _propensities(experiment, overall),
+        _propensities(experiment),
         *_contexts(experiment),
         _features(experiment),
         _clock(experiment),
@@ -71,7 +59,7 @@ def checks(experiment: Experiment) -> tuple[Check, ...]:
     )
 
 
-def _latest(blocks: list[Block], decisions: float) -> Iterator[Block]:
+def _latest(blocks: list[TallyBlock], decisions: float) -> Iterator[TallyBlock]:
     """Yield the newest blocks with this many decisions, or with a minimum sample."""
     covered = 0
     for block in reversed(blocks):
@@ -79,23 +67,6 @@ def _latest(blocks: list[Block], decisions: float) -> Iterator[Block]:
             return
         covered += block.decisions
         yield block
-
-
-def _sums(blocks: Iterable[Block]) -> _Sums:
-    rows = [
-        (
-            block.decisions,
-            block.predictions,
-            block.predicted,
-            block.observed,
-            block.squared_errors,
-            block.bandit_decisions,
-            block.explored,
-            block.overlap,
-        )
-        for block in blocks
-    ]
-    return _Sums(*map(sum, zip(*rows, strict=True))) if rows else _Sums(0, 0, 0.0, 0.0, 0.0, 0, 0.0, 0.0)
 
 
 def _too_early(check: str, subject: str, unit: str = "decisions", n: int = _MIN_SAMPLE) -> Check:
@@ -159,7 +130,7 @@ def _reward_values(experiment: Experiment) -> Check:
     return Check(name, True, "The rewards differ.")
 
 
-def _calibration(experiment: Experiment, recent: _Sums, values: Check) -> Check:
+def _calibration(experiment: Experiment, recent: TallyBlock, values: Check) -> Check:
     if values.ok is False or not experiment.state.tally.vitals.values.reported:
         return Check("calibration", None, "Calibration of the predictions: needs rewards that differ.")
     if recent.predictions < _MIN_SAMPLE:
@@ -187,8 +158,8 @@ def _calibration(experiment: Experiment, recent: _Sums, values: Check) -> Check:
 # ---- choices --------------------------------------------------------------------------------------
 
 
-def _exploration(experiment: Experiment, recent: _Sums) -> Check:
-    if len(experiment.bandit.arms) == 1 and experiment.bandit.catalog is None:
+def _exploration(experiment: Experiment, recent: TallyBlock) -> Check:
+    if len(experiment.bandit.arms) == 1 and recorded.catalog(experiment.bandit) is None:
         return Check("exploration", None, "With a single arm there is nothing to explore.")
     if recent.decisions < _MIN_SAMPLE or not recent.bandit_decisions:
         return _too_early("exploration", "Exploration rate", "recent decisions of the bandit")
@@ -203,13 +174,14 @@ def _exploration(experiment: Experiment, recent: _Sums) -> Check:
     return Check("exploration", True, f"{rate:.1%} of the bandit's decisions explore another arm.")
 
 
-def _propensities(experiment: Experiment, overall: _Sums) -> Check:
-    names = experiment.state.tally.catalog
-    if names is not UNSET:
-        return _most_likely(names, overall)
-    deviation = experiment.state.tally.forecasts.largest_deviation()
-    if deviation is None or overall.decisions < _MIN_SAMPLE:
+def _propensities(experiment: Experiment) -> Check:
+    tally = experiment.state.tally
+    if tally.whole.decisions < _MIN_SAMPLE:
         return _too_early("propensities", "Agreement of choices with logged propensities")
+    if tally.catalog is not UNSET:
+        return _most_likely(tally.catalog)
+    deviation = tally.forecasts.largest_deviation()
+    assert deviation is not None  # there are decisions
     arm, chosen, expected, variance = deviation
     error = _ERROR / (2 * len(experiment.bandit.arms))
     if abs(chosen - expected) > boundary(variance, 1.0, error):
@@ -223,10 +195,8 @@ def _propensities(experiment: Experiment, overall: _Sums) -> Check:
     return Check("propensities", True, "Arms are chosen as often as their logged propensities predict.")
 
 
-def _most_likely(names: CatalogTally, overall: _Sums) -> Check:
+def _most_likely(names: CatalogForecasts) -> Check:
     """Check the draws of all decisions together: the names of arms with features come and go."""
-    if overall.decisions < _MIN_SAMPLE:
-        return _too_early("propensities", "Agreement of choices with logged propensities")
     if abs(names.chosen - names.expected) > boundary(names.variance, 1.0, _ERROR / 2):
         text = (
             f"The most likely candidate was chosen {names.chosen:,} times, but its logged propensities add "

@@ -1,17 +1,23 @@
 """Statistics of an experiment, computed from its tally."""
 
 from datetime import UTC, datetime
+from typing import Any
+
+from msgspec import UNSET
 
 from glcb._api import statistics
+from glcb._api.guardrails import MetricStats, ShadowStats, or_default
 from glcb._api.responses import Counts
 from glcb._api.statistics import FeatureStats, Latency, Stats
 from glcb.bandit.encoding.schema import Schema
-from glcb.service import health
-from glcb.service.arms import Arms
 from glcb.service.core.experiment import Experiment
-from glcb.service.core.tally import Block
-from glcb.service.metrics import Activity
-from glcb.service.responses import guard_stats, lift
+from glcb.service.core.guard import MetricSums
+from glcb.service.core.tally import TallyBlock
+from glcb.service.process.metrics import Activity
+from glcb.service.views import health
+from glcb.service.views.arms import Arms
+from glcb.service.views.estimates import group_fields
+from glcb.service.views.lift import control_lift, lift
 
 _MAX_SHARES = 12
 """Blocks contain the shares of this many arms, those with the most decisions."""
@@ -43,7 +49,7 @@ def stats(experiment: Experiment, activity: Activity) -> Stats:
         other_arms=others,
         blocks=tuple(_block(block, shown) for block in experiment.state.tally.blocks),
         features=_features(schema),
-        arm_features=_features(experiment.bandit.arm_schema),
+        arm_features=_features(None if schema is None else schema.arms),
         unmapped=0 if schema is None else schema.unmapped,
         errors=dict(activity.errors),
         latency_us=Latency(*(_microseconds(activity, share) for share in (0.5, 0.99))),
@@ -61,18 +67,13 @@ def _microseconds(activity: Activity, share: float) -> float | None:
     return None if seconds is None else seconds * 1e6
 
 
-def _block(block: Block, shown: frozenset[str]) -> statistics.Block:
-    (bandit_n, holdout_n), (bandit, holdout) = block.rewards, block.totals
+def _block(block: TallyBlock, shown: frozenset[str]) -> statistics.Block:
     return statistics.Block(
         start=datetime.fromtimestamp(block.start, UTC),
         end=datetime.fromtimestamp(block.end, UTC),
         decisions=block.decisions,
-        rewards=bandit_n + holdout_n,
-        bandit_n=bandit_n,
-        bandit_mean=_mean(bandit, bandit_n),
-        holdout_n=holdout_n,
-        holdout_mean=_mean(holdout, holdout_n),
         shares={arm: count / block.decisions for arm, count in block.arms.items() if arm in shown},
+        **group_fields(block.bandit, block.holdout),
     )
 
 
@@ -89,3 +90,24 @@ def _features(schema: Schema | None) -> tuple[FeatureStats, ...]:
         )
         for name, feature in list(schema.features.items())[:_MAX_FEATURES]
     )
+
+
+def guard_stats(experiment: Experiment) -> dict[str, Any]:
+    """Return the statistics of control, metrics, guardrails and shadow mode, by field."""
+    state = experiment.state
+    if state.guard is UNSET:
+        return {}
+    guard, arms = state.guard, tuple(map(str, experiment.bandit.arms))
+    metrics = or_default(state.settings.metrics, {})
+    sums = {name: guard.metrics.get(name, MetricSums()) for name in metrics}
+    return {
+        "control_lift": control_lift(experiment),
+        "guardrails": guard.statuses(experiment.ranges, arms),
+        "metrics": {
+            name: MetricStats(n=one.n, mean=one.total / one.n if one.n else None, unit=metrics[name].unit)
+            for name, one in sums.items()
+        },
+        "shadow": ShadowStats(decisions=guard.shadow_decisions, agreements=guard.agreements)
+        if guard.shadow_decisions
+        else None,
+    }

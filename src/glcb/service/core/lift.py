@@ -42,40 +42,7 @@ class Weights(Struct, array_like=True):
     """The largest (p − u) / b of all arms."""
 
 
-def weights(chosen: float, lowest: float, highest: float, arms: int, holdout: float) -> Weights | None:
-    """Return the importance weights of a decision, or None if its lift cannot be estimated.
-
-    Parameters
-    ----------
-    chosen, lowest, highest
-        The bandit's probability of the chosen arm, and the smallest and largest one of all eligible arms.
-    arms
-        Number of eligible arms.
-    holdout
-        Share of the decisions that are uniformly random.
-
-    Examples
-    --------
-    >>> weights(chosen=0.05, lowest=0.05, highest=0.95, arms=2, holdout=0.0)
-    Weights(lift=-9.0, random=10.0, lowest=-9.0, highest=0.47368421052631576)
-    >>> weights(chosen=1.0, lowest=0.0, highest=1.0, arms=2, holdout=0.0) is None
-    True
-    """
-    uniform = 1 / arms
-    random, own = holdout * uniform, 1 - holdout
-    rarest = random + own * lowest
-    if rarest <= 0 or uniform - lowest > MAX_WEIGHT * rarest:
-        return None
-    actual = random + own * chosen
-    return Weights(
-        (chosen - uniform) / actual,
-        uniform / actual,
-        min((lowest - uniform) / rarest, 0.0),
-        max((highest - uniform) / (random + own * highest), 0.0),
-    )
-
-
-class LiftSums(Struct):
+class LiftSums(Struct, array_like=True, gc=False):
     """Sums over the decisions whose reward is known, on a scale of rewards from 0 to 1."""
 
     n: int = 0
@@ -132,7 +99,7 @@ class LiftSums(Struct):
         self.held_out += held_out
         self.rewards += reward
         self.lift += estimate
-        self.squares += estimate**2
+        self.squares += estimate * estimate
         self.random += center + weights.random * deviation
 
     def merge(self, other: "LiftSums") -> None:

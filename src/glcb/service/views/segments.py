@@ -3,14 +3,12 @@
 from datetime import UTC, datetime
 from itertools import islice
 
-from msgspec import UNSET
-
-from glcb._api.statistics import ArmMean, FeatureSegments, LiftEstimate, SegmentList, SegmentStats
+from glcb._api.statistics import ArmMean, FeatureSegments, SegmentList, SegmentStats
 from glcb.service.core.experiment import Experiment
-from glcb.service.core.history import ArmSums, most_chosen
-from glcb.service.core.segments import Segment, SegmentedFeature, Segments, ranges
-from glcb.service.estimates import Range, arm_means, lift_estimate
-from glcb.service.lift import CONFIDENCE, LiftSums, intervals
+from glcb.service.core.lift import CONFIDENCE
+from glcb.service.core.segments import SegmentedFeature, Segments, ranges
+from glcb.service.core.sums import ArmSums, Sums, most_chosen
+from glcb.service.views.estimates import Range, arm_means, lift_estimates
 
 _MAX_ARMS = 5
 """A segment shows this many of its arms, and the best one."""
@@ -30,13 +28,14 @@ def segments(experiment: Experiment) -> SegmentList:
 
 def _feature(own: Segments, name: str, feature: SegmentedFeature, rewards: Range) -> FeatureSegments:
     found = own.of(feature)
-    decisions = sum(segment.decisions for segment in found)
+    sums = [segment.sums for segment in found]
+    decisions = sum(one.decisions for one in sums)
     comparisons = own.comparisons(feature)
-    lifts = _estimates([one.lift for one in found], feature, comparisons, rewards)
-    controls = _estimates(
-        [LiftSums() if one.control is UNSET else one.control for one in found], feature, comparisons, rewards
+    confidence = 1 - (1 - CONFIDENCE) / comparisons
+    lifts, controls = (
+        lift_estimates(ones, rewards, confidence, feature.has_intervals)
+        for ones in ([one.lift for one in sums], [one.control for one in sums])
     )
-    means = _arms(found, rewards)
     bounds = dict(zip(feature.ranges, ranges(feature.edges), strict=False))
     places = {id(own.segments[place]): limits for place, limits in bounds.items()}
     return FeatureSegments(
@@ -50,43 +49,28 @@ def _feature(own: Segments, name: str, feature: SegmentedFeature, rewards: Range
                 value=segment.value,
                 kind=segment.kind,
                 range=places.get(id(segment)),
-                decisions=segment.decisions,
-                share=segment.decisions / decisions,
+                decisions=segment.sums.decisions,
+                share=segment.sums.decisions / decisions,
                 lift=lift,
                 control=control,
-                most_chosen=next(iter(most_chosen(segment.arms, 1)), None),
-                best_arm=_best(segment.arms),
+                most_chosen=next(iter(most_chosen(segment.sums.arms, 1)), None),
+                best_arm=_best(segment.sums.arms),
                 arms=arms,
             )
-            for segment, lift, control, arms in zip(found, lifts, controls, means, strict=True)
+            for segment, lift, control, arms in zip(found, lifts, controls, _arms(sums, rewards), strict=True)
         ),
     )
 
 
-def _estimates(
-    sums: list[LiftSums],
-    feature: SegmentedFeature,
-    comparisons: int,
-    rewards: Range,
-) -> list[LiftEstimate | None]:
-    if not any(one.n for one in sums):
-        return [None] * len(sums)
-    confidence = 1 - (1 - CONFIDENCE) / comparisons
-    bounds = intervals(sums, confidence) if feature.has_intervals else [None] * len(sums)
-    return [
-        lift_estimate(one, interval, rewards, confidence) for one, interval in zip(sums, bounds, strict=True)
-    ]
-
-
 def _best(arms: dict[str, ArmSums]) -> str | None:
-    means = {arm: one.total / one.rewards for arm, one in arms.items() if one.rewards >= _MIN_REWARDS}
-    return max(means, key=means.__getitem__, default=None)
+    known = {arm: one for arm, one in arms.items() if one.rewards >= _MIN_REWARDS}
+    return max(known, key=lambda arm: known[arm].total / known[arm].rewards, default=None)
 
 
-def _arms(found: list[Segment], rewards: Range) -> list[tuple[ArmMean, ...]]:
+def _arms(segments: list[Sums], rewards: Range) -> list[tuple[ArmMean, ...]]:
     """Return the arms of each segment: the most chosen ones, and the best one."""
     rows, sizes = [], []
-    for segment in found:
+    for segment in segments:
         shown = most_chosen(segment.arms, _MAX_ARMS)
         best = _best(segment.arms)
         if best is not None:

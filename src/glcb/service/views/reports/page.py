@@ -8,9 +8,20 @@ from glcb._api.guardrails import or_default
 from glcb._api.reports import Report
 from glcb._api.responses import ExperimentInfo
 from glcb._api.statistics import ArmMean, Curves, LiftEstimate
-from glcb._document.document import Cell, Document, Fact, Figure, Gallery, Group, Listing, Row, Section, Table
+from glcb._document.document import (
+    Document,
+    Fact,
+    Figure,
+    Gallery,
+    Group,
+    Listing,
+    Row,
+    Section,
+    Table,
+    TableCell,
+)
 from glcb._document.html import render
-from glcb.service.reports.summary import (
+from glcb.service.views.reports.summary import (
     RewardFormat,
     interval_in_words,
     percent,
@@ -91,13 +102,15 @@ def _arms_table(info: ExperimentInfo, arms: Sequence[ArmMean], rewards: RewardFo
         notes[info.settings.control] = " (control)"
     rows = tuple(
         Row(
-            Cell(arm.arm + notes.get(arm.arm, "")),
+            TableCell(arm.arm + notes.get(arm.arm, "")),
             (
-                Cell(percent(arm.share)),
-                Cell("" if arm.reward_mean is None else rewards.value(arm.reward_mean)),
-                Cell("" if arm.low is None or arm.high is None else _interval(arm.low, arm.high, rewards)),
-                Cell(f"{arm.decisions:,}"),
-                Cell(f"{arm.rewards:,}"),
+                TableCell(percent(arm.share)),
+                TableCell("" if arm.reward_mean is None else rewards.value(arm.reward_mean)),
+                TableCell(
+                    "" if arm.low is None or arm.high is None else _interval(arm.low, arm.high, rewards)
+                ),
+                TableCell(f"{arm.decisions:,}"),
+                TableCell(f"{arm.rewards:,}"),
             ),
         )
         for arm in arms

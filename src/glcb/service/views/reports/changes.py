@@ -17,6 +17,7 @@ _ACTIONS = {
     "arms_changed": "catalog of arms changed",
     "model_uploaded": "model uploaded",
     "guardrail_broken": "guardrail broken",
+    "recovered": "continued from the last good state",
 }
 _STATES = {"paused": "experiment paused", "running": "experiment resumed", "archived": "experiment archived"}
 _SHARES = ("exploration", "holdout", "traffic")
