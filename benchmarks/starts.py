@@ -24,7 +24,7 @@ STARTS = 60
 LOAD_SECONDS = 0.8
 """How long the load goes on after the service is ready."""
 DECISIONS = 60
-SNAPSHOTS = ("--set", "snapshot_events=60")
+SNAPSHOTS = ("--set", "snapshot_seconds=0.02")
 _ITEMS = {f"i{number}": {"price": number} for number in range(6)}
 EXPERIMENTS: dict[str, dict[str, Any]] = {
     "plain": {"arms": ["a", "b"]},

@@ -34,7 +34,8 @@ class Server:
         self.flags = flags
         self.url = ""
         self._wrapper = tuple(wrapper)
-        self._environment = {**os.environ, **(environment or {})}
+        self.environment = dict(environment or {})
+        """Changes of the environment, from the next start on."""
         self._folder = folder
         self._process: subprocess.Popen[bytes] | None = None
         with tempfile.NamedTemporaryFile(prefix="glcb-serve-", suffix=".log", delete=False) as log:
@@ -66,7 +67,7 @@ class Server:
         ]
         with self.log.open("wb") as log:
             self._process = subprocess.Popen(
-                command, stderr=log, stdout=log, env=self._environment, cwd=self._folder
+                command, stderr=log, stdout=log, env={**os.environ, **self.environment}, cwd=self._folder
             )
         if wait:
             self._wait(seconds)
@@ -114,7 +115,7 @@ class Server:
             capture_output=True,
             text=True,
             check=False,
-            env=self._environment,
+            env={**os.environ, **self.environment},
         )
 
     def close(self) -> None:

@@ -8,20 +8,20 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from glcb.service.auth import Keyring
+from glcb.service.access.api_keys import Keyring
+from glcb.service.access.sessions import Sessions
 from glcb.service.config import ServiceSettings
-from glcb.service.core.engine import Engine
+from glcb.service.engine.engine import Engine
 from glcb.service.http import wire
-from glcb.service.http.access import Authenticator
 from glcb.service.http.admission import Admission
 from glcb.service.http.app import Application
+from glcb.service.http.authentication import Authenticator
 from glcb.service.http.handlers import Handlers
 from glcb.service.http.people import People, SessionHandlers
 from glcb.service.http.routes import Routes
+from glcb.service.http.tracing import Tracing
 from glcb.service.http.wire import Message
-from glcb.service.sessions import Sessions
 from glcb.service.storage.database import Database
-from glcb.service.tracing import Tracing
 from tests.service.builders import open_test_database as made
 
 E = "/v1/experiments/home"

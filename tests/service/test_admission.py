@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from glcb.service import auth as keys
-from glcb.service.auth import ANONYMOUS, ApiKey
+from glcb.service.access import api_keys as keys
+from glcb.service.access.api_keys import ANONYMOUS, ApiKey
 from glcb.service.config import ServiceSettings
 from glcb.service.errors import ApiError
 from glcb.service.http.admission import Admission, Lane
@@ -81,7 +81,7 @@ def test_a_decision_waits_for_at_most_one_explanation(
         assert permitted.acquire(timeout=60)
         return {}
 
-    monkeypatch.setattr("glcb.service.responses.explanation", explanation)
+    monkeypatch.setattr("glcb.service.views.responses.explanation", explanation)
 
     async def scenario(service: Service) -> None:
         await create_experiment(service)
@@ -111,7 +111,7 @@ def test_a_response_that_does_not_fit_into_memory_is_refused(tmp_path: Path) -> 
         refused = await service.ask("GET", f"{E}/model")
         assert (refused.status, refused.code) == (503, "overloaded")
         assert (await service.ask("POST", f"{E}/decisions", context)).status == 200
-        assert service.admission._bytes == 0
+        assert service.admission.bytes == 0
 
     with_service(tmp_path, scenario, max_buffered_bytes=100_000)
 

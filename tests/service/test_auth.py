@@ -5,10 +5,11 @@ from pathlib import Path
 import pytest
 
 from glcb._errors import InvalidSettings
-from glcb.service import auth as keys
-from glcb.service.auth import Keyring
+from glcb.service.access import api_keys as keys
+from glcb.service.access.api_keys import Keyring
 from glcb.service.errors import ApiError
-from glcb.service.http.access import authorize
+from glcb.service.http.authentication import authorize
+from glcb.service.http.errors import status_of
 from tests.service.builders import open_test_database
 
 
@@ -72,7 +73,7 @@ def test_a_key_of_some_experiments_cannot_administer_the_service(tmp_path: Path)
     authorize(bound, "read", None)
     with pytest.raises(ApiError, match="bound to home: use one without --experiments") as caught:
         authorize(bound, "admin", None)
-    assert caught.value.status == 403
+    assert status_of(caught.value) == 403
 
 
 @pytest.mark.parametrize(

@@ -346,6 +346,7 @@ def test_a_broken_guardrail_is_explained_and_the_control_comes_first(
     expect(page.get_by_role("columnheader", name="Lift over the control")).to_be_visible()
     page.get_by_role("link", name="Settings").click()
     page.get_by_label("Shares").fill('{"b": [0.6, 0.3]}')
+    page.get_by_label("Exploration", exact=True).fill("0.2")
     page.get_by_role("button", name="Save changes").click()
     wrong = page.locator(".field", has=page.get_by_label("Shares")).locator(".problem")
     expect(wrong).to_contain_text("maximum share of 'b'")

@@ -13,11 +13,12 @@ from sqlalchemy.event import listen
 from benchmarks.service import postgres
 from glcb._errors import StorageError
 from glcb.service.config import ServiceSettings
-from glcb.service.core.engine import Engine
+from glcb.service.engine.engine import Engine
+from glcb.service.events import Event
 from glcb.service.storage import journal as journal_module
 from glcb.service.storage.chain import EventRow
 from glcb.service.storage.connection import sqlite_url
-from glcb.service.storage.database import Database, Event
+from glcb.service.storage.database import Database
 from glcb.service.storage.journal import Journal
 from glcb.service.storage.threads import StorageThreads, database_call
 from tests.service.builders import open_test_database, settings

@@ -18,7 +18,7 @@ from ruamel.yaml import YAML
 
 from benchmarks.container import instructions
 from benchmarks.service.server import Server
-from glcb.service.auth import add_key
+from glcb.service.access.api_keys import add_key
 from glcb.service.config import ServiceSettings
 from glcb.service.http.operations import LIVENESS, READINESS
 from glcb.service.storage.connection import sqlite_url

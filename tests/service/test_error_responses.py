@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from glcb._api.errors import ERROR_CODES
-from glcb.service import auth as keys
+from glcb.service.access import api_keys as keys
 from glcb.service.http.app import Application
 from tests.service.asgi import (
     CREATION,
@@ -60,6 +60,55 @@ REFUSED: list[tuple[str, str, str, Any, str]] = [
     ("PUT", f"{E}/decisions", "method_not_allowed", {}, "POST"),
     ("TRACE", E, "method_not_allowed", None, "PATCH"),
 ]
+
+
+def test_a_request_that_is_nested_too_deeply_changes_nothing(tmp_path: Path) -> None:
+    """Decoding permits a few levels more than encoding, which comes later."""
+
+    async def scenario(service: Service) -> None:
+        await create_experiment(service)
+        for _ in range(2):
+            await service.ask("POST", f"{E}/decisions", {"context": {"x": 1}, "idempotency_key": "k"})
+        loaded = service.engine.loaded["home"]
+        for more in (b"", b',"idempotency_key":"k"'):
+            codes = set()
+            for levels in range(800, 1100):
+                nested = b"[" * levels + b"0" + b"]" * levels
+                answer = await service.ask(
+                    "POST", f"{E}/decisions", b'{"context":{"a":' + nested + b"}" + more + b"}"
+                )
+                codes.add(answer.code)
+            assert codes <= {"invalid_json", "invalid_request", "invalid_context", "idempotency_key_reused"}
+        assert service.engine.loaded["home"] is loaded
+
+    with_service(tmp_path, scenario)
+
+
+@pytest.mark.parametrize(
+    ("settings", "field"),
+    [
+        ({"arms": ["a", "a"]}, "arms"),
+        ({"policy": "none"}, "policy"),
+        ({"policy_settings": {"none": 1}}, "policy_settings"),
+        ({"rewards": [1, 0]}, "rewards"),
+        ({"schema": {"age": "none"}}, "schema"),
+        ({"shares": {"a": [0.6, 0.3]}}, "shares"),
+        ({"shares": {"c": [0.1, 0.3]}}, "shares"),
+        ({"reward_aggregation": "sum"}, "reward_timeout"),
+        ({"default_reward": 2, "reward_timeout": 60}, "default_reward"),
+        ({"control": "c"}, "control"),
+        ({"paused_arms": ["a", "b"]}, "paused_arms"),
+        ({"start_at": "2026-11-19T12:00:00Z", "end_at": "2026-11-19T11:00:00Z"}, "end_at"),
+        ({"metrics": {"reward": {"range": [0, 1]}}}, "metrics"),
+        ({"guardrails": [{"metric": "none", "max_fall": 0.1}]}, "guardrails"),
+    ],
+)
+def test_an_invalid_setting_is_named(tmp_path: Path, settings: dict[str, Any], field: str) -> None:
+    async def scenario(service: Service) -> None:
+        answer = await service.ask("PUT", "/v1/experiments/x", {"arms": ["a", "b"], **settings})
+        assert (answer.code, answer.data["error"].get("field")) == ("invalid_settings", field), answer.content
+
+    with_service(tmp_path, scenario)
 
 
 def test_errors_have_one_shape_and_change_nothing(tmp_path: Path) -> None:
@@ -150,7 +199,7 @@ def test_only_the_dashboard_is_served_during_startup(tmp_path: Path) -> None:
         ):
             refused = await service.ask(method, path, {})
             assert (refused.status, refused.code, refused.headers["retry-after"]) == (503, "starting", "1")
-            assert "compiles kernels" in refused.message
+            assert "kernels are being loaded, or compiled" in refused.message
 
     with_service(tmp_path, scenario)
 
@@ -202,12 +251,12 @@ def test_differing_settings_are_named(tmp_path: Path) -> None:
 def test_requests_are_refused_when_the_service_is_overloaded_or_stopping(tmp_path: Path) -> None:
     async def scenario(service: Service) -> None:
         await create_experiment(service)
-        service.admission._slots["decisions"].used = 1000
+        service.admission.slots["decisions"].used = 1000
         refused = await service.ask("POST", f"{E}/decisions", {"context": {}})
         assert (refused.status, refused.code, refused.headers["retry-after"]) == (503, "overloaded", "1")
         assert (await service.ask("GET", "/healthz")).status == 200
         assert (await service.ask("GET", "/readyz")).status == 200
-        service.admission._slots["decisions"].used = 0
+        service.admission.slots["decisions"].used = 0
         service.engine.journal.depth = 10**6
         assert (await service.ask("POST", f"{E}/decisions", {"context": {}})).code == "overloaded"
         service.engine.journal.depth = 0
@@ -228,7 +277,7 @@ def test_an_internal_error_reveals_no_details(tmp_path: Path, monkeypatch: pytes
         def fail(*_: Any) -> None:
             raise RuntimeError("a secret")
 
-        monkeypatch.setattr("glcb.service.stats.stats", fail)
+        monkeypatch.setattr("glcb.service.views.stats.stats", fail)
         answer = await service.ask("GET", f"{E}/stats")
         assert (answer.status, answer.code) == (500, "internal_error")
         assert "secret" not in answer.content.decode()

@@ -8,8 +8,9 @@ import pytest
 
 from glcb._api.requests import DecisionRequest, encode
 from glcb._api.responses import Decision
-from glcb.service import export
-from glcb.service.storage.database import Database, Event
+from glcb.service.events import Event
+from glcb.service.http import export
+from glcb.service.storage.database import Database
 from tests.service.builders import open_test_database
 
 EVENTS = 60
@@ -25,7 +26,7 @@ def database(tmp_path: Path) -> Database:
     request = encode(DecisionRequest(context={"text": "x" * EVENT_BYTES}))
     outcome = encode(Decision(id="1-a", arm="a", propensity=1.0, probabilities={"a": 1.0}, holdout=False))
     for sequence in range(2, EVENTS + 2):
-        opened.append([(1, sequence, 0.0, "decide", request, outcome, None)])
+        opened.append([(1, sequence, 0.0, "decide", request, outcome, b"", None)])
     return opened
 
 
@@ -59,8 +60,8 @@ def test_a_large_event_is_a_page_of_its_own(tmp_path: Path) -> None:
     database.create("home", Event(1, 0.0, "create", b"{}", b"{}"))
     database.append(
         [
-            (1, 2, 0.0, "replace_model", bytes(20_000_000), b"{}", None),
-            (1, 3, 0.0, "settle", b"", b"{}", None),
+            (1, 2, 0.0, "replace_model", bytes(20_000_000), b"{}", b"", None),
+            (1, 3, 0.0, "settle", b"", b"{}", b"", None),
         ]
     )
     assert [len(event.request) for event in database.events(1, 0)] == [2, 20_000_000, 0]

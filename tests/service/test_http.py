@@ -12,7 +12,7 @@ from glcb._api.errors import ERROR_CODES
 from glcb._api.guardrails import STEERING
 from glcb.bandit import Bandit
 from glcb.bandit.config import BanditConfig
-from glcb.service import auth as keys
+from glcb.service.access import api_keys as keys
 from glcb.service.http import openapi
 from glcb.service.http.operations import OPERATIONS
 from tests.service.asgi import CREATION, SECURITY_HEADERS, E, Service, create_experiment, with_service

@@ -20,7 +20,7 @@ import pytest
 from benchmarks.service.client import Client
 from benchmarks.service.server import Server, serving
 from glcb._version import __version__
-from glcb.service.auth import add_key
+from glcb.service.access.api_keys import add_key
 from glcb.service.storage.connection import sqlite_url
 from glcb.service.storage.database import Database
 from tests.bench.browser import browser

@@ -4,7 +4,7 @@ import json
 import math
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
@@ -13,8 +13,8 @@ import httpx
 import pytest
 
 from benchmarks.service.server import Server
-from glcb.client import Client
-from glcb.service import auth
+from glcb.client import Client, Experiment
+from glcb.service.access import api_keys
 from glcb.service.storage.connection import sqlite_url
 from glcb.service.storage.database import Database
 
@@ -39,6 +39,8 @@ MENU = {"pasta": {"price": 3.0}, "salad": {"price": 2.0}, "soup": {"price": 1.0}
 ACTIONS = [RankableAction(id=name, features=[features]) for name, features in MENU.items()]
 SLOTS = [{"id": "top", "baselineAction": "pasta"}, {"id": "side", "baselineAction": "salad"}]
 
+Loop = Callable[[str], Experiment]
+
 
 @pytest.fixture(scope="module")
 def keys(server: Server) -> dict[str, str]:
@@ -51,10 +53,12 @@ def keys(server: Server) -> dict[str, str]:
     database = Database(sqlite_url(server.store[1]))
     try:
         added = {
-            "admin": auth.add_key(database, "admin", "admin"),
-            **{name: auth.add_key(database, name, "decide", [name]) for name in ("menu", "plain", "page")},
-            "two": auth.add_key(database, "two", "decide", ["menu", "plain"]),
-            "reader": auth.add_key(database, "reader", "read", ["menu"]),
+            "admin": api_keys.add_key(database, "admin", "admin"),
+            **{
+                name: api_keys.add_key(database, name, "decide", [name]) for name in ("menu", "plain", "page")
+            },
+            "two": api_keys.add_key(database, "two", "decide", ["menu", "plain"]),
+            "reader": api_keys.add_key(database, "reader", "read", ["menu"]),
         }
     finally:
         database.close()
@@ -84,7 +88,7 @@ def multi(server: Server, keys: dict[str, str]) -> Iterator[MultiSlotClient]:
 
 
 @pytest.fixture
-def loop(server: Server, keys: dict[str, str]) -> Iterator[Any]:
+def loop(server: Server, keys: dict[str, str]) -> Iterator[Loop]:
     """Return a function that returns an experiment for inspection."""
     with Client(server.url, api_key=keys["admin"]) as client:
         yield client.experiment
@@ -99,7 +103,7 @@ def message_of(error: HttpOperationError) -> str:
     return str(error.response.json()["error"]["message"])
 
 
-def test_rank_and_reward(single: Any, loop: Any) -> None:
+def test_rank_and_reward(single: Any, loop: Loop) -> None:
     answer = single().rank(
         RankRequest(actions=ACTIONS, context_features=CONTEXT, event_id="lunch-1", excluded_actions=["pasta"])
     )
@@ -108,13 +112,13 @@ def test_rank_and_reward(single: Any, loop: Any) -> None:
     assert [action.id for action in answer.ranking][:2] == ["pasta", answer.reward_action_id]
     assert math.isclose(sum(action.probability for action in answer.ranking), 1)
     assert answer.ranking[0].probability == 0
-    before = loop("menu").counts["rewarded"]
+    before = loop("menu").info().counts.rewarded
     single().events.reward("lunch-1", 0.75)
-    assert loop("menu").counts["rewarded"] == before + 1
+    assert loop("menu").info().counts.rewarded == before + 1
 
 
 def test_an_event_is_a_decision_with_flat_features_in_the_export(
-    single: Any, loop: Any, tmp_path: Path
+    single: Any, loop: Loop, tmp_path: Path
 ) -> None:
     answer = single().rank(RankRequest(actions=ACTIONS, context_features=CONTEXT))
     loop("menu").export(tmp_path / "menu.jsonl")
@@ -127,47 +131,47 @@ def test_an_event_is_a_decision_with_flat_features_in_the_export(
 
 
 def test_a_repeated_request_gets_the_same_answer_and_a_second_reward_changes_nothing(
-    single: Any, loop: Any
+    single: Any, loop: Loop
 ) -> None:
     request = RankRequest(actions=ACTIONS, context_features=CONTEXT, event_id="retry me / 1")
     answers = [single().rank(request) for _ in range(3)]
     assert len({answer.reward_action_id for answer in answers}) == 1
     assert {answer.event_id for answer in answers} == {"retry me / 1"}
     single().events.reward("retry me / 1", 1)
-    before = loop("menu").counts
+    before = loop("menu").info().counts
     single().events.reward("retry me / 1", 0)
-    assert loop("menu").counts == before
+    assert loop("menu").info().counts == before
 
 
-def test_a_deferred_event_learns_only_after_its_activation(single: Any, loop: Any) -> None:
+def test_a_deferred_event_learns_only_after_its_activation(single: Any, loop: Loop) -> None:
     request = RankRequest(actions=ACTIONS, context_features=CONTEXT, event_id="later", defer_activation=True)
-    before = loop("menu").counts
+    before = loop("menu").info().counts
     single().rank(request)
-    after = loop("menu").counts
-    assert (after["pending"], after["removed"]) == (before["pending"], before["removed"] + 1)
+    after = loop("menu").info().counts
+    assert (after.pending, after.removed) == (before.pending, before.removed + 1)
     with pytest.raises(HttpOperationError) as caught:
         single().events.reward("later", 1)
     assert "activate it before its reward" in message_of(caught.value)
     for _ in range(2):
         single().events.activate("later")
-    assert loop("menu").counts["pending"] == before["pending"] + 1
+    assert loop("menu").info().counts.pending == before.pending + 1
     single().rank(request)  # a retry does not defer it again
     single().events.reward("later", 1)
-    assert loop("menu").counts["rewarded"] == before["rewarded"] + 1
+    assert loop("menu").info().counts.rewarded == before.rewarded + 1
 
 
-def test_actions_are_the_arms_of_an_experiment_without_features(single: Any, loop: Any) -> None:
+def test_actions_are_the_arms_of_an_experiment_without_features(single: Any, loop: Loop) -> None:
     answer = single("plain").rank(RankRequest(actions=ACTIONS[1:], context_features=CONTEXT))
     assert answer.reward_action_id in ("salad", "soup")
     single("plain").events.reward(answer.event_id, 1)
-    assert loop("plain").counts["rewarded"] == 1
+    assert loop("plain").info().counts.rewarded == 1
     unknown = RankableAction(id="pizza", features=[{}])
     with pytest.raises(ErrorResponseException, match="pizza") as caught:
         single("plain").rank(RankRequest(actions=[unknown], context_features=CONTEXT))
     assert caught.value.error.error.code == "BadRequest"
 
 
-def test_several_slots(multi: MultiSlotClient, loop: Any) -> None:
+def test_several_slots(multi: MultiSlotClient, loop: Loop) -> None:
     request = {
         "actions": menu_actions(),
         "slots": SLOTS,
@@ -180,7 +184,7 @@ def test_several_slots(multi: MultiSlotClient, loop: Any) -> None:
     assert len({slot["rewardActionId"] for slot in answer["slots"]}) == 2
     multi.activate_multi_slot("page-1")
     multi.reward_multi_slot("page-1", {"reward": [{"slotId": "side", "value": 0.5}]})
-    assert loop("page").counts["rewarded"] == 1
+    assert loop("page").info().counts.rewarded == 1
     with pytest.raises(HttpResponseError, match="no slot 'bottom'"):
         multi.reward_multi_slot(
             "page-1", {"reward": [{"slotId": "top", "value": 1.0}, {"slotId": "bottom", "value": 1.0}]}
@@ -189,9 +193,9 @@ def test_several_slots(multi: MultiSlotClient, loop: Any) -> None:
         multi.reward_multi_slot(
             "page-1", {"reward": [{"slotId": "top", "value": 1.0}, {"slotId": "side", "value": 7.0}]}
         )
-    assert loop("page").counts["rewarded"] == 1
+    assert loop("page").info().counts.rewarded == 1
     multi.reward_multi_slot("page-1", {"reward": [{"slotId": "top", "value": 1.0}]})
-    assert loop("page").counts["rewarded"] == 2
+    assert loop("page").info().counts.rewarded == 2
 
 
 def test_the_newer_package_ranks_and_rewards_single_slots_as_well(multi: MultiSlotClient) -> None:
@@ -210,13 +214,13 @@ def test_the_newer_package_ranks_and_rewards_single_slots_as_well(multi: MultiSl
     ],
 )
 def test_a_key_must_be_one_of_the_loop(
-    single: Any, loop: Any, key: str, status: int, code: str, message: str
+    single: Any, loop: Loop, key: str, status: int, code: str, message: str
 ) -> None:
-    before = loop("menu").counts
+    before = loop("menu").info().counts
     with pytest.raises(ErrorResponseException, match=message) as caught:
         single(key).rank(RankRequest(actions=ACTIONS, context_features=CONTEXT))
     assert (caught.value.response.status_code, caught.value.error.error.code) == (status, code)
-    assert loop("menu").counts == before
+    assert loop("menu").info().counts == before
 
 
 @pytest.mark.parametrize(
@@ -231,9 +235,9 @@ def test_a_key_must_be_one_of_the_loop(
     ],
 )
 def test_the_sdk_reports_what_is_wrong_with_a_request(
-    single: Any, loop: Any, request_fields: dict[str, Any], message: str
+    single: Any, loop: Loop, request_fields: dict[str, Any], message: str
 ) -> None:
-    before = loop("menu").counts
+    before = loop("menu").info().counts
     fields = {"actions": ACTIONS, "context_features": CONTEXT, **request_fields}
     with pytest.raises(ErrorResponseException, match=message) as caught:
         single().rank(RankRequest(**fields))
@@ -241,11 +245,11 @@ def test_the_sdk_reports_what_is_wrong_with_a_request(
     assert error.code == "BadRequest"
     assert message in error.message
     assert caught.value.response.status_code == 400
-    assert loop("menu").counts == before
+    assert loop("menu").info().counts == before
 
 
 def test_unknown_events_and_invalid_rewards_are_refused(
-    single: Any, multi: MultiSlotClient, loop: Any
+    single: Any, multi: MultiSlotClient, loop: Loop
 ) -> None:
     for operation, more in (("reward", [1]), ("activate", [])):
         with pytest.raises(HttpOperationError) as caught:
@@ -258,12 +262,12 @@ def test_unknown_events_and_invalid_rewards_are_refused(
     assert missing.value.error is not None
     assert missing.value.error.code == "ResourceNotFound"
     answer = single().rank(RankRequest(actions=ACTIONS, context_features=CONTEXT))
-    before = loop("menu").counts
+    before = loop("menu").info().counts
     for value, message in ((2.0, "from 0 to 1"), (math.nan, "NaN is not valid JSON")):
         with pytest.raises(HttpOperationError) as caught:
             single().events.reward(answer.event_id, value)
         assert message in message_of(caught.value)
-    assert loop("menu").counts == before
+    assert loop("menu").info().counts == before
 
 
 def test_a_wrong_key_is_an_authentication_error(server: Server, keys: dict[str, str]) -> None:

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from glcb.service import log_output
-from glcb.service.log_output import configure_logging
+from glcb.service.process import log_output
+from glcb.service.process.log_output import configure_logging
 
 log = logging.getLogger("glcb.service")
 

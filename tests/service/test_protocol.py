@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import random
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ import pytest
 import uvicorn
 from uvicorn.server import ServerState
 
-from glcb.service import auth as keys
+from glcb.service.access import api_keys as keys
 from glcb.service.http.app import Application
 from glcb.service.http.protocol import Connection, Connections, Timeouts
 from glcb.service.http.static import pages
@@ -24,12 +25,23 @@ PATH = "/v1/experiments/home/decisions"
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
+class Watched(Connection):
+    """A connection of the service that tells when its transport is closed."""
+
+    is_lost = False
+
+    def connection_lost(self, error: Exception | None) -> None:
+        super().connection_lost(error)
+        self.is_lost = True
+
+
 @dataclass
 class Listening:
     """An application that listens on a port."""
 
-    connections: Connections
+    state: ServerState
     address: tuple[str, int]
+    made: list["Watched"]
 
     async def connect(self) -> Streams:
         client = socket.socket()
@@ -40,7 +52,7 @@ class Listening:
 
     @property
     def open(self) -> list[Any]:
-        return list(self.connections.state.connections)
+        return list(self.state.connections)
 
     @property
     def count(self) -> int:
@@ -53,13 +65,20 @@ async def listening(
 ) -> AsyncIterator[Listening]:
     """Let an application listen; ``seconds`` are timeouts."""
     timeouts = Timeouts(**{"request_seconds": 10, "idle_seconds": 60, "write_seconds": 30, **seconds})
-    connections = Connections(app, ServerState(), timeouts, max_connections)
+    connections, state = Connections(app, timeouts, max_connections), ServerState()
+    config = uvicorn.Config(app, ws="none", log_config=None, access_log=False, proxy_headers=False)
     loop = asyncio.get_running_loop()
-    listener = await loop.create_server(lambda: Connection(connections), "127.0.0.1", 0)
+    made: list[Watched] = []
+
+    def make() -> Watched:
+        made.append(Watched(connections, config, state, {}))
+        return made[-1]
+
+    listener = await loop.create_server(make, "127.0.0.1", 0)
     for own in listener.sockets:  # small buffers, so that unread responses stay in the process
         own.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
     try:
-        yield Listening(connections, listener.sockets[0].getsockname())
+        yield Listening(state, listener.sockets[0].getsockname(), made)
     finally:
         listener.close()
 
@@ -73,6 +92,7 @@ async def connected(app: Application, request_seconds: float = 10) -> AsyncItera
             yield reader, writer
         finally:
             writer.close()
+            await until(lambda: all(one.is_lost for one in server.made))
 
 
 def run_as_served(scenario: Coroutine[Any, Any, None]) -> None:
@@ -111,12 +131,38 @@ async def refused_early(streams: Streams) -> list[int]:
     return [first, await answer(reader)]
 
 
-def in_connection(folder: Path, scenario: Callable[[Service, Streams], Awaitable[None]]) -> None:
+def in_connection(
+    folder: Path, scenario: Callable[[Service, Streams], Awaitable[None]], request_seconds: float = 10
+) -> None:
     async def run() -> None:
-        async with running_service(folder) as own, connected(own.app) as streams:
+        async with (
+            running_service(folder, request_seconds=request_seconds) as own,
+            connected(own.app, request_seconds) as streams,
+        ):
             await scenario(own, streams)
 
     run_as_served(run())
+
+
+async def ask(streams: Streams, *parts: bytes) -> int:
+    """Send a request in parts that arrive one after another; return the status of the response."""
+    reader, writer = streams
+    for number, part in enumerate(parts):
+        if number:
+            await asyncio.sleep(0.05)
+        writer.write(part)
+    return await answer(reader)
+
+
+CONTEXT = b'{"context": {"age": 31}}'
+
+
+def request(
+    path: str = PATH, body: bytes = CONTEXT, key: str | None = None, extra: bytes = b"", method: str = "POST"
+) -> bytes:
+    """Return a request; ``extra`` is a line of its headers."""
+    authorization = b"" if key is None else b"Authorization: Bearer %b\r\n" % key.encode()
+    return head(method, path, len(body))[:-2] + authorization + extra + b"\r\n" + body
 
 
 def test_an_unauthorized_client_can_finish_its_request_and_reuse_the_connection(tmp_path: Path) -> None:
@@ -235,8 +281,8 @@ def test_clients_that_do_not_read_are_disconnected_and_hold_little_memory() -> N
                 reader._transport.pause_reading()  # type: ignore[attr-defined]
                 writer.write(head("GET", path) * 15)
             await until(lambda: server.count == 5)
-            await until(lambda: all(one._writable for one in server.open))
-            unsent = [one._transport.get_write_buffer_size() for one in server.open]
+            await until(lambda: all(one.flow.write_paused for one in server.open))
+            unsent = [one.transport.get_write_buffer_size() for one in server.open]
             assert max(unsent) <= 3 * 32_768
             await until(lambda: server.count == 0)
             for _, writer in streams:
@@ -284,18 +330,20 @@ def test_a_content_length_with_thousands_of_digits_is_no_internal_error(tmp_path
 
 
 @pytest.mark.parametrize("size", [65_537, 80_000, 99_999])
-@pytest.mark.parametrize("way", ["at once", "in two parts", "behind another request"])
+@pytest.mark.parametrize("way", ["at once", "in two parts", "behind another request", "with an upgrade"])
 def test_a_large_body_of_a_decision_is_received_whole(tmp_path: Path, size: int, way: str) -> None:
     async def scenario(own: Service, streams: Streams) -> None:
         await create_experiment(own)
         reader, writer = streams
         body = b'{"context":{"age":31}}'.ljust(size)
         lines = head("POST", PATH, size)
+        if way == "with an upgrade":
+            lines = lines[:-2] + b"Connection: Upgrade\r\nUpgrade: h2c\r\n\r\n"
         if way == "behind another request":
             writer.write(lines + body + lines + body)
             assert [await answer(reader), await answer(reader)] == [200, 200]
             return
-        first = size if way == "at once" else 65_600
+        first = 65_600 if way == "in two parts" else size
         writer.write(lines + body[:first])
         await writer.drain()
         writer.write(body[first:])
@@ -310,8 +358,8 @@ def test_a_large_body_of_a_decision_is_received_whole(tmp_path: Path, size: int,
         (head("GET", "/healthz?" + "a" * 4_000), 200),
         (head("GET", "/healthz?" + "a" * 4_100), 414),
         (head("GET", "/v1/experiments/" + "%41" * 20_000), 414),
-        (head("GET", "/healthz")[:-2] + b"X: a\r\n" * 900 + b"\r\n", 200),
-        (head("GET", "/healthz")[:-2] + b"X: a\r\n" * 1_000 + b"\r\n", 431),
+        (head("GET", "/healthz")[:-2] + b"X: a\r\n" * 90 + b"\r\n", 200),
+        (head("GET", "/healthz")[:-2] + b"X: a\r\n" * 100 + b"\r\n", 431),
     ],
     ids=["long query", "too long query", "too long path", "many headers", "too many headers"],
 )
@@ -352,7 +400,7 @@ def test_slow_bodies_hold_no_slot(tmp_path: Path) -> None:
 def test_a_body_that_does_not_arrive_ends_in_a_timeout(tmp_path: Path) -> None:
     async def run() -> None:
         async with (
-            running_service(tmp_path) as own,
+            running_service(tmp_path, request_seconds=0.2) as own,
             connected(own.app, request_seconds=0.2) as (reader, writer),
         ):
             await create_experiment(own)
@@ -453,3 +501,281 @@ def test_a_connection_of_http_1_0_is_closed_after_the_response() -> None:
             assert await asyncio.wait_for(reader.read(), 20) == b""
 
     run_as_served(run())
+
+
+def test_a_request_may_arrive_in_parts(tmp_path: Path) -> None:
+    async def scenario(own: Service, streams: Streams) -> None:
+        await create_experiment(own)
+        lines = request()[: -len(CONTEXT)]
+        assert await ask(streams, lines, CONTEXT) == 200
+        assert await ask(streams, lines, CONTEXT[:5], CONTEXT[5:]) == 200
+        assert await ask(streams, lines[:-20], lines[-20:], CONTEXT) == 200
+        assert await ask(streams, lines, CONTEXT + request()) == 200
+        assert await answer(streams[0]) == 200
+
+    in_connection(tmp_path, scenario)
+
+
+def test_headers_may_be_cut_anywhere(tmp_path: Path) -> None:
+    async def scenario(own: Service, streams: Streams) -> None:
+        await create_experiment(own)
+        for length in range(len(request()) - len(CONTEXT) - 8, len(request()) - len(CONTEXT) + 2):
+            whole = request(body=CONTEXT.ljust(length))
+            assert await ask(streams, whole) == 200
+            end = whole.index(b"\r\n\r\n")
+            for cut in range(end - 2, end + 6):
+                assert await ask(streams, whole[:cut], whole[cut:]) == 200, (length, cut)
+
+    in_connection(tmp_path, scenario)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_stream_of_requests_is_answered_in_order_however_it_is_cut(tmp_path: Path, seed: int) -> None:
+    rng = random.Random(seed)
+    kinds = [
+        (request(), 200),
+        (request(body=b'{"context": {"age": 7}} '), 200),
+        (request(body=b"not JSON"), 400),
+        (request(f"{PATH}/none/reward", b'{"value": 1}'), 404),
+        (request("/v1/experiments/none/decisions"), 404),
+        (request(extra=b"Connection: keep-alive\r\n"), 200),
+        (request("/v1/experiments/home", body=b"", method="GET"), 200),
+    ]
+    sent = [rng.choice(kinds) for _ in range(40)]
+    stream = b"".join(content for content, _ in sent)
+    cuts = sorted(rng.sample(range(1, len(stream)), 60))
+    parts = [stream[start:end] for start, end in zip([0, *cuts], [*cuts, len(stream)], strict=True)]
+    if seed % 2:  # every request in a part of its own
+        parts = [content for content, _ in sent]
+
+    async def scenario(own: Service, streams: Streams) -> None:
+        await create_experiment(own)
+        reader, writer = streams
+
+        async def send() -> None:
+            for part in parts:
+                writer.write(part)
+                await asyncio.sleep(0.002)
+
+        sending = asyncio.create_task(send())
+        assert [await answer(reader) for _ in sent] == [status for _, status in sent]
+        await sending
+
+    in_connection(tmp_path, scenario)
+
+
+@pytest.mark.parametrize(
+    ("content", "status"),
+    [
+        (request(f"{PATH}?x=1"), 200),
+        (request(PATH.replace("home", "h%6Fme")), 200),
+        (request(f"http://localhost{PATH}"), 200),
+        (b"\r\n" + request(), 200),
+        (request().replace(b"HTTP/1.1", b"HTTP/1.0"), 200),
+        (request(f"ftp:{PATH}"), 400),
+        (request().replace(b" HTTP/1.1", b" HTTP/7.1"), 400),
+    ],
+    ids=["query", "escaped", "absolute", "empty line", "HTTP/1.0", "no path", "no version"],
+)
+def test_a_target_may_have_other_forms(tmp_path: Path, content: bytes, status: int) -> None:
+    async def scenario(own: Service, streams: Streams) -> None:
+        await create_experiment(own)
+        assert await ask(streams, content) == status
+
+    in_connection(tmp_path, scenario)
+
+
+def test_a_client_that_stays_does_not_end_the_timeouts_of_others(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with (
+            running_service(tmp_path, request_seconds=0.2) as own,
+            listening(own.app, request_seconds=0.2) as server,
+        ):
+            await create_experiment(own)
+            first = await server.connect()
+            assert await ask(first, request()[: -len(CONTEXT)]) == 408
+            await asyncio.sleep(1)  # it reads no further, and its deadline passes
+            reader, writer = await server.connect()
+            writer.write(b"POST ")
+            assert await asyncio.wait_for(reader.read(), 20) == b""
+            writer.close()
+            first[1].close()
+
+    run_as_served(run())
+
+
+def test_one_connection_that_cannot_be_aborted_does_not_affect_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    genuine = Connection.abort
+    failed: list[Connection] = []
+
+    def fail_once(self: Connection) -> None:
+        if not failed or self in failed:
+            failed.append(self)
+            raise RuntimeError("closed")
+        genuine(self)
+
+    async def run() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda *_: None)
+        async with listening(Application(lifespan), request_seconds=0.2) as server:
+            streams = []
+            for number in range(2):
+                streams.append(await server.connect())
+                streams[-1][1].write(b"POST ")
+                await until(lambda number=number: server.count > number)  # type: ignore[misc]
+            assert await asyncio.wait_for(streams[1][0].read(), 20) == b""
+            assert failed
+            for _, writer in streams:
+                writer.close()
+
+    monkeypatch.setattr(Connection, "abort", fail_once)
+    run_as_served(run())
+
+
+def test_a_request_is_completed_during_shutdown(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with running_service(tmp_path) as own, listening(own.app) as server:
+            await create_experiment(own)
+            reader, writer = await server.connect()
+            assert await ask((reader, writer), request()) == 200
+            writer.write(request()[: -len(CONTEXT)])
+            await until(lambda: own.engine.metrics.in_flight == 1)
+            (connection,) = server.open
+            connection.shutdown()
+            assert await ask((reader, writer), CONTEXT) == 200
+            assert await asyncio.wait_for(reader.read(), 20) == b""
+            writer.close()
+
+    run_as_served(run())
+
+
+def test_a_key_does_not_reach_other_experiments_and_ends_when_it_is_removed(tmp_path: Path) -> None:
+    async def scenario(own: Service, streams: Streams) -> None:
+        await create_experiment(own)
+        secret = keys.add_key(own.storage, "shop", "decide", ["home"])
+        keys.add_key(own.storage, "other", "decide")
+        own.authenticator.keyring.refresh()
+        for _ in range(2):
+            assert await ask(streams, request(key=secret)) == 200
+        assert await ask(streams, request(PATH.replace("home", "shop"), key=secret)) == 404
+        keys.remove_key(own.storage, "shop")
+        own.authenticator.keyring.refresh()
+        assert await ask(streams, request(key=secret)) == 401
+
+    in_connection(tmp_path, scenario)
+
+
+@pytest.mark.parametrize("breaks", [b"\r\n", b"\r\n\r\n", b"\r\n\r\n\r\n"])
+def test_line_breaks_before_a_request_lend_its_key_to_nobody(tmp_path: Path, breaks: bytes) -> None:
+    async def run() -> None:
+        async with running_service(tmp_path) as own, listening(own.app) as server:
+            await create_experiment(own)
+            secret = keys.add_key(own.storage, "shop", "decide")
+            own.authenticator.keyring.refresh()
+            streams = [await server.connect() for _ in range(3)]
+            assert await ask(streams[0], breaks + request(key=secret)) == 200
+            line = b"POST %b HTTP/1.1" % PATH.encode()
+            for number, start in enumerate((b"", breaks), 1):
+                assert await ask(streams[number], start + line + b"\r\n\r\n" + CONTEXT) in (400, 401)
+            for _, writer in streams:
+                writer.close()
+
+    run_as_served(run())
+
+
+@pytest.mark.parametrize("is_second", [False, True], ids=["alone", "behind another request"])
+def test_trailers_do_not_become_headers(tmp_path: Path, is_second: bool) -> None:
+    async def scenario(own: Service, streams: Streams) -> None:
+        await create_experiment(own)
+        secret = keys.add_key(own.storage, "shop", "decide")
+        own.authenticator.keyring.refresh()
+        if is_second:
+            streams[1].write(request(key=secret))
+        chunks = b"%x\r\n%b\r\n0\r\n" % (len(CONTEXT), CONTEXT)
+        streams[1].write(CHUNKED + chunks + b"Authorization: Bearer %b\r\n\r\n" % secret.encode())
+        assert [await answer(streams[0]) for _ in range(1 + is_second)] == [200, 401][not is_second :]
+
+    in_connection(tmp_path, scenario)
+
+
+def test_a_stream_without_a_length_is_sent_to_http_1_0_without_chunks(tmp_path: Path) -> None:
+    async def scenario(own: Service, streams: Streams) -> None:
+        await create_experiment(own)
+        assert await ask(streams, request()) == 200
+        export = head("GET", "/v1/experiments/home/export").replace(b"HTTP/1.1", b"HTTP/1.0")
+        streams[1].write(export)
+        received = await asyncio.wait_for(streams[0].read(), 20)
+        lines, _, body = received.partition(b"\r\n\r\n")
+        assert lines.startswith(b"HTTP/1.1 200")
+        assert b"transfer-encoding" not in lines
+        assert body.startswith(b"{")
+        assert body.endswith(b"}\n")
+
+    in_connection(tmp_path, scenario)
+
+
+def test_a_client_that_has_ended_its_side_gets_all_responses(tmp_path: Path) -> None:
+    async def scenario(own: Service, streams: Streams) -> None:
+        await create_experiment(own)
+        streams[1].write(request() * 3 + request()[:-5])
+        streams[1].write_eof()
+        received = await asyncio.wait_for(streams[0].read(), 5)
+        assert received.count(b"HTTP/1.1 200") == received.count(b"HTTP/1.1 ") == 3
+
+    in_connection(tmp_path, scenario)
+
+
+def test_requests_do_not_extend_the_time_for_reading_a_response() -> None:
+    async def run() -> None:
+        path = f"/static/{pages().digest}/vendor/uPlot.iife.min.js"
+        async with listening(Application(lifespan), write_seconds=1) as server:
+            reader, writer = await server.connect()
+            reader._transport.pause_reading()  # type: ignore[attr-defined]
+            began = asyncio.get_running_loop().time()
+            with contextlib.suppress(OSError):
+                while server.count or asyncio.get_running_loop().time() < began + 0.5:
+                    writer.write(head("GET", path))
+                    await asyncio.sleep(0.05)
+                    assert asyncio.get_running_loop().time() < began + 10
+            writer.close()
+
+    run_as_served(run())
+
+
+@pytest.mark.parametrize(
+    ("content", "count"),
+    [
+        (request(extra=b"Connection: close\r\n") + request(), 1),
+        (request(extra=b"Connection: close\r\n") + b"\x00garbage\r\n\r\n", 1),
+        (request() + request(extra=b"Connection: close\r\n") + b"\x00garbage\r\n\r\n", 2),
+        (request(extra=b"Expect: 100-continue\r\nConnection: close\r\n"), 2),
+        (head("HEAD", "/readyz")[:-2] + b"Connection: close\r\n\r\n", 1),
+    ],
+    ids=["another request", "garbage", "garbage after two", "continue", "HEAD"],
+)
+def test_the_last_request_of_a_connection_is_answered_once(
+    tmp_path: Path, content: bytes, count: int
+) -> None:
+    async def scenario(own: Service, streams: Streams) -> None:
+        await create_experiment(own)
+        streams[1].write(content)
+        received = await asyncio.wait_for(streams[0].read(), 3)
+        assert received.count(b"HTTP/1.1 ") == count
+        assert received.count(b"HTTP/1.1 200") + received.count(b"HTTP/1.1 100") == count
+        if content.startswith(b"HEAD"):
+            assert received.endswith(b"\r\n\r\n")
+
+    in_connection(tmp_path, scenario)
+
+
+def test_a_rejected_request_is_not_told_to_continue(tmp_path: Path) -> None:
+    async def scenario(own: Service, streams: Streams) -> None:
+        await create_experiment(own)
+        expecting = CHUNKED[:-2] + b"Expect: 100-continue\r\n\r\n"
+        streams[1].write(expecting + b"no size\r\n")
+        received = await asyncio.wait_for(streams[0].read(), 3)
+        assert received.startswith(b"HTTP/1.1 400")
+        assert received.count(b"HTTP/1.1 ") == 1
+
+    in_connection(tmp_path, scenario)

@@ -14,16 +14,17 @@ from glcb._api.guardrails import Guardrail, Metric
 from glcb._api.requests import ExperimentChanges, RankingRequest, encode
 from glcb._api.responses import Check, Ranking
 from glcb._errors import InvalidSettings, MissingExtra, StorageError
-from glcb.service import auth, health
+from glcb.service.access import api_keys
 from glcb.service.core.experiment import Experiment
 from glcb.service.core.guard import RecordedReward
+from glcb.service.engine.snapshots import from_first_event
 from glcb.service.errors import ApiError
 from glcb.service.http.operations import OPERATIONS
-from glcb.service.metrics import Activity
+from glcb.service.process.metrics import Activity
 from glcb.service.shards.messages import Item
-from glcb.service.stats import stats
-from glcb.service.storage.snapshots import from_first_event
 from glcb.service.storage.tables import events, snapshots
+from glcb.service.views import health
+from glcb.service.views.stats import stats
 from tests.service.asgi import Answer, E, Service, create_experiment, with_service
 from tests.service.builders import RecordedExperiment, open_test_database
 
@@ -41,7 +42,7 @@ def with_publishable_key(
 
     async def run(service: Service) -> None:
         await create_experiment(service, **(experiment or {}))
-        secret = auth.add_key(service.storage, "page", "publish", ["home"])
+        secret = api_keys.add_key(service.storage, "page", "publish", ["home"])
         service.authenticator.keyring.refresh()
 
         async def ask(method: str, path: str, body: Any = None, **more: Any) -> Answer:
@@ -56,8 +57,8 @@ def with_publishable_key(
 def test_a_publishable_key_needs_exactly_one_experiment(tmp_path: Path, experiments: list[str]) -> None:
     database = open_test_database(tmp_path)
     with pytest.raises(InvalidSettings, match="exactly one experiment"):
-        auth.add_key(database, "page", "publish", experiments)
-    assert auth.list_keys(database) == []
+        api_keys.add_key(database, "page", "publish", experiments)
+    assert api_keys.list_keys(database) == []
 
 
 def test_a_publishable_key_permits_three_operations_only(tmp_path: Path) -> None:
@@ -94,7 +95,7 @@ def test_a_publishable_key_sees_the_chosen_arms_only(tmp_path: Path) -> None:
 def test_ids_cannot_be_chosen_or_guessed_and_repeat_with_the_request(
     tmp_path: Path, path: str, more: dict[str, Any]
 ) -> None:
-    async def scenario(_service: Service, ask: Ask) -> None:
+    async def scenario(service: Service, ask: Ask) -> None:
         body = {"context": {"x": 1}, **more}
         refused = await ask("POST", path, {**body, "id": "visit-1"})
         assert (refused.status, refused.code) == (403, "forbidden")
@@ -104,6 +105,11 @@ def test_ids_cannot_be_chosen_or_guessed_and_repeat_with_the_request(
         ids += [answer.data["id"] for answer in keyed[1:]]
         assert len({id_[:8] for id_ in ids}) == 4, "the ids have nothing in common"
         assert all(len(id_) == 32 for id_ in ids)
+        secret = api_keys.add_key(service.storage, "shop", "decide")
+        service.authenticator.keyring.refresh()
+        own = await service.ask("POST", path, {**body, "idempotency_key": "k1"}, key=secret)
+        assert own.status == 200, "visitors cannot take the idempotency keys of others"
+        assert own.data["id"] not in ids
 
     with_publishable_key(tmp_path, scenario)
 
@@ -132,7 +138,7 @@ def test_requests_over_the_rate_are_refused_until_the_key_has_rested(
         assert await accepted(3) == 1
         now += 10**11
         assert await accepted(8) == 5
-        team = auth.add_key(service.storage, "team", "decide")
+        team = api_keys.add_key(service.storage, "team", "decide")
         service.authenticator.keyring.refresh()
         for _ in range(8):
             assert (await service.ask("POST", DECISION, {"context": {}}, key=team)).status == 200
@@ -173,7 +179,7 @@ def test_details_of_a_failure_are_for_the_log_and_for_other_keys(
     body: dict[str, Any],
 ) -> None:
     async def scenario(service: Service, ask: Ask) -> None:
-        team = auth.add_key(service.storage, "team", "decide")
+        team = api_keys.add_key(service.storage, "team", "decide")
         service.authenticator.keyring.refresh()
 
         async def fail(*_: object, **__: object) -> list[bytes | ApiError]:
@@ -354,7 +360,7 @@ def test_a_replay_knows_what_visitors_reported(rules: dict[str, Any]) -> None:
     for restart in (0, 650):
         experiment = from_first_event(visited.events[0])
         for event in visited.events[1:]:
-            experiment.replay(event)
+            experiment.recover(event)
             if event.sequence == restart:
                 experiment = Experiment.from_snapshot(experiment.snapshot())
         assert experiment.snapshot().digest() == visited.experiment.snapshot().digest()
@@ -389,7 +395,7 @@ def test_the_event_of_a_reward_says_whether_the_key_is_publishable(tmp_path: Pat
     guarded = {"control": "a", "guardrails": [{"max_fall": 0.05, "pauses": "experiment"}]}
 
     async def scenario(service: Service, ask: Ask) -> None:
-        admin = auth.add_key(service.storage, "team", "admin")
+        admin = api_keys.add_key(service.storage, "team", "admin")
         service.authenticator.keyring.refresh()
         ids = [(await ask("POST", DECISION, {"context": {"x": 1}})).data["id"] for _ in range(4)]
         assert (await ask("POST", f"{DECISION}/{ids[0]}/reward", {"value": 1})).status == 200

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from glcb.service import server
-from glcb.service.auth import Keyring
+from glcb.service.access.api_keys import Keyring
 from glcb.service.config import ServiceSettings
-from glcb.service.core.engine import Engine
+from glcb.service.engine.engine import Engine
 from glcb.service.server import Service
 from glcb.service.storage.database import Database
 from tests.service.engine_harness import FailingDatabase

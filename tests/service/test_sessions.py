@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from glcb._errors import InvalidSettings
-from glcb.service import auth, config, sessions
-from glcb.service.auth import Keyring
+from glcb.service import config
+from glcb.service.access import api_keys, sessions
+from glcb.service.access.api_keys import Keyring
 from tests.service.asgi import CREATION, Answer, E, Service, create_experiment, with_service
 from tests.service.builders import open_test_database
 
@@ -25,8 +26,8 @@ async def signed_in(service: Service, key: str, **headers: str) -> tuple[Answer,
 
 def test_a_key_is_exchanged_for_a_cookie_that_scripts_and_other_sites_cannot_use(tmp_path: Path) -> None:
     async def scenario(service: Service) -> None:
-        secret = auth.add_key(service.storage, "ada", "edit", ["home"])
-        admin = auth.add_key(service.storage, "boss", "admin")
+        secret = api_keys.add_key(service.storage, "ada", "edit", ["home"])
+        admin = api_keys.add_key(service.storage, "boss", "admin")
         for name in ("home", "other"):
             assert (await service.ask("PUT", f"/v1/experiments/{name}", CREATION, key=admin)).status == 201
         answer, cookie = await signed_in(service, secret)
@@ -58,8 +59,8 @@ def test_a_key_is_exchanged_for_a_cookie_that_scripts_and_other_sites_cannot_use
 @pytest.mark.parametrize("everywhere", [False, True])
 def test_signing_out_ends_this_session_or_all_of_the_key(tmp_path: Path, everywhere: bool) -> None:
     async def scenario(service: Service) -> None:
-        secret = auth.add_key(service.storage, "ada", "read")
-        other = auth.add_key(service.storage, "bob", "read")
+        secret = api_keys.add_key(service.storage, "ada", "read")
+        other = api_keys.add_key(service.storage, "bob", "read")
         (_, first), (_, second), (_, bob) = [await signed_in(service, key) for key in (secret, secret, other)]
         path = "/v1/sessions" if everywhere else SESSION
         assert (await service.ask("DELETE", path, more_headers=first)).code == "forbidden"
@@ -71,8 +72,8 @@ def test_signing_out_ends_this_session_or_all_of_the_key(tmp_path: Path, everywh
         assert (await service.ask("GET", SESSION, more_headers=second)).status == (401 if everywhere else 200)
         assert (await service.ask("GET", SESSION, more_headers=bob)).status == 200
         # A session ends with its key, even if another key gets the same name.
-        auth.remove_key(service.storage, "bob")
-        auth.add_key(service.storage, "bob", "admin")
+        api_keys.remove_key(service.storage, "bob")
+        api_keys.add_key(service.storage, "bob", "admin")
         service.authenticator.keyring.refresh()
         assert (await service.ask("GET", SESSION, more_headers=bob)).status == 401
 
@@ -81,7 +82,7 @@ def test_signing_out_ends_this_session_or_all_of_the_key(tmp_path: Path, everywh
 
 def test_a_session_survives_a_restart_expires_and_is_stored_as_a_digest(tmp_path: Path) -> None:
     database = open_test_database(tmp_path)
-    auth.add_key(database, "ada", "read")
+    api_keys.add_key(database, "ada", "read")
     keyring = Keyring(database)
     now = [1000.0]
 
@@ -94,7 +95,7 @@ def test_a_session_survives_a_restart_expires_and_is_stored_as_a_digest(tmp_path
         assert expires == 1060
         again = opened()
         assert again.find(token) == (keyring.keys[0], expires)
-        assert again.find(auth.digest(token)) is None, "a stolen digest is no token"
+        assert again.find(api_keys.digest(token)) is None, "a stolen digest is no token"
         now[0] = expires
         assert again.find(token) is None
         newer = [(await again.open(keyring.keys[0]))[0] for _ in range(sessions.MAX_SESSIONS + 1)]
@@ -109,8 +110,8 @@ def test_a_session_survives_a_restart_expires_and_is_stored_as_a_digest(tmp_path
 
 def test_attempts_to_sign_in_are_limited_for_each_address(tmp_path: Path) -> None:
     async def scenario(service: Service) -> None:
-        secret = auth.add_key(service.storage, "ada", "read")
-        page = auth.add_key(service.storage, "app", "decide")
+        secret = api_keys.add_key(service.storage, "ada", "read")
+        page = api_keys.add_key(service.storage, "app", "decide")
 
         async def attempt(key: str, **more: Any) -> Answer:
             return await service.ask("POST", SESSION, {"api_key": key}, **more)
@@ -131,7 +132,7 @@ def test_attempts_to_sign_in_are_limited_for_each_address(tmp_path: Path) -> Non
 
 def test_a_trusted_proxy_names_the_person_and_the_role(tmp_path: Path) -> None:
     async def scenario(service: Service) -> None:
-        admin = auth.add_key(service.storage, "boss", "admin")
+        admin = api_keys.add_key(service.storage, "boss", "admin")
         service.authenticator.keyring.refresh()
         assert (await service.ask("PUT", E, CREATION, key=admin)).status == 201
         ada = {"x-user": "ada@example.com"}
@@ -154,7 +155,7 @@ def test_a_trusted_proxy_names_the_person_and_the_role(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["guardrail", "local", " guardrail "])
 def test_a_person_cannot_have_a_name_that_the_trail_of_changes_uses(tmp_path: Path, name: str) -> None:
     async def scenario(service: Service) -> None:
-        admin = auth.add_key(service.storage, "boss", "admin")
+        admin = api_keys.add_key(service.storage, "boss", "admin")
         service.authenticator.keyring.refresh()
         assert (await service.ask("PUT", E, CREATION, key=admin)).status == 201
         headers = {"x-user": name, "x-role": "edit"} | MARK
@@ -170,7 +171,7 @@ def test_a_person_cannot_have_a_name_that_the_trail_of_changes_uses(tmp_path: Pa
 def test_without_the_setting_no_header_names_a_person(tmp_path: Path) -> None:
     async def scenario(service: Service) -> None:
         await create_experiment(service)
-        auth.add_key(service.storage, "boss", "admin")
+        api_keys.add_key(service.storage, "boss", "admin")
         service.authenticator.keyring.refresh()
         answer = await service.ask("GET", E, more_headers={"x-user": "ada", "x-role": "admin"})
         assert answer.code == "unauthorized"

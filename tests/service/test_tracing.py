@@ -1,6 +1,5 @@
 """The service sends spans to a collector: a small one that keeps what it receives."""
 
-import asyncio
 import sys
 import threading
 import time
@@ -9,15 +8,13 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
 from glcb._errors import MissingExtra
-from glcb.service import tracing
-from glcb.service.auth import add_key
-from glcb.service.http.wire import JsonAnswer
+from glcb.service.access.api_keys import add_key
+from glcb.service.http import tracing
 from tests.service.asgi import CREATION, E, Service, with_service
 
 TRACE, PARENT = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
@@ -74,19 +71,6 @@ def attributes(span: Span) -> dict[str, Any]:
     }
 
 
-async def fast(service: Service, path: str, body: object) -> JsonAnswer:
-    """Send a request as a connection does, without ASGI messages."""
-    content = msgspec.json.encode(body)
-    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(content)).encode())]
-    headers.append((b"host", b"localhost"))
-    headers.append((b"traceparent", HEADER["traceparent"].encode()))
-    admitted = service.app.admit("POST", path, headers)
-    assert admitted is not None
-    answered: asyncio.Future[JsonAnswer] = asyncio.get_running_loop().create_future()
-    service.app.answer(admitted, content, answered.set_result)
-    return await answered
-
-
 def test_decisions_and_rewards_are_spans_of_the_trace_of_their_request(
     tmp_path: Path, collector: Collector
 ) -> None:
@@ -94,13 +78,16 @@ def test_decisions_and_rewards_are_spans_of_the_trace_of_their_request(
 
     async def scenario(service: Service) -> None:
         await service.ask("PUT", E, {**CREATION, "policy": "linucb"})
-        slow = await service.ask("POST", f"{E}/decisions", {"context": {"age": 31}}, more_headers=HEADER)
-        decided.append(msgspec.json.decode(slow.content))
-        answer = await fast(service, f"{E}/decisions", {"context": {"age": 45}})
-        decided.append(msgspec.json.decode(answer.content))
-        await fast(service, f"{E}/decisions/{decided[0]['id']}/reward", {"value": 1})
-        refused = await fast(service, f"{E}/decisions/unknown/reward", {"value": 1})
-        assert refused.status == 404
+        for age in (31, 45):
+            body = {"context": {"age": age}}
+            decided.append((await service.ask("POST", f"{E}/decisions", body, more_headers=HEADER)).data)
+        statuses = [
+            (
+                await service.ask("POST", f"{E}/decisions/{name}/reward", {"value": 1}, more_headers=HEADER)
+            ).status
+            for name in (decided[0]["id"], "unknown")
+        ]
+        assert statuses == [200, 404]
         batch = {"decisions": [{"context": {"age": 20}}, {"context": {"age": 60}}]}
         assert (await service.ask("POST", f"{E}/decisions/batch", batch)).status == 200
 

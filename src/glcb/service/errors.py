@@ -1,11 +1,11 @@
-"""API errors."""
+"""Errors of the service, each with a code of the API. ``http/errors.py`` has their HTTP status."""
 
-from glcb._api.errors import ERROR_CODES, code_of
-from glcb._errors import GlcbError
+from glcb._api.errors import code_of
+from glcb._errors import GlcbError, InvalidSettings
 
 
 class ApiError(GlcbError):
-    """An error response of the API. The request that caused it has changed nothing.
+    """A request was rejected, and has changed nothing.
 
     Parameters
     ----------
@@ -13,19 +13,31 @@ class ApiError(GlcbError):
         One of the codes in ``ERROR_CODES``.
     message
         What was expected, what was received, and what to do.
-    status
-        The HTTP status, if it differs from the usual one of ``code``.
-    allow
-        For ``method_not_allowed``: the methods that are allowed.
+    field
+        The setting that the error is about, if it is one.
     """
 
-    def __init__(self, code: str, message: str, status: int | None = None, allow: str = "") -> None:
+    def __init__(self, code: str, message: str, field: str | None = None) -> None:
         super().__init__(message)
         self.code = code
-        self.status = ERROR_CODES[code].status if status is None else status
-        self.allow = allow
+        self.field = field
+
+
+class MissingArm(ApiError):
+    """The arm that a request is about does not exist.
+
+    Parameters
+    ----------
+    message
+        What was expected, what was received, and what to do.
+    """
+
+    def __init__(self, message: str) -> None:
+        super().__init__("unknown_arm", message)
 
 
 def as_api_error(error: GlcbError) -> ApiError:
     """Return the API error of a library error."""
-    return error if isinstance(error, ApiError) else ApiError(code_of(error), str(error))
+    if isinstance(error, ApiError):
+        return error
+    return ApiError(code_of(error), str(error), error.field if isinstance(error, InvalidSettings) else None)

@@ -1,4 +1,4 @@
-"""The server process: open the database, listen, restore the experiments, serve, shut down.
+"""The server process: open the database, listen, load the kernels, serve, shut down.
 
 The experiments are in this process, or in the shards of a Ray cluster (:mod:`glcb.service.shards`).
 """
@@ -20,25 +20,25 @@ from typing import Any, Protocol
 import uvicorn
 
 from glcb._errors import InvalidSettings
-from glcb.service.auth import ApiKey, Keyring
-from glcb.service.background import log_failures
+from glcb.service.access.api_keys import ApiKey, Keyring
+from glcb.service.access.sessions import Sessions
 from glcb.service.config import ServiceSettings
-from glcb.service.core.engine import Engine
-from glcb.service.http.access import Authenticator, is_loopback
+from glcb.service.engine.engine import Engine
 from glcb.service.http.admission import Admission
 from glcb.service.http.app import Application
+from glcb.service.http.authentication import Authenticator, is_loopback
 from glcb.service.http.backend import Backend, RunningBackend
 from glcb.service.http.handlers import Handlers
 from glcb.service.http.people import People, SessionHandlers
-from glcb.service.http.protocol import Connection, Connections, Timeouts
+from glcb.service.http.protocol import Connections, Timeouts
 from glcb.service.http.routes import Answers, Routes
+from glcb.service.http.tracing import Tracing
 from glcb.service.http.wire import Receive, Send
-from glcb.service.log_output import configure_logging
-from glcb.service.sessions import Sessions
+from glcb.service.process.background import log_failures
+from glcb.service.process.log_output import configure_logging
+from glcb.service.process.warmup import warm_up, warm_up_rest
 from glcb.service.storage.connection import database_is_missing
 from glcb.service.storage.database import Database, open_database
-from glcb.service.tracing import Tracing
-from glcb.service.warmup import warm_up, warm_up_rest
 
 log = logging.getLogger("glcb.service")
 
@@ -113,7 +113,7 @@ class Placement(Protocol):
         """Do what can be done while requests are answered."""
 
     def answers(self, backend: Backend, admission: Admission) -> Answers:
-        """Return what answers the requests outside the fast path."""
+        """Return what answers the requests other than single decisions."""
 
 
 class _InProcess:
@@ -244,10 +244,12 @@ class _Server(uvicorn.Server):
     """Uvicorn's server. After the shutdown signal, it answers new requests with status 503."""
 
     def __init__(self, app: Application, settings: ServiceSettings, max_files: int) -> None:
+        timeouts = Timeouts(settings.request_seconds, settings.idle_seconds, settings.write_seconds)
+        max_connections = min(settings.max_connections, max_files - min(_RESERVED_FILES, max_files // 2))
         super().__init__(
             uvicorn.Config(
                 app,
-                http=self._connection,  # type: ignore[arg-type]  # a function is as good as a class
+                http=Connections(app, timeouts, max_connections),  # type: ignore[arg-type]  # makes protocols
                 ws="none",
                 lifespan="on",
                 log_config=None,
@@ -259,12 +261,6 @@ class _Server(uvicorn.Server):
             )
         )
         self._app = app
-        timeouts = Timeouts(settings.request_seconds, settings.idle_seconds, settings.write_seconds)
-        max_connections = min(settings.max_connections, max_files - min(_RESERVED_FILES, max_files // 2))
-        self._connections = Connections(app, self.server_state, timeouts, max_connections)
-
-    def _connection(self, **_: Any) -> Connection:
-        return Connection(self._connections)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Shut down gracefully; on a second Ctrl-C, immediately."""

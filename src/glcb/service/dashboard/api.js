@@ -4,10 +4,11 @@ const REQUEST_TIMEOUT = 10_000;
 
 /** The service rejected the request. */
 export class ApiError extends Error {
-  constructor(status, code, message) {
+  constructor(status, code, message, field) {
     super(message);
     this.status = status;
     this.code = code;
+    this.field = field;
   }
 }
 
@@ -38,11 +39,12 @@ export async function ask(method, path, body) {
   }
   const content = parse(text);
   if (response.ok) return content;
-  const { code = "unknown", message = `The service responded with status ${response.status}.` } = content?.error ?? {};
+  const { code = "unknown", message = `The service responded with status ${response.status}.`, field = null } = content?.error ?? {};
   if (code === "starting") throw new Unavailable("The service is starting. The first start compiles kernels, which takes about 10 seconds.", true, true);
+  if (code === "experiment_opening") throw new Unavailable(`${message[0].toUpperCase()}${message.slice(1)}.`, true, true);
   const temporary = response.status >= 500 && code !== "experiment_broken";
   if (temporary) throw new Unavailable(`The service is unavailable: ${message}.`, true);
-  throw new ApiError(response.status, code, message);
+  throw new ApiError(response.status, code, message, field);
 }
 
 function parse(text) {

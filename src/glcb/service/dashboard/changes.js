@@ -24,6 +24,7 @@ export function describe({ action, arm, changes = [] }) {
     arm_resumed: `Arm “${arm}” resumed`,
     arms_changed: "Catalog of arms changed",
     model_uploaded: "Model uploaded",
+    recovered: "Continued from the last good state",
     guardrail_broken: arm ? `Guardrail broken by “${arm}”` : "Guardrail broken",
   };
   return texts[action] ?? (changes.map(changed).join("; ") || "Settings saved");

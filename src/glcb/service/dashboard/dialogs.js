@@ -76,7 +76,7 @@ export function clearProblems(form, problem) {
  * the names of the fields that were sent.
  */
 export function showProblems(form, problem, error, changed = []) {
-  const messages = error instanceof FieldErrors ? error.messages : guessed(form, error, changed);
+  const messages = error instanceof FieldErrors ? error.messages : named(form, error, changed);
   const controls = Object.keys(messages).map((name) => form.elements.namedItem(name));
   controls.forEach((control, place) => {
     control.setAttribute("aria-invalid", "true");
@@ -89,15 +89,10 @@ export function showProblems(form, problem, error, changed = []) {
   controls[0]?.focus();
 }
 
-/** Return the field that an error of the service is about: the only one sent, or the one that its message mentions first. */
-function guessed(form, { message, code }, changed) {
-  if (changed.length === 1 && INVALID.includes(code)) return { [changed[0]]: message };
-  const named = [...form.elements]
-    .filter((control) => control.name && control.closest(".field"))
-    .map((control) => [control.name, message.search(new RegExp(`(^|[^\\w])${control.name}([^\\w]|$)`))])
-    .filter(([, place]) => place >= 0)
-    .sort((a, b) => changed.includes(b[0]) - changed.includes(a[0]) || a[1] - b[1]);
-  return named.length ? { [named[0][0]]: message } : {};
+/** Return the message of an error of the service at the field that it names, or at the only one sent. */
+function named(form, { message, field, code }, changed) {
+  const name = field ?? (changed.length === 1 && INVALID.includes(code) ? changed[0] : null);
+  return name !== null && form.elements.namedItem(name)?.closest(".field") ? { [name]: message } : {};
 }
 
 /** Return a labeled form field with a hint below it. */

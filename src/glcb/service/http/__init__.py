@@ -1,1 +1,1 @@
-"""The HTTP interface: a fast path for decisions and rewards, and handlers for all other routes."""
+"""The HTTP interface: connections, the application, its routes and their handlers."""

@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator
 from typing import Literal
 from weakref import WeakValueDictionary
 
-from glcb.service.auth import ApiKey
+from glcb.service.access.api_keys import ApiKey
 from glcb.service.config import ServiceSettings
 from glcb.service.errors import ApiError
 
@@ -56,14 +56,15 @@ class Admission:
     """
 
     def __init__(self, settings: ServiceSettings) -> None:
-        self._share = settings.max_share
-        self._slots: dict[Lane, _Slots] = {
-            "decisions": _Slots(settings.max_concurrent_requests, self._share),
-            "others": _Slots(settings.max_other_requests, self._share),
+        self.slots: dict[Lane, _Slots] = {
+            "decisions": _Slots(settings.max_concurrent_requests, settings.max_share),
+            "others": _Slots(settings.max_other_requests, settings.max_share),
         }
-        self._max_bytes = settings.max_buffered_bytes
-        self._bytes = 0
-        self._bytes_of: dict[str, int] = {}
+        self.max_bytes = settings.max_buffered_bytes
+        self.max_bytes_of_key = settings.max_buffered_bytes * settings.max_share
+        self.bytes = 0
+        """Bytes of bodies and responses in memory."""
+        self.bytes_of: dict[str, int] = {}
         self.threads = asyncio.Semaphore(_THREADS)
         """Limits the work outside of decisions and rewards that goes on at the same time."""
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
@@ -90,52 +91,12 @@ class Admission:
             raise ApiError("rate_limited", "this API key makes too many requests per second: retry")
         self._spent_until[key] = spent
 
-    def enter(self, lane: Lane, key: str, experiment: str) -> None:
-        """Take a slot.
-
-        Raises
-        ------
-        ApiError
-            All slots are in use, or all that one key or one experiment can use.
-        """
-        slots = self._slots[lane]
-        if slots.used >= slots.limit:
-            raise ApiError("overloaded", "the service has too many open requests: retry")
-        if key and slots.by_key.get(key, 0) >= slots.share:
-            raise ApiError("overloaded", "this API key has too many open requests: retry")
-        if experiment and slots.by_experiment.get(experiment, 0) >= slots.share:
-            raise ApiError("overloaded", "this experiment has too many open requests: retry")
-        slots.used += 1
-        _add(slots.by_key, key, 1)
-        _add(slots.by_experiment, experiment, 1)
-
-    def leave(self, lane: Lane, key: str, experiment: str) -> None:
-        """Free a slot."""
-        slots = self._slots[lane]
-        slots.used -= 1
-        _add(slots.by_key, key, -1)
-        _add(slots.by_experiment, experiment, -1)
-
     @contextlib.asynccontextmanager
     async def turn(self, experiment: str | None) -> AsyncIterator[None]:
         """Wait for a turn: one request of an experiment at a time, and few in total."""
         lock = self._turns.setdefault(experiment or "", asyncio.Lock())
         async with lock, self.threads:
             yield
-
-    def take_bytes(self, key: str, count: int) -> None:
-        """Count bytes in memory; raise ApiError if there are too many."""
-        if self._bytes + count > self._max_bytes:
-            raise ApiError("overloaded", "the service has too much data in memory: retry")
-        if key and self._bytes_of.get(key, 0) + count > self._max_bytes * self._share:
-            raise ApiError("overloaded", "this API key has too much data in memory: retry")
-        self._bytes += count
-        _add(self._bytes_of, key, count)
-
-    def return_bytes(self, key: str, count: int) -> None:
-        """Count bytes that are no longer in memory."""
-        self._bytes -= count
-        _add(self._bytes_of, key, -count)
 
 
 class Lease:
@@ -157,20 +118,45 @@ class Lease:
         self._bytes = 0
 
     def enter(self, lane: Lane) -> None:
-        """Take a slot; raise ApiError if there is none."""
-        self._admission.enter(lane, self._key, self._experiment)
+        """Take a slot.
+
+        Raises
+        ------
+        ApiError
+            All slots are in use, or all that one key or one experiment can use.
+        """
+        slots, key, experiment = self._admission.slots[lane], self._key, self._experiment
+        if slots.used >= slots.limit:
+            raise ApiError("overloaded", "the service has too many open requests: retry")
+        if key and slots.by_key.get(key, 0) >= slots.share:
+            raise ApiError("overloaded", "this API key has too many open requests: retry")
+        if experiment and slots.by_experiment.get(experiment, 0) >= slots.share:
+            raise ApiError("overloaded", "this experiment has too many open requests: retry")
         self._lane = lane
+        slots.used += 1
+        _add(slots.by_key, key, 1)
+        _add(slots.by_experiment, experiment, 1)
 
     def take(self, count: int) -> None:
         """Count bytes in memory; raise ApiError if there are too many."""
-        self._admission.take_bytes(self._key, count)
+        admission, key = self._admission, self._key
+        if admission.bytes + count > admission.max_bytes:
+            raise ApiError("overloaded", "the service has too much data in memory: retry")
+        if key and admission.bytes_of.get(key, 0) + count > admission.max_bytes_of_key:
+            raise ApiError("overloaded", "this API key has too much data in memory: retry")
         self._bytes += count
+        admission.bytes += count
+        _add(admission.bytes_of, key, count)
 
     def close(self) -> None:
         """Free the slot and the memory."""
+        admission = self._admission
         if self._lane is not None:
-            self._admission.leave(self._lane, self._key, self._experiment)
-            self._lane = None
+            slots, self._lane = admission.slots[self._lane], None
+            slots.used -= 1
+            _add(slots.by_key, self._key, -1)
+            _add(slots.by_experiment, self._experiment, -1)
         if self._bytes:
-            self._admission.return_bytes(self._key, self._bytes)
+            admission.bytes -= self._bytes
+            _add(admission.bytes_of, self._key, -self._bytes)
             self._bytes = 0

@@ -1,6 +1,5 @@
-"""The ASGI application: routing to the fast path or the handlers, and error responses."""
+"""The ASGI application: routing to decisions or to the other handlers, and error responses."""
 
-import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Sequence
@@ -10,24 +9,22 @@ from starlette.requests import ClientDisconnect
 
 from glcb._errors import GlcbError
 from glcb.integrations.personalizer import PREFIX, canonical_path
-from glcb.service import tracing
 from glcb.service.errors import ApiError, as_api_error
-from glcb.service.http import access, fast_path, personalizer, publish, wire
+from glcb.service.http import decisions, personalizer, publish, tracing, wire
 from glcb.service.http.admission import Admission, Lease
+from glcb.service.http.authentication import Authenticator
 from glcb.service.http.backend import Backend
 from glcb.service.http.cors import Cors
-from glcb.service.http.exchange import Disconnected
-from glcb.service.http.fast_path import Admitted, FastPath, Recalled
+from glcb.service.http.decisions import Decisions
+from glcb.service.http.errors import HttpError, status_of
 from glcb.service.http.operations import LIVENESS, allowed_methods
 from glcb.service.http.static import is_page, pages
-from glcb.service.http.wire import Header, JsonAnswer, Receive, Scope, Send
+from glcb.service.http.wire import JsonAnswer, Receive, Scope, Send
 
 log = logging.getLogger("glcb.service")
 
 Lifespan = Callable[[Receive, Send], Awaitable[None]]
 Router = Callable[[Scope, Receive, Send], Awaitable[None]]
-OnAnswer = Callable[[JsonAnswer], None]
-"""Receives the answer to a decision or a reward."""
 
 _CLIENT_CLOSED_REQUEST = 499
 """The status recorded for a request whose client disconnected."""
@@ -55,13 +52,14 @@ class Application:
         # Code and message. A raised exception would keep a reference to the request.
         self._unavailable = (
             "starting",
-            "the service is starting; the first start compiles kernels, which takes about 10 seconds: retry",
+            "the service is starting: kernels are being loaded, or compiled on the first start, which takes "
+            "about 10 seconds: retry",
         )
 
     def open(
-        self, engine: Backend, authenticator: access.Authenticator, admission: Admission, router: Router
+        self, engine: Backend, authenticator: Authenticator, admission: Admission, router: Router
     ) -> None:
-        """Start serving requests; ``router`` handles all routes outside the fast path."""
+        """Start serving requests; ``router`` handles all routes except those of single decisions."""
         self._serving = _Serving(engine, authenticator, admission, router)
 
     def close(self) -> None:
@@ -100,66 +98,24 @@ class Application:
         except ApiError as error:
             await wire.send_json(send, wire.error_answer(error))
 
-    # ---- without ASGI messages ------------------------------------------------------------------
-
-    def admit(self, method: str, path: str, headers: Sequence[Header]) -> Admitted | None:
-        """Return a decision or a reward that can be answered by :meth:`answer`, otherwise None."""
-        return None if self._serving is None else self._serving.fast_path.admit(method, path, headers)
-
-    def remember(self, received: bytes, admitted: Admitted, length: int) -> None:
-        """Remember the headers of an admitted request, for :meth:`recall`."""
+    async def reject(self, problem: ApiError, _scope: Scope, _receive: Receive, send: Send) -> None:
+        """Answer a request that the server could not parse."""
         if self._serving is not None:
-            self._serving.fast_path.remember(received, admitted, length)
-
-    def recall(self, received: bytes) -> Recalled | None:
-        """Return a decision or a reward whose headers are remembered, otherwise None."""
-        return None if self._serving is None else self._serving.fast_path.recall(received)
-
-    def answer(self, admitted: Admitted, content: bytes, done: OnAnswer) -> None:
-        """Make a decision, or report a reward; call ``done`` with the answer later."""
-        if self._serving is None:
-            answer = wire.error_answer(ApiError(*self._unavailable))
-            asyncio.get_running_loop().call_soon(done, answer)
-        else:
-            self._serving.answer(admitted, content, done)
-
-    def count_refusal(self, problem: ApiError) -> None:
-        """Count a request that was refused before it was complete."""
-        if self._serving is not None:
-            self._serving.engine.metrics.add_request("none", problem.status, 0.0)
+            self._serving.engine.metrics.add_request("none", status_of(problem), 0.0)
+        await wire.send_json(send, wire.error_answer(problem))
 
 
 class _Serving:
     """Answers requests while the service runs."""
 
     def __init__(
-        self, engine: Backend, authenticator: access.Authenticator, admission: Admission, router: Router
+        self, engine: Backend, authenticator: Authenticator, admission: Admission, router: Router
     ) -> None:
         self.engine = engine
-        self.fast_path = FastPath(engine, authenticator, admission)
-        self._authenticator = authenticator
-        self._admission = admission
+        self._decisions = Decisions(engine, authenticator, admission)
         self._router = router
         self._withheld: dict[str, float] = {}
         """When errors of each code are logged again."""
-
-    def answer(self, admitted: Admitted, content: bytes, done: OnAnswer) -> None:
-        """Make a decision, or report a reward."""
-        metrics, began = self.engine.metrics, time.perf_counter()
-        metrics.in_flight += 1
-
-        def finish(result: bytes | BaseException) -> None:
-            metrics.in_flight -= 1
-            if isinstance(result, bytes):
-                answer = JsonAnswer(200, result)
-            else:
-                problem = _as_problem(result, {"glcb.route": admitted.route})
-                self.engine.count_error(admitted.experiment, problem)
-                answer = wire.error_answer(problem)
-            metrics.add_request(admitted.route, answer.status, time.perf_counter() - began)
-            done(answer)
-
-        self.fast_path.start(admitted, content, finish)
 
     async def serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request."""
@@ -170,7 +126,7 @@ class _Serving:
             refusal = await self._respond(scope, receive, recorder)
             if refusal is not None:
                 await wire.send_json(recorder, refusal)
-        except (wire.Disconnected, Disconnected, ClientDisconnect):
+        except (wire.Disconnected, ClientDisconnect):
             recorder.status = _CLIENT_CLOSED_REQUEST
         finally:
             lease: Lease | None = scope.get("glcb.lease")
@@ -186,15 +142,15 @@ class _Serving:
         which can be large.
         """
         try:
-            match = fast_path.match(scope["method"], scope["path"])
-            if match is None:
+            asked = decisions.match(scope["method"], scope["path"])
+            if asked is None:
                 if scope["path"].startswith(PREFIX):
                     scope["path"] = canonical_path(scope["path"])
                 await self._router(scope, receive, recorder)
             else:
-                content = await self._decide(*match, scope, receive)
+                content = await self._decisions.answer(asked, scope, receive)
                 await wire.send_json(recorder, JsonAnswer(200, content))
-        except (wire.Disconnected, Disconnected, ClientDisconnect):
+        except (wire.Disconnected, ClientDisconnect):
             raise
         except Exception as error:
             if recorder.has_started:
@@ -217,20 +173,6 @@ class _Serving:
             extra = {"code": problem.code, "reason": str(problem), "route": scope.get("glcb.route", "none")}
             log.warning("a request failed, and its client cannot see why", extra=extra)
         return shown
-
-    async def _decide(self, route: str, name: str, decision: str, scope: Scope, receive: Receive) -> bytes:
-        """Check a decision or a reward that could not be admitted from its headers alone, and handle it."""
-        scope["glcb.route"] = route
-        key = scope["glcb.key"] = await self._authenticator.authenticate(scope)
-        access.authorize(key, "publish", name)
-        scope["glcb.experiment"] = name
-        lease = scope["glcb.lease"] = self._admission.lease(key, name)
-        wire.check_json(scope)
-        settings = self.engine.settings
-        content = await wire.read_body(
-            scope, receive, settings.max_body_bytes, settings.request_seconds, lease.take
-        )
-        return await self.fast_path.handle(Admitted(route, name, decision, key), content)
 
 
 class _Recorder:
@@ -266,7 +208,7 @@ def _as_problem(error: BaseException, scope: Scope) -> ApiError:
         methods = ", ".join(allowed_methods(scope["path"]))
         if methods:
             message = f"this route does not support {scope['method']}, only {methods}"
-            return ApiError("method_not_allowed", message, allow=methods)
+            return HttpError("method_not_allowed", message, allow=methods)
         return ApiError("not_found", "there is no such route: /openapi.json lists all routes")
     log.error("a request failed", exc_info=error, extra={"route": scope.get("glcb.route", "none")})
     return ApiError("internal_error", "the service failed: see its log for details")

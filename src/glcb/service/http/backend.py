@@ -5,9 +5,8 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from glcb.service.config import ServiceSettings
-from glcb.service.core.engine import OnDone
 from glcb.service.errors import ApiError
-from glcb.service.metrics import Activity, HttpMetrics
+from glcb.service.process.metrics import Activity, HttpMetrics
 
 
 class Backend(Protocol):
@@ -30,9 +29,6 @@ class Backend(Protocol):
 
     async def apply_many(self, name: str, kind: str, requests: Sequence[Any]) -> list[bytes | ApiError]:
         """Apply requests in order; return an answer or an error for each."""
-
-    def apply_soon(self, name: str, kind: str, request: Any, done: OnDone) -> None:
-        """Apply one decision or reward; later, call ``done`` with its answer or its error."""
 
     def count_error(self, name: str | None, error: ApiError) -> None:
         """Count an error response."""

@@ -1,4 +1,4 @@
-"""Handlers of all routes outside the fast path."""
+"""Handlers of all routes except single decisions."""
 
 import functools
 import time
@@ -15,21 +15,21 @@ from glcb._api.guardrails import LOCAL, ArmChanges, ArmPause
 from glcb._api.requests import EXPERIMENT_NAME, encode
 from glcb._api.responses import ExperimentList, Explanation, PublicRanking, Status
 from glcb._api.shards import ShardList
-from glcb.service import arms, curves, export, reports, responses, segments, stats
-from glcb.service.auth import ApiKey
-from glcb.service.background import run_in_thread
+from glcb.service.access.api_keys import ApiKey
 from glcb.service.core import limits, models
-from glcb.service.core.engine import Engine
 from glcb.service.core.experiment import Experiment
+from glcb.service.engine.engine import Engine
 from glcb.service.errors import ApiError
-from glcb.service.http import openapi, publish, wire
+from glcb.service.http import export, openapi, publish, wire
 from glcb.service.http.admission import Admission
 from glcb.service.http.backend import Backend
 from glcb.service.http.operations import OPERATIONS, Operation
 from glcb.service.http.personalizer import PersonalizerHandlers
 from glcb.service.http.static import pages
-from glcb.service.metrics import Activity
+from glcb.service.process.background import run_in_thread
+from glcb.service.process.metrics import Activity
 from glcb.service.storage.database import Database
+from glcb.service.views import arms, curves, reports, responses, segments, stats
 
 _Handler = Callable[[Request], Awaitable[Response]]
 
@@ -149,6 +149,10 @@ class Handlers:
         """Delete an experiment."""
         await self._engine.delete(_name(request), _author(request))
         return Response(status_code=204)
+
+    async def recover(self, request: Request) -> Response:
+        """Let a damaged experiment continue from its last good state."""
+        return _json(await self._engine.recover(_name(request), _author(request)))
 
     async def add_arm(self, request: Request) -> Response:
         """Add an arm."""
@@ -271,7 +275,7 @@ class Handlers:
 
     async def download(self, request: Request) -> Response:
         """Return the bandit as a model file."""
-        snapshot = await self._engine.read(_name(request), lambda experiment: experiment.bandit.snapshot())
+        snapshot = await self._engine.read(_name(request), lambda experiment: experiment.bandit._snapshot())
         parts = await run_in_thread(models.model_parts, snapshot)  # without holding the experiment
         return PartedResponse(parts, "application/octet-stream")
 

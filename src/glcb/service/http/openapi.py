@@ -18,7 +18,7 @@ from glcb._api.responses import ErrorResponse
 from glcb._version import __version__
 from glcb.bandit.config import BanditConfig
 from glcb.policies import registry
-from glcb.service.http.access import roles
+from glcb.service.http.authentication import roles
 from glcb.service.http.operations import OPERATIONS, Operation
 
 _REF = "#/components/schemas/{name}"
@@ -182,7 +182,7 @@ def _codes_by_status(operation: Operation) -> dict[int, list[str]]:
     if operation.name == "ready":
         codes += ["storage_unavailable", "starting", "stopping"]
     if "{name}" in operation.path or operation.is_personalizer:
-        codes += ["unknown_experiment", "experiment_broken"]
+        codes += ["unknown_experiment", "experiment_broken", "experiment_opening"]
     if operation.body is not None:
         codes += ["too_large", "unsupported_media_type", "request_timeout"]
     if _is_struct(operation.body):

@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 from glcb._api import guardrails, personalizer, requests, responses, sessions, shards, statistics
 from glcb._api.reports import Report
 from glcb.integrations.personalizer import PREFIX, VERSION
-from glcb.service import arms, curves, reports
-from glcb.service.auth import Role
-from glcb.service.http import fast_path
+from glcb.service.access.api_keys import Role
+from glcb.service.http import decisions
 from glcb.service.http.static import JAVASCRIPT
+from glcb.service.views import arms, curves, reports
 
 LIVENESS = "/healthz"
 """Answered by the application itself, even before it serves other requests."""
@@ -105,6 +105,11 @@ OPERATIONS = (
         "Delete an experiment with its decisions, rewards and model.", status=204,
     ),
     Operation(
+        "POST", f"{_EXPERIMENT}/recover", "recover", "admin",
+        "Let a damaged experiment continue from its last good state; later events are set aside.",
+        None, responses.ExperimentInfo, 200, ("not_broken",),
+    ),
+    Operation(
         "POST", f"{_EXPERIMENT}/arms", "add_arm", "edit", "Add an arm.",
         requests.NewArm, responses.ExperimentInfo, 201, ("arm_exists", "too_many", *_ARM_CODES),
     ),
@@ -134,12 +139,12 @@ OPERATIONS = (
         None, responses.ExperimentInfo, 200, _ARM_CODES,
     ),
     Operation(
-        "POST", fast_path.DECISION, "decide", "publish", "Make a decision.",
+        "POST", decisions.DECISION, "decide", "publish", "Make a decision.",
         requests.DecisionRequest, (responses.Decision, responses.PublicDecision), 200,
         ("rate_limited", *_EVENT_CODES),
     ),
     Operation(
-        "POST", f"{fast_path.DECISION}/batch", "decide_many", "decide", "Make many decisions, in order.",
+        "POST", f"{decisions.DECISION}/batch", "decide_many", "decide", "Make many decisions, in order.",
         requests.DecisionBatch, [responses.Decision], 200, ("too_many",),
     ),
     Operation(
@@ -152,7 +157,7 @@ OPERATIONS = (
         requests.RankingBatch, [responses.Ranking], 200, ("too_many",),
     ),
     Operation(
-        "POST", fast_path.REWARD, "reward", "publish", "Report the reward of a decision or a ranking.",
+        "POST", decisions.REWARD, "reward", "publish", "Report the reward of a decision or a ranking.",
         requests.RewardRequest, responses.RewardAccepted, 200,
         (
             *("unknown_decision", "closed_decision", "duplicate_reward", "invalid_reward"),

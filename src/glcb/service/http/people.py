@@ -17,12 +17,12 @@ from starlette.responses import Response
 from glcb._api.guardrails import RESERVED_NAMES
 from glcb._api.requests import encode
 from glcb._api.sessions import Session, SignIn
-from glcb.service.auth import ANONYMOUS, ApiKey, Role
+from glcb.service.access.api_keys import ANONYMOUS, ApiKey, Role
+from glcb.service.access.sessions import Sessions
 from glcb.service.config import ServiceSettings
 from glcb.service.errors import ApiError
 from glcb.service.http import wire
 from glcb.service.http.wire import Scope
-from glcb.service.sessions import Sessions
 from glcb.service.storage.tables import MAX_AUTHOR
 
 FindKey = Callable[[str], Awaitable[ApiKey]]

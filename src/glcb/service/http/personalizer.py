@@ -11,17 +11,19 @@ from starlette.responses import Response
 from glcb._api.requests import Activation, RewardItem, encode
 from glcb._api.responses import Decision, Ranking
 from glcb._validation import reward as checked_reward
+from glcb.bandit import recorded
 from glcb.bandit.slots import slot_id
 from glcb.integrations import personalizer
-from glcb.service.auth import ApiKey
+from glcb.service.access.api_keys import ApiKey
 from glcb.service.config import ServiceSettings
 from glcb.service.core import presentations
-from glcb.service.core.engine import Engine
 from glcb.service.core.experiment import Experiment
 from glcb.service.core.rankings import has_catalog
+from glcb.service.engine.engine import Engine
 from glcb.service.errors import ApiError
 from glcb.service.http import wire
 from glcb.service.http.backend import Backend
+from glcb.service.http.errors import status_of
 from glcb.service.http.wire import JsonAnswer
 
 T = TypeVar("T")
@@ -103,7 +105,7 @@ class PersonalizerHandlers:
                 checked_reward(item.value, experiment.state.settings.rewards)
                 numbered = presentations.resolve(experiment.state.presentations, item)
                 assert isinstance(numbered.slot, int)  # it has been resolved
-                pending.append(experiment.bandit.is_pending(slot_id(item.id, numbered.slot)))
+                pending.append(recorded.is_pending(experiment.bandit, slot_id(item.id, numbered.slot)))
             return [item for _, item in sorted(zip(pending, items, strict=True), key=lambda pair: pair[0])]
 
         for item in await self._engine.read(_experiment(request), rejected_first):
@@ -162,7 +164,7 @@ def configured_experiment(settings: ServiceSettings, key: ApiKey) -> str | None:
 def error_answer(error: ApiError) -> JsonAnswer:
     """Return an error response in Personalizer's format."""
     plain = wire.error_answer(error)
-    status, body = personalizer.error_response(error.code, str(error), error.status)
+    status, body = personalizer.error_response(error.code, str(error), status_of(error))
     return JsonAnswer(status, encode(body), plain.headers)
 
 

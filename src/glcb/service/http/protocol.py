@@ -1,48 +1,48 @@
-"""HTTP/1.1 connections with limits on everything that a client controls.
+"""HTTP/1.1 connections: Uvicorn's protocol, with limits on everything that a client controls.
 
-A connection handles one request at a time and reads no further meanwhile. It holds at most
-``MAX_HEADER_BYTES`` of headers, trailers and chunk framing, a part of a body that the application has not
-read yet, and ``_WRITE_BYTES`` of a response. A client has ``idle_seconds`` to start a request,
-``request_seconds`` to complete its headers, and ``write_seconds`` to read what was sent; then the connection
-is aborted. If there are too many connections, the one that has waited longest for its client is aborted.
+A connection answers one request at a time. It holds at most ``MAX_HEADER_BYTES`` of headers, trailers and
+chunk framing, a part of a body that the application has not read yet, and one part of a response. A client
+has ``idle_seconds`` to start a request, ``request_seconds`` to complete its headers, and ``write_seconds`` to
+read what was sent; the application limits the time for the body. If there are too many connections, the one
+that has waited longest for its client is aborted.
+
+``HttpToolsProtocol`` is not a public class of Uvicorn: ``pyproject.toml`` allows only tested versions.
 """
 
 import asyncio
 import functools
 import logging
 import time
-from collections import deque
 from typing import Any, NamedTuple
 
 import httptools
+from uvicorn.config import Config
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
 from glcb.service.errors import ApiError
 from glcb.service.http import wire
 from glcb.service.http.app import Application
-from glcb.service.http.exchange import Disconnected, Exchange, RecalledExchange, Unacceptable, head
-from glcb.service.http.fast_path import Admitted
-from glcb.service.http.wire import Header
+from glcb.service.http.errors import HttpError
+from glcb.service.http.wire import Message, Receive, Scope, Send
 
 log = logging.getLogger("glcb.service")
 
 MAX_HEADER_BYTES = 65_536
-_MAX_HEADERS = 1_000
-_READ_BYTES = 32_768
+_MAX_HEADERS = 100
+_MAX_TARGET_BYTES = 4_096
+"""Decoding and routing a path takes much longer than reading it, and happens before any key is checked."""
+_PARSE_BYTES = 16_384
+"""Bytes that are parsed before they are checked against the limits."""
 _WRITE_BYTES = 32_768
 _BODY_PER_FRAMING = 64
 """A body in chunks may have one more byte of framing for this many bytes of content."""
-_MAX_PIPELINED = 16
-"""Requests that are parsed before the first of them is answered; the connection is closed after them."""
+_MAX_WAITING = 16
+"""Requests that may wait for the response to another one; the connection is closed after them."""
 _MAX_DROPPED_BYTES = 32_000_000
-"""Bytes that are dropped after a refusal, because a client that still sends does not read the response."""
+"""Bytes that are dropped after the last response, because a client that still sends does not read it."""
 _MAX_LINGER_SECONDS = 5.0
 _SWEEP_SECONDS = 0.25
-_NEVER = float("inf")
-
-_buffer = bytearray(_READ_BYTES)
-"""Where all connections read into: what is read is used before the next read."""
-_view = memoryview(_buffer)
 
 
 class Timeouts(NamedTuple):
@@ -53,297 +53,218 @@ class Timeouts(NamedTuple):
     write_seconds: float
 
 
+class _Unacceptable(ValueError):
+    """A request that the parser accepts, and the service does not."""
+
+    def __init__(self, problem: ApiError) -> None:
+        super().__init__(str(problem))
+        self.problem = problem
+
+
 class Connections:
-    """All connections of a server.
+    """All connections of a server. Uvicorn calls it to make one.
 
     Parameters
     ----------
     app
-        Handles the requests.
-    state
-        The state of Uvicorn's server, which waits for connections and tasks at shutdown.
+        Answers the requests.
     timeouts
         How long a connection waits for its client.
     max_connections
         The number of connections beyond which one is aborted.
     """
 
-    def __init__(
-        self,
-        app: Application,
-        state: ServerState,
-        timeouts: Timeouts,
-        max_connections: int,
-    ) -> None:
+    def __init__(self, app: Application, timeouts: Timeouts, max_connections: int) -> None:
         self.app = app
-        self.state = state
         self.timeouts = timeouts
-        self.waiting: dict[Connection, None] = {}
-        """Connections that wait for their client, longest first."""
         self._max_connections = max_connections
+        self._waiting: dict[Connection, float] = {}
+        """When connections that wait for their client expire; those that have waited longest are first."""
         self._is_sweeping = False
-        self._date_headers: list[Header] = []
-        self._date_line = b""
-        self._success_head = b""
+
+    def __call__(
+        self, config: Config, server_state: ServerState, app_state: dict[str, Any], _loop: Any = None
+    ) -> "Connection":
+        """Return the protocol of a new connection."""
+        return Connection(self, config, server_state, app_state, _loop)
 
     def add(self, connection: "Connection") -> None:
         """Add a connection; if there are too many, abort the one that has waited longest."""
-        connections: set[Any] = self.state.connections
-        connections.add(connection)
-        if len(connections) > self._max_connections:
-            next(iter(self.waiting), connection).abort()
+        if len(connection.connections) > self._max_connections:
+            next(iter(self._waiting), connection).abort()
+
+    def expect(self, connection: "Connection", seconds: float | None) -> None:
+        """Abort a connection after this time, unless something else is expected of it meanwhile."""
+        self._waiting.pop(connection, None)
+        if seconds is None:
+            return
+        self._waiting[connection] = time.monotonic() + seconds
         if not self._is_sweeping:
             self._is_sweeping = True
             asyncio.get_running_loop().call_later(_SWEEP_SECONDS, self._sweep)
 
-    def remove(self, connection: "Connection") -> None:
-        """Remove a closed connection."""
-        connections: set[Any] = self.state.connections
-        connections.discard(connection)
-        self.waiting.pop(connection, None)
-
     def _sweep(self) -> None:
-        """Expire connections whose time is up. One timer for all is cheaper than two for each request."""
-        now = time.monotonic()
-        connections: set[Any] = self.state.connections
-        for connection in [one for one in connections if one.deadline < now]:
-            try:
-                connection.expire()
-            except Exception:  # without the sweep, no connection would expire any more
-                log.exception("a connection could not be expired")
-                connection.abort()
-        self._is_sweeping = bool(connections)
+        """Abort connections whose time is up. One timer for all is cheaper than two for each request."""
+        loop, now = asyncio.get_running_loop(), time.monotonic()
+        for connection in [one for one, deadline in self._waiting.items() if deadline < now]:
+            loop.call_soon(connection.abort)  # separately: an error in one must not affect the others
+        self._is_sweeping = bool(self._waiting)
         if self._is_sweeping:
-            asyncio.get_running_loop().call_later(_SWEEP_SECONDS, self._sweep)
-
-    @property
-    def date_line(self) -> bytes:
-        """The Date header, which Uvicorn renews every second."""
-        if self.state.default_headers is not self._date_headers:
-            self._date_headers = self.state.default_headers
-            self._date_line = b"".join(b"%b: %b\r\n" % pair for pair in self._date_headers)
-            lines = b"".join(b"%b: %b\r\n" % pair for pair in wire.JSON_HEADERS)
-            self._success_head = b"HTTP/1.1 200 OK\r\n" + self._date_line + lines + b"content-length: "
-        return self._date_line
-
-    def json_response(self, answer: wire.JsonAnswer, keep_alive: bool) -> bytes:
-        """Return a complete response with a JSON body."""
-        date_line = self.date_line
-        end = b"\r\n" if keep_alive else b"connection: close\r\n\r\n"
-        if answer.status == 200 and self._success_head:
-            return b"%b%d\r\n%b%b" % (self._success_head, len(answer.content), end, answer.content)
-        headers = [*wire.JSON_HEADERS, *answer.headers]
-        return head(answer.status, headers, len(answer.content)) + date_line + end + answer.content
+            loop.call_later(_SWEEP_SECONDS, self._sweep)
 
 
-class Connection(asyncio.BufferedProtocol):
-    """One connection. The parser calls the methods ``on_…``.
+class Connection(HttpToolsProtocol):
+    """One connection. The parser calls the methods ``on_…``, asyncio and Uvicorn the other public ones.
 
     Parameters
     ----------
     connections
         All connections of the server.
+    config, server_state, app_state, loop
+        See Uvicorn.
     """
 
-    def __init__(self, connections: Connections) -> None:
+    def __init__(
+        self,
+        connections: Connections,
+        config: Config,
+        server_state: ServerState,
+        app_state: dict[str, Any],
+        loop: asyncio.AbstractEventLoop | None = None,
+    ) -> None:
+        super().__init__(config, server_state, app_state, loop)
         self._all = connections
-        self._transport: asyncio.Transport
-        self._parser = httptools.HttpRequestParser(self)
-        self.deadline = _NEVER
-        """When the connection expires, unless something happens before."""
-        self._method = b""
-        self._target = b""
-        self._headers: list[Header] = []
+        self._active: RequestResponseCycle | None = None
+        """The request that is being answered. Those in ``pipeline`` wait for it; ``cycle`` is the newest."""
+        self._is_receiving = False
+        """Whether a request has begun and is not complete."""
+        self._has_headers = False
+        """Whether its headers are complete, so that it is ``cycle``."""
         self._received = 0
         """Bytes of the current request."""
         self._content = 0
         """Bytes of its body."""
-        self._incoming: Exchange | None = None
-        """The request whose body is being received."""
-        self._active: Exchange | RecalledExchange | None = None
-        """The request that is being answered."""
-        self._admitted: Admitted | None = None
-        """The decision or reward that waits for its body."""
-        self._pipelined: deque[Exchange] = deque()
-        self._unparsed = b""
-        """What was received behind a complete request."""
-        self._is_between = True
-        """Whether the parser waits for the first byte of a request."""
-        self._first_bytes = b""
-        """What was received together with the first byte of the current request, while it is parsed."""
-        self._held = b""
-        """The headers of a decision or a reward that are known, so that they need not be parsed."""
-        self._refusal: ApiError | None = None
-        """The response after all others; nothing is parsed any more."""
         self._is_dropping = False
+        """Whether nothing is parsed any more; the connection is closed after the requests so far."""
         self._dropped = 0
-        self._is_reading = True
-        self._is_ending = False
-        """Whether the connection is closed after the last response."""
-        self._writable: asyncio.Future[None] | None = None
-        """Done when the client has read enough; None while it does."""
+        self._is_last = False
+        """Whether the connection is closed after the current response."""
+        self._is_closing = False
+        self._has_ended = False
+        """Whether the client has closed its side, or the service stops."""
+        self._expected = ""
+        """What the client has to do before the connection expires."""
 
     # ---- transport ------------------------------------------------------------------------------
 
     def connection_made(self, transport: Any) -> None:
         """Wait for the first request."""
-        self._transport = transport
+        super().connection_made(transport)
         transport.set_write_buffer_limits(high=_WRITE_BYTES)
-        self._wait(self._all.timeouts.idle_seconds)
+        self._expect()
         self._all.add(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Tell the application that the client is gone."""
-        self.deadline = _NEVER
-        self._is_dropping = True
-        self._all.remove(self)
-        self._pipelined.clear()
-        self._admitted = None
-        self._held = b""
-        if self._active is not None:
-            self._active.leave()
-        self.resume_writing()
+        self._leave()
+        super().connection_lost(exc)
 
-    @property
-    def peer(self) -> tuple[str, int] | None:
-        """The address and port of the client."""
-        name = self._transport.get_extra_info("peername")
-        return (name[0], name[1]) if isinstance(name, tuple) else None
+    def data_received(self, data: bytes) -> None:
+        """Parse what was received, a part at a time."""
+        view = memoryview(data)
+        for start in range(0, len(view), _PARSE_BYTES):
+            if self._is_dropping:
+                self._dropped += len(view) - start
+                if self._dropped > _MAX_DROPPED_BYTES:
+                    self.abort()
+                return
+            self._parse(view[start : start + _PARSE_BYTES])
 
-    def get_buffer(self, sizehint: int) -> bytearray:
-        """Return the buffer to read into."""
-        return _buffer
-
-    def buffer_updated(self, nbytes: int) -> None:
-        """Parse what was read, or keep it while a request is being answered."""
-        if self._is_dropping:
-            self._dropped += nbytes
-            if self._dropped > _MAX_DROPPED_BYTES:
-                self.abort()
-        elif self._is_busy:
-            self._unparsed += _view[:nbytes]
-            self._pause_reading()
-        elif self._is_between:
-            self._receive(bytes(_view[:nbytes]))
-        else:
-            self._feed(_view[:nbytes])
-
-    def eof_received(self) -> bool:
+    def eof_received(self) -> bool:  # type: ignore[override]  # as asyncio permits
         """Return whether a response is still to be sent."""
-        self._is_dropping = self._is_ending = True
-        return self._active is not None and self._active.is_received
+        self._is_dropping = self._has_ended = True
+        incomplete = self._incomplete()
+        if self._active is None or self._active is incomplete:
+            return False
+        if incomplete is not None:
+            self._is_receiving = False
+            self.pipeline.popleft()
+        return True
 
     def pause_writing(self) -> None:
         """Wait for a client that does not read fast enough."""
-        self._writable = asyncio.get_running_loop().create_future()
-        self._wait(self._all.timeouts.write_seconds)
+        super().pause_writing()
+        self._expect()
 
     def resume_writing(self) -> None:
-        """Continue with the response or the next request."""
-        if self._writable is not None:
-            self._writable.set_result(None)
-            self._writable = None
-            if self._active is not None:
-                self._stop_waiting()
-            elif not self._transport.is_closing():
-                self._next()
+        """Continue with the response."""
+        super().resume_writing()
+        self._expect()
 
     def shutdown(self) -> None:
-        """Close the connection once the current request has been answered; Uvicorn calls it."""
-        held, self._held = self._held, b""
-        if held:
-            self._feed(held)
-        self._is_ending = True
-        if self._active is None:
-            self._close()
-        else:
-            self._active.keep_alive = False
+        """Close the connection after the requests so far, without waiting for the client."""
+        self._has_ended = True
+        super().shutdown()
 
     def abort(self) -> None:
         """Close the connection at once and forget what was not sent."""
-        self._is_dropping = True
-        self._transport.abort()
+        self._leave()
+        self.transport.abort()
 
-    def expire(self) -> None:
-        """Give up on a client that is too slow."""
-        if (self._admitted is not None or self._held) and self._writable is None:
-            seconds = self._all.timeouts.request_seconds
-            self._refuse(wire.request_timeout(seconds))
+    def _leave(self) -> None:
+        """Let the application know that nobody waits for its response."""
+        self._is_dropping = self._is_closing = True
+        self._all.expect(self, None)
+        self.pipeline.clear()
+        if self._active is not None:
+            _disconnect(self._active)
+
+    def _close(self) -> None:
+        """Close our side and drop what still arrives: an immediate close could destroy the response."""
+        self._is_dropping = self._is_closing = True
+        self.pipeline.clear()
+        if self._has_ended:
+            self.transport.close()
         else:
-            self.abort()
+            self.transport.write_eof()
+            self.flow.resume_reading()
+        self._expect()
 
-    @property
-    def _is_busy(self) -> bool:
-        """Whether the next request has to wait: for the application, or until the client has read."""
-        if self._active is None:
-            return self._writable is not None
-        return self._active.is_received
-
-    # ---- waiting for the client -----------------------------------------------------------------
-
-    def _wait(self, seconds: float) -> None:
-        self.deadline = time.monotonic() + seconds
-        self._all.waiting.pop(self, None)
-        self._all.waiting[self] = None
-
-    def _stop_waiting(self) -> None:
-        self.deadline = _NEVER
-        self._all.waiting.pop(self, None)
-
-    def _pause_reading(self) -> None:
-        if self._is_reading and not self._transport.is_closing():
-            self._is_reading = False
-            self._transport.pause_reading()
-
-    def resume_reading(self) -> None:
-        """Read on, unless a complete request is being answered."""
-        if not self._is_reading and not self._unparsed and not self._transport.is_closing():
-            self._is_reading = True
-            self._transport.resume_reading()
+    def _expect(self) -> None:
+        """Limit the time for what the client has to do now, unless that is limited already."""
+        times = self._all.timeouts
+        seconds: float | None = None
+        if self.flow.write_paused or (self._is_closing and self.transport.get_write_buffer_size()):
+            expected, seconds = "read", times.write_seconds
+        elif self._is_closing:
+            expected, seconds = "close", min(times.request_seconds, _MAX_LINGER_SECONDS)
+        elif self._active is not None:
+            expected = ""
+        elif self._is_receiving:
+            expected, seconds = "send", times.request_seconds
+        else:
+            expected, seconds = "begin", times.idle_seconds
+        if expected != self._expected:
+            self._expected = expected
+            self._all.expect(self, seconds)
 
     # ---- requests -------------------------------------------------------------------------------
 
-    def _receive(self, data: bytes) -> None:
-        """Receive the first bytes of a request.
-
-        A decision or a reward with known headers is not parsed, if its body comes with them or at once after
-        them. Everything else is.
-        """
-        held, self._held = self._held, b""
-        data = held + data
-        recalled = self._all.app.recall(data)
-        if recalled is not None and len(data) == recalled.end:
-            exchange = self._active = RecalledExchange()
-            self._received = 0
-            self._stop_waiting()
-            respond = functools.partial(self._respond, exchange)
-            self._all.app.answer(recalled.admitted, data[recalled.start :], respond)
-        elif recalled is not None and len(data) == recalled.start and not held:
-            self._held = data
-            self._wait(self._all.timeouts.request_seconds)
-        else:
-            self._first_bytes = data
-            self._feed(data)
-            self._first_bytes = b""
-
-    def _feed(self, data: bytes | memoryview) -> None:
+    def _parse(self, data: bytes | memoryview) -> None:
         self._received += len(data)
         rest: bytes | None = None
         try:
-            self._parser.feed_data(data)
+            self.parser.feed_data(data)
         except httptools.HttpParserUpgrade as upgrade:
             rest = bytes(data[upgrade.args[0] :])
         except httptools.HttpParserError as error:
-            if not isinstance(error.__context__, ValueError | None):
-                log.error("a request could not be parsed", exc_info=error.__context__)
-            if isinstance(error.__context__, Unacceptable):
-                self._refuse(error.__context__.problem)
-            elif not self._is_dropping:
-                self._refuse(ApiError("invalid_request", "the request is not valid HTTP/1.1", status=400))
+            cause = error.__context__
+            if not isinstance(cause, ValueError | None):
+                log.error("a request could not be parsed", exc_info=cause)
+            self._reject(cause.problem if isinstance(cause, _Unacceptable) else _invalid())
         else:
-            allowed = MAX_HEADER_BYTES + self._content // _BODY_PER_FRAMING
-            if self._received - self._content > allowed and not self._is_dropping:
-                self._refuse(wire.headers_too_large(MAX_HEADER_BYTES, _MAX_HEADERS))
+            if self._received - self._content > MAX_HEADER_BYTES + self._content // _BODY_PER_FRAMING:
+                self._reject(wire.headers_too_large(MAX_HEADER_BYTES, _MAX_HEADERS))
         if rest is not None:  # not while the exception is handled, which would look like the cause of others
             self._ignore_upgrade(rest)
 
@@ -352,212 +273,160 @@ class Connection(asyncio.BufferedProtocol):
 
         The parser does not read its body: ``rest`` begins with it.
         """
-        if self._is_dropping or self._method == b"CONNECT":
-            self._is_dropping = self._is_ending = True
-            return
-        version = self._parser.get_http_version().encode()
-        lines = [b"%b %b HTTP/%b" % (self._method, self._target, version)]
-        lines += [b"%b: %b" % pair for pair in self._headers if pair[0] != b"upgrade"]
-        self._parser = httptools.HttpRequestParser(self)
-        self._feed(b"\r\n".join([*lines, b"", rest]))
+        version = self.parser.get_http_version().encode()
+        lines = [b"%b %b HTTP/%b" % (self.parser.get_method(), self.url, version)]
+        lines += [b"%b: %b" % pair for pair in self.headers if pair[0] != b"upgrade"]
+        self._received = 0
+        self.parser = httptools.HttpRequestParser(self)
+        self._parse(b"\r\n".join([*lines, b"", rest]))
 
     def on_message_begin(self) -> None:
-        """Start the time limit of a request."""
-        self._is_between = False
-        self._target = b""
-        self._headers = []
-        self._incoming = None
-        if self._active is None and not self._is_dropping:
-            self._wait(self._all.timeouts.request_seconds)
+        """Start the time limit of the headers."""
+        super().on_message_begin()
+        self.scope["asgi"]["spec_version"] = "2.4"  # send() raises OSError if the client is gone
+        self._is_receiving, self._has_headers = True, False
+        self._expect()
 
     def on_url(self, url: bytes) -> None:
         """Add a part of the target."""
-        self._target += url
+        super().on_url(url)
+        if len(self.url) > _MAX_TARGET_BYTES:
+            raise _Unacceptable(wire.target_too_long(_MAX_TARGET_BYTES))
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Add a header; ignore trailers."""
-        if self._incoming is None:
-            if len(self._headers) == _MAX_HEADERS:
-                raise Unacceptable(wire.headers_too_large(MAX_HEADER_BYTES, _MAX_HEADERS))
-            self._headers.append((name.lower(), value))
+        if not self._has_headers:
+            if len(self.headers) == _MAX_HEADERS:
+                raise _Unacceptable(wire.headers_too_large(MAX_HEADER_BYTES, _MAX_HEADERS))
+            super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        """Start to answer a request, or queue it behind others."""
+        """Start to answer a request, or let it wait for others."""
         if self._is_dropping:
             return
-        parser = self._parser
-        self._method = parser.get_method()
-        if parser.should_upgrade() and self._method != b"CONNECT":
+        if self.parser.get_method() == b"CONNECT":
+            raise _Unacceptable(_invalid())
+        if self.parser.should_upgrade():
             return  # _ignore_upgrade() comes next
-        version = parser.get_http_version()
-        keep_alive = version == "1.1" and parser.should_keep_alive()
-        method = self._method.decode("ascii")
-        exchange = Exchange(self, method, self._target, self._headers, version, keep_alive)
-        self._incoming = exchange
-        if self._active is None and self._writable is None:
-            self._start(exchange)
-            return
-        self._pipelined.append(exchange)
-        if len(self._pipelined) == _MAX_PIPELINED:
-            self._is_ending = True
-            exchange.keep_alive = False
+        try:
+            super().on_headers_complete()
+        except (httptools.HttpParserError, AttributeError, UnicodeError):  # the target is not a path
+            raise _Unacceptable(_invalid()) from None
+        self._has_headers = True
+        if len(self.pipeline) == _MAX_WAITING:
+            self.cycle.keep_alive = False
 
     def on_body(self, body: bytes) -> None:
         """Add a part of a body; read no further if the application does not take it."""
         self._content += len(body)
-        if self._incoming is None or self._is_dropping:
-            return
-        is_full = self._incoming.add(body)
-        # Nobody takes the body of a decision or a reward before it is complete; its length is limited.
-        if is_full and not (self._admitted is not None and self._incoming is self._active):
-            self._pause_reading()
+        if not self._is_dropping:
+            super().on_body(body)
 
     def on_message_complete(self) -> None:
-        """Handle a decision or a reward, whose body is complete."""
-        exchange, self._incoming = self._incoming, None
-        length, self._received, self._content = self._content, 0, 0
-        self._is_between = True
-        if exchange is None or self._is_dropping:
+        """Wait for the next request, if one may follow."""
+        if self._is_dropping or not self._has_headers:
             return
-        exchange.finish()
-        if len(self._pipelined) == _MAX_PIPELINED:
-            self._is_dropping = True
-        if exchange is self._active and self._admitted is not None:
-            if self._first_bytes and exchange.keep_alive:
-                self._all.app.remember(self._first_bytes, self._admitted, length)
-            self._run_admitted(exchange, self._admitted)
-        elif exchange.is_answered and self._active is None:
-            self._next()
+        super().on_message_complete()
+        self._is_receiving = False
+        self._received = self._content = 0
+        self._is_dropping = not self.cycle.keep_alive
+        self._expect()
 
-    def _start(self, exchange: Exchange) -> None:
-        """Answer a request: the application reads its body, except that of decisions and rewards."""
-        self._active = exchange
-        self._admitted = self._all.app.admit(exchange.method, exchange.path, exchange.headers)
-        if self._admitted is None:
-            self._stop_waiting()
-            self._run(exchange.run(self._all.app))
-        elif exchange.is_received:
-            self._run_admitted(exchange, self._admitted)
-        else:
-            self._wait(self._all.timeouts.request_seconds)
-            self.resume_reading()  # it may have been paused while other requests were answered
+    def _incomplete(self) -> RequestResponseCycle | None:
+        """Return the request whose body is being received."""
+        return self.cycle if self._is_receiving and self._has_headers else None
 
-    def _run_admitted(self, exchange: Exchange, admitted: Admitted) -> None:
-        self._admitted = None
-        self._stop_waiting()
-        respond = functools.partial(self._respond, exchange)
-        self._all.app.answer(admitted, bytes(exchange.body), respond)
-
-    def _run(self, work: Any) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._all.state.tasks.add(task)
-        task.add_done_callback(self._all.state.tasks.discard)
-
-    def _respond(self, exchange: Exchange | RecalledExchange, answer: wire.JsonAnswer) -> None:
-        """Send the answer to a decision or a reward."""
-        exchange.is_answered = True
-        self.write(self._all.json_response(answer, exchange.keep_alive))
-        self.finished(exchange)
+    def _reject(self, problem: ApiError) -> None:
+        """Parse nothing more; respond with an error after the requests that were complete."""
+        if self._is_dropping:
+            return
+        incomplete = self._incomplete()
+        if incomplete is not None and incomplete.response_complete:
+            self._close()
+            return
+        if incomplete is not None and incomplete.response_started:
+            self.abort()
+            return
+        if incomplete is not None and incomplete is not self._active:
+            self.pipeline.popleft()
+        elif incomplete is not None:
+            _disconnect(incomplete)  # the application waits for the rest of the body
+            self._active = None
+            self.cycle = None  # type: ignore[assignment]  # as before the first request
+        # The error is the answer to one more request, which closes the connection.
+        self.app = functools.partial(self._all.app.reject, problem)
+        self.parser = httptools.HttpRequestParser(self)
+        self.parser.feed_data(b"GET / HTTP/1.1\r\nConnection: close\r\n\r\n")
 
     # ---- responses ------------------------------------------------------------------------------
 
-    @property
-    def date_line(self) -> bytes:
-        """The Date header."""
-        return self._all.date_line
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        self._active = cycle
+        self._expect()
+        super()._start_asgi_task(cycle, functools.partial(self._answer, cycle, app))
 
-    def write(self, content: bytes) -> None:
-        """Write a small part of a response."""
-        if not self._transport.is_closing():
-            self._transport.write(content)
+    async def _answer(
+        self, cycle: RequestResponseCycle, app: Any, scope: Scope, receive: Receive, send: Send
+    ) -> None:
+        """Let an application answer; write its response at the pace of the client."""
+        is_old = scope["http_version"] != "1.1"
+        if is_old:  # Uvicorn would send chunks, which the client does not know
+            cycle.keep_alive = cycle.chunked_encoding = False
 
-    async def write_all(self, exchange: Exchange, content: bytes) -> None:
-        """Write a part of a response at the pace of the client; raise Disconnected if it is gone."""
-        view = memoryview(content)
-        for start in range(0, len(view), _WRITE_BYTES):
-            if self._writable is not None:
-                await asyncio.shield(self._writable)
-            if exchange.is_gone or self._transport.is_closing():
-                raise Disconnected
-            self._transport.write(view[start : start + _WRITE_BYTES])
+        async def write(message: Message, is_end: bool = False) -> None:
+            await self.flow.drain()
+            if cycle.disconnected or self.transport.is_closing():
+                raise wire.Disconnected
+            if is_end:  # Uvicorn would close the connection at once
+                self._is_last, cycle.keep_alive = not cycle.keep_alive, True
+            await send(message)
 
-    def finished(self, exchange: Exchange | RecalledExchange) -> None:
+        async def write_parts(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                await write(message)
+                return
+            body, more = message.get("body", b""), message.get("more_body", False)
+            for start in range(0, len(body) or 1, _WRITE_BYTES):
+                part = bytes(body[start : start + _WRITE_BYTES])
+                is_end = not more and start + _WRITE_BYTES >= len(body)
+                if is_old:
+                    cycle.expected_content_length += len(part)
+                await write({"type": message["type"], "body": part, "more_body": not is_end}, is_end)
+
+        try:
+            await app(scope, receive, write_parts)
+        except (wire.Disconnected, asyncio.CancelledError):
+            pass
+        except Exception:
+            log.exception("a response failed")
+        if not cycle.response_complete:
+            cycle.disconnected = True  # Uvicorn must not respond, either
+            if cycle is self._active:  # closing the connection is the only way to say that it is incomplete
+                self.abort()
+
+    def on_response_complete(self) -> None:
         """Go on with the next request after a response."""
-        if self._active is not exchange:
-            return  # it has been refused
+        if self._active is not None:
+            self._active.body.clear()  # of a request that was rejected before its body was read
         self._active = None
-        if not exchange.is_answered:  # incomplete: closing the connection is the only way to say so
-            self.abort()
-        if self._transport.is_closing():
+        if self.transport.is_closing():
             return
-        if not exchange.keep_alive:
-            self._is_ending = True
-            self._pipelined.clear()
-        if exchange.is_received or self._is_ending:
-            self._next()
-        else:  # the rest of its body is parsed and ignored
-            self.resume_reading()
-            self._wait(self._all.timeouts.request_seconds)
-
-    def _next(self) -> None:
-        if self._writable is not None:
-            return  # resume_writing() comes back
-        if self._pipelined:
-            self._start(self._pipelined.popleft())
-        elif self._refusal is not None:
-            self._send_refusal(self._refusal)
-            return
-        elif self._is_ending:
+        if self._is_last or (self._is_dropping and not self.pipeline):
             self._close()
             return
-        else:
-            self._wait(self._all.timeouts.idle_seconds)
-        if not self._is_busy:
-            unparsed, self._unparsed = self._unparsed, b""
-            if unparsed:
-                self._feed(unparsed)
-            self.resume_reading()
+        if self.pipeline:
+            self._start_asgi_task(*self.pipeline.pop())
+        if not self.pipeline:
+            self.flow.resume_reading()
+        self._expect()
 
-    def _refuse(self, problem: ApiError) -> None:
-        """Parse nothing more; respond with an error after the requests that were complete."""
-        self._is_dropping = True
-        self._refusal = problem
-        self._held = b""
-        incoming, self._incoming = self._incoming, None
-        if incoming is not None and incoming in self._pipelined:
-            self._pipelined.remove(incoming)
-        if incoming is not None and incoming is self._active:  # the application waits for its body
-            self._admitted = self._active = None
-            incoming.leave()
-            if not incoming.can_be_refused:
-                self.abort()
-                return
-        if incoming is not None and incoming.is_answered:
-            self._linger()
-        elif self._active is None:
-            self._next()
 
-    def _send_refusal(self, problem: ApiError) -> None:
-        answer = wire.JsonAnswer(problem.status, wire.error_body(problem), ())
-        self._all.app.count_refusal(problem)
-        self.write(self._all.json_response(answer, keep_alive=False))
-        self._linger()
+def _disconnect(cycle: RequestResponseCycle) -> None:
+    """Let the application know that nobody waits for its response."""
+    cycle.disconnected = True
+    cycle.waiting_for_100_continue = False
+    cycle.message_event.set()
 
-    def _close(self) -> None:
-        """Close the connection once everything is sent."""
-        if self._incoming is not None and not self._is_dropping:
-            self._linger()
-            return
-        self._is_dropping = True
-        self._wait(self._all.timeouts.write_seconds)
-        self._transport.close()
 
-    def _linger(self) -> None:
-        """Close our side and drop what still arrives: an immediate close could destroy the response."""
-        self._is_dropping = True
-        self._active = None
-        self._unparsed = b""
-        self._pipelined.clear()
-        self._wait(min(self._all.timeouts.request_seconds, _MAX_LINGER_SECONDS))
-        self._transport.write_eof()
-        self.resume_reading()
+def _invalid() -> ApiError:
+    return HttpError("invalid_request", "the request is not valid HTTP/1.1", status=400)

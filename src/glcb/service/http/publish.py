@@ -9,9 +9,10 @@ from msgspec.json import Decoder
 
 from glcb._api.errors import ERROR_CODES
 from glcb._api.requests import DecisionRequest, RankingRequest, RewardItem, encode
-from glcb.service.auth import ApiKey
+from glcb.service.access.api_keys import ApiKey
 from glcb.service.core.guard import RecordedReward
 from glcb.service.errors import ApiError
+from glcb.service.http.errors import HttpError, status_of
 
 R = TypeVar("R", DecisionRequest, RankingRequest)
 
@@ -23,7 +24,8 @@ def restricted(key: ApiKey, request: R) -> R:
     """Return the request as it is applied: with an id that others cannot guess, if the key is publishable.
 
     The ids that the service chooses for other keys are consecutive: visitors could guess them, and report
-    rewards for the decisions of others. A repeated request has the same id.
+    rewards for the decisions of others. A repeated request has the same id. Its idempotency key is replaced,
+    so that a visitor can neither use nor discover those of other API keys.
 
     Raises
     ------
@@ -37,7 +39,7 @@ def restricted(key: ApiKey, request: R) -> R:
     if request.idempotency_key is None:
         return msgspec.structs.replace(request, id=secrets.token_hex(16))
     digest = hashlib.sha256(request.idempotency_key.encode()).hexdigest()
-    return msgspec.structs.replace(request, id=digest[:32])
+    return msgspec.structs.replace(request, id=digest[:32], idempotency_key=f"public {digest}")
 
 
 def marked(key: ApiKey, reward: RewardItem) -> RewardItem:
@@ -58,7 +60,7 @@ def visible_error(key: ApiKey | None, error: ApiError) -> ApiError:
 
     The details can have paths of the server, or outcomes of stored events.
     """
-    is_about_server = error.status >= 500 or error.code in _SERVER_CODES
+    is_about_server = status_of(error) >= 500 or error.code in _SERVER_CODES
     if not is_about_server or (key is not None and key.role != "publish"):
         return error
-    return ApiError(error.code, ERROR_CODES[error.code].meaning, error.status)
+    return HttpError(error.code, ERROR_CODES[error.code].meaning, status_of(error))

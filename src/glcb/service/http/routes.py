@@ -1,4 +1,4 @@
-"""The routes outside the fast path: authentication, admission and bodies, whoever answers the requests."""
+"""All routes except single decisions: authentication, admission and bodies, whoever answers the requests."""
 
 from typing import Protocol
 
@@ -7,11 +7,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route, Router
 
-from glcb.service.auth import ApiKey, Role
+from glcb.service.access.api_keys import ApiKey, Role
 from glcb.service.config import ServiceSettings
 from glcb.service.errors import ApiError
-from glcb.service.http import access, fast_path, wire
+from glcb.service.http import decisions, wire
 from glcb.service.http.admission import Admission, Lease
+from glcb.service.http.authentication import Authenticator, authorize
 from glcb.service.http.operations import LIVENESS, OPERATIONS, Operation
 from glcb.service.http.people import SessionHandlers
 from glcb.service.http.static import pages
@@ -61,7 +62,7 @@ class Routes:
         answers: Answers,
         sessions: SessionHandlers,
         settings: ServiceSettings,
-        authenticator: access.Authenticator,
+        authenticator: Authenticator,
         admission: Admission,
     ) -> None:
         self._answers = answers
@@ -69,7 +70,7 @@ class Routes:
         self._settings = settings
         self._authenticator = authenticator
         self._admission = admission
-        routes = [self._route(one) for one in OPERATIONS if one.path not in (*fast_path.PATHS, LIVENESS)]
+        routes = [self._route(one) for one in OPERATIONS if one.path not in (*decisions.PATHS, LIVENESS)]
         self.app = Router([*routes, pages().route], redirect_slashes=False)
 
     def _route(self, operation: Operation) -> Route:
@@ -99,7 +100,7 @@ class Routes:
             name: str | None = self._answers.experiment_of(key)
         else:
             name = request.path_params.get("name")
-        access.authorize(key, role, name)
+        authorize(key, role, name)
         request.scope["glcb.experiment"] = name
         lease = request.scope["glcb.lease"] = self._admission.lease(key, name)
         request.state.key = key

@@ -11,6 +11,7 @@ from msgspec.json import Decoder
 from glcb._api.requests import encode
 from glcb._api.responses import ErrorDetail, ErrorResponse
 from glcb.service.errors import ApiError
+from glcb.service.http.errors import HttpError, allowed_methods_of, status_of
 
 Message = MutableMapping[str, Any]
 Scope = MutableMapping[str, Any]
@@ -45,8 +46,8 @@ class JsonAnswer(NamedTuple):
     """Headers beyond those of every JSON response."""
 
 
-class Disconnected(Exception):
-    """The client disconnected before its request was complete."""
+class Disconnected(OSError):
+    """The client is gone, or too slow."""
 
 
 # ---- requests -----------------------------------------------------------------------------------
@@ -124,12 +125,12 @@ def headers_too_large(max_bytes: int, max_headers: int) -> ApiError:
     message = (
         f"a request can have at most {max_headers:,} headers, and headers and trailers {max_bytes:,} bytes"
     )
-    return ApiError("too_large", message, status=431)
+    return HttpError("too_large", message, status=431)
 
 
 def target_too_long(max_bytes: int) -> ApiError:
     """Return the error for a path and a query that no route needs."""
-    return ApiError("too_large", f"path and query can have at most {max_bytes:,} bytes", status=414)
+    return HttpError("too_large", f"path and query can have at most {max_bytes:,} bytes", status=414)
 
 
 def _too_large(max_bytes: int) -> ApiError:
@@ -192,20 +193,21 @@ async def send_json(send: Send, answer: JsonAnswer) -> None:
 
 def error_answer(error: ApiError) -> JsonAnswer:
     """Return an error response."""
-    return JsonAnswer(error.status, error_body(error), _error_headers(error))
+    return JsonAnswer(status_of(error), error_body(error), _error_headers(error))
 
 
 def error_body(error: ApiError) -> bytes:
     """Return the body of an error response."""
-    return encode(ErrorResponse(ErrorDetail(error.code, str(error))))
+    return encode(ErrorResponse(ErrorDetail(error.code, str(error), error.field)))
 
 
 def _error_headers(error: ApiError) -> list[Header]:
-    if error.status == 401:
+    status, allow = status_of(error), allowed_methods_of(error)
+    if status == 401:
         return [(b"www-authenticate", b"Bearer")]
-    if error.allow:
-        return [(b"allow", error.allow.encode())]
-    if error.status in (429, 503):
+    if allow:
+        return [(b"allow", allow.encode())]
+    if status in (429, 503):
         return [(b"retry-after", b"1")]
     if error.code in ("too_large", "request_timeout"):  # the rest of the request is not read
         return [(b"connection", b"close")]

@@ -1,7 +1,7 @@
 // The JavaScript client of the glcb service, for browsers and Node 18 or later. glcb.d.ts has the types.
 
 const RETRIED = new Set([408, 429, 502, 503, 504]);
-const NO_EFFECT = new Set(["rate_limited", "overloaded", "starting", "stopping", "request_timeout"]);
+const NO_EFFECT = new Set(["rate_limited", "overloaded", "experiment_opening", "starting", "stopping", "request_timeout"]);
 const FIRST_PAUSE = 100;
 const MAX_PAUSE = 5_000;
 const MAX_RETRY_AFTER = 30_000;

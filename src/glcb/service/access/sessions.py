@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from sqlalchemy import delete, insert, or_, select
 
-from glcb.service.auth import ApiKey, Keyring, digest
+from glcb.service.access.api_keys import ApiKey, Keyring, digest
 from glcb.service.storage.database import Database
 from glcb.service.storage.tables import sessions
 
@@ -19,7 +19,7 @@ MAX_SESSIONS = 100
 """Sessions of one API key; a new one replaces the oldest."""
 
 
-class Session(NamedTuple):
+class StoredSession(NamedTuple):
     """A session, stored under the digest of its token."""
 
     key_digest: str
@@ -52,11 +52,11 @@ class Sessions:
         self._changes = 0
         self._open = self._read()
 
-    def _read(self) -> dict[str, Session]:
+    def _read(self) -> dict[str, StoredSession]:
         columns = (sessions.c.digest, sessions.c.key_digest, sessions.c.expires)
         with self._database.read() as connection:
             rows = connection.execute(select(*columns).order_by(sessions.c.expires)).all()
-        return {token: Session(key, expires) for token, key, expires in rows}
+        return {token: StoredSession(key, expires) for token, key, expires in rows}
 
     async def reload(self) -> None:
         """Read the sessions again: another front end may have changed them."""
@@ -69,7 +69,7 @@ class Sessions:
         """Start a session; return its token and when it expires."""
         self._changes += 1
         token, now = secrets.token_urlsafe(32), self._clock()
-        session = Session(key.digest, now + self.seconds)
+        session = StoredSession(key.digest, now + self.seconds)
         own = [known for known, other in self._open.items() if other.key_digest == key.digest]
         crowded = own[: max(0, len(own) - MAX_SESSIONS + 1)]
 

@@ -16,11 +16,10 @@ from msgspec.json import Decoder
 
 from glcb._api.responses import Decision, Ranking
 from glcb.service.config import ServiceSettings
-from glcb.service.core.engine import OnDone
 from glcb.service.errors import ApiError
 from glcb.service.http.backend import Backend
 from glcb.service.http.wire import Header
-from glcb.service.metrics import Activity, HttpMetrics
+from glcb.service.process.metrics import Activity, HttpMetrics
 
 _ANSWERS: dict[str, Decoder[Decision] | Decoder[Ranking] | None] = {
     "decide": Decoder(Decision),
@@ -145,16 +144,6 @@ class TracedBackend:
         if isinstance(result, ApiError):
             raise result
         return result
-
-    def apply_soon(self, name: str, kind: str, request: Any, done: OnDone) -> None:
-        """Apply one decision or reward in a span."""
-        span = self._start(name, kind, request)
-
-        def finish(result: bytes | BaseException) -> None:
-            self._finish(span, kind, result)
-            done(result)
-
-        self._backend.apply_soon(name, kind, request, finish)
 
     def _start(self, name: str, kind: str, request: Any) -> Any:
         attributes: dict[str, Any] = {"glcb.experiment": name}

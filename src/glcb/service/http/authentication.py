@@ -6,7 +6,7 @@ import re
 import time
 from collections.abc import Mapping
 
-from glcb.service.auth import ANONYMOUS, INCLUDED, ApiKey, Keyring, Role
+from glcb.service.access.api_keys import ANONYMOUS, INCLUDED, ApiKey, Keyring, Role
 from glcb.service.errors import ApiError
 from glcb.service.http.people import People
 from glcb.service.http.wire import Scope
@@ -60,8 +60,8 @@ class Authenticator:
         self._is_local = is_loopback(host) and not require_keys
         self._people = people
 
-    def recognize(self, headers: Mapping[bytes, bytes]) -> ApiKey | None:
-        """Return the API key that was sent with a request, or None if it is not known yet.
+    async def authenticate(self, scope: Scope) -> ApiKey:
+        """Return the API key of a request, or of its person; look for new keys if it is unknown.
 
         A service on a loopback address needs no key as long as none exists. On any other address, every
         request needs one, even after the last key was removed.
@@ -71,24 +71,17 @@ class Authenticator:
         ApiError
             There is no key, or the request needs one because it comes from elsewhere.
         """
+        headers = dict(reversed(scope["headers"]))  # the first of several headers with the same name counts
         if self._is_local and not self.keyring.keys:
             _check_is_local(headers)
             return ANONYMOUS
         secret = _secret(headers)
-        if not secret:
+        if secret:
+            return await self.find(secret)
+        person = None if self._people is None else self._people.recognize(scope, headers)
+        if person is None:
             raise ApiError("unauthorized", "an API key is required: send it as Authorization: Bearer KEY")
-        return self.keyring.find(secret)
-
-    async def authenticate(self, scope: Scope) -> ApiKey:
-        """Return the API key of a request, or of its person; look for new keys if it is unknown."""
-        headers = dict(reversed(scope["headers"]))  # the first of several headers with the same name counts
-        secret = _secret(headers)
-        if not secret and self._people is not None and not (self._is_local and not self.keyring.keys):
-            person = self._people.recognize(scope, headers)
-            if person is not None:
-                return person
-        key = self.recognize(headers)
-        return await self.find(secret) if key is None else key
+        return person
 
     async def find(self, secret: str) -> ApiKey:
         """Return the API key with a secret; look for new keys if it is unknown."""
