@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from glcb._errors import InvalidSettings
-from glcb.service.config import ServiceSettings, load, parse_pairs, settings_table
+from glcb.service.config import Limits, ServiceSettings, load, parse_pairs, settings_table
 
 
 def test_flags_override_the_environment_and_the_environment_overrides_the_file(tmp_path: Path) -> None:
@@ -22,6 +22,12 @@ def test_flags_override_the_environment_and_the_environment_overrides_the_file(t
 def test_a_setting_with_its_own_flag_can_also_be_passed_to_set(name: str) -> None:
     assert getattr(load({name: None}, None, {}, [f"{name}=x"]), name) == "x"
     assert getattr(load({name: "y"}, None, {}, [f"{name}=x"]), name) == "y"
+
+
+def test_a_limit_is_no_setting() -> None:
+    assert ServiceSettings(max_batch=5).max_batch == 5
+    with pytest.raises(InvalidSettings, match="no setting max_batch;"):
+        load({}, None, {}, ["max_batch=5"])
 
 
 def test_an_unknown_environment_variable_is_reported() -> None:
@@ -60,7 +66,8 @@ def test_a_missing_file_and_an_incomplete_pair_are_rejected(tmp_path: Path) -> N
 
 def test_every_setting_is_documented_with_its_default() -> None:
     rows = settings_table()
-    assert [row.name for row in rows] == list(ServiceSettings.__struct_fields__)
+    assert {row.name for row in rows} == {*ServiceSettings.__struct_fields__} - {*Limits.__struct_fields__}
+    assert len(rows) <= 35
     defaults = ServiceSettings()
     for row in rows:
         default = getattr(defaults, row.name)

@@ -12,11 +12,12 @@ import pytest
 
 from glcb import InvalidSettings, ModelFileError
 from glcb._api.requests import DecisionRequest, encode
-from glcb._model_file import MAGIC, VERSION
+from glcb._formats import MODEL
+from glcb._model_file import MAGIC
 from glcb.bandit.encoding.values import count_features
 from glcb.service.config import ServiceSettings
 from glcb.service.core import limits, models
-from glcb.service.core.engine import Engine
+from glcb.service.engine.engine import Engine
 from glcb.service.errors import ApiError
 from tests.service.builders import RecordedExperiment, settings
 from tests.service.engine_harness import FailingDatabase, decide, with_engine
@@ -99,13 +100,13 @@ def test_too_many_nested_features_are_rejected_before_they_are_named(monkeypatch
     assert count_features({"b": 1, "c": deep}) == 2
 
 
-def packed(header: bytes, version: int = VERSION, arrays: bytes = b"") -> bytes:
+def packed(header: bytes, version: int = MODEL.number, arrays: bytes = b"") -> bytes:
     """Return a model file with this header and a valid checksum."""
     body = struct.pack("<8sIQ", MAGIC, version, len(header)) + header + arrays
     return body + hashlib.sha256(body).digest()
 
 
-@pytest.mark.parametrize("version", [VERSION, VERSION + 1])
+@pytest.mark.parametrize("version", [MODEL.number, MODEL.number + 1])
 @pytest.mark.parametrize(
     "header",
     [
@@ -139,7 +140,7 @@ def paths(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
 def test_a_header_with_a_value_of_another_type_is_refused(arms: Any) -> None:
     recorded = RecordedExperiment(arms=arms)
     recorded.reward(recorded.decide({"age": 31, "topic": [0.5] * 200}).id, 1)
-    content = models.model_file(recorded.experiment.bandit.snapshot())
+    content = models.model_file(recorded.experiment.bandit._snapshot())
     length = struct.unpack_from("<8sIQ", content)[2]
     header, arrays = json.loads(content[20 : 20 + length]), content[-(-(20 + length) // 64) * 64 : -32]
     refused = set()
@@ -156,7 +157,7 @@ def test_a_header_with_a_value_of_another_type_is_refused(arms: Any) -> None:
 
 
 def test_an_uploaded_model_that_asks_for_too_much_memory_is_refused() -> None:
-    model = models.model_file(RecordedExperiment(policy="glcb").experiment.bandit.snapshot())
+    model = models.model_file(RecordedExperiment(policy="glcb").experiment.bandit._snapshot())
     header = json.loads(model[20 : 20 + struct.unpack_from("<8sIQ", model)[2]])
     header["arguments"]["policy_settings"] = {"layers": [1000, 1], "hyperplanes": 16}
     header["arguments"]["arms"] = [f"arm {number}" for number in range(100)]
@@ -169,4 +170,4 @@ def test_a_model_with_many_long_names_can_be_downloaded_and_uploaded() -> None:
     recorded = RecordedExperiment(arms=arms, policy="ucb1")
     for number in range(6):
         recorded.decide({f"{place} " + "é" * 90: f"{number} " + "値" * 90 for place in range(1000)})
-    limits.check_model(models.model_file(recorded.experiment.bandit.snapshot()), ServiceSettings())
+    limits.check_model(models.model_file(recorded.experiment.bandit._snapshot()), ServiceSettings())

@@ -50,7 +50,52 @@ def _port(meaning: str, when_to_change: str) -> Meta:
     return Meta(ge=0, le=65535, description=meaning, extra={"when_to_change": when_to_change})
 
 
-class ServiceSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Limits(Struct, frozen=True, kw_only=True):
+    """What is the same for every service. Only tests pass other values."""
+
+    max_batch: int = 1000
+    """Decisions, rankings or rewards per request."""
+    max_context_bytes: int = 100_000
+    """Largest context, and largest features of an arm, in bytes of JSON."""
+    max_candidates: int = 1000
+    """Candidates of one request."""
+    max_slots: int = 100
+    """Slots of one ranking, and of the setting ``slots``."""
+    max_cells: int = 50_000_000
+    """Size of a model as arms × slots², where slots is the width of an encoded context. A cell takes 8 to 20
+    bytes."""
+    max_pending: int = 1_000_000
+    """Upper bound of an experiment's own ``max_pending``."""
+    max_experiments: int = 1000
+    """Experiments in the database."""
+    max_model_bytes: int = 256_000_000
+    """Largest model file that can be uploaded."""
+    max_other_requests: int = 100
+    """Requests other than decisions and rewards, such as exports, at the same time."""
+    max_share: float = 0.5
+    """Share of the requests at the same time and of ``max_buffered_bytes`` that one API key or one experiment
+    can use."""
+    max_queued_events: int = 20_000
+    """Events queued for the disk."""
+    max_commit_events: int = 1000
+    """Events per transaction."""
+    max_evaluations: int = 10
+    """Evaluations that are queued or running."""
+    keep_evaluations: int = 50
+    """Evaluations kept per experiment; a new one replaces the oldest."""
+    keep_snapshots: int = 3
+    """Snapshots kept per experiment."""
+    session_hours: float = 12
+    """Hours after which a person who has signed in to the dashboard must sign in again."""
+    shard_seconds: float = 5
+    """With several processes: time after which one that does not respond is replaced."""
+    write_seconds: float = 30
+    """Time a client has to read what was sent, at most 64 KB, before the connection is aborted."""
+    unload_seconds: float = 900
+    """Time after which an unused experiment is unloaded."""
+
+
+class ServiceSettings(Limits, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The settings of ``glcb serve``; :func:`settings_table` describes them."""
 
     host: Annotated[
@@ -77,13 +122,6 @@ class ServiceSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             "a list of origins without a path, such as https://www.example.com",
         ),
     ] = ()
-    session_hours: Annotated[
-        float,
-        _positive(
-            "Hours after which a person who has signed in to the dashboard must sign in again.",
-            "To ask for the API key more or less often.",
-        ),
-    ] = 12
     user_header: Annotated[
         str | None,
         _about(
@@ -148,13 +186,6 @@ class ServiceSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             "With `executor=ray`.",
         ),
     ] = None
-    shard_seconds: Annotated[
-        float,
-        _positive(
-            "With several processes: time after which one that does not respond is replaced.",
-            "On machines that are so busy that healthy processes do not respond.",
-        ),
-    ] = 5
     high_water_file: Annotated[
         str | None,
         _about(
@@ -184,27 +215,12 @@ class ServiceSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         int,
         _count("Largest request body, in bytes.", "If batches of large contexts are rejected."),
     ] = 1_000_000
-    max_model_bytes: Annotated[
-        int,
-        _count("Largest model file that can be uploaded, in bytes.", "To upload larger models."),
-    ] = 256_000_000
-    max_batch: Annotated[
-        int,
-        _count("Decisions, rankings or rewards per request.", "If clients send larger batches."),
-    ] = 1000
     max_features: Annotated[
         int,
         _count(
             "Features per context and per arm, values per schema, and spare slots.", "For wider contexts."
         ),
     ] = 1000
-    max_context_bytes: Annotated[
-        int,
-        _count(
-            "Largest context, and largest features of an arm, in bytes of JSON.",
-            "For contexts with long texts, which cost disk space.",
-        ),
-    ] = 100_000
     max_arms: Annotated[
         int,
         _count("Arms per experiment.", "For experiments with more arms."),
@@ -213,22 +229,6 @@ class ServiceSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         int,
         _count("Arms per experiment if arms have features.", "For larger catalogs; they take longer."),
     ] = 10_000
-    max_candidates: Annotated[
-        int,
-        _count("Candidates of one request.", "If requests list more candidates; they take longer."),
-    ] = 1000
-    max_slots: Annotated[
-        int,
-        _count("Slots of one ranking, and of the setting slots.", "For longer rankings."),
-    ] = 100
-    max_cells: Annotated[
-        int,
-        _count(
-            "Size of a model as arms × slots², where slots is the width of an encoded context. "
-            "A cell takes 8 to 20 bytes.",
-            "For larger models, if there is enough memory.",
-        ),
-    ] = 50_000_000
     max_model_memory: Annotated[
         int,
         _count(
@@ -237,16 +237,6 @@ class ServiceSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             "For larger models, if there is enough memory.",
         ),
     ] = 4_000_000_000
-    max_experiments: Annotated[
-        int,
-        _count("Experiments in the database.", "For more experiments."),
-    ] = 1000
-    max_pending: Annotated[
-        int,
-        _count(
-            "Upper bound of an experiment's own max_pending.", "If rewards arrive late and traffic is high."
-        ),
-    ] = 1_000_000
     max_concurrent_requests: Annotated[
         int,
         _count(
@@ -254,24 +244,6 @@ class ServiceSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             "To refuse requests earlier or later.",
         ),
     ] = 1000
-    max_other_requests: Annotated[
-        int,
-        _count(
-            "All other requests with an API key, such as exports and explanations, at the same time; more "
-            "get status 503.",
-            "If many people use the dashboard.",
-        ),
-    ] = 100
-    max_share: Annotated[
-        float,
-        Meta(
-            gt=0,
-            le=1,
-            description="Share of these two limits, and of max_buffered_bytes, that one API key or one "
-            "experiment can use.",
-            extra={"when_to_change": "1 if one key or one experiment may use everything."},
-        ),
-    ] = 0.5
     max_buffered_bytes: Annotated[
         int,
         _count(
@@ -293,10 +265,6 @@ class ServiceSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             "If many clients keep connections open.",
         ),
     ] = 4000
-    max_queued_events: Annotated[
-        int,
-        _count("Events queued for the disk; beyond that, requests get status 503.", "If the disk stalls."),
-    ] = 20_000
     max_loaded_experiments: Annotated[
         int,
         _count(
@@ -304,37 +272,14 @@ class ServiceSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         ),
     ] = 100
 
-    max_evaluations: Annotated[
-        int,
-        _count("Evaluations that are queued or running.", "If people wait to start evaluations."),
-    ] = 10
-    keep_evaluations: Annotated[
-        int,
-        _count(
-            "Evaluations kept per experiment; a new one replaces the oldest.",
-            "To keep more or fewer results.",
-        ),
-    ] = 50
-
     request_seconds: Annotated[
         float,
         _positive("Time a client has to send a complete request.", "For slow clients."),
     ] = 10
-    write_seconds: Annotated[
-        float,
-        _positive(
-            "Time a client has to read what was sent, at most 64 KB, before the connection is aborted.",
-            "For slow clients.",
-        ),
-    ] = 30
     idle_seconds: Annotated[
         float,
         _positive("Time after which an idle connection is closed.", "To match a proxy's keep-alive time."),
     ] = 60
-    unload_seconds: Annotated[
-        float,
-        _positive("Time after which an unused experiment is unloaded.", "To free memory earlier."),
-    ] = 900
     lock_wait_seconds: Annotated[
         float,
         _positive(
@@ -363,21 +308,14 @@ class ServiceSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         _positive("Time that shutdown waits for requests in flight.", "To match a supervisor's timeout."),
     ] = 30
 
-    max_commit_events: Annotated[
-        int,
-        _count("Events per transaction.", "To tune the throughput of a slow disk."),
-    ] = 1000
-    snapshot_events: Annotated[
-        int,
-        _count(
-            "Events between snapshots of an experiment. A restart replays up to this many events for each.",
+    snapshot_seconds: Annotated[
+        float,
+        _positive(
+            "Time to apply the events between two snapshots of an experiment. After a crash, those since the "
+            "newest one are replayed, which takes about as long.",
             "To trade faster restarts for more writes.",
         ),
-    ] = 20_000
-    keep_snapshots: Annotated[
-        int,
-        _count("Snapshots kept per experiment.", "To keep older states for `glcb audit`."),
-    ] = 3
+    ] = 2
     event_retention_days: Annotated[
         float,
         _positive(
@@ -392,7 +330,7 @@ class ServiceSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         return self.workers > 1 or self.executor == "ray"
 
 
-class SettingRow(NamedTuple):
+class ServiceSettingRow(NamedTuple):
     """A row of :func:`settings_table`."""
 
     name: str
@@ -403,18 +341,20 @@ class SettingRow(NamedTuple):
     """When to change the setting."""
 
 
-def settings_table() -> list[SettingRow]:
+def settings_table() -> list[ServiceSettingRow]:
     """Return all settings with type, default, meaning and advice on when to change them.
 
     >>> settings_table()[1]
-    SettingRow(name='port', type='integer, 0 to 65535', default='8000', meaning='Port to listen on; 0 \
+    ServiceSettingRow(name='port', type='integer, 0 to 65535', default='8000', meaning='Port to listen on; 0 \
 selects a free port.', when_to_change='If the port is taken.')
     """
     rows = []
     for field in msgspec.structs.fields(ServiceSettings):
+        if field.name in Limits.__struct_fields__:
+            continue
         kind, meta = get_args(field.type)
         rows.append(
-            SettingRow(
+            ServiceSettingRow(
                 field.name,
                 _type_text(kind, meta),
                 _default_text(field.default),
@@ -476,7 +416,7 @@ def load(
         A setting is unknown or invalid, or the file cannot be read.
     """
     values: dict[str, Any] = {} if file is None else _read_toml(file)
-    names = ServiceSettings.__struct_fields__
+    names = [row.name for row in settings_table()]
     for variable, value in environment.items():
         if variable.startswith(PREFIX):
             name = variable.removeprefix(PREFIX).lower()
