@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+from msgspec.structs import asdict
 
 from benchmarks.service.server import Server, serving
 from glcb import (
@@ -31,6 +32,7 @@ from glcb import (
     UnknownDecision,
     UnknownExperiment,
 )
+from glcb._api.responses import Counts
 from glcb.client import AsyncClient, Client, Decision, Experiment, Ranking
 from tests.client.conftest import ARMS
 
@@ -38,7 +40,7 @@ pytestmark = pytest.mark.live
 
 
 def test_decisions_and_rewards(experiment: Experiment) -> None:
-    assert experiment.arms == tuple(ARMS)
+    assert experiment.arms() == tuple(ARMS)
     decision = experiment.decide({"country": "FR", "age": 31}, eligible=ARMS[:2])
     assert isinstance(decision, Decision)
     assert decision.arm in ARMS[:2]
@@ -46,15 +48,9 @@ def test_decisions_and_rewards(experiment: Experiment) -> None:
     assert decision.propensity == decision.probabilities[decision.arm]
     assert sum(decision.probabilities.values()) == pytest.approx(1)
     assert experiment.reward(decision.id, 1)
-    assert experiment.counts == {
-        "decisions": 1,
-        "rewarded": 1,
-        "timed_out": 0,
-        "evicted": 0,
-        "removed": 0,
-        "pending": 0,
-    }
-    assert experiment.reward_counts[decision.arm] == 1
+    info = experiment.info()
+    assert info.counts == Counts(decisions=1, rewarded=1, timed_out=0, evicted=0, removed=0, pending=0)
+    assert info.reward_counts[decision.arm] == 1
     with pytest.raises(AttributeError):
         decision.arm = "other"  # type: ignore[misc]
 
@@ -68,13 +64,13 @@ def test_an_experiment_has_the_signatures_of_a_bandit(experiment: Experiment) ->
     bandit = Bandit(ARMS, policy="linucb", seed=3)
     for one in (bandit, experiment):
         assert one.reward(one.decide([0.5, 2]).id, 1)
-        assert one.counts["rewarded"] == 1
+    assert bandit.counts == asdict(experiment.info().counts)
 
 
 def test_arms_with_features_candidates_and_rankings(client: Client) -> None:
     catalog = {f"m{number}": {"price": float(number), "topic": np.array([0.5, 0.1])} for number in range(120)}
     movies = client.create("movies", catalog, policy="linucb", slots=3)
-    assert sorted(movies.arms) == sorted(catalog)
+    assert sorted(movies.arms()) == sorted(catalog)
     new = {"m99": {"tags": {"new"}, "published": datetime.date(2026, 11, 17)}, "other": None}
     decision = movies.decide({"age": 31}, arms=new, eligible=["other"])
     assert (decision.arm, decision.propensity) == ("other", 1.0)
@@ -154,6 +150,9 @@ def test_refused_requests_raise_library_exceptions(experiment: Experiment, clien
         client.create(experiment.name, ARMS)
     with pytest.raises(InvalidSettings):
         client.create("other", ARMS, exploration=7)
+    with pytest.raises(InvalidSettings) as rejected:
+        client.create("other", ARMS, control="none")
+    assert rejected.value.field == "control"
     with pytest.raises(TypeError):
         client.create("other", ARMS, nonsense=7)  # type: ignore[call-arg]
     with pytest.raises(InvalidInput, match="representable as JSON"):
@@ -203,7 +202,7 @@ def test_a_large_batch_is_split_into_several_requests(experiment: Experiment) ->
     long = [{"x": number, "text": "long " * 400} for number in range(1200)]
     decisions = experiment.decide_many(long)
     assert all(isinstance(decision, Decision) for decision in decisions)
-    assert experiment.counts["decisions"] == 1200
+    assert experiment.info().counts.decisions == 1200
 
 
 def test_explanations_and_statistics(experiment: Experiment) -> None:
@@ -230,7 +229,7 @@ def test_models_are_downloaded_and_uploaded(experiment: Experiment, client: Clie
     assert Bandit.load(file).counts["rewarded"] == 1
     other = client.create("other-home", ["x", "y"], policy="linucb")
     assert other.load_model(file).settings.arms == ARMS
-    assert other.counts["rewarded"] == 1
+    assert other.info().counts.rewarded == 1
     file.write_bytes(b"nonsense")
     with pytest.raises(ModelFileError):
         other.load_model(file)
@@ -287,15 +286,11 @@ def test_the_asynchronous_client(server: Server, tmp_path: Path) -> None:
             decisions = await asyncio.gather(*(experiment.decide({"x": step}) for step in range(20)))
             assert len({decision.id for decision in decisions}) == 20
             assert await experiment.reward(decisions[0].id, 1)
-            assert await experiment.counts() == {
-                "decisions": 20,
-                "rewarded": 1,
-                "timed_out": 0,
-                "evicted": 0,
-                "removed": 0,
-                "pending": 19,
-            }
-            assert sum((await experiment.reward_counts()).values()) == 1
+            info = await experiment.info()
+            assert info.counts == Counts(
+                decisions=20, rewarded=1, timed_out=0, evicted=0, removed=0, pending=19
+            )
+            assert sum(info.reward_counts.values()) == 1
             await experiment.save_model(tmp_path / "model.glcb")
             with pytest.raises(DuplicateReward):
                 await experiment.reward(decisions[0].id, 1)

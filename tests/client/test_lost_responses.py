@@ -8,6 +8,7 @@ import pytest
 
 from benchmarks.service.server import Server
 from glcb import ServiceUnavailable
+from glcb._api.responses import Counts
 from glcb.client import AsyncClient, Client, Decision
 from tests.client.conftest import ARMS
 
@@ -40,29 +41,17 @@ def test_a_request_with_a_lost_response_is_retried_without_a_second_effect(serve
     with Client(server.url, transport=transport) as client:
         experiment = client.create("losing", ARMS, policy="linucb")
         decision = experiment.decide({"x": 1})
-        assert experiment.counts["decisions"] == 1
+        assert experiment.info().counts.decisions == 1
         assert experiment.reward(decision.id, 1)
-        assert experiment.counts == {
-            "decisions": 1,
-            "rewarded": 1,
-            "timed_out": 0,
-            "evicted": 0,
-            "removed": 0,
-            "pending": 0,
-        }
+        counts = Counts(decisions=1, rewarded=1, timed_out=0, evicted=0, removed=0, pending=0)
+        assert experiment.info().counts == counts
         many = [d.id for d in experiment.decide_many([{"x": n} for n in range(5)]) if isinstance(d, Decision)]
         assert experiment.reward_many([(name, 0) for name in many]) == [True] * 5
-        assert experiment.counts == {
-            "decisions": 6,
-            "rewarded": 6,
-            "timed_out": 0,
-            "evicted": 0,
-            "removed": 0,
-            "pending": 0,
-        }
+        counts = Counts(decisions=6, rewarded=6, timed_out=0, evicted=0, removed=0, pending=0)
+        assert experiment.info().counts == counts
         with pytest.raises(ServiceUnavailable, match="may have taken effect"):
             experiment.add_arm("late")
-        assert "late" in experiment.arms
+        assert "late" in experiment.arms()
     assert {"PUT losing", "POST decisions", "POST reward", "POST batch", "POST rewards"} <= set(
         transport.lost
     )

@@ -2,8 +2,11 @@
 
 import inspect
 import math
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import fields
+from pathlib import Path
 from typing import Any, get_type_hints
 
 import httpx
@@ -15,19 +18,18 @@ from glcb import InvalidSettings, NotRunning, ServiceUnavailable, Unauthorized, 
 from glcb._api.guardrails import STEERING
 from glcb._api.requests import ExperimentChanges
 from glcb.bandit.config import MUTABLE, BanditConfig, type_name
-from glcb.client import AsyncClient, AsyncExperiment, Client, Decision, Experiment, ExperimentSettings
+from glcb.client import AsyncClient, AsyncExperiment, Client, Experiment, ExperimentSettings
 
 
-def test_both_clients_have_the_same_methods() -> None:
-    methods = {name for name in vars(Experiment) if not name.startswith("_")}
-    assert methods == {name for name in vars(AsyncExperiment) if not name.startswith("_")}
-    for name in methods - {"arms", "counts", "reward_counts"}:
-        blocking, asynchronous = getattr(Experiment, name), getattr(AsyncExperiment, name)
-        assert inspect.signature(blocking) == inspect.signature(asynchronous)
-        assert inspect.iscoroutinefunction(asynchronous)
-        assert not inspect.iscoroutinefunction(blocking)
-        assert blocking.__doc__ == asynchronous.__doc__
-    assert inspect.signature(Experiment.decide).return_annotation is Decision
+def test_the_synchronous_client_is_generated_from_the_asynchronous_one() -> None:
+    script = Path(__file__).parents[2] / "scripts" / "unasync.py"
+    ran = subprocess.run([sys.executable, script, "--check"], capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+
+
+@pytest.mark.parametrize("kind", [Client, AsyncClient, Experiment, AsyncExperiment])
+def test_properties_never_send_requests(kind: type) -> None:
+    assert not [name for name, member in vars(kind).items() if isinstance(member, property)]
 
 
 SETTINGS = {field.name: field.default for field in fields(BanditConfig) if field.metadata["json"]}

@@ -22,9 +22,9 @@ try:
     )
     from glcb._api.shards import NodeInfo, ShardInfo, ShardList
     from glcb._api.statistics import ArmPage, Curves, SegmentList, Stats
-    from glcb.client.async_ import AsyncClient
+    from glcb.client.async_client import AsyncClient
     from glcb.client.async_experiment import AsyncExperiment
-    from glcb.client.sync import Client
+    from glcb.client.sync_client import Client
     from glcb.client.sync_experiment import Experiment
 except ModuleNotFoundError as error:
     raise MissingExtra(f"the client needs {error.name}: {INSTALL_CLIENT}") from error

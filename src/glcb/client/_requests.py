@@ -177,6 +177,11 @@ def set_state(name: str, state: str, reason: str | None) -> Request:
     return change(name, state=state, reason=reason or UNSET)
 
 
+def recover(name: str) -> Request:
+    """Let a damaged experiment continue."""
+    return Request("POST", _path(name, "recover"), idempotent=False)
+
+
 def pause_arm(name: str, arm: str, paused: bool, reason: str | None) -> Request:
     """Pause or resume an arm."""
     body: dict[str, Any] = {"paused": paused, **({} if reason is None else {"reason": reason})}
@@ -484,7 +489,7 @@ def parse_accepted(response: Response) -> list[bool | GlcbError]:
 def _item(content: dict[str, Any], kind: type[T]) -> T | GlcbError:
     if "error" in content:
         error = msgspec.convert(content, ErrorResponse).error
-        return exception_of(error.code, error.message)
+        return exception_of(error.code, error.message, error.field)
     return msgspec.convert(content, kind)
 
 

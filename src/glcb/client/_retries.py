@@ -30,7 +30,7 @@ _MAX_RETRY_AFTER = 30.0
 _RETRY_STATUS = {408, 429, 502, 503, 504}
 _NO_EFFECT_STATUS = {408, 429}
 """A request refused with one of these statuses had no effect."""
-_NO_EFFECT_CODES = {"overloaded", "starting", "stopping"}
+_NO_EFFECT_CODES = {"overloaded", "experiment_opening", "starting", "stopping"}
 """A request refused with one of these error codes had no effect. After other failures it may have had one."""
 _QUIET_ATTEMPTS = 4
 """Number of failed attempts, within about a second, before a warning is logged."""
@@ -158,6 +158,6 @@ def _failed(answer: Answer) -> _Failure:
             else ServiceError(f"{reason}: check the URL and any proxy in between")
         )
         return _Failure(error, reason, retryable, may_have_begun, answer.retry_after)
-    error = exception_of(detail.code, detail.message)
+    error = exception_of(detail.code, detail.message, detail.field)
     may_have_taken_effect = may_have_begun and detail.code not in _NO_EFFECT_CODES
     return _Failure(error, detail.message, retryable, may_have_taken_effect, answer.retry_after)

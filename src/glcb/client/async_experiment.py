@@ -1,36 +1,49 @@
 """Experiments of the asynchronous client."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from msgspec.structs import asdict
+import anyio
+from msgspec import UNSET, UnsetType
 
+from glcb._api.guardrails import Change, ChangeList, Guardrail, Metric
+from glcb._api.requests import DEFAULT_ESTIMATORS
 from glcb._api.responses import (
     Decision,
+    EvaluationInfo,
+    EvaluationList,
+    EvaluationResult,
     ExperimentInfo,
     Explanation,
     Ranking,
     RewardAccepted,
 )
-from glcb._api.statistics import ArmPage
+from glcb._api.statistics import ArmPage, Curves, SegmentList, Stats
 from glcb._errors import GlcbError
 from glcb.client import _requests
 from glcb.client._requests import Request, Response, Reward, parse
-from glcb.client.async_settings import AsyncSettings
 
 if TYPE_CHECKING:
-    pass
+    from glcb.client.async_client import AsyncClient
 
 T = TypeVar("T")
 
 
-class AsyncExperiment(AsyncSettings):
+class AsyncExperiment:
     """An experiment in the service, with the methods of ``glcb.Bandit``.
 
     Returned by :meth:`AsyncClient.create` and :meth:`AsyncClient.experiment`. Methods that
     change the experiment return it as it is after the change.
     """
+
+    def __init__(self, client: "AsyncClient", name: str) -> None:
+        self.name = name
+        self._client = client
+
+    def __repr__(self) -> str:
+        return f"AsyncExperiment({self.name!r} of {self._client!r})"
 
     # ---- decisions and rewards ------------------------------------------------------------------
 
@@ -93,6 +106,35 @@ class AsyncExperiment(AsyncSettings):
             self.name, context, arms, eligible, id, idempotency_key, control=control, unit=unit
         )
         return await self._request(request, Decision)
+
+    async def decide_many(
+        self, contexts: Any, *, arms: Any = None, eligible: Iterable[str] | None = None
+    ) -> list[Decision | GlcbError]:
+        """Choose an arm for each of many contexts.
+
+        Parameters
+        ----------
+        contexts
+            A list of contexts, or a pandas or Polars data frame with one context per row.
+        arms
+            The candidates for each context, as in :meth:`decide`.
+        eligible
+            The arms to choose from, among the candidates; None for all.
+
+        Returns
+        -------
+        list of Decision or GlcbError
+            For each context, in order, the decision or the error with which it was refused.
+
+        Raises
+        ------
+        InvalidContext
+            If a context cannot be encoded. No request is sent.
+        """
+        requests, count = _requests.decide_many(self.name, contexts, arms, eligible)
+        return await self._send_batches(
+            requests, count, lambda response: _requests.parse_batch(response, Decision)
+        )
 
     async def rank(
         self,
@@ -161,35 +203,6 @@ class AsyncExperiment(AsyncSettings):
         requests, count = _requests.rank_many(self.name, contexts, k, arms, eligible)
         return await self._send_batches(
             requests, count, lambda response: _requests.parse_batch(response, Ranking)
-        )
-
-    async def decide_many(
-        self, contexts: Any, *, arms: Any = None, eligible: Iterable[str] | None = None
-    ) -> list[Decision | GlcbError]:
-        """Choose an arm for each of many contexts.
-
-        Parameters
-        ----------
-        contexts
-            A list of contexts, or a pandas or Polars data frame with one context per row.
-        arms
-            The candidates for each context, as in :meth:`decide`.
-        eligible
-            The arms to choose from, among the candidates; None for all.
-
-        Returns
-        -------
-        list of Decision or GlcbError
-            For each context, in order, the decision or the error with which it was refused.
-
-        Raises
-        ------
-        InvalidContext
-            If a context cannot be encoded. No request is sent.
-        """
-        requests, count = _requests.decide_many(self.name, contexts, arms, eligible)
-        return await self._send_batches(
-            requests, count, lambda response: _requests.parse_batch(response, Decision)
         )
 
     async def reward(
@@ -293,7 +306,63 @@ class AsyncExperiment(AsyncSettings):
         """
         return await self._request(_requests.explain(self.name, context, arms, eligible), Explanation)
 
-    # ---- arms and state -------------------------------------------------------------------------
+    # ---- arms -----------------------------------------------------------------------------------
+
+    async def arms(self) -> tuple[str, ...]:
+        """Return the names of the current arms.
+
+        Returns
+        -------
+        tuple of str
+            The names. More than 100 arms with features take several requests.
+        """
+        info = await self.info()
+        names = list(info.settings.arms)
+        if info.arm_count > len(names):
+            pages = [await self._request(_requests.catalog_page(self.name, 0), ArmPage)]
+            while (offset := pages[-1].offset + _requests.PAGE) < pages[-1].total:
+                pages.append(await self._request(_requests.catalog_page(self.name, offset), ArmPage))
+            names = [row.arm for page in pages for row in page.arms if row.in_catalog]
+        return tuple(names)
+
+    async def list_arms(
+        self,
+        *,
+        search: str = "",
+        sort: Literal["decisions", "name", "share", "reward_mean", "predicted", "rewards"] = "decisions",
+        order: Literal["desc", "asc"] = "desc",
+        offset: int = 0,
+        limit: int = 50,
+    ) -> ArmPage:
+        """Return a page of the list of arms, with their features and statistics.
+
+        Parameters
+        ----------
+        search
+            Only names that contain this text, in any case.
+        sort
+            The column to sort by. Arms without a value are always the last.
+        order
+            ``"desc"`` or ``"asc"``.
+        offset
+            Number of arms to skip.
+        limit
+            Number of arms to return, at most 1,000.
+
+        Returns
+        -------
+        ArmPage
+            The arms, and the number of all arms that match.
+
+        Raises
+        ------
+        InvalidInput
+            If an argument is invalid.
+        """
+        request = _requests.list_arms(
+            self.name, search=search, sort=sort, order=order, offset=offset, limit=limit
+        )
+        return await self._request(request, ArmPage)
 
     async def add_arm(
         self, name: str, *, like: str | None = None, features: Mapping[str, Any] | None = None
@@ -396,34 +465,457 @@ class AsyncExperiment(AsyncSettings):
         """
         return await self._request(_requests.change_arms(self.name, arms, remove), ExperimentInfo)
 
+    async def pause_arm(self, name: str, *, reason: str | None = None) -> ExperimentInfo:
+        """Stop choosing an arm until :meth:`resume_arm`; what was learned about it is kept.
+
+        Parameters
+        ----------
+        name
+            Name of the arm.
+        reason
+            Why, for the trail of changes.
+
+        Returns
+        -------
+        ExperimentInfo
+            The experiment after the change.
+
+        Raises
+        ------
+        UnknownArm
+            If the experiment has no such arm.
+        InvalidSettings
+            If it is the control, or all other arms are paused.
+        """
+        return await self._request(_requests.pause_arm(self.name, name, True, reason), ExperimentInfo)
+
+    async def resume_arm(self, name: str, *, reason: str | None = None) -> ExperimentInfo:
+        """Choose a paused arm again. Guardrails forget what they knew about it.
+
+        Parameters
+        ----------
+        name
+            Name of the arm.
+        reason
+            Why, for the trail of changes.
+
+        Returns
+        -------
+        ExperimentInfo
+            The experiment after the change.
+
+        Raises
+        ------
+        UnknownArm
+            If the experiment has no such arm.
+        """
+        return await self._request(_requests.pause_arm(self.name, name, False, reason), ExperimentInfo)
+
+    # ---- settings and state ---------------------------------------------------------------------
+
+    async def info(self) -> ExperimentInfo:
+        """Return the settings, state, counts and health of the experiment.
+
+        Returns
+        -------
+        ExperimentInfo
+            The experiment; for example, ``counts`` are the decisions by outcome, and ``reward_counts`` the
+            rewards learned by arm.
+        """
+        return await self._request(_requests.info(self.name), ExperimentInfo)
+
+    async def change(
+        self,
+        *,
+        exploration: float | UnsetType = UNSET,
+        exploration_mode: Literal["gap", "uniform"] | UnsetType = UNSET,
+        schema: Mapping[str, Any] | UnsetType = UNSET,
+        reward_timeout: float | UnsetType | None = UNSET,
+        default_reward: float | UnsetType | None = UNSET,
+        reward_aggregation: Literal["first", "last", "max", "sum"] | UnsetType = UNSET,
+        half_life: int | UnsetType | None = UNSET,
+        holdout: float | UnsetType = UNSET,
+        shares: Mapping[str, tuple[float, float]] | UnsetType | None = UNSET,
+        control: str | UnsetType | None = UNSET,
+        baseline: Literal["random", "control"] | UnsetType | None = UNSET,
+        traffic: float | UnsetType | None = UNSET,
+        shadow: bool | UnsetType | None = UNSET,
+        start_at: datetime | UnsetType | None = UNSET,
+        end_at: datetime | UnsetType | None = UNSET,
+        metrics: Mapping[str, Metric] | UnsetType | None = UNSET,
+        guardrails: Sequence[Guardrail] | UnsetType | None = UNSET,
+        trust_publishable: bool | UnsetType | None = UNSET,
+        description: str | UnsetType | None = UNSET,
+        owner: str | UnsetType | None = UNSET,
+        hypothesis: str | UnsetType | None = UNSET,
+        reward_unit: str | UnsetType | None = UNSET,
+        segments: Sequence[str] | UnsetType | None = UNSET,
+        reason: str | None = None,
+    ) -> ExperimentInfo:
+        """Change settings of the experiment. Omitted ones stay as they are; None removes one.
+
+        Parameters
+        ----------
+        exploration
+            Share of decisions spent on exploration.
+        exploration_mode
+            ``"gap"`` or ``"uniform"``.
+        schema
+            The declared features, by name; those of an empty dict are all inferred.
+        reward_timeout
+            Seconds a decision stays pending. A timeout cannot be removed.
+        default_reward
+            Reward of a decision without one.
+        reward_aggregation
+            How several rewards of one decision are combined.
+        half_life
+            Number of decisions after which evidence counts half as much.
+        holdout
+            Share of decisions that are served the baseline.
+        shares
+            Lowest and highest probability of arms in every decision, by name; in a ranking, of the first
+            slot.
+        control
+            The control arm. A decision can have its own.
+        baseline
+            What the holdout, and the traffic that the bandit does not decide, are served.
+        traffic
+            Share of the traffic that the bandit decides. The rest is part of the holdout.
+        shadow
+            Whether everybody is served the control. What the bandit would have done is logged.
+        start_at
+            Time before which no decisions are made, with a time zone.
+        end_at
+            Time from which on no decisions are made, with a time zone.
+        metrics
+            Numbers that are reported with rewards, by name.
+        guardrails
+            Metrics that must not fall.
+        trust_publishable
+            Whether guardrails count what publishable API keys report. Visitors can then break them.
+        description
+            What the experiment is about.
+        owner
+            Who is responsible for it.
+        hypothesis
+            What it is to find out.
+        reward_unit
+            The unit of the reward, such as €, % or s.
+        segments
+            The features whose values are segments in the statistics, at most eight. By default, the service
+            chooses them.
+        reason
+            Why, for the trail of changes.
+
+        Returns
+        -------
+        ExperimentInfo
+            The experiment after the change.
+
+        Raises
+        ------
+        InvalidSettings
+            If a setting is invalid.
+        NotSupported
+            If the policy cannot forget and ``half_life`` is set.
+        NotRunning
+            If the experiment is archived.
+        """
+        request = _requests.change(
+            self.name,
+            reason=reason or UNSET,
+            exploration=exploration,
+            exploration_mode=exploration_mode,
+            schema=schema,
+            reward_timeout=reward_timeout,
+            default_reward=default_reward,
+            reward_aggregation=reward_aggregation,
+            half_life=half_life,
+            holdout=holdout,
+            shares=shares,
+            control=control,
+            baseline=baseline,
+            traffic=traffic,
+            shadow=shadow,
+            start_at=start_at,
+            end_at=end_at,
+            metrics=metrics,
+            guardrails=guardrails,
+            trust_publishable=trust_publishable,
+            description=description,
+            owner=owner,
+            hypothesis=hypothesis,
+            reward_unit=reward_unit,
+            segments=_requests.plain_list(segments),
+        )
+        return await self._request(request, ExperimentInfo)
+
+    async def changes(self, *, limit: int = 20, before: int = 0) -> tuple[Change, ...]:
+        """Return who changed what, when and why: settings, arms, models and automatic pauses.
+
+        Parameters
+        ----------
+        limit
+            Number of changes, at most 100.
+        before
+            Return only changes before the event with this sequence number; 0 for the newest.
+
+        Returns
+        -------
+        tuple of Change
+            The changes, newest first.
+        """
+        listed = await self._request(_requests.changes(self.name, limit, before), ChangeList)
+        return listed.changes
+
+    async def pause(self, *, reason: str | None = None) -> ExperimentInfo:
+        """Refuse decisions until :meth:`resume`; rewards are still accepted."""
+        return await self._request(_requests.set_state(self.name, "paused", reason), ExperimentInfo)
+
+    async def resume(self, *, reason: str | None = None) -> ExperimentInfo:
+        """Accept decisions again."""
+        return await self._request(_requests.set_state(self.name, "running", reason), ExperimentInfo)
+
+    async def archive(self, *, reason: str | None = None) -> ExperimentInfo:
+        """Refuse decisions and rewards; everything can still be read."""
+        return await self._request(_requests.set_state(self.name, "archived", reason), ExperimentInfo)
+
+    async def recover(self) -> ExperimentInfo:
+        """Let a damaged experiment continue from its last good state; later events are set aside.
+
+        Rewards of decisions that were set aside are rejected as unknown.
+
+        Returns
+        -------
+        ExperimentInfo
+            The experiment as it continues.
+
+        Raises
+        ------
+        ServiceError
+            If the experiment is not damaged, or there is no good state. Nothing has changed.
+        """
+        return await self._request(_requests.recover(self.name), ExperimentInfo)
+
     async def delete(self) -> None:
         """Delete the experiment with its decisions, rewards and model."""
         await self._client._send(_requests.delete(self.name))
 
-    # ---- information ----------------------------------------------------------------------------
+    # ---- statistics -----------------------------------------------------------------------------
 
-    async def info(self) -> ExperimentInfo:
-        """Return the settings, state, counts and health of the experiment."""
-        return await self._request(_requests.info(self.name), ExperimentInfo)
+    async def stats(self) -> Stats:
+        """Return lift, match rate, arms, history, features, refused requests, latency and health."""
+        return await self._request(_requests.stats(self.name), Stats)
 
-    async def arms(self) -> tuple[str, ...]:
-        """Return the names of the current arms."""
-        info = await self.info()
-        names = list(info.settings.arms)
-        if info.arm_count > len(names):
-            pages = [await self._request(_requests.catalog_page(self.name, 0), ArmPage)]
-            while (offset := pages[-1].offset + _requests.PAGE) < pages[-1].total:
-                pages.append(await self._request(_requests.catalog_page(self.name, offset), ArmPage))
-            names = [row.arm for page in pages for row in page.arms if row.in_catalog]
-        return tuple(names)
+    async def curves(
+        self,
+        *,
+        start: datetime | None = None,
+        end: datetime | None = None,
+        points: int = 200,
+        arm: str | None = None,
+    ) -> Curves:
+        """Return the experiment over time: lift with its interval, rewards, shares and arms.
 
-    async def counts(self) -> dict[str, int]:
-        """Return the number of decisions, in total and by outcome, as a dict."""
-        return asdict((await self.info()).counts)
+        Parameters
+        ----------
+        start
+            Start of the range, with a time zone; None for the start of the experiment.
+        end
+            End of the range, with a time zone; None for now.
+        points
+            The largest number of points, at most 500.
+        arm
+            An arm whose decisions and rewards each point shows.
 
-    async def reward_counts(self) -> dict[str, int]:
-        """Return the number of rewards learned, by arm, as a dict."""
-        return (await self.info()).reward_counts
+        Returns
+        -------
+        Curves
+            The points, and the numbers of the whole range.
+
+        Raises
+        ------
+        InvalidInput
+            If an argument is invalid.
+        UnknownArm
+            If the arm does not exist.
+        """
+        return await self._request(_requests.curves(self.name, start, end, points, arm), Curves)
+
+    async def segments(self) -> SegmentList:
+        """Return lift and best arms by segment: values of categories and ranges of numbers.
+
+        Returns
+        -------
+        SegmentList
+            The segments of each feature. With 95% confidence, all intervals are right at all times.
+        """
+        return await self._request(_requests.segments(self.name), SegmentList)
+
+    # ---- evaluations ----------------------------------------------------------------------------
+
+    async def evaluate(
+        self,
+        policies: Sequence[str] | Mapping[str, str | Mapping[str, Any]],
+        *,
+        after: int | datetime | None = None,
+        before: int | datetime | None = None,
+        estimators: Sequence[str] = DEFAULT_ESTIMATORS,
+        reference: str = "logged",
+        default_reward: float | None = None,
+        replay: bool = True,
+        max_ratio: float | None = None,
+        constant_values: bool = False,
+        seed: int = 0,
+        progress: Callable[[EvaluationInfo], None] | None = None,
+    ) -> EvaluationResult:
+        """Estimate what other policies or settings would have earned, and wait for the result.
+
+        The service evaluates the decisions and rewards of the experiment, without changing it. If the call is
+        interrupted, the evaluation goes on; see :meth:`evaluations`.
+
+        Parameters
+        ----------
+        policies
+            Names of policies, or a dict from any name to a policy. A policy is "uniform", "best-fixed-arm",
+            "arm=NAME", the name of a policy that replaces the one of the experiment, or a dict of settings
+            that replace those of the experiment, such as ``{"exploration": 0.02}`` or
+            ``{"without": ["games"]}``.
+        after, before
+            Evaluate only decisions in this range of sequence numbers, or of times with a time zone.
+        estimators
+            Any of "ips", "snips", "clipped-ips", "dm", "dr", "switch-dr" and "shrunk-dr". Curves show the
+            first one.
+        reference
+            The policy that differences are relative to; "logged" is the experiment itself.
+        default_reward
+            Reward of decisions without one. None for the one of the experiment.
+        replay
+            Whether to replay the policies that learn as well.
+        max_ratio
+            The bound of π / p for replay. None for 1 / the smallest propensity.
+        constant_values
+            Whether to add a confidence sequence that assumes constant values.
+        seed
+            Seed of all random numbers.
+        progress
+            Called with the evaluation a few times while it is queued or running.
+
+        Returns
+        -------
+        EvaluationResult
+            The estimated values with intervals and diagnostics.
+
+        Raises
+        ------
+        InvalidSettings
+            If a policy is unknown or has invalid settings.
+        UnknownArm
+            If an arm does not exist.
+        InvalidInput
+            If an argument is invalid, or too many evaluations are queued.
+        ServiceError
+            If the evaluation fails or is canceled.
+        """
+        info = await self.start_evaluation(
+            policies,
+            after=after,
+            before=before,
+            estimators=estimators,
+            reference=reference,
+            default_reward=default_reward,
+            replay=replay,
+            max_ratio=max_ratio,
+            constant_values=constant_values,
+            seed=seed,
+        )
+        pauses = _requests.poll_pauses()
+        while (result := _requests.evaluation_result(info)) is None:
+            if progress is not None:
+                progress(info)
+            await anyio.sleep(next(pauses))
+            info = await self.evaluation(info.id)
+        return result
+
+    async def start_evaluation(
+        self,
+        policies: Sequence[str] | Mapping[str, str | Mapping[str, Any]],
+        *,
+        after: int | datetime | None = None,
+        before: int | datetime | None = None,
+        estimators: Sequence[str] = DEFAULT_ESTIMATORS,
+        reference: str = "logged",
+        default_reward: float | None = None,
+        replay: bool = True,
+        max_ratio: float | None = None,
+        constant_values: bool = False,
+        seed: int = 0,
+    ) -> EvaluationInfo:
+        """Start an evaluation without waiting for its result. The arguments are those of :meth:`evaluate`.
+
+        Returns
+        -------
+        EvaluationInfo
+            The evaluation, which is queued.
+        """
+        request = _requests.start_evaluation(
+            self.name,
+            policies,
+            after=after,
+            before=before,
+            estimators=list(estimators),
+            reference=reference,
+            default_reward=default_reward,
+            replay=replay,
+            max_ratio=max_ratio,
+            constant_values=constant_values,
+            seed=seed,
+        )
+        return await self._request(request, EvaluationInfo)
+
+    async def evaluation(self, id: int) -> EvaluationInfo:  # noqa: A002 (the name of the attribute)
+        """Return an evaluation: its state, progress and result.
+
+        Parameters
+        ----------
+        id
+            The id of the evaluation.
+
+        Returns
+        -------
+        EvaluationInfo
+            The evaluation.
+        """
+        return await self._request(_requests.evaluation(self.name, id), EvaluationInfo)
+
+    async def evaluations(self, *, limit: int = 20, before: int | None = None) -> tuple[EvaluationInfo, ...]:
+        """Return the evaluations of the experiment without their results, newest first.
+
+        Parameters
+        ----------
+        limit
+            The largest number of evaluations, at most 100.
+        before
+            Return only evaluations with a smaller id.
+
+        Returns
+        -------
+        tuple of EvaluationInfo
+            The evaluations.
+        """
+        request = _requests.evaluations(self.name, limit, before)
+        listed = await self._request(request, EvaluationList)
+        return listed.evaluations
+
+    async def cancel_evaluation(self, id: int) -> None:  # noqa: A002
+        """Cancel an evaluation that is queued or running, or delete one that is not.
+
+        Parameters
+        ----------
+        id
+            The id of the evaluation.
+        """
+        await self._client._send(_requests.cancel_evaluation(self.name, id))
 
     # ---- files ----------------------------------------------------------------------------------
 
@@ -490,8 +982,10 @@ class AsyncExperiment(AsyncSettings):
         """
         return await self._request(_requests.load_model(self.name, path), ExperimentInfo)
 
-    def __repr__(self) -> str:
-        return f"AsyncExperiment({self.name!r} of {self._client!r})"
+    # ---- requests -------------------------------------------------------------------------------
+
+    async def _request(self, request: Request, kind: type[T]) -> T:
+        return parse(await self._client._send(request), kind)
 
     async def _send_batches(
         self, requests: list[Request], count: int, parse_items: Callable[[Response], list[T | GlcbError]]

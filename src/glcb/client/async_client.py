@@ -1,11 +1,11 @@
-"""The blocking client."""
+"""The asynchronous client."""
 
-import time
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
 from typing import Any, Literal, Self
 
+import anyio
 import httpx
 from msgspec import UNSET, UnsetType
 
@@ -17,13 +17,13 @@ from glcb.bandit.config import BanditConfig
 from glcb.client import _requests
 from glcb.client._requests import Request, Response, parse
 from glcb.client._retries import Answer, Attempts, NoAnswer, RetryPolicy
-from glcb.client.sync_experiment import Experiment
+from glcb.client.async_experiment import AsyncExperiment
 
 
-class Client:
-    """A client for the decision service.
+class AsyncClient:
+    """A client for the decision service, for asyncio and Trio.
 
-    A client can be shared by threads. Use it as a context manager, or call :meth:`close`, to close its
+    A client can be shared by tasks. Use it in ``async with``, or call :meth:`aclose`, to close its
     connections.
 
     Parameters
@@ -49,10 +49,10 @@ class Client:
     --------
     ::
 
-        with Client("http://localhost:8000") as client:
-            homepage = client.create("homepage", ["sports", "news"], reward_timeout=3600)
-            decision = homepage.decide({"country": "FR", "age": 31})
-            homepage.reward(decision.id, 1)
+        async with AsyncClient("http://localhost:8000") as client:
+            homepage = await client.create("homepage", ["sports", "news"], reward_timeout=3600)
+            decision = await homepage.decide({"country": "FR", "age": 31})
+            await homepage.reward(decision.id, 1)
     """
 
     def __init__(
@@ -62,13 +62,13 @@ class Client:
         *,
         timeout: float = 10.0,
         retry_for: float = 30.0,
-        transport: httpx.BaseTransport | None = None,
+        transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
         self.url = url
         self._retry_policy = RetryPolicy.checked(retry_for)
-        self._http = httpx.Client(**_requests.httpx_options(url, api_key, timeout), transport=transport)
+        self._http = httpx.AsyncClient(**_requests.httpx_options(url, api_key, timeout), transport=transport)
 
-    def create(
+    async def create(
         self,
         name: str,
         arms: Sequence[str] | Mapping[str, Mapping[str, Any] | None],
@@ -104,7 +104,7 @@ class Client:
         hypothesis: str | UnsetType | None = UNSET,
         reward_unit: str | UnsetType | None = UNSET,
         segments: Sequence[str] | UnsetType | None = UNSET,
-    ) -> Experiment:
+    ) -> AsyncExperiment:
         """Create an experiment, or return it if it exists with the same settings.
 
         The arguments up to ``shares`` are those of ``glcb.Bandit``.
@@ -188,7 +188,7 @@ class Client:
 
         Returns
         -------
-        Experiment
+        AsyncExperiment
             The experiment.
 
         Raises
@@ -232,10 +232,10 @@ class Client:
             reward_unit=reward_unit,
             segments=_requests.plain_list(segments),
         )
-        parse(self._send(_requests.create(name, settings)), ExperimentInfo)
+        parse(await self._send(_requests.create(name, settings)), ExperimentInfo)
         return self.experiment(name)
 
-    def experiment(self, name: str) -> Experiment:
+    def experiment(self, name: str) -> AsyncExperiment:
         """Return a handle to an experiment without sending a request.
 
         Parameters
@@ -245,12 +245,12 @@ class Client:
 
         Returns
         -------
-        Experiment
+        AsyncExperiment
             The experiment; its methods raise ``UnknownExperiment`` if it does not exist.
         """
-        return Experiment(self, name)
+        return AsyncExperiment(self, name)
 
-    def experiments(self) -> tuple[ExperimentInfo, ...]:
+    async def experiments(self) -> tuple[ExperimentInfo, ...]:
         """Return all experiments that the API key may access.
 
         Returns
@@ -258,9 +258,9 @@ class Client:
         tuple of ExperimentInfo
             The experiments, by name.
         """
-        return parse(self._send(_requests.list_experiments()), ExperimentList).experiments
+        return parse(await self._send(_requests.list_experiments()), ExperimentList).experiments
 
-    def shards(self) -> ShardList:
+    async def shards(self) -> ShardList:
         """Return the processes that have the experiments, if there are several, and their nodes.
 
         Returns
@@ -268,9 +268,9 @@ class Client:
         ShardList
             The shards and the nodes.
         """
-        return parse(self._send(_requests.list_shards()), ShardList)
+        return parse(await self._send(_requests.list_shards()), ShardList)
 
-    def restart_shards(self) -> ShardList:
+    async def restart_shards(self) -> ShardList:
         """Restart all shards, one after the other, without refusing a request. It does not wait for that.
 
         Returns
@@ -283,9 +283,9 @@ class Client:
         NotSupported
             If the service is one process.
         """
-        return parse(self._send(_requests.restart_shards()), ShardList)
+        return parse(await self._send(_requests.restart_shards()), ShardList)
 
-    def drain_node(self, node: str, *, draining: bool = True) -> NodeInfo:
+    async def drain_node(self, node: str, *, draining: bool = True) -> NodeInfo:
         """Let all shards leave a node of the cluster. It does not wait for that.
 
         Parameters
@@ -307,42 +307,42 @@ class Client:
         NotSupported
             If the service is one process.
         """
-        return parse(self._send(_requests.drain_node(node, draining)), NodeInfo)
+        return parse(await self._send(_requests.drain_node(node, draining)), NodeInfo)
 
-    def close(self) -> None:
+    async def aclose(self) -> None:
         """Close all connections."""
-        self._http.close()
+        await self._http.aclose()
 
-    def __enter__(self) -> Self:
+    async def __aenter__(self) -> Self:
         return self
 
-    def __exit__(
+    async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.close()
+        await self.aclose()
 
     def __repr__(self) -> str:
-        return f"Client({self.url!r})"
+        return f"AsyncClient({self.url!r})"
 
-    def _send(self, request: Request) -> Response:
+    async def _send(self, request: Request) -> Response:
         """Send a request; retry while that is safe and useful."""
         attempts = Attempts(request, self._retry_policy)
         while True:
-            outcome = self._exchange(request)
+            outcome = await self._exchange(request)
             pause = attempts.next_pause(outcome)
             if pause is None:
                 assert isinstance(outcome, Answer)
                 return attempts.response(outcome)
-            time.sleep(pause)
+            await anyio.sleep(pause)
 
-    def _exchange(self, request: Request) -> Answer | NoAnswer:
+    async def _exchange(self, request: Request) -> Answer | NoAnswer:
         """Send a request once."""
         try:
-            with self._http.stream(**request.httpx_arguments()) as response:
+            async with self._http.stream(**request.httpx_arguments()) as response:
                 if request.download is None or not response.is_success:
-                    return Answer.of(response, response.read())
+                    return Answer.of(response, await response.aread())
                 with request.download.open() as file:
-                    for chunk in response.iter_bytes():
+                    async for chunk in response.aiter_bytes():
                         file.write(chunk)
                 return Answer.of(response, b"")
         except httpx.RequestError as error:

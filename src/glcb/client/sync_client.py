@@ -1,11 +1,12 @@
-"""The asynchronous client, for asyncio and Trio."""
+# Generated from async_client.py by scripts/unasync.py; do not edit.
+"""The synchronous client."""
 
+import time
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
 from typing import Any, Literal, Self
 
-import anyio
 import httpx
 from msgspec import UNSET, UnsetType
 
@@ -17,14 +18,14 @@ from glcb.bandit.config import BanditConfig
 from glcb.client import _requests
 from glcb.client._requests import Request, Response, parse
 from glcb.client._retries import Answer, Attempts, NoAnswer, RetryPolicy
-from glcb.client.async_experiment import AsyncExperiment
+from glcb.client.sync_experiment import Experiment
 
 
-class AsyncClient:
-    """An asynchronous client for the decision service.
+class Client:
+    """A client for the decision service.
 
-    A client can be shared by tasks. Use it as an asynchronous context manager, or call :meth:`aclose`, to
-    close its connections.
+    A client can be shared by threads. Use it in ``with``, or call :meth:`close`, to close its
+    connections.
 
     Parameters
     ----------
@@ -49,10 +50,10 @@ class AsyncClient:
     --------
     ::
 
-        async with AsyncClient("http://localhost:8000") as client:
-            homepage = await client.create("homepage", ["sports", "news"], reward_timeout=3600)
-            decision = await homepage.decide({"country": "FR", "age": 31})
-            await homepage.reward(decision.id, 1)
+        with Client("http://localhost:8000") as client:
+            homepage = client.create("homepage", ["sports", "news"], reward_timeout=3600)
+            decision = homepage.decide({"country": "FR", "age": 31})
+            homepage.reward(decision.id, 1)
     """
 
     def __init__(
@@ -62,13 +63,13 @@ class AsyncClient:
         *,
         timeout: float = 10.0,
         retry_for: float = 30.0,
-        transport: httpx.AsyncBaseTransport | None = None,
+        transport: httpx.BaseTransport | None = None,
     ) -> None:
         self.url = url
         self._retry_policy = RetryPolicy.checked(retry_for)
-        self._http = httpx.AsyncClient(**_requests.httpx_options(url, api_key, timeout), transport=transport)
+        self._http = httpx.Client(**_requests.httpx_options(url, api_key, timeout), transport=transport)
 
-    async def create(
+    def create(
         self,
         name: str,
         arms: Sequence[str] | Mapping[str, Mapping[str, Any] | None],
@@ -104,7 +105,7 @@ class AsyncClient:
         hypothesis: str | UnsetType | None = UNSET,
         reward_unit: str | UnsetType | None = UNSET,
         segments: Sequence[str] | UnsetType | None = UNSET,
-    ) -> AsyncExperiment:
+    ) -> Experiment:
         """Create an experiment, or return it if it exists with the same settings.
 
         The arguments up to ``shares`` are those of ``glcb.Bandit``.
@@ -188,7 +189,7 @@ class AsyncClient:
 
         Returns
         -------
-        AsyncExperiment
+        Experiment
             The experiment.
 
         Raises
@@ -232,10 +233,10 @@ class AsyncClient:
             reward_unit=reward_unit,
             segments=_requests.plain_list(segments),
         )
-        parse(await self._send(_requests.create(name, settings)), ExperimentInfo)
+        parse(self._send(_requests.create(name, settings)), ExperimentInfo)
         return self.experiment(name)
 
-    def experiment(self, name: str) -> AsyncExperiment:
+    def experiment(self, name: str) -> Experiment:
         """Return a handle to an experiment without sending a request.
 
         Parameters
@@ -245,12 +246,12 @@ class AsyncClient:
 
         Returns
         -------
-        AsyncExperiment
+        Experiment
             The experiment; its methods raise ``UnknownExperiment`` if it does not exist.
         """
-        return AsyncExperiment(self, name)
+        return Experiment(self, name)
 
-    async def experiments(self) -> tuple[ExperimentInfo, ...]:
+    def experiments(self) -> tuple[ExperimentInfo, ...]:
         """Return all experiments that the API key may access.
 
         Returns
@@ -258,9 +259,9 @@ class AsyncClient:
         tuple of ExperimentInfo
             The experiments, by name.
         """
-        return parse(await self._send(_requests.list_experiments()), ExperimentList).experiments
+        return parse(self._send(_requests.list_experiments()), ExperimentList).experiments
 
-    async def shards(self) -> ShardList:
+    def shards(self) -> ShardList:
         """Return the processes that have the experiments, if there are several, and their nodes.
 
         Returns
@@ -268,9 +269,9 @@ class AsyncClient:
         ShardList
             The shards and the nodes.
         """
-        return parse(await self._send(_requests.list_shards()), ShardList)
+        return parse(self._send(_requests.list_shards()), ShardList)
 
-    async def restart_shards(self) -> ShardList:
+    def restart_shards(self) -> ShardList:
         """Restart all shards, one after the other, without refusing a request. It does not wait for that.
 
         Returns
@@ -283,9 +284,9 @@ class AsyncClient:
         NotSupported
             If the service is one process.
         """
-        return parse(await self._send(_requests.restart_shards()), ShardList)
+        return parse(self._send(_requests.restart_shards()), ShardList)
 
-    async def drain_node(self, node: str, *, draining: bool = True) -> NodeInfo:
+    def drain_node(self, node: str, *, draining: bool = True) -> NodeInfo:
         """Let all shards leave a node of the cluster. It does not wait for that.
 
         Parameters
@@ -307,42 +308,42 @@ class AsyncClient:
         NotSupported
             If the service is one process.
         """
-        return parse(await self._send(_requests.drain_node(node, draining)), NodeInfo)
+        return parse(self._send(_requests.drain_node(node, draining)), NodeInfo)
 
-    async def aclose(self) -> None:
+    def close(self) -> None:
         """Close all connections."""
-        await self._http.aclose()
+        self._http.close()
 
-    async def __aenter__(self) -> Self:
+    def __enter__(self) -> Self:
         return self
 
-    async def __aexit__(
+    def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self.aclose()
+        self.close()
 
     def __repr__(self) -> str:
-        return f"AsyncClient({self.url!r})"
+        return f"Client({self.url!r})"
 
-    async def _send(self, request: Request) -> Response:
+    def _send(self, request: Request) -> Response:
         """Send a request; retry while that is safe and useful."""
         attempts = Attempts(request, self._retry_policy)
         while True:
-            outcome = await self._exchange(request)
+            outcome = self._exchange(request)
             pause = attempts.next_pause(outcome)
             if pause is None:
                 assert isinstance(outcome, Answer)
                 return attempts.response(outcome)
-            await anyio.sleep(pause)
+            time.sleep(pause)
 
-    async def _exchange(self, request: Request) -> Answer | NoAnswer:
+    def _exchange(self, request: Request) -> Answer | NoAnswer:
         """Send a request once."""
         try:
-            async with self._http.stream(**request.httpx_arguments()) as response:
+            with self._http.stream(**request.httpx_arguments()) as response:
                 if request.download is None or not response.is_success:
-                    return Answer.of(response, await response.aread())
+                    return Answer.of(response, response.read())
                 with request.download.open() as file:
-                    async for chunk in response.aiter_bytes():
+                    for chunk in response.iter_bytes():
                         file.write(chunk)
                 return Answer.of(response, b"")
         except httpx.RequestError as error:
