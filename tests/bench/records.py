@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from glcb.bench.results import writing
-from glcb.bench.run import Record
+from glcb.bench.run import RunRecord
 
 
 def record(
@@ -20,7 +20,7 @@ def record(
     steps_run: int = 5000,
     blocks: int = 20,
     **changes: Any,
-) -> Record:
+) -> RunRecord:
     """Return a record with evenly distributed rewards and the given changes."""
     values: dict[str, Any] = {
         "task": task,
@@ -40,10 +40,10 @@ def record(
         "environment": "python 3.x, a machine",
         "cpu_us": [],
     }
-    return Record(**values | changes)
+    return RunRecord(**values | changes)
 
 
-def bakeoff(tasks: int = 26, policies: int = 18, seeds: int = 3) -> list[Record]:
+def bakeoff(tasks: int = 26, policies: int = 18, seeds: int = 3) -> list[RunRecord]:
     """Return records of many policies on many tasks in one folder of tasks.
 
     Policy 0 wins on three of four tasks and policy 1 on the fourth. Later policies are worse and faster.
@@ -65,7 +65,7 @@ def bakeoff(tasks: int = 26, policies: int = 18, seeds: int = 3) -> list[Record]
     ]
 
 
-def folder(path: Path, records: Iterable[Record]) -> Path:
+def folder(path: Path, records: Iterable[RunRecord]) -> Path:
     """Write the records to ``path`` and return it."""
     with writing(path) as results:
         for one in records:

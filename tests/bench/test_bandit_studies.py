@@ -14,7 +14,7 @@ from glcb.bench import studies
 from glcb.bench.studies import bandit_comparison, contexts, delay, homepage
 from glcb.bench.studies.bandit_comparison import Pair, make_bandit, run_bandit
 from glcb.bench.studies.contexts import Contexts, raw_rows
-from glcb.bench.studies.delay import Condition, Delay
+from glcb.bench.studies.delay import Condition, DelayStudy
 from glcb.bench.studies.exploration import Exploration
 from glcb.bench.studies.homepage import HomepageStudy
 from glcb.bench.studies.homepage_visits import (
@@ -121,7 +121,7 @@ def test_a_lost_reward_counts_but_is_not_lreceived() -> None:
 def test_the_delay_study_runs_and_resumes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bandit_comparison, "POLICY", "linucb")
     monkeypatch.setattr(delay, "CLICK_POLICIES", ("linucb", "epsilon-greedy"))
-    study = Delay(seeds=2, steps=150, visits=30)
+    study = DelayStudy(seeds=2, steps=150, visits=30)
     expected = ("statlog", "covertype", "delay 10", "delay 1000", "30% lost", "2 seeds", "lift over random")
     assert run_study(study, tmp_path, *expected)[-1] == (2 * 15 * 2, 2 * 15 * 2)
     monkeypatch.setattr(delay, "lift", None)
@@ -199,9 +199,9 @@ def test_the_contexts_study_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert run_study(Contexts(seeds=1, steps=200), tmp_path, *expected)[-1] == (3, 3)
 
 
-@pytest.mark.parametrize("study", [Contexts, Delay])
+@pytest.mark.parametrize("study", [Contexts, DelayStudy])
 def test_a_study_without_its_data_is_an_error(
-    study: type[Contexts | Delay], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    study: type[Contexts | DelayStudy], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GLCB_DATA_DIR", str(tmp_path / "empty"))
     with pytest.raises(DataError, match=r"needs the data of .*statlog or covertype"):

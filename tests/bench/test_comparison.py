@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from glcb.bench.comparison import Duel, Outcome, Tally, conclusion, leaders, outcome, pareto_front
+from glcb.bench.comparison import Duel, Outcome, OutcomeCounts, conclusion, leaders, outcome, pareto_front
 
 
 @pytest.mark.parametrize(
@@ -26,7 +26,7 @@ def test_a_win_is_a_mean_difference_beyond_two_standard_errors(
 
 def test_equal_policies_win_or_lose_by_chance_in_about_one_of_twenty_comparisons() -> None:
     rng = np.random.default_rng(10_003)
-    tally = Tally.of(outcome(rng.normal(size=40).tolist()) for _ in range(2000))
+    tally = OutcomeCounts.of(outcome(rng.normal(size=40).tolist()) for _ in range(2000))
     assert tally.decided == 2000
     # Student's t with 39 degrees of freedom exceeds 2 in absolute value with probability 0.052.
     assert 0.035 < (tally.wins + tally.losses) / 2000 < 0.07

@@ -10,8 +10,8 @@ from glcb.bench import studies
 from glcb.bench.studies import drift
 from glcb.bench.studies.drift import (
     ChangeCurve,
-    Drift,
-    Variant,
+    DriftStudy,
+    HalfLifeVariant,
     change_curve,
     recovery_steps,
     windowed_shares,
@@ -22,11 +22,11 @@ from glcb.tasks import get
 @pytest.mark.live
 def test_the_drift_study_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GLCB_DATA_DIR", str(tmp_path / "empty"))
-    monkeypatch.setattr(drift, "GLCBS", (Variant("glcb", None), Variant("glcb", 100)))
-    monkeypatch.setattr(drift, "VARIANTS", (*drift.GLCBS, Variant("linucb", 100)))
+    monkeypatch.setattr(drift, "GLCBS", (HalfLifeVariant("glcb", None), HalfLifeVariant("glcb", 100)))
+    monkeypatch.setattr(drift, "VARIANTS", (*drift.GLCBS, HalfLifeVariant("linucb", 100)))
     heard: list[tuple[int, int]] = []
     context = studies.StudyContext(tmp_path / "runs", 1, lambda done, total: heard.append((done, total)))
-    study_result = Drift(seeds=2, steps=400).run(context)
+    study_result = DriftStudy(seeds=2, steps=400).run(context)
     assert heard[-1] == (2 * 3 * 3, 2 * 3 * 3)
     console = Console(width=200)
     with console.capture() as capture:
@@ -42,7 +42,7 @@ def test_the_drift_study_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_the_smooth_tasks_use_expected_rewards() -> None:
-    curve = change_curve(get("smooth-switch"), Variant("linucb", None), 10_000, 400)
+    curve = change_curve(get("smooth-switch"), HalfLifeVariant("linucb", None), 10_000, 400)
     assert len(np.unique(curve.received)) > 300, "not the binary rewards"
     assert (curve.received <= curve.best).all()
     assert curve.change == 200
@@ -50,7 +50,7 @@ def test_the_smooth_tasks_use_expected_rewards() -> None:
 
 def test_the_half_life_is_passed_to_the_policy() -> None:
     forgetting, remembering = (
-        change_curve(get("smooth-switch"), Variant("linucb", half_life), 10_000, 400)
+        change_curve(get("smooth-switch"), HalfLifeVariant("linucb", half_life), 10_000, 400)
         for half_life in (20, None)
     )
     assert not np.array_equal(forgetting.received, remembering.received)

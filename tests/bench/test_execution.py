@@ -27,7 +27,7 @@ from glcb.bench.plan import (
 )
 from glcb.bench.report import write
 from glcb.bench.results import FILE, Results
-from glcb.bench.run import Failure, Record, Run, execute
+from glcb.bench.run import Failure, Run, RunRecord, execute
 from glcb.cli import app
 from glcb.tasks import get
 from glcb.tasks.scenarios import Scenario
@@ -160,7 +160,7 @@ def test_a_failed_run_is_recorded_and_the_others_continue(tmp_path: Path) -> Non
     assert isinstance(again[-1][2], Failure)
 
 
-def _die(run: Run) -> Record | Failure:
+def _die(run: Run) -> RunRecord | Failure:
     if run.seed == 3:
         os.kill(os.getpid(), signal.SIGKILL)
     return execute(run)
@@ -187,7 +187,7 @@ def test_a_process_killed_between_runs_is_replaced() -> None:
                 os.kill(worker.pid or 0, signal.SIGKILL)
                 connection.wait([worker.sentinel])
     assert sorted(outcome.seed for outcome in results) == list(range(8))
-    assert all(isinstance(outcome, Record) for outcome in results)
+    assert all(isinstance(outcome, RunRecord) for outcome in results)
 
 
 def test_presets_are_valid_and_can_skip_tasks_without_data(
@@ -273,7 +273,7 @@ def test_the_scenarios_need_no_data_and_no_package() -> None:
 class InProcess:
     """An executor without processes."""
 
-    def run(self, runs: Sequence[Run]) -> Iterator[Record | Failure]:
+    def run(self, runs: Sequence[Run]) -> Iterator[RunRecord | Failure]:
         return map(execute, runs)
 
 
@@ -284,7 +284,7 @@ def test_tasks_with_a_missing_or_broken_data_set_fail_and_the_others_are_resumed
 
     def run() -> tuple[int, dict[str, bool]]:
         (before, _, _), *rest = run_missing(plan.runs(), tmp_path / "out", InProcess())
-        return before, {item.task: isinstance(item, Record) for *_, item in rest if item is not None}
+        return before, {item.task: isinstance(item, RunRecord) for *_, item in rest if item is not None}
 
     assert run() == (0, {"bakeoff/own": False, "bakeoff/broken": False, "wheel": True})
     folder.mkdir(parents=True)
@@ -300,5 +300,5 @@ def test_worker_processes_find_the_data_sets(folder: Path) -> None:
     folder.mkdir(parents=True)
     (folder / "own.tsv").write_text(DATA_SET)
     (outcome,) = LocalExecutor(1).run([Run("bakeoff/own", "uniform", 0, 30)])
-    assert isinstance(outcome, Record)
+    assert isinstance(outcome, RunRecord)
     assert outcome.steps_run == 30

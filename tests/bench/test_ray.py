@@ -16,14 +16,14 @@ from glcb.bench import ray_executor
 from glcb.bench.executors import LocalExecutor, make_executor
 from glcb.bench.plan import run_missing
 from glcb.bench.results import Results
-from glcb.bench.run import Failure, Record, Run, execute
+from glcb.bench.run import Failure, Run, RunRecord, execute
 from glcb.cli import app
 
 TIMES = {"decide_us", "learn_us", "cpu_us", "seconds"}
 RUNS = [Run("wheel", policy, seed, 200) for policy in ("uniform", "linucb") for seed in range(4)]
 
 
-def without_times(records: Sequence[Record]) -> dict[str, dict[str, object]]:
+def without_times(records: Sequence[RunRecord]) -> dict[str, dict[str, object]]:
     return {
         record.key: {name: value for name, value in asdict(record).items() if name not in TIMES}
         for record in records
@@ -83,7 +83,7 @@ def test_a_node_without_the_data_is_named_before_anything_runs(
 def test_a_run_that_kills_its_process_fails_and_the_others_continue(
     connection: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def die(run: Run) -> Record | Failure:
+    def die(run: Run) -> RunRecord | Failure:
         if run.seed == 3:
             import os
 
@@ -106,7 +106,7 @@ def test_runs_of_a_dead_node_are_repeated_and_recorded_once_as_by_the_local_exec
     """It kills a node, so it must be the last test with the cluster."""
     victim, started = nodes.second.node_id, tmp_path / "started"
 
-    def hang_on_the_victim(run: Run) -> Record | Failure:
+    def hang_on_the_victim(run: Run) -> RunRecord | Failure:
         import ray
 
         if ray.get_runtime_context().get_node_id() == victim:
@@ -128,7 +128,7 @@ def test_runs_of_a_dead_node_are_repeated_and_recorded_once_as_by_the_local_exec
     assert progress == list(range(len(RUNS) + 1))
     records = Results(tmp_path / "ray").records
     assert len(records) == len(RUNS)
-    local = [outcome for outcome in LocalExecutor(1).run(RUNS) if isinstance(outcome, Record)]
+    local = [outcome for outcome in LocalExecutor(1).run(RUNS) if isinstance(outcome, RunRecord)]
     assert without_times(records) == without_times(local)
     assert list(run_missing(RUNS, tmp_path / "ray", executor)) == [(len(RUNS), len(RUNS), None)]
 

@@ -12,12 +12,12 @@ from glcb.bench import paper
 from glcb.bench.report import write
 from glcb.bench.report.build import read
 from glcb.bench.report.sections import comparison, leads, overview, setup, summary
-from glcb.bench.report.selection import Column, Entry, Selection, select
-from glcb.bench.run import Record
+from glcb.bench.report.selection import Column, SelectedPolicy, Selection, select
+from glcb.bench.run import RunRecord
 from tests.bench.records import bakeoff, folder, record
 
 
-def published_records() -> list[Record]:
+def published_records() -> list[RunRecord]:
     """Return records with exactly the paper's means and errors, two seeds each."""
     return [
         record(
@@ -130,12 +130,12 @@ def test_runs_are_separated_by_settings_steps_version_and_seed() -> None:
             record("rms", version=2),
         ]
     )
-    plain, changed = Entry("glcb"), Entry("glcb", "tree_depth = 2")
-    assert selection.entries == (plain, changed, Entry("rms"))
+    plain, changed = SelectedPolicy("glcb"), SelectedPolicy("glcb", "tree_depth = 2")
+    assert selection.entries == (plain, changed, SelectedPolicy("rms"))
     assert selection.columns == (Column("wheel", 5000), Column("wheel", 500))
     assert [one.seed for one in selection.cells[Column("wheel", 5000), plain]] == [0, 1]
     assert [one.total for one in selection.cells[Column("wheel", 5000), plain]] == [100.0, 100.0]
-    assert [one.version for one in selection.cells[Column("wheel", 5000), Entry("rms")]] == [2]
+    assert [one.version for one in selection.cells[Column("wheel", 5000), SelectedPolicy("rms")]] == [2]
     assert selection.excluded == ("1 run of an older version of RMS",)
     assert selection.title(Column("wheel", 500)) == "wheel, 500 steps"
     assert not changed.in_paper
@@ -160,7 +160,7 @@ def test_differences_are_paired_by_seed_if_the_rewards_are_the_same() -> None:
 def test_a_reference_without_runs_is_an_error(tmp_path: Path) -> None:
     changed = record("glcb", settings={"tree_depth": 2})
     entries = select([changed, record("glcb"), record("rms")]).entries
-    assert comparison.find_entry(entries, "glcb") == Entry("glcb")
+    assert comparison.find_entry(entries, "glcb") == SelectedPolicy("glcb")
     with pytest.raises(InvalidSettings, match=r"no runs of 'bbb'.*glcb, rms"):
         write(folder(tmp_path, [record("glcb"), record("rms")]), reference="bbb")
     assert not (tmp_path / "report.html").exists()
@@ -171,7 +171,7 @@ def test_a_difference_whose_interval_includes_0_is_uncertain() -> None:
     records += [record("rms", seed=s, total=199 + 5 * (-1) ** s) for s in range(6)]
     records += [record("bbb", seed=s, total=150) for s in range(6)]
     selection = select(records)
-    (compared,) = tables(comparison.difference_section(selection, selection.entries, Entry("glcb")))
+    (compared,) = tables(comparison.difference_section(selection, selection.entries, SelectedPolicy("glcb")))
     uncertain = {row.heading.text: row.cells[0].uncertain for row in compared.groups[0].rows}
     assert uncertain == {"RMS": True, "BBB": False}
 
@@ -278,7 +278,7 @@ def test_tasks_of_several_folders_keep_their_names() -> None:
 
 def test_the_leads_name_the_best_other_policy_of_each_task() -> None:
     selection = select(bakeoff(tasks=8, policies=5))
-    reference = Entry("policy-0")
+    reference = SelectedPolicy("policy-0")
     found = leads.leads(selection, reference)
     section = leads.section(selection, reference, found)
     (table,) = tables(section)
@@ -287,7 +287,7 @@ def test_the_leads_name_the_best_other_policy_of_each_task() -> None:
     assert {row[0][0] for row in rows.values()} == {"policy-1"}
     assert [row[4][0] for row in rows.values()] == ["win"] * 6 + ["loss"] * 2
     own = [one.total for one in selection.cells[Column("bakeoff/data-0", 5000), reference]]
-    other = [one.total for one in selection.cells[Column("bakeoff/data-0", 5000), Entry("policy-1")]]
+    other = [one.total for one in selection.cells[Column("bakeoff/data-0", 5000), SelectedPolicy("policy-1")]]
     relative = 100 * (sum(own) - sum(other)) / sum(other)
     assert rows["data-0"][2] == (f"+{relative:.1f}%",)
     assert rows["data-0"][5] == ("3",)
@@ -304,7 +304,7 @@ def test_the_summary_lists_rank_share_outcomes_worst_case_and_cost() -> None:
     records += [record("ucb1", "wheel", 0, 60.0, decide_us=[5.0] * 20)]
     selection = select(records)
     order = comparison.order(selection)
-    section = summary.section(selection, order, Entry("glcb"))
+    section = summary.section(selection, order, SelectedPolicy("glcb"))
     (table,) = tables(section)
     rows = cells(table)
     # 20 µs per update, 5,000 steps on each of two tasks: 0.5 seconds for GLCB.
@@ -366,7 +366,7 @@ def test_the_ranks_are_tested_among_the_policies_that_ran_on_all_tasks() -> None
         "one optimum 0",
     ],
 )
-def test_a_report_on_little_data_is_complete(tmp_path: Path, records: list[Record]) -> None:
+def test_a_report_on_little_data_is_complete(tmp_path: Path, records: list[RunRecord]) -> None:
     html, markdown = write(folder(tmp_path, records))
     for text in (html.read_text(encoding="utf-8"), markdown.read_text(encoding="utf-8")):
         assert "nan" not in text.replace("financial", "")
@@ -379,7 +379,7 @@ def test_a_minority_of_tasks_in_the_paper_does_not_decide_the_ranking() -> None:
     records += [record("rms", f"t{number}", seed, 50) for number in range(3) for seed in range(2)]
     records += [record("bbb", f"t{number}", seed, 150) for number in range(3) for seed in range(2)]
     selection = select(records)
-    assert comparison.order(selection) == [Entry("bbb"), Entry("rms")]
+    assert comparison.order(selection) == [SelectedPolicy("bbb"), SelectedPolicy("rms")]
     assert [own.mean for own in comparison.main_standings(selection)] == [1.25, 1.75]
 
 

@@ -16,7 +16,7 @@ BEGIN = "<!-- results: reference ranks rewards -->"
 END = "<!-- results: end -->"
 
 
-@pytest.mark.parametrize("results", ["reference", "bakeoff", "scenarios"])
+@pytest.mark.parametrize("results", ["reference", "bakeoff", "scenarios", "intents", "clicks"])
 def test_the_results_page_shows_the_recorded_results(results: str, tmp_path: Path) -> None:
     page = PROJECT / "docs" / "results.md"
     copy = tmp_path / "results.md"

@@ -9,19 +9,19 @@ import pytest
 from glcb import ResultsError
 from glcb.bench.plan import BenchmarkPlan
 from glcb.bench.results import FAILURES, FILE, Results, writing
-from glcb.bench.run import Failure, Record, Run, execute
+from glcb.bench.run import Failure, Run, RunRecord, execute
 
 REFERENCE = Path(__file__).parents[2] / "results" / "reference"
 
 
 @pytest.fixture(scope="module")
-def record() -> Record:
+def record() -> RunRecord:
     record = execute(Run("wheel", "uniform", 0, 40))
-    assert isinstance(record, Record)
+    assert isinstance(record, RunRecord)
     return record
 
 
-def test_a_record_is_compact_and_read_back_unchanged(record: Record, tmp_path: Path) -> None:
+def test_a_record_is_compact_and_read_back_unchanged(record: RunRecord, tmp_path: Path) -> None:
     other = replace(record, seed=1, environment="elsewhere")
     with writing(tmp_path) as results:
         results.append(record)
@@ -31,7 +31,7 @@ def test_a_record_is_compact_and_read_back_unchanged(record: Record, tmp_path: P
     assert longest < 900
 
 
-def test_a_record_has_the_key_of_its_run(record: Record) -> None:
+def test_a_record_has_the_key_of_its_run(record: RunRecord) -> None:
     assert record.key == Run("wheel", "uniform", 0, 40).key
     keys = {
         Run("wheel", "uniform", 0, 40).key,
@@ -44,7 +44,7 @@ def test_a_record_has_the_key_of_its_run(record: Record) -> None:
     assert len(keys) == 6
 
 
-def test_only_an_incomplete_last_line_is_removed(record: Record, tmp_path: Path) -> None:
+def test_only_an_incomplete_last_line_is_removed(record: RunRecord, tmp_path: Path) -> None:
     with writing(tmp_path) as results:
         results.append(record)
         results.append(replace(record, seed=1))
@@ -58,7 +58,7 @@ def test_only_an_incomplete_last_line_is_removed(record: Record, tmp_path: Path)
         assert (tmp_path / FILE).read_bytes() == whole
 
 
-def test_a_damaged_line_is_an_error_with_its_number(record: Record, tmp_path: Path) -> None:
+def test_a_damaged_line_is_an_error_with_its_number(record: RunRecord, tmp_path: Path) -> None:
     with writing(tmp_path) as results:
         results.append(record)
     path = tmp_path / FILE
@@ -72,7 +72,7 @@ def test_a_damaged_line_is_an_error_with_its_number(record: Record, tmp_path: Pa
 
 def test_a_folder_of_another_format_is_refused(tmp_path: Path) -> None:
     (tmp_path / FILE).write_text('{"format":99}\n')
-    with pytest.raises(ResultsError, match=r"has format 99; .*: use the glcb that wrote it"):
+    with pytest.raises(ResultsError, match=r"has format 99, .*: use the glcb that wrote it"):
         Results(tmp_path)
 
 
@@ -97,7 +97,7 @@ def test_only_one_process_can_write(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_is_an_error_and_leaves_complete_lines(
-    record: Record, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    record: RunRecord, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with writing(tmp_path) as results:
         results.append(record)
@@ -131,10 +131,10 @@ def test_failures_are_stored_separately(tmp_path: Path) -> None:
     assert "epsilon must be" in (tmp_path / FAILURES).read_text()
 
 
-def test_blocks_add_up_to_the_total(record: Record) -> None:
+def test_blocks_add_up_to_the_total(record: RunRecord) -> None:
     assert len(record.rewards) == 20
     assert sum(record.rewards) == pytest.approx(record.total, abs=0.2)
     assert sum(record.best_rewards) == pytest.approx(record.optimum, abs=0.2)
     short = execute(Run("wheel", "uniform", 0, 7))
-    assert isinstance(short, Record)
+    assert isinstance(short, RunRecord)
     assert len(short.rewards) == 7

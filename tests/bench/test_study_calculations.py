@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from glcb.bench import simulate
-from glcb.bench.run import Record
+from glcb.bench.run import RunRecord
 from glcb.bench.studies import depth, gating, learning_curve
 from glcb.bench.studies.convergence import verdict
 from glcb.gln import Gates
@@ -132,9 +132,9 @@ def test_training_changes_predictions_near_the_point_most() -> None:
 # ---- depth ------------------------------------------------------------------------------------------
 
 
-def record(task: str, policy: str, seed: int, total: float) -> Record:
+def record(task: str, policy: str, seed: int, total: float) -> RunRecord:
     empty: list[float] = []
-    return Record(
+    return RunRecord(
         task=task,
         policy=policy,
         seed=seed,

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from glcb import InvalidSettings
 from glcb.bench import demo
-from glcb.bench.run import Record, execute
+from glcb.bench.run import RunRecord, execute
 from glcb.cli import app
 from tests.bench.records import record
 
@@ -52,7 +52,9 @@ def test_the_conclusion_depends_on_the_numbers() -> None:
 
 
 def test_the_demo_compares_all_policies_on_tasks_without_data_files(tmp_path: Path) -> None:
-    records = [outcome for run in demo.runs(seeds=1, steps=30) if isinstance(outcome := execute(run), Record)]
+    records = [
+        outcome for run in demo.runs(seeds=1, steps=30) if isinstance(outcome := execute(run), RunRecord)
+    ]
     assert len(records) == len(demo.TASKS) * len(demo.POLICIES)
     assert demo.table(records).row_count == len(demo.POLICIES)
     demo.draw(records, tmp_path / "figure.svg")

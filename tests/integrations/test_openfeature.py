@@ -14,6 +14,7 @@ from openfeature.track import TrackingEventDetails
 
 from benchmarks.service.server import serving
 from glcb import Bandit, InvalidSettings
+from glcb.bandit import recorded
 from glcb.client import Client
 from glcb.integrations.openfeature import GlcbProvider
 from tests.bandit.manual_clock import ManualClock
@@ -44,7 +45,7 @@ def test_a_flag_is_a_decision_and_a_tracked_event_its_reward(
     assert details.value == details.variant
     assert details.value in color.arms
     assert details.reason == Reason.SPLIT
-    assert color.is_pending(str(details.flag_metadata["decision_id"]))
+    assert recorded.is_pending(color, str(details.flag_metadata["decision_id"]))
     assert 0 < float(details.flag_metadata["propensity"]) <= 1
     assert color.schema is not None
     assert set(color.schema.features) == {"country", "cart.items"}
@@ -215,7 +216,7 @@ def test_the_experiments_of_a_service_are_flags(
         assert first.value in ("red", "blue")
         assert (again.value, again.reason) == (first.value, Reason.CACHED)
         client.track("color", VISITOR)
-        assert color.counts["rewarded"] == 1
+        assert color.info().counts.rewarded == 1
         missing = client.get_string_details("missing", "none", VISITOR)
         assert (missing.value, missing.error_code) == ("none", ErrorCode.FLAG_NOT_FOUND)
         color.pause()

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Cell:
+class TableCell:
     """One cell of a table. A missing value is a cell without text."""
 
     text: str = ""
@@ -20,8 +20,8 @@ class Cell:
 class Row:
     """One row of a table."""
 
-    heading: Cell
-    cells: tuple[Cell, ...]
+    heading: TableCell
+    cells: tuple[TableCell, ...]
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Table:
             " ".join([row.heading.text, *(f"({note})" for note in row.heading.notes)]) for row in rows
         ]
         turned = tuple(
-            Row(Cell(name), tuple(row.cells[index] for row in rows))
+            Row(TableCell(name), tuple(row.cells[index] for row in rows))
             for index, name in enumerate(self.columns[1:])
         )
         return Table(self.caption, (heading, *headings), (Group("", turned),), self.textual)

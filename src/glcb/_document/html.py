@@ -7,7 +7,6 @@ from string import Template
 
 from glcb._document.document import (
     Block,
-    Cell,
     Document,
     Figure,
     Gallery,
@@ -16,6 +15,7 @@ from glcb._document.document import (
     Row,
     Section,
     Table,
+    TableCell,
 )
 
 
@@ -83,14 +83,14 @@ def _row(row: Row) -> str:
     return f'<tr><th scope="row">{_cell_content(row.heading)}</th>{"".join(map(_cell, row.cells))}</tr>'
 
 
-def _cell(cell: Cell) -> str:
+def _cell(cell: TableCell) -> str:
     if not cell.text:
         return '<td class="missing">–</td>'
     kind = ' class="best"' if cell.best else ' class="uncertain"' if cell.uncertain else ""
     return f"<td{kind}>{_cell_content(cell)}</td>"
 
 
-def _cell_content(cell: Cell) -> str:
+def _cell_content(cell: TableCell) -> str:
     text = f"<strong>{escape(cell.text)}</strong>" if cell.best else escape(cell.text)
     return text + "".join(f"<small>{escape(note)}</small>" for note in cell.notes)
 

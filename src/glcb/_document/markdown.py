@@ -2,7 +2,7 @@
 
 import re
 
-from glcb._document.document import Block, Cell, Document, Figure, Gallery, Listing, Section, Table
+from glcb._document.document import Block, Document, Figure, Gallery, Listing, Section, Table, TableCell
 
 FOLDER = "report-figures"
 
@@ -67,7 +67,7 @@ def strong(text: str) -> str:
     return f"**{_escape(text)}**"
 
 
-def _cell(cell: Cell) -> str:
+def _cell(cell: TableCell) -> str:
     text = _escape(cell.text) or "–"
     shown = f"**{text}**" if cell.best else f"*{text}*" if cell.uncertain else text
     return "<br>".join([shown, *map(_escape, cell.notes)])

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from glcb.bench.statistics import Interval, mean_and_error, paired_bootstrap
+from glcb.bench.statistics import BootstrapInterval, mean_and_error, paired_bootstrap
 
 ERRORS = 2
 """A mean difference beyond this many standard errors is a win or a loss."""
@@ -45,7 +45,7 @@ def outcome(differences: Sequence[float]) -> Outcome:
 
 
 @dataclass(frozen=True)
-class Tally:
+class OutcomeCounts:
     """Number of tasks with each outcome."""
 
     wins: int = 0
@@ -54,11 +54,11 @@ class Tally:
     undecided: int = 0
 
     @classmethod
-    def of(cls, outcomes: Iterable[Outcome]) -> "Tally":
+    def of(cls, outcomes: Iterable[Outcome]) -> "OutcomeCounts":
         """Count outcomes.
 
-        >>> Tally.of([Outcome.WIN, Outcome.TIE, Outcome.WIN])
-        Tally(wins=2, ties=1, losses=0, undecided=0)
+        >>> OutcomeCounts.of([Outcome.WIN, Outcome.TIE, Outcome.WIN])
+        OutcomeCounts(wins=2, ties=1, losses=0, undecided=0)
         """
         counts = Counter(outcomes)
         return cls(*(counts[own] for own in (Outcome.WIN, Outcome.TIE, Outcome.LOSS, Outcome.UNDECIDED)))
@@ -89,7 +89,7 @@ class Duel:
         return mean_and_error(self.differences)[1]
 
     @property
-    def interval(self) -> Interval | None:
+    def interval(self) -> BootstrapInterval | None:
         """Paired bootstrap interval of the mean difference; None for a single seed."""
         return paired_bootstrap(self.differences)
 
@@ -214,7 +214,7 @@ def _percent(value: float) -> str:
 
 
 def _record(policy: str, others: int, tasks: int, duels: Sequence[Duel]) -> str:
-    tally = Tally.of(own.outcome for own in duels)
+    tally = OutcomeCounts.of(own.outcome for own in duels)
     rival = "the other policy" if others == 1 else f"the best of the {others} other policies"
     where = "" if tasks == 1 else " on each task"
     if not tally.decided:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from glcb._arrays import Float64
-from glcb.bench.run import Record
+from glcb.bench.run import RunRecord
 from glcb.bench.statistics import mean_and_error_along
 
 
@@ -19,17 +19,17 @@ class Curve:
     error: Float64
 
 
-def cumulative_reward(records: Iterable[Record]) -> Curve:
+def cumulative_reward(records: Iterable[RunRecord]) -> Curve:
     """Return the cumulative reward."""
     return _cumulative(records, lambda record: np.array(record.rewards))
 
 
-def regret(records: Iterable[Record]) -> Curve:
+def regret(records: Iterable[RunRecord]) -> Curve:
     """Return the cumulative difference between the reward of the best arm and the received reward."""
     return _cumulative(records, lambda record: np.subtract(record.best_rewards, record.rewards))
 
 
-def decision_time(records: Iterable[Record]) -> Curve:
+def decision_time(records: Iterable[RunRecord]) -> Curve:
     """Return the duration of a decision in µs: the median over seeds, without an error."""
     runs = list(records)
     ends = block_ends(runs[0])
@@ -39,7 +39,7 @@ def decision_time(records: Iterable[Record]) -> Curve:
     return Curve(middles, np.maximum(median, 0.5), np.zeros_like(median))
 
 
-def block_ends(record: Record) -> Float64:
+def block_ends(record: RunRecord) -> Float64:
     """Return the steps at which the blocks of a record end, preceded by 0."""
     blocks = len(record.rewards)
     sizes = np.full(blocks, record.steps_run // blocks)
@@ -47,7 +47,7 @@ def block_ends(record: Record) -> Float64:
     return np.concatenate([[0.0], np.cumsum(sizes)])
 
 
-def _cumulative(records: Iterable[Record], per_block: Callable[[Record], Float64]) -> Curve:
+def _cumulative(records: Iterable[RunRecord], per_block: Callable[[RunRecord], Float64]) -> Curve:
     runs = list(records)
     steps = block_ends(runs[0])
     # Records with a different number of blocks are interpolated between the ends of their blocks.
@@ -56,6 +56,6 @@ def _cumulative(records: Iterable[Record], per_block: Callable[[Record], Float64
     return Curve(steps, *mean_and_error_along(curves))
 
 
-def _interpolated(steps: Float64, record: Record, values: list[float]) -> Float64:
+def _interpolated(steps: Float64, record: RunRecord, values: list[float]) -> Float64:
     ends = block_ends(record)
     return np.interp(steps, (ends[:-1] + ends[1:]) / 2, values)

@@ -13,7 +13,7 @@ from glcb.bench.curves import block_ends
 from glcb.bench.figures import band, figure
 from glcb.bench.plan import BenchmarkPlan
 from glcb.bench.report import appearance
-from glcb.bench.run import Record, Run
+from glcb.bench.run import Run, RunRecord
 from glcb.bench.statistics import mean_and_error, paired_differences
 
 
@@ -42,7 +42,7 @@ def runs(seeds: int, steps: int) -> list[Run]:
     return BenchmarkPlan(tuple(task.name for task in TASKS), POLICIES, seeds, steps).runs()
 
 
-def table(records: Iterable[Record]) -> Table:
+def table(records: Iterable[RunRecord]) -> Table:
     """Return the share of the best possible reward and the time per decision of every policy."""
     own = list(records)
     result = Table(title="Share of the best possible reward: mean ± s.e.")
@@ -61,7 +61,7 @@ def table(records: Iterable[Record]) -> Table:
     return result
 
 
-def summary(records: Iterable[Record]) -> str:
+def summary(records: Iterable[RunRecord]) -> str:
     """Return one sentence that says which policy leads on which task, and how GLCB compares."""
     own = list(records)
     means = {
@@ -80,7 +80,7 @@ def summary(records: Iterable[Record]) -> str:
     return conclusion(led, len(TASKS), appearance.title(POLICIES[0]), len(POLICIES) - 1, duels)
 
 
-def draw(records: Iterable[Record], path: Path) -> None:
+def draw(records: Iterable[RunRecord], path: Path) -> None:
     """Draw the share of the best possible reward over time, one panel per task, into ``path``."""
     own = list(records)
     with figure(path, width=12, height=4.2, columns=len(TASKS)) as axes:
@@ -102,18 +102,18 @@ def draw(records: Iterable[Record], path: Path) -> None:
         axes[0].legend(frameon=False, loc="lower right", ncols=2)
 
 
-def _select(records: Sequence[Record], task: str, policy: str) -> list[Record]:
+def _select(records: Sequence[RunRecord], task: str, policy: str) -> list[RunRecord]:
     selected = [record for record in records if (record.task, record.policy) == (task, policy)]
     return sorted(selected, key=lambda record: record.seed)
 
 
-def _duel(records: Sequence[Record], task: str, other: str) -> Duel:
+def _duel(records: Sequence[RunRecord], task: str, other: str) -> Duel:
     ours, theirs = (
         [record.total for record in _select(records, task, name)] for name in (POLICIES[0], other)
     )
     return Duel(tuple(paired_differences(ours, theirs)), float(np.mean(theirs)))
 
 
-def _cumulative_share(record: Record) -> Float64:
+def _cumulative_share(record: RunRecord) -> Float64:
     shares: Float64 = 100 * np.cumsum(record.rewards) / np.cumsum(record.best_rewards)
     return shares

@@ -15,13 +15,13 @@ from typing import Protocol
 
 from glcb._errors import InvalidSettings
 from glcb._ray import ONE_THREAD, check_jobs
-from glcb.bench.run import Failure, Record, Run, execute
+from glcb.bench.run import Failure, Run, RunRecord, execute
 
 
 class Executor(Protocol):
     """Executes runs."""
 
-    def run(self, runs: Sequence[Run]) -> Iterator[Record | Failure]:
+    def run(self, runs: Sequence[Run]) -> Iterator[RunRecord | Failure]:
         """Yield the outcome of each run in order of completion."""
 
 
@@ -37,7 +37,7 @@ class LocalExecutor:
     def __init__(self, jobs: int) -> None:
         self.jobs = jobs
 
-    def run(self, runs: Sequence[Run]) -> Iterator[Record | Failure]:
+    def run(self, runs: Sequence[Run]) -> Iterator[RunRecord | Failure]:
         """Yield the outcome of each run in order of completion."""
         queue = deque(runs)
         while queue:
@@ -86,9 +86,9 @@ def make_executor(name: str, jobs: int | None = None, address: str | None = None
     return LocalExecutor(jobs or os.cpu_count() or 1)
 
 
-def _drain(queue: deque[Run], jobs: int) -> Generator[Record | Failure, None, list[Run]]:
+def _drain(queue: deque[Run], jobs: int) -> Generator[RunRecord | Failure, None, list[Run]]:
     """Execute the queued runs until all are done or a process dies; return the runs that were lost."""
-    pending: dict[Future[Record | Failure], Run] = {}
+    pending: dict[Future[RunRecord | Failure], Run] = {}
     with _single_threaded(), _pool(jobs) as pool:
         while queue or pending:
             # Submit only as many runs as there are processes, so that an interrupt has nothing to cancel.

@@ -6,7 +6,7 @@ from dataclasses import asdict
 
 from glcb._errors import DataError, GlcbError
 from glcb._ray import TaskFailure, ask_nodes, connected, require_ray, run_tasks
-from glcb.bench.run import Failure, Record, Run, execute
+from glcb.bench.run import Failure, Run, RunRecord, execute
 from glcb.tasks import get
 from glcb.tasks.data.directory import data_directory
 from glcb.tasks.file_task import FileTask
@@ -39,7 +39,7 @@ class RayExecutor:
         self.address = address
         self._environment = {"GLCB_DATA_DIR": str(data_directory().absolute())}
 
-    def run(self, runs: Sequence[Run]) -> Iterator[Record | Failure]:
+    def run(self, runs: Sequence[Run]) -> Iterator[RunRecord | Failure]:
         """Yield the outcome of each run in order of completion.
 
         Raises

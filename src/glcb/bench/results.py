@@ -21,11 +21,10 @@ import numpy as np
 
 from glcb._errors import ResultsError
 from glcb._files import lock_file
-from glcb.bench.run import Failure, Record
+from glcb._formats import RESULTS
+from glcb.bench.run import Failure, RunRecord
 from glcb.bench.statistics import mean_and_error
 
-FORMAT = 2
-"""Version of the file format. Format 1, written by glcb 0.1, has no format line."""
 FILE = "runs.jsonl"
 FAILURES = "failures.jsonl"
 
@@ -46,7 +45,7 @@ class Results:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.records: list[Record] = []
+        self.records: list[RunRecord] = []
         self._environments: list[str] = []
         self._complete_bytes = 0  # length of the file without an incomplete last line
         self._load()
@@ -61,14 +60,14 @@ class Results:
         if path.exists():
             os.truncate(path, self._complete_bytes)
 
-    def append(self, outcome: Record | Failure) -> None:
+    def append(self, outcome: RunRecord | Failure) -> None:
         """Write one outcome durably."""
         if isinstance(outcome, Failure):
             _append(self.folder / FAILURES, asdict(outcome))
             return
         path = self.folder / FILE
         if not path.exists() or not path.stat().st_size:
-            _append(path, {"format": FORMAT})
+            _append(path, {"format": RESULTS.number})
         if outcome.environment not in self._environments:
             self._environments.append(outcome.environment)
             _append(path, {"environment": outcome.environment})
@@ -86,7 +85,8 @@ class Results:
             try:
                 content = json.loads(line)
                 if number == 1:
-                    _check_format(content, path)
+                    if content.get("format") != RESULTS.number:
+                        raise RESULTS.mismatch(path, content.get("format"))
                 else:
                     self._add(content)
             except (ValueError, TypeError, KeyError, IndexError, AttributeError) as error:
@@ -99,17 +99,8 @@ class Results:
         if set(line) == {"environment"}:
             self._environments.append(line["environment"])
             return
-        values = {field.name: line[field.name] for field in fields(Record) if field.name in line}
-        self.records.append(Record(**values | {"environment": self._environments[line["environment"]]}))
-
-
-def _check_format(first_line: dict[str, Any], path: Path) -> None:
-    found = first_line.get("format")
-    if found != FORMAT:
-        raise ResultsError(
-            f"{path} has format {found}; this version of glcb reads format {FORMAT}: use the glcb that wrote "
-            "it"
-        )
+        values = {field.name: line[field.name] for field in fields(RunRecord) if field.name in line}
+        self.records.append(RunRecord(**values | {"environment": self._environments[line["environment"]]}))
 
 
 @contextmanager
@@ -171,15 +162,15 @@ class SummaryRow:
     learn_us: float
 
 
-def summarize(records: Iterable[Record]) -> list[SummaryRow]:
+def summarize(records: Iterable[RunRecord]) -> list[SummaryRow]:
     """Return one row per task and policy, in order of first appearance."""
-    groups: dict[tuple[str, str], list[Record]] = {}
+    groups: dict[tuple[str, str], list[RunRecord]] = {}
     for record in records:
         groups.setdefault((record.task, record.policy), []).append(record)
     return [_summary_row(task, policy, group) for (task, policy), group in groups.items()]
 
 
-def _summary_row(task: str, policy: str, records: list[Record]) -> SummaryRow:
+def _summary_row(task: str, policy: str, records: list[RunRecord]) -> SummaryRow:
     mean, error = mean_and_error([record.total for record in records])
     return SummaryRow(
         task=task,

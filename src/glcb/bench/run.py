@@ -38,7 +38,7 @@ class Run:
 
 
 @dataclass(frozen=True)
-class Record:
+class RunRecord:
     """Result of a finished run. Lists have one value per block of steps."""
 
     task: str
@@ -90,7 +90,7 @@ class Failure:
     error: str
 
 
-def execute(run: Run) -> Record | Failure:
+def execute(run: Run) -> RunRecord | Failure:
     """Execute ``run``. An exception is returned as a Failure, so that other runs continue."""
     start = time.perf_counter()
     specification: dict[str, Any] = asdict(run)
@@ -103,7 +103,7 @@ def execute(run: Run) -> Record | Failure:
     except Exception as error:
         return Failure(**specification, error=f"{type(error).__name__}: {error}")
     best = stream.best
-    return Record(
+    return RunRecord(
         **specification,
         version=entry.version,
         steps_run=stream.steps,

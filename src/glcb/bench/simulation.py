@@ -84,6 +84,7 @@ def simulate(policy: Policy, stream: Stream) -> Trajectory:
     index_of = {arm: index for index, arm in enumerate(policy.arms)}
     arms = np.empty(stream.steps, np.int64)
     rewards, decide_seconds, learn_seconds, cpu_seconds = (np.empty(stream.steps) for _ in range(4))
+    reported = stream.rewards if stream.reported is None else stream.reported
     arrivals = None if stream.delays is None else _arrivals(stream.delays)
     for step in range(stream.steps):
         context = stream.contexts[step]
@@ -96,12 +97,12 @@ def simulate(policy: Policy, stream: Stream) -> Trajectory:
         rewards[step] = stream.rewards[step, index_of[arm]]
         learn_start = time.perf_counter()
         if arrivals is None:
-            policy.learn(context, arm, rewards[step])
+            policy.learn(context, arm, reported[step, arms[step]])
         else:
             policy.count_decision(context, arm)
             for earlier in arrivals.get(step, ()):
-                chosen = policy.arms[arms[earlier]]
-                policy.learn(stream.contexts[earlier], chosen, rewards[earlier], counted=True)
+                chosen, reward = policy.arms[arms[earlier]], reported[earlier, arms[earlier]]
+                policy.learn(stream.contexts[earlier], chosen, reward, counted=True)
         learn_seconds[step] = time.perf_counter() - learn_start
         decide_seconds[step] = decide_end - decide_start
         cpu_seconds[step] = time.process_time() - cpu_start

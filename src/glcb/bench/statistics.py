@@ -46,7 +46,7 @@ RESAMPLES = 10_000
 _BOOTSTRAP_SEED = 0
 
 
-class Interval(NamedTuple):
+class BootstrapInterval(NamedTuple):
     """A bootstrap confidence interval."""
 
     low: float
@@ -58,14 +58,14 @@ class Interval(NamedTuple):
         return self.low > 0 or self.high < 0
 
 
-def paired_bootstrap(differences: Sequence[float]) -> Interval | None:
+def paired_bootstrap(differences: Sequence[float]) -> BootstrapInterval | None:
     """Return the percentile interval of the mean of paired differences, or None for a single pair.
 
     Pairs are drawn with replacement. The level, the number of resamples and the seed are fixed, so the same
     differences always give the same interval.
 
     >>> paired_bootstrap([2.0, 2.0, 2.0])
-    Interval(low=2.0, high=2.0)
+    BootstrapInterval(low=2.0, high=2.0)
     """
     values = np.asarray(differences, np.float64)
     if values.size < 2:
@@ -73,4 +73,4 @@ def paired_bootstrap(differences: Sequence[float]) -> Interval | None:
     rng = np.random.default_rng(_BOOTSTRAP_SEED)
     means = values[rng.integers(values.size, size=(RESAMPLES, values.size))].mean(axis=1)
     low, high = np.quantile(means, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
-    return Interval(float(low), float(high))
+    return BootstrapInterval(float(low), float(high))

@@ -24,8 +24,8 @@ def bench(
         typer.Option(
             metavar="PLAN",
             help="Benchmark plan: `quick`, `paper`, `bakeoff` (all data sets in the folder `bakeoff` of the "
-            "data directory) or `scenarios` (changes, delays, rare rewards and other difficulties). Other "
-            "options override it.",
+            "data directory), `scenarios` (changes, delays, rare rewards and other difficulties), `revenue` "
+            "(sparse revenue and very rare clicks) or `intents` (77 arms). Other options override it.",
         ),
     ] = "quick",
     tasks: Annotated[

@@ -19,7 +19,7 @@ def demo(
     from glcb.bench import demo as comparison
     from glcb.bench.executors import make_executor
     from glcb.bench.figures import check_figure_path
-    from glcb.bench.run import Failure, Record
+    from glcb.bench.run import Failure, RunRecord
 
     check_figure_path(out)
     console = Console(highlight=False)
@@ -29,7 +29,7 @@ def demo(
         f"{steps:,} steps, {seeds} {'seed' if seeds == 1 else 'seeds'}; all policies see the same rewards."
     )
     runs = comparison.runs(seeds, steps)
-    records: list[Record] = []
+    records: list[RunRecord] = []
     with Progress(console=Console(stderr=True), transient=True) as progress:
         bar = progress.add_task("runs", total=len(runs))
         for outcome in make_executor("local").run(runs):

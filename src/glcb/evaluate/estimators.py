@@ -117,7 +117,7 @@ RANKING_NAMES = ("rips", "snips", "ips", "iips")
 _TERMS = {**WEIGHTED, **MODELED}
 
 
-class Estimate(NamedTuple):
+class ValueEstimate(NamedTuple):
     """An estimate and its standard error."""
 
     value: float
@@ -172,15 +172,15 @@ class EstimateSums:
         """Return the estimate of each policy."""
         return self.combine(self._totals, np.maximum(self._count, 1))
 
-    def estimate(self, policy: int) -> Estimate:
+    def estimate(self, policy: int) -> ValueEstimate:
         """Return the estimate of a policy."""
-        return Estimate(float(self.estimates()[policy]), self._error(self._gradient(policy)))
+        return ValueEstimate(float(self.estimates()[policy]), self._error(self._gradient(policy)))
 
-    def difference(self, policy: int, reference: int) -> Estimate:
+    def difference(self, policy: int, reference: int) -> ValueEstimate:
         """Return the estimated difference of a policy from another one."""
         values = self.estimates()
         gradient = self._gradient(policy) - self._gradient(reference)
-        return Estimate(float(values[policy] - values[reference]), self._error(gradient))
+        return ValueEstimate(float(values[policy] - values[reference]), self._error(gradient))
 
     def _gradient(self, policy: int) -> Float64:
         """Return the derivative of an estimate with respect to the means of all terms."""

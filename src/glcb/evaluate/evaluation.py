@@ -16,7 +16,7 @@ from glcb.evaluate.bootstrap import Bootstrap
 from glcb.evaluate.diagnostics import NO_INTERVAL, NO_PROPENSITIES, ContextSums, WeightSums, check_identifiers
 from glcb.evaluate.log import ChunkReader
 from glcb.evaluate.marginals import marginal_probabilities
-from glcb.evaluate.replay import Replay
+from glcb.evaluate.replay import PolicyReplay
 from glcb.evaluate.result import Evaluation, Interval, Point, PolicyResult, Quantity
 from glcb.evaluate.robust import RobustSequence
 from glcb.evaluate.rows import Chunk, Survey
@@ -37,7 +37,7 @@ _ERROR = (1 - CONFIDENCE) / 2
 
 
 @dataclass
-class Plan:
+class EvaluationPlan:
     """What to evaluate, after everything has been checked."""
 
     arms: tuple[Arm, ...]
@@ -141,7 +141,7 @@ class _Terms(NamedTuple):
 class Evaluator:
     """Evaluates policies on the chunks of a log. Its state can be saved between chunks."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: EvaluationPlan) -> None:
         self._plan = plan
         self._names = [LOGGED, *plan.targets]
         self._reference = self._names.index(plan.reference)
@@ -158,7 +158,10 @@ class Evaluator:
         self._contexts = ContextSums(plan.survey.rows)
         self.visitors: dict[str, Visitor] = {
             **{_target(name): own for name, own in plan.targets.items()},
-            **{_replay(name): Replay(own, plan.max_ratio, plan.seed) for name, own in plan.replays.items()},
+            **{
+                _replay(name): PolicyReplay(own, plan.max_ratio, plan.seed)
+                for name, own in plan.replays.items()
+            },
         }
         """The policies and the model of the rewards. Visits can take place in another process."""
         if any(name in est.MODELED for name in plan.estimators):
@@ -340,8 +343,8 @@ class Evaluator:
             notes=list(plan.notes),
         )
 
-    def _replays(self) -> dict[str, Replay]:
-        return {name: cast("Replay", self.visitors[_replay(name)]) for name in self._plan.replays}
+    def _replays(self) -> dict[str, PolicyReplay]:
+        return {name: cast("PolicyReplay", self.visitors[_replay(name)]) for name in self._plan.replays}
 
     def _policy(self, position: int, name: str, logged: Sequence[int]) -> PolicyResult:
         estimates, differences = {}, {}
@@ -411,7 +414,7 @@ class Evaluator:
 
     def _quantity(
         self,
-        estimate: est.Estimate,
+        estimate: est.ValueEstimate,
         bootstrap: tuple[float, float] | None = None,
         is_difference: bool = False,
     ) -> Quantity:

@@ -14,7 +14,7 @@ EXECUTORS = ("local", "ray")
 _USE_RAY = "pass executor='ray' (--executor ray) as well"
 
 
-class Executor(Protocol):
+class LogExecutor(Protocol):
     """Reads and evaluates the files of a log."""
 
     def survey(self, log: LogFiles, progress: Progress | None) -> Survey:
@@ -27,7 +27,7 @@ class Executor(Protocol):
         """
 
 
-class LocalExecutor:
+class LocalLogExecutor:
     """Reads and evaluates one row after the other in this process."""
 
     def survey(self, log: LogFiles, progress: Progress | None) -> Survey:
@@ -42,7 +42,7 @@ class LocalExecutor:
 
 
 @contextmanager
-def make_executor(name: str, jobs: int | None = None, address: str | None = None) -> Iterator[Executor]:
+def make_executor(name: str, jobs: int | None = None, address: str | None = None) -> Iterator[LogExecutor]:
     """Return the executor called ``name``, for the duration of the block.
 
     Parameters
@@ -67,14 +67,14 @@ def make_executor(name: str, jobs: int | None = None, address: str | None = None
         raise InvalidSettings(f"there is no executor {name!r}; the executors are {', '.join(EXECUTORS)}")
     if name == "ray":
         from glcb._ray import check_jobs, connected
-        from glcb.evaluate.ray_executor import RayExecutor
+        from glcb.evaluate.ray_executor import RayLogExecutor
 
         check_jobs(jobs)
         with connected(address, cores=jobs):
-            yield RayExecutor(jobs)
+            yield RayLogExecutor(jobs)
         return
     if address is not None:
         raise InvalidSettings(f"the executor {name!r} has no address: {_USE_RAY}")
     if jobs is not None:
         raise InvalidSettings(f"the executor {name!r} uses one process: {_USE_RAY}")
-    yield LocalExecutor()
+    yield LocalLogExecutor()

@@ -26,7 +26,7 @@ _AHEAD = 2
 """For every task that can run at a time, so many files can be visited before they are added up."""
 
 
-class RayExecutor:
+class RayLogExecutor:
     """Reads and evaluates the files of a log in tasks of one core each. This process is connected to Ray.
 
     A task whose process or node dies is repeated elsewhere. Every node must have the same version of glcb and

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from glcb._document import html, markdown
-from glcb._document.document import Cell, Document, Fact, Gallery, Group, Listing, Row, Section, Table
+from glcb._document.document import Document, Fact, Gallery, Group, Listing, Row, Section, Table, TableCell
 from glcb._errors import LogError
 from glcb._files import atomic_write
 from glcb.evaluate.diagnostics import Diagnostic
@@ -149,12 +149,16 @@ def _checks(result: Evaluation) -> tuple[Table, ...]:
 
 
 def _check(own: Diagnostic) -> Row:
-    return Row(Cell(own.name), (Cell(_MARKS[own.level], best=own.level == "error"), Cell(own.message)))
+    return Row(
+        TableCell(own.name), (TableCell(_MARKS[own.level], best=own.level == "error"), TableCell(own.message))
+    )
 
 
 def _row(own: PolicyResult, cells: list[str]) -> Row:
     unusable = own.level == "error"
-    return Row(Cell(own.name), tuple(Cell(text, uncertain=unusable and bool(text)) for text in cells))
+    return Row(
+        TableCell(own.name), tuple(TableCell(text, uncertain=unusable and bool(text)) for text in cells)
+    )
 
 
 def _text(interval: Interval | None) -> str:

@@ -146,7 +146,7 @@ class BanditEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
                 learner.learn(context, arm, float(value) if isinstance(value, bool) else value)
             except InvalidInput as error:
                 raise type(error)(f"row {row}: {error}") from None
-        trained = Bandit.from_snapshot(learner.snapshot())
+        trained = Bandit._from_snapshot(learner.snapshot())
         self.bandit_ = trained.set_params(clock=bandit.get_params()["clock"])
         return self
 

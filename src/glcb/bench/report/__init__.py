@@ -5,7 +5,7 @@ from pathlib import Path
 from glcb._document import html, markdown
 from glcb._errors import ResultsError
 from glcb._files import atomic_write
-from glcb.bench.report.build import Report
+from glcb.bench.report.build import BenchmarkReport
 from glcb.bench.report.insertion import insert
 
 __all__ = ["insert", "write"]
@@ -37,7 +37,7 @@ def write(folder: Path, out: Path | None = None, reference: str | None = None) -
     InvalidSettings
         If there are no runs of ``reference``.
     """
-    document = Report(folder, reference).document()
+    document = BenchmarkReport(folder, reference).document()
     target = folder if out is None else out
     files = {"report.html": html.render(document), **markdown.render(document)}
     try:

@@ -27,7 +27,7 @@ def read(folder: Path) -> Selection:
     return select(records)
 
 
-class Report:
+class BenchmarkReport:
     """The parts of a report. Sections are built on demand, because their figures take time.
 
     Parameters

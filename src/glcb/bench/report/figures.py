@@ -11,7 +11,7 @@ from glcb._document.document import Figure
 from glcb.bench.curves import Curve
 from glcb.bench.figures import vector
 from glcb.bench.report import appearance
-from glcb.bench.report.selection import Entry
+from glcb.bench.report.selection import SelectedPolicy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -42,7 +42,7 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Bar:
+class PolicyBar:
     """The value of one policy and its standard error."""
 
     label: str
@@ -51,7 +51,7 @@ class Bar:
     error: float
 
 
-def strokes(order: Sequence[Entry]) -> dict[Entry, appearance.Stroke]:
+def strokes(order: Sequence[SelectedPolicy]) -> dict[SelectedPolicy, appearance.Stroke]:
     """Return the line style of each entry, the same in all figures of a report.
 
     With more entries than colors, only the leading ones are colored.
@@ -67,7 +67,7 @@ def strokes(order: Sequence[Entry]) -> dict[Entry, appearance.Stroke]:
     return styles
 
 
-def draw_bars(name: str, title: str, bars: Sequence[Bar]) -> Figure:
+def draw_bars(name: str, title: str, bars: Sequence[PolicyBar]) -> Figure:
     """Return a figure with one horizontal bar per policy, in percent, with error bars and values."""
     labels = [bar.label[:_MAX_LABEL] for bar in bars]
     left = 6 + 4.4 * max(map(len, labels))

@@ -14,7 +14,7 @@ from glcb._document import markdown
 from glcb._document.document import Table
 from glcb._errors import ResultsError
 from glcb._files import atomic_write
-from glcb.bench.report.build import Report
+from glcb.bench.report.build import BenchmarkReport
 
 END = "<!-- results: end -->"
 CONCLUSION = "conclusion"
@@ -58,7 +58,7 @@ def insert(folder: Path, document: Path, reference: str | None = None) -> None:
         raise ResultsError(
             f"{document} must contain a line <!-- results: {name} ranks rewards --> and after it a line {END}"
         )
-    report = Report(folder, reference)
+    report = BenchmarkReport(folder, reference)
     for place in reversed(places):
         content = _content(report, place[3].split(), document)
         text = f"{text[: place.start()]}{place[1]}\n{content}\n{END}{text[place.end() :]}"
@@ -69,7 +69,7 @@ def insert(folder: Path, document: Path, reference: str | None = None) -> None:
         raise ResultsError(f"cannot write {document}: {error.strerror or error}") from error
 
 
-def _content(report: Report, names: list[str], document: Path) -> str:
+def _content(report: BenchmarkReport, names: list[str], document: Path) -> str:
     """Return the tables of the sections as Markdown."""
     available = [CONCLUSION, *report.sections]
     unknown = [name for name in names if name not in available]

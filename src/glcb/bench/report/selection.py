@@ -16,7 +16,7 @@ from glcb.bench.plan import PAPER_TASKS
 from glcb.bench.report import appearance
 from glcb.bench.report.formatting import digits
 from glcb.bench.results import FILE
-from glcb.bench.run import Record
+from glcb.bench.run import RunRecord
 from glcb.bench.statistics import mean_and_error
 
 FEW_TASKS = 7
@@ -37,7 +37,7 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Entry:
+class SelectedPolicy:
     """A policy with its settings."""
 
     policy: str
@@ -68,8 +68,8 @@ class Selection:
     """All records that are compared with each other."""
 
     columns: tuple[Column, ...]
-    entries: tuple[Entry, ...]
-    cells: dict[tuple[Column, Entry], list[Record]]
+    entries: tuple[SelectedPolicy, ...]
+    cells: dict[tuple[Column, SelectedPolicy], list[RunRecord]]
     """Records ordered by seed. A combination without records has no item."""
     excluded: tuple[str, ...]
     """Descriptions of records in the folder that are not part of the selection."""
@@ -102,23 +102,23 @@ class Selection:
         }
         return [column for column in self.columns if column not in negative]
 
-    def first(self, entry: Entry) -> Record:
+    def first(self, entry: SelectedPolicy) -> RunRecord:
         """Return one record of an entry; policy, settings and version are the same in all of them."""
         return next(records[0] for (_, own), records in self.cells.items() if own == entry)
 
-    def score(self, column: Column, entry: Entry) -> tuple[float, float | None] | None:
+    def score(self, column: Column, entry: SelectedPolicy) -> tuple[float, float | None] | None:
         """Return mean and standard error of the total reward, or None without records."""
         records = self.cells.get((column, entry))
         return mean_and_error([record.total for record in records]) if records else None
 
-    def share(self, column: Column, entry: Entry) -> tuple[float, float | None] | None:
+    def share(self, column: Column, entry: SelectedPolicy) -> tuple[float, float | None] | None:
         """Return mean and standard error of the total reward in percent of the best possible reward."""
         records = self.cells.get((column, entry))
         return (
             mean_and_error([100 * record.total / record.optimum for record in records]) if records else None
         )
 
-    def step_time(self, column: Column, entry: Entry) -> float | None:
+    def step_time(self, column: Column, entry: SelectedPolicy) -> float | None:
         """Return the µs of CPU time of one decision and update, including periodic work such as training.
 
         It is the median over the blocks of all runs, because the first block includes compilation. Records
@@ -130,7 +130,9 @@ class Selection:
         ]
         return float(np.median(blocks)) if blocks else None
 
-    def scores(self, columns: Iterable[Column], entries: Sequence[Entry]) -> dict[Column, dict[Entry, float]]:
+    def scores(
+        self, columns: Iterable[Column], entries: Sequence[SelectedPolicy]
+    ) -> dict[Column, dict[SelectedPolicy, float]]:
         """Return the mean total rewards; columns and entries without records are omitted."""
         means = {
             column: {entry: score[0] for entry in entries if (score := self.score(column, entry))}
@@ -153,15 +155,15 @@ class Selection:
         return float(np.mean(list(by_seed.values())))
 
 
-def select(records: Iterable[Record]) -> Selection:
+def select(records: Iterable[RunRecord]) -> Selection:
     """Group records by column and entry. Only the newest version of a policy is kept."""
     checked = [_checked(record) for record in records]
-    newest: dict[Entry, int] = {}
+    newest: dict[SelectedPolicy, int] = {}
     for record in checked:
         entry = _entry(record)
         newest[entry] = max(record.version, newest.get(entry, record.version))
-    grouped: dict[tuple[Column, Entry], dict[int, Record]] = {}
-    outdated: Counter[Entry] = Counter()
+    grouped: dict[tuple[Column, SelectedPolicy], dict[int, RunRecord]] = {}
+    outdated: Counter[SelectedPolicy] = Counter()
     for record in checked:
         entry = _entry(record)
         if record.version < newest[entry]:
@@ -180,9 +182,9 @@ def select(records: Iterable[Record]) -> Selection:
     )
 
 
-def _entry(record: Record) -> Entry:
+def _entry(record: RunRecord) -> SelectedPolicy:
     changes = (f"{name} = {json.dumps(value)}" for name, value in sorted(record.settings.items()))
-    return Entry(record.policy, ", ".join(changes))
+    return SelectedPolicy(record.policy, ", ".join(changes))
 
 
 def _ordered(columns: Iterable[Column]) -> tuple[Column, ...]:
@@ -192,7 +194,7 @@ def _ordered(columns: Iterable[Column]) -> tuple[Column, ...]:
     return tuple(sorted(unsorted, key=lambda column: (order.index(column.task), -column.steps)))
 
 
-def _checked(record: Record) -> Record:
+def _checked(record: RunRecord) -> RunRecord:
     """Return the record if its values are valid; a file edited by hand may not be."""
     values: dict[str, Any] = vars(record)
     lists = [values[name] for name in ("rewards", "best_rewards", "decide_us", "learn_us")]

@@ -42,7 +42,7 @@ PERIODS = (100, 500, 3000)
 """Numbers of decisions since a new arm joined for which shares and regrets are reported."""
 
 
-class Newcomer(NamedTuple):
+class NewArmResult(NamedTuple):
     """What became of a new arm in one run."""
 
     curve: Float64
@@ -65,7 +65,7 @@ class Newcomer(NamedTuple):
         return first_reached(self.advantages, REACHED * target)
 
 
-def follow_newcomer(arms: Int64, expected: Float64, arrival: int) -> Newcomer:
+def follow_newcomer(arms: Int64, expected: Float64, arrival: int) -> NewArmResult:
     """Return what became of a new arm, the last one.
 
     Parameters
@@ -85,7 +85,7 @@ def follow_newcomer(arms: Int64, expected: Float64, arrival: int) -> Newcomer:
     last = slice((arrival + len(chosen)) // 2, None)
     share, is_best = float(chosen[last].mean()), best[last]
     advantage = _mean(chosen[last][is_best]) - _mean(chosen[last][~is_best])
-    return Newcomer(
+    return NewArmResult(
         curve,
         share,
         first_reached(curve, REACHED * share),
@@ -145,8 +145,8 @@ class ArmFeatures(Study):
         stored, done = StoredResults(context.folder), 0
         total = self.seeds * (len(tasks) * len(kinds) + 4)
         rewards: dict[str, dict[str, list[float]]] = {task: {} for task in tasks}
-        good: dict[Kind, list[Newcomer]] = {BOTH: [], ADD_ARM: []}
-        bad: dict[Kind, list[Newcomer]] = {BOTH: [], ADD_ARM: []}
+        good: dict[Kind, list[NewArmResult]] = {BOTH: [], ADD_ARM: []}
+        bad: dict[Kind, list[NewArmResult]] = {BOTH: [], ADD_ARM: []}
         for seed in range(self.seeds):
             for name, totals in rewards.items():
                 for learner, reward in self._rewards(name, seed, kinds, stored).items():
@@ -192,7 +192,7 @@ class ArmFeatures(Study):
         )
         return totals
 
-    def _newcomer(self, task: ArmNewcomer, kind: Kind, seed: int, stored: StoredResults) -> Newcomer:
+    def _newcomer(self, task: ArmNewcomer, kind: Kind, seed: int, stored: StoredResults) -> NewArmResult:
         """Return what becomes of a new arm; the arms that are chosen are stored."""
         steps = self.newcomer_steps
 
@@ -223,7 +223,7 @@ def _reward_table(rewards: Mapping[str, Mapping[str, Sequence[float]]], steps: i
     return table
 
 
-def _newcomer_table(newcomers: Mapping[Kind, Sequence[Newcomer]]) -> Table:
+def _newcomer_table(newcomers: Mapping[Kind, Sequence[NewArmResult]]) -> Table:
     table = Table(title="A new arm, mean ± s.e.")
     table.add_column("learner")
     for heading in (
@@ -248,7 +248,7 @@ def _newcomer_table(newcomers: Mapping[Kind, Sequence[Newcomer]]) -> Table:
     return table
 
 
-def _period_table(title: str, newcomers: Mapping[Kind, Sequence[Newcomer]]) -> Table:
+def _period_table(title: str, newcomers: Mapping[Kind, Sequence[NewArmResult]]) -> Table:
     table = Table(title=f"{title}, mean ± s.e.")
     table.add_column("learner")
     for quantity in ("share, %", "regret"):
@@ -262,7 +262,7 @@ def _period_table(title: str, newcomers: Mapping[Kind, Sequence[Newcomer]]) -> T
 
 
 def _figure(
-    rewards: Mapping[str, Mapping[str, Sequence[float]]], newcomers: Mapping[Kind, Sequence[Newcomer]]
+    rewards: Mapping[str, Mapping[str, Sequence[float]]], newcomers: Mapping[Kind, Sequence[NewArmResult]]
 ) -> Callable[[Path], None]:
     """Return a function that draws the rewards of every task, and the share of the new arm over time."""
 

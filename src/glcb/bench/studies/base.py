@@ -15,7 +15,7 @@ from glcb._errors import DataError, GlcbError
 from glcb.bench.executors import LocalExecutor
 from glcb.bench.plan import run_missing, tasks_without_data
 from glcb.bench.results import Results
-from glcb.bench.run import Failure, Record, Run
+from glcb.bench.run import Failure, Run, RunRecord
 from glcb.bench.statistics import mean_and_error, paired_bootstrap
 
 T = TypeVar("T")
@@ -112,7 +112,7 @@ def available_tasks(tasks: Sequence[str]) -> AvailableTasks:
     return AvailableTasks(present, [remark] if missing else [])
 
 
-def run_records(groups: Iterable[list[Run]], context: StudyContext) -> dict[str, Record]:
+def run_records(groups: Iterable[list[Run]], context: StudyContext) -> dict[str, RunRecord]:
     """Execute the runs that have no record yet, each once, and return all records by key."""
     runs = {run.key: run for group in groups for run in group}
     by_seed = sorted(runs.values(), key=lambda run: run.seed)
@@ -130,7 +130,7 @@ def run_records(groups: Iterable[list[Run]], context: StudyContext) -> dict[str,
     return {record.key: record for record in Results(context.folder).records}
 
 
-def totals(records: Iterable[Record]) -> list[float]:
+def totals(records: Iterable[RunRecord]) -> list[float]:
     """Return the total reward of each run."""
     return [record.total for record in records]
 

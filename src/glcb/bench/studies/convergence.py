@@ -31,7 +31,7 @@ _GAP = 0.3
 """Gap of the sub-optimal arm that the remarks use as an example."""
 
 
-class Variant(NamedTuple):
+class ConvergenceVariant(NamedTuple):
     """GLCB with changed settings."""
 
     name: str
@@ -42,17 +42,17 @@ class Variant(NamedTuple):
         return GLCBPaper(_TASK.arms, _TASK.features, rewards=_TASK.rewards, seed=seed, **self.settings)
 
 
-_PAPER = Variant("paper settings", {})
+_PAPER = ConvergenceVariant("paper settings", {})
 # The decay that the paper uses for bounded rewards.
-_SLOWER = Variant("slower decay", {"learning_rate_decay": PAPER_BOUNDED.learning_rate_decay})
-_LARGER_BONUS = Variant("larger bonus", {**_SLOWER.settings, "bonus_scale": 1.0})
+_SLOWER = ConvergenceVariant("slower decay", {"learning_rate_decay": PAPER_BOUNDED.learning_rate_decay})
+_LARGER_BONUS = ConvergenceVariant("larger bonus", {**_SLOWER.settings, "bonus_scale": 1.0})
 
 DECIDING = (_PAPER, _SLOWER, _LARGER_BONUS)
 """Variants that make their own decisions."""
 
 ROUND_ROBIN = tuple(
     tuple(
-        Variant(f"{'–'.join(map(str, layers))} units", {**base.settings, "layers": layers})
+        ConvergenceVariant(f"{'–'.join(map(str, layers))} units", {**base.settings, "layers": layers})
         for layers in ((4, 1), (20, 4, 1), (100, 10, 1))
     )
     for base in (_PAPER, _SLOWER)
@@ -110,7 +110,7 @@ class Convergence(Study):
             done += steps
             context.progress(done, total)
 
-        def curves(variant: Variant, follow: Callable[..., LearningCurve]) -> Curves:
+        def curves(variant: ConvergenceVariant, follow: Callable[..., LearningCurve]) -> Curves:
             return [follow(variant.make(seed), _TASK, seed, self.steps, tick) for seed in range(self.seeds)]
 
         deciding = [curves(variant, follow_policy) for variant in DECIDING]
@@ -231,7 +231,7 @@ def _mean_error(curves: Curves, at: int) -> float:
     return float(np.mean([curve.errors[at] for curve in curves]))
 
 
-def _step_sizes(variant: Variant, updates: int) -> tuple[float, float]:
+def _step_sizes(variant: ConvergenceVariant, updates: int) -> tuple[float, float]:
     """Return the sum of the step sizes of an arm's first ``updates`` updates, and of their second half."""
     settings = variant.make(0).settings
     rates = settings.learning_rate / (1 + settings.learning_rate_decay * np.arange(updates))

@@ -86,7 +86,7 @@ CLICKS = [
 
 @register
 @dataclass(frozen=True, kw_only=True)
-class Delay(TaskStudy):
+class DelayStudy(TaskStudy):
     """Run tasks and a homepage with immediate, delayed and lost rewards."""
 
     name: ClassVar[str] = "delay"

@@ -14,7 +14,7 @@ from rich.table import Table
 
 from glcb.bench.figures import figure
 from glcb.bench.ranks import ranks
-from glcb.bench.run import Record
+from glcb.bench.run import RunRecord
 from glcb.bench.statistics import mean_and_error, paired_bootstrap, paired_differences
 from glcb.bench.studies.base import (
     StudyContext,
@@ -41,9 +41,9 @@ BOUNDED, BINARY = VERSIONS = ("financial", "financial-binary")
 SLOWER_DECAY = {"learning_rate_decay": PAPER_BOUNDED.learning_rate_decay}
 """The paper's learning rate decay for bounded rewards."""
 
-ByDepth = Mapping[tuple[str, int], list[Record]]
+ByDepth = Mapping[tuple[str, int], list[RunRecord]]
 """Records of all seeds, by task and depth."""
-ByPolicy = Mapping[tuple[str, str], list[Record]]
+ByPolicy = Mapping[tuple[str, str], list[RunRecord]]
 """Records of all seeds, by task and policy."""
 
 
@@ -157,7 +157,7 @@ def _remark_on_depth(by_depth: ByDepth) -> str:
     )
 
 
-def _remarks_on_policies(by_policy: ByPolicy, slower: list[Record]) -> list[str]:
+def _remarks_on_policies(by_policy: ByPolicy, slower: list[RunRecord]) -> list[str]:
     bounded, binary = (policy_ranks(by_policy, task)[GLCB] for task in VERSIONS)
     with_slower = policy_ranks({**by_policy, (BINARY, GLCB): slower}, BINARY)[GLCB]
     return [

@@ -10,7 +10,7 @@ from rich.table import Table
 
 from glcb._arrays import Float64
 from glcb.bench.figures import band, figure
-from glcb.bench.run import Record
+from glcb.bench.run import RunRecord
 from glcb.bench.simulation import simulate
 from glcb.bench.statistics import paired_differences
 from glcb.bench.studies.base import (
@@ -41,7 +41,7 @@ _LEVEL = 0.1
 
 
 @dataclass(frozen=True)
-class Variant:
+class HalfLifeVariant:
     """A policy with a half-life, in decisions."""
 
     policy: str
@@ -120,17 +120,17 @@ def _window_sums(values: Float64) -> Float64:
     return np.convolve(values, np.ones(min(WINDOW, values.size)), "valid")
 
 
-GLCBS = (Variant("glcb", None), Variant("glcb", 1000), Variant("glcb", 4000))
-VARIANTS = (*GLCBS, Variant("linucb", None), Variant("linucb", 4000))
+GLCBS = (HalfLifeVariant("glcb", None), HalfLifeVariant("glcb", 1000), HalfLifeVariant("glcb", 4000))
+VARIANTS = (*GLCBS, HalfLifeVariant("linucb", None), HalfLifeVariant("linucb", 4000))
 
-Curves = Mapping[tuple[str, Variant], Sequence[ChangeCurve]]
+Curves = Mapping[tuple[str, HalfLifeVariant], Sequence[ChangeCurve]]
 """One curve per seed, by task and variant."""
-Stationary = Mapping[tuple[str, Variant], Sequence[Record]]
+Stationary = Mapping[tuple[str, HalfLifeVariant], Sequence[RunRecord]]
 
 
 @register
 @dataclass(frozen=True, kw_only=True)
-class Drift(TaskStudy):
+class DriftStudy(TaskStudy):
     """Run tasks that change halfway and tasks that do not, with several half-lives.
 
     By default, the change does not fall on a multiple of any half-life, so nothing is halved at that moment.
@@ -170,7 +170,7 @@ class Drift(TaskStudy):
         )
 
     def _simulate(self, tasks: Sequence[str], context: StudyContext) -> Curves:
-        curves: dict[tuple[str, Variant], list[ChangeCurve]] = {
+        curves: dict[tuple[str, HalfLifeVariant], list[ChangeCurve]] = {
             (task, variant): [] for task in tasks for variant in VARIANTS
         }
         for seed, (task, variant) in self.for_each_seed(context, curves):
@@ -178,7 +178,7 @@ class Drift(TaskStudy):
         return curves
 
 
-def change_curve(task: Task, variant: Variant, seed: int, steps: int) -> ChangeCurve:
+def change_curve(task: Task, variant: HalfLifeVariant, seed: int, steps: int) -> ChangeCurve:
     """Run a policy on a task and return its rewards and those of the best arm at every step."""
     stream = task.stream(seed, steps)
     make = registry.get(variant.policy).policy_class

@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from glcb._arrays import Float64
-from glcb.bandit import Bandit
+from glcb.bandit import Bandit, recorded
 from glcb.policies import registry
 
 POLICIES = ("glcb", "linucb", "lints", "epsilon-greedy", "vw-squarecb")
@@ -177,7 +177,7 @@ def lift(homepage: Homepage, setup: Setup, seed: int) -> float:
         visit_at = step * SECONDS_PER_VISIT
         while reports and reports[0][0] <= visit_at:
             now, decision_id, reward = heapq.heappop(reports)
-            if bandit.is_pending(decision_id):
+            if recorded.is_pending(bandit, decision_id):
                 bandit.reward(decision_id, reward)
         now = visit_at
         before, eligible = eligible, homepage.eligible(step, setup.adds)

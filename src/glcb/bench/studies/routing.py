@@ -53,7 +53,7 @@ _WIDTH_RULES: Mapping[str, Callable[[RoutingTask, int], Rule]] = {
 }
 
 
-class Change(NamedTuple):
+class ModelChange(NamedTuple):
     """What happens to a model in the middle of a run."""
 
     price: float = 1.0
@@ -67,10 +67,10 @@ class Change(NamedTuple):
 
 
 _CHANGES = {
-    "price × 10, announced": Change(price=10.0, announced=True),
-    "price × 10, not announced": Change(price=10.0),
-    "worse answers": Change(worse=True),
-    "worse answers, half-life of 300": Change(worse=True, half_life=300),
+    "price × 10, announced": ModelChange(price=10.0, announced=True),
+    "price × 10, not announced": ModelChange(price=10.0),
+    "worse answers": ModelChange(worse=True),
+    "worse answers, half-life of 300": ModelChange(worse=True, half_life=300),
 }
 
 

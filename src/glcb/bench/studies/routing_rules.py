@@ -15,7 +15,7 @@ PARETO_COMPONENTS = 25
 """Number of components that ParetoBandit's rule and LinUCB use, in the publication and here."""
 
 
-class Choice(NamedTuple):
+class RuleInput(NamedTuple):
     """What a rule knows about one prompt."""
 
     context: np.ndarray
@@ -27,7 +27,7 @@ class Choice(NamedTuple):
 class Rule(Protocol):
     """Chooses a model for each prompt and learns from its quality and cost."""
 
-    def choose(self, prompt: Choice) -> int:
+    def choose(self, prompt: RuleInput) -> int:
         """Return the index of a model."""
 
     def learn(self, quality: float, cost: float) -> None:
@@ -53,7 +53,7 @@ class RouterRule:
         self.router = Router(models, rewards=task.rewards, seed=seed, **settings)  # type: ignore[arg-type]
         self._route = ""
 
-    def choose(self, prompt: Choice) -> int:
+    def choose(self, prompt: RuleInput) -> int:
         """Return the index of a model."""
         route = self.router.route(context=prompt.features)
         self._route = route.id
@@ -72,7 +72,7 @@ class PolicyRule:
         self._policy = create(range(len(task.arms)), task.features, rewards=task.rewards, seed=seed)
         self._context, self._arm = np.zeros(0), 0
 
-    def choose(self, prompt: Choice) -> int:
+    def choose(self, prompt: RuleInput) -> int:
         """Return the index of a model."""
         self._context, self._arm = prompt.context, int(self._policy.decide(prompt.context).arm)
         return self._arm
@@ -105,7 +105,7 @@ class NearestNeighbors:
         self._sizes = [0] * len(task.arms)
         self._context, self._arm = np.zeros(0), 0
 
-    def choose(self, prompt: Choice) -> int:
+    def choose(self, prompt: RuleInput) -> int:
         """Return the index of a model."""
         self._context = prompt.context
         if min(self._sizes) == 0:
@@ -170,7 +170,7 @@ class ParetoRule:
         self._x, self._arm, self._penalty = np.zeros(size), 0, 0.0
         self._rng = np.random.default_rng((seed, 2))
 
-    def choose(self, prompt: Choice) -> int:
+    def choose(self, prompt: RuleInput) -> int:
         """Return the index of a model."""
         features = prompt.context[: self._x.size - 1].astype(np.float64)
         self._x = np.concatenate([features, [1.0]])
@@ -212,7 +212,7 @@ def play(rule: Rule, stream: RoutingStream, at: Mapping[int, Callable[[], None]]
     for step in range(stream.steps):
         if at is not None and step in at:
             at[step]()
-        prompt = Choice(stream.contexts[step], stream.features(step))
+        prompt = RuleInput(stream.contexts[step], stream.features(step))
         start = time.process_time()
         arm = rule.choose(prompt)
         middle = time.process_time()

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from glcb.bandit.logs.format import LOG_VERSION
+from glcb._formats import LOG
 from glcb.policies import registry
 
 T = TypeVar("T")
@@ -38,7 +38,7 @@ class StoredResults:
 
     def get(self, policy: str, key: str, measure: Callable[[], T]) -> T:
         """Return a stored result of this version of a policy and of the bandit, or measure and store it."""
-        key = f"{policy} version {registry.get(policy).version}, log version {LOG_VERSION}, {key}"
+        key = f"{policy} version {registry.get(policy).version}, log version {LOG.number}, {key}"
         if key not in self._results:
             self._results[key] = measure()
             with self._path.open("a") as file:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from glcb._document.document import Block, Cell, Gallery, Group, Row, Section, Table
+from glcb._document.document import Block, Gallery, Group, Row, Section, Table, TableCell
 from glcb._errors import InvalidSettings
 from glcb.bench import paper
 from glcb.bench.comparison import Duel, Outcome
@@ -16,10 +16,10 @@ from glcb.bench.ranks import SIGNIFICANCE, Standing, compare_ranks, standings
 from glcb.bench.report.comparison_figures import RankMark, draw_ranks
 from glcb.bench.report.figures import strokes
 from glcb.bench.report.formatting import count, count_range, mean_and_error, number
-from glcb.bench.report.selection import Column, Entry, Selection
+from glcb.bench.report.selection import Column, SelectedPolicy, Selection
 from glcb.bench.statistics import LEVEL, RESAMPLES
 
-Standings = list[Standing[Column, Entry]]
+Standings = list[Standing[Column, SelectedPolicy]]
 
 LEADING = 4
 """Number of policies, by mean rank, that figures highlight."""
@@ -84,7 +84,7 @@ def main_standings(selection: Selection) -> Standings:
     return standings(selection.scores(selection.columns, selection.entries), ties="mean")
 
 
-def order(selection: Selection) -> list[Entry]:
+def order(selection: Selection) -> list[SelectedPolicy]:
     """Return all entries, the best mean rank in the main ranking first."""
     _, on_other_tasks = overall_standings(selection)
     ranked = [*main_standings(selection), *on_other_tasks]
@@ -98,7 +98,7 @@ def _paper_standings(selection: Selection) -> Standings:
     return ranked if len(ranked) > 1 else []
 
 
-def _standings(selection: Selection, entries: Sequence[Entry], *, in_paper: bool) -> Standings:
+def _standings(selection: Selection, entries: Sequence[SelectedPolicy], *, in_paper: bool) -> Standings:
     columns = (column for column in selection.columns if column.in_paper == in_paper)
     return standings(selection.scores(columns, entries), ties="mean")
 
@@ -134,7 +134,7 @@ def _diagram(selection: Selection) -> tuple[Block, ...]:
 
 def _paper_rank_table(selection: Selection, ours: Standings) -> Table:
     """The paper's table of ranks; its ranks are computed among the policies that were run here."""
-    published: dict[Column, dict[Entry, float]] = {}
+    published: dict[Column, dict[SelectedPolicy, float]] = {}
     for standing in ours:
         for column in standing.ranks:
             reward = paper.REWARDS[standing.contestant.policy][column.task]
@@ -154,7 +154,10 @@ def _paper_rank_table(selection: Selection, ours: Standings) -> Table:
 
 
 def _rank_table(
-    selection: Selection, ours: Standings, published: dict[Entry, Standing[Column, Entry]], caption: str
+    selection: Selection,
+    ours: Standings,
+    published: dict[SelectedPolicy, Standing[Column, SelectedPolicy]],
+    caption: str,
 ) -> Table:
     columns = [column for column in selection.columns if any(column in own.ranks for own in ours)]
     best_mean = min((own.mean for own in ours if own.complete), default=0.0)
@@ -162,15 +165,15 @@ def _rank_table(
     for own in ours:
         other = published.get(own.contestant)
         cells = [
-            Cell(f"{rank:g}", (f"{other.ranks[column]:g}",) if other else (), best=rank == 1)
+            TableCell(f"{rank:g}", (f"{other.ranks[column]:g}",) if other else (), best=rank == 1)
             if (rank := own.ranks.get(column))
-            else Cell()
+            else TableCell()
             for column in columns
         ]
         mean = f"{own.mean:.2f}" + ("" if own.complete else f" ({len(own.ranks)} of {len(columns)})")
         notes = (f"{other.mean:.2f}",) if other else ()
-        cells.append(Cell(mean, notes, best=own.complete and own.mean == best_mean))
-        rows.append(Row(Cell(own.contestant.title), tuple(cells)))
+        cells.append(TableCell(mean, notes, best=own.complete and own.mean == best_mean))
+        rows.append(Row(TableCell(own.contestant.title), tuple(cells)))
     headings = ("policy", *(selection.title(column) for column in columns), "mean rank")
     return Table(caption, headings, (Group("", tuple(rows)),))
 
@@ -183,7 +186,7 @@ _PAPER_NOTE = (
 )
 
 
-def reward_section(selection: Selection, order: Sequence[Entry]) -> Section:
+def reward_section(selection: Selection, order: Sequence[SelectedPolicy]) -> Section:
     """List the cumulative reward of every policy on every task."""
     comparable = any(column.in_paper and entry.in_paper for column, entry in selection.cells)
     groups = (
@@ -195,9 +198,10 @@ def reward_section(selection: Selection, order: Sequence[Entry]) -> Section:
         else [_reward_group(selection, order, "")]
     )
     optimum = Row(
-        Cell("Best possible"),
+        TableCell("Best possible"),
         tuple(
-            Cell(number(selection.optimum(column), selection.places(column))) for column in selection.columns
+            TableCell(number(selection.optimum(column), selection.places(column)))
+            for column in selection.columns
         ),
     )
     seeds = [len(records) for records in selection.cells.values()]
@@ -214,20 +218,20 @@ def reward_section(selection: Selection, order: Sequence[Entry]) -> Section:
     return Section("rewards", "Cumulative rewards", tuple(blocks))
 
 
-def _reward_group(selection: Selection, entries: Sequence[Entry], title: str) -> Group:
+def _reward_group(selection: Selection, entries: Sequence[SelectedPolicy], title: str) -> Group:
     same = len({len(records) for records in selection.cells.values()}) == 1
     rows = []
     for entry in entries:
         seeds = [len(records) for (_, other), records in selection.cells.items() if other == entry]
         cells = tuple(_reward_cell(selection, column, entry) for column in selection.columns)
-        rows.append(Row(Cell(entry.title, () if same else (count_range(seeds, "seed"),)), cells))
+        rows.append(Row(TableCell(entry.title, () if same else (count_range(seeds, "seed"),)), cells))
     return Group(title, tuple(rows))
 
 
-def _reward_cell(selection: Selection, column: Column, entry: Entry) -> Cell:
+def _reward_cell(selection: Selection, column: Column, entry: SelectedPolicy) -> TableCell:
     score = selection.score(column, entry)
     if score is None:
-        return Cell()
+        return TableCell()
     means = selection.scores([column], selection.entries)[column]
     notes: tuple[str, ...] = ()
     if column.in_paper and entry.in_paper:
@@ -236,7 +240,7 @@ def _reward_cell(selection: Selection, column: Column, entry: Entry) -> Cell:
         notes = (mean_and_error(*published, places=0), f"{change}%")
     # A single run has no error estimate, so it is never marked as the best.
     single = len(selection.cells[column, entry]) == 1
-    return Cell(
+    return TableCell(
         mean_and_error(*score, places=selection.places(column)),
         (*notes, "1 seed only") if single else notes,
         best=score[0] == max(means.values()) and not single,
@@ -247,7 +251,9 @@ def _reward_cell(selection: Selection, column: Column, entry: Entry) -> Cell:
 # ---- paired differences ----
 
 
-def difference_section(selection: Selection, order: Sequence[Entry], reference: Entry) -> Section:
+def difference_section(
+    selection: Selection, order: Sequence[SelectedPolicy], reference: SelectedPolicy
+) -> Section:
     """Compare every policy with the reference, seed by seed."""
     others = [entry for entry in order if entry != reference]
     blocks: list[Block] = [
@@ -281,7 +287,7 @@ def difference_section(selection: Selection, order: Sequence[Entry], reference: 
     return Section("differences", f"Paired differences from {reference.title}", tuple(blocks))
 
 
-def find_entry(entries: Sequence[Entry], policy: str) -> Entry:
+def find_entry(entries: Sequence[SelectedPolicy], policy: str) -> SelectedPolicy:
     """Return the entry of ``policy``, preferably with default settings."""
     candidates = sorted(
         (entry for entry in entries if entry.policy == policy), key=lambda entry: bool(entry.settings)
@@ -292,7 +298,7 @@ def find_entry(entries: Sequence[Entry], policy: str) -> Entry:
     return candidates[0]
 
 
-def duel(selection: Selection, column: Column, entry: Entry, other: Entry) -> Duel | None:
+def duel(selection: Selection, column: Column, entry: SelectedPolicy, other: SelectedPolicy) -> Duel | None:
     """Compare two entries on the seeds that both have; None without such a seed."""
     pairs, _ = _pairs(selection, column, entry, other)
     if not pairs:
@@ -302,7 +308,7 @@ def duel(selection: Selection, column: Column, entry: Entry, other: Entry) -> Du
 
 
 def _pairs(
-    selection: Selection, column: Column, entry: Entry, other: Entry
+    selection: Selection, column: Column, entry: SelectedPolicy, other: SelectedPolicy
 ) -> tuple[list[tuple[float, float]], int]:
     """Return the totals on common seeds, and the number of pairs that ran on different rewards."""
     by_seed = {record.seed: record for record in selection.cells.get((column, other), ())}
@@ -318,20 +324,20 @@ def _pairs(
     return pairs, mismatched
 
 
-def _difference_row(selection: Selection, entry: Entry, reference: Entry) -> Row:
+def _difference_row(selection: Selection, entry: SelectedPolicy, reference: SelectedPolicy) -> Row:
     cells = (
         _difference_cell(duel(selection, column, entry, reference), selection.places(column))
         for column in selection.columns
     )
-    return Row(Cell(entry.title), tuple(cells))
+    return Row(TableCell(entry.title), tuple(cells))
 
 
-def _difference_cell(own: Duel | None, places: int) -> Cell:
+def _difference_cell(own: Duel | None, places: int) -> TableCell:
     if own is None:
-        return Cell()
+        return TableCell()
     text, seeds = number(own.mean, places, sign=True), count(len(own.differences), "seed")
     uncertain = own.outcome in (Outcome.TIE, Outcome.UNDECIDED)
     if own.interval is None:
-        return Cell(text, (seeds,), uncertain=uncertain)
+        return TableCell(text, (seeds,), uncertain=uncertain)
     low, high = (number(end, places, sign=True) for end in own.interval)
-    return Cell(text, (f"[{low}, {high}]", seeds), uncertain=uncertain)
+    return TableCell(text, (f"[{low}, {high}]", seeds), uncertain=uncertain)

@@ -4,17 +4,17 @@ from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
-from glcb._document.document import Block, Cell, Figure, Gallery, Group, Row, Section, Table
+from glcb._document.document import Block, Figure, Gallery, Group, Row, Section, Table, TableCell
 from glcb.bench.curves import Curve, cumulative_reward, decision_time, regret
 from glcb.bench.report.figures import ERRORS, Line, draw_lines, strokes
 from glcb.bench.report.formatting import count_range, number
-from glcb.bench.report.selection import Column, Entry, Selection
-from glcb.bench.run import Record
+from glcb.bench.report.selection import Column, SelectedPolicy, Selection
+from glcb.bench.run import RunRecord
 
-CurveOf = Callable[[Iterable[Record]], Curve]
+CurveOf = Callable[[Iterable[RunRecord]], Curve]
 
 
-def reward_section(selection: Selection, order: Sequence[Entry]) -> Section:
+def reward_section(selection: Selection, order: Sequence[SelectedPolicy]) -> Section:
     """Draw the cumulative reward and the regret on every task; the regret only if there are many tasks."""
     definition = (
         "the difference between the reward of the best arm at every step and the received reward; lower is "
@@ -35,7 +35,7 @@ def reward_section(selection: Selection, order: Sequence[Entry]) -> Section:
     return Section("curves", "Reward and regret over time", (explanation, *galleries))
 
 
-def time_section(selection: Selection, order: Sequence[Entry]) -> Section:
+def time_section(selection: Selection, order: Sequence[SelectedPolicy]) -> Section:
     """List the duration of a decision on every task; draw it over the run if there are few tasks."""
     medians = (
         "Values are medians over the steps of each twentieth of a run and over seeds, on the machines listed "
@@ -69,7 +69,7 @@ def time_section(selection: Selection, order: Sequence[Entry]) -> Section:
     )
 
 
-def _gallery(selection: Selection, order: Sequence[Entry], column: Column, index: int) -> Gallery:
+def _gallery(selection: Selection, order: Sequence[SelectedPolicy], column: Column, index: int) -> Gallery:
     seeds = [len(records) for (other, _), records in selection.cells.items() if other == column]
     return Gallery(
         f"{selection.title(column)}: {column.steps:,} steps, {count_range(seeds, 'seed')}",
@@ -81,14 +81,21 @@ def _gallery(selection: Selection, order: Sequence[Entry], column: Column, index
 
 
 def _figure(
-    selection: Selection, order: Sequence[Entry], column: Column, index: int, quantity: str, curve_of: CurveOf
+    selection: Selection,
+    order: Sequence[SelectedPolicy],
+    column: Column,
+    index: int,
+    quantity: str,
+    curve_of: CurveOf,
 ) -> Figure:
     lines = _lines(selection, order, column, curve_of)
     name = f"{quantity.split()[-1].lower()}-{index}"
     return draw_lines(name, f"{quantity} on {selection.title(column)}", lines, steps=column.steps)
 
 
-def _lines(selection: Selection, order: Sequence[Entry], column: Column, curve_of: CurveOf) -> list[Line]:
+def _lines(
+    selection: Selection, order: Sequence[SelectedPolicy], column: Column, curve_of: CurveOf
+) -> list[Line]:
     styles = strokes(order)
     return [
         Line(entry.label, styles[entry], curve_of(records))
@@ -97,15 +104,15 @@ def _lines(selection: Selection, order: Sequence[Entry], column: Column, curve_o
     ]
 
 
-def _time_row(selection: Selection, entry: Entry) -> Row:
+def _time_row(selection: Selection, entry: SelectedPolicy) -> Row:
     cells = (_time_cell(selection.cells.get((column, entry))) for column in selection.columns)
-    return Row(Cell(entry.title), tuple(cells))
+    return Row(TableCell(entry.title), tuple(cells))
 
 
-def _time_cell(records: list[Record] | None) -> Cell:
+def _time_cell(records: list[RunRecord] | None) -> TableCell:
     if not records:
-        return Cell()
+        return TableCell()
     first, last = (float(np.median([record.decide_us[end] for record in records])) for end in (0, -1))
     update = float(np.median([time for record in records for time in record.learn_us]))
     seconds = float(np.median([record.seconds for record in records]))
-    return Cell(f"{number(first)} → {number(last)}", (f"{number(update)} µs; {number(seconds, 1)} s",))
+    return TableCell(f"{number(first)} → {number(last)}", (f"{number(update)} µs; {number(seconds, 1)} s",))

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from glcb._document.document import Block, Cell, Group, Row, Section, Table
-from glcb.bench.comparison import ERRORS, Duel, Outcome, Tally, best_other
+from glcb._document.document import Block, Group, Row, Section, Table, TableCell
+from glcb.bench.comparison import ERRORS, Duel, Outcome, OutcomeCounts, best_other
 from glcb.bench.report.formatting import count, number
 from glcb.bench.report.sections.comparison import duel
-from glcb.bench.report.selection import Column, Entry, Selection
+from glcb.bench.report.selection import Column, SelectedPolicy, Selection
 from glcb.bench.statistics import LEVEL
 
 
@@ -16,11 +16,11 @@ class Lead:
     """The reference against the best other policy on one task."""
 
     column: Column
-    other: Entry
+    other: SelectedPolicy
     duel: Duel
 
 
-def leads(selection: Selection, reference: Entry) -> list[Lead]:
+def leads(selection: Selection, reference: SelectedPolicy) -> list[Lead]:
     """Compare the reference with the best other policy of each task; the largest relative lead first.
 
     Tasks without another policy, or without a seed that both have, are left out.
@@ -34,12 +34,12 @@ def leads(selection: Selection, reference: Entry) -> list[Lead]:
     return sorted(result, key=lambda lead: _order(lead.duel))
 
 
-def tally(found: Sequence[Lead]) -> Tally:
+def tally(found: Sequence[Lead]) -> OutcomeCounts:
     """Count wins, ties and losses."""
-    return Tally.of(lead.duel.outcome for lead in found)
+    return OutcomeCounts.of(lead.duel.outcome for lead in found)
 
 
-def section(selection: Selection, reference: Entry, found: Sequence[Lead]) -> Section:
+def section(selection: Selection, reference: SelectedPolicy, found: Sequence[Lead]) -> Section:
     """List the difference of the reference from the best other policy of each task."""
     name = f"{reference.title} against the best other policy of each task"
     if not found:
@@ -81,14 +81,14 @@ def _row(selection: Selection, lead: Lead) -> Row:
     relative = "" if own.relative is None else f"{number(own.relative, 1, sign=True)}%"
     tie = own.outcome in (Outcome.TIE, Outcome.UNDECIDED)
     cells = (
-        Cell(lead.other.title),
-        Cell(difference, uncertain=tie),
-        Cell(relative, uncertain=tie),
-        Cell(interval, uncertain=tie),
-        Cell(own.outcome.value, best=own.outcome is Outcome.WIN, uncertain=tie),
-        Cell(str(len(own.differences))),
+        TableCell(lead.other.title),
+        TableCell(difference, uncertain=tie),
+        TableCell(relative, uncertain=tie),
+        TableCell(interval, uncertain=tie),
+        TableCell(own.outcome.value, best=own.outcome is Outcome.WIN, uncertain=tie),
+        TableCell(str(len(own.differences))),
     )
-    return Row(Cell(selection.title(lead.column)), cells)
+    return Row(TableCell(selection.title(lead.column)), cells)
 
 
 def _interval(interval: tuple[float, float], places: int) -> str:

@@ -13,14 +13,16 @@ from glcb.bench.report.comparison_figures import (
     draw_leads,
     legend_height,
 )
-from glcb.bench.report.figures import Bar, draw_bars, strokes
+from glcb.bench.report.figures import PolicyBar, draw_bars, strokes
 from glcb.bench.report.formatting import count_range
 from glcb.bench.report.sections.comparison import LEADING
 from glcb.bench.report.sections.leads import Lead
-from glcb.bench.report.selection import Column, Entry, Selection
+from glcb.bench.report.selection import Column, SelectedPolicy, Selection
 
 
-def section(selection: Selection, order: Sequence[Entry], reference: Entry, found: Sequence[Lead]) -> Section:
+def section(
+    selection: Selection, order: Sequence[SelectedPolicy], reference: SelectedPolicy, found: Sequence[Lead]
+) -> Section:
     """Draw the share of every policy on every task, and the lead of the reference on every task.
 
     Few tasks have a panel of bars each. Many tasks have a row of dots each, in the order of the leads.
@@ -54,7 +56,7 @@ def section(selection: Selection, order: Sequence[Entry], reference: Entry, foun
     return Section("overview", "Share of the best possible reward per task", tuple(blocks))
 
 
-def summary(selection: Selection, reference: Entry, found: Sequence[Lead]) -> str:
+def summary(selection: Selection, reference: SelectedPolicy, found: Sequence[Lead]) -> str:
     """Return the conclusion of the report: which policy leads on which task, and against whom."""
     means = selection.scores(selection.columns, selection.entries)
     led = leaders(
@@ -71,8 +73,8 @@ def summary(selection: Selection, reference: Entry, found: Sequence[Lead]) -> st
 def _dots(
     selection: Selection,
     columns: Sequence[Column],
-    order: Sequence[Entry],
-    reference: Entry,
+    order: Sequence[SelectedPolicy],
+    reference: SelectedPolicy,
     found: Sequence[Lead],
 ) -> Figure:
     styles, leading = strokes(order), _leading(order, reference)
@@ -93,12 +95,12 @@ def _dots(
     return draw_dots("shares", "Share of the best possible reward (%)", series, rows)
 
 
-def _leading(order: Sequence[Entry], reference: Entry) -> list[Entry]:
+def _leading(order: Sequence[SelectedPolicy], reference: SelectedPolicy) -> list[SelectedPolicy]:
     """Return the reference and the next policies by mean rank."""
     return [reference, *(entry for entry in order if entry != reference)][:LEADING]
 
 
-def _leads(selection: Selection, found: Sequence[Lead], reference: Entry) -> Figure:
+def _leads(selection: Selection, found: Sequence[Lead], reference: SelectedPolicy) -> Figure:
     rows = [
         LeadRow(
             selection.title(lead.column),
@@ -114,10 +116,10 @@ def _leads(selection: Selection, found: Sequence[Lead], reference: Entry) -> Fig
     return draw_leads("leads", f"Lead of {reference.label} over the best other (%)", rows, top=top)
 
 
-def _panel(selection: Selection, column: Column, order: Sequence[Entry], index: int) -> Figure:
+def _panel(selection: Selection, column: Column, order: Sequence[SelectedPolicy], index: int) -> Figure:
     styles = strokes(order)
     bars = [
-        Bar(entry.label, styles[entry], share[0], share[1] or 0.0)
+        PolicyBar(entry.label, styles[entry], share[0], share[1] or 0.0)
         for entry in order
         if (share := selection.share(column, entry))
     ]

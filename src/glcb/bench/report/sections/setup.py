@@ -8,14 +8,14 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from glcb._document.document import Block, Cell, Group, Listing, Row, Section, Table
+from glcb._document.document import Block, Group, Listing, Row, Section, Table, TableCell
 from glcb._errors import InvalidInput, InvalidSettings
 from glcb._types import Rewards
 from glcb.bench import paper
 from glcb.bench.report.formatting import count
-from glcb.bench.report.selection import Entry, Selection
+from glcb.bench.report.selection import SelectedPolicy, Selection
 from glcb.bench.results import FAILURES
-from glcb.bench.run import Record
+from glcb.bench.run import RunRecord
 from glcb.policies import registry
 from glcb.policies.glcb.policy import GLCB
 from glcb.policies.glcb.settings import Settings
@@ -27,7 +27,7 @@ _REWARD_KINDS: tuple[tuple[Rewards, str], ...] = (
 )
 
 
-def section(selection: Selection, order: Sequence[Entry], failed: Sequence[str]) -> Section:
+def section(selection: Selection, order: Sequence[SelectedPolicy], failed: Sequence[str]) -> Section:
     """List everything that is needed to reproduce the results."""
     blocks: list[Block] = [_seed_table(selection, order), _policy_table(selection, order)]
     hyperparameters = hyperparameter_table(selection, order)
@@ -66,7 +66,7 @@ def failures(folder: Path, selection: Selection) -> list[str]:
     return [description for key, description in descriptions.items() if key not in finished]
 
 
-def format_settings(record: Record) -> str:
+def format_settings(record: RunRecord) -> str:
     """Return the settings of the record's policy; those of GLCB are in a separate table."""
     try:
         entry = registry.get(record.policy)
@@ -79,7 +79,7 @@ def format_settings(record: Record) -> str:
     return _listed(_defaults(entry.policy_class) | record.settings) or "none"
 
 
-def hyperparameter_table(selection: Selection, order: Sequence[Entry]) -> Table | None:
+def hyperparameter_table(selection: Selection, order: Sequence[SelectedPolicy]) -> Table | None:
     """Return the hyperparameters of all GLCB variants that ran in their current version."""
     variants: list[tuple[str, Settings]] = []
     for entry in order:
@@ -88,7 +88,7 @@ def hyperparameter_table(selection: Selection, order: Sequence[Entry]) -> Table 
         return None
     columns = [{name: _shown(value) for name, value in asdict(settings).items()} for _, settings in variants]
     rows = [
-        Row(Cell(name.replace("_", " ")), tuple(Cell(column[name]) for column in columns))
+        Row(TableCell(name.replace("_", " ")), tuple(TableCell(column[name]) for column in columns))
         for name in columns[0]
     ]
     return Table(
@@ -98,18 +98,22 @@ def hyperparameter_table(selection: Selection, order: Sequence[Entry]) -> Table 
     )
 
 
-def _seed_table(selection: Selection, order: Sequence[Entry]) -> Table:
+def _seed_table(selection: Selection, order: Sequence[SelectedPolicy]) -> Table:
     rows = [
         Row(
-            Cell(entry.title),
+            TableCell(entry.title),
             tuple(
-                Cell(f"{len(records):,}") if (records := selection.cells.get((column, entry))) else Cell()
+                TableCell(f"{len(records):,}")
+                if (records := selection.cells.get((column, entry)))
+                else TableCell()
                 for column in selection.columns
             ),
         )
         for entry in order
     ]
-    steps = Row(Cell("Steps per run"), tuple(Cell(f"{column.steps:,}") for column in selection.columns))
+    steps = Row(
+        TableCell("Steps per run"), tuple(TableCell(f"{column.steps:,}") for column in selection.columns)
+    )
     return selection.oriented(
         Table(
             "Number of seeds, and steps of each run.",
@@ -119,19 +123,19 @@ def _seed_table(selection: Selection, order: Sequence[Entry]) -> Table:
     )
 
 
-def _policy_table(selection: Selection, order: Sequence[Entry]) -> Table:
+def _policy_table(selection: Selection, order: Sequence[SelectedPolicy]) -> Table:
     rows = []
     for entry in order:
         record = selection.first(entry)
         description, source = _description(entry.policy)
         cells = (
-            Cell(entry.policy),
-            Cell(format_settings(record)),
-            Cell(str(record.version)),
-            Cell(description),
-            Cell(source),
+            TableCell(entry.policy),
+            TableCell(format_settings(record)),
+            TableCell(str(record.version)),
+            TableCell(description),
+            TableCell(source),
         )
-        rows.append(Row(Cell(entry.title), cells))
+        rows.append(Row(TableCell(entry.title), cells))
     return Table(
         "Policies. The version increases when a change alters the decisions of a policy.",
         ("policy", "name", "settings", "version", "description", "source"),
@@ -168,7 +172,7 @@ def _defaults(policy: type) -> dict[str, Any]:
     }
 
 
-def _glcb_settings(entry: Entry, record: Record) -> list[tuple[str, Settings]]:
+def _glcb_settings(entry: SelectedPolicy, record: RunRecord) -> list[tuple[str, Settings]]:
     try:
         registered = registry.get(entry.policy)
         if not issubclass(registered.policy_class, GLCB) or registered.version != record.version:

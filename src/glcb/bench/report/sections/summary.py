@@ -5,13 +5,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from glcb._document.document import Block, Cell, Gallery, Group, Row, Section, Table
-from glcb.bench.comparison import Tally, pareto_front
+from glcb._document.document import Block, Gallery, Group, Row, Section, Table, TableCell
+from glcb.bench.comparison import OutcomeCounts, pareto_front
 from glcb.bench.report.comparison_figures import CostMark, draw_costs
 from glcb.bench.report.figures import strokes
 from glcb.bench.report.formatting import digits, number
 from glcb.bench.report.sections.comparison import LEADING, duel, main_standings
-from glcb.bench.report.selection import Column, Entry, Selection
+from glcb.bench.report.selection import Column, SelectedPolicy, Selection
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Cost:
     """Total reward divided by the seconds of all decisions and updates; None if these are too short."""
 
 
-def worst_case(selection: Selection, entry: Entry) -> WorstCase | None:
+def worst_case(selection: Selection, entry: SelectedPolicy) -> WorstCase | None:
     """Return the lowest share of the best policy's reward; None without a task with a positive reward."""
     found = [
         WorstCase(column, 100 * means[entry] / max(means.values()))
@@ -45,7 +45,7 @@ def worst_case(selection: Selection, entry: Entry) -> WorstCase | None:
     return min(found, key=lambda own: own.share, default=None)
 
 
-def cost(selection: Selection, columns: Sequence[Column], entry: Entry) -> Cost:
+def cost(selection: Selection, columns: Sequence[Column], entry: SelectedPolicy) -> Cost:
     """Return time and reward of ``entry`` on those of the columns that it has run."""
     own = [column for column in columns if (column, entry) in selection.cells]
     defined = set(own) <= set(selection.positive_columns)
@@ -60,7 +60,7 @@ def cost(selection: Selection, columns: Sequence[Column], entry: Entry) -> Cost:
     )
 
 
-def section(selection: Selection, order: Sequence[Entry], reference: Entry) -> Section:
+def section(selection: Selection, order: Sequence[SelectedPolicy], reference: SelectedPolicy) -> Section:
     """List rank, share, wins and losses, worst case and cost of every policy."""
     ranked = main_standings(selection)
     columns = [column for column in selection.columns if any(column in own.ranks for own in ranked)]
@@ -77,27 +77,29 @@ def section(selection: Selection, order: Sequence[Entry], reference: Entry) -> S
         own, worst = costs[entry], worst_cases[entry]
         partial = entry not in complete
         cells = (
-            Cell(
+            TableCell(
                 f"{ranks[entry].mean:.2f}"
                 + (f" ({len(ranks[entry].ranks)} of {len(columns)})" if partial else ""),
                 best=not partial and ranks[entry].mean == best_rank,
                 uncertain=partial,
             ),
-            Cell(
+            TableCell(
                 "" if own.share is None else f"{own.share:.1f}%",
                 best=not partial and own.share is not None and own.share == best_share,
                 uncertain=partial,
             ),
             _tally_cell(selection, entry, reference),
-            Cell(
+            TableCell(
                 f"{number(worst.share, 1)}%" if worst else "",
                 best=worst is not None and worst.share == least_bad,
             ),
-            Cell(selection.title(worst.column) if worst else ""),
-            Cell(number(own.microseconds, digits(own.microseconds))),
-            Cell("" if own.reward_per_second is None else number(own.reward_per_second), uncertain=partial),
+            TableCell(selection.title(worst.column) if worst else ""),
+            TableCell(number(own.microseconds, digits(own.microseconds))),
+            TableCell(
+                "" if own.reward_per_second is None else number(own.reward_per_second), uncertain=partial
+            ),
         )
-        rows.append(Row(Cell(entry.title), cells))
+        rows.append(Row(TableCell(entry.title), cells))
     scope = "the tasks of the paper" if len(columns) < len(selection.columns) else "all tasks"
     caption = (
         f"Mean rank and mean share of the best possible reward on {scope}; wins–ties–losses against "
@@ -121,16 +123,18 @@ def section(selection: Selection, order: Sequence[Entry], reference: Entry) -> S
     return Section("summary", "Policies at a glance", (*blocks, *_cost_blocks(complete, order, len(columns))))
 
 
-def _tally_cell(selection: Selection, entry: Entry, reference: Entry) -> Cell:
+def _tally_cell(selection: Selection, entry: SelectedPolicy, reference: SelectedPolicy) -> TableCell:
     if entry == reference:
-        return Cell()
+        return TableCell()
     duels = (duel(selection, column, entry, reference) for column in selection.columns)
-    total = Tally.of(own.outcome for own in duels if own)
+    total = OutcomeCounts.of(own.outcome for own in duels if own)
     notes = (f"{total.undecided} not judged",) if total.undecided else ()
-    return Cell(f"{total.wins}–{total.ties}–{total.losses}", notes)
+    return TableCell(f"{total.wins}–{total.ties}–{total.losses}", notes)
 
 
-def _cost_blocks(costs: dict[Entry, Cost], order: Sequence[Entry], tasks: int) -> tuple[Block, ...]:
+def _cost_blocks(
+    costs: dict[SelectedPolicy, Cost], order: Sequence[SelectedPolicy], tasks: int
+) -> tuple[Block, ...]:
     points = {
         entry: (own.microseconds, own.share)
         for entry, own in costs.items()
