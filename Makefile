@@ -18,7 +18,7 @@ INSTALL_RIVALS := $(PIP_INSTALL) --only-binary :all: --editable '.[rivals]' \
 	|| echo "==> some libraries that glcb is compared with cannot be installed here and are skipped"
 BENCHMARK := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m
 
-.PHONY: help demo serve-demo docs test test-all kernels lint speed load soak figures notebooks tables clean
+.PHONY: help demo serve-demo docs test test-all kernels lint speed load soak client figures notebooks tables clean
 
 help:
 	@echo "make demo        compare policies on three small tasks and draw the results"
@@ -30,6 +30,7 @@ help:
 	@echo "make speed       measure time and memory, compared with other libraries (minutes, on an idle machine)"
 	@echo "make load        measure throughput and latency of glcb serve on SQLite and PostgreSQL (minutes)"
 	@echo "make soak        long-running tests: a million operations, hundreds of crashes, outages, faults, fuzzing (hours)"
+	@echo "make client      generate the synchronous client from the asynchronous one"
 	@echo "make figures     take the dashboard screenshots in docs/images (needs Chromium)"
 	@echo "make notebooks   run docs/notebooks and store their outputs"
 	@echo "make tables      update the tables in docs/results.md from results/"
@@ -115,12 +116,18 @@ soak: $(DEV)
 	@$(BENCHMARK) benchmarks.faults
 	@$(BENCHMARK) benchmarks.fuzz
 	@$(BENCHMARK) benchmarks.walks
+	@$(BENCHMARK) benchmarks.walks --walks 1000 --processors host generic
+	@$(BENCHMARK) benchmarks.recovery
+	@$(BENCHMARK) benchmarks.same_bits
 	@$(BENCHMARK) benchmarks.inverses
 	@$(BENCHMARK) benchmarks.propensities
 	@$(BENCHMARK) benchmarks.endurance
 	@$(BENCHMARK) benchmarks.dashboard_load
 	@$(BENCHMARK) benchmarks.container
 	@$(BENCHMARK) benchmarks.evaluation obp
+
+client: $(DEV)
+	@$(BIN)/python scripts/unasync.py
 
 figures: $(DEV)
 	@GLCB_FIGURES=docs/images $(BIN)/python -m pytest -q tests/service/test_dashboard.py -k "created or judged"
@@ -132,6 +139,8 @@ tables: $(DEV)
 	@$(BIN)/glcb report results/reference --into docs/results.md --reference glcb
 	@$(BIN)/glcb report results/bakeoff --into docs/results.md --reference glcb
 	@$(BIN)/glcb report results/scenarios --into docs/results.md --reference glcb
+	@$(BIN)/glcb report results/intents --into docs/results.md --reference glcb
+	@$(BIN)/glcb report results/clicks --into docs/results.md --reference glcb
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis benchmarks/out site glcb-demo* glcb-bench glcb-study
