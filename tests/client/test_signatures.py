@@ -1,6 +1,5 @@
 """Signatures and arguments of both clients, without a service."""
 
-import inspect
 import math
 import subprocess
 import sys
@@ -16,7 +15,7 @@ from msgspec import UNSET
 import glcb
 from glcb import InvalidSettings, NotRunning, ServiceUnavailable, Unauthorized, UnknownExperiment
 from glcb._api.guardrails import STEERING
-from glcb._api.requests import ExperimentChanges
+from glcb._api.requests import ChangeArguments, CreationArguments, ExperimentChanges
 from glcb.bandit.config import MUTABLE, BanditConfig, type_name
 from glcb.client import AsyncClient, AsyncExperiment, Client, Experiment, ExperimentSettings
 
@@ -36,54 +35,33 @@ SETTINGS = {field.name: field.default for field in fields(BanditConfig) if field
 """The arguments of a bandit that JSON can hold, with their defaults."""
 
 
-def test_create_has_the_arguments_and_defaults_of_a_bandit_and_of_the_service() -> None:
-    own = [name for name in STEERING if name != "shares"]
-    for client in (Client, AsyncClient):
-        parameters = inspect.signature(client.create).parameters
-        settings = [name for name in parameters if name not in ("self", "name")]
-        assert settings == [*SETTINGS, "holdout", *own]
-        for name in SETTINGS:
-            if name != "arms":
-                assert parameters[name].default == SETTINGS[name]
-        assert parameters["holdout"].default == ExperimentSettings(arms=[]).holdout
-        assert all(parameters[name].default is UNSET for name in own)
-    assert {*ExperimentSettings.__struct_fields__} == {*SETTINGS, "holdout", "paused_arms", *own}
+def test_the_settings_are_the_arguments_of_a_bandit_and_of_the_service() -> None:
+    own = {"holdout", "paused_arms", *STEERING} - SETTINGS.keys()
+    assert {*ExperimentSettings.__struct_fields__} == {*SETTINGS, *own}
+    assert CreationArguments.__optional_keys__ == {*SETTINGS, *own} - {"arms", "paused_arms"}
+    assert ChangeArguments.__optional_keys__ == {*MUTABLE} & {*SETTINGS} | own - {"paused_arms"}
+    assert {*ExperimentChanges.__struct_fields__} == {*ChangeArguments.__optional_keys__, "state", "reason"}
     defaults = ExperimentSettings(arms=[])
-    given = {name: getattr(defaults, name) for name in SETTINGS if name != "arms"}
-    assert {name: None if value is UNSET else value for name, value in given.items()} == {
-        name: value for name, value in SETTINGS.items() if name != "arms"
-    }
+    for name in SETTINGS.keys() - {"arms"}:
+        default = getattr(defaults, name)
+        assert (None if default is UNSET else default) == SETTINGS[name], name
 
 
-@pytest.mark.parametrize("declaration", [ExperimentSettings, Client.create, AsyncClient.create])
+@pytest.mark.parametrize("declaration", [ExperimentSettings, ExperimentChanges, CreationArguments])
 def test_settings_have_the_types_of_the_arguments_of_a_bandit(declaration: Any) -> None:
-    types, expected = get_type_hints(declaration), get_type_hints(BanditConfig)
-    for name in SETTINGS:
-        if name == "arms":  # names of arms are strings in JSON
-            assert type_name(types[name]) == "list of str or dict"
-        else:
-            found = type_name(types[name]).replace(" or UnsetType", "")
-            assert found == type_name(expected[name]), name
+    types = get_type_hints(declaration)
+    expected = get_type_hints(ExperimentSettings) | get_type_hints(BanditConfig)
+    for name in types.keys() - {"arms", "state", "reason"}:
+        own, other = ({*type_name(hints[name]).split(" or ")} for hints in (types, expected))
+        assert own - {"None", "UnsetType"} == other - {"None", "UnsetType"}, name
 
 
-@pytest.mark.parametrize("create", [Client.create, AsyncClient.create])
-def test_create_has_the_documentation_of_the_arguments_of_a_bandit(create: Any) -> None:
-    documentation = " ".join((inspect.getdoc(create) or "").split())
-    for field in fields(BanditConfig):
-        if field.name in SETTINGS and field.name != "arms":
-            assert f" {field.name} {field.metadata['doc']} " in documentation, field.name
-
-
-@pytest.mark.parametrize("declaration", [ExperimentChanges, Experiment.change, AsyncExperiment.change])
-def test_the_settings_that_can_change_are_those_of_a_bandit_and_of_the_service(declaration: Any) -> None:
-    types, expected = get_type_hints(declaration), get_type_hints(ExperimentSettings)
-    names = {name for name in types if name not in ("state", "reason", "return")}
-    assert names == {*(name for name in MUTABLE if name in SETTINGS), "holdout", *STEERING}
-    for name in names:
-        own, other = (
-            {*type_name(hints[name]).split(" or ")} - {"None", "UnsetType"} for hints in (types, expected)
-        )
-        assert own == other, name
+def test_a_setting_that_does_not_exist_is_an_error_without_a_request() -> None:
+    with Client("http://127.0.0.1:9", retry_for=0) as client:
+        with pytest.raises(TypeError, match="'half_live' here: did you mean half_life"):
+            client.create("home", ["a"], half_live=100)  # type: ignore[call-arg]
+        with pytest.raises(TypeError, match="'seed' here: the settings are baseline, control"):
+            client.experiment("home").change(seed=3)  # type: ignore[call-arg]
 
 
 @pytest.mark.parametrize(

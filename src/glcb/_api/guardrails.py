@@ -1,7 +1,8 @@
 """Guardrails, control, shadow mode and the trail of changes: what requests and responses say about them."""
 
+from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypedDict, TypeVar
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
@@ -264,6 +265,26 @@ class SteeringSettings(Struct, kw_only=True, forbid_unknown_fields=True):
     segments: SegmentNames | UnsetType | None = UNSET
     """The features whose values are segments in the statistics. By default, the service chooses them. A
     change starts the statistics of segments anew."""
+
+
+class SteeringArguments(TypedDict, total=False):
+    """The same settings as arguments of the client."""
+
+    shares: Mapping[str, tuple[float, float]] | None
+    control: str | None
+    baseline: Baseline | None
+    traffic: float | None
+    shadow: bool | None
+    start_at: datetime | None
+    end_at: datetime | None
+    metrics: Mapping[str, Metric] | None
+    guardrails: Sequence[Guardrail] | None
+    trust_publishable: bool | None
+    description: str | None
+    owner: str | None
+    hypothesis: str | None
+    reward_unit: str | None
+    segments: Sequence[str] | None
 
 
 STEERING = SteeringSettings.__struct_fields__

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from glcb._api.guardrails import STEERING, MetricName, Reason, SteeringSettings
+from glcb._api.guardrails import STEERING, MetricName, Reason, SteeringArguments, SteeringSettings
 from glcb.bandit.config import DECISION_ID, BanditConfig
 
 EXPERIMENT_NAME = re.compile("[a-z0-9][a-z0-9_-]{0,63}")
@@ -162,6 +162,32 @@ class ExperimentChanges(SteeringSettings, kw_only=True, forbid_unknown_fields=Tr
     half_life: int | UnsetType | None = UNSET
     holdout: Holdout | UnsetType = UNSET
     reason: Reason | None = None
+
+
+class ChangeArguments(SteeringArguments, total=False):
+    """The settings that can change, as arguments of the client."""
+
+    exploration: float
+    exploration_mode: Literal["gap", "uniform"]
+    schema: Mapping[str, Any] | None
+    reward_timeout: float | None
+    default_reward: float | None
+    reward_aggregation: Literal["first", "last", "max", "sum"]
+    half_life: int | None
+    holdout: float
+
+
+class CreationArguments(ChangeArguments, total=False):
+    """All settings but the arms, as arguments of the client."""
+
+    policy: str
+    policy_settings: Mapping[str, Any] | None
+    rewards: Literal["binary"] | tuple[float, float]
+    spare_slots: int | None
+    arm_schema: Mapping[str, Any] | None
+    slots: int
+    max_pending: int
+    seed: int
 
 
 class Creation(Struct, kw_only=True):

@@ -1,6 +1,7 @@
 """Requests to the service and their responses, without sending anything. Both clients use these functions."""
 
 import contextlib
+import difflib
 import math
 import re
 import secrets
@@ -14,12 +15,11 @@ from urllib.parse import quote, urlencode
 
 import httpx
 import msgspec
-from msgspec import UNSET
 
 from glcb._api import decisions, guardrails, reports, responses, shards, statistics
 from glcb._api.decoders import decoders_of
 from glcb._api.errors import exception_of
-from glcb._api.requests import EXPERIMENT_NAME, ExperimentSettings
+from glcb._api.requests import EXPERIMENT_NAME, ChangeArguments, CreationArguments
 from glcb._api.responses import (
     BatchResponse,
     ErrorResponse,
@@ -151,14 +151,10 @@ def drain_node(node: str, draining: bool) -> Request:
     return Request("PATCH", f"v1/nodes/{quote(node, safe='')}", _encode({"draining": draining}))
 
 
-def named_arms(arms: Any) -> Any:
-    """Return the arms of a new experiment: names, or features by name."""
-    return arms_to_json(arms) if isinstance(arms, Mapping) else list(arms)
-
-
-def create(name: str, settings: ExperimentSettings) -> Request:
-    """Create an experiment."""
-    return Request("PUT", _path(name), _encode(settings))
+def create(name: str, arms: Any, settings: Mapping[str, Any]) -> Request:
+    """Create an experiment; ``arms`` are names, or features by name."""
+    named = arms_to_json(arms) if isinstance(arms, Mapping) else list(arms)
+    return Request("PUT", _path(name), _encode({"arms": named, **_plain(settings, CreationArguments)}))
 
 
 def info(name: str) -> Request:
@@ -166,15 +162,32 @@ def info(name: str) -> Request:
     return Request("GET", _path(name))
 
 
-def change(name: str, **changes: Any) -> Request:
-    """Change settings of an experiment; those that are not set stay as they are."""
-    body = {field: value for field, value in changes.items() if value is not UNSET}
-    return Request("PATCH", _path(name), _encode(body))
+def change(name: str, settings: Mapping[str, Any], reason: str | None = None) -> Request:
+    """Change settings of an experiment; those that are not named stay as they are."""
+    return _patch(name, _plain(settings, ChangeArguments), reason)
 
 
 def set_state(name: str, state: str, reason: str | None) -> Request:
     """Pause, resume or archive an experiment."""
-    return change(name, state=state, reason=reason or UNSET)
+    return _patch(name, {"state": state}, reason)
+
+
+def _patch(name: str, changes: dict[str, Any], reason: str | None) -> Request:
+    return Request("PATCH", _path(name), _encode(changes | ({"reason": reason} if reason else {})))
+
+
+def _plain(settings: Mapping[str, Any], arguments: Any) -> dict[str, Any]:
+    """Return settings as JSON can hold them; raise TypeError if there is no such setting."""
+    names = arguments.__optional_keys__
+    for name in settings.keys() - names:
+        close = difflib.get_close_matches(name, names, 1)
+        hint = f"did you mean {close[0]}?" if close else f"the settings are {', '.join(sorted(names))}"
+        raise TypeError(f"there is no setting {name!r} here: {hint}")
+    kinds: list[tuple[type, type]] = [(Mapping, dict), (str, str), (Sequence, list)]
+    return {
+        name: next((make(value) for kind, make in kinds if isinstance(value, kind)), value)
+        for name, value in settings.items()
+    }
 
 
 def recover(name: str) -> Request:
@@ -191,16 +204,6 @@ def pause_arm(name: str, arm: str, paused: bool, reason: str | None) -> Request:
 def changes(name: str, limit: int, before: int) -> Request:
     """List the changes of an experiment."""
     return Request("GET", _path(name, f"changes?limit={int(limit)}&before={int(before)}"))
-
-
-def plain_mapping(value: Any) -> Any:
-    """Return a setting that is a mapping as a dict; None and UNSET as they are."""
-    return dict(value) if isinstance(value, Mapping) else value
-
-
-def plain_list(value: Any) -> Any:
-    """Return a setting that is a sequence as a list; None and UNSET as they are."""
-    return list(value) if isinstance(value, Sequence) else value
 
 
 def delete(name: str) -> Request:

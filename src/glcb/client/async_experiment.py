@@ -3,13 +3,12 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack
 
 import anyio
-from msgspec import UNSET, UnsetType
 
-from glcb._api.guardrails import Change, ChangeList, Guardrail, Metric
-from glcb._api.requests import DEFAULT_ESTIMATORS
+from glcb._api.guardrails import Change, ChangeList
+from glcb._api.requests import DEFAULT_ESTIMATORS, ChangeArguments
 from glcb._api.responses import (
     Decision,
     EvaluationInfo,
@@ -525,87 +524,16 @@ class AsyncExperiment:
         return await self._request(_requests.info(self.name), ExperimentInfo)
 
     async def change(
-        self,
-        *,
-        exploration: float | UnsetType = UNSET,
-        exploration_mode: Literal["gap", "uniform"] | UnsetType = UNSET,
-        schema: Mapping[str, Any] | UnsetType = UNSET,
-        reward_timeout: float | UnsetType | None = UNSET,
-        default_reward: float | UnsetType | None = UNSET,
-        reward_aggregation: Literal["first", "last", "max", "sum"] | UnsetType = UNSET,
-        half_life: int | UnsetType | None = UNSET,
-        holdout: float | UnsetType = UNSET,
-        shares: Mapping[str, tuple[float, float]] | UnsetType | None = UNSET,
-        control: str | UnsetType | None = UNSET,
-        baseline: Literal["random", "control"] | UnsetType | None = UNSET,
-        traffic: float | UnsetType | None = UNSET,
-        shadow: bool | UnsetType | None = UNSET,
-        start_at: datetime | UnsetType | None = UNSET,
-        end_at: datetime | UnsetType | None = UNSET,
-        metrics: Mapping[str, Metric] | UnsetType | None = UNSET,
-        guardrails: Sequence[Guardrail] | UnsetType | None = UNSET,
-        trust_publishable: bool | UnsetType | None = UNSET,
-        description: str | UnsetType | None = UNSET,
-        owner: str | UnsetType | None = UNSET,
-        hypothesis: str | UnsetType | None = UNSET,
-        reward_unit: str | UnsetType | None = UNSET,
-        segments: Sequence[str] | UnsetType | None = UNSET,
-        reason: str | None = None,
+        self, *, reason: str | None = None, **settings: Unpack[ChangeArguments]
     ) -> ExperimentInfo:
         """Change settings of the experiment. Omitted ones stay as they are; None removes one.
 
         Parameters
         ----------
-        exploration
-            Share of decisions spent on exploration.
-        exploration_mode
-            ``"gap"`` or ``"uniform"``.
-        schema
-            The declared features, by name; those of an empty dict are all inferred.
-        reward_timeout
-            Seconds a decision stays pending. A timeout cannot be removed.
-        default_reward
-            Reward of a decision without one.
-        reward_aggregation
-            How several rewards of one decision are combined.
-        half_life
-            Number of decisions after which evidence counts half as much.
-        holdout
-            Share of decisions that are served the baseline.
-        shares
-            Lowest and highest probability of arms in every decision, by name; in a ranking, of the first
-            slot.
-        control
-            The control arm. A decision can have its own.
-        baseline
-            What the holdout, and the traffic that the bandit does not decide, are served.
-        traffic
-            Share of the traffic that the bandit decides. The rest is part of the holdout.
-        shadow
-            Whether everybody is served the control. What the bandit would have done is logged.
-        start_at
-            Time before which no decisions are made, with a time zone.
-        end_at
-            Time from which on no decisions are made, with a time zone.
-        metrics
-            Numbers that are reported with rewards, by name.
-        guardrails
-            Metrics that must not fall.
-        trust_publishable
-            Whether guardrails count what publishable API keys report. Visitors can then break them.
-        description
-            What the experiment is about.
-        owner
-            Who is responsible for it.
-        hypothesis
-            What it is to find out.
-        reward_unit
-            The unit of the reward, such as €, % or s.
-        segments
-            The features whose values are segments in the statistics, at most eight. By default, the service
-            chooses them.
         reason
             Why, for the trail of changes.
+        **settings
+            The fields of ``ExperimentSettings`` that change.
 
         Returns
         -------
@@ -621,33 +549,7 @@ class AsyncExperiment:
         NotRunning
             If the experiment is archived.
         """
-        request = _requests.change(
-            self.name,
-            reason=reason or UNSET,
-            exploration=exploration,
-            exploration_mode=exploration_mode,
-            schema=schema,
-            reward_timeout=reward_timeout,
-            default_reward=default_reward,
-            reward_aggregation=reward_aggregation,
-            half_life=half_life,
-            holdout=holdout,
-            shares=shares,
-            control=control,
-            baseline=baseline,
-            traffic=traffic,
-            shadow=shadow,
-            start_at=start_at,
-            end_at=end_at,
-            metrics=metrics,
-            guardrails=guardrails,
-            trust_publishable=trust_publishable,
-            description=description,
-            owner=owner,
-            hypothesis=hypothesis,
-            reward_unit=reward_unit,
-            segments=_requests.plain_list(segments),
-        )
+        request = _requests.change(self.name, settings, reason)
         return await self._request(request, ExperimentInfo)
 
     async def changes(self, *, limit: int = 20, before: int = 0) -> tuple[Change, ...]:
