@@ -12,7 +12,7 @@ import pytest
 
 from glcb import InvalidInput, InvalidReward, InvalidSettings, UnknownArm
 from glcb._api.guardrails import ArmPause, Guardrail, Metric
-from glcb._api.requests import DecisionRequest, ExperimentChanges, NewArm, RankingRequest
+from glcb._api.requests import DecisionRequest, ExperimentChanges, ExplanationRequest, NewArm, RankingRequest
 from glcb.bandit.recorded import is_pending
 from glcb.service.core import export
 from glcb.service.core.experiment import Experiment
@@ -292,3 +292,40 @@ async def _assert_paused(engine: Engine) -> None:
     await asyncio.sleep(0)
     info = await engine.read("home", responses.experiment_info)
     assert info.settings.paused_arms == ["c"]
+
+
+@pytest.mark.parametrize("unit", [None, "u-1"])
+@pytest.mark.parametrize("held_out", [False, True])
+def test_propensities_of_a_ranking_are_conditional_on_the_slots_above(
+    unit: str | None, held_out: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recorded = RecordedExperiment(baseline="control", holdout=0.5, exploration=0.0)
+    monkeypatch.setattr(Experiment, "fraction", lambda *_, **__: 0.0 if held_out else 0.99)
+    request = RankingRequest(context={"x": 1}, k=2, control=["a", "b"], unit=unit)
+    ranking = json.loads(recorded.apply("rank", request))
+    assert ranking["holdout"] == held_out
+    _, second = ranking["overall_propensities"]
+    if held_out:
+        assert second > 0.7, "whoever is served the control is likely to be in the holdout"
+    assert 0.5 <= second <= 1
+
+
+def test_an_arm_that_is_not_eligible_bounds_nothing() -> None:
+    recorded = RecordedExperiment(shares={"a": (0.1, 1.0)}, holdout=0.0)
+    assert not recorded.decide({"x": 1}, eligible=["b", "c"]).bounded
+    recorded.apply("change_arm", ArmPause(name="a", paused=True), "team")
+    assert not recorded.decide({"x": 1}).bounded
+
+
+@pytest.mark.parametrize("arms", [["a", "b", "c"], {"a": {"price": 1}, "b": {"price": 2}, "c": {}}])
+def test_explanations_have_the_arms_and_probabilities_of_decisions(arms: Any) -> None:
+    recorded = RecordedExperiment(arms=arms, holdout=0.0)
+    for number in range(20):
+        recorded.reward(recorded.decide({"x": number}).id, number % 2)
+    recorded.apply("change_arm", ArmPause(name="a", paused=True), "team")
+    explained = responses.explanation(recorded.experiment, ExplanationRequest(context={"x": 3}))
+    expected = recorded.decide({"x": 3}).probabilities
+    found = {one.arm: one.probability for one in explained.arms}
+    assert {"a": 0.0} | found == pytest.approx({"a": 0.0} | expected)
+    with pytest.raises(ApiError, match="all eligible arms are paused"):
+        responses.explanation(recorded.experiment, ExplanationRequest(context={"x": 3}, eligible=["a"]))

@@ -244,7 +244,7 @@ class BanditCore:
         if not counted:
             policy.ensure_capacity()
         numbers = self.random_numbers()
-        with policy.drawing_from(numbers.generator()) if policy.is_randomized else _NOTHING_DRAWN:
+        with self.drawing(policy, numbers):
             if is_plain:
                 exploration, mode = self.config.exploration, self.config.exploration_mode
                 estimates, shares, arm = policy.choose(x, exploration, mode, numbers.fraction(), counted)
@@ -798,10 +798,12 @@ class BanditCore:
 
     # ---- explanations ---------------------------------------------------------------------------
 
-    def explain(self, context: Any, arms: Any = None, eligible: Iterable[Arm] | None = None) -> Explanation:
-        """Explain the values of all arms, or of candidates. Changes nothing."""
+    def explain(
+        self, context: Any, arms: Any, eligible: Iterable[Arm] | None, most: int | None
+    ) -> Explanation:
+        """Explain the values of all arms, or of `most` candidates with the best scores. Changes nothing."""
         if self.catalog is not None:
-            return self._explain_candidates(context, arms, eligible)
+            return self._explain_candidates(context, arms, eligible, most)
         encoder, policy, encoded, _ = self.prepare(context)
         origins = encoder.origins(context, encoded)
         baseline = np.concatenate([origins.baseline, np.full(self.positions, 0.5, np.float32)])
@@ -811,8 +813,9 @@ class BanditCore:
         values = {**origins.values, **({"position": "0"} if self.positions else {})}
         return explanation.grouped(owners, tuple(values), tuple(values.values()))
 
-    def _explain_candidates(self, context: Any, arms: Any, eligible: Iterable[Arm] | None) -> Explanation:
-        """Explain the values of candidates: of all that are eligible, or of those with the best scores."""
+    def _explain_candidates(
+        self, context: Any, arms: Any, eligible: Iterable[Arm] | None, most: int | None
+    ) -> Explanation:
         encoder, policy, encoded, prepared = self.prepare(context, arms, eligible)
         assert prepared is not None  # arms have features
         assert self.catalog is not None
@@ -821,7 +824,7 @@ class BanditCore:
             estimates = self.estimate(policy, x, prepared)
         scores = estimates.values + estimates.bonuses
         order = np.argsort(-scores, kind="stable")
-        chosen = order if eligible is not None else order[:MAX_EXPLAINED]
+        chosen = order[:most]
         shares = distribution(scores, estimates.bonuses, self.choice_rule(False, prepared))
         origins = encoder.origins(context, encoded)
         names = list(origins.values)

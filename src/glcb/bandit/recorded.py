@@ -21,6 +21,7 @@ from glcb.bandit.randomness import RandomNumbers
 from glcb.bandit.ranking import AffectedSlots
 from glcb.bandit.records import PendingDecision, checked_prefix
 from glcb.bandit.slots import slot_id
+from glcb.explain import Explanation
 
 
 @changes
@@ -200,6 +201,14 @@ def is_pending(bandit: Bandit, decision: str) -> bool:
         Whether the decision is pending and has not timed out.
     """
     return bandit._core.pending.contains(decision, bandit._core.now())
+
+
+@reads
+def explain(
+    bandit: Bandit, context: Any, arms: Any, eligible: Iterable[Arm] | None, most: int | None
+) -> Explanation:
+    """Explain the candidates with the best scores, as ``Bandit.explain`` does; all of them without `most`."""
+    return bandit._core.explain(context, arms, eligible, most)
 
 
 @reads

@@ -1,8 +1,8 @@
 """Decisions and rankings: the group, the draw, the answer and the record, and how the record is counted.
 
 ``draw`` chooses, and ``register`` counts what was chosen. Recovery does without the first. All requests take
-the same way: a decision among arms with features is a ranking with one slot, and who is served what
-(``steering.py``) is a step before the draw and one after it.
+the same way: a decision is a ranking with one slot, and who is served what (``steering.py``) is a step before
+the draw and one after it.
 """
 
 from functools import partial
@@ -19,7 +19,7 @@ from glcb.service.core import presentations
 from glcb.service.core.administration import Result
 from glcb.service.core.idempotency import StoredAnswer, digest
 from glcb.service.core.open_decisions import OpenDecision
-from glcb.service.core.rankings import most_likely
+from glcb.service.core.rankings import all_probabilities, most_likely
 from glcb.service.core.records import DecisionRecord, SlotRecord, encode_record
 from glcb.service.core.steering import Assignment, SteeredSlot, steered_slots
 
@@ -73,7 +73,9 @@ def draw(experiment: "Experiment", request: Request) -> tuple[bytes, DecisionRec
         if steering.is_shadow:
             arm = choice.draw(shares.own, experiment.fraction(b"shadow%d" % len(shadow)))
             shadow.append(str(drawn.arms[arm]))
-    bounded = not assignment.serve and steering.is_bounded(drawn.arms, drawn.slots[0].probabilities)
+    bounded = not assignment.serve and steering.is_bounded(
+        drawn.arms, drawn.slots[0].probabilities, assignment.eligible
+    )
     answer: Decision | Ranking
     if is_ranking:
         answer = Ranking(
@@ -94,7 +96,7 @@ def draw(experiment: "Experiment", request: Request) -> tuple[bytes, DecisionRec
             propensity=records[0].propensity,
             probabilities=drawn.listed,
             holdout=assignment.held_out,
-            candidates=len(drawn.arms) if drawn.has_features else None,
+            candidates=len(drawn.arms) if experiment.has_catalog else None,
             control=assignment.control[0] if assignment.control else None,
             overall_propensity=overall[0] if overall else None,
             shadow=shadow[0] if shadow else None,
@@ -113,25 +115,11 @@ class _Drawn(NamedTuple):
     slots: list[SteeredSlot]
     listed: dict[str, float]
     """The probabilities in the answer to a decision."""
-    has_features: bool
-    """Whether the arms have features."""
 
 
 def _draw_slots(experiment: "Experiment", request: Request, assignment: Assignment) -> _Drawn:
-    """Decide among arms without features, or rank; a decision among arms with features has one slot."""
-    bandit = experiment.bandit
-    if not isinstance(request, RankingRequest) and not experiment.has_catalog and request.arms is None:
-        decision = bandit.decide(
-            request.context,
-            eligible=assignment.eligible,
-            uniform=assignment.uniform,
-            serve=assignment.serve[0] if assignment.serve else None,
-            id=request.id,
-        )
-        slot = SteeredSlot(str(decision.arm), decision.arm_probabilities, decision.estimates)
-        listed: Any = decision.probabilities
-        return _Drawn(decision.id, decision.arms, [slot], listed, False)
-    ranking = bandit.rank(
+    """Let the bandit rank; a decision is a ranking with one slot."""
+    ranking = experiment.bandit.rank(
         request.context,
         k=_slots(request),
         arms=named_features(request.arms),
@@ -140,8 +128,10 @@ def _draw_slots(experiment: "Experiment", request: Request, assignment: Assignme
         serve=assignment.serve,
         id=request.id,
     )
-    listed = {} if isinstance(request, RankingRequest) else most_likely(ranking)
-    return _Drawn(ranking.id, ranking.candidates, steered_slots(ranking), listed, True)
+    listed: dict[str, float] = {}
+    if not isinstance(request, RankingRequest):
+        listed = most_likely(ranking) if experiment.has_catalog else all_probabilities(ranking)
+    return _Drawn(ranking.id, ranking.candidates, steered_slots(ranking), listed)
 
 
 def _digest(request: Request) -> bytes:

@@ -49,6 +49,12 @@ def most_likely(ranking: Ranking) -> dict[str, float]:
     return {str(names[index]): float(shares[index]) for index in indices}
 
 
+def all_probabilities(ranking: Ranking) -> dict[str, float]:
+    """Return the probability of each arm for the first slot."""
+    shares = ranking.slot_probabilities[0].tolist()
+    return {str(arm): share for arm, share in zip(ranking.candidates, shares, strict=True)}
+
+
 def slot_record(
     arm: str,
     actual: Float64,

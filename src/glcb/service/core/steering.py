@@ -11,8 +11,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from msgspec import UNSET
 
+from glcb import _validation
 from glcb._api.guardrails import REWARD, or_default
-from glcb._api.requests import DecisionRequest, ExperimentSettings, RankingRequest, named_features
+from glcb._api.requests import (
+    DecisionRequest,
+    ExperimentSettings,
+    ExplanationRequest,
+    RankingRequest,
+    named_features,
+)
 from glcb._arrays import Float64
 from glcb._errors import InvalidInput, InvalidSettings, UnknownArm
 from glcb._types import reward_range
@@ -132,12 +139,12 @@ class Steering:
             request.unit is not None,
         )
 
-    def _candidates(self, request: DecisionRequest | RankingRequest) -> Sequence[str]:
+    def _candidates(self, request: DecisionRequest | RankingRequest | ExplanationRequest) -> Sequence[str]:
         if request.arms is None:
             return self._bandit.arms  # type: ignore[return-value]  # arms are strings here
         return list(dict(named_features(request.arms)))
 
-    def eligible(self, request: DecisionRequest | RankingRequest) -> list[str] | None:
+    def eligible(self, request: DecisionRequest | RankingRequest | ExplanationRequest) -> list[str] | None:
         """Return the eligible arms of a request, without those that are paused; None for all."""
         if not self._paused:
             return request.eligible
@@ -182,24 +189,23 @@ class Steering:
         """Return the bounds of the probabilities of arms."""
         if not self._shares:
             return None
-        return share_bounds(self._shares, {arm: place for place, arm in enumerate(arms)})  # type: ignore[arg-type]
+        return share_bounds(self._shares, _places(arms))  # type: ignore[arg-type]
 
-    def explained(self, arms: Sequence[Any], scores: Float64, allowed: list[int] | None) -> Float64:
+    def explained(self, arms: Sequence[Any], scores: Float64, eligible: list[str] | None) -> Float64:
         """Return the probabilities of arms without features, given their scores."""
         settings, bounds = self._settings, self.bounds(arms)
-        if self._paused:
-            asked = range(len(arms)) if allowed is None else allowed
-            allowed = [place for place in asked if arms[place] not in self._paused]
+        allowed = None if eligible is None else _validation.eligible(eligible, _places(arms))
         rule = ChoiceRule(settings.exploration, settings.exploration_mode, bounds=bounds)
         return distribution(scores, np.zeros(scores.size), rule, allowed)
 
-    def is_bounded(self, arms: Sequence[str], shares: Float64) -> bool:
-        """Return whether an arm has its minimum or maximum share."""
+    def is_bounded(self, arms: Sequence[str], shares: Float64, eligible: Sequence[str] | None) -> bool:
+        """Return whether an eligible arm has its minimum or maximum share."""
         bounds = self.bounds(arms)
         if bounds is None:
             return False
-        low = (bounds.low > 0) & (shares <= bounds.low)
-        return bool((low | ((bounds.high < 1) & (shares >= bounds.high))).any())
+        reached = (bounds.low > 0) & (shares <= bounds.low) | (bounds.high < 1) & (shares >= bounds.high)
+        places = _places(arms)
+        return bool(reached[[places[arm] for arm in (arms if eligible is None else eligible)]].any())
 
     def records(
         self, slots: Sequence[SteeredSlot], arms: tuple[Any, ...], assignment: Assignment
@@ -218,7 +224,7 @@ class Steering:
         settings, shared = self._settings, self._has_catalog
         guards = settings.metrics is not UNSET or settings.guardrails is not UNSET
         by_arm = not shared and any(one.pauses == "arm" for one in or_default(settings.guardrails, []))
-        index = {arm: position for position, arm in enumerate(arms)}
+        index = _places(arms)
         remaining = list(range(len(arms)))
         if assignment.eligible is not None and not shared:
             remaining = sorted({index[arm] for arm in assignment.eligible})
@@ -239,7 +245,7 @@ class Steering:
             elif assignment.control or settings.control is not UNSET:
                 control = random
             shares = self._shares_of(own, random, control, slot.probabilities, held, assignment, chosen)
-            if number + 1 < len(slots) and not assignment.sticky and shares.logged[chosen] > 0:
+            if number + 1 < len(slots) and shares.overall[chosen] > 0:
                 base = control if self.serves_control and control is not None else random
                 served = base if self.is_shadow else own
                 held *= float(base[chosen]) / (
@@ -275,6 +281,10 @@ class Steering:
         overall = base if self.is_shadow else held * base + (1 - held) * own
         logged = actual if assignment.sticky and not self.is_shadow else overall
         return Shares(own, random, control, logged, overall, chosen)
+
+
+def _places(arms: Sequence[Any]) -> dict[Any, int]:
+    return {arm: place for place, arm in enumerate(arms)}
 
 
 def effective_holdout(settings: ExperimentSettings) -> float:

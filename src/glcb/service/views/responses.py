@@ -6,11 +6,12 @@ from itertools import islice
 import msgspec
 from msgspec import UNSET
 
-from glcb import _validation
 from glcb._api.guardrails import ChangeList
 from glcb._api.requests import ExplanationRequest, named_features
 from glcb._api.responses import ArmExplanation, Contribution, Counts, ExperimentInfo, Explanation
 from glcb._errors import InvalidInput
+from glcb.bandit import recorded
+from glcb.bandit._core import MAX_EXPLAINED
 from glcb.service.core.experiment import Experiment
 from glcb.service.core.rankings import has_catalog
 from glcb.service.views import health
@@ -49,22 +50,19 @@ def changes(experiment: Experiment, limit: int, before: int) -> ChangeList:
 
 def explanation(experiment: Experiment, request: ExplanationRequest) -> Explanation:
     """Return the value, bonus, contributions and probability of every arm for a context."""
-    settings = experiment.state.settings
+    settings, eligible = experiment.state.settings, experiment.steering.eligible(request)
     if has_catalog(settings):
-        candidates, eligible = named_features(request.arms), request.eligible
-        explained = experiment.bandit.explain(request.context, arms=candidates, eligible=eligible)
+        most = MAX_EXPLAINED if request.eligible is None else None
+        explained = recorded.explain(
+            experiment.bandit, request.context, named_features(request.arms), eligible, most
+        )
         arm_probabilities = explained.probabilities
         assert arm_probabilities is not None  # arms have features
     else:
         if request.arms is not None:
             raise InvalidInput("the arms of this experiment have no features: pass eligible to restrict them")
         explained = experiment.bandit.explain(request.context)
-        allowed = None
-        if request.eligible is not None:
-            allowed = _validation.eligible(
-                request.eligible, {arm: number for number, arm in enumerate(explained.arms)}
-            )
-        arm_probabilities = experiment.steering.explained(explained.arms, explained.scores, allowed)
+        arm_probabilities = experiment.steering.explained(explained.arms, explained.scores, eligible)
     own_values = explained.own_values or (explained.feature_values,) * len(explained.arms)
     arms = tuple(
         ArmExplanation(
