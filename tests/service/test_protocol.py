@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import random
 import socket
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from pathlib import Path
@@ -491,6 +492,24 @@ def test_a_request_for_another_protocol_is_answered_as_if_it_asked_for_none(
         assert own.engine.loaded["home"].experiment.bandit.counts["decisions"] == 2
 
     in_connection(tmp_path, scenario)
+
+
+def test_hundreds_of_requests_for_another_protocol_leave_nothing_in_the_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def run() -> None:
+        async with connected(Application(lifespan)) as (reader, writer):
+            writer.write(b"GET /healthz HTTP/1.1\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n" * 300)
+            assert [await answer(reader) for _ in range(17)] == [200] * 17
+            assert await reader.read() == b""
+
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(250)  # what a wrapper of each call, such as coverage, would leave
+    try:
+        run_as_served(run())
+    finally:
+        sys.setrecursionlimit(limit)
+    assert [record for record in caplog.records if record.levelname == "ERROR"] == []
 
 
 def test_a_connection_of_http_1_0_is_closed_after_the_response() -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -10,6 +10,10 @@ from glcb._errors import InvalidSettings
 from glcb.service import config
 from glcb.service.access import api_keys, sessions
 from glcb.service.access.api_keys import Keyring
+from glcb.service.access.sessions import Sessions
+from glcb.service.config import ServiceSettings
+from glcb.service.errors import ApiError
+from glcb.service.http.people import People
 from tests.service.asgi import CREATION, Answer, E, Service, create_experiment, with_service
 from tests.service.builders import open_test_database
 
@@ -128,6 +132,18 @@ def test_attempts_to_sign_in_are_limited_for_each_address(tmp_path: Path) -> Non
         assert (await service.ask("GET", "/v1/experiments", key=secret)).status == 200, "keys are not limited"
 
     with_service(tmp_path, scenario)
+
+
+def test_the_address_that_the_proxy_has_seen_is_on_the_last_line() -> None:
+    people = People(ServiceSettings(), cast(Sessions, None))
+    for number in range(12):
+        lines = [b"10.0.0.%d" % number, b"192.0.2.9"]  # HAProxy adds a line of its own
+        scope = {"client": ("127.0.0.1", 1), "headers": [(b"x-forwarded-for", line) for line in lines]}
+        if number < 10:
+            people.count_attempt(scope)
+        else:
+            with pytest.raises(ApiError, match="too many attempts"):
+                people.count_attempt(scope)
 
 
 def test_a_trusted_proxy_names_the_person_and_the_role(tmp_path: Path) -> None:

@@ -122,7 +122,7 @@ class AsyncClient:
         return parse(await self._send(_requests.list_experiments()), ExperimentList).experiments
 
     async def shards(self) -> ShardList:
-        """Return the processes that have the experiments, if there are several, and their nodes.
+        """Return the processes that own the experiments, if there are several, and their nodes.
 
         Returns
         -------

@@ -123,7 +123,7 @@ class Client:
         return parse(self._send(_requests.list_experiments()), ExperimentList).experiments
 
     def shards(self) -> ShardList:
-        """Return the processes that have the experiments, if there are several, and their nodes.
+        """Return the processes that own the experiments, if there are several, and their nodes.
 
         Returns
         -------

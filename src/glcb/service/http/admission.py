@@ -19,7 +19,7 @@ from glcb.service.errors import ApiError
 
 Lane = Literal["decisions", "others"]
 
-_THREADS = 2
+_TURNS = 2
 """Requests other than decisions and rewards that are worked on at the same time."""
 _BURST = 1_000_000_000
 """Nanoseconds of unused rate that a publishable key can use at once."""
@@ -65,7 +65,7 @@ class Admission:
         self.bytes = 0
         """Bytes of bodies and responses in memory."""
         self.bytes_of: dict[str, int] = {}
-        self.threads = asyncio.Semaphore(_THREADS)
+        self.turns = asyncio.Semaphore(_TURNS)
         """Limits the work outside of decisions and rewards that goes on at the same time."""
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._interval = _BURST // settings.publish_rate
@@ -95,7 +95,7 @@ class Admission:
     async def turn(self, experiment: str | None) -> AsyncIterator[None]:
         """Wait for a turn: one request of an experiment at a time, and few in total."""
         lock = self._turns.setdefault(experiment or "", asyncio.Lock())
-        async with lock, self.threads:
+        async with lock, self.turns:
             yield
 
 

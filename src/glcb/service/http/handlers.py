@@ -379,7 +379,7 @@ def export_response(storage: Database, experiment: int, request: Request, admiss
 
     async def in_turns(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         while True:
-            async with admission.threads:
+            async with admission.turns:
                 chunk = await anext(chunks, None)
             if chunk is None:
                 return

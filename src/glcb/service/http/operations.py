@@ -283,7 +283,7 @@ OPERATIONS = (
     ),
     Operation(
         "GET", "/v1/shards", "list_shards", "read",
-        "List the processes that have the experiments, if there are several, and their nodes.",
+        "List the processes that own the experiments, if there are several, and their nodes.",
         None, shards.ShardList,
     ),
     Operation(

@@ -133,9 +133,9 @@ class People:
         """Return the address of a person; through a trusted proxy, the one that the proxy has seen."""
         client = scope.get("client")
         text = client[0] if client else ""
-        forwarded = wire.header(scope, b"x-forwarded-for")
-        if forwarded is not None and self._is_proxy(scope):
-            text = forwarded.rpartition(b",")[2].strip()[:64].decode("latin-1")  # no address is longer
+        forwarded = [value for name, value in scope["headers"] if name == b"x-forwarded-for"]
+        if forwarded and self._is_proxy(scope):  # a proxy adds to the last line, or adds a last line
+            text = forwarded[-1].rpartition(b",")[2].strip()[:64].decode("latin-1")  # no address is longer
         try:
             address = ipaddress.ip_address(text.partition("%")[0])
         except ValueError:

@@ -225,9 +225,14 @@ class Connection(HttpToolsProtocol):
         self.pipeline.clear()
         if self._has_ended:
             self.transport.close()
-        else:
+            self._expect()
+            return
+        try:
             self.transport.write_eof()
-            self.flow.resume_reading()
+        except OSError:  # the client is gone
+            self.abort()
+            return
+        self.flow.resume_reading()
         self._expect()
 
     def _expect(self) -> None:
@@ -251,12 +256,19 @@ class Connection(HttpToolsProtocol):
     # ---- requests -------------------------------------------------------------------------------
 
     def _parse(self, data: bytes | memoryview) -> None:
+        """Parse a part of what was received; what follows a request to upgrade is parsed again."""
+        rest: bytes | memoryview = data
+        while rest and not self._is_dropping:
+            upgraded = self._feed(rest)
+            rest = b"" if upgraded is None else self._without_upgrade(bytes(rest[upgraded:]))
+
+    def _feed(self, data: bytes | memoryview) -> int | None:
+        """Feed the parser; return where the body of a request to upgrade begins, if there is one."""
         self._received += len(data)
-        rest: bytes | None = None
         try:
             self.parser.feed_data(data)
         except httptools.HttpParserUpgrade as upgrade:
-            rest = bytes(data[upgrade.args[0] :])
+            return int(upgrade.args[0])
         except httptools.HttpParserError as error:
             cause = error.__context__
             if not isinstance(cause, ValueError | None):
@@ -265,20 +277,19 @@ class Connection(HttpToolsProtocol):
         else:
             if self._received - self._content > MAX_HEADER_BYTES + self._content // _BODY_PER_FRAMING:
                 self._reject(wire.headers_too_large(MAX_HEADER_BYTES, _MAX_HEADERS))
-        if rest is not None:  # not while the exception is handled, which would look like the cause of others
-            self._ignore_upgrade(rest)
+        return None
 
-    def _ignore_upgrade(self, rest: bytes) -> None:
-        """Parse a request that asks for another protocol again, without the header that does.
+    def _without_upgrade(self, rest: bytes) -> bytes:
+        """Return a request that asks for another protocol, without the header that does, for a new parser.
 
-        The parser does not read its body: ``rest`` begins with it.
+        The old one does not read its body: ``rest`` begins with it.
         """
         version = self.parser.get_http_version().encode()
         lines = [b"%b %b HTTP/%b" % (self.parser.get_method(), self.url, version)]
         lines += [b"%b: %b" % pair for pair in self.headers if pair[0] != b"upgrade"]
         self._received = 0
         self.parser = httptools.HttpRequestParser(self)
-        self._parse(b"\r\n".join([*lines, b"", rest]))
+        return b"\r\n".join([*lines, b"", rest])
 
     def on_message_begin(self) -> None:
         """Start the time limit of the headers."""
@@ -307,7 +318,7 @@ class Connection(HttpToolsProtocol):
         if self.parser.get_method() == b"CONNECT":
             raise _Unacceptable(_invalid())
         if self.parser.should_upgrade():
-            return  # _ignore_upgrade() comes next
+            return  # the request is parsed again without it
         try:
             super().on_headers_complete()
         except (httptools.HttpParserError, AttributeError, UnicodeError):  # the target is not a path

@@ -1,4 +1,4 @@
-"""All routes except single decisions: authentication, admission and bodies, whoever answers the requests."""
+"""All routes except single decisions: authentication, admission and bodies."""
 
 from typing import Protocol
 
@@ -24,7 +24,7 @@ class _AnyText(StringConvertor):
     regex = "(?s:.+)"
 
 
-register_url_convertor("text", _AnyText())
+register_url_convertor("glcb_text", _AnyText())
 
 
 class Answers(Protocol):
@@ -82,9 +82,9 @@ class Routes:
             wire.add_security_headers(response.raw_headers)
             return response
 
-        path = operation.path.replace("{arm}", "{arm:text}")
+        path = operation.path.replace("{arm}", "{arm:glcb_text}")
         if operation.is_personalizer:
-            path = path.replace("{id}", "{id:text}")
+            path = path.replace("{id}", "{id:glcb_text}")
         return Route(path, endpoint, methods=[operation.method], name=operation.name)
 
     async def _answer(self, operation: Operation, request: Request) -> Response:

@@ -123,7 +123,8 @@ def request_timeout(seconds: float) -> ApiError:
 def headers_too_large(max_bytes: int, max_headers: int) -> ApiError:
     """Return the error for headers, trailers or chunk framing without end."""
     message = (
-        f"a request can have at most {max_headers:,} headers, and headers and trailers {max_bytes:,} bytes"
+        f"a request can have at most {max_headers:,} headers, and {max_bytes:,} bytes of headers, trailers "
+        "and chunk sizes"
     )
     return HttpError("too_large", message, status=431)
 
