@@ -4,6 +4,7 @@ import os
 import platform
 from functools import cache
 from hashlib import sha256
+from importlib import metadata
 from typing import Any
 
 import llvmlite
@@ -14,6 +15,8 @@ import numpy as np
 from glcb._version import __version__
 
 _config: Any = numba.config  # its attributes come from the environment
+_LIBRARIES = ("jax", "mabwiser", "optax", "river", "scikit-learn", "vowpalwabbit", "xgboost", "xgboost-cpu")
+"""Libraries of some policies. Those that are not installed are omitted."""
 
 
 @cache
@@ -28,7 +31,15 @@ def environment() -> dict[str, str]:
         "machine": platform.machine(),
         "cpu": _config.CPU_NAME or llvm.get_host_cpu_name(),
         "cpu_features": _features(),
+        **{name: version for name in _LIBRARIES if (version := _version(name)) is not None},
     }
+
+
+def _version(distribution: str) -> str | None:
+    try:
+        return metadata.version(distribution)
+    except metadata.PackageNotFoundError:
+        return None
 
 
 def _features() -> str:

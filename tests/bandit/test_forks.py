@@ -75,6 +75,18 @@ print(json.dumps(results))
     assert len({one for decisions in (first, second, own) for one, _ in decisions}) == 60
 
 
+def test_new_settings_do_not_undo_that_a_child_draws_numbers_of_its_own() -> None:
+    script = """
+bandit = Bandit(10, policy="lints")
+def changed():
+    bandit.set_params(exploration=0.3)
+    return decisions()
+print(json.dumps((in_child(changed), changed())))
+"""
+    child, own = ([arm for _, arm in decisions] for decisions in run_script(script))
+    assert child != own
+
+
 def test_threads_of_a_child_can_use_a_bandit_at_once() -> None:
     script = """
 def in_threads():

@@ -20,7 +20,7 @@ from glcb.service.core import deciding
 from glcb.service.core.experiment import Experiment
 from glcb.service.core.models import ExperimentSnapshot, model_file
 from glcb.service.core.records import decode_record, encode_record
-from glcb.service.engine.audit import DAMAGED, DIFFERENT, Finding, audit_database
+from glcb.service.engine.audit import DAMAGED, DIFFERENT, NOT_AUDITED, Finding, audit_database
 from glcb.service.engine.engine import Engine
 from glcb.service.engine.snapshots import from_first_event
 from glcb.service.errors import ApiError
@@ -210,6 +210,40 @@ def test_one_difference_does_not_cause_others(tmp_path: Path) -> None:
     assert f": 1 are DIFFERENT; event {place + 1}: " in finding.line
 
 
+def test_the_audit_compares_the_whole_answer(tmp_path: Path) -> None:
+    events = filled("plain", steps=10).events
+    place = next(place for place, event in enumerate(events) if b'"holdout":false' in event.outcome)
+    outcome = events[place].outcome.replace(b'"holdout":false', b'"holdout":true')
+    events[place] = events[place]._replace(outcome=outcome)
+    finding = audited(tmp_path, with_writer(events, environment()))
+    assert finding.exit_code == DIFFERENT
+    assert f": 1 are DIFFERENT; event {place + 1}: " in finding.line
+
+
+def test_a_library_that_is_missing_for_the_audit_is_no_damage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise MissingExtra("NeuralUCB needs jax")
+
+    monkeypatch.setattr(deciding, "recover", refuse)
+    finding = audited(tmp_path, filled("plain", steps=3).events)
+    assert finding.exit_code == NOT_AUDITED
+    assert finding.line == "home: cannot be audited here: NeuralUCB needs jax"
+
+
+def test_a_request_that_could_not_be_read_again_is_rejected() -> None:
+    made = filled("plain", steps=3)
+    ranking = RankingRequest(context={"age": 1, "country": "A"}, k=2, id="r" * 99)
+    made.apply("rank", ranking)
+    before = made.experiment.snapshot().digest()
+    with pytest.raises(ApiError, match="cannot be stored: Expected `str` of length <= 100"):
+        made.apply("reward", RewardItem(id=f"{ranking.id}.1", value=1.0))
+    assert made.experiment.snapshot().digest() == before
+    made.apply("reward", RewardItem(id=ranking.id or "", value=1.0, slot=1))
+    assert recovered(made.events).snapshot().digest() == made.experiment.snapshot().digest()
+
+
 @pytest.mark.parametrize("has_snapshot", [False, True])
 def test_differences_here_fail_the_audit_after_a_snapshot_of_another_writer(
     tmp_path: Path, has_snapshot: bool
@@ -250,6 +284,12 @@ async def fill(engine: Engine, _: Database) -> None:
             "event 12 was altered",
         ),
         (
+            "UPDATE glcb_events SET kind = CAST(x'ff64' AS TEXT) WHERE experiment = 1 AND sequence = 12",
+            11,
+            10,
+            "event 12 is damaged",
+        ),
+        (
             "UPDATE glcb_events SET request = x'00' WHERE experiment = 1 AND sequence = 13",
             12,
             9,
@@ -269,7 +309,7 @@ async def fill(engine: Engine, _: Database) -> None:
             "event 8 is damaged",
         ),
     ],
-    ids=["record", "request", "gap", "lost", "type"],
+    ids=["record", "kind", "request", "gap", "lost", "type"],
 )
 def test_a_damaged_experiment_continues_from_its_last_good_state(
     tmp_path: Path, statement: str, last_good: int, aside: int, reason: str
@@ -368,7 +408,10 @@ def test_a_missing_library_sets_no_event_aside(tmp_path: Path, monkeypatch: pyte
         run_service(tmp_path, after)
 
 
-@pytest.mark.parametrize("error", [MemoryError(), OSError("no space left on device")])
+@pytest.mark.parametrize(
+    "error",
+    [MemoryError(), OSError("no space left on device"), RuntimeError("RESOURCE_EXHAUSTED: no space left")],
+)
 def test_a_lack_of_resources_is_no_damage(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:

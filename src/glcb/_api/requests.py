@@ -195,7 +195,7 @@ class Creation(Struct, kw_only=True):
 
     name: str
     salt: str
-    """Makes the assignment to the holdout unpredictable."""
+    """The key of all random numbers, which makes them unpredictable."""
     id_prefix: str
     """Random beginning of the ids of its decisions."""
     settings: ExperimentSettings

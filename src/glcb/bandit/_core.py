@@ -109,6 +109,8 @@ class BanditCore:
         """Whether decisions are neither counted nor pending."""
         self.id_prefix = ""
         """Begins the id of every decision whose id is not chosen by the caller."""
+        self._seed, self.key = config.seed, config.seed.to_bytes(8)
+        """The seed, and the key of the random numbers, which a fork changes."""
         self.reset(config)
 
     def reset(self, config: BanditConfig) -> None:
@@ -118,8 +120,8 @@ class BanditCore:
         self.positions = config.slots if config.slots > 1 else 0
         """Number of features that stand for the position in a ranking."""
         self.index = {arm: index for index, arm in enumerate(self.arms)}
-        self.key = config.seed.to_bytes(8)
-        """Key of the random numbers."""
+        if config.seed != self._seed:
+            self._seed, self.key = config.seed, config.seed.to_bytes(8)
         self.encoder: Encoder | None = None
         self.policy: Policy | None = None
         self.catalog = (
@@ -624,10 +626,6 @@ class BanditCore:
         """Return the index of an arm of a log among the arms or the candidates; raise UnknownArm if none."""
         return _validation.arm(arm, self.index) if prepared.arms is None else prepared.arms.position(arm)
 
-    def _replayed_input(self, prepared: Prepared, arm: Arm, slot: int) -> Float32:
-        index, x = self.replayed_index(prepared, arm), self.at_position(prepared.encoded.x, slot)
-        return x if prepared.arms is None else join(x, prepared.arms.candidates, index)
-
     def replay_row(
         self,
         context: Any,
@@ -640,7 +638,7 @@ class BanditCore:
         """Learn from a decision together with its reward; it is never pending."""
         checked = _validation.reward(reward, self.config.rewards)
         prepared = self.prepare(context, candidates)
-        policy, x = prepared.policy, self._replayed_input(prepared, arm, slot)
+        policy, x = prepared.policy, self._input(prepared, self.replayed_index(prepared, arm), slot)
         policy.ensure_capacity()
         decision = PendingDecision(x, arm, propensity, id=self.pending.next_id(x, self.id_prefix))
         if self.log is not None:

@@ -12,8 +12,9 @@ def audit(data: DataOption = None, database: DatabaseOption = None, config: Conf
     libraries, they may differ in the last digits, or now and then in the arm; this is only reported. The
     service can keep running.
 
-    Exits with status 1 if events or snapshots are missing, altered or unreadable, and with status 2 if
-    results differ on the processor and with the versions that wrote them.
+    Exits with status 1 if events or snapshots are missing, altered or unreadable; with status 2 if results
+    differ on the processor and with the versions that wrote them; and with status 3 if an experiment needs a
+    library, or more memory, than there is here.
     """
     opened = existing_database(data, database, config)
     from glcb.service.engine.audit import DAMAGED, audit_database
@@ -23,6 +24,6 @@ def audit(data: DataOption = None, database: DatabaseOption = None, config: Conf
         typer.echo(finding.line)
         codes.add(finding.exit_code)
     if opened.marks is None or not opened.marks.path.exists():
-        typer.echo("without a high-water mark, a loss of the newest events cannot be noticed", err=True)
+        typer.echo("without a high-water mark, a loss of the newest events cannot be detected", err=True)
     if any(codes):
         raise typer.Exit(DAMAGED if DAMAGED in codes else max(codes))

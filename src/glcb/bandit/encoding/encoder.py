@@ -574,7 +574,7 @@ class Encoder:
             "unmapped": self._unmapped,
             "candidates": self._candidates.snapshot(),
             "features": [feature.snapshot() for feature in self._features.values()],
-            **({"structures": dict(self._structures)} if self._structures else {}),
+            "structures": dict(self._structures),
         }
         return metadata, {**self._scales.snapshot(), **directions, "uses": self._slots.uses}
 
@@ -588,9 +588,9 @@ class Encoder:
             raise ValueError(f"{counts} are not counts")
         if encoder._length is not None and type(encoder._length) is not int:
             raise ValueError(f"the number of values must be an integer, got {encoder._length!r}")
-        encoder._structures = restore_structures(metadata.get("structures", {}))
-        encoder._is_dense = bool(metadata.get("dense"))  # files before wide vectors have neither
-        encoder._projections = Projections.from_snapshot(metadata.get("projections", ()), arrays)
+        encoder._structures = restore_structures(metadata["structures"])
+        encoder._is_dense = metadata["dense"]
+        encoder._projections = Projections.from_snapshot(metadata["projections"], arrays)
         encoder._plans = {}
         reserved, width = metadata["slots"]
         encoder._features, owned = restore_features(metadata["features"], width)

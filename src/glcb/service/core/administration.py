@@ -226,7 +226,7 @@ def set_aside(experiment: "Experiment", request: SetAside) -> Result:
 def replace_model(experiment: "Experiment", content: bytes) -> Result:
     """Replace the bandit and restart the statistics. The ids of its decisions get a new prefix."""
     experiment.reject_if("archived")
-    return _use_model(experiment, models.parse_model(content, experiment.upload_prefix()))
+    return _use_model(experiment, models.parse_model(content))
 
 
 def _use_model(experiment: "Experiment", bandit: Bandit) -> Result:

@@ -36,7 +36,7 @@ from glcb._environment import environment
 from glcb._errors import GlcbError, InvalidInput, InvalidSettings, MissingExtra, ModelFileError, StorageError
 from glcb._types import reward_range
 from glcb.bandit import Bandit, recorded
-from glcb.bandit.randomness import RandomNumbers, keyed_digest, keyed_fraction
+from glcb.bandit.randomness import RandomNumbers, keyed_fraction
 from glcb.bandit.recorded import previewing, use_id_prefix, use_random_numbers
 from glcb.bandit.records import random_prefix
 from glcb.bandit.slots import slot_id
@@ -95,7 +95,7 @@ class ExperimentState(Struct, kw_only=True):
     last_event_at: float = 0.0
     """Time of the last event. It never decreases, even if the system clock does."""
     decisions: int = 0
-    """Requests for a decision or a ranking. It numbers the draws of the holdout."""
+    """Requests for a decision or a ranking. It numbers their random numbers."""
     tally: Tally = msgspec.field(default_factory=Tally)
     idempotency_keys: IdempotencyKeys = msgspec.field(default_factory=IdempotencyKeys)
     open_decisions: dict[str, OpenDecision] = msgspec.field(default_factory=dict)
@@ -218,10 +218,11 @@ class Experiment:
             The request is invalid. Nothing has changed.
         """
         self._now, self._author = max(now, self.state.last_event_at), author
+        payload = encode_request(request) if payload is None else payload
+        _check_readable(kind, payload)
         outcome, answer, record = _HANDLERS[kind](self, request)
         if outcome is None:
             return None, answer
-        payload = encode_request(request) if payload is None else payload
         return self._record(kind, payload, outcome, self._now, record), answer
 
     def take_over(self, id_prefix: str, now: float) -> tuple[Callable[[], None], Event]:
@@ -263,6 +264,12 @@ class Experiment:
                 raise CorruptLog("it changes nothing")
         except (MemoryError, OSError):
             raise  # the event is not to blame
+        except RuntimeError as error:  # of a library; its link has shown that the event is intact
+            if isinstance(error, RecursionError):
+                raise CorruptLog(f"event {event.sequence} of {name!r} is nested too deeply") from error
+            raise StorageError(
+                f"event {event.sequence} of {name!r} cannot be applied now: {error}"
+            ) from error
         except Exception as error:  # whatever is wrong with an event, it cannot be applied
             if isinstance(error.__cause__, MemoryError):
                 raise error.__cause__ from None
@@ -415,7 +422,7 @@ class Experiment:
         reason: str | None = None,
         changes: Sequence[SettingChange] = (),
     ) -> None:
-        """Add a change to the trail. Events of earlier versions have no author and leave no trail."""
+        """Add a change to the trail, unless nobody has made it."""
         if self._author is None:
             return
         if self.state.trail is UNSET:
@@ -442,7 +449,7 @@ class Experiment:
             self.state.presentations = Presentations()
         return self.state.presentations
 
-    def defer(self, decision: str, slots: int = 1) -> None:
+    def defer(self, decision: str, slots: int) -> None:
         """Defer a decision that has just been made."""
         most = self.state.settings.max_pending
         self.presentations().defer(self._bandit, self.open, decision, slots, self._now, most)
@@ -484,10 +491,6 @@ class Experiment:
     def _key(self) -> bytes:
         return self.state.creation.salt.encode()
 
-    def upload_prefix(self) -> str:
-        """Return the prefix of ids after the upload of a model with the next event."""
-        return f"{keyed_digest(self._key, b'upload', self.state.sequence + 1, 5).hex()}-"
-
     def reject_if(self, *statuses: str) -> None:
         """Raise ApiError if the experiment has one of these states."""
         status = self.state.status
@@ -528,6 +531,16 @@ def encode_request(request: Any) -> bytes:
         return request if isinstance(request, bytes) else encode(request)
     except RecursionError:  # decoding permits a few levels more than encoding
         raise InvalidInput("the request is nested too deeply: send fewer levels") from None
+
+
+def _check_readable(kind: str, payload: bytes) -> None:
+    """Raise ApiError unless a stored request can be read again: an event that cannot be read is damage."""
+    decoder = _REQUESTS[kind]
+    if decoder is not None:
+        try:
+            decoder.decode(payload)
+        except msgspec.DecodeError as error:
+            raise ApiError("invalid_request", f"the request cannot be stored: {error}") from None
 
 
 def decode_request(event: Event) -> Any:

@@ -4,7 +4,6 @@ They would grow without bound. Keys that are no longer needed are swept when the
 capacity is then set to twice what is left, so that sweeping costs constant time per key.
 """
 
-from collections.abc import Callable
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
@@ -12,12 +11,12 @@ import msgspec
 from msgspec import Struct, field
 
 from glcb._errors import InvalidInput
+from glcb.service.core.open_decisions import IsPending
 from glcb.service.errors import ApiError
 
 MIN_KEYS = 10_000
 """The newest keys that are always remembered. Keys of pending decisions are kept longer."""
 
-IsPending = Callable[[str], bool]
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
 """Sort the features of a context by name: their order does not distinguish two requests."""

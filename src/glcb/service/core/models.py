@@ -3,7 +3,6 @@
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import msgspec
@@ -30,17 +29,14 @@ _HEADER = HeaderLimits(size=16_000_000, values=500_000)
 
 def make_bandit(settings: ExperimentSettings, id_prefix: str) -> Bandit:
     """Return an untrained bandit."""
-    return Bandit._from_snapshot(_with_prefix(Bandit(**arguments_of(settings))._snapshot(), id_prefix))
+    bandit = Bandit(**arguments_of(settings))
+    recorded.use_id_prefix(bandit, id_prefix)
+    return bandit
 
 
 def arguments_of(settings: ExperimentSettings) -> dict[str, Any]:
     """Return the settings of an experiment that are arguments of its bandit."""
     return {name: value for name in BANDIT_SETTINGS if (value := getattr(settings, name)) is not UNSET}
-
-
-def _with_prefix(bandit: Snapshot, id_prefix: str) -> Snapshot:
-    """Return the snapshot of a bandit whose later decisions have ids with this prefix."""
-    return replace(bandit, about={**bandit.about, "id_prefix": id_prefix})
 
 
 def model_file(bandit: Snapshot) -> bytes:
@@ -53,9 +49,9 @@ def model_parts(bandit: Snapshot) -> Sequence[bytes | memoryview]:
     return list(_model_file.chunks(bandit))
 
 
-def parse_model(content: bytes, id_prefix: str = "") -> Bandit:
+def parse_model(content: bytes) -> Bandit:
     """Return the bandit in a model file; raise ModelFileError if the service cannot host it."""
-    bandit = restore_bandit(_with_prefix(_model_file.parse(content, _SOURCE, _HEADER), id_prefix))
+    bandit = restore_bandit(_model_file.parse(content, _SOURCE, _HEADER))
     if not all(isinstance(arm, str) and 1 <= len(arm) <= 200 for arm in bandit.arms):
         raise ModelFileError("the arms of the model must be strings of 1 to 200 characters: rename them")
     return bandit

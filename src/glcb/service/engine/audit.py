@@ -10,11 +10,12 @@ import math
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 
 from glcb._api.requests import SetAside
 from glcb._environment import environment
-from glcb._errors import GlcbError, StorageError
+from glcb._errors import GlcbError, MissingExtra, StorageError
 from glcb.service.core.experiment import DECISIONS, Experiment, decode_request
 from glcb.service.core.models import ExperimentSnapshot
 from glcb.service.core.records import DecisionRecord, decode_record, encode_record
@@ -27,8 +28,9 @@ from glcb.service.storage.chain import Head, checked_events, first_link
 from glcb.service.storage.database import Database
 from glcb.service.storage.rows import ExperimentRow, Pruned, SnapshotRow
 
-DAMAGED, DIFFERENT = 1, 2
-"""Exit codes: something is missing or unreadable; or results differ on the processor that wrote them."""
+DAMAGED, DIFFERENT, NOT_AUDITED = 1, 2, 3
+"""Exit codes: something is missing or unreadable; results differ on the processor that wrote them; or a
+library, or memory, is missing here."""
 _ROUNDING = 1e-3
 """Probabilities, and values relative to the range of rewards, that differ by less differ by rounding."""
 
@@ -109,8 +111,6 @@ class _Comparison:
 
 def _describe(writer: dict[str, str]) -> str:
     """Return what a writer has that is different here."""
-    if not writer:
-        return "unknown versions"
     here = environment()
     return ", ".join(f"{name} {value}" for name, value in writer.items() if value != here.get(name))
 
@@ -148,8 +148,14 @@ def _audit_database(database: Database) -> Iterator[Finding]:
     for row in rows:
         try:
             result = _audit_with_retry(database, row, (marks or {}).get(row.id))
+        except (MissingExtra, MemoryError, OSError) as error:
+            problem = str(error) or type(error).__name__
+            yield Finding(f"{row.name}: cannot be audited here: {problem}", NOT_AUDITED, False)
         except GlcbError as error:
-            yield Finding(f"{row.name}: DAMAGED: {error}", DAMAGED, False)
+            if isinstance(error.__cause__, MissingExtra):
+                yield Finding(f"{row.name}: cannot be audited here: {error.__cause__}", NOT_AUDITED, False)
+            else:
+                yield Finding(f"{row.name}: DAMAGED: {error}", DAMAGED, False)
         except Exception as error:  # damaged data can raise anything
             yield Finding(f"{row.name}: DAMAGED: {type(error).__name__}: {error}", DAMAGED, False)
         else:
@@ -260,12 +266,38 @@ def _compare_decision(experiment: Experiment, event: Event, compared: _Compariso
     if answer == event.outcome and encode_record(record) == event.record:
         return
     low, high = experiment.reward_range
-    expected, got = _numbers(stored, high - low), _numbers(record, high - low)
+    expected = _Parts(event.outcome, stored, high - low)
+    got = _Parts(answer, record, high - low)
     difference = math.inf
-    if _choices(stored) == _choices(record) and len(expected) == len(got):
-        difference = max(abs(one - other) for one, other in zip(expected, got, strict=True))
+    if expected.others == got.others:
+        pairs = zip(expected.numbers, got.numbers, strict=True)
+        difference = max((abs(one - other) / max(1.0, abs(one)) for one, other in pairs), default=0.0)
     text = f"event {event.sequence}: expected {_summary(stored)}, got {_summary(record)}"
     compared.add(difference, text)
+
+
+class _Parts:
+    """An answer and its record in two lists: the numbers, and everything else."""
+
+    def __init__(self, answer: bytes, record: DecisionRecord, unit: float) -> None:
+        self.numbers: list[float] = []
+        """Values are relative to the range of rewards."""
+        self.others: list[Any] = []
+        slots = [msgspec.structs.replace(one, values=[v / unit for v in one.values]) for one in record.slots]
+        self._add(msgspec.to_builtins(msgspec.structs.replace(record, slots=slots)))
+        self._add(msgspec.json.decode(answer))
+
+    def _add(self, value: Any) -> None:
+        if isinstance(value, float):
+            self.numbers.append(value)
+            self.others.append(float)
+        elif isinstance(value, dict | list | tuple):
+            self.others.append(len(value))
+            for name, item in value.items() if isinstance(value, dict) else enumerate(value):
+                self.others.append(name)
+                self._add(item)
+        else:
+            self.others.append(value)
 
 
 def _check_set_aside(database: Database, event: Event) -> None:
@@ -273,19 +305,6 @@ def _check_set_aside(database: Database, event: Event) -> None:
     request: SetAside = decode_request(event)
     if database.digest_of(request.id_prefix) != (request.events, request.digest):
         raise StorageError(f"events that were set aside by event {event.sequence} are missing or altered")
-
-
-def _choices(record: DecisionRecord) -> tuple[Any, ...]:
-    slots = [(slot.arm, slot.weights is None, slot.guarded is None) for slot in record.slots]
-    return record.id, record.held_out, record.agrees, slots
-
-
-def _numbers(record: DecisionRecord, unit: float) -> list[float]:
-    """Return the probabilities, and the values relative to the range of rewards."""
-    values = [value / unit for slot in record.slots for value in slot.values]
-    for slot in record.slots:
-        values += [slot.propensity, slot.explored, slot.overlap, *slot.probabilities]
-    return values
 
 
 def _summary(record: DecisionRecord) -> str:

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import logging
+import math
 import time
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -78,7 +79,8 @@ class LoadedExperiment:
         self.lock = asyncio.Lock()
         self.saving = asyncio.Lock()
         """Held while a snapshot is taken and written. Acquire it before ``lock``."""
-        self.last_used = time.monotonic()
+        self.last_used = time.monotonic() if is_new else -math.inf
+        """When a request used it last; one that was only opened is unloaded first."""
         self.quick_kinds: set[str] = set()
         """The kinds of events that can be applied on the event loop. The first one of a kind is not: it can
         load or compile kernels."""

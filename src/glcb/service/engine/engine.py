@@ -408,19 +408,22 @@ class Engine:
                 raise
         else:
             raise healthy
+        row, problem, threads = self.cache.find(name), self.cache.broken.get(name), self._database.threads
+        try:
+            good = await threads.run(snapshots.last_good, self._database, row.id)
+        except CorruptLog as error:
+            advice = "restore a backup of the database, or delete the experiment"
+            raise ApiError("experiment_broken", f"{name!r} cannot continue: {error}; {advice}") from error
         async with self._creating:
-            row = self.cache.find(name)
-            if name not in self.cache.broken:  # another request has recovered it
+            if problem is None or self.cache.broken.get(name) is not problem:  # another request was faster
                 raise healthy
-            try:
+            if good is not None:
+                sequence = good.experiment.state.sequence
                 with self.cache.change_of_rows():
-                    last_good = await self._database.threads.run(
-                        snapshots.set_aside, self._database, row.id, self._clock(), author
+                    await threads.run(
+                        snapshots.set_aside, self._database, row.id, good, self._clock(), author
                     )
-            except CorruptLog as error:
-                advice = "restore a backup of the database, or delete the experiment"
-                raise ApiError("experiment_broken", f"{name!r} cannot continue: {error}; {advice}") from error
-            log.warning("experiment recovered", extra={"experiment": name, "sequence": last_good})
+                log.warning("experiment recovered", extra={"experiment": name, "sequence": sequence})
             del self.cache.broken[name]
             await self.cache.refresh()
         await self.cache.load(name, wait=True)

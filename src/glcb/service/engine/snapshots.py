@@ -3,13 +3,14 @@
 import logging
 import math
 import time
+from typing import NamedTuple
 
 import msgspec
 
 from glcb._api.requests import Creation, SetAside, encode
 from glcb._api.responses import ExperimentInfo
 from glcb._environment import environment
-from glcb._errors import GlcbError, ModelFileError, StorageError
+from glcb._errors import GlcbError, MissingExtra, ModelFileError, StorageError
 from glcb.bandit.records import random_prefix
 from glcb.service.config import ServiceSettings
 from glcb.service.core.experiment import CorruptLog, Experiment
@@ -139,8 +140,8 @@ def _restore(
             continue
         try:
             restored = load_snapshot(database, experiment, row)
-        except (StorageError, MemoryError):
-            raise
+        except (StorageError, MissingExtra, MemoryError, OSError):
+            raise  # the snapshot is not to blame
         except Exception as error:  # whatever is wrong with a snapshot, the events may be complete
             log.error("snapshot is damaged", extra={"sequence": row.sequence, "reason": str(error)})
         else:
@@ -156,47 +157,55 @@ def _restore(
     return replay.run(from_first_event(first), database, experiment, up_to), 0
 
 
-def set_aside(database: Database, experiment: int, now: float, author: str | None = None) -> int | None:
-    """Let a damaged experiment continue from its last good state, without the events after it.
+class LastGood(NamedTuple):
+    """A damaged experiment in its last good state."""
 
-    They are kept in a table of their own, and the event that takes their place has a digest of them. Ids get
-    a new prefix, so that rewards of decisions that were set aside are those of unknown decisions.
+    experiment: Experiment
+    damage: CorruptLog
+    """What is wrong with the next event."""
 
-    Returns
-    -------
-    int or None
-        Sequence number of the last good event; None if no event is damaged any more.
+
+def last_good(database: Database, experiment: int) -> LastGood | None:
+    """Return the last good state of an experiment; None if it is not damaged any more.
 
     Raises
     ------
     CorruptLog
-        There is no good state. Nothing has changed.
+        There is no good state.
     """
     damage: CorruptLog | None = None
-    last_good: int | None = None
+    sequence: int | None = None
     while True:  # before the last event that exists, another one can be damaged
         try:
-            restored, _ = restore(database, experiment, Replay(), last_good)
-            break
+            restored, _ = restore(database, experiment, Replay(), sequence)
         except CorruptLog as error:
             if not error.last_good:
                 raise CorruptLog(f"there is no state to continue from: {error}") from error
-            damage, last_good = damage or error, error.last_good
-    if damage is None:
-        return None
-    count, digest = database.digest_after(experiment, restored.state.sequence)
+            damage, sequence = damage or error, error.last_good
+        else:
+            return None if damage is None else LastGood(restored, damage)
+
+
+def set_aside(
+    database: Database, experiment: int, good: LastGood, now: float, author: str | None = None
+) -> None:
+    """Let a damaged experiment continue from its last good state, without the events after it.
+
+    They are kept in a table of their own, and the event that takes their place has a digest of them. Ids get
+    a new prefix, so that rewards of decisions that were set aside are those of unknown decisions.
+    """
+    count, digest = database.digest_after(experiment, good.experiment.state.sequence)
     request = SetAside(
         id_prefix=random_prefix(),
         writer=environment(),
-        reason=str(damage),
+        reason=str(good.damage),
         last=max(database.last_sequence(experiment), database.known_sequence(experiment)),
         events=count,
         digest=digest,
     )
-    event, _ = restored.apply("set_aside", request, now, author=author)
+    event, _ = good.experiment.apply("set_aside", request, now, author=author)
     assert event is not None  # it always is an event
     database.set_aside(experiment, event, request.id_prefix)
-    return event.sequence - 1
 
 
 def load_snapshot(database: Database, experiment: int, row: SnapshotRow) -> Experiment:

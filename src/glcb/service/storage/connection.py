@@ -135,6 +135,8 @@ def _postgresql_engine(url: URL, deadline: float, read_only: bool) -> Engine:
 
 def _configure_sqlite(connection: Any, _record: object) -> None:
     connection.isolation_level = None  # begin transactions explicitly, see _begin_sqlite
+    # Damaged text is read as it is: the chain of events tells what is damaged.
+    connection.text_factory = lambda raw: raw.decode(errors="surrogateescape")
     # synchronous=FULL: a commit returns after fsync. WAL: readers never wait for the writer.
     for pragma in ("journal_mode=WAL", "synchronous=FULL", "cache_size=-16000"):
         connection.execute(f"PRAGMA {pragma}").fetchall()

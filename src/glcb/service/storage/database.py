@@ -113,7 +113,7 @@ class Database:
         Where the service notes the last events outside the database. By default, beside a SQLite file, and
         nowhere for PostgreSQL.
     read_only
-        Refuse all writes, and do not create or migrate anything.
+        Refuse all writes, and create nothing.
     """
 
     def __init__(
@@ -627,7 +627,7 @@ class Database:
         return count, digest.hexdigest()
 
     def set_aside(self, experiment: int, event: Event, recovery: str) -> None:
-        """Move the events and snapshots from the sequence number of an event on, which takes their place.
+        """Move later events away, and delete later snapshots; an event takes the place of the first one.
 
         Raises
         ------
