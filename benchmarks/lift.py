@@ -123,7 +123,7 @@ def coverage(world: str, runs: int, decisions: int, every: int, seed: int) -> fl
             for run in np.flatnonzero(covered):
                 own, true = sums[run], truth[run]
                 if abs(own.lift - true) > math.sqrt(own.squares):  # else it is well inside the interval
-                    low, high = own.interval() or (-1.0, 1.0)
+                    low, high = intervals([own])[0] or (-1.0, 1.0)
                     covered[run] = low <= true / number <= high
     return float(covered.mean())
 
@@ -149,7 +149,7 @@ def decisions_needed(random: float, bandit: float, holdout: float, exploration: 
             own_weights = found[arm]
             assert own_weights is not None
             sums.add(reward, own_weights)
-        interval = sums.interval()
+        (interval,) = intervals([sums])
         if interval is not None and interval[0] > 0:
             return sums.n
 

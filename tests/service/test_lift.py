@@ -10,7 +10,7 @@ from benchmarks.lift import WORLDS, coverage, decisions_needed, decisions_needed
 from glcb._api.requests import DecisionRequest, RewardItem
 from glcb.evaluate.sequences import boundary
 from glcb.service.core.experiment import Experiment
-from glcb.service.core.lift import CONFIDENCE, MAX_WEIGHT, LiftSums
+from glcb.service.core.lift import CONFIDENCE, MAX_WEIGHT, LiftSums, intervals
 from glcb.service.views import lift as lifts
 from tests.service.builders import RecordedExperiment
 
@@ -34,7 +34,7 @@ def test_the_fixed_horizon_interval_is_narrower_but_fails_when_checked_repeatedl
             sums.add(float(rng.random() < 0.5), own_weights)
             low, high = sums.fixed_interval() or (-1.0, 1.0)
             was_missed |= sums.n > 20 and not low <= 0 <= high
-        wide, narrow = sums.interval(), sums.fixed_interval()
+        wide, narrow = intervals([sums])[0], sums.fixed_interval()
         assert wide is not None
         assert narrow is not None
         assert wide[0] < narrow[0] < narrow[1] < wide[1]
@@ -99,7 +99,7 @@ def test_the_boundary_grows_with_its_arguments() -> None:
 
 
 def test_without_rewards_there_is_no_interval() -> None:
-    assert LiftSums().interval() is None
+    assert intervals([LiftSums()]) == [None]
     assert LiftSums().fixed_interval() is None
 
 

@@ -797,11 +797,11 @@ class BanditCore:
     # ---- explanations ---------------------------------------------------------------------------
 
     def explain(
-        self, context: Any, arms: Any, eligible: Iterable[Arm] | None, most: int | None
+        self, context: Any, arms: Any, eligible: Iterable[Arm] | None, everything: bool
     ) -> Explanation:
-        """Explain the values of all arms, or of `most` candidates with the best scores. Changes nothing."""
+        """Explain all arms; of candidates, everything or those with the best scores. Changes nothing."""
         if self.catalog is not None:
-            return self._explain_candidates(context, arms, eligible, most)
+            return self._explain_candidates(context, arms, eligible, everything)
         encoder, policy, encoded, _ = self.prepare(context)
         origins = encoder.origins(context, encoded)
         baseline = np.concatenate([origins.baseline, np.full(self.positions, 0.5, np.float32)])
@@ -812,7 +812,7 @@ class BanditCore:
         return explanation.grouped(owners, tuple(values), tuple(values.values()))
 
     def _explain_candidates(
-        self, context: Any, arms: Any, eligible: Iterable[Arm] | None, most: int | None
+        self, context: Any, arms: Any, eligible: Iterable[Arm] | None, everything: bool
     ) -> Explanation:
         encoder, policy, encoded, prepared = self.prepare(context, arms, eligible)
         assert prepared is not None  # arms have features
@@ -822,7 +822,7 @@ class BanditCore:
             estimates = self.estimate(policy, x, prepared)
         scores = estimates.values + estimates.bonuses
         order = np.argsort(-scores, kind="stable")
-        chosen = order[:most]
+        chosen = order if everything else order[:MAX_EXPLAINED]
         shares = distribution(scores, estimates.bonuses, self.choice_rule(False, prepared))
         origins = encoder.origins(context, encoded)
         names = list(origins.values)

@@ -13,7 +13,7 @@ from glcb._errors import InvalidInput, InvalidSettings, ModelFileError
 from glcb._model_file import Snapshot
 from glcb._types import Arm, ExplorationMode, Rewards
 from glcb.bandit import display
-from glcb.bandit._core import MAX_EXPLAINED, BanditCore, RewardCallback
+from glcb.bandit._core import BanditCore, RewardCallback
 from glcb.bandit.access import changes, reads
 from glcb.bandit.config import MUTABLE, BanditConfig, Clock, RewardAggregation
 from glcb.bandit.decision import BanditDecision
@@ -406,7 +406,7 @@ class Bandit:
         NotSupported
             If the policy cannot explain its values.
         """
-        return self._core.explain(context, arms, eligible, MAX_EXPLAINED if eligible is None else None)
+        return self._core.explain(context, arms, eligible, eligible is not None)
 
     # ---- arms -----------------------------------------------------------------------------------
 

@@ -205,10 +205,10 @@ def is_pending(bandit: Bandit, decision: str) -> bool:
 
 @reads
 def explain(
-    bandit: Bandit, context: Any, arms: Any, eligible: Iterable[Arm] | None, most: int | None
+    bandit: Bandit, context: Any, arms: Any, eligible: Iterable[Arm] | None, everything: bool
 ) -> Explanation:
-    """Explain the candidates with the best scores, as ``Bandit.explain`` does; all of them without `most`."""
-    return bandit._core.explain(context, arms, eligible, most)
+    """Explain candidates as ``Bandit.explain`` does: all that are eligible, or those with the best scores."""
+    return bandit._core.explain(context, arms, eligible, everything)
 
 
 @reads

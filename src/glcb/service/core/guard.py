@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 from msgspec import Struct, field
 
-from glcb._api.guardrails import REWARD, Breach, Guardrail, GuardrailStatus, or_default
+from glcb._api.guardrails import REWARD, Breach, Guardrail, or_default
 from glcb._api.requests import ExperimentSettings, RewardItem
 from glcb._arrays import Float64
 from glcb._errors import InvalidReward
@@ -308,9 +308,9 @@ class Guard(Struct):
         """Return the first guardrail that breaks now, or None."""
         spared = {*or_default(settings.paused_arms, []), settings.control}
         for sums in self.guardrails:
-            named = _series(sums)
+            named = series_of(sums)
             error = level(len(self.guardrails), sums.guardrail, len(arms))
-            for arm, margin in zip(named, _margins(list(named.values()), error), strict=True):
+            for arm, margin in zip(named, margins(list(named.values()), error), strict=True):
                 if margin.high < 0 and not named[arm].broken and arm not in spared:
                     return Breach(
                         guardrail=sums.guardrail, arm=arm, reason=_reason(sums.guardrail, arm, named[arm])
@@ -321,19 +321,7 @@ class Guard(Struct):
         """Note that a guardrail has broken, so that it does so only once."""
         for sums in self.guardrails:
             if sums.guardrail == breach.guardrail:
-                _series(sums)[breach.arm].broken = True
-
-    def statuses(
-        self, ranges: Mapping[str, tuple[float, float]], arms: Sequence[str]
-    ) -> tuple[GuardrailStatus, ...]:
-        """Return what is known about each guardrail."""
-        result = []
-        for sums in self.guardrails:
-            guardrail, named = sums.guardrail, _series(sums)
-            margins = _margins(list(named.values()), level(len(self.guardrails), guardrail, len(arms)))
-            for (arm, one), margin in zip(named.items(), margins, strict=True):
-                result.append(_status(guardrail, arm, one, margin, ranges[guardrail.metric]))
-        return tuple(result)
+                series_of(sums)[breach.arm].broken = True
 
 
 def level(guardrails: int, guardrail: Guardrail, arms: int) -> float:
@@ -360,7 +348,7 @@ def check_metrics(metrics: Mapping[str, float], ranges: Mapping[str, tuple[float
             raise InvalidReward(f"{name} must be a number from {low:g} to {high:g}, got {value:g}")
 
 
-class _Margin(NamedTuple):
+class Margin(NamedTuple):
     """The mean margin per exposure with its bounds, on a scale of the metric from 0 to 1."""
 
     mean: float
@@ -368,7 +356,8 @@ class _Margin(NamedTuple):
     high: float
 
 
-def _series(sums: GuardrailSums) -> dict[str | None, GuardSums]:
+def series_of(sums: GuardrailSums) -> dict[str | None, GuardSums]:
+    """Return the sums of each arm, or of the whole experiment as those of None."""
     if sums.guardrail.pauses != "arm":
         return {None: sums.experiment}
     return {arm: one for arm, one in sums.arms.items()}  # noqa: C416 (the keys get a wider type)
@@ -429,46 +418,19 @@ def _add(
         one.reference += share * referred
 
 
-def _margins(series: list[GuardSums], error: float) -> list[_Margin]:
+def margins(series: list[GuardSums], error: float) -> list[Margin]:
+    """Return the margin of each series, each with this probability of a false alarm."""
     squares = np.array([one.squares for one in series])
     above = boundaries(squares, np.array([one.above for one in series]), error).tolist()
     below = boundaries(squares, np.array([one.below for one in series]), error).tolist()
     result = []
     for one, up, down in zip(series, above, below, strict=True):
         if one.exposure <= 0:
-            result.append(_Margin(math.nan, -math.inf, math.inf))
+            result.append(Margin(math.nan, -math.inf, math.inf))
             continue
         total = one.difference + one.allowance
-        result.append(_Margin(*((total + part) / one.exposure for part in (0.0, -down, up))))
+        result.append(Margin(*((total + part) / one.exposure for part in (0.0, -down, up))))
     return result
-
-
-def _status(
-    guardrail: Guardrail, arm: str | None, sums: GuardSums, margin: _Margin, limits: tuple[float, float]
-) -> GuardrailStatus:
-    low, high = limits
-    unit = high - low
-    value = reference = mean = lowest = highest = None
-    if sums.exposure > 0:
-        reference = low + unit * sums.reference / sums.exposure
-        mean, lowest, highest = (part * unit for part in margin)
-        tolerated = guardrail.max_fall * reference if guardrail.relative else guardrail.max_fall
-        value = reference - tolerated + mean
-    return GuardrailStatus(
-        metric=guardrail.metric,
-        against=guardrail.against,
-        max_fall=guardrail.max_fall,
-        relative=guardrail.relative,
-        pauses=guardrail.pauses,
-        arm=arm,
-        n=sums.n,
-        value=value,
-        reference=reference,
-        margin=mean,
-        low=lowest,
-        high=highest,
-        broken=sums.broken,
-    )
 
 
 def _reason(guardrail: Guardrail, arm: str | None, sums: GuardSums) -> str:

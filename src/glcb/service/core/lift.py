@@ -117,10 +117,6 @@ class LiftSums(Struct, array_like=True, gc=False):
         """Return the rewards gained: the mean lift times the decisions of the bandit that inform it."""
         return self.lift / self.n * (self.n - self.held_out) if self.n else 0.0
 
-    def interval(self, confidence: float = CONFIDENCE) -> tuple[float, float] | None:
-        """Return the interval of the mean lift so far, valid at all times; None without rewards."""
-        return intervals([self], confidence)[0]
-
     def fixed_interval(self, confidence: float = CONFIDENCE) -> tuple[float, float] | None:
         """Return the usual normal interval, valid only at one time that was chosen in advance."""
         if not self.n:

@@ -19,7 +19,7 @@ from glcb.service.core.records import SlotRecord
 NO_OUTCOME = b"{}"
 """The outcome of an event that returns nothing, such as the reward of a single decision."""
 MAX_LISTED = 100
-"""So many of the most likely candidates are in the answer to a decision."""
+"""Answers have so many of the arms: the most likely ones, or those with the most decisions."""
 
 
 class SlotRewards(Struct):

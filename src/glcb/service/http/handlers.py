@@ -351,7 +351,7 @@ class Handlers:
 
     async def openapi(self, _request: Request) -> Response:
         """Return the OpenAPI document."""
-        return Response(openapi_document(), media_type="application/json")
+        return Response(await run_in_thread(openapi_document), media_type="application/json")
 
     async def javascript(self, request: Request) -> Response:
         """Return the JavaScript client."""

@@ -9,12 +9,13 @@ from msgspec.structs import asdict
 from glcb._api.statistics import ArmMean, ArmPage, ArmRow, ArmStats, OtherArms
 from glcb.bandit import recorded
 from glcb.service.core.experiment import Experiment
+from glcb.service.core.rankings import MAX_LISTED
 from glcb.service.core.sums import ArmSums
 from glcb.service.errors import ApiError
 from glcb.service.views.estimates import arm_means, in_units
 
-MAX_LISTED = 100
-"""If arms have features, so many of them are in statistics and settings."""
+MAX_SHARES = 12
+"""Points over time have the shares of this many arms, those with the most decisions."""
 _MAX_LIMIT = 1000
 _SORTS = ("decisions", "name", "share", "reward_mean", "predicted", "rewards")
 _ORDERS = ("desc", "asc")

@@ -12,15 +12,14 @@ from glcb.bandit import recorded
 from glcb.service.core.experiment import Experiment
 from glcb.service.core.history import Period, floor_time
 from glcb.service.core.lift import LiftSums
+from glcb.service.core.rankings import MAX_LISTED
 from glcb.service.core.sums import ArmSums, Sums, most_chosen
 from glcb.service.errors import ApiError
+from glcb.service.views.arms import MAX_SHARES
 from glcb.service.views.estimates import Range, arm_means, group_fields, lift_estimates
 from glcb.service.views.lift import lift_of
 
 _MAX_POINTS = 500
-_MAX_SHARES = 12
-"""Points contain the shares of this many arms."""
-_MAX_LISTED = 100
 _WIDTHS = (1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0, 14_400.0, 86_400.0, 604_800.0)
 """Seconds between points. Longer ones are a power of two of weeks."""
 
@@ -95,8 +94,8 @@ def curves(experiment: Experiment, query: CurvesQuery) -> Curves:
         raise ApiError("unknown_arm", f"there is no arm {query.arm!r}")
     is_whole = len(periods) == len(history.periods)
     found = experiment.state.tally.whole if is_whole else Sums.of(period.sums for period in periods)
-    arms = most_chosen(_arms(experiment, found.arms), _MAX_LISTED)
-    shown = list(arms)[:_MAX_SHARES]
+    arms = most_chosen(_arms(experiment, found.arms), MAX_LISTED)
+    shown = list(arms)[:MAX_SHARES]
     parts = _grouped(periods, query.points, {*shown} if query.arm is None else {*shown, query.arm})
     total = Sums.of((part.sums for part in parts), ())
     now = max(time.time(), experiment.state.last_event_at)

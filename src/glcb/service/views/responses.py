@@ -11,11 +11,9 @@ from glcb._api.requests import ExplanationRequest, named_features
 from glcb._api.responses import ArmExplanation, Contribution, Counts, ExperimentInfo, Explanation
 from glcb._errors import InvalidInput
 from glcb.bandit import recorded
-from glcb.bandit._core import MAX_EXPLAINED
 from glcb.service.core.experiment import Experiment
-from glcb.service.core.rankings import has_catalog
+from glcb.service.core.rankings import MAX_LISTED, has_catalog
 from glcb.service.views import health
-from glcb.service.views.arms import MAX_LISTED
 from glcb.service.views.lift import control_lift, lift
 
 
@@ -52,10 +50,8 @@ def explanation(experiment: Experiment, request: ExplanationRequest) -> Explanat
     """Return the value, bonus, contributions and probability of every arm for a context."""
     settings, eligible = experiment.state.settings, experiment.steering.eligible(request)
     if has_catalog(settings):
-        most = MAX_EXPLAINED if request.eligible is None else None
-        explained = recorded.explain(
-            experiment.bandit, request.context, named_features(request.arms), eligible, most
-        )
+        candidates, everything = named_features(request.arms), request.eligible is not None
+        explained = recorded.explain(experiment.bandit, request.context, candidates, eligible, everything)
         arm_probabilities = explained.probabilities
         assert arm_probabilities is not None  # arms have features
     else:

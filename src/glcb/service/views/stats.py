@@ -14,13 +14,11 @@ from glcb.service.core.experiment import Experiment
 from glcb.service.core.guard import MetricSums
 from glcb.service.core.tally import TallyBlock
 from glcb.service.process.metrics import Activity
-from glcb.service.views import health
-from glcb.service.views.arms import Arms
+from glcb.service.views import guardrails, health
+from glcb.service.views.arms import MAX_SHARES, Arms
 from glcb.service.views.estimates import group_fields
 from glcb.service.views.lift import control_lift, lift
 
-_MAX_SHARES = 12
-"""Blocks contain the shares of this many arms, those with the most decisions."""
 _MAX_FEATURES = 100
 _MAX_VALUES = 100
 
@@ -39,7 +37,7 @@ def stats(experiment: Experiment, activity: Activity) -> Stats:
     schema = experiment.bandit.schema
     arms = Arms(experiment)
     listed, others = arms.listed()
-    shown = frozenset(arms.most_chosen(_MAX_SHARES))
+    shown = frozenset(arms.most_chosen(MAX_SHARES))
     return Stats(
         counts=counts,
         match_rate=_mean(counts.rewarded, counts.decisions),
@@ -102,7 +100,7 @@ def guard_stats(experiment: Experiment) -> dict[str, Any]:
     sums = {name: guard.metrics.get(name, MetricSums()) for name in metrics}
     return {
         "control_lift": control_lift(experiment),
-        "guardrails": guard.statuses(experiment.ranges, arms),
+        "guardrails": guardrails.statuses(guard, experiment.ranges, arms),
         "metrics": {
             name: MetricStats(n=one.n, mean=one.total / one.n if one.n else None, unit=metrics[name].unit)
             for name, one in sums.items()
