@@ -212,7 +212,7 @@ def test_random_assignment_keeps_the_bounds_of_shares_also_in_what_is_recorded()
         recorded.decide({"x": 1})  # random numbers depend on the number of decisions of the experiment
         held_out = number % 2 == 0
         decision = recorded.experiment.bandit.rank({"x": 1}, k=1, uniform=held_out)
-        assignment = steering.assign(request, lambda _: 0.0)._replace(held_out=held_out)
+        assignment = steering.assign(request, lambda _: 0.0, 1)._replace(held_out=held_out)
         ((record, shares),) = steering.records(steered_slots(decision), decision.candidates, assignment)
         assert shares.random.tolist() == pytest.approx([0.1, 0.9])
         assert shares.logged == pytest.approx((shares.own + shares.random) / 2)
@@ -300,7 +300,7 @@ def test_propensities_of_a_ranking_are_conditional_on_the_slots_above(
     unit: str | None, held_out: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     recorded = RecordedExperiment(baseline="control", holdout=0.5, exploration=0.0)
-    monkeypatch.setattr(Experiment, "fraction", lambda *_, **__: 0.0 if held_out else 0.99)
+    monkeypatch.setattr(Experiment, "group_fraction", lambda *_: 0.0 if held_out else 0.99)
     request = RankingRequest(context={"x": 1}, k=2, control=["a", "b"], unit=unit)
     ranking = json.loads(recorded.apply("rank", request))
     assert ranking["holdout"] == held_out

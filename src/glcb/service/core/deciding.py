@@ -61,8 +61,9 @@ def draw(experiment: "Experiment", request: Request) -> tuple[bytes, DecisionRec
     if isinstance(request, RankingRequest):
         presentations.check_request(request, experiment.state.settings.max_pending)
     steering.check_schedule(experiment.now)
-    assignment = steering.assign(request, lambda unit: _group_draw(experiment, unit), _slots(request))
-    drawn = _draw_slots(experiment, request, assignment)
+    count = request.k if isinstance(request, RankingRequest) else 1
+    assignment = steering.assign(request, experiment.group_fraction, count)
+    drawn = _draw_slots(experiment, request, assignment, count)
     records: list[SlotRecord] = []
     overall: list[float] = []
     shadow: list[str] = []
@@ -73,8 +74,10 @@ def draw(experiment: "Experiment", request: Request) -> tuple[bytes, DecisionRec
         if steering.is_shadow:
             arm = choice.draw(shares.own, experiment.fraction(b"shadow%d" % len(shadow)))
             shadow.append(str(drawn.arms[arm]))
-    bounded = not assignment.serve and steering.is_bounded(
-        drawn.arms, drawn.slots[0].probabilities, assignment.eligible
+    bounded = (
+        steering.has_shares
+        and not assignment.serve
+        and steering.is_bounded(drawn.arms, drawn.slots[0].probabilities, assignment.eligible)
     )
     answer: Decision | Ranking
     if is_ranking:
@@ -117,11 +120,11 @@ class _Drawn(NamedTuple):
     """The probabilities in the answer to a decision."""
 
 
-def _draw_slots(experiment: "Experiment", request: Request, assignment: Assignment) -> _Drawn:
+def _draw_slots(experiment: "Experiment", request: Request, assignment: Assignment, count: int) -> _Drawn:
     """Let the bandit rank; a decision is a ranking with one slot."""
     ranking = experiment.bandit.rank(
         request.context,
-        k=_slots(request),
+        k=count,
         arms=named_features(request.arms),
         eligible=assignment.eligible,
         uniform=assignment.uniform,
@@ -150,7 +153,7 @@ def register(
         is_listed = number == 0 and not experiment.has_catalog
         predicted = slot.values[arms.index(slot.arm) if is_listed else 0] if predicts else None
         opened = OpenDecision(slot.arm, record.held_out, now, predicted, slot.weights, segments=places)
-        experiment.open.add(slot_id(record.id, number), opened, slot.guarded)
+        experiment.open.add(slot_id(record.id, number) if number else record.id, opened, slot.guarded)
         if slot.guarded is not None:
             experiment.guard()
     if record.agrees is not None:
@@ -162,7 +165,8 @@ def register(
         state.presentations.forget(request.id)  # it may be that of a decision that is long over
     if len(record.slots) > 1:
         state.extra_slots = (0 if state.extra_slots is UNSET else state.extra_slots) + len(record.slots) - 1
-    experiment.count_rewards()
+    if state.settings.reward_timeout is not None or experiment.open.count > state.settings.max_pending:
+        experiment.count_rewards()  # the decision has settled others that were due, or evicted one
     if request.idempotency_key is not None:
         stored = StoredAnswer(request_digest, record.id, state.sequence + 1)
         is_pending = partial(recorded.is_pending, experiment.bandit)
@@ -172,17 +176,3 @@ def register(
     if isinstance(request, RankingRequest) and request.slot_names is not None:
         names, most = request.slot_names, state.settings.max_pending
         experiment.presentations().name_slots(record.id, names, most)
-
-
-def _slots(request: Request) -> int:
-    """Return the number of slots that a request asks for."""
-    return request.k if isinstance(request, RankingRequest) else 1
-
-
-def _group_draw(experiment: "Experiment", unit: str | None) -> float:
-    """Return the number that decides on the holdout: always the same for a unit."""
-    return (
-        experiment.fraction(b"")
-        if unit is None
-        else experiment.fraction(b"unit" + unit.encode(), constant=True)
-    )

@@ -125,7 +125,9 @@ class Experiment:
         self.state = state
         self._reporting: tuple[str, ...] = ()
         self._has_decisions = False
-        self._now = state.last_event_at
+        self.now = state.last_event_at
+        """Time of the event that is being applied."""
+        self._key = state.creation.salt.encode()
         self._author: str | None = None
         self.attach(bandit, state.open_decisions)
 
@@ -137,7 +139,7 @@ class Experiment:
         )
         experiment = cls(state, models.make_bandit(creation.settings, creation.id_prefix))
         state.tally.begin(now, creation.settings)
-        experiment._author, experiment._now = author, now
+        experiment._author, experiment.now = author, now
         experiment.note("created")
         return experiment, experiment._record("create", encode(creation), NO_OUTCOME, now)
 
@@ -147,38 +149,28 @@ class Experiment:
         return self.state.creation.name
 
     @property
-    def bandit(self) -> Bandit:
-        """The bandit. Mutate it only through events."""
-        return self._bandit
-
-    @property
-    def now(self) -> float:
-        """Time of the event that is being applied."""
-        return self._now
-
-    @property
     def has_decisions(self) -> bool:
         """Whether a decision has been made; the first one creates the model, sized by its context."""
         if not self._has_decisions:
-            self._has_decisions = self._bandit.counts["decisions"] > 0
+            self._has_decisions = self.bandit.counts["decisions"] > 0
         return self._has_decisions
 
     @property
     def is_small(self) -> bool:
         """Whether a decision takes little time: it needs neither an optional dependency nor a large model."""
-        schema = self._bandit.schema
+        schema = self.bandit.schema
         return (
             not (self._has_requirements or self.has_catalog)
             and schema is not None
-            and len(self._bandit.arms) * schema.width**2 <= _MAX_SMALL_CELLS
+            and len(self.bandit.arms) * schema.width**2 <= _MAX_SMALL_CELLS
         )
 
     def has_backlog(self, clock: Callable[[], float]) -> bool:
         """Return whether the next event would first settle so many decisions that it takes long."""
         if self.state.settings.reward_timeout is None:
             return False
-        self._now = max(clock(), self.state.last_event_at)
-        return recorded.has_due(self._bandit, more_than=_MAX_QUICK_SETTLED)
+        self.now = max(clock(), self.state.last_event_at)
+        return recorded.has_due(self.bandit, more_than=_MAX_QUICK_SETTLED)
 
     # ---- events ---------------------------------------------------------------------------------
 
@@ -217,13 +209,13 @@ class Experiment:
         GlcbError
             The request is invalid. Nothing has changed.
         """
-        self._now, self._author = max(now, self.state.last_event_at), author
+        self.now, self._author = max(now, self.state.last_event_at), author
         payload = encode_request(request) if payload is None else payload
         _check_readable(kind, payload)
         outcome, answer, record = _HANDLERS[kind](self, request)
         if outcome is None:
             return None, answer
-        return self._record(kind, payload, outcome, self._now, record), answer
+        return self._record(kind, payload, outcome, self.now, record), answer
 
     def take_over(self, id_prefix: str, now: float) -> tuple[Callable[[], None], Event]:
         """Let later decisions have ids with a prefix of their own.
@@ -236,13 +228,13 @@ class Experiment:
             The event to store before that of the first decision.
         """
         sequence, at, writer = self.state.sequence, self.state.last_event_at, self.state.writer
-        before = use_id_prefix(self._bandit, id_prefix)
+        before = use_id_prefix(self.bandit, id_prefix)
         event, _ = self.apply("take_over", Takeover(id_prefix=id_prefix, writer=environment()), now)
         assert event is not None  # a takeover is always an event
 
         def undo() -> None:
             self.state.sequence, self.state.last_event_at, self.state.writer = sequence, at, writer
-            use_id_prefix(self._bandit, before)
+            use_id_prefix(self.bandit, before)
 
         return undo, event
 
@@ -255,7 +247,7 @@ class Experiment:
         if event.sequence != expected:
             missing = f"events {expected} to {event.sequence - 1} of {name!r} are missing"
             raise CorruptLog(missing, expected - 1)
-        self._now, self._author = event.at, event.author
+        self.now, self._author = event.at, event.author
         try:
             request = decode_request(event)
             if event.kind in DECISIONS:
@@ -285,8 +277,8 @@ class Experiment:
 
         Decisions that are due are settled, as :meth:`recover` would do next.
         """
-        self._now, self._author = event.at, event.author
-        with previewing(self._bandit):
+        self.now, self._author = event.at, event.author
+        with previewing(self.bandit):
             return deciding.draw(self, decode_request(event))
 
     def _record(self, kind: str, request: bytes, outcome: bytes, at: float, record: bytes = b"") -> Event:
@@ -306,7 +298,7 @@ class Experiment:
         self._reporting = (request.id,)
         guarded = self._guarded(self._reporting)
         try:
-            accepted = self._bandit.reward(request.id, request.value, idempotency_key=request.idempotency_key)
+            accepted = self.bandit.reward(request.id, request.value, idempotency_key=request.idempotency_key)
         finally:
             self._reporting = ()
         if not accepted:
@@ -320,13 +312,13 @@ class Experiment:
         """Reward one or all slots of a ranking; the outcome lists what was learned for each."""
         slot, examined = request.slot, request.examined
         assert not isinstance(slot, str)  # names have been resolved
-        affected = recorded.affected_slots(self._bandit, request.id, slot=slot, examined=examined)
+        affected = recorded.affected_slots(self.bandit, request.id, slot=slot, examined=examined)
         self._reporting = tuple(slot_id(request.id, one) for one in affected.rewarded)
         guarded = self._guarded(self._reporting)
         unrewarded = (*affected.default, *affected.unexamined)
         others = self._guarded([slot_id(request.id, one) for one in unrewarded])
         try:
-            accepted = self._bandit.reward(
+            accepted = self.bandit.reward(
                 request.id,
                 request.value,
                 slot=slot,
@@ -363,24 +355,25 @@ class Experiment:
     def _activate(self, request: Activation) -> Result:
         self.reject_if("archived")
         own = self.state.presentations
-        if not presentations.activate(own, self._bandit, self.open, request.id, self._now):
+        if not presentations.activate(own, self.bandit, self.open, request.id, self.now):
             return UNCHANGED
         self.count_rewards()
         return DONE
 
     def _settle(self, _request: bytes) -> Result:
-        if not self._bandit.settle():
+        if not self.bandit.settle():
             return UNCHANGED
         self.count_rewards()
-        return Result(encode(self._bandit.counts), NO_OUTCOME)
+        return Result(encode(self.bandit.counts), NO_OUTCOME)
 
     # ---- helpers of the events ------------------------------------------------------------------
 
     def attach(self, bandit: Bandit, open_decisions: dict[str, OpenDecision]) -> None:
         """Use a bandit, and set everything that follows from the settings."""
-        self._bandit = bandit.set_params(clock=lambda: self._now)
+        self.bandit = bandit.set_params(clock=lambda: self.now)
+        """The bandit. Change it only through events."""
         use_random_numbers(bandit, lambda: RandomNumbers(self._key, self.state.decisions))
-        self._bandit.on_reward(self._settle_reward)
+        self.bandit.on_reward(self._settle_reward)
         self._has_decisions = False
         settings = self.state.settings
         self.has_catalog = has_catalog(settings)
@@ -398,12 +391,12 @@ class Experiment:
     def use_settings(self) -> None:
         """Set everything that follows from settings that can change."""
         settings = self.state.settings
-        self.steering = Steering(settings, self._bandit)
+        self.steering = Steering(settings, self.bandit)
         self.ranges = {REWARD: self.reward_range}
         """The lowest and the highest value of every metric."""
         self.ranges |= {name: metric.range for name, metric in or_default(settings.metrics, {}).items()}
         self.open.set_order(settings.reward_timeout is not None)
-        self.state.tally.use_settings(self._now, settings)
+        self.state.tally.use_settings(self.now, settings)
         guardrails = or_default(settings.guardrails, [])
         if guardrails or self.state.guard is not UNSET:
             self.guard().configure(guardrails)
@@ -428,7 +421,7 @@ class Experiment:
         if self.state.trail is UNSET:
             self.state.trail = Trail()
         number = self.state.sequence + 1
-        self.state.trail.add(number, self._now, self._author, action, arm=arm, reason=reason, changes=changes)
+        self.state.trail.add(number, self.now, self._author, action, arm=arm, reason=reason, changes=changes)
 
     def find_breach(self, looked: int) -> tuple[int, Breach | None]:
         """Return the number of decisions that guardrails have counted, and one that breaks now.
@@ -441,7 +434,7 @@ class Experiment:
         counted = guard.metrics[REWARD].n if REWARD in guard.metrics else 0
         if not is_due(counted, looked):
             return looked, None
-        return counted, guard.find_breach(self.state.settings, tuple(map(str, self._bandit.arms)))
+        return counted, guard.find_breach(self.state.settings, tuple(map(str, self.bandit.arms)))
 
     def presentations(self) -> Presentations:
         """Return the names of slots, and deferred decisions."""
@@ -452,7 +445,7 @@ class Experiment:
     def defer(self, decision: str, slots: int) -> None:
         """Defer a decision that has just been made."""
         most = self.state.settings.max_pending
-        self.presentations().defer(self._bandit, self.open, decision, slots, self._now, most)
+        self.presentations().defer(self.bandit, self.open, decision, slots, self.now, most)
 
     def _settle_reward(self, decision: str, _arm: str | int, value: float) -> None:
         if decision in self._reporting:
@@ -463,33 +456,34 @@ class Experiment:
         """Note that a reward was reported; default rewards are not."""
         opened = self.open.report(decision)
         if opened is not None:
-            self.state.tally.vitals.arrivals.add_report(self._now - opened.decided_at)
+            self.state.tally.vitals.arrivals.add_report(self.now - opened.decided_at)
 
     def count_rewards(self) -> None:
         """Count the rewards that are final."""
-        low, high = self.reward_range
-        arms: tuple[Any, ...] = self._bandit.arms
-        for decision, guarded in self.open.release(partial(recorded.is_pending, self._bandit)):
+        for decision, guarded in self.open.release(partial(recorded.is_pending, self.bandit)):
+            low, high = self.reward_range
+            arms: tuple[Any, ...] = self.bandit.arms
             if decision.reward is None:
                 assert guarded is not None  # only these are released without a reward
                 self.guard().count_without_reward(guarded, self.state.settings, self.ranges, arms)
                 continue
             scaled = (decision.reward - low) / (high - low)
             control = None if guarded is None else guarded.lift
-            self.state.tally.add_reward(self._now, decision, decision.reward, scaled, control)
+            self.state.tally.add_reward(self.now, decision, decision.reward, scaled, control)
             if guarded is not None:
                 self.guard().count(
                     guarded, decision.reward, self.state.settings, self.ranges, arms, decision.reported
                 )
 
-    def fraction(self, purpose: bytes, constant: bool = False) -> float:
-        """Return a number from 0 to 1 for the next decision, or a constant one, that nobody can predict."""
-        number = 0 if constant else self.state.decisions
-        return keyed_fraction(self._key, purpose, number)
+    def fraction(self, purpose: bytes) -> float:
+        """Return a number from 0 to 1 for the next decision that nobody can predict."""
+        return keyed_fraction(self._key, purpose, self.state.decisions)
 
-    @property
-    def _key(self) -> bytes:
-        return self.state.creation.salt.encode()
+    def group_fraction(self, unit: str | None) -> float:
+        """Return the number that decides on the holdout: always the same for a unit."""
+        if unit is None:
+            return self.fraction(b"")
+        return keyed_fraction(self._key, b"unit" + unit.encode(), 0)
 
     def reject_if(self, *statuses: str) -> None:
         """Raise ApiError if the experiment has one of these states."""
@@ -508,7 +502,7 @@ class Experiment:
             guard = msgspec.structs.replace(guard, open=self.open.guarded)
         saved = msgspec.structs.replace(self.state, open_decisions=self.open.snapshot(), guard=guard)
         state = msgspec.msgpack.encode(saved)
-        return ExperimentSnapshot(self.state.sequence, self._bandit._snapshot(), state)
+        return ExperimentSnapshot(self.state.sequence, self.bandit._snapshot(), state)
 
     @classmethod
     def from_snapshot(cls, snapshot: ExperimentSnapshot) -> "Experiment":

@@ -67,6 +67,11 @@ class OpenDecisions:
         if guarded is not None:
             self.guarded[decision_id] = guarded
 
+    @property
+    def count(self) -> int:
+        """Number of open decisions."""
+        return len(self._open)
+
     def report(self, decision_id: str) -> OpenDecision | None:
         """Note that a reward was reported; return the decision if this is its first one."""
         decision = self._open.get(decision_id)

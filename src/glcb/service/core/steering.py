@@ -90,6 +90,11 @@ class Steering:
         self.holdout = effective_holdout(settings)
         self.is_shadow = settings.shadow is True
         self.serves_control = self.is_shadow or settings.baseline == "control"
+        self.has_shares = bool(or_default(settings.shares, {}))
+        """Whether probabilities of arms are bounded."""
+        self._start, self._end = or_default(settings.start_at, None), or_default(settings.end_at, None)
+        self._control_arm = or_default(settings.control, None)
+        self._arm_guards = any(one.pauses == "arm" for one in or_default(settings.guardrails, []))
         self._paused = frozenset(or_default(settings.paused_arms, []))
         self._has_catalog = has_catalog(settings)
         self._shares = or_default(settings.shares, {})
@@ -98,14 +103,13 @@ class Steering:
 
     def check_schedule(self, now: float) -> None:
         """Raise ApiError outside the schedule of the experiment."""
-        start, end = or_default(self._settings.start_at, None), or_default(self._settings.end_at, None)
-        if start is not None and now < start.timestamp():
-            raise ApiError("experiment_paused", f"the experiment starts at {start.isoformat()}")
-        if end is not None and now >= end.timestamp():
-            raise ApiError("experiment_paused", f"the experiment ended at {end.isoformat()}")
+        if self._start is not None and now < self._start.timestamp():
+            raise ApiError("experiment_paused", f"the experiment starts at {self._start.isoformat()}")
+        if self._end is not None and now >= self._end.timestamp():
+            raise ApiError("experiment_paused", f"the experiment ended at {self._end.isoformat()}")
 
     def assign(
-        self, request: DecisionRequest | RankingRequest, draw: Callable[[str | None], float], slots: int = 1
+        self, request: DecisionRequest | RankingRequest, draw: Callable[[str | None], float], slots: int
     ) -> Assignment:
         """Return how a request is answered.
 
@@ -125,9 +129,8 @@ class Steering:
         UnknownArm
             The control is not an arm of the experiment.
         """
-        candidates = self._candidates(request)
         eligible = self.eligible(request)
-        control = self._control(request, candidates, eligible, slots)
+        control = self._control(request, eligible, slots)
         held_out = self.is_shadow or (self.holdout > 0 and draw(request.unit) < self.holdout)
         serves = held_out and self.serves_control
         return Assignment(
@@ -157,14 +160,11 @@ class Steering:
     def _control(
         self,
         request: DecisionRequest | RankingRequest,
-        candidates: Sequence[str],
         eligible: list[str] | None,
         slots: int,
     ) -> tuple[str, ...]:
         """Return the control as far as it can be served; an arm that is not eligible ends it."""
-        asked = request.control
-        if asked is None:
-            asked = or_default(self._settings.control, None)
+        asked = self._control_arm if request.control is None else request.control
         if asked is None:
             if self.serves_control:
                 raise InvalidInput(
@@ -175,6 +175,7 @@ class Steering:
         arms = [asked] if isinstance(asked, str) else asked
         if len(set(arms)) != len(arms) or len(arms) > slots:
             raise InvalidInput(f"control must have at most {slots} different arms, got {arms}")
+        candidates = self._candidates(request)
         able = set(candidates if eligible is None else eligible)
         for number, arm in enumerate(arms):
             if request.control is not None and arm not in candidates and arm not in self._bandit.arms:
@@ -223,7 +224,7 @@ class Steering:
         """
         settings, shared = self._settings, self._has_catalog
         guards = settings.metrics is not UNSET or settings.guardrails is not UNSET
-        by_arm = not shared and any(one.pauses == "arm" for one in or_default(settings.guardrails, []))
+        by_arm = not shared and self._arm_guards
         index = _places(arms)
         remaining = list(range(len(arms)))
         if assignment.eligible is not None and not shared:
@@ -232,7 +233,7 @@ class Steering:
         for number, slot in enumerate(slots):
             chosen, n = index[slot.arm], len(remaining)
             inside = slice(None) if n == len(arms) else remaining  # a slice is not copied
-            bounds = self.bounds(arms) if number == 0 else None
+            bounds = self.bounds(arms) if number == 0 and self.has_shares else None
             rule = ChoiceRule(settings.exploration, settings.exploration_mode, False, shared, bounds)
             values, bonuses, _ = slot.estimates
             own = slot.probabilities

@@ -13,6 +13,8 @@ from collections import defaultdict
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from typing import Any, TypeVar
 
+from msgspec import UNSET
+
 from glcb._api.guardrails import GUARDRAIL
 from glcb._api.requests import Creation, ExperimentChanges, ExperimentSettings
 from glcb._api.responses import ExperimentInfo
@@ -247,7 +249,8 @@ class Engine:
             seconds = elapsed / len(requests)
             loaded.note_event(kind)
             self.metrics.add_events(kind, seconds, len(events))
-            events += self._breaches(loaded)
+            if experiment.state.guard is not UNSET:
+                events += self._breaches(loaded)
         return events, results
 
     def _take_over(
