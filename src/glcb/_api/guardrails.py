@@ -159,7 +159,7 @@ class ShadowStats(Struct, frozen=True, kw_only=True):
     decisions: int
     """Number of decisions in shadow mode."""
     agreements: int
-    """Number of those in which the bandit would have chosen the control."""
+    """Number of these decisions in which the bandit would have chosen the control."""
 
 
 Action = Literal[
@@ -244,9 +244,9 @@ class SteeringSettings(Struct, kw_only=True, forbid_unknown_fields=True):
     shadow: bool | UnsetType | None = UNSET
     """Whether everybody is served the control. What the bandit would have done is logged."""
     start_at: Time | UnsetType | None = UNSET
-    """Time before which no decisions are made."""
+    """When the experiment starts making decisions."""
     end_at: Time | UnsetType | None = UNSET
-    """Time from which on no decisions are made."""
+    """When the experiment stops making decisions."""
     metrics: dict[MetricName, Metric] | UnsetType | None = UNSET
     """Numbers that are reported with rewards, by name."""
     guardrails: list[Guardrail] | UnsetType | None = UNSET
@@ -259,7 +259,7 @@ class SteeringSettings(Struct, kw_only=True, forbid_unknown_fields=True):
     owner: Annotated[str, Meta(max_length=200)] | UnsetType | None = UNSET
     """Who is responsible for it."""
     hypothesis: Text | UnsetType | None = UNSET
-    """What it is to find out."""
+    """The hypothesis being tested."""
     reward_unit: Annotated[str, Meta(max_length=20)] | UnsetType | None = UNSET
     """The unit of the reward, such as €, % or s."""
     segments: SegmentNames | UnsetType | None = UNSET

@@ -81,7 +81,7 @@ Slot = Annotated[
 Deferred = Annotated[
     bool,
     Meta(
-        description="Whether the decision may not be shown. It then receives no reward and no default reward "
+        description="True if the decision might never be shown. It receives no reward and no default reward "
         "until it is activated, and its timeout begins at that time."
     ),
 ]
@@ -393,7 +393,7 @@ class EvaluationRequest(Struct, kw_only=True, forbid_unknown_fields=True, omit_d
     reference: PolicyName = "logged"
     """The policy that differences are relative to; ``logged`` is the experiment itself."""
     default_reward: float | None = None
-    """Reward of decisions without one. By default, the one of the experiment."""
+    """Reward to assume where the log has none. By default, that of the experiment."""
     replay: bool = True
     """Whether to replay the policies that learn as well."""
     max_ratio: Annotated[float, Meta(ge=1)] | None = None

@@ -306,7 +306,7 @@ class SegmentStats(Struct, frozen=True, kw_only=True):
     most_chosen: str | None
     """The arm with the most decisions."""
     best_arm: str | None
-    """The arm with the highest mean reward, of those with at least 30 rewards."""
+    """The arm with the highest mean reward among the arms with at least 30 rewards."""
     arms: tuple[ArmMean, ...]
     """The five arms with the most decisions, and the best arm."""
 

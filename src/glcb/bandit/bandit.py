@@ -63,8 +63,8 @@ class Bandit:
     reward_timeout : float, default None
         Seconds a decision stays pending. None means no limit.
     default_reward : float, default None
-        Reward of a decision without one. If None, nothing is learned from it. Requires `reward_timeout`. Both
-        are learned at the same age, before the timeout.
+        Reward assumed when none arrives. If None, nothing is learned then. Requires `reward_timeout`. Real
+        and assumed rewards are learned at the same age, at the latest at the timeout.
     reward_aggregation : "first", "last", "max" or "sum", default "first"
         How several rewards of one decision are combined. All but "first" require `reward_timeout` and are
         learned when it has passed; "sum" is clipped to the range of rewards.

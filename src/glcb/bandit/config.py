@@ -187,8 +187,8 @@ class BanditConfig:
     default_reward: float | None = field(
         default=None,
         metadata=_metadata(
-            "Reward of a decision without one. If None, nothing is learned from it. Requires "
-            "`reward_timeout`. Both are learned at the same age, before the timeout.",
+            "Reward assumed when none arrives. If None, nothing is learned then. Requires `reward_timeout`. "
+            "Real and assumed rewards are learned at the same age, at the latest at the timeout.",
             when="The absence of a reward is itself an outcome, such as no click.",
             mutable=True,
         ),

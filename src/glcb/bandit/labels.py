@@ -122,7 +122,7 @@ class LabelQueue:
             yield oldest
 
     def waives(self, decision: "PendingDecision") -> bool:
-        """Return whether the default reward of a decision makes up for one that was learned too many."""
+        """Return whether the default reward of a decision offsets one that was learned in excess."""
         return decision.reward is None and self.surplus[decision.arm] > 0
 
     def label(self, decision: "PendingDecision") -> None:

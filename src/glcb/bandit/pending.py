@@ -74,7 +74,7 @@ class PendingDecisions:
 
     @property
     def evicted(self) -> int:
-        """Number of decisions that ended in no other way."""
+        """Number of evicted decisions, derived from the other counts."""
         return self.decisions - self.rewarded - self.timed_out - self.removed - len(self._pending)
 
     @property

@@ -176,7 +176,7 @@ def has_due(bandit: Bandit, more_than: int = 0) -> bool:
     Parameters
     ----------
     more_than : int
-        The number of decisions that are not many.
+        How many overdue decisions to tolerate.
 
     Returns
     -------

@@ -31,7 +31,7 @@ from glcb.policies.shared import kernels as shared_kernels
 
 _POLL_SECONDS = 0.02
 _MAX_WAIT = 120.0
-"""Seconds after which a process compiles kernels itself, whoever holds the lock."""
+"""Seconds after which a process compiles kernels itself, even if another one holds the lock."""
 _X = [0.25, 0.5, 0.75]
 _STEPS = 40
 """Explanations need another kernel once this many rewards have been learned."""
@@ -80,7 +80,7 @@ PARTS: dict[str, Callable[[], None]] = {
     "secondary": _secondary,
     "rare": _rare,
 }
-"""What to compile: the kernels of decisions; those of rewards, and of decisions of a holdout or among
+"""What to compile: decision kernels; reward kernels, and kernels for decisions of a holdout or among
 eligible arms; those of bounded rewards, explanations, new arms and shares; those of forgetting, of many
 contexts at once, of arms with features, of wide vectors and of other policies."""
 
@@ -93,7 +93,7 @@ _KERNELS: dict[str, tuple[Callable[..., object], ...]] = {
     "secondary": (kernels.network_value,),
     "rare": (shared_kernels.estimate_candidates,),
 }
-"""Some kernels of each part. They do not tell whether a part is compiled: bandits compile them as well."""
+"""Some kernels of each part. They do not show whether a part is compiled: bandits compile them, too."""
 
 
 def folder() -> str:

@@ -293,8 +293,8 @@ class AsyncExperiment:
         Returns
         -------
         Explanation
-            Value, bonus, probability and feature contributions of each arm. If arms have features: of those
-            that are in ``eligible``, or of the 20 with the best scores.
+            Value, bonus, probability and feature contributions of each arm. If arms have features: of all
+            ``eligible`` arms, or of the 20 with the best scores.
 
         Raises
         ------
@@ -691,7 +691,7 @@ class AsyncExperiment:
         reference
             The policy that differences are relative to; "logged" is the experiment itself.
         default_reward
-            Reward of decisions without one. None for the one of the experiment.
+            Reward to assume where the log has none. None for that of the experiment.
         replay
             Whether to replay the policies that learn as well.
         max_ratio

@@ -196,7 +196,7 @@ class ServiceSettings(Limits, frozen=True, kw_only=True, forbid_unknown_fields=T
     ] = None
     log_level: Annotated[
         Literal["debug", "info", "warning", "error"],
-        _about("Lowest level of log messages to write.", "To log more or less."),
+        _about("Lowest level of log messages to write.", "To debug, or to log only problems."),
     ] = "info"
     log_format: Annotated[
         Literal["json", "text"],

@@ -1,1 +1,1 @@
-"""Who may use the service: API keys, and sessions of people who have signed in with one."""
+"""Access control: API keys, and sessions of people who have signed in."""

@@ -138,7 +138,7 @@ def _draw_slots(experiment: "Experiment", request: Request, assignment: Assignme
 
 
 def _digest(request: Request) -> bytes:
-    """Return the digest of a request that can be repeated, otherwise nothing."""
+    """Return the digest of a request with an idempotency key, otherwise nothing."""
     return b"" if request.idempotency_key is None else digest(request)
 
 

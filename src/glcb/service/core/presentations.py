@@ -1,4 +1,4 @@
-"""How decisions are shown: the names of the slots of a ranking, and decisions that may not be shown at all.
+"""How decisions are shown: slot names of rankings, and deferred decisions, which might never be shown.
 
 A deferred decision is not pending: nothing is learned from it, not even a default reward. Once it is
 activated, it is a decision like any other, and its timeout begins.

@@ -72,7 +72,7 @@ export const pointsInWords = (lift, rewards) =>
 export const fixedHorizonInWords = (lift, rewards) =>
   lift.difference === null || lift.difference === undefined
     ? ""
-    : `If you look only once, at a time that was planned: ${rewards.difference(lift.fixed_low)} to ${rewards.difference(lift.fixed_high)}.`;
+    : `Fixed-horizon interval (one planned look): ${rewards.difference(lift.fixed_low)} to ${rewards.difference(lift.fixed_high)}.`;
 
 const hasRelative = ({ relative }) => relative !== null && relative !== undefined;
 

@@ -12,11 +12,11 @@ import { tabs } from "./tabs.js";
 
 /** Settings by what they are about; all others are under "More". */
 const GROUPS = {
-  "What it is for": ["description", "hypothesis", "owner", "reward_unit"],
-  "Who gets it": ["traffic", "holdout", "start_at", "end_at", "shadow"],
-  "What it is compared with": ["control", "baseline", "segments"],
-  "What must not happen": ["shares", "metrics", "guardrails", "trust_publishable"],
-  "How it learns": ["exploration", "exploration_mode", "half_life", "reward_timeout", "default_reward", "reward_aggregation"],
+  Purpose: ["description", "hypothesis", "owner", "reward_unit"],
+  Traffic: ["traffic", "holdout", "start_at", "end_at", "shadow"],
+  Comparison: ["control", "baseline", "segments"],
+  Guardrails: ["shares", "metrics", "guardrails", "trust_publishable"],
+  Learning: ["exploration", "exploration_mode", "half_life", "reward_timeout", "default_reward", "reward_aggregation"],
 };
 const NOT_EDITED = ["state", "reason"];
 

@@ -1,6 +1,6 @@
 """Audit a database: check the chain of events, make every decision again, and compare it with the record.
 
-Two kinds of problems are told apart. Damage is an event that is missing, altered or unreadable. A difference
+There are two kinds of problems. Damage is an event that is missing, altered or unreadable. A difference
 is a decision, or a snapshot, that is computed differently now. On another processor, or with other versions
 of the libraries, differences are expected: they are reported, and the audit goes on with what was recorded.
 """
@@ -77,7 +77,7 @@ class _Comparison:
                 self._others.append(writer)
 
     def continue_from_snapshot(self) -> None:
-        """Note that the state is that of a snapshot now, whoever wrote the events before it."""
+        """Note that the audit continues from a snapshot, so that earlier writers do not matter."""
         self._expects_differences = False
 
     def add(self, difference: float, text: str) -> None:

@@ -152,7 +152,7 @@ class ExperimentCache:
         self._in_doubt = False
         self._is_closed = False
         self._loading: dict[str, _Load] = {}
-        self._replays = asyncio.Semaphore(_REPLAYS)  # whoever waits first is next
+        self._replays = asyncio.Semaphore(_REPLAYS)  # in the order of their requests
 
     async def refresh(self) -> None:
         """Read the list of experiments from the database."""

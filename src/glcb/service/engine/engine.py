@@ -274,7 +274,7 @@ class Engine:
         return [takeover, event], answer
 
     def _breaches(self, loaded: LoadedExperiment) -> Iterator[Event]:
-        """Test the guardrails, if enough is new; yield the events of those that break."""
+        """Test the guardrails if there is enough new data; yield an event for each one that breaks."""
         while True:
             loaded.looked, breach = loaded.experiment.find_breach(loaded.looked)
             if breach is None:

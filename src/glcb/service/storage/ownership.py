@@ -1,4 +1,4 @@
-"""Who may write to a database: the epoch, which every transaction compares.
+"""Fencing: every transaction verifies that its process still owns the database.
 
 A service that owns a whole database raises the epoch at its start. A service with shards claims the database
 with an epoch of its own, and every shard has a further row, which the process that takes the shard raises. A

@@ -185,11 +185,11 @@ def _propensities(experiment: Experiment) -> Check:
     arm, chosen, expected, variance = deviation
     error = _ERROR / (2 * len(experiment.bandit.arms))
     if abs(chosen - expected) > boundary(variance, 1.0, error):
-        verb = "dominates" if chosen > expected else "is starved"
+        more = "more" if chosen > expected else "less"
         text = (
-            f"{arm!r} {verb}: it was chosen {chosen:,} times, but its logged propensities add up to "
-            f"{expected:,.0f}. The propensities cannot be used for off-policy evaluation. Run glcb audit to "
-            "see whether stored data was altered."
+            f"{arm!r} is chosen {more} often than its logged propensities imply: {chosen:,} times, while they"
+            f" add up to {expected:,.0f}. The propensities cannot be used for off-policy evaluation. Run "
+            "glcb audit to see whether stored data was altered."
         )
         return Check("propensities", False, text)
     return Check("propensities", True, "Arms are chosen as often as their logged propensities predict.")
@@ -222,7 +222,7 @@ def _contexts(experiment: Experiment) -> Iterator[Check]:
         for name, feature in schema.features.items()
     }
     worst = max(shares, key=shares.__getitem__)
-    homeless = max(schema.without_slot, key=schema.without_slot.__getitem__, default=worst)
+    worst_name = max(schema.without_slot, key=schema.without_slot.__getitem__, default=worst)
     if found := identifiers(schema, decisions):
         names, share = ", ".join(map(repr, found)), max(found.values())
         text = (
@@ -238,11 +238,11 @@ def _contexts(experiment: Experiment) -> Iterator[Check]:
             "declare it in the schema."
         )
         yield Check("contexts", False, text)
-    elif schema.without_slot.get(homeless, 0.0) > _MAX_UNUSABLE:
+    elif schema.without_slot.get(worst_name, 0.0) > _MAX_UNUSABLE:
         text = (
-            f"{schema.without_slot[homeless]:.1%} of the recent contexts have a value of {homeless!r} that "
-            "has no slot of its own, so little can be learned from it. Send fewer features, declare "
-            f"{homeless!r} in the schema, or create an experiment with a larger spare_slots."
+            f"{schema.without_slot[worst_name]:.1%} of the recent contexts have a value of {worst_name!r} "
+            "that has no slot of its own, so little can be learned from it. Send fewer features, declare "
+            f"{worst_name!r} in the schema, or create an experiment with a larger spare_slots."
         )
         yield Check("contexts", False, text)
     else:
@@ -317,15 +317,15 @@ def _guardrails(experiment: Experiment) -> Iterator[Check]:
         return
     sums = {one.metric: guard.metrics.get(one.metric, MetricSums()) for one in guardrails}
     ignored = {metric: one.ignored for metric, one in sums.items() if one.ignored and not one.trusted}
-    starved = [metric for metric, values in ignored.items() if values >= _MIN_SAMPLE]
+    without_data = [metric for metric, values in ignored.items() if values >= _MIN_SAMPLE]
     if settings.trust_publishable is True:
         text = "Guardrails count what publishable API keys report, so visitors can break them."
         yield Check("guardrails", True, text)
-    elif starved:
+    elif without_data:
         text = (
-            f"The guardrail of {starved[0]!r} gets no data: all {ignored[starved[0]]:,} reported values came "
-            "with publishable API keys, which do not count because visitors could break it. Report with "
-            "another key, or set trust_publishable."
+            f"The guardrail of {without_data[0]!r} gets no data: all {ignored[without_data[0]]:,} reported "
+            "values came with publishable API keys, which do not count because visitors could break it. "
+            "Report with another key, or set trust_publishable."
         )
         yield Check("guardrails", False, text)
     elif ignored or not any(one.trusted for one in sums.values()):

@@ -202,7 +202,7 @@ def _changes_in_words(changes: Sequence[str]) -> str:
 
 
 def _best_arm(info: ExperimentInfo, curves: Curves) -> str:
-    """Return the arm with the highest mean reward, of those with enough rewards."""
+    """Return the arm with the highest mean reward among the arms with enough rewards."""
     known = [arm for arm in curves.arms if arm.reward_mean is not None and arm.rewards >= 30]
     if not known:
         return ""
