@@ -1,6 +1,7 @@
 """The events of an experiment as the log of an evaluation."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -10,20 +11,25 @@ from sqlalchemy import text
 
 from glcb._api.requests import Activation, NewArm
 from glcb._errors import LogError, StorageError
+from glcb.bandit.reward_rules import RewardRules
 from glcb.evaluate.log import survey_rows
 from glcb.service.core import models
 from glcb.service.evaluations import worker
-from glcb.service.evaluations.event_log import EventLog, RewardAggregation
+from glcb.service.evaluations.event_log import EventLog
 from glcb.service.storage.connection import sqlite_url
 from glcb.service.storage.database import Database
 from tests.service.builders import RecordedExperiment, open_test_database
 from tests.service.evaluation_jobs import job, recorded, stored_in
 
 
+def rules_of(experiment: RecordedExperiment, **changes: Any) -> RewardRules:
+    return replace(RewardRules.from_config(experiment.experiment.state.settings), **changes)
+
+
 def log_of(folder: Path, experiment: RecordedExperiment, late: float = 0.0, **bounds: Any) -> EventLog:
     database = open_test_database(folder)
     number = stored_in(database, experiment)
-    rules = RewardAggregation.of(experiment.experiment.state.settings, None)
+    rules = rules_of(experiment)
     return EventLog(database, number, rules, experiment.now + late, **bounds)
 
 
@@ -47,7 +53,10 @@ def test_decisions_without_a_reward_are_left_out_or_get_the_default(tmp_path: Pa
     assert rewards(log) == {0: 1, 2: 0}
     assert [row.reason for row in log.rows() if row.decision is None] == ["no reward"]
     with_default = EventLog(
-        open_test_database(tmp_path), 1, RewardAggregation.of(experiment.experiment.state.settings, 0.0), 0.0
+        open_test_database(tmp_path),
+        1,
+        rules_of(experiment, default_reward=0.0),
+        0.0,
     )
     assert rewards(with_default) == {0: 1, 1: 0, 2: 0}
 
@@ -97,7 +106,12 @@ def test_a_deferred_decision_counts_only_from_its_activation(tmp_path: Path, tim
     log = log_of(tmp_path, experiment, late=60)  # the timeout of the last decision begins when it is shown
     assert rewards(log) == ({2: 1} if timeout is None else {0: 0})
     database = open_test_database(tmp_path)
-    later = EventLog(database, 1, RewardAggregation.of(experiment.experiment.state.settings, 0.0), 2e6)
+    later = EventLog(
+        database,
+        1,
+        rules_of(experiment, default_reward=0.0),
+        2e6,
+    )
     assert rewards(later) == {0: 0, 2: 1}
 
 

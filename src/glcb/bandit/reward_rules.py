@@ -4,10 +4,11 @@ import hashlib
 import math
 import sys
 from dataclasses import dataclass
+from typing import Any
 
 from glcb._errors import InvalidInput, InvalidSettings
 from glcb._types import reward_range
-from glcb.bandit.config import BanditConfig, Clock, RewardAggregation
+from glcb.bandit.config import Clock, RewardAggregation
 
 _KEY_BITS = 52
 _MAX_FLOAT = sys.float_info.max
@@ -24,8 +25,8 @@ class RewardRules:
     """The lowest and highest reward that can be learned."""
 
     @classmethod
-    def from_config(cls, config: BanditConfig) -> "RewardRules":
-        """Return the rules of a bandit."""
+    def from_config(cls, config: Any) -> "RewardRules":
+        """Return the rules of a ``BanditConfig``, or of the settings of an experiment."""
         return cls(
             config.reward_timeout,
             config.default_reward,
@@ -54,18 +55,25 @@ class RewardRules:
 
     def aggregate(self, total: float | None, value: float) -> float:
         """Return the aggregate of the earlier rewards of a decision and one more."""
-        if total is None or self.reward_aggregation == "last":
-            return value
-        if self.reward_aggregation == "first":
-            return total
-        if self.reward_aggregation == "max":
-            return max(total, value)
-        return min(max(total + value, -_MAX_FLOAT), _MAX_FLOAT)
+        return aggregate(self.reward_aggregation, total, value)
 
     def outcome(self, total: float | None) -> float | None:
         """Return what is learned at the timeout: the aggregate, clipped to the range, or the default."""
         low, high = self.limits
         return self.default_reward if total is None else min(max(total, low), high)
+
+
+def aggregate(how: RewardAggregation, total: float | None, value: float) -> float:
+    """Return the aggregate of earlier values and one more.
+
+    >>> aggregate("sum", 2.0, 3.0), aggregate("first", 2.0, 3.0), aggregate("last", None, 3.0)
+    (5.0, 2.0, 3.0)
+    """
+    if total is None or how == "last":
+        return value
+    if how == "first":
+        return total
+    return max(total, value) if how == "max" else min(max(total + value, -_MAX_FLOAT), _MAX_FLOAT)
 
 
 def read_clock(clock: Clock) -> float:

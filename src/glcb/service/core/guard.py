@@ -24,6 +24,8 @@ from glcb._api.guardrails import REWARD, Breach, Guardrail, or_default
 from glcb._api.requests import ExperimentSettings, RewardItem
 from glcb._arrays import Float64
 from glcb._errors import InvalidReward
+from glcb.bandit.config import RewardAggregation
+from glcb.bandit.reward_rules import aggregate
 from glcb.evaluate.sequences import boundaries
 from glcb.service.core.lift import MAX_WEIGHT, Weights
 
@@ -125,13 +127,11 @@ class GuardedDecision(Struct, array_like=True):
         """Forget the probabilities of single arms: the numbers of arms have changed."""
         self.own = self.ratios = b""
 
-    def add_metrics(self, metrics: Mapping[str, float], aggregation: str) -> None:
+    def add_metrics(self, metrics: Mapping[str, float], aggregation: RewardAggregation) -> None:
         """Add metrics that were reported with a reward."""
-        for name, value in metrics.items():
-            known = self.metrics.get(name)
-            if known is not None and aggregation != "last":
-                value = {"first": known, "max": max(known, value), "sum": known + value}[aggregation]
-            self.metrics = {**self.metrics, name: value}
+        known = self.metrics
+        added = {name: aggregate(aggregation, known.get(name), value) for name, value in metrics.items()}
+        self.metrics = {**known, **added}
 
     @classmethod
     def of(cls, shares: Shares, with_arms: bool) -> "GuardedDecision":

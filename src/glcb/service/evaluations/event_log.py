@@ -9,9 +9,9 @@ from typing import NamedTuple
 from msgspec import Struct
 from msgspec.json import Decoder
 
-from glcb._api.requests import Activation, EventBound, ExperimentSettings, NewArm
+from glcb._api.requests import Activation, EventBound, NewArm
 from glcb._errors import StorageError
-from glcb._types import reward_range
+from glcb.bandit.reward_rules import RewardRules
 from glcb.evaluate.formats.tables import MAX_PENDING, Joiner
 from glcb.evaluate.rows import CHUNK_ROWS, LogRow
 from glcb.service.core import export
@@ -38,40 +38,6 @@ class _Request(Struct):
 _REQUEST = Decoder(_Request)
 
 
-class RewardAggregation(Struct, frozen=True, kw_only=True):
-    """How the rewards of a decision become one."""
-
-    timeout: float | None
-    default: float | None
-    aggregation: str
-    lowest: float
-    highest: float
-
-    @classmethod
-    def of(cls, settings: ExperimentSettings, default: float | None) -> "RewardAggregation":
-        """Return the rules of an experiment; ``default`` replaces its default reward."""
-        low, high = reward_range(settings.rewards)
-        return cls(
-            timeout=settings.reward_timeout,
-            default=settings.default_reward if default is None else default,
-            aggregation=settings.reward_aggregation,
-            lowest=low,
-            highest=high,
-        )
-
-    def combine(self, first: float | None, second: float) -> float:
-        """Return the reward after another one."""
-        if first is None:
-            return second
-        if self.aggregation == "sum":
-            return first + second
-        return {"first": first, "last": second, "max": max(first, second)}[self.aggregation]
-
-    def settle(self, reward: float | None) -> float | None:
-        """Return the reward of a decision that has timed out; None if it has none."""
-        return self.default if reward is None else min(max(reward, self.lowest), self.highest)
-
-
 class _Open(NamedTuple):
     """A decision that has not timed out."""
 
@@ -87,7 +53,7 @@ class _Settler:
     have a default reward would not.
     """
 
-    def __init__(self, rules: RewardAggregation) -> None:
+    def __init__(self, rules: RewardRules) -> None:
         self._rules = rules
         self._open: OrderedDict[str, _Open] = OrderedDict()
 
@@ -97,7 +63,7 @@ class _Settler:
         if row["event"] == "decision":
             self._open[name] = _Open(row["time"], row["arm"], None)
         elif (decision := self._open.get(name)) is not None:
-            self._open[name] = decision._replace(reward=self._rules.combine(decision.reward, row["reward"]))
+            self._open[name] = decision._replace(reward=self._rules.aggregate(decision.reward, row["reward"]))
 
     def remove(self, arm: str | None) -> None:
         """Forget decisions that can no longer get a reward: those of an arm, or all."""
@@ -106,13 +72,13 @@ class _Settler:
 
     def due(self, now: float) -> Iterator[export.Row]:
         """Yield the rewards of decisions that have timed out."""
-        assert self._rules.timeout is not None
+        assert self._rules.reward_timeout is not None
         while self._open:
             name, decision = next(iter(self._open.items()))
-            if decision.at + self._rules.timeout > now:
+            if decision.at + self._rules.reward_timeout > now:
                 return
             del self._open[name]
-            reward = self._rules.settle(decision.reward)
+            reward = self._rules.outcome(decision.reward)
             if reward is not None:
                 yield {"event": "outcome", "id": name, "time": now, "reward": reward}
 
@@ -138,7 +104,7 @@ class EventLog:
         self,
         database: Database,
         experiment: int,
-        rules: RewardAggregation,
+        rules: RewardRules,
         now: float,
         after: EventBound | None = None,
         before: EventBound | None = None,
@@ -204,8 +170,8 @@ class EventLog:
 
     def _joined(self, report: Report) -> Iterator[LogRow]:
         total = self.last - self._after
-        joiner = Joiner(self._rules.default if self._rules.timeout is None else None)
-        settler = None if self._rules.timeout is None else _Settler(self._rules)
+        joiner = Joiner(self._rules.default_reward if self._rules.reward_timeout is None else None)
+        settler = None if self._rules.reward_timeout is None else _Settler(self._rules)
         deferred: OrderedDict[str, export.Row] = OrderedDict()
         for event in self._events():
             done = event.sequence - self._after

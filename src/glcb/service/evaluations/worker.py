@@ -12,6 +12,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
@@ -23,12 +24,13 @@ from glcb._api.requests import EvaluationRequest, ExperimentSettings, encode
 from glcb._api.responses import EvaluationProgress, EvaluationResult, Level
 from glcb._errors import GlcbError
 from glcb.bandit import Bandit
+from glcb.bandit.reward_rules import RewardRules
 from glcb.evaluate import api
 from glcb.evaluate.evaluation import Evaluator
 from glcb.evaluate.log import find_arms, survey_rows
 from glcb.evaluate.rows import Survey
 from glcb.service.evaluations import results
-from glcb.service.evaluations.event_log import EventLog, RewardAggregation
+from glcb.service.evaluations.event_log import EventLog
 from glcb.service.evaluations.policies import Planned, make_bandit
 from glcb.service.process.clock import timestamp
 from glcb.service.storage.database import Database
@@ -92,7 +94,9 @@ def evaluate(job: Job, send: Send = lambda message: None) -> EvaluationResult:
     database = Database(job.url, job.deadline, read_only=True)
     with contextlib.closing(database):
         request, report = job.request, _Reporter(send)
-        rules = RewardAggregation.of(job.settings, request.default_reward)
+        rules = RewardRules.from_config(job.settings)
+        if request.default_reward is not None:
+            rules = replace(rules, default_reward=request.default_reward)
         log = EventLog(database, job.experiment, rules, job.now, request.after, request.before)
         survey = survey_rows(log.rows(report.reading), "the experiment")
         bandits = sum(isinstance(policy, ExperimentSettings) for policy in job.policies.values())
