@@ -16,8 +16,8 @@ from collections.abc import Callable
 
 import numpy as np
 
+from benchmarks.vw_arms import OPTIONS, arm_line, context_line
 from glcb import Bandit
-from glcb.policies.rivals.vw_arms import OPTIONS, arm_line, context_line
 
 
 def _milliseconds(function: Callable[[], object], repetitions: int) -> float:

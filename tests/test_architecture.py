@@ -63,8 +63,8 @@ ALLOWED: dict[str, set[str]] = {
     "tasks": {*BASIC, "_prompts", "_registry", "_text", "_version", "bandit.encoding"},
     "bench": {
         *BASIC,
-        *("_document", "_figures", "_files", "_formats", "_prompts", "_ray", "_registry"),
-        *("bandit", "gln", "policies", "route", "tasks"),
+        *("_document", "_figures", "_files", "_formats", "_ray"),
+        *("gln", "policies", "tasks"),
     },
     # The service and its client. The demo of the service sends its traffic through the client.
     "client": {*BASIC, "_api", "_files", "_version", "bandit.encoding", "bandit.config"},

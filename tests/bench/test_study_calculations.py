@@ -1,51 +1,14 @@
-"""Calculations of the studies and the tasks they use."""
+"""Calculations of the studies."""
 
 import numpy as np
 import pytest
 
 from glcb.bench import simulate
-from glcb.bench.run import RunRecord
-from glcb.bench.studies import depth, gating, learning_curve
+from glcb.bench.studies import gating, learning_curve
 from glcb.bench.studies.convergence import verdict
 from glcb.gln import Gates
 from glcb.policies.glcb.paper import GLCBPaper
-from glcb.tasks import get
 from glcb.tasks.smooth import Smooth
-
-# ---- tasks ------------------------------------------------------------------------------------------
-
-
-def test_the_rewards_of_the_smooth_task_match_their_expectation() -> None:
-    task = Smooth()
-    stream = task.stream(seed=4, steps=40_000)
-    expected = task.expected(stream.contexts)
-    assert expected.min() >= 0.1 - 1e-9
-    assert expected.max() <= 0.9 + 1e-9
-    assert set(np.unique(stream.rewards)) == {0.0, 1.0}
-    for arm in task.arms:
-        for low in np.arange(0.1, 0.9, 0.2):
-            here = (expected[:, arm] >= low) & (expected[:, arm] < low + 0.2)
-            share, truth = stream.rewards[here, arm].mean(), expected[here, arm].mean()
-            assert abs(share - truth) < 4 * np.sqrt(0.25 / here.sum())
-    best = np.bincount(expected.argmax(axis=1), minlength=3) / len(expected)
-    assert best.min() > 0.2, "every arm is the best somewhere"
-
-
-def test_the_smooth_task_is_deterministic() -> None:
-    one, two = Smooth().stream(3, 50), Smooth().stream(3, 50)
-    assert one.contexts.tobytes() == two.contexts.tobytes()
-    assert one.rewards.tobytes() == two.rewards.tobytes()
-    assert one.contexts.tobytes() != Smooth().stream(4, 50).contexts.tobytes()
-
-
-@pytest.mark.data
-def test_in_binary_financial_only_the_best_portfolio_pays() -> None:
-    graded, binary = get("financial").stream(5, 200), get("financial-binary").stream(5, 200)
-    assert get("financial-binary").rewards == "binary"
-    np.testing.assert_array_equal(graded.contexts, binary.contexts)
-    np.testing.assert_array_equal(binary.rewards, graded.rewards == 1.0)
-    assert (binary.rewards.sum(axis=1) == 1).all()
-
 
 # ---- learning curves ---------------------------------------------------------------------------------
 
@@ -127,46 +90,3 @@ def test_training_changes_predictions_near_the_point_most() -> None:
         assert one.change(0.9, 1.0) > one.change(0.5, 0.9) > one.change(0.0, 0.5)
     assert (many.changes[-1][many.shared < 0.2] == 0).all()
     assert few.change(0.0, 0.5) > many.change(0.0, 0.5)
-
-
-# ---- depth ------------------------------------------------------------------------------------------
-
-
-def record(task: str, policy: str, seed: int, total: float) -> RunRecord:
-    empty: list[float] = []
-    return RunRecord(
-        task=task,
-        policy=policy,
-        seed=seed,
-        steps=10,
-        settings={},
-        version=1,
-        steps_run=10,
-        total=total,
-        optimum=10.0,
-        rewards=empty,
-        best_rewards=empty,
-        decide_us=empty,
-        learn_us=empty,
-        seconds=0.0,
-        environment="",
-    )
-
-
-def test_gains_are_paired_by_seed() -> None:
-    by_depth = {
-        ("wheel", 3): [record("wheel", "glcb-paper", seed, total) for seed, total in enumerate((5.0, 7.0))],
-        ("wheel", 4): [record("wheel", "glcb-paper", seed, total) for seed, total in enumerate((6.0, 6.5))],
-    }
-    assert depth.gains(by_depth, "wheel", 4) == [1.0, -0.5]
-    assert depth.gains(by_depth, "wheel", 3) == [0.0, 0.0]
-
-
-def test_policies_are_ranked_by_mean_reward() -> None:
-    totals = {"glcb-paper": (4.0, 8.0), "linucb": (7.0, 7.0), "lints": (1.0, 1.0), "linfullpost": (1.0, 2.0)}
-    by_policy = {
-        ("financial", policy): [record("financial", policy, seed, total) for seed, total in enumerate(own)]
-        for policy, own in totals.items()
-    }
-    expected = {"linucb": 1, "glcb-paper": 2, "linfullpost": 3, "lints": 4}
-    assert depth.policy_ranks(by_policy, "financial") == expected

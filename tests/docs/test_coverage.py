@@ -187,7 +187,8 @@ def test_paths_and_links_in_the_text_exist(page: Path) -> None:
     for path in re.findall(r"`((?:src|tests|docs|examples|results|benchmarks)/[\w/.-]+)`", content):
         assert (ROOT / path).exists() or path.startswith(("benchmarks/out", "results/mine")), path
     for module in re.findall(r"`?python -m (benchmarks[\w.]*)", content):
-        assert (ROOT / (module.replace(".", "/") + ".py")).exists(), module
+        path = ROOT / module.replace(".", "/")
+        assert path.with_suffix(".py").exists() or (path / "__main__.py").exists(), module
     for link in re.findall(r"\]\(([^)#:\s]+)(?:#[\w-]+)?\)", content):
         assert (page.parent / link).exists(), link
 

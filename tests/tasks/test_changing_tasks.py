@@ -77,3 +77,19 @@ def test_the_arms_of_statlog_switch_halfway() -> None:
     assert np.array_equal(still.rewards[:500], switch.rewards[:500])
     assert np.array_equal(np.roll(still.rewards[500:], -1, axis=1), switch.rewards[500:])
     assert still.rewards[500:].argmax() != switch.rewards[500:].argmax()
+
+
+def test_the_rewards_of_the_smooth_task_match_their_expectation() -> None:
+    task = Smooth()
+    stream = task.stream(seed=4, steps=40_000)
+    expected = task.expected(stream.contexts)
+    assert expected.min() >= 0.1 - 1e-9
+    assert expected.max() <= 0.9 + 1e-9
+    assert set(np.unique(stream.rewards)) == {0.0, 1.0}
+    for arm in task.arms:
+        for low in np.arange(0.1, 0.9, 0.2):
+            here = (expected[:, arm] >= low) & (expected[:, arm] < low + 0.2)
+            share, truth = stream.rewards[here, arm].mean(), expected[here, arm].mean()
+            assert abs(share - truth) < 4 * np.sqrt(0.25 / here.sum())
+    best = np.bincount(expected.argmax(axis=1), minlength=3) / len(expected)
+    assert best.min() > 0.2, "every arm is the best somewhere"

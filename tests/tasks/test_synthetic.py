@@ -1,4 +1,4 @@
-"""The linear tasks and the wheel."""
+"""Tasks without changes: the linear tasks and the wheel, and both versions of financial."""
 
 import numpy as np
 import pytest
@@ -25,9 +25,9 @@ def test_a_stream_has_the_shape_and_range_of_its_task(name: str) -> None:
 
 
 def test_two_processes_produce_identical_streams() -> None:
-    once, again = digests(SYNTHETIC, salt="1"), digests(SYNTHETIC, salt="2")
+    once, again = digests([*SYNTHETIC, "smooth"], salt="1"), digests([*SYNTHETIC, "smooth"], salt="2")
     assert once == again
-    assert len(set(once)) == len(SYNTHETIC)
+    assert len(set(once)) == len(once)
 
 
 @pytest.mark.parametrize("name", SYNTHETIC)
@@ -91,3 +91,12 @@ def test_a_task_and_a_policy_with_the_same_seed_are_independent() -> None:
     angles = np.arctan2(*(stream.contexts.astype(float) * 2 - 1).T[::-1]) % (2 * np.pi) / (2 * np.pi)
     for shift in range(-5, 6):
         assert abs(np.corrcoef(angles, np.roll(policy_numbers, shift))[0, 1]) < 0.15
+
+
+@pytest.mark.data
+def test_in_binary_financial_only_the_best_portfolio_pays() -> None:
+    graded, binary = tasks.get("financial").stream(5, 200), tasks.get("financial-binary").stream(5, 200)
+    assert tasks.get("financial-binary").rewards == "binary"
+    np.testing.assert_array_equal(graded.contexts, binary.contexts)
+    np.testing.assert_array_equal(binary.rewards, graded.rewards == 1.0)
+    assert (binary.rewards.sum(axis=1) == 1).all()

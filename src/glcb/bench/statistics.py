@@ -19,6 +19,16 @@ def mean_and_error(totals: Sequence[float]) -> tuple[float, float | None]:
     return float(np.mean(totals)), error
 
 
+def format_mean(numbers: Sequence[float], form: str = ".3f") -> str:
+    """Format mean ± standard error; a single number has no error.
+
+    >>> format_mean([1.0, 2.0, 3.0], "+.2f")
+    '+2.00 ± 0.58'
+    """
+    mean, error = mean_and_error(numbers)
+    return f"{mean:{form}}" + (f" ± {error:{form.removeprefix('+')}}" if error is not None else "")
+
+
 def mean_and_error_along(curves: Sequence[Float64] | Float64) -> tuple[Float64, Float64]:
     """Return the pointwise mean of curves and its standard error, which is 0 for a single curve.
 

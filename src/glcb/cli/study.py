@@ -18,16 +18,9 @@ def study(
         typer.Option(min=1, metavar="N", help="Number of repetitions.", show_default="depends on the study"),
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Run a much shorter version.")] = False,
-    out: Annotated[
-        Path, typer.Option(metavar="FOLDER", help="Folder for the figure and the results.")
-    ] = Path("glcb-study"),
-    jobs: Annotated[
-        int | None,
-        typer.Option(min=1, metavar="N", help="Number of processes.", show_default="one per core"),
-    ] = None,
+    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Folder for the figure.")] = Path("glcb-study"),
 ) -> None:
-    """Answer a question about the algorithm or `Bandit` with a figure and tables."""
-    import os
+    """Answer a question about the algorithm of the paper with a figure and tables."""
     from dataclasses import replace
 
     from rich.console import Console
@@ -61,7 +54,7 @@ def study(
         def show(done: int, total: int) -> None:
             progress.update(bar, completed=done, total=total)
 
-        findings = chosen.run(studies.StudyContext(out / name, jobs or os.cpu_count() or 1, show))
+        findings = chosen.run(show)
     for table in findings.tables:
         console.print(table)
     for remark in findings.remarks:

@@ -18,9 +18,9 @@ from rich.table import Table
 
 from glcb._arrays import Float64
 from glcb.bench.figures import band, figure
-from glcb.bench.studies.base import Study, StudyContext, StudyResult, format_mean
+from glcb.bench.statistics import format_mean
+from glcb.bench.studies.base import Progress, Study, StudyResult
 from glcb.bench.studies.learning_curve import REGIONS, LearningCurve, follow_policy, follow_round_robin
-from glcb.bench.studies.registry import register
 from glcb.policies.glcb.paper import GLCBPaper
 from glcb.policies.glcb.policy import GLCB
 from glcb.policies.glcb.settings import PAPER_BOUNDED
@@ -84,7 +84,6 @@ MEASURES = (
 )
 
 
-@register
 @dataclass(frozen=True, kw_only=True)
 class Convergence(Study):
     """Follow GLCB for many steps on the smooth task."""
@@ -100,7 +99,7 @@ class Convergence(Study):
         """Return a version with a few thousand steps."""
         return cls(seeds=2, steps=5_000)
 
-    def run(self, context: StudyContext) -> StudyResult:
+    def run(self, progress: Progress) -> StudyResult:
         """Run all variants with all seeds."""
         total = self.seeds * self.steps * (len(DECIDING) + sum(map(len, ROUND_ROBIN)))
         done = 0
@@ -108,7 +107,7 @@ class Convergence(Study):
         def tick(steps: int) -> None:
             nonlocal done
             done += steps
-            context.progress(done, total)
+            progress(done, total)
 
         def curves(variant: ConvergenceVariant, follow: Callable[..., LearningCurve]) -> Curves:
             return [follow(variant.make(seed), _TASK, seed, self.steps, tick) for seed in range(self.seeds)]

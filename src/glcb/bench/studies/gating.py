@@ -14,8 +14,8 @@ from rich.table import Table
 
 from glcb._arrays import Float32, Float64
 from glcb.bench.figures import figure
-from glcb.bench.studies.base import Study, StudyContext, StudyResult, format_mean, unit_grid
-from glcb.bench.studies.registry import register
+from glcb.bench.statistics import format_mean
+from glcb.bench.studies.base import Progress, Study, StudyResult, unit_grid
 from glcb.gln import Bank, Gates
 from glcb.policies.glcb.settings import PAPER_BINARY
 
@@ -85,7 +85,6 @@ def _predictions(bank: Bank, gates: Gates, points: Float32) -> Float64:
     return np.array([bank.predict(x, gates.signature(x))[0] for x in points], np.float64)
 
 
-@register
 @dataclass(frozen=True, kw_only=True)
 class Gating(Study):
     """Train networks with 1, 2, 4 and 8 hyperplanes per unit on one point."""
@@ -102,7 +101,7 @@ class Gating(Study):
         """Return a version with a coarse grid."""
         return cls(seeds=3, resolution=40)
 
-    def run(self, context: StudyContext) -> StudyResult:
+    def run(self, progress: Progress) -> StudyResult:
         """Train one network for each number of hyperplanes and each seed."""
         total = len(HYPERPLANES) * self.seeds
         imprints: list[list[Imprint]] = []
@@ -110,7 +109,7 @@ class Gating(Study):
             imprints.append([])
             for seed in range(self.seeds):
                 imprints[-1].append(imprint(hyperplanes, seed, self.resolution))
-                context.progress(sum(map(len, imprints)), total)
+                progress(sum(map(len, imprints)), total)
         return StudyResult([_table(imprints)], _remarks(imprints), lambda path: _draw(path, imprints))
 
 

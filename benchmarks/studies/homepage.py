@@ -1,4 +1,4 @@
-"""A simulated homepage: visitors, the articles that they click on, and reports of clicks that arrive late.
+"""Articles on a homepage, with clicks that are reported late or never, and articles that come and go.
 
 A visit every nine seconds; six articles to choose from, later one more, and at last one less. A visitor has a
 country, a device, the hour and an age, which is missing in 30% of the visits. The logit of the probability of
@@ -8,18 +8,22 @@ is never reported.
 """
 
 import heapq
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
+from rich.table import Table
 
+from benchmarks.studies.stored import StoredResults, available_policies
 from glcb._arrays import Float64
 from glcb.bandit import Bandit, recorded
+from glcb.bench.statistics import format_mean
 from glcb.policies import registry
 
 POLICIES = ("glcb", "linucb", "lints", "epsilon-greedy", "vw-squarecb")
-VISITS = 30_000
+STEPS = 30_000
+"""Number of visits."""
 SECONDS_PER_VISIT = 9.0
 MEAN_DELAY = 300.0
 """Mean delay of the report of a click, in seconds."""
@@ -77,7 +81,7 @@ class Homepage:
 def make_homepage(
     seed: int,
     click_rate: float,
-    visits: int = VISITS,
+    visits: int = STEPS,
     similarity: float = UNLIKE,
     delay_ratio: float = 1.0,
     loss_rate: float = LOSS_RATE,
@@ -203,8 +207,92 @@ def lift(homepage: Homepage, setup: Setup, seed: int) -> float:
     return expected / random - 1
 
 
-def available_policies(policies: Sequence[str] = POLICIES) -> tuple[list[str], list[str]]:
-    """Return the policies whose packages are installed, and a remark about the others."""
-    missing = [name for name in policies if registry.get(name).policy_class.missing_packages()]
-    remark = f"Skipped because their packages are not installed: {', '.join(missing)}."
-    return [name for name in policies if name not in missing], [remark] if missing else []
+WINDOWS: Mapping[str, float | None] = {"no delay": None, "30 min": 1800.0, "2 h": 7200.0, "24 h": 86_400.0}
+CLICK_RATES = (0.05, 0.2)
+_BASE = Setup(window=WINDOWS["2 h"])
+"""The default policy with a window of two hours, which the smaller comparisons vary."""
+
+
+class Cell(NamedTuple):
+    """One lift of a table, for every seed."""
+
+    setup: Setup
+    click_rate: float = CLICK_RATES[0]
+    similarity: float = UNLIKE
+    delay_ratio: float = 1.0
+
+
+Comparison = Mapping[str, Mapping[str, Cell]]
+"""Cells by row and column."""
+
+
+def policy_comparison(policies: Sequence[str], click_rate: float) -> Comparison:
+    """Return the windows as rows and the policies as columns."""
+    return {
+        name: {policy: Cell(Setup(policy, window), click_rate) for policy in policies}
+        for name, window in WINDOWS.items()
+    }
+
+
+NEW_ARTICLE: Comparison = {
+    f"{name}, {rate:.0%}": {
+        "not added": Cell(_BASE._replace(adds=False), rate, similarity),
+        "untrained": Cell(_BASE, rate, similarity),
+        "like=": Cell(_BASE._replace(like=MODEL), rate, similarity),
+    }
+    for rate in CLICK_RATES
+    for name, similarity in (("similar", SIMILAR), ("partly similar", PARTLY_SIMILAR), ("unlike", UNLIKE))
+}
+LABEL_AGE: Comparison = {
+    f"{name}, {rate:.0%}": {
+        "label age": Cell(_BASE, rate, delay_ratio=ratio),
+        "no delay": Cell(_BASE._replace(window=None), rate),
+        "timeout": Cell(_BASE._replace(learned_at="timeout"), rate, delay_ratio=ratio),
+        "as known": Cell(_BASE._replace(learned_at="as known"), rate, delay_ratio=ratio),
+    }
+    for rate in CLICK_RATES
+    for name, ratio in (("the same", 1.0), ("slowest 16 × fastest", 16.0))
+}
+FORGETTING: Comparison = {
+    f"{rate:.0%}": {
+        "no half-life" if half_life is None else f"{half_life:,}": Cell(
+            _BASE._replace(half_life=half_life), rate
+        )
+        for half_life in (None, 16_000, 4000)
+    }
+    for rate in CLICK_RATES
+}
+
+
+def tables(stored: StoredResults, seeds: int, steps: int) -> Iterator[Table]:
+    """Yield the lift over random articles in expected clicks, and paired differences from the first column.
+
+    Without delay, every outcome is reported at once; otherwise only clicks are, and the window is the reward
+    timeout. In the last three tables it is two hours.
+    """
+    policies = available_policies(POLICIES)
+    comparisons = {
+        **{f"windows, click rate {rate:.0%}": policy_comparison(policies, rate) for rate in CLICK_RATES},
+        "new article": NEW_ARTICLE,
+        "learned at, by delays of articles": LABEL_AGE,
+        "half-life": FORGETTING,
+    }
+    for title, rows in comparisons.items():
+        columns = list(next(iter(rows.values())))
+        table = Table("", *columns, title=f"Lift over random articles, %, mean ± s.e.: {title}")
+        for name, row in rows.items():
+            lifts = [[_measure(stored, cell, seed, steps) for seed in range(seeds)] for cell in row.values()]
+            percent = 100 * np.array(lifts)
+            texts = [format_mean(own.tolist(), "+.1f") for own in percent]
+            for index, change in enumerate(percent[1:] - percent[0], 1):
+                texts[index] += f"\n({format_mean(change.tolist(), '+.1f')})"
+            table.add_row(name, *texts)
+        yield table
+
+
+def _measure(stored: StoredResults, cell: Cell, seed: int, visits: int) -> float:
+    def measure() -> float:
+        homepage = make_homepage(seed, cell.click_rate, visits, cell.similarity, cell.delay_ratio)
+        return lift(homepage, cell.setup, seed)
+
+    return stored.get(cell.setup.policy, f"homepage {visits} {seed} {cell}", measure)

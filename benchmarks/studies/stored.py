@@ -1,12 +1,15 @@
-"""Stored results of studies that do not consist of benchmark runs."""
+"""Stored results of studies, and what the studies share."""
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+from rich.console import Console
+
 from glcb._formats import LOG
+from glcb.bench.plan import tasks_without_data
 from glcb.policies import registry
 
 T = TypeVar("T")
@@ -16,11 +19,6 @@ class StoredResults:
     """Results by key in a file, one line each, so that an interrupted study can resume.
 
     An incomplete last line, left by a study that was killed, is removed.
-
-    Parameters
-    ----------
-    folder : Path
-        The folder of the study.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -30,8 +28,7 @@ class StoredResults:
         if self._path.exists():
             content = self._path.read_bytes()
             complete = content.rfind(b"\n") + 1
-            if complete < len(content):
-                os.truncate(self._path, complete)
+            os.truncate(self._path, complete)
             for line in content[:complete].splitlines():
                 stored = json.loads(line)
                 self._results[stored["key"]] = stored["result"]
@@ -45,3 +42,22 @@ class StoredResults:
                 file.write(json.dumps({"key": key, "result": self._results[key]}) + "\n")
         result: T = self._results[key]
         return result
+
+
+def available_tasks(names: Sequence[str]) -> list[str]:
+    """Return the tasks whose data is there, and print the others."""
+    missing = tasks_without_data(names)
+    _print_skipped(missing, "their data is missing (`glcb data list`)")
+    return [name for name in names if name not in missing]
+
+
+def available_policies(names: Sequence[str]) -> list[str]:
+    """Return the policies whose packages are installed, and print the others."""
+    missing = [name for name in names if registry.get(name).policy_class.missing_packages()]
+    _print_skipped(missing, "their packages are not installed")
+    return [name for name in names if name not in missing]
+
+
+def _print_skipped(names: Sequence[str], reason: str) -> None:
+    if names:
+        Console(stderr=True).print(f"skipped because {reason}: {', '.join(names)}", highlight=False)

@@ -1,0 +1,1 @@
+"""Comparisons behind tables of docs/results.md."""
