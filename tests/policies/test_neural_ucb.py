@@ -7,9 +7,7 @@ from glcb import InvalidSettings, make_policy
 from glcb._types import Rewards
 from glcb.policies.neural import neural_tangent
 from glcb.policies.neural.network import Weights
-from glcb.policies.neural.neural_tangent import REGULARIZATION, TangentPolicy
-from glcb.policies.neural.neural_ts import NeuralTS
-from glcb.policies.neural.neural_ucb import NeuralUCB
+from glcb.policies.neural.neural_tangent import REGULARIZATION, NeuralTS, NeuralUCB, TangentPolicy
 from tests.policies.cases import trained
 
 X = np.array([0.3, 0.9], np.float32)

@@ -215,10 +215,10 @@ def _percent(value: float) -> str:
 
 def _record(policy: str, others: int, tasks: int, duels: Sequence[Duel]) -> str:
     tally = OutcomeCounts.of(own.outcome for own in duels)
-    rival = "the other policy" if others == 1 else f"the best of the {others} other policies"
+    others_named = "the other policy" if others == 1 else f"the best of the {others} other policies"
     where = "" if tasks == 1 else " on each task"
     if not tally.decided:
-        return f"no difference of {policy} from {rival}{where} can be judged without a second seed"
+        return f"no difference of {policy} from {others_named}{where} can be judged without a second seed"
     relative = [own.relative for own in duels if own.relative is not None]
     size = _percent(float(np.median(relative))) if relative else ""
     if tasks == 1:
@@ -229,4 +229,4 @@ def _record(policy: str, others: int, tasks: int, duels: Sequence[Duel]) -> str:
         notes = ["two standard errors of the paired differences", size and f"median difference {size}"]
     missing = tasks - tally.decided
     notes.append(f"{missing} not judged" if missing else "")
-    return f"against {rival}{where}, {policy} {verb} ({'; '.join(filter(None, notes))})"
+    return f"against {others_named}{where}, {policy} {verb} ({'; '.join(filter(None, notes))})"

@@ -12,13 +12,10 @@ from glcb.policies.glcb.settings import Settings, settings_table
 from glcb.policies.linear.lin_full_post import LinFullPost
 from glcb.policies.linear.lin_ts import LinTS
 from glcb.policies.linear.lin_ucb import LinUCB
-from glcb.policies.linear.rff_ucb import RFFUCB
-from glcb.policies.linear.rff_ucb_sd import RFFUCBSD
+from glcb.policies.linear.random_features import RFFUCB, RFFUCBSD
 from glcb.policies.linear.square_cb import SquareCB
 from glcb.policies.registry import Entry, get, make_policy, names, register
-from glcb.policies.simple.epsilon_greedy import EpsilonGreedy
-from glcb.policies.simple.ucb1 import UCB1
-from glcb.policies.simple.uniform import Uniform
+from glcb.policies.simple import UCB1, EpsilonGreedy, Uniform
 
 __all__ = [
     "GLCB",

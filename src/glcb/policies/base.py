@@ -10,6 +10,7 @@ decision, and ``learn(..., counted=True)`` its reward. Exploration depends on th
 rewards are lost would otherwise look unexplored forever. Learning rates depend on the rewards.
 """
 
+import inspect
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
@@ -130,13 +131,10 @@ class Policy(ABC):
         raise NotImplementedError
 
     def _arguments(self) -> dict[str, Any]:
-        """Return the constructor arguments, with the current arms."""
-        return {
-            "arms": list(self.arms),
-            "features": self.features,
-            "rewards": self.rewards,
-            "seed": self.seed,
-        }
+        """Return the constructor arguments with the current arms: the attributes with their names."""
+        names = inspect.signature(type(self)).parameters
+        stored = {name: getattr(self, name) for name in names if hasattr(self, name)}
+        return {**stored, "arms": list(self.arms)}
 
     def _snapshot(self) -> Arrays:
         """Return the arrays that hold everything learned, in addition to the counters of the base class."""

@@ -115,8 +115,8 @@ class ArmNewcomer:
         contexts = context_rng.random((steps, self.features), np.float32)
         arms = np.concatenate([known, similar])
         probabilities = _probabilities(contexts, arms, arm_rng.standard_normal(len(arms)))
-        rivals = probabilities[:, : self.newcomer].max(axis=1, keepdims=True)
-        shares = (probabilities[:, self.newcomer :] > rivals).mean(axis=0)
+        known = probabilities[:, : self.newcomer].max(axis=1, keepdims=True)
+        shares = (probabilities[:, self.newcomer :] > known).mean(axis=0)
         kept = [*range(self.newcomer), self.newcomer + int(np.abs(shares - self.best_in).argmin())]
         return arms[kept], contexts, probabilities[:, kept], reward_rng
 

@@ -419,7 +419,8 @@ class GLCB(Policy):
         }
 
     def _arguments(self) -> dict[str, Any]:
-        return {**super()._arguments(), **asdict(self.settings)}
+        common = {"arms": list(self.arms), "features": self.features}
+        return {**common, "rewards": self.rewards, "seed": self.seed, **asdict(self.settings)}
 
     def _snapshot(self) -> Arrays:
         return {

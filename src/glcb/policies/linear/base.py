@@ -115,8 +115,5 @@ class LinearPolicy(Policy):
             "_weights": take_rows(self._weights, sources, 0),
         }
 
-    def _arguments(self) -> dict[str, Any]:
-        return {**super()._arguments(), "ridge": self.ridge, "half_life": self.half_life}
-
     def _snapshot(self) -> Arrays:
         return {"inverses": self._inverses, "moments": self._moments, "weights": self._weights}

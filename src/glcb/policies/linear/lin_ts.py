@@ -1,7 +1,6 @@
 """Linear Thompson sampling with one model per arm (Agrawal, Goyal 2013)."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -80,6 +79,3 @@ class LinTS(LinearPolicy):
             factor = np.linalg.cholesky(self._inverses[arm])
             noise: Float64 = self.posterior_scale * factor @ self._rng.standard_normal(len(factor))
         return noise
-
-    def _arguments(self) -> dict[str, Any]:
-        return {**super()._arguments(), "posterior_scale": self.posterior_scale}

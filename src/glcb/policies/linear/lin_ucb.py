@@ -1,7 +1,6 @@
 """LinUCB with one model per arm (Li, Chu, Langford, Schapire 2010)."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -68,6 +67,3 @@ class LinUCB(LinearPolicy):
         means, widths = self._means_and_widths(z)
         bonuses = self.alpha * (self._high - self._low) * np.sqrt(widths)
         return Estimates(means, bonuses, pseudocounts(z, widths, self.ridge))
-
-    def _arguments(self) -> dict[str, Any]:
-        return {**super()._arguments(), "alpha": self.alpha}

@@ -1,7 +1,6 @@
 """SquareCB on ridge regressions (Foster, Rakhlin 2020)."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -79,6 +78,3 @@ class SquareCB(LinearPolicy):
         if drawn < len(self.arms):
             bonuses[drawn] = np.inf
         return Estimates(means, bonuses, pseudocounts(z, widths, self.ridge))
-
-    def _arguments(self) -> dict[str, Any]:
-        return {**super()._arguments(), "gamma": self.gamma}

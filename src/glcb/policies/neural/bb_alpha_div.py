@@ -25,14 +25,8 @@ class BBAlphaDiv(VariationalPolicy):
 
     Parameters
     ----------
-    arms
-        The number of arms, or their names.
-    features
-        The length of a context.
-    rewards
-        ``"binary"`` for rewards of 0 or 1, or the range ``(low, high)`` of the rewards.
-    seed
-        Seed of all random numbers.
+    arms, features, rewards, seed
+        See :class:`~glcb.policies.base.Policy`.
 
     References
     ----------

@@ -20,14 +20,8 @@ class Dropout(NeuralPolicy):
 
     Parameters
     ----------
-    arms
-        The number of arms, or their names.
-    features
-        The length of a context.
-    rewards
-        ``"binary"`` for rewards of 0 or 1, or the range ``(low, high)`` of the rewards.
-    seed
-        Seed of all random numbers.
+    arms, features, rewards, seed
+        See :class:`~glcb.policies.base.Policy`.
 
     References
     ----------

@@ -6,7 +6,6 @@ subspace, and no data are stored.
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -62,14 +61,8 @@ class EKFSubspace(Policy):
 
     Parameters
     ----------
-    arms
-        The number of arms, or their names.
-    features
-        The length of a context.
-    rewards
-        ``"binary"`` for rewards of 0 or 1, or the range ``(low, high)`` of the rewards.
-    seed
-        Seed of all random numbers.
+    arms, features, rewards, seed
+        See :class:`~glcb.policies.base.Policy`.
     dimension
         The dimension of the subspace, from 1 to 500, but at most the number of weights.
     prior_variance
@@ -188,14 +181,6 @@ class EKFSubspace(Policy):
             weights, state = training.run(weights, state, repeated, points, {})
             point[:] = _flat(weights)
         return path
-
-    def _arguments(self) -> dict[str, Any]:
-        return {
-            **super()._arguments(),
-            "dimension": self.dimension,
-            "prior_variance": self.prior_variance,
-            "noise_variance": self.noise_variance,
-        }
 
     def _learned(self) -> Arrays:
         return {

@@ -1,4 +1,4 @@
-"""The base class of NeuralUCB and NeuralTS: a network, and the width of its confidence from its gradient.
+"""NeuralUCB and NeuralTS: a network, and the width of its confidence from its gradient.
 
 The network has one output. Its input is the disjoint encoding of an arm and a context: one block of inputs
 per arm, zero except for the block of the arm, which holds the context. It has one hidden layer of m rectified
@@ -12,7 +12,6 @@ two products of a context with as many weights as the network has.
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -24,6 +23,7 @@ from glcb.policies.neural import network
 from glcb.policies.neural.base import NeuralPolicy
 from glcb.policies.neural.network import Array, Weights
 from glcb.policies.neural.training import Noise, Optimizer
+from glcb.policies.registry import register
 
 HIDDEN = 100
 REGULARIZATION = 1e-3
@@ -56,14 +56,8 @@ class TangentPolicy(NeuralPolicy):
 
     Parameters
     ----------
-    arms
-        The number of arms, or their names.
-    features
-        The length of a context.
-    rewards
-        ``"binary"`` for rewards of 0 or 1, or the range ``(low, high)`` of the rewards.
-    seed
-        Seed of all random numbers.
+    arms, features, rewards, seed
+        See :class:`~glcb.policies.base.Policy`.
     nu
         The amount of exploration, at least 0.
     """
@@ -143,9 +137,6 @@ class TangentPolicy(NeuralPolicy):
     def _store(self, x: Float32, arm: int, reward: float, rng: np.random.Generator) -> None:
         super()._store(x, arm, (reward - self._low) / (self._high - self._low), rng)
 
-    def _arguments(self) -> dict[str, Any]:
-        return {**super()._arguments(), "nu": self.nu}
-
     def _variance_arrays(self) -> Arrays:
         return {f"variance_{name}": array for name, array in self._variances.items()}
 
@@ -155,3 +146,77 @@ class TangentPolicy(NeuralPolicy):
     def _restore(self, arrays: Arrays) -> None:
         super()._restore(arrays)
         copy_into(self._variance_arrays(), arrays)
+
+
+@register("neuralucb", source="Zhou, Li, Gu 2020")
+class NeuralUCB(TangentPolicy):
+    """Chooses the arm with the largest value of a network plus a bonus from its gradient.
+
+    The bonus is ν · √(λ Σ g² / U): the diagonal form, where each weight has a precision U of its own. Every
+    arm is chosen twice first, as in the other neural policies. The network trains on all data after every 50
+    rewards, with 100 mini-batches of 64.
+
+    Parameters
+    ----------
+    arms, features, rewards, seed
+        See :class:`~glcb.policies.base.Policy`.
+    nu
+        The size of the exploration bonus, at least 0.
+
+    References
+    ----------
+    Zhou, Li, Gu: Neural contextual bandits with UCB-based exploration. ICML, 2020.
+    """
+
+    def __init__(
+        self,
+        arms: int | Sequence[Arm],
+        features: int,
+        *,
+        rewards: Rewards = "binary",
+        seed: int = 0,
+        nu: float = 0.3,
+    ) -> None:
+        super().__init__(arms, features, rewards=rewards, seed=seed, nu=nu)
+
+    def _predict(self, x: Float32) -> tuple[Float64, Float64]:
+        values, widths = self._values_and_widths(x)
+        return values, values + self.nu * widths
+
+
+@register("neuralts", source="Zhang, Zhou, Li, Gu 2021")
+class NeuralTS(TangentPolicy):
+    """Draws the value of every arm around that of a network, with a deviation from its gradient.
+
+    The standard deviation is ν · √(λ Σ g² / U): the diagonal form, where each weight has a precision U of its
+    own. Every arm is chosen twice first, as in the other neural policies. The network trains on all data
+    after every 50 rewards, with 100 mini-batches of 64.
+
+    Parameters
+    ----------
+    arms, features, rewards, seed
+        See :class:`~glcb.policies.base.Policy`.
+    nu
+        The scale of the standard deviation, at least 0.
+
+    References
+    ----------
+    Zhang, Zhou, Li, Gu: Neural Thompson sampling. ICLR, 2021.
+    """
+
+    is_randomized = True
+
+    def __init__(
+        self,
+        arms: int | Sequence[Arm],
+        features: int,
+        *,
+        rewards: Rewards = "binary",
+        seed: int = 0,
+        nu: float = 0.3,
+    ) -> None:
+        super().__init__(arms, features, rewards=rewards, seed=seed, nu=nu)
+
+    def _predict(self, x: Float32) -> tuple[Float64, Float64]:
+        values, widths = self._values_and_widths(x)
+        return values, self._rng.normal(values, self.nu * widths)

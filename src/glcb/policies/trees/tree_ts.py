@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -42,14 +41,8 @@ class TreeTS(Policy):
 
     Parameters
     ----------
-    arms
-        The number of arms, or their names.
-    features
-        The length of a context.
-    rewards
-        ``"binary"`` for rewards of 0 or 1, or the range ``(low, high)`` of the rewards.
-    seed
-        Seed of all random numbers.
+    arms, features, rewards, seed
+        See :class:`~glcb.policies.base.Policy`.
     trees
         The number of trees, from 1 to 1,000.
     depth
@@ -116,15 +109,6 @@ class TreeTS(Policy):
     def _scaled(self, batch: Batch) -> Batch:
         """Return the batch with rewards scaled to [0, 1]."""
         return batch._replace(rewards=(batch.rewards - self._low) / (self._high - self._low))
-
-    def _arguments(self) -> dict[str, Any]:
-        return {
-            **super()._arguments(),
-            "trees": self.trees,
-            "depth": self.depth,
-            "learning_rate": self.learning_rate,
-            "posterior_scale": self.posterior_scale,
-        }
 
     def _snapshot(self) -> Arrays:
         return {**self._data.snapshot(), **self._ensemble.snapshot()}

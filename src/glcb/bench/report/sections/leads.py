@@ -52,7 +52,7 @@ def section(selection: Selection, reference: SelectedPolicy, found: Sequence[Lea
         f"{total.losses} {'loss' if total.losses == 1 else 'losses'}{undecided}. A win or a loss is a mean "
         f"difference beyond {ERRORS} standard errors; anything else is a tie. The best other policy of a "
         "task is chosen after the fact, by its mean reward in the same runs, so together they are a stronger "
-        "rival than any single policy. There is no correction for the number of tasks.",
+        "baseline than any single policy. There is no correction for the number of tasks.",
         Table(
             f"Cumulative reward of {reference.title} minus that of the best other policy, seed by seed: mean "
             "± standard error; in percent of the other policy's reward; "

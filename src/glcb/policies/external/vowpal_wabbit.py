@@ -20,6 +20,7 @@ from glcb._arrays import Arrays, Float32, Float64, copy_into
 from glcb._types import Arm, Rewards, reward_range
 from glcb.policies.base import Policy
 from glcb.policies.decision import Estimates
+from glcb.policies.registry import register
 
 _CONTEXT = ord("s")
 """The namespace of the features, which all arms share. The namespace of the arms is "a"."""
@@ -209,3 +210,166 @@ class VowpalWabbitPolicy(Policy):
             self._model = self._new_model(content.tobytes())
         except RuntimeError as error:
             raise ValueError(f"Vowpal Wabbit cannot read the model: {error}") from error
+
+
+_SOURCE = "Foster, Rakhlin 2020; Vowpal Wabbit"
+
+
+@register("vw-squarecb", source=_SOURCE)
+class VWSquareCB(VowpalWabbitPolicy):
+    """Vowpal Wabbit: linear regression; the larger the gap to the best arm, the less likely an arm.
+
+    Parameters
+    ----------
+    arms, features, rewards, seed
+        See :class:`~glcb.policies.base.Policy`.
+    gamma_scale
+        How fast exploration decreases, more than 0.
+
+    References
+    ----------
+    Foster, Rakhlin: Beyond UCB: optimal and efficient contextual bandits with regression oracles. ICML, 2020.
+    """
+
+    def __init__(
+        self,
+        arms: int | Sequence[Arm],
+        features: int,
+        *,
+        rewards: Rewards = "binary",
+        seed: int = 0,
+        gamma_scale: float = 10.0,
+    ) -> None:
+        self.gamma_scale = _validation.number("gamma_scale", gamma_scale, 1e-6)
+        super().__init__(arms, features, rewards=rewards, seed=seed)
+
+    def _options(self) -> list[str]:
+        return ["--squarecb", "--gamma_scale", repr(self.gamma_scale)]
+
+
+@register("vw-squarecb-quadratic", source=_SOURCE)
+class VWSquareCBQuadratic(VWSquareCB):
+    """Vowpal Wabbit: SquareCB with weights for all pairs of features, shared by the arms and for each arm.
+
+    Parameters
+    ----------
+    arms, features, rewards, seed
+        See :class:`~glcb.policies.base.Policy`.
+    gamma_scale
+        How fast exploration decreases, more than 0.
+    """
+
+    quadratic = True
+
+
+@register("vw-regcb", source="Foster, Agarwal, Dudík, Luo, Schapire 2018; Vowpal Wabbit")
+class VWRegCB(VowpalWabbitPolicy):
+    """Vowpal Wabbit: a random arm among those whose confidence interval reaches the best lower bound.
+
+    Parameters
+    ----------
+    arms, features, rewards, seed
+        See :class:`~glcb.policies.base.Policy`.
+    mellowness
+        The width of the confidence intervals, at least 0.
+
+    References
+    ----------
+    Foster, Agarwal, Dudík, Luo, Schapire: Practical contextual bandits with regression oracles. ICML, 2018.
+    """
+
+    def __init__(
+        self,
+        arms: int | Sequence[Arm],
+        features: int,
+        *,
+        rewards: Rewards = "binary",
+        seed: int = 0,
+        mellowness: float = 0.001,
+    ) -> None:
+        self.mellowness = _validation.number("mellowness", mellowness, 0)
+        super().__init__(arms, features, rewards=rewards, seed=seed)
+
+    def _options(self) -> list[str]:
+        return ["--regcb", "--mellowness", repr(self.mellowness)]
+
+
+@register("vw-cover", source="Agarwal, Hsu, Kale, Langford, Li, Schapire 2014; Vowpal Wabbit")
+class VWCover(VowpalWabbitPolicy):
+    """Vowpal Wabbit: online cover, several models that are trained to choose different good arms.
+
+    There is no uniform exploration in addition. The weights are learned by coin betting, which has no
+    learning rate. The values are the probabilities of the arms, scaled to the reward range: the last of the
+    models does not predict rewards.
+
+    Parameters
+    ----------
+    arms, features, rewards, seed
+        See :class:`~glcb.policies.base.Policy`.
+    cover
+        The number of models, from 1 to 64.
+    psi
+        How strongly the models prefer arms that the others do not choose, at least 1e-6.
+
+    References
+    ----------
+    Agarwal, Hsu, Kale, Langford, Li, Schapire: Taming the monster: a fast and simple algorithm for contextual
+    bandits. ICML, 2014.
+    """
+
+    predicts_costs = False
+
+    def __init__(
+        self,
+        arms: int | Sequence[Arm],
+        features: int,
+        *,
+        rewards: Rewards = "binary",
+        seed: int = 0,
+        cover: int = 4,
+        psi: float = 0.1,
+    ) -> None:
+        self.cover = _validation.integer("cover", cover, 1, 64)
+        self.psi = _validation.number("psi", psi, 1e-6)
+        super().__init__(arms, features, rewards=rewards, seed=seed)
+
+    def _options(self) -> list[str]:
+        # Model files lack a part of the state of Vowpal Wabbit's default optimizer: the scale of each model.
+        return ["--cover", str(self.cover), "--psi", repr(self.psi), "--nounif", "--coin"]
+
+    def _copies(self) -> int:
+        return 2 * self.cover
+
+
+@register("vw-epsilon-greedy", source="Orabona, Tommasi 2017; Vowpal Wabbit")
+class VWEpsilonGreedy(VowpalWabbitPolicy):
+    """Vowpal Wabbit: the arm with the best linear value, and with probability ``epsilon`` a random arm.
+
+    The weights are learned by coin betting, which has no learning rate.
+
+    Parameters
+    ----------
+    arms, features, rewards, seed
+        See :class:`~glcb.policies.base.Policy`.
+    epsilon
+        The probability of a random choice, from 0 to 1.
+
+    References
+    ----------
+    Orabona, Tommasi: Training deep networks without learning rates through coin betting. NIPS, 2017.
+    """
+
+    def __init__(
+        self,
+        arms: int | Sequence[Arm],
+        features: int,
+        *,
+        rewards: Rewards = "binary",
+        seed: int = 0,
+        epsilon: float = 0.05,
+    ) -> None:
+        self.epsilon = _validation.number("epsilon", epsilon, 0, 1)
+        super().__init__(arms, features, rewards=rewards, seed=seed)
+
+    def _options(self) -> list[str]:
+        return ["--epsilon", repr(self.epsilon), "--coin"]

@@ -27,14 +27,8 @@ class RiverLinUCB(Policy):
 
     Parameters
     ----------
-    arms
-        The number of arms, or their names.
-    features
-        The length of a context.
-    rewards
-        ``"binary"`` for rewards of 0 or 1, or the range ``(low, high)`` of the rewards.
-    seed
-        Seed of the random numbers that break ties.
+    arms, features, rewards, seed
+        See :class:`~glcb.policies.base.Policy`.
     """
 
     requires = ("river",)

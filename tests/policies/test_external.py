@@ -11,10 +11,10 @@ import pytest
 
 from glcb import LinUCB, make_policy
 from glcb._arrays import Float32, Float64
+from glcb.policies.external.mabwiser_linucb import MABWiserLinUCB
+from glcb.policies.external.river_linucb import RiverLinUCB
+from glcb.policies.external.vowpal_wabbit import VowpalWabbitPolicy
 from glcb.policies.linear.base import with_intercept
-from glcb.policies.rivals.mabwiser_linucb import MABWiserLinUCB
-from glcb.policies.rivals.river_linucb import RiverLinUCB
-from glcb.policies.rivals.vowpal_wabbit import VowpalWabbitPolicy
 
 pytestmark = pytest.mark.rivals
 
@@ -171,15 +171,15 @@ def test_river_makes_the_same_choices_on_its_own() -> None:
 def test_mabwiser_river_and_our_linucb_compute_the_same() -> None:
     ours, rng = LinUCB(ARMS, FEATURES, rewards=(-1.0, 3.0), alpha=0.5), np.random.default_rng(0)
     theirs = MABWiserLinUCB(ARMS, FEATURES, rewards=(-1.0, 3.0), alpha=0.5)
-    rival = RiverLinUCB(ARMS, FEATURES, rewards=(-1.0, 3.0))
+    other = RiverLinUCB(ARMS, FEATURES, rewards=(-1.0, 3.0))
     for _ in range(STEPS):
         x, arm, reward = context(rng), int(rng.integers(ARMS)), float(rng.uniform(-1, 3))
-        expected, mabwisers, rivers = (each.estimate(x) for each in (ours, theirs, rival))
+        expected, mabwisers, rivers = (each.estimate(x) for each in (ours, theirs, other))
         for estimates in (mabwisers, rivers):
             np.testing.assert_allclose(estimates.values, expected.values, atol=1e-6)
             np.testing.assert_allclose(estimates.pseudocounts, expected.pseudocounts, rtol=1e-6, atol=1e-6)
         np.testing.assert_allclose(mabwisers.bonuses, expected.bonuses, atol=1e-6)
         widths: Float64 = (expected.bonuses / (4 * 0.5)) ** 2
         np.testing.assert_allclose(rivers.bonuses, 4 * np.sqrt(1 + widths), atol=1e-6)  # with the noise
-        for policy in (ours, theirs, rival):
+        for policy in (ours, theirs, other):
             policy.learn(x, arm, reward)

@@ -24,14 +24,8 @@ class MABWiserLinUCB(Policy):
 
     Parameters
     ----------
-    arms
-        The number of arms, or their names.
-    features
-        The length of a context.
-    rewards
-        ``"binary"`` for rewards of 0 or 1, or the range ``(low, high)`` of the rewards.
-    seed
-        Seed of the random numbers that break ties.
+    arms, features, rewards, seed
+        See :class:`~glcb.policies.base.Policy`.
     alpha
         The size of the exploration bonus, at least 0.
     """
@@ -73,9 +67,6 @@ class MABWiserLinUCB(Policy):
     def _learn(self, x: Float32, arm: int, reward: float) -> None:
         scaled = (reward - self._low) / (self._high - self._low)
         self._mab.partial_fit([arm], [scaled], with_intercept(x)[None])
-
-    def _arguments(self) -> dict[str, Any]:
-        return {**super()._arguments(), "alpha": self.alpha}
 
     def _snapshot(self) -> Arrays:
         regressions = self._regressions()

@@ -1,0 +1,1 @@
+"""External policies: bandits of other libraries. They need the extra ``rivals``."""

@@ -1,1 +1,0 @@
-"""Bandits of other libraries as policies. They need the extra ``rivals``."""

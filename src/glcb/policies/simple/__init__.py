@@ -1,1 +1,0 @@
-"""Policies that ignore the context."""
