@@ -3,10 +3,8 @@
 from itertools import permutations
 
 import numpy as np
-import pytest
 
-from glcb._errors import InvalidInput
-from glcb.evaluate.slates import independent_ips, reward_interaction_ips, slate_ips
+from glcb.evaluate.estimators import SlotRows
 
 ARMS, SLOTS = 4, 2
 LOGGED = np.array([0.4, 0.3, 0.2, 0.1])
@@ -48,8 +46,8 @@ def sample(count: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 def test_both_estimators_are_unbiased_and_interaction_ips_is_more_precise() -> None:
     observed, logged, target = sample(40_000, 0)
-    whole = slate_ips(observed.sum(axis=1), logged, target)
-    slots = reward_interaction_ips(observed, logged, target)
+    whole = observed.sum(axis=1) * np.prod(target / logged, axis=1)
+    slots = SlotRows(observed, logged, target[..., None]).reward_interaction()[:, 0]
     for terms in (whole, slots):
         assert abs(terms.mean() - value(TARGET)) < 4 * terms.std() / np.sqrt(terms.size)
     assert slots.std() < whole.std()
@@ -71,21 +69,8 @@ def test_independent_ips_is_unbiased_only_without_interaction() -> None:
     rng = np.random.default_rng(1)
     shares = [float(np.prod(conditional(LOGGED, own))) for own in RANKINGS]
     drawn = np.array([RANKINGS[i] for i in rng.choice(len(RANKINGS), 40_000, p=shares)])
-    plain = 0.1 * drawn
-    terms = independent_ips(
-        plain, marginal_logged[np.arange(SLOTS), drawn], marginal_target[np.arange(SLOTS), drawn]
-    )
+    slots, nothing = np.arange(SLOTS), np.zeros((len(drawn), SLOTS, 1))
+    marginals = marginal_logged[slots, drawn], marginal_target[slots, drawn][..., None]
+    terms = SlotRows(0.1 * drawn, nothing[..., 0], nothing, *marginals).independent()[:, 0]
     truth = sum(float(np.prod(conditional(TARGET, own))) * 0.1 * sum(own) for own in RANKINGS)
     assert abs(terms.mean() - truth) < 4 * terms.std() / np.sqrt(terms.size)
-
-
-@pytest.mark.parametrize(
-    ("logged", "target", "message"),
-    [
-        (np.ones((2, 3)), np.ones((2, 2)), "must have the shape"),
-        (np.zeros((2, 2)), np.ones((2, 2)), "must be positive"),
-    ],
-)
-def test_invalid_propensities_are_refused(logged: np.ndarray, target: np.ndarray, message: str) -> None:
-    with pytest.raises(InvalidInput, match=message):
-        slate_ips(np.ones(2), logged, target)

@@ -62,11 +62,6 @@ class BootstrapInterval(NamedTuple):
     low: float
     high: float
 
-    @property
-    def excludes_zero(self) -> bool:
-        """Whether the whole interval lies on one side of 0."""
-        return self.low > 0 or self.high < 0
-
 
 def paired_bootstrap(differences: Sequence[float]) -> BootstrapInterval | None:
     """Return the percentile interval of the mean of paired differences, or None for a single pair.

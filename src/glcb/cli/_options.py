@@ -1,4 +1,4 @@
-"""Helpers shared by the commands: lists in flags, and access to the database of the service."""
+"""What commands share: options, lists in flags, and access to the database of the service."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -25,6 +25,38 @@ DatabaseOption = Annotated[
 ]
 ConfigOption = Annotated[
     Path | None, typer.Option(metavar="FILE", help="TOML file with settings.", show_default=False)
+]
+AddressOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="HOST:PORT", help="Address of the Ray cluster.", show_default="RAY_ADDRESS, or this machine"
+    ),
+]
+JobsOption = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        metavar="N",
+        help="Number of processes; for `glcb evaluate`, with `--executor ray`.",
+        show_default="one per core",
+    ),
+]
+ContextColumn = Annotated[
+    str,
+    typer.Option(
+        metavar="COLUMN", help="Column with contexts as JSON. Without it, all other columns are features."
+    ),
+]
+ArmColumn = Annotated[str, typer.Option(metavar="COLUMN", help="Column with the chosen arm.")]
+RewardColumn = Annotated[str, typer.Option(metavar="COLUMN", help="Column with the reward.")]
+PropensityColumn = Annotated[
+    str, typer.Option(metavar="COLUMN", help="Column with the propensity of the chosen arm.")
+]
+IgnoreColumns = Annotated[
+    str,
+    typer.Option(
+        metavar="COLUMNS", help="Columns that are not features, separated by commas.", show_default=False
+    ),
 ]
 
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from glcb.cli._options import split
+from glcb.cli._options import AddressOption, JobsOption, split
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -57,18 +57,8 @@ def bench(
             help="Where to run: `local` uses processes on this machine, `ray` the cores of a Ray cluster.",
         ),
     ] = "local",
-    address: Annotated[
-        str | None,
-        typer.Option(
-            metavar="HOST:PORT",
-            help="Address of the Ray cluster.",
-            show_default="RAY_ADDRESS, or this machine",
-        ),
-    ] = None,
-    jobs: Annotated[
-        int | None,
-        typer.Option(min=1, metavar="N", help="Number of processes.", show_default="one per core"),
-    ] = None,
+    address: AddressOption = None,
+    jobs: JobsOption = None,
     json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
 ) -> None:
     """Run policies on tasks, store the results and print a summary.

@@ -6,7 +6,16 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 import typer
 
-from glcb.cli._options import split
+from glcb.cli._options import (
+    AddressOption,
+    ArmColumn,
+    ContextColumn,
+    IgnoreColumns,
+    JobsOption,
+    PropensityColumn,
+    RewardColumn,
+    split,
+)
 
 if TYPE_CHECKING:
     from glcb.evaluate import Evaluation
@@ -29,18 +38,6 @@ Format = Annotated[
         metavar="FORMAT",
         help="jsonl, csv, parquet, vw, dsjson or openbandit.",
         show_default="detected",
-    ),
-]
-ContextColumn = Annotated[str, typer.Option(metavar="COLUMN", help="Column with contexts as JSON.")]
-ArmColumn = Annotated[str, typer.Option(metavar="COLUMN", help="Column with the chosen arm.")]
-RewardColumn = Annotated[str, typer.Option(metavar="COLUMN", help="Column with the reward.")]
-PropensityColumn = Annotated[
-    str, typer.Option(metavar="COLUMN", help="Column with the propensity of the chosen arm.")
-]
-IgnoreColumns = Annotated[
-    str,
-    typer.Option(
-        metavar="COLUMNS", help="Columns that are not features, separated by commas.", show_default=False
     ),
 ]
 DefaultReward = Annotated[
@@ -136,23 +133,8 @@ def evaluate(
             help="Where to run: `local` uses one process on this machine, `ray` the cores of a Ray cluster.",
         ),
     ] = "local",
-    address: Annotated[
-        str | None,
-        typer.Option(
-            metavar="HOST:PORT",
-            help="Address of the Ray cluster.",
-            show_default="RAY_ADDRESS, or this machine",
-        ),
-    ] = None,
-    jobs: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            metavar="N",
-            help="Number of processes, with `--executor ray`.",
-            show_default="one per core",
-        ),
-    ] = None,
+    address: AddressOption = None,
+    jobs: JobsOption = None,
     form: Format = None,
     context_column: ContextColumn = "context",
     arm_column: ArmColumn = "arm",

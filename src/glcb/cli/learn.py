@@ -5,7 +5,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from glcb.cli._options import split
+from glcb.cli._options import (
+    ArmColumn,
+    ContextColumn,
+    IgnoreColumns,
+    PropensityColumn,
+    RewardColumn,
+    split,
+)
 
 _PROPENSITIES = ("p", "prob", "probability", "propensity_score", "pscore")
 """Names that propensities often have."""
@@ -59,23 +66,11 @@ def learn(
             show_default="from the file name",
         ),
     ] = None,
-    context_column: Annotated[
-        str,
-        typer.Option(
-            metavar="COLUMN", help="Column with contexts as JSON. Without it, all other columns are features."
-        ),
-    ] = "context",
-    arm_column: Annotated[str, typer.Option(metavar="COLUMN", help="Column with the chosen arm.")] = "arm",
-    reward_column: Annotated[str, typer.Option(metavar="COLUMN", help="Column with the reward.")] = "reward",
-    propensity_column: Annotated[
-        str, typer.Option(metavar="COLUMN", help="Column with the propensity of the chosen arm; optional.")
-    ] = "propensity",
-    ignore_columns: Annotated[
-        str,
-        typer.Option(
-            metavar="COLUMNS", help="Columns that are not features, separated by commas.", show_default=False
-        ),
-    ] = "",
+    context_column: ContextColumn = "context",
+    arm_column: ArmColumn = "arm",
+    reward_column: RewardColumn = "reward",
+    propensity_column: PropensityColumn = "propensity",
+    ignore_columns: IgnoreColumns = "",
 ) -> None:
     """Train a bandit on a log of decisions and rewards, and save the model.
 

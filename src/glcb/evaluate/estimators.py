@@ -24,7 +24,6 @@ from typing import NamedTuple
 import numpy as np
 
 from glcb._arrays import Arrays, Float64, copy_into
-from glcb.evaluate.slates import SlotRows
 
 MAX_WEIGHT = 10.0
 """Where ``clipped-ips``, ``switch-dr`` and ``shrunk-dr`` trade variance for bias."""
@@ -75,6 +74,49 @@ def shrunk_dr(
     """Doubly robust with weights λw / (w² + λ), λ = ``max_weight``² (Su et al. 2020)."""
     shrinkage = max_weight**2
     return doubly_robust(reward, shrinkage * weight / (weight**2 + shrinkage), predicted, expected)
+
+
+class SlotRows(NamedTuple):
+    """The slots of rankings, for several policies. Slots that a ranking does not have get the weight 1.
+
+    The propensity of a slot is conditional on the slots above it, as :meth:`glcb.Bandit.rank` logs it.
+    """
+
+    rewards: Float64
+    """One row per ranking, one column per slot."""
+    logged: Float64
+    """The propensities, with the same shape."""
+    target: Float64
+    """The probabilities of the logged arms; the last axis is the policy."""
+    logged_marginal: Float64 | None = None
+    """The marginal propensities, for independent IPS only."""
+    target_marginal: Float64 | None = None
+
+    def reward_interaction(self, rewards: Float64 | None = None) -> Float64:
+        """Return the terms of reward-interaction IPS, one column per policy.
+
+        The reward of a slot may depend on the slots above it, not on those below, so it is weighted by the
+        slots down to its own only (McInerney et al., *Counterfactual evaluation of slate recommendations with
+        sequential reward interactions*, KDD 2020). The weights are much smaller than those of standard IPS.
+
+        >>> logged, target = np.array([[0.5, 0.5]]), np.array([[[1.0], [0.75]]])
+        >>> SlotRows(np.array([[1.0, 1.0]]), logged, target).reward_interaction()
+        array([[5.]])
+        """
+        own = self.rewards if rewards is None else rewards
+        ratios = (target / self.logged for target in np.moveaxis(self.target, -1, 0))
+        return np.column_stack([(own * np.cumprod(ratio, axis=1)).sum(axis=1) for ratio in ratios])
+
+    def independent(self) -> Float64:
+        """Return the terms of independent IPS, one column per policy: marginal propensities weight each slot.
+
+        It assumes that the reward of a slot depends on nothing but its own arm. Conditional propensities do
+        not give marginal ones; for small rankings sum over all rankings, else estimate them by simulation.
+        """
+        assert self.logged_marginal is not None  # computed if the estimator is used
+        assert self.target_marginal is not None
+        ratios = (target / self.logged_marginal for target in np.moveaxis(self.target_marginal, -1, 0))
+        return np.column_stack([(self.rewards * ratio).sum(axis=1) for ratio in ratios])
 
 
 class Rows(NamedTuple):

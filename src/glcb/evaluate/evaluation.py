@@ -21,7 +21,6 @@ from glcb.evaluate.result import Evaluation, Interval, Point, PolicyResult, Quan
 from glcb.evaluate.robust import RobustSequence
 from glcb.evaluate.rows import Chunk, Survey
 from glcb.evaluate.sequences import CONFIDENCE, BettingSequence, LowerSequence
-from glcb.evaluate.slates import SlotRows
 from glcb.evaluate.targets import BanditTarget, RewardModel, Target
 
 LOGGED = "logged"
@@ -266,7 +265,7 @@ class Evaluator:
         rewards[place] = chunk.reward / self._slots
         logged, target = np.ones(shape), np.ones((*shape, len(self._names)))
         logged[place], target[place] = chunk.propensity, assigned.match
-        slots = SlotRows(rewards, logged, target)
+        slots = est.SlotRows(rewards, logged, target)
         if "iips" in self._plan.estimators:
             slots = self._with_marginals(slots, chunk, place)
         reward = rewards.sum(axis=1)[:, None]
@@ -280,7 +279,7 @@ class Evaluator:
         losses = slots.reward_interaction(1 / self._slots - rewards)
         return _Terms(rows, slots.reward_interaction(), losses, match)
 
-    def _with_marginals(self, slots: SlotRows, chunk: Chunk, place: tuple[Int64, Int64]) -> SlotRows:
+    def _with_marginals(self, slots: est.SlotRows, chunk: Chunk, place: tuple[Int64, Int64]) -> est.SlotRows:
         """Add the marginal propensities, for independent IPS."""
         assert self._plan.logging is not None  # checked before
         rng = self._rng(_MARGINALS)

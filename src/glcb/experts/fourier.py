@@ -17,6 +17,7 @@ from glcb._arrays import Arrays, Float32, Float64, Int64, copy_into
 from glcb._numba.arrays import new_vector
 from glcb._numba.compile import kernel
 from glcb._numba.packed import named_tuple_type
+from glcb.experts.regression import dot32
 
 CONTEXTS_TO_MEASURE = 32
 """The length of the kernel is fixed after this many contexts."""
@@ -69,15 +70,6 @@ def write_linear(x: Float32, z: Float64) -> None:
 
 
 @kernel
-def _dot(a: Float32, b: Float32) -> np.float32:
-    """Return a · b. A sum needs a loop of its own: see ``glcb._numba.compile``."""
-    total = ZERO
-    for i in range(a.size):
-        total += a[i] * b[i]
-    return total
-
-
-@kernel
 def write_features(x: Float32, fourier: FourierArrays, z: Float64) -> None:
     """Write [waves, x − ½, 1] to ``z``. Waves are 0 until the length is known."""
     waves = fourier.phases.size
@@ -91,7 +83,7 @@ def write_features(x: Float32, fourier: FourierArrays, z: Float64) -> None:
     for i in range(center.size):
         center[i] = x[i] - HALF if i < x.size else ZERO
     for k in range(waves):
-        turns[k] = _dot(fourier.directions[k], center)
+        turns[k] = dot32(fourier.directions[k], center)
     amplitude = np.float32(math.sqrt(2 / waves))
     for k in range(waves):
         turn = turns[k] * frequency + fourier.phases[k]

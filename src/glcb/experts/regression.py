@@ -70,7 +70,7 @@ def square(z: Float64) -> Float32:
 
 
 @kernel
-def _dot32(a: Float32, b: Float32) -> np.float32:
+def dot32(a: Float32, b: Float32) -> np.float32:
     """Return a · b in float32."""
     total = np.float32(0)
     for i in range(a.size):
@@ -84,7 +84,7 @@ def uncertainty(squared: Float32, arm: int, regression: RegressionArrays) -> flo
 
     ``squared`` is ``square(z)``. With it, zᵀPz is a single long sum for each arm.
     """
-    return math.sqrt(max(_dot32(regression.rounded[arm], squared), np.float32(0)))
+    return math.sqrt(max(dot32(regression.rounded[arm], squared), np.float32(0)))
 
 
 @kernel

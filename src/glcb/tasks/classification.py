@@ -37,11 +37,11 @@ class LabeledTask(ABC):
         return self.data.table.features
 
     def stream(self, seed: int, steps: int = STEPS) -> Stream:
-        """Return the stream of ``seed``."""
+        """Return the stream of ``seed``; it is not longer than the data."""
         return self.data.stream(seed, steps)
 
     def sketch(self) -> str:
-        """Draw the share of each class as bars."""
+        """Draw the share of each class as bars, one line per class."""
         return self.data.sketch()
 
 

@@ -12,6 +12,7 @@ from glcb._arrays import Float64
 from glcb._errors import DataError
 from glcb._types import Arm, Rewards, reward_range
 from glcb.tasks.base import STEPS, Stream, draw_rows, min_max, stream_generators
+from glcb.tasks.classification import LabeledTask
 from glcb.tasks.data.readers import (
     MISSING_VALUES,
     ColumnOptions,
@@ -25,7 +26,7 @@ from glcb.tasks.data.readers import (
 from glcb.tasks.data.table import DataTable, LabeledTable
 
 
-class ClassificationTask:
+class ClassificationTask(LabeledTask):
     """A task made from labeled rows: the classes are the arms, the correct one pays 1 and the others 0.
 
     Make one with :meth:`from_csv`, :meth:`from_frame` or :meth:`from_arrays`. A column that holds only
@@ -49,10 +50,8 @@ class ClassificationTask:
     np.float64(3.0)
     """
 
-    rewards: Rewards = "binary"
-
     def __init__(self, data: LabeledTable, name: str = "classification") -> None:
-        self.data = data
+        self._data = data
         self.name = name
 
     @classmethod
@@ -193,46 +192,14 @@ class ClassificationTask:
         return cls(LabeledTable.split(read_columns(columns, ["label"], options), "label"), name)
 
     @property
-    def arms(self) -> tuple[Arm, ...]:
-        """The classes."""
-        return self.data.arms
-
-    @property
-    def features(self) -> int:
-        """Number of features of a context."""
-        return self.data.table.features
+    def data(self) -> LabeledTable:
+        """The rows and their classes."""
+        return self._data
 
     @property
     def feature_names(self) -> tuple[str, ...]:
         """Name of each feature: a column, or ``column=value`` for a category."""
         return self.data.table.feature_names
-
-    def stream(self, seed: int, steps: int = STEPS) -> Stream:
-        """Return the stream of ``seed``.
-
-        Parameters
-        ----------
-        seed : int
-            Seed of the stream, at least 0.
-        steps : int
-            Maximum number of steps; a stream is not longer than the data.
-
-        Returns
-        -------
-        Stream
-            The contexts, and the reward of every arm.
-        """
-        return self.data.stream(seed, steps)
-
-    def sketch(self) -> str:
-        """Draw the share of each class as bars.
-
-        Returns
-        -------
-        str
-            One line per class.
-        """
-        return self.data.sketch()
 
 
 class RewardTableTask:
