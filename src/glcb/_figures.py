@@ -76,30 +76,23 @@ def check_figure_path(path: Path) -> None:
         raise InvalidSettings(f"cannot save the figure {path}: {reason}; choose another path")
 
 
-def vector(
-    draw: Callable[["Axes"], None],
-    name: str,
-    *,
-    width: float,
-    height: float,
-    margins: tuple[float, float, float, float],
-) -> str:
+def vector(draw: Callable[["Axes"], None], name: str, title: str = "", *, width: float, height: float) -> str:
     """Return the result of ``draw`` as an SVG element. Text takes its color and font from the page.
 
-    Figures on one page need distinct names. Sizes are in points; margins are left, right, bottom, top.
+    Figures on one page need distinct names. Sizes are in points.
     """
     require_matplotlib()
     from matplotlib import rc_context
     from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure
 
-    left, right, bottom, top = margins
     text = io.StringIO()
     with rc_context({**_VECTOR_STYLE, "svg.hashsalt": name}):
-        drawing = Figure(figsize=(width / 72, height / 72))
+        drawing = Figure(figsize=(width / 72, height / 72), layout="constrained")
         FigureCanvasSVG(drawing)
-        box = (left / width, bottom / height, 1 - (left + right) / width, 1 - (bottom + top) / height)
-        axes = drawing.add_axes(box)
+        if title:
+            drawing.suptitle(title, x=0.01, ha="left", fontsize=9)
+        axes = drawing.add_subplot()
         axes.spines[["top", "right"]].set_visible(False)
         axes.grid(alpha=0.15, linewidth=0.6)
         draw(axes)

@@ -13,8 +13,9 @@ if TYPE_CHECKING:
     from glcb.evaluate.result import Evaluation, PolicyResult
 
 _COLORS = ("#868e96", "#e8590c", "#1c7ed6", "#0ca678", "#7950f2", "#d6336c", "#f08c00", "#15aabf")
-_WIDTH, _HEIGHT = 300.0, 190.0
+_WIDTH, _HEIGHT = 340.0, 190.0
 _MAX_ARMS = 12
+_MAX_NAME = 32
 
 
 def color(position: int) -> str:
@@ -54,48 +55,32 @@ def draw_arms(axes: "Axes", policies: Sequence["PolicyResult"]) -> None:
     for position, own in enumerate(policies):
         places = [index + position * height for index in range(len(shown))]
         axes.barh(places, [own.shares[arm] for arm in shown], height=height, color=color(position))
-    axes.set_yticks([index + 0.4 - height / 2 for index in range(len(shown))], [str(arm) for arm in shown])
+    axes.set_yticks(
+        [index + 0.4 - height / 2 for index in range(len(shown))], [_short(str(arm)) for arm in shown]
+    )
     axes.invert_yaxis()
     axes.set(xlabel="share of decisions", xlim=(0, 1))
 
 
 def value_figure(result: "Evaluation") -> Figure:
     """Return the figure of values over the log."""
-    names = [own.name for own in result.policies]
-    right = 12 + 4.2 * max(map(len, names))
 
-    def draw_labeled(axes: "Axes") -> None:
+    def draw_named(axes: "Axes") -> None:
         draw_values(axes, result.policies)
-        low, high = axes.get_ylim()
-        ends = sorted(
-            (own.curve[-1].value, position) for position, own in enumerate(result.policies) if own.curve
-        )
-        place = low - (high - low)
-        for value, position in ends:
-            place = max(value, place + 0.07 * (high - low))
-            axes.annotate(
-                names[position],
-                (1.02, place),
-                xycoords=("axes fraction", "data"),
-                color=color(position),
-                va="center",
-                annotation_clip=False,
-            )
+        names = axes.get_legend_handles_labels()
+        axes.get_figure(root=True).legend(*names, loc="outside lower left", frameon=False, fontsize=7)  # type: ignore[union-attr]
 
-    svg = vector(draw_labeled, "values", width=_WIDTH + right, height=_HEIGHT, margins=(42, right, 30, 8))
+    svg = vector(draw_named, "values", width=_WIDTH, height=_HEIGHT + 11 * len(result.policies))
     return Figure("values", "Value of each policy over the log, with its confidence sequence", svg)
 
 
 def arm_figure(result: "Evaluation") -> Figure:
     """Return the figure of the arms of each policy."""
-    labels = max(len(str(arm)) for arm in result.arms)
     rows = min(len(result.arms), _MAX_ARMS)
     height = max(60.0, 9.0 * rows * len(result.policies) + 40)
-    svg = vector(
-        lambda axes: draw_arms(axes, result.policies),
-        "arms",
-        width=_WIDTH,
-        height=height,
-        margins=(12 + 4.6 * labels, 10, 30, 8),
-    )
+    svg = vector(lambda axes: draw_arms(axes, result.policies), "arms", width=_WIDTH, height=height)
     return Figure("arms", "Share of each arm, by policy; the logging policy is gray", svg)
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= _MAX_NAME else name[: _MAX_NAME - 1] + "…"

@@ -13,8 +13,7 @@ from glcb._errors import InvalidSettings
 from glcb.bench import paper
 from glcb.bench.comparison import Duel, Outcome
 from glcb.bench.ranks import SIGNIFICANCE, Standing, compare_ranks, standings
-from glcb.bench.report.comparison_figures import RankMark, draw_ranks
-from glcb.bench.report.figures import strokes
+from glcb.bench.report.figures import RankMark, draw_ranks, strokes
 from glcb.bench.report.formatting import count, count_range, mean_and_error, number
 from glcb.bench.report.selection import Column, SelectedPolicy, Selection
 from glcb.bench.statistics import LEVEL, RESAMPLES

@@ -5,8 +5,9 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy as np
 
 from glcb._document.document import Block, Figure, Gallery, Group, Row, Section, Table, TableCell
+from glcb.bench.comparison import ERRORS
 from glcb.bench.curves import Curve, cumulative_reward, decision_time, regret
-from glcb.bench.report.figures import ERRORS, Line, draw_lines, strokes
+from glcb.bench.report.figures import Line, draw_lines, strokes
 from glcb.bench.report.formatting import count_range, number
 from glcb.bench.report.selection import Column, SelectedPolicy, Selection
 from glcb.bench.run import RunRecord

@@ -5,15 +5,16 @@ from collections.abc import Sequence
 from glcb._document.document import Block, Figure, Gallery, Section
 from glcb.bench.comparison import ERRORS, conclusion, leaders
 from glcb.bench.report.appearance import MUTED
-from glcb.bench.report.comparison_figures import (
+from glcb.bench.report.figures import (
     Dots,
     LeadRow,
+    PolicyBar,
     Series,
+    draw_bars,
     draw_dots,
     draw_leads,
-    legend_height,
+    strokes,
 )
-from glcb.bench.report.figures import PolicyBar, draw_bars, strokes
 from glcb.bench.report.formatting import count_range
 from glcb.bench.report.sections.comparison import LEADING
 from glcb.bench.report.sections.leads import Lead
@@ -111,9 +112,7 @@ def _leads(selection: Selection, found: Sequence[Lead], reference: SelectedPolic
         )
         for lead in found
     ]
-    # Beside the figure of dots, the rows of the two figures are at the same height.
-    top = legend_height(min(LEADING, len(selection.entries)) if selection.has_many_tasks else 0)
-    return draw_leads("leads", f"Lead of {reference.label} over the best other (%)", rows, top=top)
+    return draw_leads("leads", f"Lead of {reference.label} over the best other (%)", rows)
 
 
 def _panel(selection: Selection, column: Column, order: Sequence[SelectedPolicy], index: int) -> Figure:

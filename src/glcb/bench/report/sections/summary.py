@@ -7,8 +7,7 @@ import numpy as np
 
 from glcb._document.document import Block, Gallery, Group, Row, Section, Table, TableCell
 from glcb.bench.comparison import OutcomeCounts, pareto_front
-from glcb.bench.report.comparison_figures import CostMark, draw_costs
-from glcb.bench.report.figures import strokes
+from glcb.bench.report.figures import CostMark, draw_costs, strokes
 from glcb.bench.report.formatting import digits, number
 from glcb.bench.report.sections.comparison import LEADING, duel, main_standings
 from glcb.bench.report.selection import Column, SelectedPolicy, Selection
