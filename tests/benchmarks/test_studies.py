@@ -14,10 +14,10 @@ LENGTHS = {"ablation": 30, "arms": 40, "drift": 200, "homepage": 30, "routing": 
 
 
 @pytest.mark.live
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.data if name == "routing" else ()) for name in NAMES]
+)
 def test_a_study_prints_its_tables_and_resumes(name: str, tmp_path: Path) -> None:
-    if name == "routing":
-        pytest.importorskip("glcb.tasks.routing").Routing4().has_data() or pytest.skip("needs data")
     study, folder = import_module(f"benchmarks.studies.{name}"), tmp_path / name
     tables = list(study.tables(StoredResults(folder), 2, LENGTHS[name]))
     assert all(table.row_count for table in tables)

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from glcb import InvalidSettings
 from glcb.policies.neural import network
 from glcb.policies.neural.ekf_subspace import WARM_UP_ROUNDS, EKFSubspace, KalmanFilter
 from tests.policies.cases import learned_state, trained
@@ -126,24 +125,3 @@ def test_draws_have_the_covariance_of_the_filter() -> None:
 
 def test_the_subspace_has_at_most_as_many_directions_as_the_network_has_weights() -> None:
     assert EKFSubspace(1, 1, dimension=500)._basis.shape == (151, 151)
-
-
-@pytest.mark.parametrize(
-    "change", [{"dimension": 0}, {"dimension": 501}, {"prior_variance": 0}, {"noise_variance": 0}], ids=str
-)
-def test_an_invalid_setting_is_refused(change: dict[str, float]) -> None:
-    with pytest.raises(InvalidSettings, match=next(iter(change))):
-        EKFSubspace(2, 3, **change)  # type: ignore[arg-type]
-
-
-def test_a_nonlinear_task_is_learned() -> None:
-    """The better of two arms is the exclusive or of two features: no linear policy beats a random choice."""
-    policy, rng = EKFSubspace(2, 2, rewards=(0.0, 5.0), seed=1), np.random.default_rng(0)
-    hits = 0
-    for step in range(2000):
-        x = rng.random(2)
-        arm = policy.decide(x).arm
-        right = arm == int((x[0] > 0.5) != (x[1] > 0.5))
-        policy.learn(x, arm, 5 * right)
-        hits += right if step >= 1000 else 0
-    assert hits > 700

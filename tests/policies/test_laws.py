@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from glcb import InvalidSettings
+from glcb import InvalidSettings, make_policy
 from glcb._types import Arm
 from tests.policies.cases import (
     ARMS,
@@ -139,3 +139,60 @@ def test_every_policy_validates_the_shared_arguments(name: str) -> None:
         arguments: dict[str, Any] = {"arms": ARMS, "features": FEATURES, argument: value}
         with pytest.raises(InvalidSettings, match=argument.removesuffix("s")):
             POLICIES[name](**arguments)
+
+
+@pytest.mark.parametrize(
+    ("name", "changes"),
+    [
+        (
+            "ekf-subspace",
+            [{"dimension": 0}, {"dimension": 501}, {"prior_variance": 0}, {"noise_variance": 0}],
+        ),
+        ("neuralucb", [{"nu": -1}]),
+        ("neuralts", [{"nu": -1}]),
+        ("tree-ts", [{"trees": 0}, {"trees": 1001}, {"depth": 0}, {"depth": 13}, {"learning_rate": 0}]),
+        ("tree-ts", [{"learning_rate": 1.5}, {"posterior_scale": -1}]),
+    ],
+)
+def test_an_invalid_setting_is_refused(name: str, changes: list[dict[str, Any]]) -> None:
+    for change in changes:
+        with pytest.raises(InvalidSettings, match=next(iter(change))):
+            make_policy(name, 2, 3, **change)
+
+
+@pytest.mark.parametrize("name", ["linfullpost", "rms", "neuralucb", "tree-ts"])
+def test_every_arm_is_chosen_twice_first(name: str) -> None:
+    policy = make_policy(name, ["a", "b", "c"], 2)
+    chosen = []
+    for _ in range(6):
+        chosen.append(policy.decide([0.1, 0.7]).arm)
+        policy.learn([0.1, 0.7], chosen[-1], 1)
+    assert chosen == ["a", "b", "c", "a", "b", "c"]
+    assert np.isfinite(policy.decide([0.1, 0.7]).bonuses).all()
+
+
+@pytest.mark.parametrize(
+    ("name", "steps", "share"),
+    [
+        ("rms", 1200, 0.75),
+        ("neuralucb", 1200, 0.75),
+        ("neuralts", 1200, 0.75),
+        ("ekf-subspace", 2000, 0.7),
+        ("tree-ts", 1500, 0.95),
+    ],
+)
+def test_an_exclusive_or_which_linear_policies_cannot_express_is_learned(
+    name: str, steps: int, share: float
+) -> None:
+    def earned(name: str) -> float:
+        policy, rng = make_policy(name, 2, 2, rewards=(0.0, 5.0), seed=1), np.random.default_rng(0)
+        hits = []
+        for _ in range(steps):
+            x = rng.random(2)
+            arm = policy.decide(x).arm
+            hits.append(arm == int((x[0] > 0.5) != (x[1] > 0.5)))
+            policy.learn(x, arm, 5 * hits[-1])
+        return float(np.mean(hits[-500:]))
+
+    assert earned(name) > share
+    assert earned("lints") < 0.7

@@ -73,13 +73,3 @@ def test_values_are_predictions_of_regressions_with_an_intercept() -> None:
         policy.learn([x], 1, 2.0)
     values = policy.decide([0.5]).values
     np.testing.assert_allclose(values, [2.5, 2.0], atol=0.02)
-
-
-def test_every_arm_is_chosen_twice_first() -> None:
-    policy = LinFullPost(["a", "b", "c"], 1)
-    chosen = []
-    for _ in range(6):
-        chosen.append(policy.decide([0.5]).arm)
-        policy.learn([0.5], chosen[-1], 0)
-    assert chosen == ["a", "b", "c", "a", "b", "c"]
-    assert np.isfinite(policy.decide([0.5]).bonuses).all()

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from glcb import InvalidSettings, make_policy
 from glcb._types import Rewards
 from glcb.policies.neural import neural_tangent
 from glcb.policies.neural.network import Weights
@@ -109,24 +108,3 @@ def test_a_decision_shrinks_its_own_bonus_most() -> None:
 def test_without_exploration_the_choice_is_greedy() -> None:
     policy = trained(NeuralUCB(3, 2, nu=0), 60)
     assert not policy.estimate(X).bonuses.any()
-
-
-@pytest.mark.parametrize("name", ["neuralucb", "neuralts"])
-def test_nu_is_validated_and_kept(name: str) -> None:
-    with pytest.raises(InvalidSettings, match="nu"):
-        make_policy(name, 2, 2, nu=-1)
-    assert "nu=0.5" in repr(make_policy(name, 2, 2, nu=0.5))
-
-
-@pytest.mark.parametrize("name", ["neuralucb", "neuralts"])
-def test_a_nonlinear_task_is_learned(name: str) -> None:
-    """The better of two arms is the exclusive or of two features: no linear policy beats a random choice."""
-    policy, rng = make_policy(name, 2, 2, rewards=(0.0, 5.0), seed=1), np.random.default_rng(0)
-    hits = 0
-    for step in range(1200):
-        x = rng.random(2)
-        arm = policy.decide(x).arm
-        right = arm == int((x[0] > 0.5) != (x[1] > 0.5))
-        policy.learn(x, arm, 5 * right)
-        hits += right if step >= 600 else 0
-    assert hits > 450

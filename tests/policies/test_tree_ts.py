@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from glcb import InvalidSettings, LinTS, Policy
 from glcb._arrays import Float32, Float64
 from glcb.policies.buffer import Batch
 from glcb.policies.trees.ensemble import Ensemble, EnsembleArrays
@@ -111,23 +110,6 @@ def test_the_ensemble_is_fitted_when_the_logarithm_grows(monkeypatch: pytest.Mon
     assert len(sizes) < 50
 
 
-def exclusive_or(policy: Policy, steps: int = 1500) -> float:
-    """Return the mean reward of the last 500 steps; arm 1 is right iff exactly one feature exceeds ½."""
-    rng, rewards = np.random.default_rng(10_000), []
-    for _ in range(steps):
-        x = rng.random(2)
-        best = int((x[0] > 0.5) != (x[1] > 0.5))
-        arm = policy.decide(x).arm
-        rewards.append(float(arm == best))
-        policy.learn(x, arm, rewards[-1])
-    return float(np.mean(rewards[-500:]))
-
-
-def test_it_learns_an_exclusive_or_which_linear_models_cannot() -> None:
-    assert exclusive_or(TreeTS(2, 2, seed=1)) > 0.95
-    assert exclusive_or(LinTS(2, 2, seed=1)) < 0.7
-
-
 def test_values_are_on_the_scale_of_the_rewards() -> None:
     policy, rng = TreeTS(["low", "high"], 2, rewards=(100.0, 200.0)), np.random.default_rng(0)
     for _ in range(200):
@@ -146,24 +128,6 @@ def test_the_posterior_scale_scales_the_bonuses() -> None:
     assert (bonuses(0.5) != 0).all()
     np.testing.assert_allclose(bonuses(2.0), 4 * bonuses(0.5))
     assert not bonuses(0).any()
-
-
-@pytest.mark.parametrize(
-    "setting",
-    [
-        {"trees": 0},
-        {"trees": 1001},
-        {"depth": 0},
-        {"depth": 13},
-        {"learning_rate": 0},
-        {"learning_rate": 1.5},
-        {"posterior_scale": -1},
-    ],
-    ids=str,
-)
-def test_an_invalid_setting_is_refused(setting: dict[str, Any]) -> None:
-    with pytest.raises(InvalidSettings, match=next(iter(setting))):
-        TreeTS(2, 3, **setting)
 
 
 @pytest.mark.parametrize(
