@@ -1,12 +1,15 @@
 """Short versions of the studies behind tables of docs/results.md."""
 
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 
+import numpy as np
 import pytest
 from rich.console import Console
 
 from benchmarks.studies.__main__ import NAMES
+from benchmarks.studies.homepage import ARTICLES, LearnedAt, Setup, lift, make_homepage
 from benchmarks.studies.stored import StoredResults
 from glcb import Uniform
 
@@ -37,13 +40,14 @@ def test_an_incomplete_result_is_measured_again(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("learned_at", ["label age", "timeout", "as known"])
 def test_the_time_of_learning_decides_what_is_learned(
-    learned_at: str, monkeypatch: pytest.MonkeyPatch
+    learned_at: LearnedAt, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from benchmarks.studies import homepage
-
-    visits = homepage.make_homepage(10_000, 0.5, 300, loss_rate=0.0)
+    """Half of the clicks are known at once, the others after 1,000 seconds; the window is 2,000 seconds."""
+    visits = make_homepage(10_000, 0.5, 300, loss_rate=0.0)
+    delays = np.where(np.arange(300) % 2, 0.0, 1000.0)[:, None] * np.ones(len(ARTICLES))
     learned: list[float] = []
     monkeypatch.setattr(Uniform, "_learn", lambda self, x, arm, reward: learned.append(reward))
-    setup = homepage.Setup("uniform", 2000.0, adds=False, learned_at=learned_at)  # type: ignore[arg-type]
-    assert abs(homepage.lift(visits, setup, 1)) < 0.2
-    assert len(learned) > 50
+    lift(replace(visits, delays=delays), Setup("uniform", 2000.0, adds=False, learned_at=learned_at), 1)
+    first = {"label age": 0.3, "timeout": 0.3, "as known": 1.0}[learned_at]
+    assert np.mean(learned[:20]) >= first
+    assert (min(learned[:20]) == 0) == (learned_at != "as known")
