@@ -14,6 +14,8 @@ from glcb.policies import registry
 from glcb.tasks import bakeoff, get
 from glcb.tasks.base import NeedsData, default_steps
 
+QUICK_TASKS = ("wheel", "linear", "sparse-linear")
+QUICK_POLICIES = ("glcb", "linfullpost", "linucb", "lints", "uniform")
 PAPER_TASKS = ("adult", "census", "covertype", "statlog", "financial", "jester", "wheel")
 PAPER_POLICIES = (
     "glcb-paper",
@@ -118,38 +120,13 @@ class BenchmarkPlan:
         ]
 
 
-def _paper() -> BenchmarkPlan:
-    return BenchmarkPlan(PAPER_TASKS, PAPER_POLICIES, seeds=20, steps=5000)
-
-
-def _quick() -> BenchmarkPlan:
-    tasks = ("wheel", "linear", "sparse-linear")
-    return BenchmarkPlan(tasks, ("glcb", "linfullpost", "linucb", "lints", "uniform"), seeds=10, steps=5000)
-
-
-def _bakeoff() -> BenchmarkPlan:
-    return BenchmarkPlan(tuple(bakeoff.data_sets()), FAST_POLICIES, seeds=10, steps=5000)
-
-
-def _scenarios() -> BenchmarkPlan:
-    return BenchmarkPlan(SCENARIOS, FAST_POLICIES, seeds=10)
-
-
-def _revenue() -> BenchmarkPlan:
-    return BenchmarkPlan(REVENUE, FAST_POLICIES, seeds=10)
-
-
-def _intents() -> BenchmarkPlan:
-    return BenchmarkPlan(INTENTS, FAST_POLICIES, seeds=10)
-
-
 PRESETS: dict[str, Callable[[], BenchmarkPlan]] = {
-    "quick": _quick,
-    "paper": _paper,
-    "bakeoff": _bakeoff,
-    "scenarios": _scenarios,
-    "revenue": _revenue,
-    "intents": _intents,
+    "quick": lambda: BenchmarkPlan(QUICK_TASKS, QUICK_POLICIES, seeds=10, steps=5000),
+    "paper": lambda: BenchmarkPlan(PAPER_TASKS, PAPER_POLICIES, seeds=20, steps=5000),
+    "bakeoff": lambda: BenchmarkPlan(tuple(bakeoff.data_sets()), FAST_POLICIES, seeds=10, steps=5000),
+    "scenarios": lambda: BenchmarkPlan(SCENARIOS, FAST_POLICIES, seeds=10),
+    "revenue": lambda: BenchmarkPlan(REVENUE, FAST_POLICIES, seeds=10),
+    "intents": lambda: BenchmarkPlan(INTENTS, FAST_POLICIES, seeds=10),
 }
 """Functions that return ready-made plans. The tasks of the bake-off depend on the data directory."""
 

@@ -12,7 +12,6 @@ from glcb._model_file import Snapshot
 from glcb._types import Arm, reward_range
 from glcb.bandit.bandit import Bandit
 from glcb.evaluate import estimators as est
-from glcb.evaluate.bootstrap import Bootstrap
 from glcb.evaluate.diagnostics import NO_INTERVAL, NO_PROPENSITIES, ContextSums, WeightSums, check_identifiers
 from glcb.evaluate.log import ChunkReader
 from glcb.evaluate.marginals import marginal_probabilities
@@ -149,7 +148,7 @@ class Evaluator:
         self._range = low, high = plan.reward_range
         self._value_range = self._slots * low, self._slots * high
         self._sums = [est.EstimateSums(name, policies) for name in plan.estimators]
-        self._bootstrap = Bootstrap(self._sums)
+        self._bootstrap = est.Bootstrap(self._sums)
         self._sequence = LowerSequence(2 * policies)
         self._difference = LowerSequence(2 * policies, largest=2.0)
         self._betting = BettingSequence(2 * policies) if plan.constant_values and not plan.modeled else None

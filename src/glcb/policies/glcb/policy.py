@@ -39,6 +39,7 @@ from glcb.policies.glcb.kernels import GLCB_ARRAYS, GLCBArrays, RateArrays
 from glcb.policies.glcb.settings import (
     DEFAULT_BINARY,
     DEFAULT_BOUNDED,
+    SETTING_NAMES,
     BonusUnit,
     Optimizer,
     Settings,
@@ -143,32 +144,8 @@ class GLCB(Policy):
         weight_bound: float | None = None,
         half_life: int | None = None,
     ) -> None:
-        given = {
-            "layers": layers,
-            "hyperplanes": hyperplanes,
-            "bias_scale": bias_scale,
-            "optimizer": optimizer,
-            "learning_rate": learning_rate,
-            "rate_factors": rate_factors,
-            "learning_rate_decay": learning_rate_decay,
-            "ridges": ridges,
-            "damping": damping,
-            "initialization": initialization,
-            "switching_rate": switching_rate,
-            "switching_rate_decay": switching_rate_decay,
-            "bonus_scale": bonus_scale,
-            "bonus_unit": bonus_unit,
-            "tree_depth": tree_depth,
-            "leaf_values": leaf_values,
-            "experts": experts,
-            "output": output,
-            "clip": clip,
-            "input_clip": input_clip,
-            "bias": bias,
-            "weight_bound": weight_bound,
-            "half_life": half_life,
-        }
-        changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+        named = {name: value for name, value in locals().items() if name in SETTING_NAMES}
+        changes: dict[str, Any] = {name: value for name, value in named.items() if value is not None}
         super().__init__(arms, features, rewards=rewards, seed=seed)
         defaults = self._binary_settings if self.rewards == "binary" else self._bounded_settings
         settings = self.settings = replace(defaults, **changes)
