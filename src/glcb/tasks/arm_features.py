@@ -1,7 +1,7 @@
 """Tasks whose arms have features: a synthetic catalog, and the choice of a language model for a prompt.
 
 Their streams have ``arm_features``. Policies of the benchmark do not use them and learn about every arm
-separately; ``glcb study arms`` compares them with policies that do.
+separately; ``python -m benchmarks.studies arms`` compares them with policies that do.
 """
 
 import json
