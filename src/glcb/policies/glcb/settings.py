@@ -4,6 +4,8 @@ Everything about a setting is declared in its field of :class:`Settings`. The co
 parameter table of the documentation derive from it.
 """
 
+# ruff: noqa: RUF009 (the function that is called in the class returns a field)
+
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, NamedTuple
@@ -74,9 +76,9 @@ def _any_of(*choices: str) -> Bounds:
     return Bounds(f"tuple, any of {description}", check)
 
 
-def _facts(bounds: Bounds, meaning: str, *, when: str) -> dict[str, Any]:
-    """Return the metadata of a setting: its bounds, its meaning, and when to change it."""
-    return {"bounds": bounds, "meaning": meaning, "when": when}
+def _setting(default: object, bounds: Bounds, meaning: str, *, when: str) -> Any:
+    """Return the field of a setting: its default, its bounds, its meaning, and when to change it."""
+    return field(default=default, metadata={"bounds": bounds, "meaning": meaning, "when": when})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,202 +120,150 @@ class Settings:
     half_life             None
     """
 
-    layers: tuple[int, ...] = field(
-        default=(50, 10, 1),
-        metadata=_facts(
-            _several(_integer(1, 100_000)),
-            "Number of units in each layer (K in the paper).",
-            when="Fewer units save memory and time; more units approximate complex reward functions better.",
-        ),
+    layers: tuple[int, ...] = _setting(
+        (50, 10, 1),
+        _several(_integer(1, 100_000)),
+        "Number of units in each layer (K in the paper).",
+        when="Fewer units save memory and time; more units approximate complex reward functions better.",
     )
-    hyperplanes: int | tuple[int, ...] = field(
-        default=(2, 4, 6, 8),
-        metadata=_facts(
-            _one_or_more(_integer(1, 16)),
-            "Hyperplanes per unit: one number for all units, or several that the units cycle through. A "
-            "unit with m "
-            "hyperplanes has 2^m weight vectors per network.",
-            when="Fewer generalize faster from little data; more resolve finer regions of the context space.",
-        ),
+    hyperplanes: int | tuple[int, ...] = _setting(
+        (2, 4, 6, 8),
+        _one_or_more(_integer(1, 16)),
+        "Hyperplanes per unit: one number for all units, or several that the units cycle through. A unit "
+        "with m hyperplanes has 2^m weight vectors per network.",
+        when="Fewer generalize faster from little data; more resolve finer regions of the context space.",
     )
-    bias_scale: float = field(
-        default=0.3,
-        metadata=_facts(
-            _number(0, 1e6),
-            "Standard deviation of the distance between the hyperplanes and the center of the unit cube "
-            "(s in the paper).",
-            when="Larger if contexts lie far from the center of the unit cube.",
-        ),
+    bias_scale: float = _setting(
+        0.3,
+        _number(0, 1e6),
+        "Standard deviation of the distance between the hyperplanes and the center of the unit cube (s in "
+        "the paper).",
+        when="Larger if contexts lie far from the center of the unit cube.",
     )
-    optimizer: Optimizer = field(
-        default="newton",
-        metadata=_facts(
-            _one_of("gradient", "newton"),
-            "How the first layer learns: along the gradient, or along the gradient preconditioned by the "
-            "inverse second "
-            "moment of the inputs.",
-            when='"gradient" with thousands of features: the cost of a Newton step grows with their square.',
-        ),
+    optimizer: Optimizer = _setting(
+        "newton",
+        _one_of("gradient", "newton"),
+        "How the first layer learns: along the gradient, or along the gradient preconditioned by the inverse "
+        "second moment of the inputs.",
+        when='"gradient" with thousands of features: the cost of a Newton step grows with their square.',
     )
-    learning_rate: float = field(
-        default=1.0,
-        metadata=_facts(
-            _number(0, 1e6),
-            "Step size for an arm without rewards (η₀ in the paper). With Newton steps, for the first layer.",
-            when="Rarely: rate_factors covers two orders of magnitude around it.",
-        ),
+    learning_rate: float = _setting(
+        1.0,
+        _number(0, 1e6),
+        "Step size for an arm without rewards (η₀ in the paper). With Newton steps, for the first layer.",
+        when="Rarely: rate_factors covers two orders of magnitude around it.",
     )
-    rate_factors: tuple[float, ...] = field(
-        default=(0.03, 0.1, 0.3, 1.0, 3.0),
-        metadata=_facts(
-            _several(_number(0, 1e6)),
-            "Factors of the step size that the units cycle through; the mixture learns which units to trust.",
-            when="(1,) for one step size, as in the paper.",
-        ),
+    rate_factors: tuple[float, ...] = _setting(
+        (0.03, 0.1, 0.3, 1.0, 3.0),
+        _several(_number(0, 1e6)),
+        "Factors of the step size that the units cycle through; the mixture learns which units to trust.",
+        when="(1,) for one step size, as in the paper.",
     )
-    learning_rate_decay: float = field(
-        default=0.01,
-        metadata=_facts(
-            _number(0, 1e6),
-            "The step size of an arm with n rewards is learning_rate / (1 + learning_rate_decay · n).",
-            when="0 if rewards change over time and half_life is not set; larger if rewards are very noisy.",
-        ),
+    learning_rate_decay: float = _setting(
+        0.01,
+        _number(0, 1e6),
+        "The step size of an arm with n rewards is learning_rate / (1 + learning_rate_decay · n).",
+        when="0 if rewards change over time and half_life is not set; larger if rewards are very noisy.",
     )
-    ridges: tuple[float, ...] = field(
-        default=(0.01, 10.0),
-        metadata=_facts(
-            _several(_number(1e-3, 1e9)),
-            "Initial second moment of the inputs for Newton steps, per input; the units cycle through the "
-            "values.",
-            when="Larger values slow down the first Newton steps.",
-        ),
+    ridges: tuple[float, ...] = _setting(
+        (0.01, 10.0),
+        _several(_number(1e-3, 1e9)),
+        "Initial second moment of the inputs for Newton steps, per input; the units cycle through the "
+        "values.",
+        when="Larger values slow down the first Newton steps.",
     )
-    damping: float = field(
-        default=0.05,
-        metadata=_facts(
-            _number(0, 1e6),
-            "A Newton step changes a logit by at most the error divided by damping; 0 removes the limit.",
-            when="Larger if single rewards change the values too much.",
-        ),
+    damping: float = _setting(
+        0.05,
+        _number(0, 1e6),
+        "A Newton step changes a logit by at most the error divided by damping; 0 removes the limit.",
+        when="Larger if single rewards change the values too much.",
     )
-    initialization: Initialization = field(
-        default="inputs",
-        metadata=_facts(
-            _one_of("inputs", "frequency"),
-            "What a network predicts before it has learned: the mean of its inputs, or an offset that "
-            "follows the "
-            "frequency of its target.",
-            when='"frequency" if rewards are very rare or very common.',
-        ),
+    initialization: Initialization = _setting(
+        "inputs",
+        _one_of("inputs", "frequency"),
+        "What a network predicts before it has learned: the mean of its inputs, or an offset that follows "
+        "the frequency of its target.",
+        when='"frequency" if rewards are very rare or very common.',
     )
-    switching_rate: float = field(
-        default=10.0,
-        metadata=_facts(
-            _number(0, 1e6),
-            "Switching rate for an arm without rewards (α₀ in the paper); values above 1 act as 1.",
-            when="Larger if the best unit of a network keeps changing.",
-        ),
+    switching_rate: float = _setting(
+        10.0,
+        _number(0, 1e6),
+        "Switching rate for an arm without rewards (α₀ in the paper); values above 1 act as 1.",
+        when="Larger if the best unit of a network keeps changing.",
     )
-    switching_rate_decay: float = field(
-        default=1.0,
-        metadata=_facts(
-            _number(0, 1e6),
-            "The switching rate of an arm with n rewards is switching_rate / (1 + switching_rate_decay · n).",
-            when="0 to keep switching at a constant rate, for rewards that change over time.",
-        ),
+    switching_rate_decay: float = _setting(
+        1.0,
+        _number(0, 1e6),
+        "The switching rate of an arm with n rewards is switching_rate / (1 + switching_rate_decay · n).",
+        when="0 to keep switching at a constant rate, for rewards that change over time.",
     )
-    bonus_scale: float = field(
-        default=0.18,
-        metadata=_facts(
-            _number(0, 1e6),
-            "Size of the exploration bonus (C in the paper).",
-            when="Larger to explore more, smaller to exploit earlier.",
-        ),
+    bonus_scale: float = _setting(
+        0.18,
+        _number(0, 1e6),
+        "Size of the exploration bonus (C in the paper).",
+        when="Larger to explore more, smaller to exploit earlier.",
     )
-    bonus_unit: BonusUnit = field(
-        default="deviation",
-        metadata=_facts(
-            _one_of("reward", "deviation"),
-            "Unit of the bonus: the reward, or the standard deviation of the predicted reward.",
-            when='"reward" for a bonus that does not depend on the predicted reward, as in the paper.',
-        ),
+    bonus_unit: BonusUnit = _setting(
+        "deviation",
+        _one_of("reward", "deviation"),
+        "Unit of the bonus: the reward, or the standard deviation of the predicted reward.",
+        when='"reward" for a bonus that does not depend on the predicted reward, as in the paper.',
     )
-    tree_depth: int = field(
-        default=3,
-        metadata=_facts(
-            _integer(1, 10),
-            "Bounded rewards are predicted in 2^tree_depth bins (D in the paper); unused for binary rewards.",
-            when="Larger if the values need a finer resolution; the cost doubles with each level.",
-        ),
+    tree_depth: int = _setting(
+        3,
+        _integer(1, 10),
+        "Bounded rewards are predicted in 2^tree_depth bins (D in the paper); unused for binary rewards.",
+        when="Larger if the values need a finer resolution; the cost doubles with each level.",
     )
-    leaf_values: LeafValues = field(
-        default="midpoint",
-        metadata=_facts(
-            _one_of("midpoint", "mean"),
-            "The reward that a bin represents: its midpoint, or the mean of the rewards in it. With "
-            "means, a reward between "
-            "those of two adjacent bins counts partly for both. Unused for binary rewards.",
-            when='"midpoint" as in the paper.',
-        ),
+    leaf_values: LeafValues = _setting(
+        "midpoint",
+        _one_of("midpoint", "mean"),
+        "The reward that a bin represents: its midpoint, or the mean of the rewards in it. With means, a "
+        "reward between those of two adjacent bins counts partly for both. Unused for binary rewards.",
+        when='"midpoint" as in the paper.',
     )
-    experts: tuple[Expert, ...] = field(
-        default=("linear", "fourier"),
-        metadata=_facts(
-            _any_of("linear", "fourier"),
-            "Regressions per arm that are mixed with the networks: on the context, and on random Fourier "
-            "features of it. Above 512 features, the first one is diagonal; above 80, the other one is left "
-            "out.",
-            when="() for the networks alone, as in the paper.",
-        ),
+    experts: tuple[Expert, ...] = _setting(
+        ("linear", "fourier"),
+        _any_of("linear", "fourier"),
+        "Regressions per arm that are mixed with the networks: on the context, and on random Fourier "
+        "features of it. Above 512 features, the first one is diagonal; above 80, the other one is left out.",
+        when="() for the networks alone, as in the paper.",
     )
-    output: Output = field(
-        default="switching",
-        metadata=_facts(
-            _one_of("switching", "last"),
-            "The output of a network: the switching mixture of all its units, or its last unit.",
-            when='"last" for ablations only.',
-        ),
+    output: Output = _setting(
+        "switching",
+        _one_of("switching", "last"),
+        "The output of a network: the switching mixture of all its units, or its last unit.",
+        when='"last" for ablations only.',
     )
-    clip: float = field(
-        default=0.001,
-        metadata=_facts(
-            _number(1e-6, 0.49),
-            "Probabilities are clipped to [clip, 1 − clip] (ε in the paper).",
-            when="Smaller if reward probabilities are below 0.1%.",
-        ),
+    clip: float = _setting(
+        0.001,
+        _number(1e-6, 0.49),
+        "Probabilities are clipped to [clip, 1 − clip] (ε in the paper).",
+        when="Smaller if reward probabilities are below 0.1%.",
     )
-    input_clip: float = field(
-        default=0.03,
-        metadata=_facts(
-            _number(1e-6, 0.49),
-            "Contexts are clipped to [input_clip, 1 − input_clip], because the logits of 0 and 1 are "
-            "infinite.",
-            when="Smaller if differences near 0 or 1 matter.",
-        ),
+    input_clip: float = _setting(
+        0.03,
+        _number(1e-6, 0.49),
+        "Contexts are clipped to [input_clip, 1 − input_clip], because the logits of 0 and 1 are infinite.",
+        when="Smaller if differences near 0 or 1 matter.",
     )
-    bias: float = field(
-        default=2.0,
-        metadata=_facts(
-            _number(-100, 100),
-            "The constant input of every unit, as a logit (logit β in the paper).",
-            when="Rarely.",
-        ),
+    bias: float = _setting(
+        2.0,
+        _number(-100, 100),
+        "The constant input of every unit, as a logit (logit β in the paper).",
+        when="Rarely.",
     )
-    weight_bound: float = field(
-        default=200.0,
-        metadata=_facts(
-            _number(1, 1e6),
-            "Weights are clipped to ±weight_bound (b in the paper).",
-            when="Rarely.",
-        ),
+    weight_bound: float = _setting(
+        200.0,
+        _number(1, 1e6),
+        "Weights are clipped to ±weight_bound (b in the paper).",
+        when="Rarely.",
     )
-    half_life: int | None = field(
-        default=None,
-        metadata=_facts(
-            Bounds("int from 2, or None", lambda _, value: check_half_life(value)),
-            "Number of decisions after which all evidence counts half as much; None means never.",
-            when="If the rewards of the arms change over time.",
-        ),
+    half_life: int | None = _setting(
+        None,
+        Bounds("int from 2, or None", lambda _, value: check_half_life(value)),
+        "Number of decisions after which all evidence counts half as much; None means never.",
+        when="If the rewards of the arms change over time.",
     )
 
     def __post_init__(self) -> None:
