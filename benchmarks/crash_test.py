@@ -21,7 +21,7 @@ from typing import Any
 
 from benchmarks.recovery import Machine
 from benchmarks.service import postgres
-from benchmarks.service.audit import audit, audit_changes, replay
+from benchmarks.service.audit import audit, audit_changes, replay, stored_reasons
 from benchmarks.service.server import Server
 from benchmarks.service.traffic import EXPERIMENT, Ledger, Traffic, retry_unanswered
 
@@ -132,6 +132,8 @@ class CrashTest:
         audit(ledger, events)
         view = self.server.client.get(f"/v1/experiments/{name}").data
         changes = self.server.client.changes(name)
+        lost = ledger.changes.keys() - stored_reasons(self.server.store, name)
+        assert not lost, f"acknowledged changes are not among the events: {sorted(lost)[:5]}"
         audit_changes(ledger, changes, view["settings"]["holdout"])
         if view["settings"]["reward_timeout"] is None:  # otherwise timeouts are events too
             numbers = {event["sequence"] for event in (*events, *changes)}

@@ -7,6 +7,7 @@ from itertools import pairwise
 from typing import Any
 
 from benchmarks.service.traffic import Ledger
+from glcb.service.core.experiment import decode_request
 from glcb.service.engine.audit import audit_database
 from glcb.service.storage.connection import sqlite_url
 from glcb.service.storage.database import Database
@@ -59,6 +60,20 @@ def audit_changes(ledger: Ledger, changes: Sequence[dict[str, Any]], holdout: fl
     )
 
 
+def stored_reasons(store: Sequence[str], experiment: str) -> set[str]:
+    """Return the reasons of the changes of settings that the database has as events."""
+    with closing(_opened(store)) as database:
+        number = database.experiment_id(experiment)
+        assert number is not None
+        changes = [one for one in database.events(number, 0) if one.kind == "change"]
+        return {str(decode_request(one).reason) for one in changes}
+
+
+def _opened(store: Sequence[str]) -> Database:
+    flag, location = store
+    return Database(sqlite_url(location) if flag == "--data" else location)
+
+
 def _once(kind: str, names: Sequence[str]) -> None:
     duplicates = [name for name, count in Counter(names).items() if count > 1]
     assert not duplicates, f"{len(duplicates)} {kind}s are logged more than once: {duplicates[:5]}"
@@ -73,8 +88,7 @@ def _same(kind: str, acknowledged: dict[str, Any], logged: dict[str, Any]) -> No
 
 def replay(store: Sequence[str], *, identically: bool = True) -> None:
     """Raise unless ``glcb audit`` in this process finds no damage and, by default, no difference at all."""
-    flag, location = store
-    with closing(Database(sqlite_url(location) if flag == "--data" else location)) as storage:
-        findings = list(audit_database(storage))
+    with closing(_opened(store)) as database:
+        findings = list(audit_database(database))
     wrong = [one.line for one in findings if not one.ok or (identically and not one.is_identical)]
     assert not wrong, wrong
