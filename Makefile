@@ -3,8 +3,9 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-# The demo needs few packages; the tests need many (JAX, a browser driver, …). Each set is installed on demand.
+# The demo needs few packages, all tests need many (JAX, Ray, a browser driver, …). Each set is installed on demand.
 DEMO := $(VENV)/.demo-ready
+TEST := $(VENV)/.test-ready
 DEV := $(VENV)/.dev-ready
 RIVALS := $(VENV)/.rivals-ready
 SERVICE := $(VENV)/.service-ready
@@ -24,8 +25,8 @@ help:
 	@echo "make demo        compare policies on three small tasks and draw the results"
 	@echo "make serve-demo  serve three experiments with simulated visitors on http://127.0.0.1:8000"
 	@echo "make docs        build the documentation into site/"
-	@echo "make test        check style and types, run the fast tests (5 minutes on two cores)"
-	@echo "make test-all    the same, plus tests with servers, browsers and databases (12 minutes); CI runs this"
+	@echo "make test        check style and types, run the fast tests (5 minutes on two cores, with installation)"
+	@echo "make test-all    the same, plus tests with all extras, servers, browsers and databases; CI runs this"
 	@echo "make lint        check style and types only"
 	@echo "make speed       measure time and memory, compared with other libraries (minutes, on an idle machine)"
 	@echo "make load        measure throughput and latency of glcb serve on SQLite and PostgreSQL (minutes)"
@@ -46,8 +47,13 @@ $(DEMO): pyproject.toml | $(BIN)/python
 	@$(PIP_INSTALL) --editable '.[report]'
 	@touch $@
 
-$(DEV): pyproject.toml | $(BIN)/python
-	@echo "==> installing glcb and all test dependencies (a few minutes)"
+$(TEST): pyproject.toml | $(BIN)/python
+	@echo "==> installing glcb with the service, the report and the test tools (about a minute)"
+	@$(PIP_INSTALL) --editable '.[test]'
+	@touch $@
+
+$(DEV): pyproject.toml $(TEST)
+	@echo "==> installing everything that any test needs (a few minutes)"
 	@$(PIP_INSTALL) --editable '.[dev]'
 	@$(INSTALL_RIVALS)
 	@touch $@
@@ -80,7 +86,7 @@ docs: $(DOCS)
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	@echo "==> site/index.html"
 
-lint: $(DEV)
+lint: $(TEST)
 	@echo "==> style"
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
@@ -88,7 +94,7 @@ lint: $(DEV)
 	@$(BIN)/mypy
 
 # Otherwise, every process that runs tests would compile the same kernels.
-kernels: $(DEV)
+kernels: $(TEST)
 	@echo "==> kernels"
 	@$(BIN)/glcb warm
 
@@ -96,7 +102,8 @@ test: lint kernels
 	@echo "==> tests"
 	@$(PYTEST) -m "not live"
 
-test-all: lint kernels
+test-all: $(DEV)
+	@$(MAKE) lint kernels
 	@echo "==> tests, including servers, browsers and databases"
 	@$(PYTEST)
 
@@ -126,7 +133,7 @@ soak: $(DEV)
 	@$(BENCHMARK) benchmarks.container
 	@$(BENCHMARK) benchmarks.evaluation obp
 
-client: $(DEV)
+client: $(TEST)
 	@$(BIN)/python scripts/unasync.py
 
 figures: $(DEV)

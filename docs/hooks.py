@@ -6,9 +6,6 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
 
-from latex2mathml.converter import convert
-from mkdocs.exceptions import PluginError
-
 GENERATED = {
     "bandit-parameters": ("glcb.bandit.config", "parameters_table"),
     "glcb-settings": ("glcb.policies.glcb.settings", "settings_table"),
@@ -39,12 +36,12 @@ def generate(name: str, page: str = "a page") -> str:
     if name == "errors":
         return errors()
     if name not in GENERATED:
-        raise PluginError(f"{page}: nothing generates {name!r}; known are {', '.join(GENERATED)}")
+        raise ValueError(f"{page}: nothing generates {name!r}; known are {', '.join(GENERATED)}")
     module, function = GENERATED[name]
     try:
         build = getattr(import_module(module), function)
     except (ImportError, AttributeError) as error:
-        raise PluginError(f"{page}: {name!r} needs {module}.{function}(): {error}") from error
+        raise ValueError(f"{page}: {name!r} needs {module}.{function}(): {error}") from error
     built = build()
     return built if isinstance(built, str) else table(built)
 
@@ -71,9 +68,11 @@ def errors() -> str:
 
 
 def _mathml(formula: re.Match[str]) -> str:
+    from latex2mathml.converter import convert
+
     display = "block" if formula["tag"] == "div" else "inline"
     tex = html.unescape(formula["tex"]).strip()
     try:
         return str(convert(tex, display=display))
     except Exception as error:
-        raise PluginError(f"cannot typeset the formula {tex!r}: {error!r}") from error
+        raise ValueError(f"cannot typeset the formula {tex!r}: {error!r}") from error

@@ -4,10 +4,11 @@ import errno
 import os
 import shutil
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -31,18 +32,28 @@ def installed(extra: str) -> bool:
     return not any(policy.missing_packages() for policy in POLICIES.values() if policy.extra == extra)
 
 
-REQUIREMENTS: dict[str, Callable[[], bool]] = {
-    "browser": lambda: chromium() is not None,
-    "data": lambda: "GLCB_DATA_DIR" in os.environ and Path(os.environ["GLCB_DATA_DIR"]).is_dir(),
+PACKAGES: dict[str, Callable[[], bool]] = {
     "litellm": lambda: find_spec("litellm") is not None,
-    "postgres": lambda: postgres.binaries() is not None,
     "ray": lambda: find_spec("ray") is not None,
+    **{policy.extra: partial(installed, policy.extra) for policy in POLICIES.values() if policy.extra},
+}
+"""Markers of tests that need an extra; GLCB_REQUIRE has one name for all of them, packages."""
+
+REQUIREMENTS: dict[str, Callable[[], bool]] = {
+    "browser": lambda: chromium() is not None and find_spec("playwright") is not None,
+    "data": lambda: "GLCB_DATA_DIR" in os.environ and Path(os.environ["GLCB_DATA_DIR"]).is_dir(),
+    "postgres": lambda: postgres.binaries() is not None,
     "tools": lambda: all(
         map(shutil.which, ("curl", "nginx", "node", "npm", "openssl", "strace", "systemd-analyze"))
     ),
-    **{policy.extra: partial(installed, policy.extra) for policy in POLICIES.values() if policy.extra},
+    **PACKAGES,
 }
 """Markers of tests that need something not every machine has, and how to detect it."""
+
+
+def required() -> list[str]:
+    """Return what GLCB_REQUIRE lists. Tests that need it fail where it is missing; others are skipped."""
+    return os.environ.get("GLCB_REQUIRE", "").split()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -60,9 +71,37 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     """Skip a test whose requirement is missing, or fail it if GLCB_REQUIRE lists the requirement."""
     for requirement, available in REQUIREMENTS.items():
         if item.get_closest_marker(requirement) and not available():
-            if requirement in os.environ.get("GLCB_REQUIRE", "").split():
-                pytest.fail(f"GLCB_REQUIRE lists {requirement!r}, but it is not available")
+            if ("packages" if requirement in PACKAGES else requirement) in required():
+                pytest.fail(f"GLCB_REQUIRE is set, but {requirement!r} is not available")
             pytest.skip(f"needs {requirement}")
+
+
+Report = pytest.CollectReport | pytest.TestReport
+
+
+def with_packages(report: Report) -> Report:
+    """Let a missing package fail what it skips, if GLCB_REQUIRE lists packages."""
+    if report.skipped and "packages" in required() and "import" in str(report.longrepr):
+        report.outcome = "failed"
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report() -> Generator[None, Report, Report]:
+    """Check modules that ``pytest.importorskip`` skips."""
+    return with_packages((yield))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, Report, Report]:
+    """Check tests that ``pytest.importorskip`` skips."""
+    return with_packages((yield))
+
+
+@pytest.fixture(params=["pandas", "polars"])
+def frames(request: pytest.FixtureRequest) -> Any:
+    """Each library of data frames."""
+    return pytest.importorskip(request.param)
 
 
 @pytest.fixture

@@ -236,6 +236,7 @@ def test_the_only_arm_cannot_be_removed() -> None:
             bandit.remove_arm("only")
 
 
+@pytest.mark.baselines
 def test_a_policy_with_fixed_arms_refuses_changes() -> None:
     bandit = run(Bandit(ARMS, policy="rms"), 5)
     before = full_state(bandit)

@@ -6,8 +6,6 @@ from collections import namedtuple
 from typing import Any
 
 import numpy as np
-import pandas as pd
-import polars as pl
 import pytest
 
 from glcb import Bandit, InvalidContext
@@ -15,30 +13,32 @@ from glcb.bandit.encoding.encoder import Encoder
 from tests.bandit.test_encoder import FIRST, encoded, opened, problems
 
 
-def test_rows_of_data_frames_are_contexts() -> None:
+def test_rows_of_data_frames_are_contexts(frames: Any) -> None:
     rows: list[dict[str, Any]] = [
         FIRST,
         {"age": 40, "country": "DE", "member": False},
         {"age": None, "country": "FR", "member": True},
     ]
-    frame = pd.DataFrame(rows)
-    visitor = namedtuple("visitor", ["age", "country", "member"])
-    encoders = [opened() for _ in range(6)]
+    frame = frames.DataFrame(rows)
+    encoders = [opened() for _ in range(3)]
     for i, row in enumerate(rows):
-        forms = (
-            row,
-            frame.iloc[i],
-            frame.iloc[[i]],
-            pl.DataFrame(rows).row(i, named=True),
-            pl.DataFrame(rows)[i],
-            visitor(**row),
-        )
-        results = [encoded(encoder, form) for encoder, form in zip(encoders, forms, strict=True)]
+        by_pandas = hasattr(frame, "iloc")
+        forms = (frame.iloc[i], frame.iloc[[i]]) if by_pandas else (frame.row(i, named=True), frame[i])
+        results = [encoded(encoder, form) for encoder, form in zip(encoders, (row, *forms), strict=True)]
         assert all(result == results[0] for result in results)
 
 
+def test_a_named_tuple_is_a_context() -> None:
+    visitor = namedtuple("visitor", ["age", "country", "member"])
+    one, other = opened(), opened()
+    for row in (FIRST, {"age": None, "country": "DE", "member": False}):
+        assert encoded(one, visitor(**row)) == encoded(other, row)
+
+
 @pytest.mark.parametrize(
-    "form", [list, tuple, np.array, pl.Series, np.ma.array], ids=lambda form: form.__name__
+    "form",
+    [list, tuple, np.array, lambda values: pytest.importorskip("polars").Series(values), np.ma.array],
+    ids=["list", "tuple", "array", "series", "masked array"],
 )
 def test_lists_and_arrays_are_contexts(form: Any) -> None:
     encoder = opened(form([1.0, 2.0, 3.0]))
@@ -79,12 +79,10 @@ def test_other_objects_are_not_contexts(context: Any) -> None:
         opened().encode(context)
 
 
-@pytest.mark.parametrize(
-    "frame", [pd.DataFrame({"a": [1, 2]}), pd.DataFrame({"a": []}), pl.DataFrame({"a": [1, 2]})]
-)
-def test_a_frame_must_have_exactly_one_row(frame: Any) -> None:
+@pytest.mark.parametrize("column", [[1, 2], []])
+def test_a_frame_must_have_exactly_one_row(column: list[int], frames: Any) -> None:
     with pytest.raises(InvalidContext, match="one row"):
-        opened(frame)
+        opened(frames.DataFrame({"a": column}))
 
 
 def test_lists_and_dicts_cannot_be_mixed() -> None:

@@ -4,8 +4,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import nbformat
 import pytest
+
+pytest.importorskip("nbclient")
+pytest.importorskip("mkdocs")
+
+import nbformat
 from nbclient import NotebookClient
 
 from docs.notebook_pages import convert, on_page_markdown
@@ -14,7 +18,7 @@ NOTEBOOKS = sorted((Path(__file__).parents[2] / "docs" / "notebooks").glob("*.ip
 
 
 def read(path: Path) -> Any:
-    return nbformat.read(path, 4)  # type: ignore[no-untyped-call]
+    return nbformat.read(path, 4)
 
 
 def outputs(notebook: Any) -> Iterator[Any]:

@@ -12,6 +12,8 @@ import pytest
 
 from tests.bench.browser import browser
 
+pytest.importorskip("mkdocs")
+
 ROOT = Path(__file__).parents[2]
 
 

@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
@@ -87,6 +88,12 @@ def uses_service(page: Path) -> bool:
 
 @pytest.mark.parametrize("page", [p for p in PAGES if examples(p) and not uses_service(p)], ids=name)
 def test_examples_run_and_print_what_is_shown(page: Path, tmp_path: Path) -> None:
+    code = "\n".join(example.code for example in examples(page))
+    missing = [
+        name for name in re.findall(r"^(?:from|import) (\w+)", code, re.MULTILINE) if not find_spec(name)
+    ]
+    if missing:
+        pytest.skip(f"could not import {missing}")
     check(page, tmp_path)
 
 

@@ -4,11 +4,15 @@ import pickle
 from collections.abc import Iterator
 from typing import Any
 
-import coba
 import numpy as np
 import pytest
 
 from glcb import InvalidReward, InvalidSettings, UnknownArm
+
+pytest.importorskip("coba")
+
+import coba
+
 from glcb.integrations.coba import BanditLearner
 
 

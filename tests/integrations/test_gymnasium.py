@@ -1,12 +1,16 @@
 """Tasks in Gymnasium: its checker, its registry, and an agent in its environments."""
 
-import gymnasium
 import numpy as np
 import pytest
-from gymnasium.utils.env_checker import check_env
 
 from glcb import InvalidInput, InvalidSettings, NotSupported, make_policy, tasks
 from glcb.bench import simulate
+
+pytest.importorskip("gymnasium")
+
+import gymnasium
+from gymnasium.utils.env_checker import check_env
+
 from glcb.integrations.gymnasium import PolicyAgent, TaskEnv, play
 
 
@@ -79,7 +83,7 @@ class Parity(gymnasium.Env[np.ndarray, np.int64]):
         return self._draw(), reward, self.left == 0, False, {}
 
     def _draw(self) -> np.ndarray:
-        self.shown = self.np_random.uniform(-2, 2, (1, 1)).astype(np.float32)
+        self.shown = np.asarray(self.np_random.uniform(-2, 2, (1, 1)), np.float32)
         return self.shown
 
 

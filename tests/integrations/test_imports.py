@@ -62,7 +62,7 @@ for module, package in {EXTRAS!r}.items():
     lines = run(program).splitlines()
     assert len(lines) == len(EXTRAS)
     for line, (extra, package) in zip(lines, EXTRAS.items(), strict=True):
-        assert f"needs {package}" in line
+        assert re.search(f"needs ({package}|pandas)", line)  # without pandas, Ray cannot read datasets
         assert f"pip install '.[{extra}]'" in line
 
 

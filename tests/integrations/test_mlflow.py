@@ -4,14 +4,18 @@ import json
 from pathlib import Path
 from typing import Any
 
-import mlflow
 import numpy as np
-import pandas as pd
 import pytest
 
 from glcb import Bandit, InvalidInput, InvalidSettings, ModelFileError
-from glcb.integrations import mlflow as flavor
 from tests.bandit.helpers import FAST, full_state, run
+
+pytest.importorskip("mlflow")
+
+import mlflow
+import pandas as pd
+
+from glcb.integrations import mlflow as flavor
 
 VISITORS = pd.DataFrame(
     {"age": [31, 45], "spent": [3.0, 50.0], "country": ["FR", "DE"], "member": [True, False]},

@@ -5,6 +5,15 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+
+from benchmarks.service.server import serving
+from glcb import Bandit, InvalidSettings
+from glcb.bandit import recorded
+from glcb.client import Client
+from tests.bandit.manual_clock import ManualClock
+
+pytest.importorskip("openfeature")
+
 from openfeature import api
 from openfeature.client import OpenFeatureClient
 from openfeature.evaluation_context import EvaluationContext
@@ -12,12 +21,7 @@ from openfeature.exception import ErrorCode
 from openfeature.flag_evaluation import Reason
 from openfeature.track import TrackingEventDetails
 
-from benchmarks.service.server import serving
-from glcb import Bandit, InvalidSettings
-from glcb.bandit import recorded
-from glcb.client import Client
 from glcb.integrations.openfeature import GlcbProvider
-from tests.bandit.manual_clock import ManualClock
 
 VISITOR = EvaluationContext("visitor-17", {"country": "FR", "cart": {"items": 3}})
 

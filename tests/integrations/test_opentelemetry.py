@@ -6,12 +6,16 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+
+from glcb import Bandit, InvalidContext, InvalidReward, ServiceUnavailable
+
+pytest.importorskip("opentelemetry.sdk")
+
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import StatusCode
 
-from glcb import Bandit, InvalidContext, InvalidReward, ServiceUnavailable
 from glcb.integrations.opentelemetry import TracedBandit
 
 
@@ -41,7 +45,7 @@ def traced(traces: Traces, **settings: Any) -> TracedBandit:
 
 def attributes(span: ReadableSpan) -> Mapping[str, Any]:
     assert span.attributes is not None
-    return span.attributes
+    return dict(span.attributes)
 
 
 def test_a_decision_and_its_reward_are_spans_that_are_linked(traces: Traces) -> None:

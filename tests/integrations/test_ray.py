@@ -13,13 +13,16 @@ import pytest
 
 from glcb import Bandit, InvalidInput, InvalidSettings, LogError, NotSupported, UnknownArm
 from glcb._ray import connected
-from glcb.integrations import ray as glcb_ray
 from tests.evaluate.logs import ARMS, rows, write
+
+pytest.importorskip("ray")
+pytest.importorskip("pandas")
+
+from glcb.integrations import ray as glcb_ray
 
 # Ray starts processes by forking, and other tests may have imported JAX, which warns of that.
 pytestmark = [
     pytest.mark.live,
-    pytest.mark.ray,
     pytest.mark.filterwarnings(r"ignore:os\.fork\(\) was called:RuntimeWarning"),
     pytest.mark.filterwarnings("ignore::DeprecationWarning:ray.*"),
 ]

@@ -4,12 +4,7 @@ import pickle
 from typing import Any
 
 import numpy as np
-import pandas as pd
-import polars as pl
 import pytest
-from sklearn.base import clone
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import MinMaxScaler
 
 from glcb import (
     Bandit,
@@ -19,8 +14,18 @@ from glcb import (
     InvalidSettings,
     UnknownArm,
 )
-from glcb.integrations.sklearn import BanditEstimator
 from tests.bandit.helpers import full_state
+
+pytest.importorskip("sklearn")
+pytest.importorskip("polars")
+
+import pandas as pd
+import polars as pl
+from sklearn.base import clone
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MinMaxScaler
+
+from glcb.integrations.sklearn import BanditEstimator
 
 RNG = np.random.default_rng(10_000)
 X = RNG.random((300, 3))

@@ -36,6 +36,7 @@ def estimates_of(policy: Policy) -> tuple[Float64, Float64]:
     return np.array([e.values for e in estimates]), np.array([e.pseudocounts for e in estimates])
 
 
+@pytest.mark.baselines
 def test_a_policy_with_fixed_arms_refuses_changes_and_stays_the_same() -> None:
     policy = trained(maker("rms", "binary")(), 20)
     before = full_state(policy)

@@ -8,6 +8,8 @@ import pytest
 from glcb.policies.buffer import Batch
 from glcb.policies.neural.bb_alpha_div import DRAWS, BBAlphaDiv, _factor_table
 
+pytestmark = pytest.mark.baselines
+
 LAYERS = ("inner", "inner_bias", "outer", "outer_bias")
 
 

@@ -8,6 +8,8 @@ import pytest
 from glcb.policies.buffer import Batch
 from glcb.policies.neural.bbb import BBB, _divergence
 
+pytestmark = pytest.mark.baselines
+
 X = np.array([0.1, 0.5, 0.9], np.float32)
 
 

@@ -1,10 +1,13 @@
 """BootRMS: three networks, each trained on its own sample of the data."""
 
 import numpy as np
+import pytest
 
 from glcb.policies.neural import network
 from glcb.policies.neural.boot_rms import BootRMS
 from tests.policies.cases import trained
+
+pytestmark = pytest.mark.baselines
 
 
 def test_every_network_stores_its_own_95_percent_of_the_data() -> None:

@@ -3,9 +3,12 @@
 from typing import Any
 
 import numpy as np
+import pytest
 
 from glcb.policies import registry
 from glcb.policies.neural.const_sgd import BURN_IN_STEPS, LARGEST_RATE, ConstSGD
+
+pytestmark = pytest.mark.baselines
 
 
 def updates_for(gradients: list[float], points: int) -> list[float]:

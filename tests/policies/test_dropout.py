@@ -1,11 +1,14 @@
 """Dropout: a fifth of the hidden units is dropped, in training and in decisions."""
 
 import numpy as np
+import pytest
 
 from glcb.policies.buffer import Batch
 from glcb.policies.neural import network
 from glcb.policies.neural.dropout import Dropout
 from tests.policies.cases import trained
+
+pytestmark = pytest.mark.baselines
 
 
 def test_a_fifth_of_the_units_is_dropped_in_training() -> None:

@@ -7,6 +7,8 @@ from glcb.policies.neural import network
 from glcb.policies.neural.ekf_subspace import WARM_UP_ROUNDS, EKFSubspace, KalmanFilter
 from tests.policies.cases import learned_state, trained
 
+pytestmark = pytest.mark.baselines
+
 X = np.array([0.3, 0.9], np.float32)
 
 

@@ -1,10 +1,13 @@
 """NeuralLinear: regressions on the current hidden units."""
 
 import numpy as np
+import pytest
 
 from glcb.policies.neural import network
 from glcb.policies.neural.neural_linear import NeuralLinear
 from tests.policies.cases import trained
+
+pytestmark = pytest.mark.baselines
 
 
 def regression(policy: NeuralLinear, x: np.ndarray, arm: int) -> float:

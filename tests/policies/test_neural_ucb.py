@@ -9,6 +9,8 @@ from glcb.policies.neural.network import Weights
 from glcb.policies.neural.neural_tangent import REGULARIZATION, NeuralTS, NeuralUCB, TangentPolicy
 from tests.policies.cases import trained
 
+pytestmark = pytest.mark.baselines
+
 X = np.array([0.3, 0.9], np.float32)
 
 

@@ -8,6 +8,8 @@ import pytest
 from glcb.policies.neural.param_noise import ParamNoise, divergence
 from tests.policies.cases import trained
 
+pytestmark = pytest.mark.baselines
+
 
 def test_the_divergence_of_two_distributions() -> None:
     clean = np.log(np.array([[0.5, 0.5], [0.9, 0.1]], np.float32))

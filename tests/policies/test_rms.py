@@ -1,10 +1,13 @@
 """RMS, and the base class of the neural policies."""
 
 import numpy as np
+import pytest
 
 from glcb.policies.neural import network
 from glcb.policies.neural.rms import RMS
 from tests.policies.cases import trained
+
+pytestmark = pytest.mark.baselines
 
 
 def test_initial_weights_are_those_of_the_library() -> None:

@@ -17,6 +17,8 @@ from glcb.policies.neural.training import (
     rms_prop,
 )
 
+pytestmark = pytest.mark.baselines
+
 
 def quadratic(weights: Any, batch: Batch, points: Any, noise: Any) -> Any:
     return network.mean_squared_error(network.values(weights, batch.contexts), batch)

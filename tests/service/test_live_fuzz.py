@@ -11,4 +11,5 @@ pytestmark = pytest.mark.live
 
 
 def test_no_request_causes_a_server_error(server: Server, tmp_path: Path) -> None:
+    pytest.importorskip("schemathesis")
     assert "No issues found" in fuzz(server, tmp_path, examples=10, seed=10_000)

@@ -20,6 +20,7 @@ from glcb.service.storage.database import Database
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # those of the packages themselves
+    pytest.importorskip("azure.ai.personalizer")
     from azure.ai.personalizer import PersonalizerClient as MultiSlotClient
     from azure.cognitiveservices.personalizer import PersonalizerClient
     from azure.cognitiveservices.personalizer.models import (

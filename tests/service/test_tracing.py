@@ -9,13 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
-from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
 from glcb._errors import MissingExtra
 from glcb.service.access.api_keys import add_key
 from glcb.service.http import tracing
 from tests.service.asgi import CREATION, E, Service, with_service
+
+pytest.importorskip("opentelemetry.proto")
+
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
 TRACE, PARENT = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 HEADER = {"traceparent": f"00-{TRACE}-{PARENT}-01"}

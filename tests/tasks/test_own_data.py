@@ -3,10 +3,9 @@
 import gzip
 import lzma
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-import pandas as pd
-import polars as pl
 import pytest
 
 from glcb import DataError, InvalidSettings, LinUCB
@@ -51,14 +50,11 @@ def test_numbers_and_categories_are_recognized(csv: Path) -> None:
 @pytest.mark.parametrize("kind", ["pandas", "pandas categories", "polars", "gz", "xz", "semicolons", "crlf"])
 def test_all_input_formats_give_the_same_task(csv: Path, kind: str) -> None:
     expected = ClassificationTask.from_csv(csv, "kind")
-    if kind == "pandas":
-        task = ClassificationTask.from_frame(pd.read_csv(csv), "kind")
-    elif kind == "pandas categories":
-        task = ClassificationTask.from_frame(
-            pd.read_csv(csv, dtype={"color": "category", "kind": "category"}), "kind"
-        )
+    if kind.startswith("pandas"):
+        types = {"color": "category", "kind": "category"} if kind == "pandas categories" else None
+        task = ClassificationTask.from_frame(pytest.importorskip("pandas").read_csv(csv, dtype=types), "kind")
     elif kind == "polars":
-        task = ClassificationTask.from_frame(pl.read_csv(csv), "kind")
+        task = ClassificationTask.from_frame(pytest.importorskip("polars").read_csv(csv), "kind")
     else:
         text = ROWS.replace(",", ";") if kind == "semicolons" else ROWS
         content = (text.replace("\n", "\r\n") if kind == "crlf" else text).encode()
@@ -94,7 +90,7 @@ def test_numbers_that_only_python_accepts_are_categories(way: str, csv: Path) ->
         contexts = np.array([AGES, columns["size"]], str if way == "array of texts" else object).T
         task = ClassificationTask.from_arrays(contexts, columns["y"])
     else:
-        task = ClassificationTask.from_frame({"pandas": pd, "polars": pl}[way].DataFrame(columns), "y")
+        task = ClassificationTask.from_frame(pytest.importorskip(way).DataFrame(columns), "y")
     ages, size = ("0", "1") if way.startswith("array") else ("ages", "size")
     assert task.feature_names == (size, *(f"{ages}={age}" for age in AGES))
 
@@ -108,19 +104,22 @@ def test_an_array_may_mix_texts_numbers_and_booleans() -> None:
 
 
 @pytest.mark.parametrize(
-    "code",
+    ("library", "values", "kind"),
     [
-        pd.Categorical([10, 9, 10, 9]),
-        pd.Categorical([10.0, 9.0, 10.0, None]),
-        pd.Categorical(["10", "9", "10", "9"]),
-        pl.Series(["10", "9", "10", None], dtype=pl.Categorical),
-        pl.Series(["10", "9", "10", "9"], dtype=pl.Enum(["9", "10"])),
+        ("pandas", [10, 9, 10, 9], "category"),
+        ("pandas", [10.0, 9.0, 10.0, None], "category"),
+        ("pandas", ["10", "9", "10", "9"], "category"),
+        ("polars", ["10", "9", "10", None], "Categorical"),
+        ("polars", ["10", "9", "10", "9"], "Enum"),
     ],
-    ids=lambda code: str(code.dtype),
 )
-def test_a_categorical_column_of_a_frame_stays_categorical(code: object) -> None:
-    library = pl if isinstance(code, pl.Series) else pd
-    frame = library.DataFrame({"code": code, "n": [1, 2, 3, 4], "a": [0, 1, 0, 1], "b": [1, 0, 1, 0]})
+def test_a_categorical_column_of_a_frame_stays_categorical(
+    library: str, values: list[object], kind: str
+) -> None:
+    module = pytest.importorskip(library)
+    dtype = {"Categorical": lambda: module.Categorical, "Enum": lambda: module.Enum(["9", "10"])}
+    code = module.Series(values, dtype=dtype.get(kind, lambda: kind)())
+    frame = module.DataFrame({"code": code, "n": [1, 2, 3, 4], "a": [0, 1, 0, 1], "b": [1, 0, 1, 0]})
     labeled = ClassificationTask.from_frame(frame, "a", missing="drop")
     assert labeled.feature_names == ("n", "b", "code=9", "code=10")
     rewarded = RewardTableTask.from_frame(frame, ["a", "b"], missing="drop")
@@ -190,9 +189,9 @@ def test_missing_values_are_an_error_or_dropped(csv: Path, column: str, value: s
 @pytest.mark.parametrize("library", ["pandas", "pandas nullable", "polars"])
 def test_missing_values_of_frames_are_recognized(library: str) -> None:
     columns = {"n": [1, None, 3, 4], "c": ["a", "b", None, "a"], "y": ["u", "v", "u", "v"]}
-    frame = pl.DataFrame(columns) if library == "polars" else pd.DataFrame(columns)
+    frame = pytest.importorskip(library.split()[0]).DataFrame(columns)
     if library == "pandas nullable":
-        frame = pd.DataFrame(columns).convert_dtypes()
+        frame = frame.convert_dtypes()
     with pytest.raises(DataError, match=r"missing in 2 rows, in the columns 'n' \(1\), 'c' \(1\)"):
         ClassificationTask.from_frame(frame, "y")
     task = ClassificationTask.from_frame(frame, "y", missing="drop")
@@ -248,7 +247,7 @@ def test_invalid_options_are_refused(csv: Path) -> None:
     with pytest.raises(InvalidSettings, match="categories must be a list of strings, got 'age'"):
         ClassificationTask.from_csv(csv, "kind", categories="age")
     with pytest.raises(InvalidSettings, match="categories must be a list of strings, got 'age'"):
-        RewardTableTask.from_frame(pd.read_csv(csv), ["age", "flag"], categories="age")
+        RewardTableTask.from_csv(csv, ["age", "flag"], categories="age")
     for delimiter in ("::", "", "\n", '"', None):
         with pytest.raises(InvalidSettings, match="delimiter must be a single character"):
             ClassificationTask.from_csv(csv, "kind", delimiter=delimiter)  # type: ignore[arg-type]
@@ -256,7 +255,7 @@ def test_invalid_options_are_refused(csv: Path) -> None:
         ClassificationTask.from_csv(csv, "kind", ignore=["colr"])
 
 
-def test_invalid_arrays_and_frames_are_refused() -> None:
+def test_invalid_arrays_are_refused() -> None:
     with pytest.raises(DataError, match=r"contexts must be a table.*\(3,\)"):
         ClassificationTask.from_arrays([1, 2, 3], [1, 2, 3])
     with pytest.raises(DataError, match="there are no rows"):
@@ -269,6 +268,10 @@ def test_invalid_arrays_and_frames_are_refused() -> None:
         ClassificationTask.from_arrays([[1.0], [np.nan]], [1, 2])
     with pytest.raises(DataError, match="got a list; for arrays use from_arrays"):
         ClassificationTask.from_frame([[1, 2]], "y")
+
+
+def test_invalid_frames_are_refused() -> None:
+    pd = pytest.importorskip("pandas")
     with pytest.raises(DataError, match="column names must be unique; got x, x, y"):
         ClassificationTask.from_frame(pd.DataFrame([[1, 2, 3], [4, 5, 6]], columns=["x", "x", "y"]), "y")
     dates = pd.DataFrame({"day": pd.to_datetime(["2020-01-01", "2020-01-02"]), "y": [0, 1]})
@@ -277,7 +280,7 @@ def test_invalid_arrays_and_frames_are_refused() -> None:
     assert ClassificationTask.from_frame(dates.assign(n=[1, 2]), "y", ignore=["day"]).features == 1
 
 
-def test_a_reward_table_can_come_from_a_file_a_frame_or_arrays(tmp_path: Path) -> None:
+def test_a_reward_table_can_come_from_a_file_a_frame_or_arrays(tmp_path: Path, frames: Any) -> None:
     path = tmp_path / "offers.csv"
     path.write_text("age,town,none,small,large\n20,A,0,1.5,-2\n30,B,0,0.5,4\n40,A,0,2,1\n")
     arms = ["none", "small", "large"]
@@ -287,9 +290,8 @@ def test_a_reward_table_can_come_from_a_file_a_frame_or_arrays(tmp_path: Path) -
     assert task.rewards == (-2.0, 4.0)
     assert task.feature_names == ("age", "town=A", "town=B")
     assert in_order(task.stream(0)) == [[0, 1, 0, 0, 1.5, -2], [0.5, 0, 1, 0, 0.5, 4], [1, 1, 0, 0, 2, 1]]
-    for frame in (pd.read_csv(path), pl.read_csv(path)):
-        assert in_order(RewardTableTask.from_frame(frame, arms).stream(0)) == in_order(task.stream(0))
-    table = pd.read_csv(path)
+    table = frames.read_csv(path)
+    assert in_order(RewardTableTask.from_frame(table, arms).stream(0)) == in_order(task.stream(0))
     arrays = RewardTableTask.from_arrays(table[["age", "town"]].to_numpy(), table[arms].to_numpy(), arms=arms)
     assert in_order(arrays.stream(0)) == in_order(task.stream(0))
     assert RewardTableTask.from_csv(path, arms, rewards=(-5, 5)).rewards == (-5.0, 5.0)
@@ -319,7 +321,10 @@ def test_invalid_reward_tables_are_refused() -> None:
         RewardTableTask.from_arrays(contexts, [0, 2])
     with pytest.raises(DataError, match="missing in 1 rows"):
         RewardTableTask.from_arrays(contexts, [[0.0, np.nan], [1.0, 1.0]])
-    frame = pd.DataFrame({"x": [1, 2], "a": [0, 1], "b": ["0", "many"]})
+
+
+def test_invalid_frames_of_rewards_are_refused(frames: Any) -> None:
+    frame = frames.DataFrame({"x": [1, 2], "a": [0, 1], "b": ["0", "many"]})
     with pytest.raises(DataError, match="column 'b' must hold rewards"):
         RewardTableTask.from_frame(frame, ["a", "b"])
     with pytest.raises(DataError, match="arm names must be unique; 'a' occurs"):

@@ -18,7 +18,7 @@ except ModuleNotFoundError as error:
 __all__ = ["BanditLearner"]
 
 
-class BanditLearner(Learner):  # type: ignore[misc]  # coba has no types
+class BanditLearner(Learner):
     """A bandit as a learner of coba.
 
     The actions of the first interaction are the arms. Later interactions can offer some of them, but no

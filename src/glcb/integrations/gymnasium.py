@@ -58,8 +58,6 @@ class TaskEnv(gymnasium.Env[Float32, np.int64]):
     (False, False)
     """
 
-    metadata: Mapping[str, Any] = {"render_modes": []}  # type: ignore[assignment]
-
     def __init__(self, task: str | Task, steps: int | None = None) -> None:
         self.task = tasks.get(task) if isinstance(task, str) else task
         chosen = default_steps(self.task) if steps is None else steps

@@ -24,7 +24,7 @@ Output = Literal["default", "pandas", "polars"]
 _OUTPUTS = ("default", "pandas", "polars")
 
 
-class BanditEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+class BanditEstimator(BaseEstimator):
     """A bandit with the methods of a scikit-learn estimator.
 
     The arms are its classes. ``clone``, pipelines, ``set_params`` and pickling work as for any estimator. The

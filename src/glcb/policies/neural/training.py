@@ -83,7 +83,8 @@ def compile_training(loss: Loss, make_optimizer: Callable[[], Optimizer]) -> Tra
             updates, state = optimizer.update(gradient, state, weights, points=points)
             return (optax.apply_updates(weights, updates), state), None
 
-        return jax.lax.scan(step, (weights, state), (batches, noise))[0]
+        (weights, state), _ = jax.lax.scan(step, (weights, state), (batches, noise))
+        return weights, state
 
     return Training(optimizer.init, jax.jit(run))
 
