@@ -20,7 +20,7 @@ from glcb import (
     UnknownDecision,
 )
 from glcb.policies import registry
-from tests.bandit.helpers import ARMS, FAST, full_state, run, visitor
+from tests.support.bandits import ARMS, FAST, full_state, run, visitor
 
 CONTEXT = {"country": "FR", "age": 31, "hour": 14}
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, multiple, rule
 
 from glcb import Bandit, GlcbError, InvalidContext
-from tests.bandit.helpers import full_state
+from tests.support.bandits import full_state
 
 numbers = st.integers() | st.floats() | st.sampled_from([0, 1, -1, 0.5, 1e308, 10**400, -0.0])
 scalars = st.none() | st.booleans() | numbers | st.text(max_size=5) | st.sampled_from(["a", "b", "c"])

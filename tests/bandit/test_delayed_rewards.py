@@ -21,8 +21,8 @@ from glcb import (
 )
 from glcb.bandit import recorded
 from glcb.bandit.pending import MAX_KEYS
-from tests.bandit.helpers import ARMS, FAST, full_state, visitor
-from tests.bandit.manual_clock import CONTEXT, ManualClock, one_arm, summary
+from tests.support.bandits import ARMS, FAST, full_state, visitor
+from tests.support.manual_clock import CONTEXT, ManualClock, one_arm, summary
 
 
 def means(bandit: Bandit) -> list[float]:

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, multiple, rule
 
 from glcb import Bandit, ClosedDecision, DuplicateReward, Policy, UnknownDecision
-from tests.bandit.helpers import full_state
-from tests.bandit.manual_clock import ManualClock
+from tests.support.bandits import full_state
+from tests.support.manual_clock import ManualClock
 
 ARMS = ("a", "b", "c")
 REWARD_TIMEOUT, MAX_PENDING = 10.0, 4

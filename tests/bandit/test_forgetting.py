@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from glcb import Bandit, InvalidSettings, NotSupported
-from tests.bandit.helpers import ARMS, full_state, run
+from tests.support.bandits import ARMS, full_state, run
 
 
 def test_the_half_life_is_passed_to_the_policy_shown_and_saved(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from glcb import Bandit, InvalidContext, NotSupported
 from glcb.bandit import recorded
-from tests.bandit.helpers import ARMS, FAST, run
+from tests.support.bandits import ARMS, FAST, run
 
 CONTEXT = {"age": 31, "spent": 5.0, "country": "FR", "member": True}
 

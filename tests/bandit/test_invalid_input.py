@@ -13,7 +13,7 @@ from glcb import (
     InvalidSettings,
     UnknownArm,
 )
-from tests.bandit.helpers import ARMS, FAST, full_state, run
+from tests.support.bandits import ARMS, FAST, full_state, run
 
 CONTEXT = {"country": "FR", "age": 31, "hour": 14}
 

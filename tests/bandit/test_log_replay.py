@@ -12,8 +12,8 @@ from pyarrow import parquet
 
 from glcb import Bandit, ClosedDecision, DuplicateReward
 from glcb.bandit import recorded
-from tests.bandit.helpers import ARMS, FAST, full_state, visitor
-from tests.bandit.manual_clock import ManualClock
+from tests.support.bandits import ARMS, FAST, full_state, visitor
+from tests.support.manual_clock import ManualClock
 
 Rows = list[dict[str, Any]]
 HEADER = {"glcb_log": 4}

@@ -20,8 +20,8 @@ import pytest
 from glcb import Bandit, InvalidInput, LogError
 from glcb.bandit.logs import LogWriter
 from glcb.bandit.logs.format import header_event
-from tests.bandit.helpers import ARMS, FAST, full_state, run
-from tests.bandit.manual_clock import CONTEXT, ManualClock
+from tests.support.bandits import ARMS, FAST, full_state, run
+from tests.support.manual_clock import CONTEXT, ManualClock
 
 
 def lines(path: Path) -> list[dict[str, Any]]:

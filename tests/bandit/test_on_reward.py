@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from glcb import ClosedDecision, DuplicateReward
-from tests.bandit.manual_clock import CONTEXT, ManualClock, one_arm, summary
+from tests.support.manual_clock import CONTEXT, ManualClock, one_arm, summary
 
 
 @pytest.mark.parametrize("reward_aggregation", ["first", "max"])

@@ -13,7 +13,7 @@ import pytest
 
 from glcb import GLCB, Bandit, InvalidSettings, ModelFileError, _model_file, _validation
 from glcb.policies import registry
-from tests.bandit.helpers import ARMS, FAST, full_state, run
+from tests.support.bandits import ARMS, FAST, full_state, run
 
 SCHEMA = {"age": (0, 120), "country": ["FR", "DE"], "spent": "number", "member": "boolean"}
 

@@ -13,9 +13,9 @@ import pytest
 from glcb import Bandit, InvalidSettings, LogError, MissingExtra
 from glcb.bandit import LogReport
 from glcb.bandit.logs import LogColumns, arms_in
-from tests.bandit.helpers import ARMS, FAST, full_state
 from tests.bandit.test_log_replay import HEADER, Rows, as_csv, as_jsonl, as_parquet, flat_rows
 from tests.bandit.test_log_writer import full_disk
+from tests.support.bandits import ARMS, FAST, full_state
 
 
 @pytest.mark.parametrize("write", [as_jsonl, as_csv, as_parquet])

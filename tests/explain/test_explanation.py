@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from glcb import Bandit, GlcbError, InvalidContext, InvalidSettings, MissingExtra, NotSupported
-from tests.bandit.helpers import ARMS, FAST, full_state, run
 from tests.bandit.test_bandit_properties import contexts
+from tests.support.bandits import ARMS, FAST, full_state, run
 
 CONTEXT = {"country": "FR", "age": 31, "member": True}
 SMALL = {"layers": [6, 2], "hyperplanes": 2}

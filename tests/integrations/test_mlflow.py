@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from glcb import Bandit, InvalidInput, InvalidSettings, ModelFileError
-from tests.bandit.helpers import FAST, full_state, run
+from tests.support.bandits import FAST, full_state, run
 
 pytest.importorskip("mlflow")
 

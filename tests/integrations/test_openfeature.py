@@ -10,7 +10,7 @@ from benchmarks.service.server import serving
 from glcb import Bandit, InvalidSettings
 from glcb.bandit import recorded
 from glcb.client import Client
-from tests.bandit.manual_clock import ManualClock
+from tests.support.manual_clock import ManualClock
 
 pytest.importorskip("openfeature")
 

@@ -14,7 +14,7 @@ from glcb import (
     InvalidSettings,
     UnknownArm,
 )
-from tests.bandit.helpers import full_state
+from tests.support.bandits import full_state
 
 pytest.importorskip("sklearn")
 pytest.importorskip("polars")

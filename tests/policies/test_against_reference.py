@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from glcb import GLCB
-from tests.reference import ReferenceGLCB
+from tests.support.reference import ReferenceGLCB
 
 TOLERANCE = 2e-3  # float32 against float64, over a few dozen large steps
 

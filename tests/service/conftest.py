@@ -9,7 +9,7 @@ import pytest
 from benchmarks.service import postgres
 from benchmarks.service.server import Server, serving
 from tests.bench.browser import browser
-from tests.service.pages import Open, opening
+from tests.support.pages import Open, opening
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser

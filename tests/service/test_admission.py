@@ -12,7 +12,7 @@ from glcb.service.access.api_keys import ANONYMOUS, ApiKey
 from glcb.service.config import ServiceSettings
 from glcb.service.errors import ApiError
 from glcb.service.http.admission import Admission, Lane
-from tests.service.asgi import E, Service, create_experiment, with_service
+from tests.support.asgi import E, Service, create_experiment, with_service
 
 SHOP, TEAM = (ApiKey(name, "", "decide", None, 0.0) for name in ("shop", "team"))
 

@@ -17,7 +17,7 @@ from glcb.service.core import models
 from glcb.service.http.app import Application
 from glcb.service.http.handlers import PartedResponse
 from glcb.service.http.wire import Message
-from tests.service.asgi import Service, lifespan, with_service
+from tests.support.asgi import Service, lifespan, with_service
 
 E = "/v1/experiments/home"
 CREATION = {"arms": ["a", "b", "c"], "policy": "linucb"}

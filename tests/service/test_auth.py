@@ -10,7 +10,7 @@ from glcb.service.access.api_keys import Keyring
 from glcb.service.errors import ApiError
 from glcb.service.http.authentication import authorize
 from glcb.service.http.errors import status_of
-from tests.service.builders import open_test_database
+from tests.support.builders import open_test_database
 
 
 def test_a_key_is_stored_as_a_digest_only(tmp_path: Path) -> None:

@@ -22,8 +22,8 @@ from glcb.service.http.errors import status_of
 from glcb.service.storage.database import Database
 from glcb.service.storage.rows import SnapshotRow
 from glcb.service.views.responses import experiment_info
-from tests.service.builders import settings
-from tests.service.engine_harness import (
+from tests.support.builders import settings
+from tests.support.engine_harness import (
     FailingDatabase,
     decide,
     decide_and_reward,

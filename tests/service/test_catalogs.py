@@ -16,9 +16,9 @@ from glcb.service.core.records import SlotRecord
 from glcb.service.core.tally import Tally
 from glcb.service.engine.engine import Engine
 from glcb.service.http import export
-from tests.service.asgi import CREATION, E, Service, create_experiment, with_service
-from tests.service.builders import settings
-from tests.service.engine_harness import FailingDatabase, digest, verified, with_engine
+from tests.support.asgi import CREATION, E, Service, create_experiment, with_service
+from tests.support.builders import settings
+from tests.support.engine_harness import FailingDatabase, digest, verified, with_engine
 
 MOVIES: dict[str, Any] = {
     "m17": {"genre": "noir", "price": 3.0},

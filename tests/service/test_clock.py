@@ -6,8 +6,8 @@ import pytest
 
 from glcb.service.engine.engine import Engine
 from glcb.service.process.clock import PlausibleClock
-from tests.service.builders import settings
-from tests.service.engine_harness import FailingDatabase, decide, decide_and_reward, with_engine
+from tests.support.builders import settings
+from tests.support.engine_harness import FailingDatabase, decide, decide_and_reward, with_engine
 
 DAY = 86_400.0
 YEARS = 2 * 365 * DAY

@@ -8,7 +8,7 @@ import pytest
 from glcb._errors import InvalidSettings
 from glcb.service.config import load
 from glcb.service.http.static import JAVASCRIPT
-from tests.service.asgi import E, Service, create_experiment, with_service
+from tests.support.asgi import E, Service, create_experiment, with_service
 
 SHOP, OTHER = "https://shop.example", "https://other.example"
 DECISION = f"{E}/decisions"

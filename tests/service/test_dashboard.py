@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from benchmarks.service.server import Server
-from tests.service.pages import (
+from tests.support.pages import (
     Open,
     Scheme,
     check_accessibility,
@@ -16,7 +16,7 @@ from tests.service.pages import (
     decisions,
     simulate_two_seconds,
 )
-from tests.service.simulated_shop import ARMS, Shop
+from tests.support.simulated_shop import ARMS, Shop
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page

@@ -10,8 +10,8 @@ import pytest
 
 from benchmarks.service.server import Server
 from tests.service.conftest import Serve
-from tests.service.pages import Open, Scheme, check_accessibility, check_width, decisions
-from tests.service.simulated_shop import ARMS, Shop
+from tests.support.pages import Open, Scheme, check_accessibility, check_width, decisions
+from tests.support.simulated_shop import ARMS, Shop
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page

@@ -20,7 +20,7 @@ from glcb.service.storage.database import Database
 from glcb.service.storage.journal import Journal
 from glcb.service.storage.rows import SnapshotRow
 from glcb.service.storage.tables import MAX_AUTHOR
-from tests.service.builders import open_test_database
+from tests.support.builders import open_test_database
 
 
 def event(sequence: int, at: float = 0.0) -> Event:

@@ -21,8 +21,8 @@ from glcb.service.storage.connection import sqlite_url
 from glcb.service.storage.database import Database
 from glcb.service.storage.journal import Journal
 from glcb.service.storage.threads import StorageThreads, database_call
-from tests.service.builders import open_test_database, settings
-from tests.service.engine_harness import decide, verified
+from tests.support.builders import open_test_database, settings
+from tests.support.engine_harness import decide, verified
 
 DEADLINE = 0.3
 LIMIT = 5.0

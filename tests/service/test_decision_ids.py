@@ -12,8 +12,8 @@ from glcb.bandit.recorded import is_pending
 from glcb.service.core import models
 from glcb.service.engine.engine import Engine
 from glcb.service.errors import ApiError
-from tests.service.builders import RecordedExperiment, settings
-from tests.service.engine_harness import FailingDatabase, decide, reward, verified, with_engine
+from tests.support.builders import RecordedExperiment, settings
+from tests.support.engine_harness import FailingDatabase, decide, reward, verified, with_engine
 
 CONTEXT = {"device": "mobile", "country": "FR"}
 

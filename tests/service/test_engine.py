@@ -21,8 +21,8 @@ from glcb.service.errors import ApiError
 from glcb.service.storage import journal as journal_module
 from glcb.service.storage.database import Database
 from glcb.service.views.responses import experiment_info
-from tests.service.builders import settings
-from tests.service.engine_harness import (
+from tests.support.builders import settings
+from tests.support.engine_harness import (
     FailingDatabase,
     decide,
     decide_and_reward,

@@ -10,7 +10,7 @@ import pytest
 from glcb._api.errors import ERROR_CODES
 from glcb.service.access import api_keys as keys
 from glcb.service.http.app import Application
-from tests.service.asgi import (
+from tests.support.asgi import (
     CREATION,
     SECURITY_HEADERS,
     E,

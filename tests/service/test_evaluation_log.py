@@ -18,8 +18,8 @@ from glcb.service.evaluations import worker
 from glcb.service.evaluations.event_log import EventLog
 from glcb.service.storage.connection import sqlite_url
 from glcb.service.storage.database import Database
-from tests.service.builders import RecordedExperiment, open_test_database
-from tests.service.evaluation_jobs import job, recorded, stored_in
+from tests.support.builders import RecordedExperiment, open_test_database
+from tests.support.evaluation_jobs import job, recorded, stored_in
 
 
 def rules_of(experiment: RecordedExperiment, **changes: Any) -> RewardRules:

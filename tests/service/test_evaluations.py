@@ -32,9 +32,9 @@ from glcb.service.evaluations import worker
 from glcb.service.storage import evaluations as stored
 from glcb.service.storage import tables
 from glcb.service.storage.database import Database
-from tests.service.asgi import E, Service, create_experiment, with_service
-from tests.service.builders import open_test_database
-from tests.service.evaluation_jobs import job, recorded, stored_in
+from tests.support.asgi import E, Service, create_experiment, with_service
+from tests.support.builders import open_test_database
+from tests.support.evaluation_jobs import job, recorded, stored_in
 
 EVALUATIONS = f"{E}/evaluations"
 

@@ -18,8 +18,8 @@ from glcb.service.core.models import ExperimentSnapshot
 from glcb.service.engine.engine import Engine
 from glcb.service.engine.snapshots import from_first_event
 from glcb.service.errors import ApiError, as_api_error
-from tests.service.builders import RecordedExperiment, settings
-from tests.service.engine_harness import FailingDatabase, with_engine
+from tests.support.builders import RecordedExperiment, settings
+from tests.support.engine_harness import FailingDatabase, with_engine
 
 COMBINATIONS: list[dict[str, Any]] = [
     {"policy": "glcb"},

@@ -11,7 +11,7 @@ from glcb._api.responses import Decision
 from glcb.service.events import Event
 from glcb.service.http import export
 from glcb.service.storage.database import Database
-from tests.service.builders import open_test_database
+from tests.support.builders import open_test_database
 
 EVENTS = 60
 EVENT_BYTES = 500_000

@@ -9,7 +9,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from glcb.service.http import openapi
-from tests.service.asgi import CREATION, E, Service, with_service
+from tests.support.asgi import CREATION, E, Service, with_service
 
 DASHBOARD = Path(__file__).parents[2] / "docs" / "assets" / "grafana-dashboard.json"
 

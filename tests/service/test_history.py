@@ -21,7 +21,7 @@ from glcb.service.views import curves, reports, segments
 from glcb.service.views import lift as lifts
 from glcb.service.views.arms import Arms
 from glcb.service.views.curves import CurvesQuery
-from tests.service.builders import RecordedExperiment
+from tests.support.builders import RecordedExperiment
 
 DAY = 86_400.0
 

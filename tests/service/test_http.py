@@ -15,7 +15,7 @@ from glcb.bandit.config import BanditConfig
 from glcb.service.access import api_keys as keys
 from glcb.service.http import openapi
 from glcb.service.http.operations import OPERATIONS
-from tests.service.asgi import CREATION, SECURITY_HEADERS, E, Service, create_experiment, with_service
+from tests.support.asgi import CREATION, SECURITY_HEADERS, E, Service, create_experiment, with_service
 
 
 def test_an_experiment_from_creation_to_rewards(tmp_path: Path) -> None:

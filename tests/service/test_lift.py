@@ -12,7 +12,7 @@ from glcb.evaluate.sequences import boundary
 from glcb.service.core.experiment import Experiment
 from glcb.service.core.lift import CONFIDENCE, MAX_WEIGHT, LiftSums, intervals
 from glcb.service.views import lift as lifts
-from tests.service.builders import RecordedExperiment
+from tests.support.builders import RecordedExperiment
 
 
 @pytest.mark.parametrize("world", WORLDS)

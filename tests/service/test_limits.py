@@ -19,8 +19,8 @@ from glcb.service.config import ServiceSettings
 from glcb.service.core import limits, models
 from glcb.service.engine.engine import Engine
 from glcb.service.errors import ApiError
-from tests.service.builders import RecordedExperiment, settings
-from tests.service.engine_harness import FailingDatabase, decide, with_engine
+from tests.support.builders import RecordedExperiment, settings
+from tests.support.engine_harness import FailingDatabase, decide, with_engine
 
 LARGE: list[dict[str, Any]] = [
     {"layers": [20_000, 20_000, 1]},

@@ -22,8 +22,8 @@ from glcb.service.errors import ApiError
 from glcb.service.events import Event
 from glcb.service.storage import journal as journal_module
 from glcb.service.storage.database import Database
-from tests.service.builders import open_test_database, settings
-from tests.service.engine_harness import decide, decide_and_reward, run_service
+from tests.support.builders import open_test_database, settings
+from tests.support.engine_harness import decide, decide_and_reward, run_service
 
 
 def event(sequence: int) -> Event:

@@ -17,9 +17,9 @@ from glcb.service.errors import ApiError
 from glcb.service.events import Event
 from glcb.service.storage.database import Database
 from glcb.service.views.responses import experiment_info
-from tests.service.asgi import running_service
-from tests.service.builders import settings
-from tests.service.engine_harness import (
+from tests.support.asgi import running_service
+from tests.support.builders import settings
+from tests.support.engine_harness import (
     FailingDatabase,
     decide,
     decide_and_reward,

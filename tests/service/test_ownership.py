@@ -14,7 +14,7 @@ from glcb.service.events import Event
 from glcb.service.storage.connection import sqlite_url
 from glcb.service.storage.database import Database
 from glcb.service.storage.ownership import Shard, claim_shards, shard_of
-from tests.service.builders import open_test_database
+from tests.support.builders import open_test_database
 
 
 def event(sequence: int) -> Event:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.service.asgi import CREATION, SECURITY_HEADERS, E, Service, create_experiment, with_service
+from tests.support.asgi import CREATION, SECURITY_HEADERS, E, Service, create_experiment, with_service
 
 RANK = "/personalizer/v1.0/rank"
 BODY: dict[str, Any] = {

@@ -11,7 +11,7 @@ from glcb._api.requests import Activation, NewArm, RankingRequest
 from glcb._errors import ClosedDecision, GlcbError, InvalidInput, UnknownDecision
 from glcb.policies.glcb import kernels
 from glcb.service.core.experiment import Experiment
-from tests.service.builders import RecordedExperiment
+from tests.support.builders import RecordedExperiment
 
 CONTEXT = {"age": 31}
 CATALOG = {name: {"price": float(number)} for number, name in enumerate("abc")}

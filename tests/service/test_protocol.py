@@ -18,7 +18,7 @@ from glcb.service.access import api_keys as keys
 from glcb.service.http.app import Application
 from glcb.service.http.protocol import Connection, Connections, Timeouts
 from glcb.service.http.static import pages
-from tests.service.asgi import Service, create_experiment, lifespan, running_service
+from tests.support.asgi import Service, create_experiment, lifespan, running_service
 
 BODY = b" " * 500_000
 PATH = "/v1/experiments/home/decisions"

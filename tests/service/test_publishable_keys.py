@@ -25,8 +25,8 @@ from glcb.service.shards.messages import Item
 from glcb.service.storage.tables import events, snapshots
 from glcb.service.views import health
 from glcb.service.views.stats import stats
-from tests.service.asgi import Answer, E, Service, create_experiment, with_service
-from tests.service.builders import RecordedExperiment, open_test_database
+from tests.support.asgi import Answer, E, Service, create_experiment, with_service
+from tests.support.builders import RecordedExperiment, open_test_database
 
 Ask = Callable[..., Awaitable[Answer]]
 DECISION, RANKING = f"{E}/decisions", f"{E}/rankings"

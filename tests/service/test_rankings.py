@@ -10,7 +10,7 @@ from glcb._api.requests import RankingRequest, RewardItem
 from glcb.service.core.steering import Assignment, steered_slots
 from glcb.service.process.metrics import Activity
 from glcb.service.views import health, stats
-from tests.service.builders import RecordedExperiment
+from tests.support.builders import RecordedExperiment
 
 CATALOG = {f"m{number}": {"price": float(number)} for number in range(6)}
 

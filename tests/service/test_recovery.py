@@ -28,8 +28,8 @@ from glcb.service.events import Event
 from glcb.service.storage.chain import Head
 from glcb.service.storage.database import Database
 from glcb.service.storage.rows import SnapshotRow
-from tests.service.builders import RecordedExperiment, open_test_database, settings
-from tests.service.engine_harness import decide, decide_and_reward, reward, run_service, verified
+from tests.support.builders import RecordedExperiment, open_test_database, settings
+from tests.support.engine_harness import decide, decide_and_reward, reward, run_service, verified
 
 KINDS: dict[str, dict[str, Any]] = {
     "plain": {"policy": "glcb", "holdout": 0.2},

@@ -9,7 +9,7 @@ from random import Random
 import pytest
 
 from glcb.service.views.reports.page import time_label
-from tests.service.asgi import E, Service, create_experiment, with_service
+from tests.support.asgi import E, Service, create_experiment, with_service
 
 HOSTILE = "<script>alert(1)</script>"
 

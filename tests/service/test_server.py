@@ -15,7 +15,7 @@ from glcb.service.config import ServiceSettings
 from glcb.service.engine.engine import Engine
 from glcb.service.server import Service
 from glcb.service.storage.database import Database
-from tests.service.engine_harness import FailingDatabase
+from tests.support.engine_harness import FailingDatabase
 
 
 def test_an_error_during_shutdown_is_raised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,8 +14,8 @@ from glcb.service.access.sessions import Sessions
 from glcb.service.config import ServiceSettings
 from glcb.service.errors import ApiError
 from glcb.service.http.people import People
-from tests.service.asgi import CREATION, Answer, E, Service, create_experiment, with_service
-from tests.service.builders import open_test_database
+from tests.support.asgi import CREATION, Answer, E, Service, create_experiment, with_service
+from tests.support.builders import open_test_database
 
 SESSION = "/v1/session"
 MARK = {"x-requested-with": "glcb"}

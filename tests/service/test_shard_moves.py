@@ -38,7 +38,7 @@ from glcb.service.shards.plan import (
     stored_plan,
 )
 from glcb.service.storage.ownership import Owner, Shard, claim_shards, owner_of
-from tests.service.builders import open_test_database
+from tests.support.builders import open_test_database
 
 
 def node(name: str, cpus: float = 1.0, leaves: bool = False) -> Node:

@@ -33,7 +33,7 @@ from glcb.service.shards.messages import Call, Problem, Pulse, Reply, Result, de
 from glcb.service.shards.plan import change_plan, plan_restart
 from glcb.service.storage import locks
 from glcb.service.storage.ownership import TAKEN_OVER, Epoch, Shard, claim_shards
-from tests.service.builders import open_test_database
+from tests.support.builders import open_test_database
 
 needs_ray = pytest.mark.ray
 DECISION = DecisionRequest(context={"age": 31})

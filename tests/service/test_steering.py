@@ -24,8 +24,8 @@ from glcb.service.errors import ApiError
 from glcb.service.process.metrics import Activity
 from glcb.service.views import responses
 from glcb.service.views.stats import stats
-from tests.service.builders import RecordedExperiment, settings
-from tests.service.engine_harness import FailingDatabase, decide, reward, verified, with_engine
+from tests.support.builders import RecordedExperiment, settings
+from tests.support.engine_harness import FailingDatabase, decide, reward, verified, with_engine
 
 REVENUE = {"revenue": Metric(range=(0.0, 10.0), default=0.0, unit="€")}
 GUARDRAILS = [

@@ -13,8 +13,8 @@ from benchmarks.service.server import Server
 from glcb.service.access import api_keys
 from glcb.service.http import people
 from glcb.service.http.people import COOKIE, session_token
-from tests.service.asgi import Service, create_experiment, with_service
 from tests.service.conftest import Serve
+from tests.support.asgi import Service, create_experiment, with_service
 
 TOKEN = "Zm9v-YmFy_1"
 CPU_SECONDS = 60

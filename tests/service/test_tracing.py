@@ -13,7 +13,7 @@ import pytest
 from glcb._errors import MissingExtra
 from glcb.service.access.api_keys import add_key
 from glcb.service.http import tracing
-from tests.service.asgi import CREATION, E, Service, with_service
+from tests.support.asgi import CREATION, E, Service, with_service
 
 pytest.importorskip("opentelemetry.proto")
 

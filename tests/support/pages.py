@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Literal
 from urllib.parse import urlsplit
 
-from tests.service.simulated_shop import Shop
+from tests.support.simulated_shop import Shop
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page

@@ -19,7 +19,7 @@ from glcb.service.engine.engine import Engine
 from glcb.service.storage.chain import EventRow
 from glcb.service.storage.connection import sqlite_url
 from glcb.service.storage.database import Database
-from tests.service.builders import open_test_database
+from tests.support.builders import open_test_database
 
 
 class FailingDatabase(Database):

@@ -22,7 +22,7 @@ from glcb.service.http.routes import Routes
 from glcb.service.http.tracing import Tracing
 from glcb.service.http.wire import Message
 from glcb.service.storage.database import Database
-from tests.service.builders import open_test_database as made
+from tests.support.builders import open_test_database as made
 
 E = "/v1/experiments/home"
 CREATION = {"arms": ["a", "b", "c"], "policy": "linucb"}

@@ -12,7 +12,7 @@ from glcb.service.config import ServiceSettings
 from glcb.service.evaluations import policies
 from glcb.service.evaluations.worker import Job
 from glcb.service.storage.database import Database
-from tests.service.builders import RecordedExperiment
+from tests.support.builders import RecordedExperiment
 
 
 def recorded(count: int, **settings: Any) -> RecordedExperiment:
