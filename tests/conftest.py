@@ -98,6 +98,12 @@ def pytest_runtest_makereport() -> Generator[None, Report, Report]:
     return with_packages((yield))
 
 
+@pytest.fixture(scope="session")
+def anyio_backend() -> str:
+    """Run coroutines, tests and fixtures, with asyncio only."""
+    return "asyncio"
+
+
 @pytest.fixture(params=["pandas", "polars"])
 def frames(request: pytest.FixtureRequest) -> Any:
     """Each library of data frames."""

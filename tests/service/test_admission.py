@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from glcb.service.access import api_keys as keys
 from glcb.service.access.api_keys import ANONYMOUS, ApiKey
 from glcb.service.config import ServiceSettings
 from glcb.service.errors import ApiError
@@ -103,42 +102,33 @@ def test_a_decision_waits_for_at_most_one_explanation(
     with_service(tmp_path, scenario, max_other_requests=8)
 
 
-def test_a_response_that_does_not_fit_into_memory_is_refused(tmp_path: Path) -> None:
-    async def scenario(service: Service) -> None:
-        await create_experiment(service)
-        context = {"context": {f"f{number}": 0.5 for number in range(100)}}
-        assert (await service.ask("POST", f"{E}/decisions", context)).status == 200
-        refused = await service.ask("GET", f"{E}/model")
-        assert (refused.status, refused.code) == (503, "overloaded")
-        assert (await service.ask("POST", f"{E}/decisions", context)).status == 200
-        assert service.admission.bytes == 0
-
-    with_service(tmp_path, scenario, max_buffered_bytes=100_000)
+@pytest.mark.settings(max_buffered_bytes=100000)
+async def test_a_response_that_does_not_fit_into_memory_is_refused(service: Service) -> None:
+    await create_experiment(service)
+    context = {"context": {f"f{number}": 0.5 for number in range(100)}}
+    assert (await service.ask("POST", f"{E}/decisions", context)).status == 200
+    refused = await service.ask("GET", f"{E}/model")
+    assert (refused.status, refused.code) == (503, "overloaded")
+    assert (await service.ask("POST", f"{E}/decisions", context)).status == 200
+    assert service.admission.bytes == 0
 
 
 @pytest.mark.parametrize("name", ["Forwarded", "X-Forwarded-For", "X-Real-IP", "Via", "CF-Connecting-IP"])
-def test_forwarded_requests_need_a_key(tmp_path: Path, name: str) -> None:
-    async def scenario(service: Service) -> None:
-        sent = {name.lower(): "203.0.113.7"}
-        await create_experiment(service)
-        for method, path in (("GET", E), ("POST", f"{E}/decisions")):
-            refused = await service.ask(method, path, {"context": {}}, more_headers=sent)
-            assert (refused.status, refused.code) == (403, "forbidden")
-            assert f"the header {name.lower()} says that a proxy forwards this request" in refused.message
-        for path in ("/", "/healthz", "/readyz"):
-            assert (await service.ask("GET", path, more_headers=sent)).status == 200
-        secret = keys.add_key(service.storage, "team", "admin")
-        service.authenticator.keyring.refresh()
-        assert (await service.ask("GET", E, key=secret, more_headers=sent)).status == 200
-
-    with_service(tmp_path, scenario)
+async def test_forwarded_requests_need_a_key(service: Service, name: str) -> None:
+    sent = {name.lower(): "203.0.113.7"}
+    await create_experiment(service)
+    for method, path in (("GET", E), ("POST", f"{E}/decisions")):
+        refused = await service.ask(method, path, {"context": {}}, more_headers=sent)
+        assert (refused.status, refused.code) == (403, "forbidden")
+        assert f"the header {name.lower()} says that a proxy forwards this request" in refused.message
+    for path in ("/", "/healthz", "/readyz"):
+        assert (await service.ask("GET", path, more_headers=sent)).status == 200
+    secret = service.add_key("team", "admin")
+    assert (await service.ask("GET", E, key=secret, more_headers=sent)).status == 200
 
 
-def test_keys_can_be_required_on_the_loopback_address(tmp_path: Path) -> None:
-    async def scenario(service: Service) -> None:
-        assert (await service.ask("GET", "/v1/experiments")).status == 401
-        secret = keys.add_key(service.storage, "team", "admin")
-        service.authenticator.keyring.refresh()
-        assert (await service.ask("GET", "/v1/experiments", key=secret)).status == 200
-
-    with_service(tmp_path, scenario, require_keys=True)
+@pytest.mark.settings(require_keys=True)
+async def test_keys_can_be_required_on_the_loopback_address(service: Service) -> None:
+    assert (await service.ask("GET", "/v1/experiments")).status == 401
+    secret = service.add_key("team", "admin")
+    assert (await service.ask("GET", "/v1/experiments", key=secret)).status == 200

@@ -44,72 +44,64 @@ def test_requests_refused_during_startup_are_not_retained() -> None:
     assert [scope() for scope in scopes] == [None] * 3
 
 
-def test_metrics_of_a_busy_bandit_do_not_block_the_event_loop(tmp_path: Path) -> None:
-    async def scenario(service: Service) -> None:
-        await service.ask("PUT", E, CREATION)
-        bandit = service.engine.loaded["home"].experiment.bandit
-        held, enough, others = threading.Event(), threading.Event(), []
+async def test_metrics_of_a_busy_bandit_do_not_block_the_event_loop(service: Service) -> None:
+    await service.ask("PUT", E, CREATION)
+    bandit = service.engine.loaded["home"].experiment.bandit
+    held, enough, others = threading.Event(), threading.Event(), []
 
-        def busy() -> None:
-            with bandit._lock:
-                held.set()
-                others.append(enough.wait(TIMEOUT))
+    def busy() -> None:
+        with bandit._lock:
+            held.set()
+            others.append(enough.wait(TIMEOUT))
 
-        thread = threading.Thread(target=busy)
-        thread.start()
-        held.wait()
-        asking = asyncio.ensure_future(service.ask("GET", "/metrics"))
-        await asyncio.sleep(0.1)
-        enough.set()
-        answer = await asking
-        thread.join()
-        assert others == [True], "the event loop was blocked"
-        assert b'glcb_pending_decisions{experiment="home"} 0.0' in answer.content
-
-    with_service(tmp_path, scenario)
+    thread = threading.Thread(target=busy)
+    thread.start()
+    held.wait()
+    asking = asyncio.ensure_future(service.ask("GET", "/metrics"))
+    await asyncio.sleep(0.1)
+    enough.set()
+    answer = await asking
+    thread.join()
+    assert others == [True], "the event loop was blocked"
+    assert b'glcb_pending_decisions{experiment="home"} 0.0' in answer.content
 
 
-def test_decisions_are_made_while_a_model_is_serialized(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+async def test_decisions_are_made_while_a_model_is_serialized(
+    service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def scenario(service: Service) -> None:
-        await service.ask("PUT", E, CREATION)
-        begun, enough, parts_of = threading.Event(), threading.Event(), models.model_parts
+    await service.ask("PUT", E, CREATION)
+    begun, enough, parts_of = threading.Event(), threading.Event(), models.model_parts
 
-        def slow_parts_of(bandit: Snapshot) -> Sequence[bytes | memoryview]:
-            begun.set()
-            assert enough.wait(TIMEOUT), "no decision could be made meanwhile"
-            return parts_of(bandit)
+    def slow_parts_of(bandit: Snapshot) -> Sequence[bytes | memoryview]:
+        begun.set()
+        assert enough.wait(TIMEOUT), "no decision could be made meanwhile"
+        return parts_of(bandit)
 
-        monkeypatch.setattr(models, "model_parts", slow_parts_of)
-        asking = asyncio.ensure_future(service.ask("GET", f"{E}/model"))
-        await asyncio.to_thread(begun.wait)
-        decided = await service.ask("POST", f"{E}/decisions", {"context": {"age": 31}})
-        enough.set()
-        answer = await asking
-        monkeypatch.undo()
-        assert (decided.status, answer.status) == (200, 200)
-        assert models.parse_model(answer.content).counts["decisions"] == 0, (
-            "the model is that of the time of the request"
-        )
-
-    with_service(tmp_path, scenario)
+    monkeypatch.setattr(models, "model_parts", slow_parts_of)
+    asking = asyncio.ensure_future(service.ask("GET", f"{E}/model"))
+    await asyncio.to_thread(begun.wait)
+    decided = await service.ask("POST", f"{E}/decisions", {"context": {"age": 31}})
+    enough.set()
+    answer = await asking
+    monkeypatch.undo()
+    assert (decided.status, answer.status) == (200, 200)
+    assert models.parse_model(answer.content).counts["decisions"] == 0, (
+        "the model is that of the time of the request"
+    )
 
 
-def test_a_refused_download_is_released_at_once(tmp_path: Path) -> None:
-    async def scenario(service: Service) -> None:
-        await service.ask("PUT", E, CREATION)
-        context = {"context": {f"f{number}": 0.5 for number in range(100)}}
-        assert (await service.ask("POST", f"{E}/decisions", context)).status == 200
-        gc.collect()
-        gc.disable()  # nothing may depend on it: a download can have hundreds of megabytes
-        try:
-            assert (await service.ask("GET", f"{E}/model")).code == "overloaded"
-            assert [one for one in gc.get_objects() if issubclass(type(one), Response)] == []
-        finally:
-            gc.enable()
-
-    with_service(tmp_path, scenario, max_buffered_bytes=100_000)
+@pytest.mark.settings(max_buffered_bytes=100000)
+async def test_a_refused_download_is_released_at_once(service: Service) -> None:
+    await service.ask("PUT", E, CREATION)
+    context = {"context": {f"f{number}": 0.5 for number in range(100)}}
+    assert (await service.ask("POST", f"{E}/decisions", context)).status == 200
+    gc.collect()
+    gc.disable()  # nothing may depend on it: a download can have hundreds of megabytes
+    try:
+        assert (await service.ask("GET", f"{E}/model")).code == "overloaded"
+        assert [one for one in gc.get_objects() if issubclass(type(one), Response)] == []
+    finally:
+        gc.enable()
 
 
 def test_a_download_is_released_part_by_part() -> None:

@@ -52,20 +52,18 @@ def test_a_shutdown_leaves_a_snapshot_and_nothing_to_replay(tmp_path: Path) -> N
     with_engine(tmp_path, after)
 
 
-def test_snapshots_are_taken_periodically_and_pruned(tmp_path: Path) -> None:
-    async def scenario(engine: Engine, database: FailingDatabase) -> None:
-        await engine.create("home", settings())
-        for _ in range(12):
-            await decide_and_reward(engine, 10)
-            await wait_for_snapshots(engine)
-        number = engine.experiment_id("home")
-        taken = [row.sequence for row in database.snapshots(number)]
-        assert len(taken) == 2
-        assert taken[-1] > 200
-        (line,) = verified(database)
-        assert "2 snapshots are identical" in line
-
-    with_engine(tmp_path, scenario, snapshot_seconds=1e-9, keep_snapshots=2)
+@pytest.mark.settings(snapshot_seconds=1e-09, keep_snapshots=2)
+async def test_snapshots_are_taken_periodically_and_pruned(engine: Engine, database: FailingDatabase) -> None:
+    await engine.create("home", settings())
+    for _ in range(12):
+        await decide_and_reward(engine, 10)
+        await wait_for_snapshots(engine)
+    number = engine.experiment_id("home")
+    taken = [row.sequence for row in database.snapshots(number)]
+    assert len(taken) == 2
+    assert taken[-1] > 200
+    (line,) = verified(database)
+    assert "2 snapshots are identical" in line
 
 
 DAMAGES = {
@@ -106,68 +104,63 @@ def test_a_damaged_snapshot_is_replaced_by_replaying_the_events(
     with_engine(tmp_path, after)
 
 
-def test_idle_and_surplus_experiments_are_unloaded_and_loaded_again_on_demand(tmp_path: Path) -> None:
-    async def scenario(engine: Engine, database: FailingDatabase) -> None:
-        for name in ("a", "b", "c"):
-            await engine.create(name, settings(reward_timeout=1e9))
-            await decide_and_reward(engine, 5, name)
-        await engine.tick()
-        assert list(engine.loaded) == ["b", "c"]
-        pending = await decide(engine, {"age": 3, "country": "A"}, "a")
-        await engine.tick()
-        assert list(engine.loaded) == ["c", "a"]
-        for loaded in engine.loaded.values():
-            loaded.last_used -= 1000
-        await engine.tick()
-        assert engine.loaded == {}
-        await reward(engine, pending.id, 1, "a")
-        verified(database)
-
-    with_engine(tmp_path, scenario, max_loaded_experiments=2)
-
-
-def test_an_archived_experiment_is_unloaded_but_readable(tmp_path: Path) -> None:
-    async def scenario(engine: Engine, _: FailingDatabase) -> None:
-        await engine.create("home", settings(reward_timeout=1e9))
-        await decide_and_reward(engine, 3)
-        info = await engine.change("home", ExperimentChanges(state="archived"))
-        assert info.state == "archived"
-        assert engine.loaded == {}
-        with pytest.raises(ApiError) as caught:
-            await decide(engine, {"age": 1})
-        assert caught.value.code == "experiment_archived"
-        assert (await engine.read("home", experiment_info)).counts.decisions == 3
-        await engine.change("home", ExperimentChanges(state="running"))
-        await decide_and_reward(engine, 1)
-
-    with_engine(tmp_path, scenario)
-
-
-def test_a_failed_snapshot_is_retried_after_the_next_interval(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.settings(max_loaded_experiments=2)
+async def test_idle_and_surplus_experiments_are_unloaded_and_loaded_again_on_demand(
+    engine: Engine, database: FailingDatabase
 ) -> None:
-    async def scenario(engine: Engine, database: FailingDatabase) -> None:
-        attempts: list[int] = []
+    for name in ("a", "b", "c"):
+        await engine.create(name, settings(reward_timeout=1e9))
+        await decide_and_reward(engine, 5, name)
+    await engine.tick()
+    assert list(engine.loaded) == ["b", "c"]
+    pending = await decide(engine, {"age": 3, "country": "A"}, "a")
+    await engine.tick()
+    assert list(engine.loaded) == ["c", "a"]
+    for loaded in engine.loaded.values():
+        loaded.last_used -= 1000
+    await engine.tick()
+    assert engine.loaded == {}
+    await reward(engine, pending.id, 1, "a")
+    verified(database)
 
-        def fails(_number: int, row: SnapshotRow, *_: bytes) -> None:
-            attempts.append(row.sequence)
-            raise StorageError("the disk is full")
 
-        async def pretend(seconds: float) -> None:
-            engine.loaded["home"].replay_seconds += seconds
-            await decide_and_reward(engine, 1)
-            await wait_for_snapshots(engine)
+async def test_an_archived_experiment_is_unloaded_but_readable(engine: Engine) -> None:
+    await engine.create("home", settings(reward_timeout=1e9))
+    await decide_and_reward(engine, 3)
+    info = await engine.change("home", ExperimentChanges(state="archived"))
+    assert info.state == "archived"
+    assert engine.loaded == {}
+    with pytest.raises(ApiError) as caught:
+        await decide(engine, {"age": 1})
+    assert caught.value.code == "experiment_archived"
+    assert (await engine.read("home", experiment_info)).counts.decisions == 3
+    await engine.change("home", ExperimentChanges(state="running"))
+    await decide_and_reward(engine, 1)
 
-        await engine.create("home", settings())
-        monkeypatch.setattr(database, "save_snapshot", fails)
-        for _ in range(10):
-            await pretend(400.0)
-        assert len(attempts) == 3
-        monkeypatch.undo()
-        await pretend(1000.0)
-        assert len(database.snapshots(1)) == 1
 
-    with_engine(tmp_path, scenario, snapshot_seconds=1000.0)
+@pytest.mark.settings(snapshot_seconds=1000.0)
+async def test_a_failed_snapshot_is_retried_after_the_next_interval(
+    engine: Engine, database: FailingDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    attempts: list[int] = []
+
+    def fails(_number: int, row: SnapshotRow, *_: bytes) -> None:
+        attempts.append(row.sequence)
+        raise StorageError("the disk is full")
+
+    async def pretend(seconds: float) -> None:
+        engine.loaded["home"].replay_seconds += seconds
+        await decide_and_reward(engine, 1)
+        await wait_for_snapshots(engine)
+
+    await engine.create("home", settings())
+    monkeypatch.setattr(database, "save_snapshot", fails)
+    for _ in range(10):
+        await pretend(400.0)
+    assert len(attempts) == 3
+    monkeypatch.undo()
+    await pretend(1000.0)
+    assert len(database.snapshots(1)) == 1
 
 
 @pytest.mark.parametrize(
@@ -239,25 +232,22 @@ def test_a_broken_experiment_is_listed_with_the_numbers_of_its_last_snapshot(tmp
 RESTORE = snapshots.restore
 
 
-def test_an_experiment_that_did_not_fit_into_memory_is_not_broken(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+async def test_an_experiment_that_did_not_fit_into_memory_is_not_broken(
+    engine: Engine, database: FailingDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(_snapshot: object) -> Bandit:
         raise MemoryError
 
-    async def scenario(engine: Engine, database: Database) -> None:
-        await engine.create("home", settings())
-        await decide_and_reward(engine, 3)
-        await engine.cache.unload(engine.loaded["home"])
-        with monkeypatch.context() as patch:
-            patch.setattr(Bandit, "_from_snapshot", fail)
-            with pytest.raises(StorageError, match="not enough memory to load the experiment: retry"):
-                await decide(engine, {"age": 1, "country": "A"})
-        assert not engine.cache.broken
-        await decide(engine, {"age": 1, "country": "A"})
-        verified(database)
-
-    with_engine(tmp_path, scenario)
+    await engine.create("home", settings())
+    await decide_and_reward(engine, 3)
+    await engine.cache.unload(engine.loaded["home"])
+    with monkeypatch.context() as patch:
+        patch.setattr(Bandit, "_from_snapshot", fail)
+        with pytest.raises(StorageError, match="not enough memory to load the experiment: retry"):
+            await decide(engine, {"age": 1, "country": "A"})
+    assert not engine.cache.broken
+    await decide(engine, {"age": 1, "country": "A"})
+    verified(database)
 
 
 def test_an_experiment_that_cannot_be_loaded_does_not_affect_the_others(
@@ -348,31 +338,29 @@ def test_an_unreadable_summary_is_rebuilt(tmp_path: Path) -> None:
     with_engine(tmp_path, after)
 
 
-def test_a_deleted_experiment_does_not_come_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_deleted_experiment_does_not_come_back(
+    engine: Engine, database: FailingDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A request that waits for an unload loads the experiment again, before or after the deletion."""
+    await engine.create("home", settings())
+    await decide_and_reward(engine, 3)
+    proceed, save = threading.Event(), database.save_snapshot
 
-    async def scenario(engine: Engine, database: FailingDatabase) -> None:
-        await engine.create("home", settings())
-        await decide_and_reward(engine, 3)
-        proceed, save = threading.Event(), database.save_snapshot
+    def slow_save(*arguments: Any) -> None:
+        proceed.wait()
+        save(*arguments)
 
-        def slow_save(*arguments: Any) -> None:
-            proceed.wait()
-            save(*arguments)
-
-        monkeypatch.setattr(database, "save_snapshot", slow_save)
-        unloading = asyncio.ensure_future(engine.cache.unload(engine.loaded["home"]))
-        await asyncio.sleep(0)
-        asking = asyncio.ensure_future(decide(engine, {"age": 1}))
-        await asyncio.sleep(0)
-        deleting = asyncio.ensure_future(engine.delete("home"))
-        await asyncio.sleep(0)
-        proceed.set()
-        await asyncio.gather(unloading, asking, deleting, return_exceptions=True)
-        assert deleting.exception() is None
-        assert engine.loaded == {}
-        with pytest.raises(ApiError) as caught:
-            await decide(engine, {"age": 1})
-        assert caught.value.code == "unknown_experiment"
-
-    with_engine(tmp_path, scenario)
+    monkeypatch.setattr(database, "save_snapshot", slow_save)
+    unloading = asyncio.ensure_future(engine.cache.unload(engine.loaded["home"]))
+    await asyncio.sleep(0)
+    asking = asyncio.ensure_future(decide(engine, {"age": 1}))
+    await asyncio.sleep(0)
+    deleting = asyncio.ensure_future(engine.delete("home"))
+    await asyncio.sleep(0)
+    proceed.set()
+    await asyncio.gather(unloading, asking, deleting, return_exceptions=True)
+    assert deleting.exception() is None
+    assert engine.loaded == {}
+    with pytest.raises(ApiError) as caught:
+        await decide(engine, {"age": 1})
+    assert caught.value.code == "unknown_experiment"

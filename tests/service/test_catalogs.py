@@ -30,29 +30,26 @@ CONTEXT = {"context": {"age": 31, "country": "FR"}}
 OCTETS = "application/octet-stream"
 
 
-def test_decisions_among_a_catalog_and_among_candidates(tmp_path: Path) -> None:
-    async def scenario(service: Service) -> None:
-        await create_experiment(service, arms=MOVIES, policy="glcb", holdout=0.0)
-        assert (await service.ask("PUT", E, {**CREATION, "arms": MOVIES, "policy": "glcb"})).status == 409
-        decided = (await service.ask("POST", f"{E}/decisions", CONTEXT)).data
-        assert decided["probabilities"].keys() == MOVIES.keys()
-        assert decided["propensity"] == decided["probabilities"][decided["arm"]]
-        new = {"m99": {"genre": "comedy"}, "m4": MOVIES["m4"]}
-        for arms in (new, [{"arm": arm, "features": features} for arm, features in new.items()]):
-            decided = (await service.ask("POST", f"{E}/decisions", {**CONTEXT, "arms": arms})).data
-            assert decided["probabilities"].keys() == new.keys()
-        only = {**CONTEXT, "arms": new, "eligible": ["m99"]}
-        decided = (await service.ask("POST", f"{E}/decisions", only)).data
-        assert (decided["arm"], decided["propensity"]) == ("m99", 1.0)
-        rewarded = await service.ask("POST", f"{E}/decisions/{decided['id']}/reward", {"value": 1})
-        assert rewarded.data["status"] == "accepted"
-        explained = (await service.ask("POST", f"{E}/explanations", {**CONTEXT, "arms": new})).data["arms"]
-        assert {arm["arm"] for arm in explained} == new.keys()
-        assert sum(arm["probability"] for arm in explained) == pytest.approx(1)
-        values = {one["feature"]: one["value"] for one in explained[0]["contributions"]}
-        assert values["arm.genre"] == "comedy"
-
-    with_service(tmp_path, scenario)
+async def test_decisions_among_a_catalog_and_among_candidates(service: Service) -> None:
+    await create_experiment(service, arms=MOVIES, policy="glcb", holdout=0.0)
+    assert (await service.ask("PUT", E, {**CREATION, "arms": MOVIES, "policy": "glcb"})).status == 409
+    decided = (await service.ask("POST", f"{E}/decisions", CONTEXT)).data
+    assert decided["probabilities"].keys() == MOVIES.keys()
+    assert decided["propensity"] == decided["probabilities"][decided["arm"]]
+    new = {"m99": {"genre": "comedy"}, "m4": MOVIES["m4"]}
+    for arms in (new, [{"arm": arm, "features": features} for arm, features in new.items()]):
+        decided = (await service.ask("POST", f"{E}/decisions", {**CONTEXT, "arms": arms})).data
+        assert decided["probabilities"].keys() == new.keys()
+    only = {**CONTEXT, "arms": new, "eligible": ["m99"]}
+    decided = (await service.ask("POST", f"{E}/decisions", only)).data
+    assert (decided["arm"], decided["propensity"]) == ("m99", 1.0)
+    rewarded = await service.ask("POST", f"{E}/decisions/{decided['id']}/reward", {"value": 1})
+    assert rewarded.data["status"] == "accepted"
+    explained = (await service.ask("POST", f"{E}/explanations", {**CONTEXT, "arms": new})).data["arms"]
+    assert {arm["arm"] for arm in explained} == new.keys()
+    assert sum(arm["probability"] for arm in explained) == pytest.approx(1)
+    values = {one["feature"]: one["value"] for one in explained[0]["contributions"]}
+    assert values["arm.genre"] == "comedy"
 
 
 REFUSED: list[tuple[str, str, Any, str]] = [
@@ -121,75 +118,65 @@ def test_bad_input_is_refused_and_changes_nothing(tmp_path: Path) -> None:
     with_service(tmp_path, scenario, **limits, max_context_bytes=500)
 
 
-def test_arms_without_features_take_no_candidates(tmp_path: Path) -> None:
-    async def scenario(service: Service) -> None:
-        await create_experiment(service)
-        for path in ("decisions", "explanations"):
-            answer = await service.ask("POST", f"{E}/{path}", {**CONTEXT, "arms": {"a": {}}})
-            assert answer.code == "invalid_request"
-            assert "eligible" in answer.message
-        assert (await service.ask("PUT", f"{E}/arms", {"arms": {"a": {}}})).code == "invalid_request"
-        assert (await service.ask("PATCH", f"{E}/arms", {"remove": ["a"]})).code == "invalid_request"
-        ranking = (await service.ask("POST", f"{E}/rankings", {**CONTEXT, "k": 3})).data
-        assert sorted(ranking["arms"]) == ["a", "b", "c"]
-        assert ranking["propensities"][-1] == 1.0
-        rows = (await service.ask("GET", f"{E}/arms", query="sort=name&order=asc")).data
-        assert [(row["arm"], row["features"]) for row in rows["arms"]] == [(arm, None) for arm in "abc"]
-
-    with_service(tmp_path, scenario)
+async def test_arms_without_features_take_no_candidates(service: Service) -> None:
+    await create_experiment(service)
+    for path in ("decisions", "explanations"):
+        answer = await service.ask("POST", f"{E}/{path}", {**CONTEXT, "arms": {"a": {}}})
+        assert answer.code == "invalid_request"
+        assert "eligible" in answer.message
+    assert (await service.ask("PUT", f"{E}/arms", {"arms": {"a": {}}})).code == "invalid_request"
+    assert (await service.ask("PATCH", f"{E}/arms", {"remove": ["a"]})).code == "invalid_request"
+    ranking = (await service.ask("POST", f"{E}/rankings", {**CONTEXT, "k": 3})).data
+    assert sorted(ranking["arms"]) == ["a", "b", "c"]
+    assert ranking["propensities"][-1] == 1.0
+    rows = (await service.ask("GET", f"{E}/arms", query="sort=name&order=asc")).data
+    assert [(row["arm"], row["features"]) for row in rows["arms"]] == [(arm, None) for arm in "abc"]
 
 
-def test_a_catalog_changes_and_can_be_empty(tmp_path: Path) -> None:
-    async def scenario(service: Service) -> None:
-        await create_experiment(service, arms={})
-        assert (await service.ask("POST", f"{E}/decisions", CONTEXT)).code == "invalid_request"
-        added = await service.ask("POST", f"{E}/arms", {"name": "m1", "features": {"price": 1.0}})
-        assert (added.status, added.data["settings"]["arms"]) == (201, {"m1": {"price": 1.0}})
-        changed = await service.ask("PATCH", f"{E}/arms", {"arms": {"m1": {"price": 2.0}, "m2": {}}})
-        assert changed.data["settings"]["arms"] == {"m1": {"price": 2.0}, "m2": {}}
-        sequence = changed.data["sequence"]
-        same = await service.ask("PUT", f"{E}/arms", {"arms": {"m1": {"price": 2.0}, "m2": None}})
-        assert same.data["sequence"] == sequence  # nothing has changed
-        removed = await service.ask("DELETE", f"{E}/arms/m2")
-        assert (removed.data["arm_count"], removed.data["reward_counts"]) == (1, {"m1": 0})
-        assert (await service.ask("DELETE", f"{E}/arms/m2")).status == 404
-        replaced = await service.ask("PUT", f"{E}/arms", {"arms": {"m7": {}}})
-        assert list(replaced.data["settings"]["arms"]) == ["m7"]
-
-    with_service(tmp_path, scenario)
+async def test_a_catalog_changes_and_can_be_empty(service: Service) -> None:
+    await create_experiment(service, arms={})
+    assert (await service.ask("POST", f"{E}/decisions", CONTEXT)).code == "invalid_request"
+    added = await service.ask("POST", f"{E}/arms", {"name": "m1", "features": {"price": 1.0}})
+    assert (added.status, added.data["settings"]["arms"]) == (201, {"m1": {"price": 1.0}})
+    changed = await service.ask("PATCH", f"{E}/arms", {"arms": {"m1": {"price": 2.0}, "m2": {}}})
+    assert changed.data["settings"]["arms"] == {"m1": {"price": 2.0}, "m2": {}}
+    sequence = changed.data["sequence"]
+    same = await service.ask("PUT", f"{E}/arms", {"arms": {"m1": {"price": 2.0}, "m2": None}})
+    assert same.data["sequence"] == sequence  # nothing has changed
+    removed = await service.ask("DELETE", f"{E}/arms/m2")
+    assert (removed.data["arm_count"], removed.data["reward_counts"]) == (1, {"m1": 0})
+    assert (await service.ask("DELETE", f"{E}/arms/m2")).status == 404
+    replaced = await service.ask("PUT", f"{E}/arms", {"arms": {"m7": {}}})
+    assert list(replaced.data["settings"]["arms"]) == ["m7"]
 
 
-def test_thousands_of_arms_are_searched_sorted_and_paged(tmp_path: Path) -> None:
+async def test_thousands_of_arms_are_searched_sorted_and_paged(service: Service) -> None:
     catalog = {f"m{number}": {"price": float(number)} for number in range(2500)}
-
-    async def scenario(service: Service) -> None:
-        await create_experiment(service, arms=catalog)
-        choice = {**CONTEXT, "eligible": ["m7", "m70"]}
-        for value in (0, 1, 1):
-            decided = (await service.ask("POST", f"{E}/decisions", choice)).data
-            await service.ask("POST", f"{E}/decisions/{decided['id']}/reward", {"value": value})
-        await service.ask("POST", f"{E}/decisions", {**CONTEXT, "arms": {"Unlisted M7": {}}})
-        found = (await service.ask("GET", f"{E}/arms", query="search=m7&sort=name&order=asc&limit=3")).data
-        assert found["total"] == 112  # m7, m70 to m79, m700 to m799, and one that is not in the catalog
-        assert [row["arm"] for row in found["arms"]] == ["Unlisted M7", "m7", "m70"]
-        assert [row["in_catalog"] for row in found["arms"]] == [False, True, True]
-        assert found["arms"][1]["features"] == {"price": 7.0}
-        assert sum(row["decisions"] for row in found["arms"]) == 4
-        best = (await service.ask("GET", f"{E}/arms", query="sort=reward_mean&order=asc&limit=2")).data
-        assert all(row["reward_mean"] is not None for row in best["arms"][:1])
-        last = (await service.ask("GET", f"{E}/arms", query="sort=reward_mean&offset=2490&limit=50")).data
-        assert (last["total"], len(last["arms"])) == (2501, 11)
-        assert all(row["reward_mean"] is None for row in last["arms"])
-        for path in (E, f"{E}/stats", "/v1/experiments"):
-            assert len((await service.ask("GET", path)).content) < 30_000
-        stats = (await service.ask("GET", f"{E}/stats")).data
-        assert (len(stats["arms"]), stats["arm_count"], stats["other_arms"]["arms"]) == (100, 2500, 2401)
-        assert sum(arm["share"] for arm in stats["arms"]) + stats["other_arms"]["share"] == pytest.approx(1)
-        decided = (await service.ask("POST", f"{E}/decisions", CONTEXT)).data
-        assert len(decided["probabilities"]) == 100
-        assert decided["arm"] in decided["probabilities"]
-
-    with_service(tmp_path, scenario)
+    await create_experiment(service, arms=catalog)
+    choice = {**CONTEXT, "eligible": ["m7", "m70"]}
+    for value in (0, 1, 1):
+        decided = (await service.ask("POST", f"{E}/decisions", choice)).data
+        await service.ask("POST", f"{E}/decisions/{decided['id']}/reward", {"value": value})
+    await service.ask("POST", f"{E}/decisions", {**CONTEXT, "arms": {"Unlisted M7": {}}})
+    found = (await service.ask("GET", f"{E}/arms", query="search=m7&sort=name&order=asc&limit=3")).data
+    assert found["total"] == 112  # m7, m70 to m79, m700 to m799, and one that is not in the catalog
+    assert [row["arm"] for row in found["arms"]] == ["Unlisted M7", "m7", "m70"]
+    assert [row["in_catalog"] for row in found["arms"]] == [False, True, True]
+    assert found["arms"][1]["features"] == {"price": 7.0}
+    assert sum(row["decisions"] for row in found["arms"]) == 4
+    best = (await service.ask("GET", f"{E}/arms", query="sort=reward_mean&order=asc&limit=2")).data
+    assert all(row["reward_mean"] is not None for row in best["arms"][:1])
+    last = (await service.ask("GET", f"{E}/arms", query="sort=reward_mean&offset=2490&limit=50")).data
+    assert (last["total"], len(last["arms"])) == (2501, 11)
+    assert all(row["reward_mean"] is None for row in last["arms"])
+    for path in (E, f"{E}/stats", "/v1/experiments"):
+        assert len((await service.ask("GET", path)).content) < 30_000
+    stats = (await service.ask("GET", f"{E}/stats")).data
+    assert (len(stats["arms"]), stats["arm_count"], stats["other_arms"]["arms"]) == (100, 2500, 2401)
+    assert sum(arm["share"] for arm in stats["arms"]) + stats["other_arms"]["share"] == pytest.approx(1)
+    decided = (await service.ask("POST", f"{E}/decisions", CONTEXT)).data
+    assert len(decided["probabilities"]) == 100
+    assert decided["arm"] in decided["probabilities"]
 
 
 def test_the_sums_of_names_that_were_not_chosen_for_long_are_merged(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -274,24 +261,23 @@ def test_a_killed_service_is_restored_exactly(tmp_path: Path, changes: dict[str,
 
 
 @pytest.mark.parametrize("form", ["jsonl", "parquet"])
-def test_a_bandit_learns_from_an_export_what_the_experiment_has_learned(tmp_path: Path, form: str) -> None:
-    async def scenario(engine: Engine, database: FailingDatabase) -> None:
-        await engine.create("home", settings(arms=MOVIES))
-        await _traffic(engine)
-        chunks = [chunk async for chunk in export.stream(database, 1, form, 0)]
-        (tmp_path / f"log.{form}").write_bytes(b"".join(chunks))
-        bandit = Bandit(arms={}, policy="linucb")
-        report = bandit.learn_from(tmp_path / f"log.{form}")
-        assert not report.refused, report
-        experiment = engine.loaded["home"].experiment
-        assert recorded.catalog(bandit) == recorded.catalog(experiment.bandit)
-        assert bandit.counts == experiment.bandit.counts
-        assert bandit.reward_counts == experiment.bandit.reward_counts
-        ours, theirs = (one.explain({"age": 3, "country": "FR"}) for one in (bandit, experiment.bandit))
-        assert ours.arms == theirs.arms
-        assert ours.values.tolist() == theirs.values.tolist()
-
-    with_engine(tmp_path, scenario)
+async def test_a_bandit_learns_from_an_export_what_the_experiment_has_learned(
+    engine: Engine, database: FailingDatabase, tmp_path: Path, form: str
+) -> None:
+    await engine.create("home", settings(arms=MOVIES))
+    await _traffic(engine)
+    chunks = [chunk async for chunk in export.stream(database, 1, form, 0)]
+    (tmp_path / f"log.{form}").write_bytes(b"".join(chunks))
+    bandit = Bandit(arms={}, policy="linucb")
+    report = bandit.learn_from(tmp_path / f"log.{form}")
+    assert not report.refused, report
+    experiment = engine.loaded["home"].experiment
+    assert recorded.catalog(bandit) == recorded.catalog(experiment.bandit)
+    assert bandit.counts == experiment.bandit.counts
+    assert bandit.reward_counts == experiment.bandit.reward_counts
+    ours, theirs = (one.explain({"age": 3, "country": "FR"}) for one in (bandit, experiment.bandit))
+    assert ours.arms == theirs.arms
+    assert ours.values.tolist() == theirs.values.tolist()
 
 
 def test_a_model_with_a_catalog_is_downloaded_and_uploaded(tmp_path: Path) -> None:
@@ -321,27 +307,24 @@ def test_a_model_with_a_catalog_is_downloaded_and_uploaded(tmp_path: Path) -> No
     with_service(tmp_path, scenario)
 
 
-def test_requests_for_many_rankings_and_rewards_are_answered_one_by_one(tmp_path: Path) -> None:
-    async def scenario(service: Service) -> None:
-        await create_experiment(service, arms=MOVIES)
-        batch = {"rankings": [{**CONTEXT, "k": 2}, {**CONTEXT, "k": 9}, {**CONTEXT, "k": 4}]}
-        results = (await service.ask("POST", f"{E}/rankings/batch", batch)).data["results"]
-        assert [len(one.get("arms", ())) for one in results] == [2, 0, 4]
-        assert results[1]["error"]["code"] == "invalid_request"
-        rewards = [
-            {"id": results[0]["id"], "value": 1, "slot": 0, "examined": 1},
-            {"id": results[2]["id"], "value": 1},
-            {"id": results[2]["id"], "value": 1},
-            {"id": results[0]["id"], "value": 1, "slot": 1},
-        ]
-        answers = (await service.ask("POST", f"{E}/rewards", {"rewards": rewards})).data["results"]
-        assert [one.get("status") or one["error"]["code"] for one in answers] == [
-            "accepted",
-            "accepted",
-            "duplicate_reward",
-            "closed_decision",
-        ]
-        counts = (await service.ask("GET", E)).data["counts"]
-        assert (counts["decisions"], counts["rewarded"], counts["removed"]) == (6, 5, 1)
-
-    with_service(tmp_path, scenario)
+async def test_requests_for_many_rankings_and_rewards_are_answered_one_by_one(service: Service) -> None:
+    await create_experiment(service, arms=MOVIES)
+    batch = {"rankings": [{**CONTEXT, "k": 2}, {**CONTEXT, "k": 9}, {**CONTEXT, "k": 4}]}
+    results = (await service.ask("POST", f"{E}/rankings/batch", batch)).data["results"]
+    assert [len(one.get("arms", ())) for one in results] == [2, 0, 4]
+    assert results[1]["error"]["code"] == "invalid_request"
+    rewards = [
+        {"id": results[0]["id"], "value": 1, "slot": 0, "examined": 1},
+        {"id": results[2]["id"], "value": 1},
+        {"id": results[2]["id"], "value": 1},
+        {"id": results[0]["id"], "value": 1, "slot": 1},
+    ]
+    answers = (await service.ask("POST", f"{E}/rewards", {"rewards": rewards})).data["results"]
+    assert [one.get("status") or one["error"]["code"] for one in answers] == [
+        "accepted",
+        "accepted",
+        "duplicate_reward",
+        "closed_decision",
+    ]
+    counts = (await service.ask("GET", E)).data["counts"]
+    assert (counts["decisions"], counts["rewarded"], counts["removed"]) == (6, 5, 1)

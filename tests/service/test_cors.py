@@ -60,30 +60,24 @@ def test_responses_and_errors_name_the_origin(tmp_path: Path) -> None:
     with_service(tmp_path, scenario, cors_origins=(OTHER.replace("other", "third"), SHOP))
 
 
-def test_without_the_setting_no_origin_is_permitted(tmp_path: Path) -> None:
-    async def scenario(service: Service) -> None:
-        await create_experiment(service)
-        answer = await service.ask("OPTIONS", DECISION, more_headers={"origin": SHOP, **PREFLIGHT})
-        assert (answer.status, cors(answer.headers)) == (405, {})
-        answer = await service.ask("POST", DECISION, {"context": {}}, more_headers={"origin": SHOP})
-        assert (answer.status, cors(answer.headers)) == (200, {})
-
-    with_service(tmp_path, scenario)
+async def test_without_the_setting_no_origin_is_permitted(service: Service) -> None:
+    await create_experiment(service)
+    answer = await service.ask("OPTIONS", DECISION, more_headers={"origin": SHOP, **PREFLIGHT})
+    assert (answer.status, cors(answer.headers)) == (405, {})
+    answer = await service.ask("POST", DECISION, {"context": {}}, more_headers={"origin": SHOP})
+    assert (answer.status, cors(answer.headers)) == (200, {})
 
 
-def test_every_page_can_load_the_client(tmp_path: Path) -> None:
-    async def scenario(service: Service) -> None:
-        answer = await service.ask("GET", JAVASCRIPT, media=None, more_headers={"origin": OTHER})
-        assert answer.status == 200
-        assert answer.headers["access-control-allow-origin"] == "*"
-        assert answer.headers["content-type"].startswith("text/javascript")
-        assert b"export class Client" in answer.content
-        tag = {"if-none-match": answer.headers["etag"]}
-        assert (await service.ask("GET", JAVASCRIPT, media=None, more_headers=tag)).status == 304
-        service.app.close()
-        assert (await service.ask("GET", JAVASCRIPT, media=None)).content == answer.content
-
-    with_service(tmp_path, scenario)
+async def test_every_page_can_load_the_client(service: Service) -> None:
+    answer = await service.ask("GET", JAVASCRIPT, media=None, more_headers={"origin": OTHER})
+    assert answer.status == 200
+    assert answer.headers["access-control-allow-origin"] == "*"
+    assert answer.headers["content-type"].startswith("text/javascript")
+    assert b"export class Client" in answer.content
+    tag = {"if-none-match": answer.headers["etag"]}
+    assert (await service.ask("GET", JAVASCRIPT, media=None, more_headers=tag)).status == 304
+    service.app.close()
+    assert (await service.ask("GET", JAVASCRIPT, media=None)).content == answer.content
 
 
 def test_origins_come_from_a_list_in_a_file_or_from_a_text(tmp_path: Path) -> None:

@@ -183,24 +183,21 @@ def test_a_postgresql_database_of_another_format_is_rejected(cluster: postgres.C
 
 @pytest.mark.live
 @pytest.mark.postgres
-def test_a_row_that_postgresql_rejects_fails_alone(cluster: postgres.Cluster) -> None:
-    async def run() -> None:
-        database = Database(cluster.url)
-        numbers = [database.create(name, event(1)) for name in ("home", "other")]
-        journal = Journal(database, max_events=100, on_commit=lambda events, seconds: None)
-        longest, longer = (event(2)._replace(author="a" * length) for length in (MAX_AUTHOR, MAX_AUTHOR + 1))
-        other = journal.submit(0, numbers[1], [longest])
-        rejected = journal.submit(0, numbers[0], [longer])
-        more = journal.submit(0, numbers[1], [event(3)])
-        await asyncio.gather(other, more)
-        with pytest.raises(StorageError, match="the database rejects an event"):
-            await rejected
-        await journal.submit(1, numbers[0], [event(2)])
-        await journal.stop()
-        assert [database.last_sequence(number) for number in numbers] == [2, 3]
-        database.close()
-
-    asyncio.run(run())
+async def test_a_row_that_postgresql_rejects_fails_alone(cluster: postgres.Cluster) -> None:
+    database = Database(cluster.url)
+    numbers = [database.create(name, event(1)) for name in ("home", "other")]
+    journal = Journal(database, max_events=100, on_commit=lambda events, seconds: None)
+    longest, longer = (event(2)._replace(author="a" * length) for length in (MAX_AUTHOR, MAX_AUTHOR + 1))
+    other = journal.submit(0, numbers[1], [longest])
+    rejected = journal.submit(0, numbers[0], [longer])
+    more = journal.submit(0, numbers[1], [event(3)])
+    await asyncio.gather(other, more)
+    with pytest.raises(StorageError, match="the database rejects an event"):
+        await rejected
+    await journal.submit(1, numbers[0], [event(2)])
+    await journal.stop()
+    assert [database.last_sequence(number) for number in numbers] == [2, 3]
+    database.close()
 
 
 def test_two_services_cannot_share_a_database(tmp_path: Path) -> None:

@@ -46,125 +46,102 @@ def event(sequence: int) -> Event:
     return Event(sequence, 0.0, "decide", b"", b"")
 
 
-def test_a_commit_that_hangs_fails_at_the_deadline_and_may_still_succeed(
+async def test_a_commit_that_hangs_fails_at_the_deadline_and_may_still_succeed(tmp_path: Path) -> None:
+    database = HangingDatabase(tmp_path)
+    journal = Journal(database, max_events=100, on_commit=lambda events, seconds: None)
+    await journal.submit(0, 1, [event(1)])
+    database.open.clear()
+    first = journal.submit(0, 1, [event(2)])
+    await asyncio.sleep(0.05)
+    waiting = [first, journal.submit(0, 1, [event(3)]), journal.submit(0, 2, ())]
+    assert journal.trouble() is None
+    while journal.trouble() is None:
+        assert not first.done()
+        await asyncio.sleep(0.01)
+    assert "waiting for the database" in str(journal.trouble())
+    errors = await asyncio.wait_for(asyncio.gather(*waiting, return_exceptions=True), LIMIT)
+    assert {str(error) for error in errors} == {"the database has not answered for 0.3 s: retry"}
+    assert journal.generation(1) == 1
+    await asyncio.sleep(2 * DEADLINE)
+    assert journal.failure is not None, "nothing is written before the commit has ended"
+    database.open.set()
+    while journal.failure is not None:
+        await asyncio.sleep(0.01)
+    assert [one.sequence for one in database.events(1, 0)] == [1, 2]
+    await journal.submit(1, 1, [event(3)])
+    await journal.stop()
+
+
+async def test_the_journal_goes_on_after_events_have_failed_before_their_commit_began(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(journal_module, "_PROBE_SECONDS", 0.01)
-
-    async def run() -> None:
-        database = HangingDatabase(tmp_path)
-        journal = Journal(database, max_events=100, on_commit=lambda events, seconds: None)
-        await journal.submit(0, 1, [event(1)])
-        database.open.clear()
-        first = journal.submit(0, 1, [event(2)])
-        await asyncio.sleep(0.05)
-        waiting = [first, journal.submit(0, 1, [event(3)]), journal.submit(0, 2, ())]
-        assert journal.trouble() is None
-        while journal.trouble() is None:
-            assert not first.done()
-            await asyncio.sleep(0.01)
-        assert "waiting for the database" in str(journal.trouble())
-        errors = await asyncio.wait_for(asyncio.gather(*waiting, return_exceptions=True), LIMIT)
-        assert {str(error) for error in errors} == {"the database has not answered for 0.3 s: retry"}
-        assert journal.generation(1) == 1
-        await asyncio.sleep(2 * DEADLINE)
-        assert journal.failure is not None, "nothing is written before the commit has ended"
-        database.open.set()
-        while journal.failure is not None:
-            await asyncio.sleep(0.01)
-        assert [one.sequence for one in database.events(1, 0)] == [1, 2]
-        await journal.submit(1, 1, [event(3)])
-        await journal.stop()
-
-    asyncio.run(run())
-
-
-def test_the_journal_goes_on_after_events_have_failed_before_their_commit_began(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(journal_module, "_PROBE_SECONDS", 0.01)
     monkeypatch.setattr(journal_module, "_GATHER_SECONDS", 3 * DEADLINE)
-
-    async def run() -> None:
-        database = HangingDatabase(tmp_path)
-        journal = Journal(database, max_events=100, on_commit=lambda events, seconds: None)
-        with pytest.raises(StorageError, match="has not answered"):
-            await journal.submit(0, 1, [event(1)])
-        monkeypatch.setattr(journal_module, "_GATHER_SECONDS", 0.0)
-        end = time.monotonic() + LIMIT
-        while journal.failure is not None:
-            assert time.monotonic() < end, "the journal never asks whether the database is back"
-            await asyncio.sleep(0.01)
-        await journal.submit(1, 1, [event(1)])
-        assert [one.sequence for one in database.events(1, 0)] == [1]
-        await journal.stop()
-
-    asyncio.run(run())
+    database = HangingDatabase(tmp_path)
+    journal = Journal(database, max_events=100, on_commit=lambda events, seconds: None)
+    with pytest.raises(StorageError, match="has not answered"):
+        await journal.submit(0, 1, [event(1)])
+    monkeypatch.setattr(journal_module, "_GATHER_SECONDS", 0.0)
+    end = time.monotonic() + LIMIT
+    while journal.failure is not None:
+        assert time.monotonic() < end, "the journal never asks whether the database is back"
+        await asyncio.sleep(0.01)
+    await journal.submit(1, 1, [event(1)])
+    assert [one.sequence for one in database.events(1, 0)] == [1]
+    await journal.stop()
 
 
-def test_the_journal_stops_while_a_commit_hangs(tmp_path: Path) -> None:
-    async def run() -> None:
-        database = HangingDatabase(tmp_path)
-        database.open.clear()
-        journal = Journal(database, max_events=100, on_commit=lambda events, seconds: None)
-        lost = journal.submit(0, 1, [event(1)])
-        await asyncio.wait_for(journal.stop(), LIMIT)
-        assert isinstance(lost.exception(), StorageError)
-        database.open.set()
-
-    asyncio.run(run())
+async def test_the_journal_stops_while_a_commit_hangs(tmp_path: Path) -> None:
+    database = HangingDatabase(tmp_path)
+    database.open.clear()
+    journal = Journal(database, max_events=100, on_commit=lambda events, seconds: None)
+    lost = journal.submit(0, 1, [event(1)])
+    await asyncio.wait_for(journal.stop(), LIMIT)
+    assert isinstance(lost.exception(), StorageError)
+    database.open.set()
 
 
-def test_retries_after_a_hang_get_the_first_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(journal_module, "_PROBE_SECONDS", 0.01)
-
-    async def run() -> None:
-        database = HangingDatabase(tmp_path)
-        engine = Engine(database, ServiceSettings())
-        await engine.start()
-        await engine.create("home", settings())
-        first = await decide(engine, {"age": 1}, idempotency_key="first")
-        database.open.clear()
-        with pytest.raises(StorageError, match="has not answered"):
-            await asyncio.wait_for(decide(engine, {"age": 2}, idempotency_key="second"), LIMIT)
-        with pytest.raises(StorageError, match="has not answered"):
-            await decide(engine, {"age": 1}, idempotency_key="first")
-        database.open.set()
-        while engine.journal.failure is not None:
-            await asyncio.sleep(0.01)
-        assert await decide(engine, {"age": 1}, idempotency_key="first") == first
-        second = await decide(engine, {"age": 2}, idempotency_key="second")
-        assert await decide(engine, {"age": 2}, idempotency_key="second") == second
-        counts = await engine.read("home", lambda experiment: experiment.bandit.counts)
-        assert counts["decisions"] == 2
-        await engine.stop()
-        verified(database)
-
-    asyncio.run(run())
+async def test_retries_after_a_hang_get_the_first_answer(tmp_path: Path) -> None:
+    database = HangingDatabase(tmp_path)
+    engine = Engine(database, ServiceSettings())
+    await engine.start()
+    await engine.create("home", settings())
+    first = await decide(engine, {"age": 1}, idempotency_key="first")
+    database.open.clear()
+    with pytest.raises(StorageError, match="has not answered"):
+        await asyncio.wait_for(decide(engine, {"age": 2}, idempotency_key="second"), LIMIT)
+    with pytest.raises(StorageError, match="has not answered"):
+        await decide(engine, {"age": 1}, idempotency_key="first")
+    database.open.set()
+    while engine.journal.failure is not None:
+        await asyncio.sleep(0.01)
+    assert await decide(engine, {"age": 1}, idempotency_key="first") == first
+    second = await decide(engine, {"age": 2}, idempotency_key="second")
+    assert await decide(engine, {"age": 2}, idempotency_key="second") == second
+    counts = await engine.read("home", lambda experiment: experiment.bandit.counts)
+    assert counts["decisions"] == 2
+    await engine.stop()
+    verified(database)
 
 
-def test_reads_that_hang_fail_in_time_and_leave_other_threads_alone() -> None:
+async def test_reads_that_hang_fail_in_time_and_leave_other_threads_alone() -> None:
     released = threading.Event()
 
     def hang() -> None:
         with database_call():
             released.wait(30)
 
-    async def run() -> None:
-        threads = StorageThreads(2, DEADLINE)
-        calls = [threads.run(hang) for _ in range(6)]  # more than there are threads
-        started = time.monotonic()
-        results = await asyncio.gather(*calls, return_exceptions=True)
-        assert time.monotonic() - started < LIMIT
-        assert all(isinstance(result, StorageError) for result in results)
-        assert threads.is_stalled
-        assert await asyncio.wait_for(asyncio.to_thread(lambda: 7), LIMIT) == 7
-        released.set()
-        assert await threads.run(lambda: 8) == 8
-        while threads.is_stalled:
-            await asyncio.sleep(0.01)
-
-    asyncio.run(run())
+    threads = StorageThreads(2, DEADLINE)
+    calls = [threads.run(hang) for _ in range(6)]  # more than there are threads
+    started = time.monotonic()
+    results = await asyncio.gather(*calls, return_exceptions=True)
+    assert time.monotonic() - started < LIMIT
+    assert all(isinstance(result, StorageError) for result in results)
+    assert threads.is_stalled
+    assert await asyncio.wait_for(asyncio.to_thread(lambda: 7), LIMIT) == 7
+    released.set()
+    assert await threads.run(lambda: 8) == 8
+    while threads.is_stalled:
+        await asyncio.sleep(0.01)
 
 
 def test_connections_that_hang_are_closed_and_threads_end_once_their_calls_return(tmp_path: Path) -> None:

@@ -18,21 +18,20 @@ from tests.support.engine_harness import FailingDatabase, decide, reward, verifi
 CONTEXT = {"device": "mobile", "country": "FR"}
 
 
-def test_a_new_experiment_takes_no_rewards_of_a_deleted_one_with_its_name(tmp_path: Path) -> None:
-    async def scenario(engine: Engine, database: FailingDatabase) -> None:
-        await engine.create("home", settings())
-        old = [(await decide(engine, CONTEXT)).id for _ in range(20)]
-        await engine.delete("home")
-        await engine.create("home", settings())
-        new = [(await decide(engine, CONTEXT)).id for _ in range(20)]
-        assert not set(old) & set(new)
-        for decision in old:
-            with pytest.raises(ApiError) as caught:
-                await reward(engine, decision, 1)
-            assert caught.value.code == "unknown_decision"
-        verified(database)
-
-    with_engine(tmp_path, scenario)
+async def test_a_new_experiment_takes_no_rewards_of_a_deleted_one_with_its_name(
+    engine: Engine, database: FailingDatabase
+) -> None:
+    await engine.create("home", settings())
+    old = [(await decide(engine, CONTEXT)).id for _ in range(20)]
+    await engine.delete("home")
+    await engine.create("home", settings())
+    new = [(await decide(engine, CONTEXT)).id for _ in range(20)]
+    assert not set(old) & set(new)
+    for decision in old:
+        with pytest.raises(ApiError) as caught:
+            await reward(engine, decision, 1)
+        assert caught.value.code == "unknown_decision"
+    verified(database)
 
 
 @pytest.mark.parametrize("loss", ["backup", "events", "backup before an upload"])

@@ -18,7 +18,6 @@ from glcb.service.core.experiment import Experiment
 from glcb.service.engine.audit import audit_database
 from glcb.service.engine.engine import Engine
 from glcb.service.errors import ApiError
-from glcb.service.storage import journal as journal_module
 from glcb.service.storage.database import Database
 from glcb.service.views.responses import experiment_info
 from tests.support.builders import settings
@@ -51,86 +50,75 @@ def test_every_answered_decision_survives_a_kill(tmp_path: Path) -> None:
     with_engine(tmp_path, after)
 
 
-def test_a_failed_commit_rolls_back_unanswered_requests(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+async def test_a_failed_commit_rolls_back_unanswered_requests(
+    engine: Engine, database: FailingDatabase
 ) -> None:
-    monkeypatch.setattr(journal_module, "_PROBE_SECONDS", 0.01)
-
-    async def scenario(engine: Engine, database: FailingDatabase) -> None:
-        await engine.create("home", settings())
-        await decide_and_reward(engine, 20)
-        good, counts = await engine.read("home", digest), await engine.read("home", lambda e: e.bandit.counts)
-        database.fails = True
-        asked = [decide(engine, {"age": 1}, idempotency_key=f"k{number}") for number in range(10)]
-        errors = await asyncio.gather(*asked, return_exceptions=True)
-        assert all(isinstance(error, StorageError) for error in errors)
-        with pytest.raises(StorageError):
-            await decide(engine, {"age": 1})
-        database.fails = False
-        while engine.journal.failure is not None:
-            await asyncio.sleep(0.01)
-        assert await engine.read("home", digest) == good
-        assert await engine.read("home", lambda e: e.bandit.counts) == counts
-        again = await decide(engine, {"age": 1}, idempotency_key="k0")
-        await reward(engine, again.id, 1)
-        verified(database)
-
-    with_engine(tmp_path, scenario)
+    await engine.create("home", settings())
+    await decide_and_reward(engine, 20)
+    good, counts = await engine.read("home", digest), await engine.read("home", lambda e: e.bandit.counts)
+    database.fails = True
+    asked = [decide(engine, {"age": 1}, idempotency_key=f"k{number}") for number in range(10)]
+    errors = await asyncio.gather(*asked, return_exceptions=True)
+    assert all(isinstance(error, StorageError) for error in errors)
+    with pytest.raises(StorageError):
+        await decide(engine, {"age": 1})
+    database.fails = False
+    while engine.journal.failure is not None:
+        await asyncio.sleep(0.01)
+    assert await engine.read("home", digest) == good
+    assert await engine.read("home", lambda e: e.bandit.counts) == counts
+    again = await decide(engine, {"age": 1}, idempotency_key="k0")
+    await reward(engine, again.id, 1)
+    verified(database)
 
 
-def test_an_error_waits_for_the_events_it_depends_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_error_waits_for_the_events_it_depends_on(engine: Engine, database: FailingDatabase) -> None:
     """A reward must not be reported as a duplicate of one that is then lost."""
-    monkeypatch.setattr(journal_module, "_PROBE_SECONDS", 0.01)
-
-    async def scenario(engine: Engine, database: FailingDatabase) -> None:
-        await engine.create("home", settings())
-        decision = await decide(engine, {"age": 1})
-        database.fails = True
-        both = await asyncio.gather(
-            reward(engine, decision.id, 1), reward(engine, decision.id, 1), return_exceptions=True
-        )
-        assert [type(error) for error in both] == [StorageError, StorageError]
-        database.fails = False
-        while engine.journal.failure is not None:
-            await asyncio.sleep(0.01)
+    await engine.create("home", settings())
+    decision = await decide(engine, {"age": 1})
+    database.fails = True
+    both = await asyncio.gather(
+        reward(engine, decision.id, 1), reward(engine, decision.id, 1), return_exceptions=True
+    )
+    assert [type(error) for error in both] == [StorageError, StorageError]
+    database.fails = False
+    while engine.journal.failure is not None:
+        await asyncio.sleep(0.01)
+    await reward(engine, decision.id, 1)
+    with pytest.raises(ApiError) as caught:
         await reward(engine, decision.id, 1)
-        with pytest.raises(ApiError) as caught:
-            await reward(engine, decision.id, 1)
-        assert caught.value.code == "duplicate_reward"
-
-    with_engine(tmp_path, scenario)
+    assert caught.value.code == "duplicate_reward"
 
 
-def test_an_unexpected_error_reloads_the_experiment_from_disk(tmp_path: Path) -> None:
-    async def scenario(engine: Engine, database: FailingDatabase) -> None:
-        await engine.create("home", settings())
-        await decide_and_reward(engine, 5)
-        good = await engine.read("home", digest)
-        loaded = engine.loaded["home"]
-        loaded.experiment.state.tally = None  # type: ignore[assignment]
-        with pytest.raises(AttributeError):
-            await decide(engine, {"age": 1})
-        assert await engine.read("home", digest) == good
-        assert engine.loaded["home"] is not loaded
-        await decide_and_reward(engine, 5)
-        verified(database)
+async def test_an_unexpected_error_reloads_the_experiment_from_disk(
+    engine: Engine, database: FailingDatabase
+) -> None:
+    await engine.create("home", settings())
+    await decide_and_reward(engine, 5)
+    good = await engine.read("home", digest)
+    loaded = engine.loaded["home"]
+    loaded.experiment.state.tally = None  # type: ignore[assignment]
+    with pytest.raises(AttributeError):
+        await decide(engine, {"age": 1})
+    assert await engine.read("home", digest) == good
+    assert engine.loaded["home"] is not loaded
+    await decide_and_reward(engine, 5)
+    verified(database)
 
-    with_engine(tmp_path, scenario)
 
-
-def test_audit_starts_from_a_snapshot_if_old_events_were_pruned(tmp_path: Path) -> None:
-    async def scenario(engine: Engine, database: FailingDatabase) -> None:
-        await engine.create("home", settings())
-        for _ in range(4):
-            await decide_and_reward(engine, 20)
-            await wait_for_snapshots(engine)
-        await decide_and_reward(engine, 3)
-        number = engine.experiment_id("home")
-        assert next(database.events(number, 0)).sequence > 1
-        (line,) = verified(database)
-        assert "snapshots are identical" in line
-
-    with_engine(tmp_path, scenario, snapshot_seconds=1e-9, keep_snapshots=2, event_retention_days=1e-9)
+@pytest.mark.settings(snapshot_seconds=1e-09, keep_snapshots=2, event_retention_days=1e-09)
+async def test_audit_starts_from_a_snapshot_if_old_events_were_pruned(
+    engine: Engine, database: FailingDatabase
+) -> None:
+    await engine.create("home", settings())
+    for _ in range(4):
+        await decide_and_reward(engine, 20)
+        await wait_for_snapshots(engine)
+    await decide_and_reward(engine, 3)
+    number = engine.experiment_id("home")
+    assert next(database.events(number, 0)).sequence > 1
+    (line,) = verified(database)
+    assert "snapshots are identical" in line
 
 
 def test_audit_detects_altered_events(tmp_path: Path) -> None:
@@ -167,23 +155,21 @@ def test_a_model_that_cannot_be_stored_is_rejected_and_changes_nothing(
     with_engine(tmp_path, scenario)
 
 
-def test_concurrent_retries_count_once(tmp_path: Path) -> None:
-    async def scenario(engine: Engine, database: FailingDatabase) -> None:
-        await engine.create("home", settings(policy="glcb"))
+@pytest.mark.settings(snapshot_seconds=1e-09)
+async def test_concurrent_retries_count_once(engine: Engine, database: FailingDatabase) -> None:
+    await engine.create("home", settings(policy="glcb"))
 
-        async def visitor(number: int) -> None:
-            for step in range(5):
-                decision = await decide(engine, {"age": number}, idempotency_key=f"{number} {step}")
-                assert await decide(engine, {"age": number}, idempotency_key=f"{number} {step}") == decision
-                await reward(engine, decision.id, 1, idempotency_key="r")
-                await reward(engine, decision.id, 1, idempotency_key="r")
+    async def visitor(number: int) -> None:
+        for step in range(5):
+            decision = await decide(engine, {"age": number}, idempotency_key=f"{number} {step}")
+            assert await decide(engine, {"age": number}, idempotency_key=f"{number} {step}") == decision
+            await reward(engine, decision.id, 1, idempotency_key="r")
+            await reward(engine, decision.id, 1, idempotency_key="r")
 
-        await asyncio.gather(*(visitor(number) for number in range(30)))
-        info = await engine.read("home", experiment_info)
-        assert (info.counts.decisions, info.counts.rewarded) == (150, 150)
-        verified(database)
-
-    with_engine(tmp_path, scenario, snapshot_seconds=1e-9)
+    await asyncio.gather(*(visitor(number) for number in range(30)))
+    info = await engine.read("home", experiment_info)
+    assert (info.counts.decisions, info.counts.rewarded) == (150, 150)
+    verified(database)
 
 
 async def arrive(engine: Engine, *arrivals: tuple[str, Any]) -> list[Any]:
@@ -192,55 +178,46 @@ async def arrive(engine: Engine, *arrivals: tuple[str, Any]) -> list[Any]:
     return await asyncio.gather(*applied, return_exceptions=True)
 
 
-def test_requests_that_arrive_together_share_a_commit(tmp_path: Path) -> None:
-    async def scenario(engine: Engine, database: Database) -> None:
-        await engine.create("home", settings())
-        (first,) = await arrive(engine, ("decide", DecisionRequest(context={"age": 1})))
-        await reward(engine, msgspec.json.decode(first, type=Decision).id, 1)
-        known = (await decide(engine, {"age": 1})).id
-        before = engine.metrics.commits.count
-        own = DecisionRequest(context={"age": 2}, id="own")
-        rewards = [RewardItem(id=name, value=1) for name in ("own", "unknown", known)]
-        answers = await arrive(engine, ("decide", own), *(("reward", one) for one in rewards))
-        assert engine.metrics.commits.count == before + 1
-        assert [type(answer) for answer in answers] == [bytes, bytes, ApiError, bytes]
-        assert engine.activity["home"].events == {"decide": 3, "reward": 3}
-        assert "7 events" in verified(database)[0]
-
-    with_engine(tmp_path, scenario)
-
-
-def test_a_repeated_request_gets_the_stored_answer_even_before_its_commit(tmp_path: Path) -> None:
-    async def scenario(engine: Engine, _: Database) -> None:
-        await engine.create("home", settings())
-        await decide(engine, {"age": 1})
-        request = DecisionRequest(context={"age": 2}, idempotency_key="k")
-        answers = await arrive(engine, *[("decide", request)] * 40)
-        assert len(set(answers)) == 1
-        assert (await engine.read("home", lambda e: e.bandit.counts))["decisions"] == 2
-
-    with_engine(tmp_path, scenario)
+async def test_requests_that_arrive_together_share_a_commit(
+    engine: Engine, database: FailingDatabase
+) -> None:
+    await engine.create("home", settings())
+    (first,) = await arrive(engine, ("decide", DecisionRequest(context={"age": 1})))
+    await reward(engine, msgspec.json.decode(first, type=Decision).id, 1)
+    known = (await decide(engine, {"age": 1})).id
+    before = engine.metrics.commits.count
+    own = DecisionRequest(context={"age": 2}, id="own")
+    rewards = [RewardItem(id=name, value=1) for name in ("own", "unknown", known)]
+    answers = await arrive(engine, ("decide", own), *(("reward", one) for one in rewards))
+    assert engine.metrics.commits.count == before + 1
+    assert [type(answer) for answer in answers] == [bytes, bytes, ApiError, bytes]
+    assert engine.activity["home"].events == {"decide": 3, "reward": 3}
+    assert "7 events" in verified(database)[0]
 
 
-def test_a_failed_commit_fails_every_request_in_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(journal_module, "_PROBE_SECONDS", 0.01)
-
-    async def scenario(engine: Engine, database: FailingDatabase) -> None:
-        await engine.create("home", settings())
-        await decide(engine, {"age": 1})
-        database.fails = True
-        answers = await arrive(engine, *[("decide", DecisionRequest(context={"age": 2}))] * 3)
-        assert [type(answer) for answer in answers] == [StorageError] * 3
-        database.fails = False
-        while engine.journal.failure is not None:
-            await asyncio.sleep(0.01)
-        assert (await engine.read("home", lambda e: e.bandit.counts))["decisions"] == 1
-
-    with_engine(tmp_path, scenario)
+async def test_a_repeated_request_gets_the_stored_answer_even_before_its_commit(engine: Engine) -> None:
+    await engine.create("home", settings())
+    await decide(engine, {"age": 1})
+    request = DecisionRequest(context={"age": 2}, idempotency_key="k")
+    answers = await arrive(engine, *[("decide", request)] * 40)
+    assert len(set(answers)) == 1
+    assert (await engine.read("home", lambda e: e.bandit.counts))["decisions"] == 2
 
 
-def test_a_request_that_fails_unexpectedly_does_not_affect_others(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+async def test_a_failed_commit_fails_every_request_in_it(engine: Engine, database: FailingDatabase) -> None:
+    await engine.create("home", settings())
+    await decide(engine, {"age": 1})
+    database.fails = True
+    answers = await arrive(engine, *[("decide", DecisionRequest(context={"age": 2}))] * 3)
+    assert [type(answer) for answer in answers] == [StorageError] * 3
+    database.fails = False
+    while engine.journal.failure is not None:
+        await asyncio.sleep(0.01)
+    assert (await engine.read("home", lambda e: e.bandit.counts))["decisions"] == 1
+
+
+async def test_a_request_that_fails_unexpectedly_does_not_affect_others(
+    engine: Engine, database: FailingDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     genuine = Experiment.apply
 
@@ -250,55 +227,47 @@ def test_a_request_that_fails_unexpectedly_does_not_affect_others(
             raise ZeroDivisionError
         return answer
 
-    async def scenario(engine: Engine, database: Database) -> None:
-        await engine.create("home", settings())
-        await decide(engine, {"age": 1})
-        monkeypatch.setattr(Experiment, "apply", fail)
-        contexts = ({"age": 2}, {"poison": 1}, {"age": 3})
-        answers = await arrive(engine, *(("decide", DecisionRequest(context=one)) for one in contexts))
-        assert [type(answer) for answer in answers] == [bytes, ZeroDivisionError, bytes]
-        assert await engine.read("home", lambda experiment: experiment.bandit.counts["decisions"]) == 3
-        verified(database)
-
-    with_engine(tmp_path, scenario)
+    await engine.create("home", settings())
+    await decide(engine, {"age": 1})
+    monkeypatch.setattr(Experiment, "apply", fail)
+    contexts = ({"age": 2}, {"poison": 1}, {"age": 3})
+    answers = await arrive(engine, *(("decide", DecisionRequest(context=one)) for one in contexts))
+    assert [type(answer) for answer in answers] == [bytes, ZeroDivisionError, bytes]
+    assert await engine.read("home", lambda experiment: experiment.bandit.counts["decisions"]) == 3
+    verified(database)
 
 
-def test_a_batch_is_answered_in_order(tmp_path: Path) -> None:
-    async def scenario(engine: Engine, _: FailingDatabase) -> None:
-        await engine.create("home", settings())
-        asked = [
-            DecisionRequest(context={"age": 1}, eligible=["unknown"] if number % 10 == 3 else None)
-            for number in range(40)
-        ]
-        results = await engine.apply_many("home", "decide", asked)
-        rejected = [number for number, result in enumerate(results) if isinstance(result, ApiError)]
-        assert rejected == [3, 13, 23, 33]
-        made = [msgspec.json.decode(result, type=Decision) for result in results if isinstance(result, bytes)]
-        assert [int(decision.id.split("-")[1]) for decision in made] == list(range(1, 37))
-
-    with_engine(tmp_path, scenario)
+async def test_a_batch_is_answered_in_order(engine: Engine) -> None:
+    await engine.create("home", settings())
+    asked = [
+        DecisionRequest(context={"age": 1}, eligible=["unknown"] if number % 10 == 3 else None)
+        for number in range(40)
+    ]
+    results = await engine.apply_many("home", "decide", asked)
+    rejected = [number for number, result in enumerate(results) if isinstance(result, ApiError)]
+    assert rejected == [3, 13, 23, 33]
+    made = [msgspec.json.decode(result, type=Decision) for result in results if isinstance(result, bytes)]
+    assert [int(decision.id.split("-")[1]) for decision in made] == list(range(1, 37))
 
 
-def test_creating_an_existing_experiment_returns_it_or_fails_if_settings_differ(tmp_path: Path) -> None:
-    async def scenario(engine: Engine, _: FailingDatabase) -> None:
-        both = await asyncio.gather(engine.create("home", settings()), engine.create("home", settings()))
-        assert sorted(new for _info, new in both) == [False, True]
-        await engine.apply("home", "add_arm", NewArm(name="d"))
-        _info, new = await engine.create("home", settings())
-        assert not new
-        with pytest.raises(ApiError) as caught:
-            await engine.create("home", settings(seed=3))
-        assert caught.value.code == "experiment_exists"
-        await engine.create("other", settings())
-        with pytest.raises(ApiError) as caught:
-            await engine.create("third", settings())
-        assert caught.value.code == "too_many"
-        await engine.delete("home")
-        info, new = await engine.create("home", settings(seed=3))
-        assert new
-        assert info.counts.decisions == 0
-
-    with_engine(tmp_path, scenario, max_experiments=2)
+@pytest.mark.settings(max_experiments=2)
+async def test_creating_an_existing_experiment_returns_it_or_fails_if_settings_differ(engine: Engine) -> None:
+    both = await asyncio.gather(engine.create("home", settings()), engine.create("home", settings()))
+    assert sorted(new for _info, new in both) == [False, True]
+    await engine.apply("home", "add_arm", NewArm(name="d"))
+    _info, new = await engine.create("home", settings())
+    assert not new
+    with pytest.raises(ApiError) as caught:
+        await engine.create("home", settings(seed=3))
+    assert caught.value.code == "experiment_exists"
+    await engine.create("other", settings())
+    with pytest.raises(ApiError) as caught:
+        await engine.create("third", settings())
+    assert caught.value.code == "too_many"
+    await engine.delete("home")
+    info, new = await engine.create("home", settings(seed=3))
+    assert new
+    assert info.counts.decisions == 0
 
 
 def test_a_clock_set_back_is_counted_and_keeps_the_order_of_events(tmp_path: Path) -> None:
@@ -348,26 +317,24 @@ def test_a_default_reward_that_is_learned_before_the_timeout_is_an_event(tmp_pat
     verified(FailingDatabase(tmp_path))
 
 
-def test_requests_beyond_the_limits_are_rejected(tmp_path: Path) -> None:
-    async def scenario(engine: Engine, _: FailingDatabase) -> None:
-        for wrong in (
-            settings(arms=["a", "b", "c", "d", "e", "f"]),
-            settings(schema={"x": list("abcdef")}),
-            settings(spare_slots=9),
-            settings(max_pending=2_000_000),
-        ):
-            with pytest.raises(ApiError) as caught:
-                await engine.create("home", wrong)
-            assert caught.value.code == "too_many"
-        await engine.create("home", settings(arms=["a", "b", "c", "d", "e"]))
+@pytest.mark.settings(max_arms=5, max_features=5)
+async def test_requests_beyond_the_limits_are_rejected(engine: Engine) -> None:
+    for wrong in (
+        settings(arms=["a", "b", "c", "d", "e", "f"]),
+        settings(schema={"x": list("abcdef")}),
+        settings(spare_slots=9),
+        settings(max_pending=2_000_000),
+    ):
         with pytest.raises(ApiError) as caught:
-            await decide(engine, dict.fromkeys("abcdef", 1))
+            await engine.create("home", wrong)
         assert caught.value.code == "too_many"
-        with pytest.raises(ApiError) as caught:
-            await engine.apply("home", "add_arm", NewArm(name="f"))
-        assert caught.value.code == "too_many"
-
-    with_engine(tmp_path, scenario, max_arms=5, max_features=5)
+    await engine.create("home", settings(arms=["a", "b", "c", "d", "e"]))
+    with pytest.raises(ApiError) as caught:
+        await decide(engine, dict.fromkeys("abcdef", 1))
+    assert caught.value.code == "too_many"
+    with pytest.raises(ApiError) as caught:
+        await engine.apply("home", "add_arm", NewArm(name="f"))
+    assert caught.value.code == "too_many"
 
 
 def test_the_first_context_cannot_create_an_oversized_model(tmp_path: Path) -> None:
@@ -470,20 +437,17 @@ def test_many_decisions_are_settled_outside_of_the_event_loop(
 
 
 @pytest.mark.parametrize("kind", ["replace_model", "remove_arm", "change"])
-def test_events_that_grow_with_the_experiment_do_not_block_the_event_loop(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+async def test_events_that_grow_with_the_experiment_do_not_block_the_event_loop(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
-    async def scenario(engine: Engine, _: Database) -> None:
-        await engine.create("home", settings())
-        await decide_and_reward(engine, 10)
-        model = await engine.read("home", lambda one: models.model_file(one.bandit._snapshot()))
-        requests = {
-            "replace_model": model,
-            "remove_arm": NewArm(name="b"),
-            "change": ExperimentChanges(schema={"age": "number"}),
-        }
-        applied = threads_of_events(monkeypatch)
-        await engine.apply("home", kind, requests[kind])
-        assert applied == [(kind, False)]
-
-    with_engine(tmp_path, scenario)
+    await engine.create("home", settings())
+    await decide_and_reward(engine, 10)
+    model = await engine.read("home", lambda one: models.model_file(one.bandit._snapshot()))
+    requests = {
+        "replace_model": model,
+        "remove_arm": NewArm(name="b"),
+        "change": ExperimentChanges(schema={"age": "number"}),
+    }
+    applied = threads_of_events(monkeypatch)
+    await engine.apply("home", kind, requests[kind])
+    assert applied == [(kind, False)]

@@ -2,13 +2,11 @@
 
 import re
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from glcb._api.errors import ERROR_CODES
-from glcb.service.access import api_keys as keys
 from glcb.service.http.app import Application
 from tests.support.asgi import (
     CREATION,
@@ -17,7 +15,6 @@ from tests.support.asgi import (
     Service,
     create_experiment,
     lifespan,
-    with_service,
 )
 
 REFUSED: list[tuple[str, str, str, Any, str]] = [
@@ -62,26 +59,22 @@ REFUSED: list[tuple[str, str, str, Any, str]] = [
 ]
 
 
-def test_a_request_that_is_nested_too_deeply_changes_nothing(tmp_path: Path) -> None:
+async def test_a_request_that_is_nested_too_deeply_changes_nothing(service: Service) -> None:
     """Decoding permits a few levels more than encoding, which comes later."""
-
-    async def scenario(service: Service) -> None:
-        await create_experiment(service)
-        for _ in range(2):
-            await service.ask("POST", f"{E}/decisions", {"context": {"x": 1}, "idempotency_key": "k"})
-        loaded = service.engine.loaded["home"]
-        for more in (b"", b',"idempotency_key":"k"'):
-            codes = set()
-            for levels in range(800, 1100):
-                nested = b"[" * levels + b"0" + b"]" * levels
-                answer = await service.ask(
-                    "POST", f"{E}/decisions", b'{"context":{"a":' + nested + b"}" + more + b"}"
-                )
-                codes.add(answer.code)
-            assert codes <= {"invalid_json", "invalid_request", "invalid_context", "idempotency_key_reused"}
-        assert service.engine.loaded["home"] is loaded
-
-    with_service(tmp_path, scenario)
+    await create_experiment(service)
+    for _ in range(2):
+        await service.ask("POST", f"{E}/decisions", {"context": {"x": 1}, "idempotency_key": "k"})
+    loaded = service.engine.loaded["home"]
+    for more in (b"", b',"idempotency_key":"k"'):
+        codes = set()
+        for levels in range(800, 1100):
+            nested = b"[" * levels + b"0" + b"]" * levels
+            answer = await service.ask(
+                "POST", f"{E}/decisions", b'{"context":{"a":' + nested + b"}" + more + b"}"
+            )
+            codes.add(answer.code)
+        assert codes <= {"invalid_json", "invalid_request", "invalid_context", "idempotency_key_reused"}
+    assert service.engine.loaded["home"] is loaded
 
 
 @pytest.mark.parametrize(
@@ -103,105 +96,87 @@ def test_a_request_that_is_nested_too_deeply_changes_nothing(tmp_path: Path) -> 
         ({"guardrails": [{"metric": "none", "max_fall": 0.1}]}, "guardrails"),
     ],
 )
-def test_an_invalid_setting_is_named(tmp_path: Path, settings: dict[str, Any], field: str) -> None:
-    async def scenario(service: Service) -> None:
-        answer = await service.ask("PUT", "/v1/experiments/x", {"arms": ["a", "b"], **settings})
-        assert (answer.code, answer.data["error"].get("field")) == ("invalid_settings", field), answer.content
-
-    with_service(tmp_path, scenario)
+async def test_an_invalid_setting_is_named(service: Service, settings: dict[str, Any], field: str) -> None:
+    answer = await service.ask("PUT", "/v1/experiments/x", {"arms": ["a", "b"], **settings})
+    assert (answer.code, answer.data["error"].get("field")) == ("invalid_settings", field), answer.content
 
 
-def test_errors_have_one_shape_and_change_nothing(tmp_path: Path) -> None:
-    async def scenario(service: Service) -> None:
-        await create_experiment(service)
-        before = (await service.ask("GET", E)).data
-        for method, path, code, body, expected in REFUSED:
-            answer = await service.ask(method, path, body)
-            assert (answer.code, answer.status) == (code, ERROR_CODES[code].status), (
-                path,
-                body,
-                answer.content[:300],
-            )
-            assert expected in answer.data["error"]["message"]
-            assert answer.headers.keys() >= SECURITY_HEADERS
-        assert (await service.ask("GET", E)).data == before
-        assert (await service.ask("PUT", f"{E}/decisions", {})).headers["allow"] == "POST"
-
-    with_service(tmp_path, scenario)
-
-
-def test_each_refused_request_of_an_experiment_is_counted_once(tmp_path: Path) -> None:
-    async def scenario(service: Service) -> None:
-        await create_experiment(service)
-        for method, path, _, body, _ in REFUSED:
-            await service.ask(method, path, body)
-        await service.ask("POST", f"{E}/decisions", {"context": {}}, media="text/plain")
-        rewards = [{"id": "5-00000000", "value": 1}] * 2
-        assert (await service.ask("POST", f"{E}/rewards", {"rewards": rewards})).status == 200
-        expected = Counter(code for _, path, code, _, _ in REFUSED if path.startswith(f"{E}/"))
-        expected.update(["unsupported_media_type", "unknown_decision", "unknown_decision"])
-        del expected["method_not_allowed"]
-        assert (await service.ask("GET", f"{E}/stats")).data["errors"] == expected
-        metrics = (await service.ask("GET", "/metrics")).content.decode()
-        assert 'glcb_errors_total{code="invalid_json",experiment="home"} 3.0' in metrics
-        assert service.engine.activity.keys() == {"home"}
-        keys.add_key(service.storage, "shop", "decide", ["other"])
-        service.authenticator.keyring.refresh()
-        assert (await service.ask("POST", f"{E}/decisions", {})).code == "unauthorized"
-        assert service.engine.activity["home"].errors == expected
-
-    with_service(tmp_path, scenario)
-
-
-def test_bodies_must_be_declared_as_json(tmp_path: Path) -> None:
-    async def scenario(service: Service) -> None:
-        await create_experiment(service)
-        for media in (None, "text/plain", "application/x-www-form-urlencoded"):
-            answer = await service.ask("POST", f"{E}/decisions", {"context": {}}, media=media)
-            assert answer.code == "unsupported_media_type"
-        answer = await service.ask(
-            "POST", f"{E}/decisions", {"context": {}}, media="Application/JSON; charset=utf-8"
+async def test_errors_have_one_shape_and_change_nothing(service: Service) -> None:
+    await create_experiment(service)
+    before = (await service.ask("GET", E)).data
+    for method, path, code, body, expected in REFUSED:
+        answer = await service.ask(method, path, body)
+        assert (answer.code, answer.status) == (code, ERROR_CODES[code].status), (
+            path,
+            body,
+            answer.content[:300],
         )
-        assert answer.status == 200
-
-    with_service(tmp_path, scenario)
-
-
-def test_an_incomplete_request_times_out(tmp_path: Path) -> None:
-    async def scenario(service: Service) -> None:
-        await create_experiment(service)
-        scope_pieces = [b'{"context": {"a', b""]
-        answer = await service.ask("POST", f"{E}/decisions", pieces=scope_pieces)
-        assert answer.code == "invalid_json"
-        stuck = service.ask("POST", f"{E}/decisions", pieces=[])
-        assert (await stuck).code == "request_timeout"
-
-    with_service(tmp_path, scenario, request_seconds=0.05)
+        assert expected in answer.data["error"]["message"]
+        assert answer.headers.keys() >= SECURITY_HEADERS
+    assert (await service.ask("GET", E)).data == before
+    assert (await service.ask("PUT", f"{E}/decisions", {})).headers["allow"] == "POST"
 
 
-def test_only_the_dashboard_is_served_during_startup(tmp_path: Path) -> None:
-    async def scenario(service: Service) -> None:
-        service.app = Application(lifespan)
-        page = await service.ask("GET", "/")
-        assert page.status == 200
-        names = re.findall(r'(?:src|href)="(static/[^"]+)"', page.content.decode())
-        assert len(names) > 10
-        for name in names:
-            assert (await service.ask("GET", f"/{name}")).status == 200
-        assert (await service.ask("GET", "/static/0123/nonesuch.js")).code == "not_found"
-        assert (await service.ask("GET", "/healthz")).status == 200
-        for method, path in (
-            ("GET", "/readyz"),
-            ("PUT", E),
-            ("POST", f"{E}/decisions"),
-            ("GET", "/static/"),
-            ("POST", "/"),
-        ):
-            refused = await service.ask(method, path, {})
-            assert (refused.status, refused.code, refused.headers["retry-after"]) == (503, "starting", "1")
-            assert "kernels are being loaded, or compiled" in refused.message
+async def test_each_refused_request_of_an_experiment_is_counted_once(service: Service) -> None:
+    await create_experiment(service)
+    for method, path, _, body, _ in REFUSED:
+        await service.ask(method, path, body)
+    await service.ask("POST", f"{E}/decisions", {"context": {}}, media="text/plain")
+    rewards = [{"id": "5-00000000", "value": 1}] * 2
+    assert (await service.ask("POST", f"{E}/rewards", {"rewards": rewards})).status == 200
+    expected = Counter(code for _, path, code, _, _ in REFUSED if path.startswith(f"{E}/"))
+    expected.update(["unsupported_media_type", "unknown_decision", "unknown_decision"])
+    del expected["method_not_allowed"]
+    assert (await service.ask("GET", f"{E}/stats")).data["errors"] == expected
+    metrics = (await service.ask("GET", "/metrics")).content.decode()
+    assert 'glcb_errors_total{code="invalid_json",experiment="home"} 3.0' in metrics
+    assert service.engine.activity.keys() == {"home"}
+    service.add_key("shop", "decide", ["other"])
+    assert (await service.ask("POST", f"{E}/decisions", {})).code == "unauthorized"
+    assert service.engine.activity["home"].errors == expected
 
-    with_service(tmp_path, scenario)
+
+async def test_bodies_must_be_declared_as_json(service: Service) -> None:
+    await create_experiment(service)
+    for media in (None, "text/plain", "application/x-www-form-urlencoded"):
+        answer = await service.ask("POST", f"{E}/decisions", {"context": {}}, media=media)
+        assert answer.code == "unsupported_media_type"
+    answer = await service.ask(
+        "POST", f"{E}/decisions", {"context": {}}, media="Application/JSON; charset=utf-8"
+    )
+    assert answer.status == 200
+
+
+@pytest.mark.settings(request_seconds=0.05)
+async def test_an_incomplete_request_times_out(service: Service) -> None:
+    await create_experiment(service)
+    scope_pieces = [b'{"context": {"a', b""]
+    answer = await service.ask("POST", f"{E}/decisions", pieces=scope_pieces)
+    assert answer.code == "invalid_json"
+    stuck = service.ask("POST", f"{E}/decisions", pieces=[])
+    assert (await stuck).code == "request_timeout"
+
+
+async def test_only_the_dashboard_is_served_during_startup(service: Service) -> None:
+    service.app = Application(lifespan)
+    page = await service.ask("GET", "/")
+    assert page.status == 200
+    names = re.findall(r'(?:src|href)="(static/[^"]+)"', page.content.decode())
+    assert len(names) > 10
+    for name in names:
+        assert (await service.ask("GET", f"/{name}")).status == 200
+    assert (await service.ask("GET", "/static/0123/nonesuch.js")).code == "not_found"
+    assert (await service.ask("GET", "/healthz")).status == 200
+    for method, path in (
+        ("GET", "/readyz"),
+        ("PUT", E),
+        ("POST", f"{E}/decisions"),
+        ("GET", "/static/"),
+        ("POST", "/"),
+    ):
+        refused = await service.ask(method, path, {})
+        assert (refused.status, refused.code, refused.headers["retry-after"]) == (503, "starting", "1")
+        assert "kernels are being loaded, or compiled" in refused.message
 
 
 @pytest.mark.parametrize(
@@ -228,58 +203,48 @@ def test_only_the_dashboard_is_served_during_startup(tmp_path: Path) -> None:
         (f"{E}/decisions", b'{"context": [-Infinity]}', "Infinity is not valid JSON: send null"),
     ],
 )
-def test_error_messages_say_what_to_send_instead(
-    tmp_path: Path, path: str, body: bytes, expected: str
+async def test_error_messages_say_what_to_send_instead(
+    service: Service, path: str, body: bytes, expected: str
 ) -> None:
-    async def scenario(service: Service) -> None:
-        await create_experiment(service)
-        assert expected in (await service.ask("POST", path, body)).message
-
-    with_service(tmp_path, scenario)
+    await create_experiment(service)
+    assert expected in (await service.ask("POST", path, body)).message
 
 
-def test_differing_settings_are_named(tmp_path: Path) -> None:
-    async def scenario(service: Service) -> None:
-        await create_experiment(service)
-        refused = await service.ask("PUT", E, {**CREATION, "arms": ["a"], "seed": 10_000})
-        assert (refused.code, refused.status) == ("experiment_exists", 409)
-        assert "(arms, seed)" in refused.message
-
-    with_service(tmp_path, scenario)
+async def test_differing_settings_are_named(service: Service) -> None:
+    await create_experiment(service)
+    refused = await service.ask("PUT", E, {**CREATION, "arms": ["a"], "seed": 10_000})
+    assert (refused.code, refused.status) == ("experiment_exists", 409)
+    assert "(arms, seed)" in refused.message
 
 
-def test_requests_are_refused_when_the_service_is_overloaded_or_stopping(tmp_path: Path) -> None:
-    async def scenario(service: Service) -> None:
-        await create_experiment(service)
-        service.admission.slots["decisions"].used = 1000
-        refused = await service.ask("POST", f"{E}/decisions", {"context": {}})
-        assert (refused.status, refused.code, refused.headers["retry-after"]) == (503, "overloaded", "1")
-        assert (await service.ask("GET", "/healthz")).status == 200
-        assert (await service.ask("GET", "/readyz")).status == 200
-        service.admission.slots["decisions"].used = 0
-        service.engine.journal.depth = 10**6
-        assert (await service.ask("POST", f"{E}/decisions", {"context": {}})).code == "overloaded"
-        service.engine.journal.depth = 0
-        assert (await service.ask("POST", f"{E}/decisions", {"context": {}})).status == 200
-        service.app.close()
-        stopping = await service.ask("POST", f"{E}/decisions", {"context": {}})
-        assert (stopping.status, stopping.code) == (503, "stopping")
-        assert (await service.ask("GET", "/readyz")).status == 503
-        assert (await service.ask("GET", "/healthz")).status == 200
-
-    with_service(tmp_path, scenario)
+async def test_requests_are_refused_when_the_service_is_overloaded_or_stopping(service: Service) -> None:
+    await create_experiment(service)
+    service.admission.slots["decisions"].used = 1000
+    refused = await service.ask("POST", f"{E}/decisions", {"context": {}})
+    assert (refused.status, refused.code, refused.headers["retry-after"]) == (503, "overloaded", "1")
+    assert (await service.ask("GET", "/healthz")).status == 200
+    assert (await service.ask("GET", "/readyz")).status == 200
+    service.admission.slots["decisions"].used = 0
+    service.engine.journal.depth = 10**6
+    assert (await service.ask("POST", f"{E}/decisions", {"context": {}})).code == "overloaded"
+    service.engine.journal.depth = 0
+    assert (await service.ask("POST", f"{E}/decisions", {"context": {}})).status == 200
+    service.app.close()
+    stopping = await service.ask("POST", f"{E}/decisions", {"context": {}})
+    assert (stopping.status, stopping.code) == (503, "stopping")
+    assert (await service.ask("GET", "/readyz")).status == 503
+    assert (await service.ask("GET", "/healthz")).status == 200
 
 
-def test_an_internal_error_reveals_no_details(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def scenario(service: Service) -> None:
-        await create_experiment(service)
+async def test_an_internal_error_reveals_no_details(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await create_experiment(service)
 
-        def fail(*_: Any) -> None:
-            raise RuntimeError("a secret")
+    def fail(*_: Any) -> None:
+        raise RuntimeError("a secret")
 
-        monkeypatch.setattr("glcb.service.views.stats.stats", fail)
-        answer = await service.ask("GET", f"{E}/stats")
-        assert (answer.status, answer.code) == (500, "internal_error")
-        assert "secret" not in answer.content.decode()
-
-    with_service(tmp_path, scenario)
+    monkeypatch.setattr("glcb.service.views.stats.stats", fail)
+    answer = await service.ask("GET", f"{E}/stats")
+    assert (answer.status, answer.code) == (500, "internal_error")
+    assert "secret" not in answer.content.decode()

@@ -84,66 +84,63 @@ def normal_priority(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("normal_priority")
-def test_an_evaluation_equals_that_of_the_exported_log(tmp_path: Path) -> None:
-    async def scenario(service: Service) -> None:
-        await create_experiment(service, exploration=0.3, holdout=0.1)
-        draw = random.Random(4)
-        contexts = [{"age": draw.random(), "country": draw.choice("AB")} for _ in range(1200)]
-        for start in (0, 600):
-            body = {"decisions": [{"context": context} for context in contexts[start : start + 600]]}
-            made = (await service.ask("POST", f"{E}/decisions/batch", body)).data["results"]
-            earned = [{"id": one["id"], "value": float(one["arm"] == "b")} for one in made[:590]]
-            await service.ask("POST", f"{E}/rewards", {"rewards": earned})
-        asked = {
-            "policies": {
-                "linucb": "linucb",
-                "other": {"exploration": 0.02, "half_life": 500, "without": ["c"]},
-                "best": "best-fixed-arm",
-                "a": "arm=a",
-            },
-            "estimators": ["snips", "ips"],
-            "reference": "linucb",
-            "constant_values": True,
-            "seed": 3,
-        }
-        answer = await service.ask("POST", EVALUATIONS, asked)
-        assert answer.status == 202
-        number = answer.data["id"]
-        while (shown := (await service.ask("GET", f"{EVALUATIONS}/{number}")).data)["state"] != "finished":
-            assert shown["reason"] is None
-            await asyncio.sleep(0.1)
-        assert shown["request"]["policies"] == asked["policies"]
-        assert shown["created_at"] <= shown["started_at"] <= shown["finished_at"]
-        assert (shown["progress"], shown["reason"]) == (None, None)
-        log = tmp_path / "export.jsonl"
-        log.write_bytes((await service.ask("GET", f"{E}/export")).content)
-        expected = evaluate(
-            log,
-            {
-                "linucb": Bandit(["a", "b", "c"], policy="linucb", exploration=0.3, seed=3),
-                "other": Bandit(["a", "b"], policy="linucb", exploration=0.02, half_life=500, seed=3),
-                "best": "best-fixed-arm",
-                "a": "arm=a",
-            },
-            estimators=["snips", "ips"],
-            reference="linucb",
-            constant_values=True,
-            seed=3,
-        )
-        result = msgspec.convert(shown["result"], EvaluationResult)
-        assert_same(result, expected)
-        assert result.refused == {"no reward": 20}
-        first, *_, last = [point.at for point in result.policies[0].curve]
-        assert result.first_at < first < last == result.last_at
-        listed = (await service.ask("GET", EVALUATIONS)).data
-        assert listed["next"] is None
-        (summary,) = listed["evaluations"]
-        assert summary == {**shown, "result": None}
-        assert summary["conclusion"] == expected.conclusion
-        assert (await service.ask("DELETE", f"{EVALUATIONS}/{number}")).status == 204
-        assert (await service.ask("GET", f"{EVALUATIONS}/{number}")).code == "unknown_evaluation"
-
-    with_service(tmp_path, scenario)
+async def test_an_evaluation_equals_that_of_the_exported_log(service: Service, tmp_path: Path) -> None:
+    await create_experiment(service, exploration=0.3, holdout=0.1)
+    draw = random.Random(4)
+    contexts = [{"age": draw.random(), "country": draw.choice("AB")} for _ in range(1200)]
+    for start in (0, 600):
+        body = {"decisions": [{"context": context} for context in contexts[start : start + 600]]}
+        made = (await service.ask("POST", f"{E}/decisions/batch", body)).data["results"]
+        earned = [{"id": one["id"], "value": float(one["arm"] == "b")} for one in made[:590]]
+        await service.ask("POST", f"{E}/rewards", {"rewards": earned})
+    asked = {
+        "policies": {
+            "linucb": "linucb",
+            "other": {"exploration": 0.02, "half_life": 500, "without": ["c"]},
+            "best": "best-fixed-arm",
+            "a": "arm=a",
+        },
+        "estimators": ["snips", "ips"],
+        "reference": "linucb",
+        "constant_values": True,
+        "seed": 3,
+    }
+    answer = await service.ask("POST", EVALUATIONS, asked)
+    assert answer.status == 202
+    number = answer.data["id"]
+    while (shown := (await service.ask("GET", f"{EVALUATIONS}/{number}")).data)["state"] != "finished":
+        assert shown["reason"] is None
+        await asyncio.sleep(0.1)
+    assert shown["request"]["policies"] == asked["policies"]
+    assert shown["created_at"] <= shown["started_at"] <= shown["finished_at"]
+    assert (shown["progress"], shown["reason"]) == (None, None)
+    log = tmp_path / "export.jsonl"
+    log.write_bytes((await service.ask("GET", f"{E}/export")).content)
+    expected = evaluate(
+        log,
+        {
+            "linucb": Bandit(["a", "b", "c"], policy="linucb", exploration=0.3, seed=3),
+            "other": Bandit(["a", "b"], policy="linucb", exploration=0.02, half_life=500, seed=3),
+            "best": "best-fixed-arm",
+            "a": "arm=a",
+        },
+        estimators=["snips", "ips"],
+        reference="linucb",
+        constant_values=True,
+        seed=3,
+    )
+    result = msgspec.convert(shown["result"], EvaluationResult)
+    assert_same(result, expected)
+    assert result.refused == {"no reward": 20}
+    first, *_, last = [point.at for point in result.policies[0].curve]
+    assert result.first_at < first < last == result.last_at
+    listed = (await service.ask("GET", EVALUATIONS)).data
+    assert listed["next"] is None
+    (summary,) = listed["evaluations"]
+    assert summary == {**shown, "result": None}
+    assert summary["conclusion"] == expected.conclusion
+    assert (await service.ask("DELETE", f"{EVALUATIONS}/{number}")).status == 204
+    assert (await service.ask("GET", f"{EVALUATIONS}/{number}")).code == "unknown_evaluation"
 
 
 def test_the_default_estimators_and_arms_with_numbers_as_names(tmp_path: Path) -> None:
@@ -198,30 +195,24 @@ def test_every_estimator_of_the_library_can_be_asked_for() -> None:
         ({"policies": ["uniform"], "after": "2026-01-01T00:00:00"}, "invalid_request", "timezone"),
     ],
 )
-def test_bad_requests_start_nothing(tmp_path: Path, body: Any, code: str, message: str) -> None:
-    async def scenario(service: Service) -> None:
-        await create_experiment(service)
-        answer = await service.ask("POST", EVALUATIONS, body)
-        assert (answer.status, answer.code) == (422, code)
-        assert message in answer.message
-        assert (await service.ask("GET", EVALUATIONS)).data == {"evaluations": [], "next": None}
-
-    with_service(tmp_path, scenario)
+async def test_bad_requests_start_nothing(service: Service, body: Any, code: str, message: str) -> None:
+    await create_experiment(service)
+    answer = await service.ask("POST", EVALUATIONS, body)
+    assert (answer.status, answer.code) == (422, code)
+    assert message in answer.message
+    assert (await service.ask("GET", EVALUATIONS)).data == {"evaluations": [], "next": None}
 
 
-def test_unknown_evaluations_and_bad_queries(tmp_path: Path) -> None:
-    async def scenario(service: Service) -> None:
-        await create_experiment(service)
-        for method in ("GET", "DELETE"):
-            for number in ("1", "x", "9" * 30):
-                answer = await service.ask(method, f"{EVALUATIONS}/{number}")
-                assert (answer.status, answer.code) == (404, "unknown_evaluation")
-        for query in ("limit=0", "limit=101", "limit=x", "before=-1", "after=1"):
-            assert (await service.ask("GET", EVALUATIONS, query=query)).code == "invalid_request"
-        missing = EVALUATIONS.replace("home", "nowhere")
-        assert (await service.ask("POST", missing, {"policies": ["uniform"]})).code == "unknown_experiment"
-
-    with_service(tmp_path, scenario)
+async def test_unknown_evaluations_and_bad_queries(service: Service) -> None:
+    await create_experiment(service)
+    for method in ("GET", "DELETE"):
+        for number in ("1", "x", "9" * 30):
+            answer = await service.ask(method, f"{EVALUATIONS}/{number}")
+            assert (answer.status, answer.code) == (404, "unknown_evaluation")
+    for query in ("limit=0", "limit=101", "limit=x", "before=-1", "after=1"):
+        assert (await service.ask("GET", EVALUATIONS, query=query)).code == "invalid_request"
+    missing = EVALUATIONS.replace("home", "nowhere")
+    assert (await service.ask("POST", missing, {"policies": ["uniform"]})).code == "unknown_experiment"
 
 
 # ---- the queue ------------------------------------------------------------------------------------
@@ -335,19 +326,16 @@ def test_a_process_that_ends_without_a_result(
 
 
 @pytest.mark.usefixtures("process")
-def test_a_process_that_is_killed_and_a_command_that_does_not_exist(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+async def test_a_process_that_is_killed_and_a_command_that_does_not_exist(
+    service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def scenario(service: Service) -> None:
-        await create_experiment(service)
-        number = await start(service)
-        os.kill(await started(service, number), signal.SIGKILL)
-        assert "SIGKILL" in (await show(service, number, "failed"))["reason"]
-        monkeypatch.setattr(worker, "COMMAND", (str(tmp_path / "missing"),))
-        number = await start(service)
-        assert "cannot be started" in (await show(service, number, "failed"))["reason"]
-
-    with_service(tmp_path, scenario)
+    await create_experiment(service)
+    number = await start(service)
+    os.kill(await started(service, number), signal.SIGKILL)
+    assert "SIGKILL" in (await show(service, number, "failed"))["reason"]
+    monkeypatch.setattr(worker, "COMMAND", (str(tmp_path / "missing"),))
+    number = await start(service)
+    assert "cannot be started" in (await show(service, number, "failed"))["reason"]
 
 
 def test_progress_is_shown(tmp_path: Path, process: Callable[[str], None]) -> None:
@@ -438,32 +426,26 @@ def test_evaluations_of_a_service_that_crashed_have_failed(tmp_path: Path) -> No
 
 
 @pytest.mark.usefixtures("process")
-def test_deleting_the_experiment_ends_its_evaluations(tmp_path: Path) -> None:
-    async def scenario(service: Service) -> None:
-        await create_experiment(service)
-        await started(service, await start(service))
-        await start(service)
-        assert (await service.ask("DELETE", E)).status == 204
-        assert children() == []
-        await create_experiment(service)
-        assert (await service.ask("GET", EVALUATIONS)).data["evaluations"] == []
-        while service.engine._tasks:
-            await asyncio.sleep(0.01)
-        with service.storage.read() as connection:
-            assert connection.execute(tables.evaluations.select()).all() == []
-
-    with_service(tmp_path, scenario)
+async def test_deleting_the_experiment_ends_its_evaluations(service: Service) -> None:
+    await create_experiment(service)
+    await started(service, await start(service))
+    await start(service)
+    assert (await service.ask("DELETE", E)).status == 204
+    assert children() == []
+    await create_experiment(service)
+    assert (await service.ask("GET", EVALUATIONS)).data["evaluations"] == []
+    while service.engine._tasks:
+        await asyncio.sleep(0.01)
+    with service.storage.read() as connection:
+        assert connection.execute(tables.evaluations.select()).all() == []
 
 
 @pytest.mark.parametrize("state", ["paused", "archived"])
 @pytest.mark.usefixtures("process")
-def test_experiments_that_do_not_run_can_be_evaluated(tmp_path: Path, state: str) -> None:
-    async def scenario(service: Service) -> None:
-        await create_experiment(service)
-        await service.ask("PATCH", E, {"state": state})
-        await started(service, await start(service))
-
-    with_service(tmp_path, scenario)
+async def test_experiments_that_do_not_run_can_be_evaluated(service: Service, state: str) -> None:
+    await create_experiment(service)
+    await service.ask("PATCH", E, {"state": state})
+    await started(service, await start(service))
 
 
 def test_the_oldest_evaluations_are_replaced(tmp_path: Path, process: Callable[[str], None]) -> None:

@@ -1,7 +1,6 @@
 """Experiments: the same events lead to the same state, and a rejected request changes nothing."""
 
 import random
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -19,7 +18,6 @@ from glcb.service.engine.engine import Engine
 from glcb.service.engine.snapshots import from_first_event
 from glcb.service.errors import ApiError, as_api_error
 from tests.support.builders import RecordedExperiment, settings
-from tests.support.engine_harness import FailingDatabase, with_engine
 
 COMBINATIONS: list[dict[str, Any]] = [
     {"policy": "glcb"},
@@ -345,13 +343,12 @@ def test_only_the_state_of_an_archived_experiment_can_change() -> None:
     ],
     ids=str,
 )
-def test_integers_that_no_snapshot_can_hold_are_refused(changes: dict[str, Any], tmp_path: Path) -> None:
-    async def scenario(engine: Engine, _: FailingDatabase) -> None:
-        with pytest.raises(InvalidSettings, match="integers must have at most 64 bits, got 1"):
-            await engine.create("home", settings(**changes))
-        assert await engine.list_experiments(lambda name: True) == []
-
-    with_engine(tmp_path, scenario)
+async def test_integers_that_no_snapshot_can_hold_are_refused(
+    engine: Engine, changes: dict[str, Any]
+) -> None:
+    with pytest.raises(InvalidSettings, match="integers must have at most 64 bits, got 1"):
+        await engine.create("home", settings(**changes))
+    assert await engine.list_experiments(lambda name: True) == []
 
 
 def test_missing_events_are_named() -> None:

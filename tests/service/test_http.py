@@ -18,122 +18,105 @@ from glcb.service.http.operations import OPERATIONS
 from tests.support.asgi import CREATION, SECURITY_HEADERS, E, Service, create_experiment, with_service
 
 
-def test_an_experiment_from_creation_to_rewards(tmp_path: Path) -> None:
-    async def scenario(service: Service) -> None:
-        await create_experiment(service, holdout=0.0)
-        assert (await service.ask("PUT", E, CREATION | {"holdout": 0.0})).status == 200
-        assert (await service.ask("PUT", E, CREATION)).code == "experiment_exists"
-        decided = await service.ask(
-            "POST", f"{E}/decisions", {"context": {"age": 31}, "eligible": ["a", "b"]}
-        )
-        assert decided.status == 200
-        assert decided.data["arm"] in ("a", "b")
-        assert sum(decided.data["probabilities"].values()) == pytest.approx(1)
-        assert decided.data["probabilities"]["c"] == 0
-        path = f"{E}/decisions/{decided.data['id']}/reward"
-        assert (await service.ask("POST", path, {"value": 1, "idempotency_key": "k"})).data[
-            "status"
-        ] == "accepted"
-        assert (await service.ask("POST", path, {"value": 1, "idempotency_key": "k"})).data[
-            "status"
-        ] == "duplicate"
-        assert (await service.ask("POST", path, {"value": 1})).code == "duplicate_reward"
-        batch = await service.ask(
-            "POST", f"{E}/decisions/batch", {"decisions": [{"context": {"age": n}} for n in range(20)]}
-        )
-        rewards = [{"id": one["id"], "value": 0} for one in batch.data["results"]]
-        rewards.append({"id": "1-0", "value": 1})
-        rewards[0]["value"] = True  # a click is a boolean
-        answer = await service.ask("POST", f"{E}/rewards", {"rewards": rewards})
-        assert [one.get("status") for one in answer.data["results"]] == ["accepted"] * 20 + [None]
-        assert answer.data["results"][-1]["error"]["code"] == "unknown_decision"
-        shown = (await service.ask("GET", E)).data
-        assert shown["counts"] == {
-            "decisions": 21,
-            "rewarded": 21,
-            "timed_out": 0,
-            "evicted": 0,
-            "removed": 0,
-            "pending": 0,
-        }
-        assert shown["sequence"] == 43
-        assert sum(shown["reward_counts"].values()) == 21
-        assert [one["name"] for one in (await service.ask("GET", "/v1/experiments")).data["experiments"]] == [
-            "home"
-        ]
-
-    with_service(tmp_path, scenario)
+async def test_an_experiment_from_creation_to_rewards(service: Service) -> None:
+    await create_experiment(service, holdout=0.0)
+    assert (await service.ask("PUT", E, CREATION | {"holdout": 0.0})).status == 200
+    assert (await service.ask("PUT", E, CREATION)).code == "experiment_exists"
+    decided = await service.ask("POST", f"{E}/decisions", {"context": {"age": 31}, "eligible": ["a", "b"]})
+    assert decided.status == 200
+    assert decided.data["arm"] in ("a", "b")
+    assert sum(decided.data["probabilities"].values()) == pytest.approx(1)
+    assert decided.data["probabilities"]["c"] == 0
+    path = f"{E}/decisions/{decided.data['id']}/reward"
+    assert (await service.ask("POST", path, {"value": 1, "idempotency_key": "k"})).data[
+        "status"
+    ] == "accepted"
+    assert (await service.ask("POST", path, {"value": 1, "idempotency_key": "k"})).data[
+        "status"
+    ] == "duplicate"
+    assert (await service.ask("POST", path, {"value": 1})).code == "duplicate_reward"
+    batch = await service.ask(
+        "POST", f"{E}/decisions/batch", {"decisions": [{"context": {"age": n}} for n in range(20)]}
+    )
+    rewards = [{"id": one["id"], "value": 0} for one in batch.data["results"]]
+    rewards.append({"id": "1-0", "value": 1})
+    rewards[0]["value"] = True  # a click is a boolean
+    answer = await service.ask("POST", f"{E}/rewards", {"rewards": rewards})
+    assert [one.get("status") for one in answer.data["results"]] == ["accepted"] * 20 + [None]
+    assert answer.data["results"][-1]["error"]["code"] == "unknown_decision"
+    shown = (await service.ask("GET", E)).data
+    assert shown["counts"] == {
+        "decisions": 21,
+        "rewarded": 21,
+        "timed_out": 0,
+        "evicted": 0,
+        "removed": 0,
+        "pending": 0,
+    }
+    assert shown["sequence"] == 43
+    assert sum(shown["reward_counts"].values()) == 21
+    assert [one["name"] for one in (await service.ask("GET", "/v1/experiments")).data["experiments"]] == [
+        "home"
+    ]
 
 
-def test_arms_are_added_and_removed(tmp_path: Path) -> None:
-    async def scenario(service: Service) -> None:
-        await create_experiment(service)
-        added = await service.ask("POST", f"{E}/arms", {"name": "x/y z", "like": "a"})
-        assert added.status == 201
-        assert added.data["settings"]["arms"] == ["a", "b", "c", "x/y z"]
-        assert (await service.ask("POST", f"{E}/arms", {"name": "a"})).code == "arm_exists"
-        unknown = await service.ask("POST", f"{E}/arms", {"name": "d", "like": "missing"})
-        assert (unknown.status, unknown.code) == (422, "unknown_arm")
-        assert (await service.ask("DELETE", f"{E}/arms/x/y z")).data["settings"]["arms"] == ["a", "b", "c"]
-        gone = await service.ask("DELETE", f"{E}/arms/x/y z")
-        assert (gone.status, gone.code) == (404, "unknown_arm")
-        for arm in ("a", "b"):
-            await service.ask("DELETE", f"{E}/arms/{arm}")
-        assert (await service.ask("DELETE", f"{E}/arms/c")).code == "invalid_settings"
-
-    with_service(tmp_path, scenario)
+async def test_arms_are_added_and_removed(service: Service) -> None:
+    await create_experiment(service)
+    added = await service.ask("POST", f"{E}/arms", {"name": "x/y z", "like": "a"})
+    assert added.status == 201
+    assert added.data["settings"]["arms"] == ["a", "b", "c", "x/y z"]
+    assert (await service.ask("POST", f"{E}/arms", {"name": "a"})).code == "arm_exists"
+    unknown = await service.ask("POST", f"{E}/arms", {"name": "d", "like": "missing"})
+    assert (unknown.status, unknown.code) == (422, "unknown_arm")
+    assert (await service.ask("DELETE", f"{E}/arms/x/y z")).data["settings"]["arms"] == ["a", "b", "c"]
+    gone = await service.ask("DELETE", f"{E}/arms/x/y z")
+    assert (gone.status, gone.code) == (404, "unknown_arm")
+    for arm in ("a", "b"):
+        await service.ask("DELETE", f"{E}/arms/{arm}")
+    assert (await service.ask("DELETE", f"{E}/arms/c")).code == "invalid_settings"
 
 
 @pytest.mark.parametrize("arm", ["a\n", "\n", "a\nb", "/", "a/b\n"])
-def test_an_arm_with_slashes_and_line_breaks_is_the_one_that_is_removed(tmp_path: Path, arm: str) -> None:
-    async def scenario(service: Service) -> None:
-        await create_experiment(service, arms=["a", "b", arm])
-        removed = await service.ask("DELETE", f"{E}/arms/{arm}")
-        assert (removed.status, removed.data["settings"]["arms"]) == (200, ["a", "b"])
-
-    with_service(tmp_path, scenario)
-
-
-def test_an_experiment_is_paused_archived_and_deleted(tmp_path: Path) -> None:
-    async def scenario(service: Service) -> None:
-        await create_experiment(service)
-        changed = await service.ask("PATCH", E, {"state": "paused", "exploration": 0.2, "holdout": 0.5})
-        settings = changed.data["settings"]
-        assert (changed.data["state"], settings["exploration"], settings["holdout"]) == ("paused", 0.2, 0.5)
-        assert (await service.ask("POST", f"{E}/decisions", {"context": {}})).code == "experiment_paused"
-        changed = await service.ask("PATCH", E, {"schema": {"age": {"kind": "number", "range": [0, 99]}}})
-        assert changed.data["settings"]["schema"] == {"age": {"kind": "number", "range": [0, 99]}}
-        assert (await service.ask("PATCH", E, {"schema": {"age": "big"}})).code == "invalid_settings"
-        assert (await service.ask("PATCH", E, {"exploration": 7})).code == "invalid_settings"
-        assert (await service.ask("PATCH", E, {"state": "unknown"})).code == "invalid_request"
-        assert (await service.ask("PATCH", E, {"state": "archived"})).data["state"] == "archived"
-        assert (await service.ask("GET", f"{E}/stats")).status == 200
-        assert (await service.ask("DELETE", E)).status == 204
-        assert (await service.ask("GET", E)).code == "unknown_experiment"
-        assert (await service.ask("DELETE", E)).code == "unknown_experiment"
-
-    with_service(tmp_path, scenario)
+async def test_an_arm_with_slashes_and_line_breaks_is_the_one_that_is_removed(
+    service: Service, arm: str
+) -> None:
+    await create_experiment(service, arms=["a", "b", arm])
+    removed = await service.ask("DELETE", f"{E}/arms/{arm}")
+    assert (removed.status, removed.data["settings"]["arms"]) == (200, ["a", "b"])
 
 
-def test_an_explanation_changes_nothing(tmp_path: Path) -> None:
-    async def scenario(service: Service) -> None:
-        await create_experiment(service, exploration=0.1)
-        for n in range(30):
-            await service.ask("POST", f"{E}/decisions", {"context": {"age": n, "country": "FR"}})
-        before = (await service.ask("GET", E)).data
-        asked = {"context": {"age": 3, "country": "FR"}, "eligible": ["a", "c"]}
-        explanation = (await service.ask("POST", f"{E}/explanations", asked)).data
-        assert [arm["arm"] for arm in explanation["arms"]] == ["a", "b", "c"]
-        assert sum(arm["probability"] for arm in explanation["arms"]) == pytest.approx(1)
-        assert explanation["arms"][1]["probability"] == 0
-        assert {part["feature"] for part in explanation["arms"][0]["contributions"]} == {"age", "country"}
-        assert "country = FR" in explanation["text"]
-        assert (
-            await service.ask("POST", f"{E}/explanations", asked | {"eligible": ["x"]})
-        ).code == "unknown_arm"
-        assert (await service.ask("GET", E)).data == before
+async def test_an_experiment_is_paused_archived_and_deleted(service: Service) -> None:
+    await create_experiment(service)
+    changed = await service.ask("PATCH", E, {"state": "paused", "exploration": 0.2, "holdout": 0.5})
+    settings = changed.data["settings"]
+    assert (changed.data["state"], settings["exploration"], settings["holdout"]) == ("paused", 0.2, 0.5)
+    assert (await service.ask("POST", f"{E}/decisions", {"context": {}})).code == "experiment_paused"
+    changed = await service.ask("PATCH", E, {"schema": {"age": {"kind": "number", "range": [0, 99]}}})
+    assert changed.data["settings"]["schema"] == {"age": {"kind": "number", "range": [0, 99]}}
+    assert (await service.ask("PATCH", E, {"schema": {"age": "big"}})).code == "invalid_settings"
+    assert (await service.ask("PATCH", E, {"exploration": 7})).code == "invalid_settings"
+    assert (await service.ask("PATCH", E, {"state": "unknown"})).code == "invalid_request"
+    assert (await service.ask("PATCH", E, {"state": "archived"})).data["state"] == "archived"
+    assert (await service.ask("GET", f"{E}/stats")).status == 200
+    assert (await service.ask("DELETE", E)).status == 204
+    assert (await service.ask("GET", E)).code == "unknown_experiment"
+    assert (await service.ask("DELETE", E)).code == "unknown_experiment"
 
-    with_service(tmp_path, scenario)
+
+async def test_an_explanation_changes_nothing(service: Service) -> None:
+    await create_experiment(service, exploration=0.1)
+    for n in range(30):
+        await service.ask("POST", f"{E}/decisions", {"context": {"age": n, "country": "FR"}})
+    before = (await service.ask("GET", E)).data
+    asked = {"context": {"age": 3, "country": "FR"}, "eligible": ["a", "c"]}
+    explanation = (await service.ask("POST", f"{E}/explanations", asked)).data
+    assert [arm["arm"] for arm in explanation["arms"]] == ["a", "b", "c"]
+    assert sum(arm["probability"] for arm in explanation["arms"]) == pytest.approx(1)
+    assert explanation["arms"][1]["probability"] == 0
+    assert {part["feature"] for part in explanation["arms"][0]["contributions"]} == {"age", "country"}
+    assert "country = FR" in explanation["text"]
+    assert (await service.ask("POST", f"{E}/explanations", asked | {"eligible": ["x"]})).code == "unknown_arm"
+    assert (await service.ask("GET", E)).data == before
 
 
 def test_an_export_is_complete_and_can_be_continued(tmp_path: Path) -> None:
@@ -174,94 +157,84 @@ def test_an_export_is_complete_and_can_be_continued(tmp_path: Path) -> None:
     with_service(tmp_path, scenario)
 
 
-def test_a_model_is_downloaded_and_uploaded(tmp_path: Path) -> None:
-    async def scenario(service: Service) -> None:
-        await create_experiment(service)
-        for n in range(10):
-            made = await service.ask("POST", f"{E}/decisions", {"context": {"age": n}})
-            await service.ask("POST", f"{E}/decisions/{made.data['id']}/reward", {"value": 1})
-        model = (await service.ask("GET", f"{E}/model")).content
-        (tmp_path / "model.glcb").write_bytes(model)
-        bandit = Bandit.load(tmp_path / "model.glcb")
-        assert bandit.counts["rewarded"] == 10
-        bandit.add_arm("new")
-        bandit.save(tmp_path / "model.glcb")
-        changed = (tmp_path / "model.glcb").read_bytes()
-        octets = "application/octet-stream"
-        shown = await service.ask("PUT", f"{E}/model", changed, media=octets)
-        assert shown.data["settings"]["arms"] == ["a", "b", "c", "new"]
-        assert shown.data["counts"]["rewarded"] == 10
-        assert (await service.ask("PUT", f"{E}/model", changed[:-5], media=octets)).code == "invalid_model"
-        assert (await service.ask("PUT", f"{E}/model", b"", media=octets)).code == "invalid_model"
-        assert (await service.ask("PUT", f"{E}/model", changed)).code == "unsupported_media_type"
-        Bandit(3).save(tmp_path / "numbers.glcb")
-        numbers = (tmp_path / "numbers.glcb").read_bytes()
-        assert (await service.ask("PUT", f"{E}/model", numbers, media=octets)).code == "invalid_model"
-        assert (await service.ask("POST", f"{E}/decisions", {"context": {"age": 1}})).status == 200
-
-    with_service(tmp_path, scenario)
+async def test_a_model_is_downloaded_and_uploaded(service: Service, tmp_path: Path) -> None:
+    await create_experiment(service)
+    for n in range(10):
+        made = await service.ask("POST", f"{E}/decisions", {"context": {"age": n}})
+        await service.ask("POST", f"{E}/decisions/{made.data['id']}/reward", {"value": 1})
+    model = (await service.ask("GET", f"{E}/model")).content
+    (tmp_path / "model.glcb").write_bytes(model)
+    bandit = Bandit.load(tmp_path / "model.glcb")
+    assert bandit.counts["rewarded"] == 10
+    bandit.add_arm("new")
+    bandit.save(tmp_path / "model.glcb")
+    changed = (tmp_path / "model.glcb").read_bytes()
+    octets = "application/octet-stream"
+    shown = await service.ask("PUT", f"{E}/model", changed, media=octets)
+    assert shown.data["settings"]["arms"] == ["a", "b", "c", "new"]
+    assert shown.data["counts"]["rewarded"] == 10
+    assert (await service.ask("PUT", f"{E}/model", changed[:-5], media=octets)).code == "invalid_model"
+    assert (await service.ask("PUT", f"{E}/model", b"", media=octets)).code == "invalid_model"
+    assert (await service.ask("PUT", f"{E}/model", changed)).code == "unsupported_media_type"
+    Bandit(3).save(tmp_path / "numbers.glcb")
+    numbers = (tmp_path / "numbers.glcb").read_bytes()
+    assert (await service.ask("PUT", f"{E}/model", numbers, media=octets)).code == "invalid_model"
+    assert (await service.ask("POST", f"{E}/decisions", {"context": {"age": 1}})).status == 200
 
 
-def test_each_role_permits_its_routes_only(tmp_path: Path) -> None:
-    async def scenario(service: Service) -> None:
-        await create_experiment(service)
-        await service.ask("PUT", "/v1/experiments/other", CREATION)
-        roles = ("decide", "read", "edit", "admin")
-        made = {role: keys.add_key(service.storage, role, role) for role in roles}
-        made["bound"] = keys.add_key(service.storage, "bound", "admin", ["other"])
-        service.authenticator.keyring.refresh()
-        permitted = {
-            "decide": ["decide", "admin"],
-            "read": ["read", "edit", "admin"],
-            "edit": ["edit", "admin"],
-            "admin": ["admin"],
-        }
-        asked: list[tuple[str, str, Any, str]] = [
-            ("POST", f"{E}/decisions", {"context": {}}, "decide"),
-            ("POST", f"{E}/decisions/batch", {"decisions": []}, "decide"),
-            ("POST", f"{E}/rewards", {"rewards": []}, "decide"),
-            ("GET", E, None, "read"),
-            ("GET", f"{E}/stats", None, "read"),
-            ("GET", f"{E}/export", None, "read"),
-            ("GET", "/metrics", None, "read"),
-            ("POST", f"{E}/explanations", {"context": {}}, "read"),
-            ("PATCH", E, {"exploration": 0.1}, "edit"),
-            ("POST", f"{E}/arms", {"name": "z"}, "edit"),
-            ("PUT", E, CREATION, "admin"),
-        ]
-        for method, path, body, role in asked:
-            for wrong in (None, "glcb_wrong", made[role][:-1]):
-                refused = await service.ask(method, path, body, key=wrong)
-                assert (refused.status, refused.headers["www-authenticate"]) == (401, "Bearer")
-            for own in roles:
-                answer = await service.ask(method, path, body, key=made[own])
-                allowed = own in permitted[role]
-                repeated = answer.status >= 300 and answer.code == "arm_exists"
-                assert (answer.status < 300 or repeated) == allowed, (path, own)
-                assert allowed or answer.code == "forbidden"
-                assert allowed or f" {' or '.join(permitted[role])}, got {own}" in answer.message.replace(
-                    ", edit", " or edit"
-                )
-        foreign = await service.ask("GET", E, key=made["bound"])
-        missing = await service.ask("GET", "/v1/experiments/missing", key=made["bound"])
-        assert foreign.status == missing.status == 404
-        assert foreign.content.replace(b"home", b"missing") == missing.content
-        visible = await service.ask("GET", "/v1/experiments", key=made["bound"])
-        assert [one["name"] for one in visible.data["experiments"]] == ["other"]
-        assert "home" not in (await service.ask("GET", "/metrics", key=made["bound"])).content.decode()
-        assert (await service.ask("GET", "/openapi.json")).status == 200
-
-    with_service(tmp_path, scenario)
+async def test_each_role_permits_its_routes_only(service: Service) -> None:
+    await create_experiment(service)
+    await service.ask("PUT", "/v1/experiments/other", CREATION)
+    roles = ("decide", "read", "edit", "admin")
+    made = {role: service.add_key(role, role) for role in roles}
+    made["bound"] = service.add_key("bound", "admin", ["other"])
+    permitted = {
+        "decide": ["decide", "admin"],
+        "read": ["read", "edit", "admin"],
+        "edit": ["edit", "admin"],
+        "admin": ["admin"],
+    }
+    asked: list[tuple[str, str, Any, str]] = [
+        ("POST", f"{E}/decisions", {"context": {}}, "decide"),
+        ("POST", f"{E}/decisions/batch", {"decisions": []}, "decide"),
+        ("POST", f"{E}/rewards", {"rewards": []}, "decide"),
+        ("GET", E, None, "read"),
+        ("GET", f"{E}/stats", None, "read"),
+        ("GET", f"{E}/export", None, "read"),
+        ("GET", "/metrics", None, "read"),
+        ("POST", f"{E}/explanations", {"context": {}}, "read"),
+        ("PATCH", E, {"exploration": 0.1}, "edit"),
+        ("POST", f"{E}/arms", {"name": "z"}, "edit"),
+        ("PUT", E, CREATION, "admin"),
+    ]
+    for method, path, body, role in asked:
+        for wrong in (None, "glcb_wrong", made[role][:-1]):
+            refused = await service.ask(method, path, body, key=wrong)
+            assert (refused.status, refused.headers["www-authenticate"]) == (401, "Bearer")
+        for own in roles:
+            answer = await service.ask(method, path, body, key=made[own])
+            allowed = own in permitted[role]
+            repeated = answer.status >= 300 and answer.code == "arm_exists"
+            assert (answer.status < 300 or repeated) == allowed, (path, own)
+            assert allowed or answer.code == "forbidden"
+            assert allowed or f" {' or '.join(permitted[role])}, got {own}" in answer.message.replace(
+                ", edit", " or edit"
+            )
+    foreign = await service.ask("GET", E, key=made["bound"])
+    missing = await service.ask("GET", "/v1/experiments/missing", key=made["bound"])
+    assert foreign.status == missing.status == 404
+    assert foreign.content.replace(b"home", b"missing") == missing.content
+    visible = await service.ask("GET", "/v1/experiments", key=made["bound"])
+    assert [one["name"] for one in visible.data["experiments"]] == ["other"]
+    assert "home" not in (await service.ask("GET", "/metrics", key=made["bound"])).content.decode()
+    assert (await service.ask("GET", "/openapi.json")).status == 200
 
 
-def test_without_keys_only_this_machine_is_answered(tmp_path: Path) -> None:
-    async def scenario(service: Service) -> None:
-        for host in ("localhost:8000", "127.0.0.1:8000", "[::1]:8000"):
-            assert (await service.ask("GET", "/v1/experiments", host=host)).status == 200
-        for host in ("evil.example:8000", "[::1].evil.example", "[::1]evil.example:8000", "localhost:x", ""):
-            assert (await service.ask("GET", "/v1/experiments", host=host)).code == "forbidden"
-
-    with_service(tmp_path, scenario)
+async def test_without_keys_only_this_machine_is_answered(service: Service) -> None:
+    for host in ("localhost:8000", "127.0.0.1:8000", "[::1]:8000"):
+        assert (await service.ask("GET", "/v1/experiments", host=host)).status == 200
+    for host in ("evil.example:8000", "[::1].evil.example", "[::1]evil.example:8000", "localhost:x", ""):
+        assert (await service.ask("GET", "/v1/experiments", host=host)).code == "forbidden"
 
 
 def test_every_route_is_documented_and_answers(tmp_path: Path) -> None:
@@ -347,10 +320,9 @@ def test_logs_and_metrics_contain_no_secrets(tmp_path: Path, caplog: pytest.LogC
             )
             await service.ask("POST", f"{E}/decisions/{made.data['id']}/reward", {"value": 0.987654})
         secret, reader = (
-            keys.add_key(service.storage, "shop", "decide"),
-            keys.add_key(service.storage, "m", "read"),
+            service.add_key("shop", "decide"),
+            service.add_key("m", "read"),
         )
-        service.authenticator.keyring.refresh()
         await service.ask("GET", E, key=secret)
         await service.ask("POST", f"{E}/decisions", {"context": {"city": "Samarkand"}}, key="glcb_guessed")
         numbers = await service.ask("GET", "/metrics", key=reader)

@@ -5,7 +5,6 @@ import json
 import struct
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,7 +19,7 @@ from glcb.service.core import limits, models
 from glcb.service.engine.engine import Engine
 from glcb.service.errors import ApiError
 from tests.support.builders import RecordedExperiment, settings
-from tests.support.engine_harness import FailingDatabase, decide, with_engine
+from tests.support.engine_harness import decide
 
 LARGE: list[dict[str, Any]] = [
     {"layers": [20_000, 20_000, 1]},
@@ -30,8 +29,9 @@ LARGE: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("policy_settings", LARGE, ids=str)
-def test_settings_with_which_a_model_could_grow_too_large_are_refused(
-    policy_settings: dict[str, Any], tmp_path: Path
+@pytest.mark.settings(max_model_memory=1000000000)
+async def test_settings_with_which_a_model_could_grow_too_large_are_refused(
+    engine: Engine, policy_settings: dict[str, Any]
 ) -> None:
     wide = {f"feature {number}": 0.5 for number in range(30)}
 
@@ -39,43 +39,36 @@ def test_settings_with_which_a_model_could_grow_too_large_are_refused(
         await engine.create(name, settings(policy="glcb", **changes))
         await decide(engine, wide, name)
 
-    async def scenario(engine: Engine, _: FailingDatabase) -> None:
-        with pytest.raises((InvalidSettings, ApiError), match=r"GiB, more than the limit of 0\.9 GiB"):
-            await first_decision(engine, "large", policy_settings=policy_settings)
-        await first_decision(engine, "small")
-
-    with_engine(tmp_path, scenario, max_model_memory=1_000_000_000)
+    with pytest.raises((InvalidSettings, ApiError), match=r"GiB, more than the limit of 0\.9 GiB"):
+        await first_decision(engine, "large", policy_settings=policy_settings)
+    await first_decision(engine, "small")
 
 
-def test_an_explanation_cannot_create_a_model_that_is_too_large(tmp_path: Path) -> None:
-    async def scenario(engine: Engine, _: FailingDatabase) -> None:
-        await engine.create("home", settings(policy="glcb"))
-        with pytest.raises(InvalidSettings, match="GiB"):
-            await engine.read("home", lambda experiment: experiment.bandit.explain([0.5] + [0] * 499))
-
-    with_engine(tmp_path, scenario, max_model_memory=20_000_000)
+@pytest.mark.settings(max_model_memory=20000000)
+async def test_an_explanation_cannot_create_a_model_that_is_too_large(engine: Engine) -> None:
+    await engine.create("home", settings(policy="glcb"))
+    with pytest.raises(InvalidSettings, match="GiB"):
+        await engine.read("home", lambda experiment: experiment.bandit.explain([0.5] + [0] * 499))
 
 
-def test_nested_features_are_limited_like_others(tmp_path: Path) -> None:
-    async def scenario(engine: Engine, _: FailingDatabase) -> None:
-        await engine.create("home", settings())
-        await engine.create("shop", settings(arms={"a": {"price": 3}}))
-        many = {"user": {str(number): 0.5 for number in range(30)}}
-        with pytest.raises(ApiError, match="at most 29 features, got 30"):
-            await decide(engine, many, "home")
-        with pytest.raises(ApiError, match="at most 29 features of an arm, got 30"):
-            await engine.create("wide", settings(arms={"a": many}))
-        for context in (
-            {"a": {"b": {"c": {"d": {"e": {"f": 1}}}}}},
-            {"a": {"b": 1}, "a.b": 2},
-            {"x": [1, "a"]},
-        ):
-            with pytest.raises(ApiError) as error:
-                await decide(engine, context, "home")
-            assert error.value.code == "invalid_context"
-        await decide(engine, {"user": {"age": 31}}, "home")
-
-    with_engine(tmp_path, scenario, max_features=29)
+@pytest.mark.settings(max_features=29)
+async def test_nested_features_are_limited_like_others(engine: Engine) -> None:
+    await engine.create("home", settings())
+    await engine.create("shop", settings(arms={"a": {"price": 3}}))
+    many = {"user": {str(number): 0.5 for number in range(30)}}
+    with pytest.raises(ApiError, match="at most 29 features, got 30"):
+        await decide(engine, many, "home")
+    with pytest.raises(ApiError, match="at most 29 features of an arm, got 30"):
+        await engine.create("wide", settings(arms={"a": many}))
+    for context in (
+        {"a": {"b": {"c": {"d": {"e": {"f": 1}}}}}},
+        {"a": {"b": 1}, "a.b": 2},
+        {"x": [1, "a"]},
+    ):
+        with pytest.raises(ApiError) as error:
+            await decide(engine, context, "home")
+        assert error.value.code == "invalid_context"
+    await decide(engine, {"user": {"age": 31}}, "home")
 
 
 def test_too_many_nested_features_are_rejected_before_they_are_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,7 +20,6 @@ from glcb.service.engine.audit import Finding, audit_database
 from glcb.service.engine.engine import Engine
 from glcb.service.errors import ApiError
 from glcb.service.events import Event
-from glcb.service.storage import journal as journal_module
 from glcb.service.storage.database import Database
 from tests.support.builders import open_test_database, settings
 from tests.support.engine_harness import decide, decide_and_reward, run_service
@@ -159,11 +158,7 @@ def delete_newest(connection: sqlite3.Connection) -> None:
     connection.execute("DELETE FROM glcb_events WHERE experiment = 1 AND sequence > 15")
 
 
-def test_events_lost_while_running_break_their_experiment_only(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(journal_module, "_PROBE_SECONDS", 0.01)
-
+def test_events_lost_while_running_break_their_experiment_only(tmp_path: Path) -> None:
     async def scenario(engine: Engine, database: Database) -> None:
         await create_and_decide(engine, database)
         with contextlib.closing(sqlite3.connect(tmp_path / "glcb.db")) as connection, connection:

@@ -296,21 +296,21 @@ def test_an_experiment_can_be_deleted_while_it_opens(tmp_path: Path, gates: Call
     run(scenario)
 
 
-def test_snapshots_follow_the_time_that_a_replay_would_take(tmp_path: Path) -> None:
-    async def scenario(engine: Engine, database: FailingDatabase) -> None:
-        await engine.create("home", settings())
-        await decide_and_reward(engine, 10)
-        loaded = engine.loaded["home"]
-        assert 0.0 < loaded.replay_seconds < 100.0
-        assert not loaded.needs_snapshot(100.0)
-        loaded.replay_seconds += 100.0
-        assert loaded.needs_snapshot(100.0)
-        await decide(engine, {"age": 1})
-        await wait_for_snapshots(engine)
-        assert [row.sequence for row in database.snapshots(1)] == [22]
-        assert not loaded.needs_snapshot(100.0)
-
-    with_engine(tmp_path, scenario, snapshot_seconds=100.0)
+@pytest.mark.settings(snapshot_seconds=100.0)
+async def test_snapshots_follow_the_time_that_a_replay_would_take(
+    engine: Engine, database: FailingDatabase
+) -> None:
+    await engine.create("home", settings())
+    await decide_and_reward(engine, 10)
+    loaded = engine.loaded["home"]
+    assert 0.0 < loaded.replay_seconds < 100.0
+    assert not loaded.needs_snapshot(100.0)
+    loaded.replay_seconds += 100.0
+    assert loaded.needs_snapshot(100.0)
+    await decide(engine, {"age": 1})
+    await wait_for_snapshots(engine)
+    assert [row.sequence for row in database.snapshots(1)] == [22]
+    assert not loaded.needs_snapshot(100.0)
 
 
 def test_replayed_events_count_for_the_next_snapshot(tmp_path: Path) -> None:

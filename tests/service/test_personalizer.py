@@ -38,24 +38,21 @@ def test_without_keys_requests_go_to_the_only_experiment_or_to_the_one_that_is_n
 
 
 @pytest.mark.parametrize("version", ["v1.0/", "v1.1-preview.3/", ""])
-def test_the_version_in_the_path_does_not_matter(tmp_path: Path, version: str) -> None:
-    async def scenario(service: Service) -> None:
-        await create_experiment(service)
-        base = f"/personalizer/{version}"
-        assert (await service.ask("POST", f"{base}rank", BODY, query="api-version=1")).status == 201
-        assert (await service.ask("POST", f"{base}events/e1/activate", media=None)).status == 204
-        assert (await service.ask("POST", f"{base}events/e1/reward", {"value": 1})).status == 204
-        slots = [{"id": "top", "baselineAction": "a"}, {"id": "side", "baselineAction": "b"}]
-        page = {**BODY, "eventId": "a page/1", "slots": slots, "deferActivation": True}
-        assert (await service.ask("POST", f"{base}multislot/rank", page)).status == 201
-        event = f"{base}multislot/events/a page/1"
-        assert (await service.ask("POST", f"{event}/activate", media=None)).status == 204
-        rewards = {"reward": [{"slotId": "side", "value": 1}, {"slotId": "top", "value": 0}]}
-        assert (await service.ask("POST", f"{event}/reward", rewards)).status == 204
-        counts = (await service.ask("GET", E)).data["counts"]
-        assert (counts["decisions"], counts["rewarded"]) == (3, 3)
-
-    with_service(tmp_path, scenario)
+async def test_the_version_in_the_path_does_not_matter(service: Service, version: str) -> None:
+    await create_experiment(service)
+    base = f"/personalizer/{version}"
+    assert (await service.ask("POST", f"{base}rank", BODY, query="api-version=1")).status == 201
+    assert (await service.ask("POST", f"{base}events/e1/activate", media=None)).status == 204
+    assert (await service.ask("POST", f"{base}events/e1/reward", {"value": 1})).status == 204
+    slots = [{"id": "top", "baselineAction": "a"}, {"id": "side", "baselineAction": "b"}]
+    page = {**BODY, "eventId": "a page/1", "slots": slots, "deferActivation": True}
+    assert (await service.ask("POST", f"{base}multislot/rank", page)).status == 201
+    event = f"{base}multislot/events/a page/1"
+    assert (await service.ask("POST", f"{event}/activate", media=None)).status == 204
+    rewards = {"reward": [{"slotId": "side", "value": 1}, {"slotId": "top", "value": 0}]}
+    assert (await service.ask("POST", f"{event}/reward", rewards)).status == 204
+    counts = (await service.ask("GET", E)).data["counts"]
+    assert (counts["decisions"], counts["rewarded"]) == (3, 3)
 
 
 REFUSED: list[tuple[str, str, Any, int, str, str]] = [
@@ -73,41 +70,32 @@ REFUSED: list[tuple[str, str, Any, int, str, str]] = [
 ]
 
 
-def test_errors_have_the_format_of_personalizer_and_change_nothing(tmp_path: Path) -> None:
-    async def scenario(service: Service) -> None:
-        await create_experiment(service)
-        before = (await service.ask("GET", E)).data
-        for method, path, body, status, code, expected in REFUSED:
-            answer = await service.ask(method, path, body)
-            assert (answer.status, answer.code) == (status, code), (path, answer.content[:300])
-            assert expected in answer.message
-            assert answer.data["error"]["innerError"]["code"]
-            assert answer.headers.keys() >= SECURITY_HEADERS
-        assert (await service.ask("GET", E)).data == before
-        assert (await service.ask("POST", RANK, BODY, media="text/plain")).status == 415
-
-    with_service(tmp_path, scenario)
+async def test_errors_have_the_format_of_personalizer_and_change_nothing(service: Service) -> None:
+    await create_experiment(service)
+    before = (await service.ask("GET", E)).data
+    for method, path, body, status, code, expected in REFUSED:
+        answer = await service.ask(method, path, body)
+        assert (answer.status, answer.code) == (status, code), (path, answer.content[:300])
+        assert expected in answer.message
+        assert answer.data["error"]["innerError"]["code"]
+        assert answer.headers.keys() >= SECURITY_HEADERS
+    assert (await service.ask("GET", E)).data == before
+    assert (await service.ask("POST", RANK, BODY, media="text/plain")).status == 415
 
 
-def test_a_different_request_with_the_same_event_id_is_refused(tmp_path: Path) -> None:
-    async def scenario(service: Service) -> None:
-        await create_experiment(service)
-        first = await service.ask("POST", RANK, BODY)
-        assert (await service.ask("POST", RANK, BODY)).content == first.content
-        answer = await service.ask("POST", RANK, {**BODY, "contextFeatures": [{"age": 32}]})
-        assert (answer.status, answer.code) == (409, "Conflict")
-
-    with_service(tmp_path, scenario)
+async def test_a_different_request_with_the_same_event_id_is_refused(service: Service) -> None:
+    await create_experiment(service)
+    first = await service.ask("POST", RANK, BODY)
+    assert (await service.ask("POST", RANK, BODY)).content == first.content
+    answer = await service.ask("POST", RANK, {**BODY, "contextFeatures": [{"age": 32}]})
+    assert (answer.status, answer.code) == (409, "Conflict")
 
 
-def test_decisions_can_be_deferred_and_activated_without_personalizer(tmp_path: Path) -> None:
-    async def scenario(service: Service) -> None:
-        await create_experiment(service)
-        decision = {"context": {"age": 31}, "id": "e1", "deferred": True}
-        assert (await service.ask("POST", f"{E}/decisions", decision)).status == 200
-        assert (await service.ask("POST", f"{E}/decisions/e1/reward", {"value": 1})).code == "closed_decision"
-        assert (await service.ask("POST", f"{E}/decisions/e2/activate")).code == "unknown_decision"
-        assert (await service.ask("POST", f"{E}/decisions/e1/activate")).status == 204
-        assert (await service.ask("POST", f"{E}/decisions/e1/reward", {"value": 1})).status == 200
-
-    with_service(tmp_path, scenario)
+async def test_decisions_can_be_deferred_and_activated_without_personalizer(service: Service) -> None:
+    await create_experiment(service)
+    decision = {"context": {"age": 31}, "id": "e1", "deferred": True}
+    assert (await service.ask("POST", f"{E}/decisions", decision)).status == 200
+    assert (await service.ask("POST", f"{E}/decisions/e1/reward", {"value": 1})).code == "closed_decision"
+    assert (await service.ask("POST", f"{E}/decisions/e2/activate")).code == "unknown_decision"
+    assert (await service.ask("POST", f"{E}/decisions/e1/activate")).status == 204
+    assert (await service.ask("POST", f"{E}/decisions/e1/reward", {"value": 1})).status == 200

@@ -5,7 +5,7 @@ import contextlib
 import random
 import socket
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -96,12 +96,6 @@ async def connected(app: Application, request_seconds: float = 10) -> AsyncItera
             await until(lambda: all(one.is_lost for one in server.made))
 
 
-def run_as_served(scenario: Coroutine[Any, Any, None]) -> None:
-    """Run a scenario in the event loop of the service, which is uvloop where it is available."""
-    with asyncio.Runner(loop_factory=uvicorn.Config("").get_loop_factory()) as runner:
-        runner.run(scenario)
-
-
 async def answer(reader: asyncio.StreamReader) -> int:
     """Return the status of the next response."""
     head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 20)
@@ -132,17 +126,32 @@ async def refused_early(streams: Streams) -> list[int]:
     return [first, await answer(reader)]
 
 
-def in_connection(
-    folder: Path, scenario: Callable[[Service, Streams], Awaitable[None]], request_seconds: float = 10
-) -> None:
-    async def run() -> None:
-        async with (
-            running_service(folder, request_seconds=request_seconds) as own,
-            connected(own.app, request_seconds) as streams,
-        ):
-            await scenario(own, streams)
+@pytest.fixture(scope="module")
+def anyio_backend() -> tuple[str, dict[str, Any]]:
+    """The event loop of the service, which is uvloop where it is available."""
+    return "asyncio", {"loop_factory": uvicorn.Config("").get_loop_factory()}
 
-    run_as_served(run())
+
+@pytest.fixture
+async def starting() -> AsyncIterator[Streams]:
+    """A connection to an application that has not started."""
+    async with connected(Application(lifespan)) as connection:
+        yield connection
+
+
+@pytest.fixture
+async def listener(service: Service) -> AsyncIterator[Listening]:
+    """The service, listening on a port."""
+    async with listening(service.app) as running:
+        yield running
+
+
+@pytest.fixture
+async def streams(request: pytest.FixtureRequest, service: Service) -> AsyncIterator[Streams]:
+    """A connection to the service."""
+    marker = request.node.get_closest_marker("settings")
+    async with connected(service.app, **({} if marker is None else marker.kwargs)) as connection:
+        yield connection
 
 
 async def ask(streams: Streams, *parts: bytes) -> int:
@@ -166,43 +175,32 @@ def request(
     return head(method, path, len(body))[:-2] + authorization + extra + b"\r\n" + body
 
 
-def test_an_unauthorized_client_can_finish_its_request_and_reuse_the_connection(tmp_path: Path) -> None:
-    async def scenario(own: Service, streams: Streams) -> None:
-        keys.add_key(own.storage, "shop", "decide")
-        own.authenticator.keyring.refresh()
-        assert await refused_early(streams) == [401, 200]
-
-    in_connection(tmp_path, scenario)
+async def test_an_unauthorized_client_can_finish_its_request_and_reuse_the_connection(
+    service: Service, streams: Streams
+) -> None:
+    service.add_key("shop", "decide")
+    assert await refused_early(streams) == [401, 200]
 
 
-def test_a_client_refused_during_startup_can_reuse_the_connection() -> None:
-    async def run() -> None:
-        async with connected(Application(lifespan)) as streams:
-            assert await refused_early(streams) == [503, 200]
-
-    run_as_served(run())
+async def test_a_client_refused_during_startup_can_reuse_the_connection() -> None:
+    async with connected(Application(lifespan)) as streams:
+        assert await refused_early(streams) == [503, 200]
 
 
-def test_a_connection_is_closed_if_the_rest_of_the_body_never_arrives() -> None:
-    async def run() -> None:
-        async with connected(Application(lifespan), request_seconds=0.1) as (reader, writer):
-            writer.write(head("POST", PATH, len(BODY)) + BODY[:1000])
-            assert await answer(reader) == 503
-            assert await asyncio.wait_for(reader.read(), 20) == b""
-
-    run_as_served(run())
+async def test_a_connection_is_closed_if_the_rest_of_the_body_never_arrives() -> None:
+    async with connected(Application(lifespan), request_seconds=0.1) as (reader, writer):
+        writer.write(head("POST", PATH, len(BODY)) + BODY[:1000])
+        assert await answer(reader) == 503
+        assert await asyncio.wait_for(reader.read(), 20) == b""
 
 
-def test_endless_headers_are_refused_even_on_a_reused_connection() -> None:
-    async def run() -> None:
-        async with connected(Application(lifespan)) as (reader, writer):
-            writer.write(head("GET", "/healthz"))
-            assert await answer(reader) == 200
-            writer.write(b"GET /healthz HTTP/1.1\r\nX: " + b"x" * 70_000)
-            assert await answer(reader) == 431
-            assert await asyncio.wait_for(reader.read(), 20) == b""
-
-    run_as_served(run())
+async def test_endless_headers_are_refused_even_on_a_reused_connection(starting: Streams) -> None:
+    reader, writer = starting
+    writer.write(head("GET", "/healthz"))
+    assert await answer(reader) == 200
+    writer.write(b"GET /healthz HTTP/1.1\r\nX: " + b"x" * 70_000)
+    assert await answer(reader) == 431
+    assert await asyncio.wait_for(reader.read(), 20) == b""
 
 
 async def until(condition: Callable[[], bool]) -> None:
@@ -247,110 +245,97 @@ CHUNKED = (
     ],
     ids=["headers", "empty lines", "trailers", "one trailer", "chunk extension", "chunks of one byte"],
 )
-def test_bytes_outside_the_body_are_refused_in_every_state(tmp_path: Path, start: bytes, part: bytes) -> None:
-    async def scenario(own: Service, streams: Streams) -> None:
-        await create_experiment(own)
-        streams[1].write(start)
-        received = await send_until_refused(streams, part, max_bytes=400_000)
-        assert received.startswith(b"HTTP/1.1 431"), received
-        assert received.count(b"HTTP/1.1 ") == 1
-
-    in_connection(tmp_path, scenario)
-
-
-def test_the_rest_is_dropped_after_a_refusal() -> None:
-    async def run() -> None:
-        async with connected(Application(lifespan)) as (reader, writer):
-            writer.write(b"not HTTP\r\n\r\n")
-            for _ in range(50):
-                writer.write(head("GET", "/healthz") * 1000)
-                await writer.drain()
-            writer.write_eof()
-            received = await asyncio.wait_for(reader.read(), 20)
-            assert received.startswith(b"HTTP/1.1 400")
-            assert received.count(b"HTTP/1.1 ") == 1
-
-    run_as_served(run())
+async def test_bytes_outside_the_body_are_refused_in_every_state(
+    service: Service, streams: Streams, start: bytes, part: bytes
+) -> None:
+    await create_experiment(service)
+    streams[1].write(start)
+    received = await send_until_refused(streams, part, max_bytes=400_000)
+    assert received.startswith(b"HTTP/1.1 431"), received
+    assert received.count(b"HTTP/1.1 ") == 1
 
 
-def test_clients_that_do_not_read_are_disconnected_and_hold_little_memory() -> None:
-    async def run() -> None:
-        path = f"/static/{pages().digest}/vendor/uPlot.iife.min.js"
-        async with listening(Application(lifespan), write_seconds=0.5) as server:
-            streams = [await server.connect() for _ in range(5)]
-            for reader, writer in streams:
-                reader._transport.pause_reading()  # type: ignore[attr-defined]
-                writer.write(head("GET", path) * 15)
-            await until(lambda: server.count == 5)
-            await until(lambda: all(one.flow.write_paused for one in server.open))
-            unsent = [one.transport.get_write_buffer_size() for one in server.open]
-            assert max(unsent) <= 3 * 32_768
-            await until(lambda: server.count == 0)
-            for _, writer in streams:
-                writer.close()
-
-    run_as_served(run())
+async def test_the_rest_is_dropped_after_a_refusal(starting: Streams) -> None:
+    reader, writer = starting
+    writer.write(b"not HTTP\r\n\r\n")
+    for _ in range(50):
+        writer.write(head("GET", "/healthz") * 1000)
+        await writer.drain()
+    writer.write_eof()
+    received = await asyncio.wait_for(reader.read(), 20)
+    assert received.startswith(b"HTTP/1.1 400")
+    assert received.count(b"HTTP/1.1 ") == 1
 
 
-def test_pipelined_requests_are_answered_in_order_up_to_a_limit() -> None:
-    async def run() -> None:
-        async with connected(Application(lifespan)) as (reader, writer):
-            writer.write(head("GET", "/healthz") * 3 + head("GET", "/readyz"))
-            assert [await answer(reader) for _ in range(4)] == [200, 200, 200, 503]
-            writer.write(head("GET", "/healthz") * 100)
-            received = await asyncio.wait_for(reader.read(), 20)
-            assert received.count(b"HTTP/1.1 200") == 17
-            assert received.count(b"connection: close") == 1
-
-    run_as_served(run())
-
-
-def test_a_complete_request_is_answered_before_the_garbage_behind_it(tmp_path: Path) -> None:
-    async def scenario(own: Service, streams: Streams) -> None:
-        await create_experiment(own)
-        reader, writer = streams
-        body = b'{"context":{"age":31}}'
-        writer.write(head("POST", PATH, len(body)) + body + b"\x00garbage\r\n\r\n")
-        assert [await answer(reader), await answer(reader)] == [200, 400]
-        assert await asyncio.wait_for(reader.read(), 20) == b""
-        assert own.engine.loaded["home"].experiment.bandit.counts["decisions"] == 1
-
-    in_connection(tmp_path, scenario)
+async def test_clients_that_do_not_read_are_disconnected_and_hold_little_memory() -> None:
+    path = f"/static/{pages().digest}/vendor/uPlot.iife.min.js"
+    async with listening(Application(lifespan), write_seconds=0.5) as server:
+        streams = [await server.connect() for _ in range(5)]
+        for reader, writer in streams:
+            reader._transport.pause_reading()  # type: ignore[attr-defined]
+            writer.write(head("GET", path) * 15)
+        await until(lambda: server.count == 5)
+        await until(lambda: all(one.flow.write_paused for one in server.open))
+        unsent = [one.transport.get_write_buffer_size() for one in server.open]
+        assert max(unsent) <= 3 * 32_768
+        await until(lambda: server.count == 0)
+        for _, writer in streams:
+            writer.close()
 
 
-def test_a_content_length_with_thousands_of_digits_is_no_internal_error(tmp_path: Path) -> None:
-    async def scenario(own: Service, streams: Streams) -> None:
-        await create_experiment(own)
-        reader, writer = streams
-        body = b'{"context":{"age":31}}'
-        lines = head("POST", PATH, len(body)).replace(b"Length: ", b"Length: " + b"0" * 5000)
-        writer.write(lines + body)
-        assert await answer(reader) == 200
+async def test_pipelined_requests_are_answered_in_order_up_to_a_limit(starting: Streams) -> None:
+    reader, writer = starting
+    writer.write(head("GET", "/healthz") * 3 + head("GET", "/readyz"))
+    assert [await answer(reader) for _ in range(4)] == [200, 200, 200, 503]
+    writer.write(head("GET", "/healthz") * 100)
+    received = await asyncio.wait_for(reader.read(), 20)
+    assert received.count(b"HTTP/1.1 200") == 17
+    assert received.count(b"connection: close") == 1
 
-    in_connection(tmp_path, scenario)
+
+async def test_a_complete_request_is_answered_before_the_garbage_behind_it(
+    service: Service, streams: Streams
+) -> None:
+    await create_experiment(service)
+    reader, writer = streams
+    body = b'{"context":{"age":31}}'
+    writer.write(head("POST", PATH, len(body)) + body + b"\x00garbage\r\n\r\n")
+    assert [await answer(reader), await answer(reader)] == [200, 400]
+    assert await asyncio.wait_for(reader.read(), 20) == b""
+    assert service.engine.loaded["home"].experiment.bandit.counts["decisions"] == 1
+
+
+async def test_a_content_length_with_thousands_of_digits_is_no_internal_error(
+    service: Service, streams: Streams
+) -> None:
+    await create_experiment(service)
+    reader, writer = streams
+    body = b'{"context":{"age":31}}'
+    lines = head("POST", PATH, len(body)).replace(b"Length: ", b"Length: " + b"0" * 5000)
+    writer.write(lines + body)
+    assert await answer(reader) == 200
 
 
 @pytest.mark.parametrize("size", [65_537, 80_000, 99_999])
 @pytest.mark.parametrize("way", ["at once", "in two parts", "behind another request", "with an upgrade"])
-def test_a_large_body_of_a_decision_is_received_whole(tmp_path: Path, size: int, way: str) -> None:
-    async def scenario(own: Service, streams: Streams) -> None:
-        await create_experiment(own)
-        reader, writer = streams
-        body = b'{"context":{"age":31}}'.ljust(size)
-        lines = head("POST", PATH, size)
-        if way == "with an upgrade":
-            lines = lines[:-2] + b"Connection: Upgrade\r\nUpgrade: h2c\r\n\r\n"
-        if way == "behind another request":
-            writer.write(lines + body + lines + body)
-            assert [await answer(reader), await answer(reader)] == [200, 200]
-            return
-        first = 65_600 if way == "in two parts" else size
-        writer.write(lines + body[:first])
-        await writer.drain()
-        writer.write(body[first:])
-        assert await answer(reader) == 200
-
-    in_connection(tmp_path, scenario)
+async def test_a_large_body_of_a_decision_is_received_whole(
+    service: Service, streams: Streams, size: int, way: str
+) -> None:
+    await create_experiment(service)
+    reader, writer = streams
+    body = b'{"context":{"age":31}}'.ljust(size)
+    lines = head("POST", PATH, size)
+    if way == "with an upgrade":
+        lines = lines[:-2] + b"Connection: Upgrade\r\nUpgrade: h2c\r\n\r\n"
+    if way == "behind another request":
+        writer.write(lines + body + lines + body)
+        assert [await answer(reader), await answer(reader)] == [200, 200]
+        return
+    first = 65_600 if way == "in two parts" else size
+    writer.write(lines + body[:first])
+    await writer.drain()
+    writer.write(body[first:])
+    assert await answer(reader) == 200
 
 
 @pytest.mark.parametrize(
@@ -364,93 +349,81 @@ def test_a_large_body_of_a_decision_is_received_whole(tmp_path: Path, size: int,
     ],
     ids=["long query", "too long query", "too long path", "many headers", "too many headers"],
 )
-def test_targets_and_headers_that_take_long_to_parse_are_refused(content: bytes, status: int) -> None:
-    async def run() -> None:
-        async with connected(Application(lifespan)) as (reader, writer):
+async def test_targets_and_headers_that_take_long_to_parse_are_refused(
+    starting: Streams, content: bytes, status: int
+) -> None:
+    reader, writer = starting
+    writer.write(content)
+    assert await answer(reader) == status
+    if status != 200:
+        assert await asyncio.wait_for(reader.read(), 20) == b""
+
+
+async def test_slow_bodies_hold_no_slot(tmp_path: Path) -> None:
+    async with (
+        running_service(tmp_path, max_concurrent_requests=2) as service,
+        listening(service.app) as server,
+    ):
+        await create_experiment(service)
+        slow = [await server.connect() for _ in range(4)]
+        for number, (_, writer) in enumerate(slow):
+            media = b"application/json; charset=utf-8" if number % 2 else b"application/json"
+            writer.write(head("POST", PATH, 100).replace(b"application/json", media) + b"{")
+        await until(lambda: server.count == 4)
+        reader, writer = await server.connect()
+        body = b'{"context":{"age":31}}'
+        writer.write(head("POST", PATH, len(body)) + body)
+        assert await answer(reader) == 200
+        for _, other in slow:
+            other.close()
+        writer.close()
+
+
+async def test_a_body_that_does_not_arrive_ends_in_a_timeout(tmp_path: Path) -> None:
+    async with (
+        running_service(tmp_path, request_seconds=0.2) as service,
+        connected(service.app, request_seconds=0.2) as (reader, writer),
+    ):
+        await create_experiment(service)
+        writer.write(head("POST", PATH, 100) + b"{")
+        assert await answer(reader) == 408
+        assert await asyncio.wait_for(reader.read(), 20) == b""
+
+
+async def test_a_new_connection_replaces_the_one_that_has_waited_longest() -> None:
+    async with listening(Application(lifespan), max_connections=3) as server:
+        streams = []
+        for _ in range(3):  # none of them is idle
+            streams.append(await server.connect())
+            streams[-1][1].write(head("POST", PATH, 1000)[:40])
+            await until(lambda: server.count == len(streams))
+        await asyncio.sleep(0.05)
+        reader, writer = await server.connect()
+        writer.write(head("GET", "/healthz"))
+        assert await answer(reader) == 200
+        with contextlib.suppress(ConnectionResetError):
+            assert await asyncio.wait_for(streams[0][0].read(), 5) == b""
+        assert server.count == 3
+        for _, other in streams:
+            other.close()
+        writer.close()
+
+
+async def test_invalid_requests_leave_nothing_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    upgrade = head("GET", "/")[:-2] + b"Connection: Upgrade\r\nUpgrade: other\r\n\r\n"
+    invalid = (
+        b"not HTTP\r\n\r\n",
+        head("CONNECT", "localhost:80"),
+        head("GET", "nowhere"),
+        upgrade + b"\0\1",
+    )
+    async with listening(Application(lifespan)) as server:
+        for content in invalid:
+            reader, writer = await server.connect()
             writer.write(content)
-            assert await answer(reader) == status
-            if status != 200:
-                assert await asyncio.wait_for(reader.read(), 20) == b""
-
-    run_as_served(run())
-
-
-def test_slow_bodies_hold_no_slot(tmp_path: Path) -> None:
-    async def run() -> None:
-        async with (
-            running_service(tmp_path, max_concurrent_requests=2) as own,
-            listening(own.app) as server,
-        ):
-            await create_experiment(own)
-            slow = [await server.connect() for _ in range(4)]
-            for number, (_, writer) in enumerate(slow):
-                media = b"application/json; charset=utf-8" if number % 2 else b"application/json"
-                writer.write(head("POST", PATH, 100).replace(b"application/json", media) + b"{")
-            await until(lambda: server.count == 4)
-            reader, writer = await server.connect()
-            body = b'{"context":{"age":31}}'
-            writer.write(head("POST", PATH, len(body)) + body)
-            assert await answer(reader) == 200
-            for _, other in slow:
-                other.close()
+            writer.write_eof()
+            assert b"HTTP/1.1 400" in await asyncio.wait_for(reader.read(), 20)
             writer.close()
-
-    run_as_served(run())
-
-
-def test_a_body_that_does_not_arrive_ends_in_a_timeout(tmp_path: Path) -> None:
-    async def run() -> None:
-        async with (
-            running_service(tmp_path, request_seconds=0.2) as own,
-            connected(own.app, request_seconds=0.2) as (reader, writer),
-        ):
-            await create_experiment(own)
-            writer.write(head("POST", PATH, 100) + b"{")
-            assert await answer(reader) == 408
-            assert await asyncio.wait_for(reader.read(), 20) == b""
-
-    run_as_served(run())
-
-
-def test_a_new_connection_replaces_the_one_that_has_waited_longest() -> None:
-    async def run() -> None:
-        async with listening(Application(lifespan), max_connections=3) as server:
-            streams = []
-            for _ in range(3):  # none of them is idle
-                streams.append(await server.connect())
-                streams[-1][1].write(head("POST", PATH, 1000)[:40])
-                await until(lambda: server.count == len(streams))
-            await asyncio.sleep(0.05)
-            reader, writer = await server.connect()
-            writer.write(head("GET", "/healthz"))
-            assert await answer(reader) == 200
-            with contextlib.suppress(ConnectionResetError):
-                assert await asyncio.wait_for(streams[0][0].read(), 5) == b""
-            assert server.count == 3
-            for _, other in streams:
-                other.close()
-            writer.close()
-
-    run_as_served(run())
-
-
-def test_invalid_requests_leave_nothing_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
-    async def run() -> None:
-        async with listening(Application(lifespan)) as server:
-            upgrade = head("GET", "/")[:-2] + b"Connection: Upgrade\r\nUpgrade: other\r\n\r\n"
-            for content in (
-                b"not HTTP\r\n\r\n",
-                head("CONNECT", "localhost:80"),
-                head("GET", "nowhere"),
-                upgrade + b"\0\1",
-            ):
-                reader, writer = await server.connect()
-                writer.write(content)
-                writer.write_eof()
-                assert b"HTTP/1.1 400" in await asyncio.wait_for(reader.read(), 20)
-                writer.close()
-
-    run_as_served(run())
     assert caplog.records == []
 
 
@@ -458,40 +431,34 @@ def test_invalid_requests_leave_nothing_in_the_log(caplog: pytest.LogCaptureFixt
     ("method", "path"),
     [("DELETE", "/v1/experiments/home"), ("GET", "/v1/experiments/home"), ("GET", "/readyz")],
 )
-def test_a_request_that_turns_out_to_be_invalid_changes_nothing(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, method: str, path: str
+async def test_a_request_that_turns_out_to_be_invalid_changes_nothing(
+    service: Service, streams: Streams, caplog: pytest.LogCaptureFixture, method: str, path: str
 ) -> None:
-    async def scenario(own: Service, streams: Streams) -> None:
-        await create_experiment(own)
-        reader, writer = streams
-        lines = [f"{method} {path} HTTP/1.1", "Host: localhost", "Transfer-Encoding: chunked"]
-        writer.write("\r\n".join([*lines, "", "no size", ""]).encode())
-        assert await answer(reader) == 400
-        assert await asyncio.wait_for(reader.read(), 20) == b""
-        assert (await own.ask("GET", "/v1/experiments/home")).status == 200
-
-    in_connection(tmp_path, scenario)
+    await create_experiment(service)
+    reader, writer = streams
+    lines = [f"{method} {path} HTTP/1.1", "Host: localhost", "Transfer-Encoding: chunked"]
+    writer.write("\r\n".join([*lines, "", "no size", ""]).encode())
+    assert await answer(reader) == 400
+    assert await asyncio.wait_for(reader.read(), 20) == b""
+    assert (await service.ask("GET", "/v1/experiments/home")).status == 200
     assert [record for record in caplog.records if record.levelname == "ERROR"] == []
 
 
 @pytest.mark.parametrize("upgrade", ["websocket", "h2c"])
-def test_a_request_for_another_protocol_is_answered_as_if_it_asked_for_none(
-    tmp_path: Path, upgrade: str
+async def test_a_request_for_another_protocol_is_answered_as_if_it_asked_for_none(
+    service: Service, streams: Streams, upgrade: str
 ) -> None:
-    async def scenario(own: Service, streams: Streams) -> None:
-        await create_experiment(own)
-        reader, writer = streams
-        body = b'{"context":{"age":31}}'
-        lines = f"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: {upgrade}\r\n\r\n"
-        post, get = head("POST", PATH, len(body)), head("GET", "/healthz")
-        for request in (post[:-2] + lines.encode() + body, get[:-2] + lines.encode(), post + body):
-            writer.write(request[:-4])
-            await asyncio.sleep(0.01)
-            writer.write(request[-4:])
-            assert await answer(reader) == 200
-        assert own.engine.loaded["home"].experiment.bandit.counts["decisions"] == 2
-
-    in_connection(tmp_path, scenario)
+    await create_experiment(service)
+    reader, writer = streams
+    body = b'{"context":{"age":31}}'
+    lines = f"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: {upgrade}\r\n\r\n"
+    post, get = head("POST", PATH, len(body)), head("GET", "/healthz")
+    for request in (post[:-2] + lines.encode() + body, get[:-2] + lines.encode(), post + body):
+        writer.write(request[:-4])
+        await asyncio.sleep(0.01)
+        writer.write(request[-4:])
+        assert await answer(reader) == 200
+    assert service.engine.loaded["home"].experiment.bandit.counts["decisions"] == 2
 
 
 def test_hundreds_of_requests_for_another_protocol_leave_nothing_in_the_log(
@@ -506,50 +473,44 @@ def test_hundreds_of_requests_for_another_protocol_leave_nothing_in_the_log(
     limit = sys.getrecursionlimit()
     sys.setrecursionlimit(250)  # what a wrapper of each call, such as coverage, would leave
     try:
-        run_as_served(run())
+        with asyncio.Runner(loop_factory=uvicorn.Config("").get_loop_factory()) as runner:
+            runner.run(run())
     finally:
         sys.setrecursionlimit(limit)
     assert [record for record in caplog.records if record.levelname == "ERROR"] == []
 
 
-def test_a_connection_of_http_1_0_is_closed_after_the_response() -> None:
-    async def run() -> None:
-        async with connected(Application(lifespan)) as (reader, writer):
-            writer.write(b"GET /healthz HTTP/1.0\r\nHost: localhost\r\n\r\n")
-            assert await answer(reader) == 200
-            assert await asyncio.wait_for(reader.read(), 20) == b""
-
-    run_as_served(run())
+async def test_a_connection_of_http_1_0_is_closed_after_the_response(starting: Streams) -> None:
+    reader, writer = starting
+    writer.write(b"GET /healthz HTTP/1.0\r\nHost: localhost\r\n\r\n")
+    assert await answer(reader) == 200
+    assert await asyncio.wait_for(reader.read(), 20) == b""
 
 
-def test_a_request_may_arrive_in_parts(tmp_path: Path) -> None:
-    async def scenario(own: Service, streams: Streams) -> None:
-        await create_experiment(own)
-        lines = request()[: -len(CONTEXT)]
-        assert await ask(streams, lines, CONTEXT) == 200
-        assert await ask(streams, lines, CONTEXT[:5], CONTEXT[5:]) == 200
-        assert await ask(streams, lines[:-20], lines[-20:], CONTEXT) == 200
-        assert await ask(streams, lines, CONTEXT + request()) == 200
-        assert await answer(streams[0]) == 200
-
-    in_connection(tmp_path, scenario)
+async def test_a_request_may_arrive_in_parts(service: Service, streams: Streams) -> None:
+    await create_experiment(service)
+    lines = request()[: -len(CONTEXT)]
+    assert await ask(streams, lines, CONTEXT) == 200
+    assert await ask(streams, lines, CONTEXT[:5], CONTEXT[5:]) == 200
+    assert await ask(streams, lines[:-20], lines[-20:], CONTEXT) == 200
+    assert await ask(streams, lines, CONTEXT + request()) == 200
+    assert await answer(streams[0]) == 200
 
 
-def test_headers_may_be_cut_anywhere(tmp_path: Path) -> None:
-    async def scenario(own: Service, streams: Streams) -> None:
-        await create_experiment(own)
-        for length in range(len(request()) - len(CONTEXT) - 8, len(request()) - len(CONTEXT) + 2):
-            whole = request(body=CONTEXT.ljust(length))
-            assert await ask(streams, whole) == 200
-            end = whole.index(b"\r\n\r\n")
-            for cut in range(end - 2, end + 6):
-                assert await ask(streams, whole[:cut], whole[cut:]) == 200, (length, cut)
-
-    in_connection(tmp_path, scenario)
+async def test_headers_may_be_cut_anywhere(service: Service, streams: Streams) -> None:
+    await create_experiment(service)
+    for length in range(len(request()) - len(CONTEXT) - 8, len(request()) - len(CONTEXT) + 2):
+        whole = request(body=CONTEXT.ljust(length))
+        assert await ask(streams, whole) == 200
+        end = whole.index(b"\r\n\r\n")
+        for cut in range(end - 2, end + 6):
+            assert await ask(streams, whole[:cut], whole[cut:]) == 200, (length, cut)
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_a_stream_of_requests_is_answered_in_order_however_it_is_cut(tmp_path: Path, seed: int) -> None:
+async def test_a_stream_of_requests_is_answered_in_order_however_it_is_cut(
+    service: Service, streams: Streams, seed: int
+) -> None:
     rng = random.Random(seed)
     kinds = [
         (request(), 200),
@@ -567,20 +528,17 @@ def test_a_stream_of_requests_is_answered_in_order_however_it_is_cut(tmp_path: P
     if seed % 2:  # every request in a part of its own
         parts = [content for content, _ in sent]
 
-    async def scenario(own: Service, streams: Streams) -> None:
-        await create_experiment(own)
-        reader, writer = streams
+    await create_experiment(service)
+    reader, writer = streams
 
-        async def send() -> None:
-            for part in parts:
-                writer.write(part)
-                await asyncio.sleep(0.002)
+    async def send() -> None:
+        for part in parts:
+            writer.write(part)
+            await asyncio.sleep(0.002)
 
-        sending = asyncio.create_task(send())
-        assert [await answer(reader) for _ in sent] == [status for _, status in sent]
-        await sending
-
-    in_connection(tmp_path, scenario)
+    sending = asyncio.create_task(send())
+    assert [await answer(reader) for _ in sent] == [status for _, status in sent]
+    await sending
 
 
 @pytest.mark.parametrize(
@@ -596,34 +554,30 @@ def test_a_stream_of_requests_is_answered_in_order_however_it_is_cut(tmp_path: P
     ],
     ids=["query", "escaped", "absolute", "empty line", "HTTP/1.0", "no path", "no version"],
 )
-def test_a_target_may_have_other_forms(tmp_path: Path, content: bytes, status: int) -> None:
-    async def scenario(own: Service, streams: Streams) -> None:
-        await create_experiment(own)
-        assert await ask(streams, content) == status
-
-    in_connection(tmp_path, scenario)
-
-
-def test_a_client_that_stays_does_not_end_the_timeouts_of_others(tmp_path: Path) -> None:
-    async def run() -> None:
-        async with (
-            running_service(tmp_path, request_seconds=0.2) as own,
-            listening(own.app, request_seconds=0.2) as server,
-        ):
-            await create_experiment(own)
-            first = await server.connect()
-            assert await ask(first, request()[: -len(CONTEXT)]) == 408
-            await asyncio.sleep(1)  # it reads no further, and its deadline passes
-            reader, writer = await server.connect()
-            writer.write(b"POST ")
-            assert await asyncio.wait_for(reader.read(), 20) == b""
-            writer.close()
-            first[1].close()
-
-    run_as_served(run())
+async def test_a_target_may_have_other_forms(
+    service: Service, streams: Streams, content: bytes, status: int
+) -> None:
+    await create_experiment(service)
+    assert await ask(streams, content) == status
 
 
-def test_one_connection_that_cannot_be_aborted_does_not_affect_others(
+async def test_a_client_that_stays_does_not_end_the_timeouts_of_others(tmp_path: Path) -> None:
+    async with (
+        running_service(tmp_path, request_seconds=0.2) as service,
+        listening(service.app, request_seconds=0.2) as server,
+    ):
+        await create_experiment(service)
+        first = await server.connect()
+        assert await ask(first, request()[: -len(CONTEXT)]) == 408
+        await asyncio.sleep(1)  # it reads no further, and its deadline passes
+        reader, writer = await server.connect()
+        writer.write(b"POST ")
+        assert await asyncio.wait_for(reader.read(), 20) == b""
+        writer.close()
+        first[1].close()
+
+
+async def test_one_connection_that_cannot_be_aborted_does_not_affect_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     genuine = Connection.abort
@@ -635,131 +589,110 @@ def test_one_connection_that_cannot_be_aborted_does_not_affect_others(
             raise RuntimeError("closed")
         genuine(self)
 
-    async def run() -> None:
-        asyncio.get_running_loop().set_exception_handler(lambda *_: None)
-        async with listening(Application(lifespan), request_seconds=0.2) as server:
-            streams = []
-            for number in range(2):
-                streams.append(await server.connect())
-                streams[-1][1].write(b"POST ")
-                await until(lambda number=number: server.count > number)  # type: ignore[misc]
-            assert await asyncio.wait_for(streams[1][0].read(), 20) == b""
-            assert failed
-            for _, writer in streams:
-                writer.close()
-
     monkeypatch.setattr(Connection, "abort", fail_once)
-    run_as_served(run())
-
-
-def test_a_request_is_completed_during_shutdown(tmp_path: Path) -> None:
-    async def run() -> None:
-        async with running_service(tmp_path) as own, listening(own.app) as server:
-            await create_experiment(own)
-            reader, writer = await server.connect()
-            assert await ask((reader, writer), request()) == 200
-            writer.write(request()[: -len(CONTEXT)])
-            await until(lambda: own.engine.metrics.in_flight == 1)
-            (connection,) = server.open
-            connection.shutdown()
-            assert await ask((reader, writer), CONTEXT) == 200
-            assert await asyncio.wait_for(reader.read(), 20) == b""
+    asyncio.get_running_loop().set_exception_handler(lambda *_: None)
+    async with listening(Application(lifespan), request_seconds=0.2) as server:
+        streams = []
+        for number in range(2):
+            streams.append(await server.connect())
+            streams[-1][1].write(b"POST ")
+            await until(lambda number=number: server.count > number)  # type: ignore[misc]
+        assert await asyncio.wait_for(streams[1][0].read(), 20) == b""
+        assert failed
+        for _, writer in streams:
             writer.close()
 
-    run_as_served(run())
+
+async def test_a_request_is_completed_during_shutdown(service: Service, listener: Listening) -> None:
+    await create_experiment(service)
+    reader, writer = await listener.connect()
+    assert await ask((reader, writer), request()) == 200
+    writer.write(request()[: -len(CONTEXT)])
+    await until(lambda: service.engine.metrics.in_flight == 1)
+    (connection,) = listener.open
+    connection.shutdown()
+    assert await ask((reader, writer), CONTEXT) == 200
+    assert await asyncio.wait_for(reader.read(), 20) == b""
+    writer.close()
 
 
-def test_a_key_does_not_reach_other_experiments_and_ends_when_it_is_removed(tmp_path: Path) -> None:
-    async def scenario(own: Service, streams: Streams) -> None:
-        await create_experiment(own)
-        secret = keys.add_key(own.storage, "shop", "decide", ["home"])
-        keys.add_key(own.storage, "other", "decide")
-        own.authenticator.keyring.refresh()
-        for _ in range(2):
-            assert await ask(streams, request(key=secret)) == 200
-        assert await ask(streams, request(PATH.replace("home", "shop"), key=secret)) == 404
-        keys.remove_key(own.storage, "shop")
-        own.authenticator.keyring.refresh()
-        assert await ask(streams, request(key=secret)) == 401
-
-    in_connection(tmp_path, scenario)
+async def test_a_key_does_not_reach_other_experiments_and_ends_when_it_is_removed(
+    service: Service, streams: Streams
+) -> None:
+    await create_experiment(service)
+    secret = service.add_key("shop", "decide", ["home"])
+    service.add_key("other", "decide")
+    for _ in range(2):
+        assert await ask(streams, request(key=secret)) == 200
+    assert await ask(streams, request(PATH.replace("home", "shop"), key=secret)) == 404
+    keys.remove_key(service.storage, "shop")
+    service.authenticator.keyring.refresh()
+    assert await ask(streams, request(key=secret)) == 401
 
 
 @pytest.mark.parametrize("breaks", [b"\r\n", b"\r\n\r\n", b"\r\n\r\n\r\n"])
-def test_line_breaks_before_a_request_lend_its_key_to_nobody(tmp_path: Path, breaks: bytes) -> None:
-    async def run() -> None:
-        async with running_service(tmp_path) as own, listening(own.app) as server:
-            await create_experiment(own)
-            secret = keys.add_key(own.storage, "shop", "decide")
-            own.authenticator.keyring.refresh()
-            streams = [await server.connect() for _ in range(3)]
-            assert await ask(streams[0], breaks + request(key=secret)) == 200
-            line = b"POST %b HTTP/1.1" % PATH.encode()
-            for number, start in enumerate((b"", breaks), 1):
-                assert await ask(streams[number], start + line + b"\r\n\r\n" + CONTEXT) in (400, 401)
-            for _, writer in streams:
-                writer.close()
-
-    run_as_served(run())
+async def test_line_breaks_before_a_request_lend_its_key_to_nobody(
+    service: Service, listener: Listening, breaks: bytes
+) -> None:
+    await create_experiment(service)
+    secret = service.add_key("shop", "decide")
+    streams = [await listener.connect() for _ in range(3)]
+    assert await ask(streams[0], breaks + request(key=secret)) == 200
+    line = b"POST %b HTTP/1.1" % PATH.encode()
+    for number, start in enumerate((b"", breaks), 1):
+        assert await ask(streams[number], start + line + b"\r\n\r\n" + CONTEXT) in (400, 401)
+    for _, writer in streams:
+        writer.close()
 
 
 @pytest.mark.parametrize("is_second", [False, True], ids=["alone", "behind another request"])
-def test_trailers_do_not_become_headers(tmp_path: Path, is_second: bool) -> None:
-    async def scenario(own: Service, streams: Streams) -> None:
-        await create_experiment(own)
-        secret = keys.add_key(own.storage, "shop", "decide")
-        own.authenticator.keyring.refresh()
-        if is_second:
-            streams[1].write(request(key=secret))
-        chunks = b"%x\r\n%b\r\n0\r\n" % (len(CONTEXT), CONTEXT)
-        streams[1].write(CHUNKED + chunks + b"Authorization: Bearer %b\r\n\r\n" % secret.encode())
-        assert [await answer(streams[0]) for _ in range(1 + is_second)] == [200, 401][not is_second :]
-
-    in_connection(tmp_path, scenario)
+async def test_trailers_do_not_become_headers(service: Service, streams: Streams, is_second: bool) -> None:
+    await create_experiment(service)
+    secret = service.add_key("shop", "decide")
+    if is_second:
+        streams[1].write(request(key=secret))
+    chunks = b"%x\r\n%b\r\n0\r\n" % (len(CONTEXT), CONTEXT)
+    streams[1].write(CHUNKED + chunks + b"Authorization: Bearer %b\r\n\r\n" % secret.encode())
+    assert [await answer(streams[0]) for _ in range(1 + is_second)] == [200, 401][not is_second :]
 
 
-def test_a_stream_without_a_length_is_sent_to_http_1_0_without_chunks(tmp_path: Path) -> None:
-    async def scenario(own: Service, streams: Streams) -> None:
-        await create_experiment(own)
-        assert await ask(streams, request()) == 200
-        export = head("GET", "/v1/experiments/home/export").replace(b"HTTP/1.1", b"HTTP/1.0")
-        streams[1].write(export)
-        received = await asyncio.wait_for(streams[0].read(), 20)
-        lines, _, body = received.partition(b"\r\n\r\n")
-        assert lines.startswith(b"HTTP/1.1 200")
-        assert b"transfer-encoding" not in lines
-        assert body.startswith(b"{")
-        assert body.endswith(b"}\n")
-
-    in_connection(tmp_path, scenario)
-
-
-def test_a_client_that_has_ended_its_side_gets_all_responses(tmp_path: Path) -> None:
-    async def scenario(own: Service, streams: Streams) -> None:
-        await create_experiment(own)
-        streams[1].write(request() * 3 + request()[:-5])
-        streams[1].write_eof()
-        received = await asyncio.wait_for(streams[0].read(), 5)
-        assert received.count(b"HTTP/1.1 200") == received.count(b"HTTP/1.1 ") == 3
-
-    in_connection(tmp_path, scenario)
+async def test_a_stream_without_a_length_is_sent_to_http_1_0_without_chunks(
+    service: Service, streams: Streams
+) -> None:
+    await create_experiment(service)
+    assert await ask(streams, request()) == 200
+    export = head("GET", "/v1/experiments/home/export").replace(b"HTTP/1.1", b"HTTP/1.0")
+    streams[1].write(export)
+    received = await asyncio.wait_for(streams[0].read(), 20)
+    lines, _, body = received.partition(b"\r\n\r\n")
+    assert lines.startswith(b"HTTP/1.1 200")
+    assert b"transfer-encoding" not in lines
+    assert body.startswith(b"{")
+    assert body.endswith(b"}\n")
 
 
-def test_requests_do_not_extend_the_time_for_reading_a_response() -> None:
-    async def run() -> None:
-        path = f"/static/{pages().digest}/vendor/uPlot.iife.min.js"
-        async with listening(Application(lifespan), write_seconds=1) as server:
-            reader, writer = await server.connect()
-            reader._transport.pause_reading()  # type: ignore[attr-defined]
-            began = asyncio.get_running_loop().time()
-            with contextlib.suppress(OSError):
-                while server.count or asyncio.get_running_loop().time() < began + 0.5:
-                    writer.write(head("GET", path))
-                    await asyncio.sleep(0.05)
-                    assert asyncio.get_running_loop().time() < began + 10
-            writer.close()
+async def test_a_client_that_has_ended_its_side_gets_all_responses(
+    service: Service, streams: Streams
+) -> None:
+    await create_experiment(service)
+    streams[1].write(request() * 3 + request()[:-5])
+    streams[1].write_eof()
+    received = await asyncio.wait_for(streams[0].read(), 5)
+    assert received.count(b"HTTP/1.1 200") == received.count(b"HTTP/1.1 ") == 3
 
-    run_as_served(run())
+
+async def test_requests_do_not_extend_the_time_for_reading_a_response() -> None:
+    path = f"/static/{pages().digest}/vendor/uPlot.iife.min.js"
+    async with listening(Application(lifespan), write_seconds=1) as server:
+        reader, writer = await server.connect()
+        reader._transport.pause_reading()  # type: ignore[attr-defined]
+        began = asyncio.get_running_loop().time()
+        with contextlib.suppress(OSError):
+            while server.count or asyncio.get_running_loop().time() < began + 0.5:
+                writer.write(head("GET", path))
+                await asyncio.sleep(0.05)
+                assert asyncio.get_running_loop().time() < began + 10
+        writer.close()
 
 
 @pytest.mark.parametrize(
@@ -773,28 +706,22 @@ def test_requests_do_not_extend_the_time_for_reading_a_response() -> None:
     ],
     ids=["another request", "garbage", "garbage after two", "continue", "HEAD"],
 )
-def test_the_last_request_of_a_connection_is_answered_once(
-    tmp_path: Path, content: bytes, count: int
+async def test_the_last_request_of_a_connection_is_answered_once(
+    service: Service, streams: Streams, content: bytes, count: int
 ) -> None:
-    async def scenario(own: Service, streams: Streams) -> None:
-        await create_experiment(own)
-        streams[1].write(content)
-        received = await asyncio.wait_for(streams[0].read(), 3)
-        assert received.count(b"HTTP/1.1 ") == count
-        assert received.count(b"HTTP/1.1 200") + received.count(b"HTTP/1.1 100") == count
-        if content.startswith(b"HEAD"):
-            assert received.endswith(b"\r\n\r\n")
-
-    in_connection(tmp_path, scenario)
+    await create_experiment(service)
+    streams[1].write(content)
+    received = await asyncio.wait_for(streams[0].read(), 3)
+    assert received.count(b"HTTP/1.1 ") == count
+    assert received.count(b"HTTP/1.1 200") + received.count(b"HTTP/1.1 100") == count
+    if content.startswith(b"HEAD"):
+        assert received.endswith(b"\r\n\r\n")
 
 
-def test_a_rejected_request_is_not_told_to_continue(tmp_path: Path) -> None:
-    async def scenario(own: Service, streams: Streams) -> None:
-        await create_experiment(own)
-        expecting = CHUNKED[:-2] + b"Expect: 100-continue\r\n\r\n"
-        streams[1].write(expecting + b"no size\r\n")
-        received = await asyncio.wait_for(streams[0].read(), 3)
-        assert received.startswith(b"HTTP/1.1 400")
-        assert received.count(b"HTTP/1.1 ") == 1
-
-    in_connection(tmp_path, scenario)
+async def test_a_rejected_request_is_not_told_to_continue(service: Service, streams: Streams) -> None:
+    await create_experiment(service)
+    expecting = CHUNKED[:-2] + b"Expect: 100-continue\r\n\r\n"
+    streams[1].write(expecting + b"no size\r\n")
+    received = await asyncio.wait_for(streams[0].read(), 3)
+    assert received.startswith(b"HTTP/1.1 400")
+    assert received.count(b"HTTP/1.1 ") == 1

@@ -42,8 +42,7 @@ def with_publishable_key(
 
     async def run(service: Service) -> None:
         await create_experiment(service, **(experiment or {}))
-        secret = api_keys.add_key(service.storage, "page", "publish", ["home"])
-        service.authenticator.keyring.refresh()
+        secret = service.add_key("page", "publish", ["home"])
 
         async def ask(method: str, path: str, body: Any = None, **more: Any) -> Answer:
             return await service.ask(method, path, body, key=secret, **more)
@@ -105,8 +104,7 @@ def test_ids_cannot_be_chosen_or_guessed_and_repeat_with_the_request(
         ids += [answer.data["id"] for answer in keyed[1:]]
         assert len({id_[:8] for id_ in ids}) == 4, "the ids have nothing in common"
         assert all(len(id_) == 32 for id_ in ids)
-        secret = api_keys.add_key(service.storage, "shop", "decide")
-        service.authenticator.keyring.refresh()
+        secret = service.add_key("shop", "decide")
         own = await service.ask("POST", path, {**body, "idempotency_key": "k1"}, key=secret)
         assert own.status == 200, "visitors cannot take the idempotency keys of others"
         assert own.data["id"] not in ids
@@ -138,8 +136,7 @@ def test_requests_over_the_rate_are_refused_until_the_key_has_rested(
         assert await accepted(3) == 1
         now += 10**11
         assert await accepted(8) == 5
-        team = api_keys.add_key(service.storage, "team", "decide")
-        service.authenticator.keyring.refresh()
+        team = service.add_key("team", "decide")
         for _ in range(8):
             assert (await service.ask("POST", DECISION, {"context": {}}, key=team)).status == 200
 
@@ -179,8 +176,7 @@ def test_details_of_a_failure_are_for_the_log_and_for_other_keys(
     body: dict[str, Any],
 ) -> None:
     async def scenario(service: Service, ask: Ask) -> None:
-        team = api_keys.add_key(service.storage, "team", "decide")
-        service.authenticator.keyring.refresh()
+        team = service.add_key("team", "decide")
 
         async def fail(*_: object, **__: object) -> list[bytes | ApiError]:
             raise failure
@@ -395,8 +391,7 @@ def test_the_event_of_a_reward_says_whether_the_key_is_publishable(tmp_path: Pat
     guarded = {"control": "a", "guardrails": [{"max_fall": 0.05, "pauses": "experiment"}]}
 
     async def scenario(service: Service, ask: Ask) -> None:
-        admin = api_keys.add_key(service.storage, "team", "admin")
-        service.authenticator.keyring.refresh()
+        admin = service.add_key("team", "admin")
         ids = [(await ask("POST", DECISION, {"context": {"x": 1}})).data["id"] for _ in range(4)]
         assert (await ask("POST", f"{DECISION}/{ids[0]}/reward", {"value": 1})).status == 200
         single = await service.ask("POST", f"{DECISION}/{ids[1]}/reward", {"value": 1}, key=admin)

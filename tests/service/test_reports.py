@@ -3,13 +3,12 @@
 import re
 import time
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from random import Random
 
 import pytest
 
 from glcb.service.views.reports.page import time_label
-from tests.support.asgi import E, Service, create_experiment, with_service
+from tests.support.asgi import E, Service, create_experiment
 
 HOSTILE = "<script>alert(1)</script>"
 
@@ -23,72 +22,63 @@ async def simulate(service: Service, visitors: int) -> None:
     assert (await service.ask("POST", f"{E}/rewards", {"rewards": rewards})).status == 200
 
 
-def test_a_report_is_one_page_without_scripts_or_links_to_elsewhere(tmp_path: Path) -> None:
-    async def scenario(service: Service) -> None:
-        await create_experiment(service, arms=["b", HOSTILE], holdout=0.5)
-        empty = await service.ask("GET", f"{E}/report")
-        assert "No rewards yet" in empty.content.decode()
-        await simulate(service, 300)
-        answer = await service.ask("GET", f"{E}/report")
-        page = answer.content.decode()
-        assert answer.headers["content-type"] == "text/html; charset=utf-8"
-        assert "default-src 'none'" in answer.headers["content-security-policy"]
-        assert "script" not in answer.headers["content-security-policy"]
-        assert "<script" not in page
-        assert "&lt;script&gt;alert(1)" in page
-        assert re.findall(r'(?:src|href)="(?!#|data:)', page) == []
-        assert page.count("<svg") <= 1
+async def test_a_report_is_one_page_without_scripts_or_links_to_elsewhere(service: Service) -> None:
+    await create_experiment(service, arms=["b", HOSTILE], holdout=0.5)
+    empty = await service.ask("GET", f"{E}/report")
+    assert "No rewards yet" in empty.content.decode()
+    await simulate(service, 300)
+    answer = await service.ask("GET", f"{E}/report")
+    page = answer.content.decode()
+    assert answer.headers["content-type"] == "text/html; charset=utf-8"
+    assert "default-src 'none'" in answer.headers["content-security-policy"]
+    assert "script" not in answer.headers["content-security-policy"]
+    assert "<script" not in page
+    assert "&lt;script&gt;alert(1)" in page
+    assert re.findall(r'(?:src|href)="(?!#|data:)', page) == []
+    assert page.count("<svg") <= 1
 
-        summary = (await service.ask("GET", f"{E}/report", query="format=json&days=7")).data
-        assert summary["decisions"] == 300
-        assert summary["text"].startswith("home, ")
-        assert "300 decisions." in summary["text"]
-        shares = {arm["arm"]: arm["decisions"] for arm in summary["arms"]}
-        assert sum(shares.values()) == 300
-        stats = (await service.ask("GET", f"{E}/stats")).data
-        assert summary["lift"]["difference"] == stats["lift"]["difference"]
-        assert summary["changes"] == []
-        changed = {"holdout": 0.25, "reason": "enough data"}
-        assert (await service.ask("PATCH", E, changed)).status == 200
-        await simulate(service, 20)
-        (change,) = (await service.ask("GET", f"{E}/report", query="format=json")).data["changes"]
-        assert change.endswith("holdout 50% → 25%, by local (enough data)")
-
-    with_service(tmp_path, scenario)
+    summary = (await service.ask("GET", f"{E}/report", query="format=json&days=7")).data
+    assert summary["decisions"] == 300
+    assert summary["text"].startswith("home, ")
+    assert "300 decisions." in summary["text"]
+    shares = {arm["arm"]: arm["decisions"] for arm in summary["arms"]}
+    assert sum(shares.values()) == 300
+    stats = (await service.ask("GET", f"{E}/stats")).data
+    assert summary["lift"]["difference"] == stats["lift"]["difference"]
+    assert summary["changes"] == []
+    changed = {"holdout": 0.25, "reason": "enough data"}
+    assert (await service.ask("PATCH", E, changed)).status == 200
+    await simulate(service, 20)
+    (change,) = (await service.ask("GET", f"{E}/report", query="format=json")).data["changes"]
+    assert change.endswith("holdout 50% → 25%, by local (enough data)")
 
 
-def test_the_period_of_a_report_is_checked_and_kept(tmp_path: Path) -> None:
-    async def scenario(service: Service) -> None:
-        await create_experiment(service)
-        await simulate(service, 50)
-        tomorrow = (datetime.fromtimestamp(time.time(), UTC) + timedelta(days=1)).strftime(
-            "%Y-%m-%dT%H:%M:%SZ"
-        )
-        later = await service.ask("GET", f"{E}/report", query=f"format=json&from={tomorrow}")
-        assert later.data["decisions"] == 0
-        for query in ("days=0", "days=7&from=2026-11-10T00:00:00Z", "format=pdf", "from=yesterday", "week=1"):
-            refused = await service.ask("GET", f"{E}/report", query=query)
-            assert (refused.status, refused.code) == (422, "invalid_request"), query
-
-    with_service(tmp_path, scenario)
+async def test_the_period_of_a_report_is_checked_and_kept(service: Service) -> None:
+    await create_experiment(service)
+    await simulate(service, 50)
+    tomorrow = (datetime.fromtimestamp(time.time(), UTC) + timedelta(days=1)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    later = await service.ask("GET", f"{E}/report", query=f"format=json&from={tomorrow}")
+    assert later.data["decisions"] == 0
+    for query in ("days=0", "days=7&from=2026-11-10T00:00:00Z", "format=pdf", "from=yesterday", "week=1"):
+        refused = await service.ask("GET", f"{E}/report", query=query)
+        assert (refused.status, refused.code) == (422, "invalid_request"), query
 
 
-def test_a_report_names_the_control_and_paused_arms_and_has_no_lift_in_shadow_mode(tmp_path: Path) -> None:
-    async def scenario(service: Service) -> None:
-        await create_experiment(service, arms=["a", "b", "c"], control="a", shadow=True)
-        await simulate(service, 60)
-        summary = (await service.ask("GET", f"{E}/report", query="format=json")).data
-        assert (summary["over"], summary["lift"]) == ("control", None)
-        assert "no lift in shadow mode" in summary["text"]
-        assert (await service.ask("PATCH", f"{E}/arms/c", {"paused": True})).status == 200
-        assert (await service.ask("PATCH", E, {"shadow": None, "baseline": "control"})).status == 200
-        await simulate(service, 60)
-        page = (await service.ask("GET", f"{E}/report")).content.decode()
-        assert "the control “a”" in page
-        assert "a (control)" in page
-        assert "c (paused)" in page
-
-    with_service(tmp_path, scenario)
+async def test_a_report_names_the_control_and_paused_arms_and_has_no_lift_in_shadow_mode(
+    service: Service,
+) -> None:
+    await create_experiment(service, arms=["a", "b", "c"], control="a", shadow=True)
+    await simulate(service, 60)
+    summary = (await service.ask("GET", f"{E}/report", query="format=json")).data
+    assert (summary["over"], summary["lift"]) == ("control", None)
+    assert "no lift in shadow mode" in summary["text"]
+    assert (await service.ask("PATCH", f"{E}/arms/c", {"paused": True})).status == 200
+    assert (await service.ask("PATCH", E, {"shadow": None, "baseline": "control"})).status == 200
+    await simulate(service, 60)
+    page = (await service.ask("GET", f"{E}/report")).content.decode()
+    assert "the control “a”" in page
+    assert "a (control)" in page
+    assert "c (paused)" in page
 
 
 @pytest.mark.parametrize(

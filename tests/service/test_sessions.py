@@ -14,7 +14,7 @@ from glcb.service.access.sessions import Sessions
 from glcb.service.config import ServiceSettings
 from glcb.service.errors import ApiError
 from glcb.service.http.people import People
-from tests.support.asgi import CREATION, Answer, E, Service, create_experiment, with_service
+from tests.support.asgi import CREATION, Answer, E, Service, create_experiment
 from tests.support.builders import open_test_database
 
 SESSION = "/v1/session"
@@ -28,60 +28,55 @@ async def signed_in(service: Service, key: str, **headers: str) -> tuple[Answer,
     return answer, {"cookie": answer.headers["set-cookie"].partition(";")[0]}
 
 
-def test_a_key_is_exchanged_for_a_cookie_that_scripts_and_other_sites_cannot_use(tmp_path: Path) -> None:
-    async def scenario(service: Service) -> None:
-        secret = api_keys.add_key(service.storage, "ada", "edit", ["home"])
-        admin = api_keys.add_key(service.storage, "boss", "admin")
-        for name in ("home", "other"):
-            assert (await service.ask("PUT", f"/v1/experiments/{name}", CREATION, key=admin)).status == 201
-        answer, cookie = await signed_in(service, secret)
-        attributes = answer.headers["set-cookie"].lower()
-        for expected in ("httponly", "samesite=strict", "path=/", "max-age=43200"):
-            assert expected in attributes
-        assert "secure" not in attributes
-        assert secret not in str(answer)
-        behind_tls, _ = await signed_in(service, secret, **{"x-forwarded-proto": "https"})
-        assert "secure" in behind_tls.headers["set-cookie"].lower()
+async def test_a_key_is_exchanged_for_a_cookie_that_scripts_and_other_sites_cannot_use(
+    service: Service,
+) -> None:
+    secret = service.add_key("ada", "edit", ["home"])
+    admin = service.add_key("boss", "admin")
+    for name in ("home", "other"):
+        assert (await service.ask("PUT", f"/v1/experiments/{name}", CREATION, key=admin)).status == 201
+    answer, cookie = await signed_in(service, secret)
+    attributes = answer.headers["set-cookie"].lower()
+    for expected in ("httponly", "samesite=strict", "path=/", "max-age=43200"):
+        assert expected in attributes
+    assert "secure" not in attributes
+    assert secret not in str(answer)
+    behind_tls, _ = await signed_in(service, secret, **{"x-forwarded-proto": "https"})
+    assert "secure" in behind_tls.headers["set-cookie"].lower()
 
-        shown = (await service.ask("GET", SESSION, more_headers=cookie)).data
-        assert (shown["name"], shown["role"], shown["experiments"]) == ("ada", "edit", ["home"])
-        assert shown["expires_at"]
-        change = {"exploration": 0.1}
-        forged = await service.ask("PATCH", E, change, more_headers=cookie)
-        assert (forged.status, forged.code) == (403, "forbidden")
-        assert "X-Requested-With" in forged.message
-        assert (await service.ask("PATCH", E, change, more_headers=cookie | MARK)).status == 200
-        assert (await service.ask("DELETE", E, more_headers=cookie | MARK)).code == "forbidden"
-        foreign = await service.ask("GET", "/v1/experiments/other", more_headers=cookie)
-        assert foreign.code == "unknown_experiment"
-        # A key in the header wins over the cookie.
-        assert (await service.ask("DELETE", E, key=admin, more_headers=cookie)).status == 204
-
-    with_service(tmp_path, scenario)
+    shown = (await service.ask("GET", SESSION, more_headers=cookie)).data
+    assert (shown["name"], shown["role"], shown["experiments"]) == ("ada", "edit", ["home"])
+    assert shown["expires_at"]
+    change = {"exploration": 0.1}
+    forged = await service.ask("PATCH", E, change, more_headers=cookie)
+    assert (forged.status, forged.code) == (403, "forbidden")
+    assert "X-Requested-With" in forged.message
+    assert (await service.ask("PATCH", E, change, more_headers=cookie | MARK)).status == 200
+    assert (await service.ask("DELETE", E, more_headers=cookie | MARK)).code == "forbidden"
+    foreign = await service.ask("GET", "/v1/experiments/other", more_headers=cookie)
+    assert foreign.code == "unknown_experiment"
+    # A key in the header wins over the cookie.
+    assert (await service.ask("DELETE", E, key=admin, more_headers=cookie)).status == 204
 
 
 @pytest.mark.parametrize("everywhere", [False, True])
-def test_signing_out_ends_this_session_or_all_of_the_key(tmp_path: Path, everywhere: bool) -> None:
-    async def scenario(service: Service) -> None:
-        secret = api_keys.add_key(service.storage, "ada", "read")
-        other = api_keys.add_key(service.storage, "bob", "read")
-        (_, first), (_, second), (_, bob) = [await signed_in(service, key) for key in (secret, secret, other)]
-        path = "/v1/sessions" if everywhere else SESSION
-        assert (await service.ask("DELETE", path, more_headers=first)).code == "forbidden"
-        out = await service.ask("DELETE", path, more_headers=first | MARK)
-        assert out.status == 204
-        assert "max-age=0" in out.headers["set-cookie"].lower()
-        over = await service.ask("GET", SESSION, more_headers=first)
-        assert (over.status, over.code) == (401, "unauthorized")
-        assert (await service.ask("GET", SESSION, more_headers=second)).status == (401 if everywhere else 200)
-        assert (await service.ask("GET", SESSION, more_headers=bob)).status == 200
-        # A session ends with its key, even if another key gets the same name.
-        api_keys.remove_key(service.storage, "bob")
-        api_keys.add_key(service.storage, "bob", "admin")
-        service.authenticator.keyring.refresh()
-        assert (await service.ask("GET", SESSION, more_headers=bob)).status == 401
-
-    with_service(tmp_path, scenario)
+async def test_signing_out_ends_this_session_or_all_of_the_key(service: Service, everywhere: bool) -> None:
+    secret = service.add_key("ada", "read")
+    other = service.add_key("bob", "read")
+    (_, first), (_, second), (_, bob) = [await signed_in(service, key) for key in (secret, secret, other)]
+    path = "/v1/sessions" if everywhere else SESSION
+    assert (await service.ask("DELETE", path, more_headers=first)).code == "forbidden"
+    out = await service.ask("DELETE", path, more_headers=first | MARK)
+    assert out.status == 204
+    assert "max-age=0" in out.headers["set-cookie"].lower()
+    over = await service.ask("GET", SESSION, more_headers=first)
+    assert (over.status, over.code) == (401, "unauthorized")
+    assert (await service.ask("GET", SESSION, more_headers=second)).status == (401 if everywhere else 200)
+    assert (await service.ask("GET", SESSION, more_headers=bob)).status == 200
+    # A session ends with its key, even if another key gets the same name.
+    api_keys.remove_key(service.storage, "bob")
+    service.add_key("bob", "admin")
+    assert (await service.ask("GET", SESSION, more_headers=bob)).status == 401
 
 
 def test_a_session_survives_a_restart_expires_and_is_stored_as_a_digest(tmp_path: Path) -> None:
@@ -112,26 +107,23 @@ def test_a_session_survives_a_restart_expires_and_is_stored_as_a_digest(tmp_path
     assert b"glcb_sessions" in stored
 
 
-def test_attempts_to_sign_in_are_limited_for_each_address(tmp_path: Path) -> None:
-    async def scenario(service: Service) -> None:
-        secret = api_keys.add_key(service.storage, "ada", "read")
-        page = api_keys.add_key(service.storage, "app", "decide")
+async def test_attempts_to_sign_in_are_limited_for_each_address(service: Service) -> None:
+    secret = service.add_key("ada", "read")
+    page = service.add_key("app", "decide")
 
-        async def attempt(key: str, **more: Any) -> Answer:
-            return await service.ask("POST", SESSION, {"api_key": key}, **more)
+    async def attempt(key: str, **more: Any) -> Answer:
+        return await service.ask("POST", SESSION, {"api_key": key}, **more)
 
-        assert (await attempt(page)).code == "forbidden"
-        codes = [(await attempt("glcb_wrong")).code for _ in range(12)]
-        assert codes == ["unauthorized"] * 9 + ["rate_limited"] * 3
-        assert (await attempt(secret)).code == "rate_limited"
-        assert (await attempt(secret, client="10.0.0.7")).status == 200
-        through_proxy = {"x-forwarded-for": "127.0.0.1, 192.0.2.9"}
-        assert (await attempt(secret, more_headers=through_proxy)).status == 200
-        lied = await attempt(secret, client="10.0.0.7", more_headers=through_proxy)
-        assert lied.status == 200
-        assert (await service.ask("GET", "/v1/experiments", key=secret)).status == 200, "keys are not limited"
-
-    with_service(tmp_path, scenario)
+    assert (await attempt(page)).code == "forbidden"
+    codes = [(await attempt("glcb_wrong")).code for _ in range(12)]
+    assert codes == ["unauthorized"] * 9 + ["rate_limited"] * 3
+    assert (await attempt(secret)).code == "rate_limited"
+    assert (await attempt(secret, client="10.0.0.7")).status == 200
+    through_proxy = {"x-forwarded-for": "127.0.0.1, 192.0.2.9"}
+    assert (await attempt(secret, more_headers=through_proxy)).status == 200
+    lied = await attempt(secret, client="10.0.0.7", more_headers=through_proxy)
+    assert lied.status == 200
+    assert (await service.ask("GET", "/v1/experiments", key=secret)).status == 200, "keys are not limited"
 
 
 def test_the_address_that_the_proxy_has_seen_is_on_the_last_line() -> None:
@@ -146,53 +138,45 @@ def test_the_address_that_the_proxy_has_seen_is_on_the_last_line() -> None:
                 people.count_attempt(scope)
 
 
-def test_a_trusted_proxy_names_the_person_and_the_role(tmp_path: Path) -> None:
-    async def scenario(service: Service) -> None:
-        admin = api_keys.add_key(service.storage, "boss", "admin")
-        service.authenticator.keyring.refresh()
-        assert (await service.ask("PUT", E, CREATION, key=admin)).status == 201
-        ada = {"x-user": "ada@example.com"}
-        shown = (await service.ask("GET", SESSION, more_headers=ada)).data
-        assert (shown["name"], shown["role"], shown["expires_at"]) == ("ada@example.com", "read", None)
-        change = {"exploration": 0.1}
-        for headers, code in ((ada | MARK, "forbidden"), (ada | {"x-role": "owner"} | MARK, "forbidden")):
-            assert (await service.ask("PATCH", E, change, more_headers=headers)).code == code
-        editor = ada | {"x-role": "edit"}
-        assert (await service.ask("PATCH", E, change, more_headers=editor)).code == "forbidden", "no mark"
-        assert (await service.ask("PATCH", E, change, more_headers=editor | MARK)).status == 200
-        elsewhere = await service.ask("GET", SESSION, more_headers=ada, client="10.0.0.7")
-        assert elsewhere.code == "unauthorized"
-        mapped = await service.ask("GET", SESSION, more_headers=ada, client="::ffff:127.0.0.1")
-        assert mapped.status == 200
-
-    with_service(tmp_path, scenario, require_keys=True, user_header="X-User", role_header="X-Role")
+@pytest.mark.settings(require_keys=True, user_header="X-User", role_header="X-Role")
+async def test_a_trusted_proxy_names_the_person_and_the_role(service: Service) -> None:
+    admin = service.add_key("boss", "admin")
+    assert (await service.ask("PUT", E, CREATION, key=admin)).status == 201
+    ada = {"x-user": "ada@example.com"}
+    shown = (await service.ask("GET", SESSION, more_headers=ada)).data
+    assert (shown["name"], shown["role"], shown["expires_at"]) == ("ada@example.com", "read", None)
+    change = {"exploration": 0.1}
+    for headers, code in ((ada | MARK, "forbidden"), (ada | {"x-role": "owner"} | MARK, "forbidden")):
+        assert (await service.ask("PATCH", E, change, more_headers=headers)).code == code
+    editor = ada | {"x-role": "edit"}
+    assert (await service.ask("PATCH", E, change, more_headers=editor)).code == "forbidden", "no mark"
+    assert (await service.ask("PATCH", E, change, more_headers=editor | MARK)).status == 200
+    elsewhere = await service.ask("GET", SESSION, more_headers=ada, client="10.0.0.7")
+    assert elsewhere.code == "unauthorized"
+    mapped = await service.ask("GET", SESSION, more_headers=ada, client="::ffff:127.0.0.1")
+    assert mapped.status == 200
 
 
 @pytest.mark.parametrize("name", ["guardrail", "local", " guardrail "])
-def test_a_person_cannot_have_a_name_that_the_trail_of_changes_uses(tmp_path: Path, name: str) -> None:
-    async def scenario(service: Service) -> None:
-        admin = api_keys.add_key(service.storage, "boss", "admin")
-        service.authenticator.keyring.refresh()
-        assert (await service.ask("PUT", E, CREATION, key=admin)).status == 201
-        headers = {"x-user": name, "x-role": "edit"} | MARK
-        refused = await service.ask("PATCH", E, {"exploration": 0.1}, more_headers=headers)
-        assert (refused.status, refused.code) == (401, "unauthorized")
-        assert f"the name {name.strip()!r}" in refused.message
-        (change,) = (await service.ask("GET", f"{E}/changes", key=admin)).data["changes"]
-        assert (change["by"], change["action"]) == ("boss", "created")
+@pytest.mark.settings(require_keys=True, user_header="X-User", role_header="X-Role")
+async def test_a_person_cannot_have_a_name_that_the_trail_of_changes_uses(
+    service: Service, name: str
+) -> None:
+    admin = service.add_key("boss", "admin")
+    assert (await service.ask("PUT", E, CREATION, key=admin)).status == 201
+    headers = {"x-user": name, "x-role": "edit"} | MARK
+    refused = await service.ask("PATCH", E, {"exploration": 0.1}, more_headers=headers)
+    assert (refused.status, refused.code) == (401, "unauthorized")
+    assert f"the name {name.strip()!r}" in refused.message
+    (change,) = (await service.ask("GET", f"{E}/changes", key=admin)).data["changes"]
+    assert (change["by"], change["action"]) == ("boss", "created")
 
-    with_service(tmp_path, scenario, require_keys=True, user_header="X-User", role_header="X-Role")
 
-
-def test_without_the_setting_no_header_names_a_person(tmp_path: Path) -> None:
-    async def scenario(service: Service) -> None:
-        await create_experiment(service)
-        api_keys.add_key(service.storage, "boss", "admin")
-        service.authenticator.keyring.refresh()
-        answer = await service.ask("GET", E, more_headers={"x-user": "ada", "x-role": "admin"})
-        assert answer.code == "unauthorized"
-
-    with_service(tmp_path, scenario)
+async def test_without_the_setting_no_header_names_a_person(service: Service) -> None:
+    await create_experiment(service)
+    service.add_key("boss", "admin")
+    answer = await service.ask("GET", E, more_headers={"x-user": "ada", "x-role": "admin"})
+    assert answer.code == "unauthorized"
 
 
 @pytest.mark.parametrize(

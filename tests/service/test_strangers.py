@@ -10,7 +10,6 @@ import pytest
 
 from benchmarks import strangers
 from benchmarks.service.server import Server
-from glcb.service.access import api_keys
 from glcb.service.http import people
 from glcb.service.http.people import COOKIE, session_token
 from tests.service.conftest import Serve
@@ -67,7 +66,7 @@ def test_cookies_are_searched_in_linear_time_and_not_all_of_them() -> None:
 def test_the_time_to_read_a_header_is_proportional_to_its_length(tmp_path: Path) -> None:
     async def scenario(service: Service) -> None:
         await create_experiment(service)
-        api_keys.add_key(service.storage, "team", "admin")
+        service.add_key("team", "admin")
         await service.authenticator.keyring.reload()
         for header in strangers.HEADERS:
             for text in strangers.FILLINGS.values():

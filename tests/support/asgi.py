@@ -1,13 +1,14 @@
 """Requests to the application without a socket."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
 
+from glcb.service.access import api_keys
 from glcb.service.access.api_keys import Keyring
 from glcb.service.access.sessions import Sessions
 from glcb.service.config import ServiceSettings
@@ -63,6 +64,12 @@ class Service:
         self.authenticator = authenticator
         self.engine = engine
         self.storage = storage
+
+    def add_key(self, name: str, role: str, experiments: Sequence[str] = ()) -> str:
+        """Return the secret of a new API key, which the service knows at once."""
+        secret = api_keys.add_key(self.storage, name, role, experiments)
+        self.authenticator.keyring.refresh()
+        return secret
 
     async def ask(
         self,

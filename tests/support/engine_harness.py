@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +52,22 @@ class ManualClock:
         return self._now()
 
 
+@contextlib.asynccontextmanager
+async def running_engine(database: Database, stop: bool = True, **changes: Any) -> AsyncIterator[Engine]:
+    """Run an engine; ``stop=False`` simulates a kill."""
+    clock = changes.pop("clock", time.time)
+    if not hasattr(clock, "is_settled"):
+        clock = ManualClock(clock)
+    engine = Engine(database, ServiceSettings(**changes), clock)
+    await engine.start()
+    await engine.opened()
+    yield engine
+    if stop:
+        await engine.stop()
+    else:
+        await engine.journal.stop()
+
+
 def with_engine(
     folder: Path,
     scenario: Callable[[Engine, FailingDatabase], Awaitable[None]],
@@ -62,17 +78,8 @@ def with_engine(
 
     async def run() -> None:
         database = FailingDatabase(folder)
-        clock = changes.pop("clock", time.time)
-        if not hasattr(clock, "is_settled"):
-            clock = ManualClock(clock)
-        engine = Engine(database, ServiceSettings(**changes), clock)
-        await engine.start()
-        await engine.opened()
-        await scenario(engine, database)
-        if stop:
-            await engine.stop()
-        else:
-            await engine.journal.stop()
+        async with running_engine(database, stop, **changes) as engine:
+            await scenario(engine, database)
 
     asyncio.run(run())
 
@@ -81,11 +88,8 @@ def run_service(folder: Path, scenario: Callable[[Engine, Database], object]) ->
     """Run a scenario with an engine that owns the database of a folder."""
 
     async def run() -> None:
-        engine = Engine(database, ServiceSettings())
-        await engine.start()
-        await engine.opened()
-        await scenario(engine, database)  # type: ignore[misc]
-        await engine.journal.stop()  # like a kill: no snapshot
+        async with running_engine(database, stop=False) as engine:
+            await scenario(engine, database)  # type: ignore[misc]
 
     with contextlib.closing(open_test_database(folder)) as database, database.exclusive(0):
         asyncio.run(run())
