@@ -11,7 +11,7 @@ from glcb.service.access.api_keys import ANONYMOUS, ApiKey
 from glcb.service.config import ServiceSettings
 from glcb.service.errors import ApiError
 from glcb.service.http.admission import Admission, Lane
-from tests.support.asgi import E, Service, create_experiment, with_service
+from tests.support.asgi import E, Service, create_experiment, running_service
 
 SHOP, TEAM = (ApiKey(name, "", "decide", None, 0.0) for name in ("shop", "team"))
 
@@ -70,7 +70,7 @@ def test_a_closed_lease_frees_everything(admission: Admission) -> None:
         lease.close()
 
 
-def test_a_decision_waits_for_at_most_one_explanation(
+async def test_a_decision_waits_for_at_most_one_explanation(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     permitted, begun = threading.Semaphore(0), threading.Event()
@@ -82,7 +82,7 @@ def test_a_decision_waits_for_at_most_one_explanation(
 
     monkeypatch.setattr("glcb.service.views.responses.explanation", explanation)
 
-    async def scenario(service: Service) -> None:
+    async with running_service(tmp_path, max_other_requests=8) as service:
         await create_experiment(service)
         context = {"context": {"age": 31}}
         assert (await service.ask("POST", f"{E}/decisions", context)).status == 200
@@ -98,8 +98,6 @@ def test_a_decision_waits_for_at_most_one_explanation(
         assert done, "the decision waited for all explanations"
         answers = await asyncio.gather(deciding, *explaining)
         assert [one.status for one in answers] == [200] + [200] * 4 + [503] * 2
-
-    with_service(tmp_path, scenario, max_other_requests=8)
 
 
 @pytest.mark.settings(max_buffered_bytes=100000)

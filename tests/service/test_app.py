@@ -17,7 +17,7 @@ from glcb.service.core import models
 from glcb.service.http.app import Application
 from glcb.service.http.handlers import PartedResponse
 from glcb.service.http.wire import Message
-from tests.support.asgi import Service, lifespan, with_service
+from tests.support.asgi import Service, lifespan, running_service
 
 E = "/v1/experiments/home"
 CREATION = {"arms": ["a", "b", "c"], "policy": "linucb"}
@@ -124,11 +124,9 @@ def test_a_download_is_released_part_by_part() -> None:
     assert response.headers["content-length"] == "24000"
 
 
-def test_an_explanation_is_subject_to_the_limit_on_model_size(tmp_path: Path) -> None:
-    async def scenario(service: Service) -> None:
+async def test_an_explanation_is_subject_to_the_limit_on_model_size(tmp_path: Path) -> None:
+    async with running_service(tmp_path, max_cells=3 * 17**2) as service:
         await service.ask("PUT", E, CREATION)
         refused = await service.ask("POST", f"{E}/explanations", {"context": {"city": "Rome"}})
         assert (refused.status, refused.code) == (422, "too_many")
         assert (await service.ask("POST", f"{E}/explanations", {"context": {"a": 1}})).status == 200
-
-    with_service(tmp_path, scenario, max_cells=3 * 17**2)

@@ -22,25 +22,25 @@ from glcb.service.http.errors import status_of
 from glcb.service.storage.database import Database
 from glcb.service.storage.rows import SnapshotRow
 from glcb.service.views.responses import experiment_info
-from tests.support.builders import settings
+from tests.support.builders import settings, sql
 from tests.support.engine_harness import (
     FailingDatabase,
     decide,
     decide_and_reward,
     digest,
     reward,
+    run_engine,
     verified,
     wait_for_snapshots,
     with_engine,
 )
 
 
-def test_a_shutdown_leaves_a_snapshot_and_nothing_to_replay(tmp_path: Path) -> None:
-    async def before(engine: Engine, _: Database) -> None:
+async def test_a_shutdown_leaves_a_snapshot_and_nothing_to_replay(tmp_path: Path) -> None:
+    async with run_engine(tmp_path) as (engine, _):
         await engine.create("home", settings())
         await decide_and_reward(engine, 10)
-
-    async def after(engine: Engine, database: Database) -> None:
+    async with run_engine(tmp_path) as (engine, database):
         assert engine.loaded == {}, "without events to replay, nothing is loaded"
         (row,) = database.experiments()
         assert row.last_sequence == row.snapshot_sequence == 21
@@ -48,11 +48,8 @@ def test_a_shutdown_leaves_a_snapshot_and_nothing_to_replay(tmp_path: Path) -> N
         assert info.counts.decisions == 10
         assert engine.loaded == {}, "listing does not load"
 
-    with_engine(tmp_path, before)
-    with_engine(tmp_path, after)
 
-
-@pytest.mark.settings(snapshot_seconds=1e-09, keep_snapshots=2)
+@pytest.mark.settings(snapshot_seconds=1e-9, keep_snapshots=2)
 async def test_snapshots_are_taken_periodically_and_pruned(engine: Engine, database: FailingDatabase) -> None:
     await engine.create("home", settings())
     for _ in range(12):
@@ -81,27 +78,23 @@ def _replaced(content: bytes, old: bytes, new: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
-def test_a_damaged_snapshot_is_replaced_by_replaying_the_events(
+async def test_a_damaged_snapshot_is_replaced_by_replaying_the_events(
     tmp_path: Path, damage: Callable[[bytes], bytes]
 ) -> None:
     digests: list[str] = []
 
-    async def before(engine: Engine, _: FailingDatabase) -> None:
+    async with run_engine(tmp_path) as (engine, _):
         await engine.create("home", settings())
         await decide_and_reward(engine, 10)
         digests.append(await engine.read("home", digest))
-
-    async def after(engine: Engine, database: FailingDatabase) -> None:
-        assert not next(iter(audit_database(database))).ok
-        assert await engine.read("home", digest) == digests[0]
-
-    with_engine(tmp_path, before)
     database = FailingDatabase(tmp_path)
     (row,) = database.snapshots(1)
     damaged = damage(database.snapshot_content(1, row.sequence))
     with database.write() as connection:
         connection.exec_driver_sql("UPDATE glcb_snapshot_parts SET content = ?", (damaged,))
-    with_engine(tmp_path, after)
+    async with run_engine(tmp_path) as (engine, database):
+        assert not next(iter(audit_database(database))).ok
+        assert await engine.read("home", digest) == digests[0]
 
 
 @pytest.mark.settings(max_loaded_experiments=2)
@@ -175,15 +168,15 @@ async def test_a_failed_snapshot_is_retried_after_the_next_interval(
     ],
     ids=["damaged record", "damaged request", "damaged creation", "altered creation", "missing creation"],
 )
-def test_an_experiment_that_cannot_be_loaded_is_listed_as_broken_and_can_be_deleted(
+async def test_an_experiment_that_cannot_be_loaded_is_listed_as_broken_and_can_be_deleted(
     tmp_path: Path, statement: str
 ) -> None:
-    async def before(engine: Engine, _: FailingDatabase) -> None:
+    async with run_engine(tmp_path, stop=False) as (engine, _):
         for name in ("home", "other"):
             await engine.create(name, settings())
             await decide_and_reward(engine, 5, name)
-
-    async def after(engine: Engine, database: FailingDatabase) -> None:
+    sql(tmp_path, statement)
+    async with run_engine(tmp_path) as (engine, database):
         errors = []
         for _ in range(2):
             with pytest.raises(ApiError) as caught:
@@ -202,31 +195,17 @@ def test_an_experiment_that_cannot_be_loaded_is_listed_as_broken_and_can_be_dele
         await engine.create("home", settings())
         await decide_and_reward(engine, 2)
 
-    with_engine(tmp_path, before, stop=False)
-    database = FailingDatabase(tmp_path)
-    with database.write() as connection:
-        connection.exec_driver_sql(statement)
-    with_engine(tmp_path, after)
 
-
-def test_a_broken_experiment_is_listed_with_the_numbers_of_its_last_snapshot(tmp_path: Path) -> None:
-    async def before(engine: Engine, _: FailingDatabase) -> None:
+async def test_a_broken_experiment_is_listed_with_the_numbers_of_its_last_snapshot(tmp_path: Path) -> None:
+    async with run_engine(tmp_path) as (engine, _):
         await engine.create("home", settings())
         await decide_and_reward(engine, 5)
-
-    async def between(engine: Engine, _: FailingDatabase) -> None:
+    async with run_engine(tmp_path, stop=False) as (engine, _):
         await decide_and_reward(engine, 3)
-
-    async def after(engine: Engine, _: FailingDatabase) -> None:
+    sql(tmp_path, "UPDATE glcb_events SET record = x'7b7d' WHERE sequence = 15")
+    async with run_engine(tmp_path) as (engine, _):
         (info,) = await engine.list_experiments(lambda name: True)
         assert (info.state, info.settings.arms, info.counts.decisions) == ("broken", ["a", "b", "c"], 5)
-
-    with_engine(tmp_path, before)
-    with_engine(tmp_path, between, stop=False)
-    database = FailingDatabase(tmp_path)
-    with database.write() as connection:
-        connection.exec_driver_sql("UPDATE glcb_events SET record = x'7b7d' WHERE sequence = 15")
-    with_engine(tmp_path, after)
 
 
 RESTORE = snapshots.restore
@@ -250,13 +229,9 @@ async def test_an_experiment_that_did_not_fit_into_memory_is_not_broken(
     verified(database)
 
 
-def test_an_experiment_that_cannot_be_loaded_does_not_affect_the_others(
+async def test_an_experiment_that_cannot_be_loaded_does_not_affect_the_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def before(engine: Engine, _: FailingDatabase) -> None:
-        for name in ("home", "other", "third"):
-            await engine.create(name, settings())
-
     def failing(database: Database, number: int, replay: Replay) -> tuple[Experiment, int]:
         if number == 1:
             raise ValueError("unexpected")
@@ -264,7 +239,11 @@ def test_an_experiment_that_cannot_be_loaded_does_not_affect_the_others(
             raise StorageError("the disk cannot be read at the moment")
         return RESTORE(database, number, replay)
 
-    async def after(engine: Engine, _: FailingDatabase) -> None:
+    async with run_engine(tmp_path, stop=False) as (engine, _):
+        for name in ("home", "other", "third"):
+            await engine.create(name, settings())
+    monkeypatch.setattr(snapshots, "restore", failing)
+    async with run_engine(tmp_path) as (engine, _):
         await decide_and_reward(engine, 2, "third")
         with pytest.raises(ApiError, match="ValueError: unexpected"):
             await decide(engine, {"age": 1})
@@ -272,10 +251,6 @@ def test_an_experiment_that_cannot_be_loaded_does_not_affect_the_others(
             await decide(engine, {"age": 1}, "other")
         monkeypatch.undo()
         await decide_and_reward(engine, 2, "other")
-
-    with_engine(tmp_path, before, stop=False)
-    monkeypatch.setattr(snapshots, "restore", failing)
-    with_engine(tmp_path, after)
 
 
 SNAPSHOT = Experiment.snapshot
@@ -309,10 +284,10 @@ def test_an_experiment_that_cannot_be_saved_is_replayed_and_does_not_affect_the_
         with_engine(tmp_path, after)
 
 
-def test_a_shutdown_saves_the_others_if_one_cannot_be_saved(
+async def test_a_shutdown_saves_the_others_if_one_cannot_be_saved(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def scenario(engine: Engine, database: FailingDatabase) -> None:
+    async with run_engine(tmp_path, stop=False) as (engine, database):
         for name in ("home", "other"):
             await engine.create(name, settings())
             await decide_and_reward(engine, 2, name)
@@ -320,22 +295,14 @@ def test_a_shutdown_saves_the_others_if_one_cannot_be_saved(
         await engine.stop()
         assert (len(database.snapshots(1)), len(database.snapshots(2))) == (0, 1)
 
-    with_engine(tmp_path, scenario, stop=False)
 
-
-def test_an_unreadable_summary_is_rebuilt(tmp_path: Path) -> None:
-    async def before(engine: Engine, _: FailingDatabase) -> None:
+async def test_an_unreadable_summary_is_rebuilt(tmp_path: Path) -> None:
+    async with run_engine(tmp_path) as (engine, _):
         await engine.create("home", settings())
-
-    async def after(engine: Engine, _: FailingDatabase) -> None:
+    sql(tmp_path, "UPDATE glcb_snapshots SET summary = x'7b7d'")
+    async with run_engine(tmp_path) as (engine, _):
         (info,) = await engine.list_experiments(lambda name: True)
         assert (info.name, info.state) == ("home", "running")
-
-    with_engine(tmp_path, before)
-    database = FailingDatabase(tmp_path)
-    with database.write() as connection:
-        connection.exec_driver_sql("UPDATE glcb_snapshots SET summary = x'7b7d'")
-    with_engine(tmp_path, after)
 
 
 async def test_a_deleted_experiment_does_not_come_back(

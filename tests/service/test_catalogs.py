@@ -16,9 +16,9 @@ from glcb.service.core.records import SlotRecord
 from glcb.service.core.tally import Tally
 from glcb.service.engine.engine import Engine
 from glcb.service.http import export
-from tests.support.asgi import CREATION, E, Service, create_experiment, with_service
+from tests.support.asgi import CREATION, E, Service, create_experiment, running_service
 from tests.support.builders import settings
-from tests.support.engine_harness import FailingDatabase, digest, verified, with_engine
+from tests.support.engine_harness import FailingDatabase, digest, run_engine, verified
 
 MOVIES: dict[str, Any] = {
     "m17": {"genre": "noir", "price": 3.0},
@@ -91,8 +91,9 @@ REFUSED: list[tuple[str, str, Any, str]] = [
 ]
 
 
-def test_bad_input_is_refused_and_changes_nothing(tmp_path: Path) -> None:
-    async def scenario(service: Service) -> None:
+async def test_bad_input_is_refused_and_changes_nothing(tmp_path: Path) -> None:
+    limits = {"max_candidates": 20, "max_slots": 10, "max_features": 30, "max_catalog": 100}
+    async with running_service(tmp_path, **limits, max_context_bytes=500) as service:
         await create_experiment(service, arms=MOVIES)
         page = {**CONTEXT, "k": 2, "id": "page"}
         assert (await service.ask("POST", f"{E}/rankings", page)).status == 200
@@ -113,9 +114,6 @@ def test_bad_input_is_refused_and_changes_nothing(tmp_path: Path) -> None:
         for query in ("sort=age", "order=up", "limit=0", "limit=1001", "offset=-1", "page=2"):
             assert (await service.ask("GET", f"{E}/arms", query=query)).code == "invalid_request"
         assert digest(experiment) == before
-
-    limits = {"max_candidates": 20, "max_slots": 10, "max_features": 30, "max_catalog": 100}
-    with_service(tmp_path, scenario, **limits, max_context_bytes=500)
 
 
 async def test_arms_without_features_take_no_candidates(service: Service) -> None:
@@ -235,28 +233,24 @@ async def _traffic(engine: Engine) -> None:
     ],
     ids=["default", "positions", "labels", "aggregation"],
 )
-def test_a_killed_service_is_restored_exactly(tmp_path: Path, changes: dict[str, Any]) -> None:
+async def test_a_killed_service_is_restored_exactly(tmp_path: Path, changes: dict[str, Any]) -> None:
     digests = []
     times = iter(range(10_000))
 
-    async def first(engine: Engine, _: FailingDatabase) -> None:
+    def clock() -> float:
+        return float(next(times))
+
+    async with run_engine(tmp_path, stop=False, snapshot_seconds=1e-9, clock=clock) as (engine, _):
         await engine.create("home", settings(arms=MOVIES, **changes))
         await _traffic(engine)
         digests.append(digest(engine.loaded["home"].experiment))
-
-    async def second(engine: Engine, database: FailingDatabase) -> None:
+    async with run_engine(tmp_path, clock=clock) as (engine, database):
         digests.append(await engine.read("home", digest))
         repeated = RankingRequest(context={"age": 0, "country": "DE"}, k=3, idempotency_key="page 0")
         assert len(json.loads(await engine.apply("home", "rank", repeated))["arms"]) == 3
         ranking = await engine.apply("home", "rank", RankingRequest(context={"age": 1}, k=2))
         await engine.apply("home", "reward", RewardItem(id=json.loads(ranking)["id"], value=0, examined=0))
         verified(database)
-
-    def clock() -> float:
-        return float(next(times))
-
-    with_engine(tmp_path, first, stop=False, snapshot_seconds=1e-9, clock=clock)
-    with_engine(tmp_path, second, clock=clock)
     assert digests[0] == digests[1]
 
 
@@ -280,14 +274,14 @@ async def test_a_bandit_learns_from_an_export_what_the_experiment_has_learned(
     assert ours.values.tolist() == theirs.values.tolist()
 
 
-def test_a_model_with_a_catalog_is_downloaded_and_uploaded(tmp_path: Path) -> None:
+async def test_a_model_with_a_catalog_is_downloaded_and_uploaded(tmp_path: Path) -> None:
     bandit = Bandit(
         arms={f"m{n}": {"price": float(n), "genre": "noir"} for n in range(2000)}, policy="linucb"
     )
     bandit.decide({"age": 31}, arms={"seen": {"price": 3.0}})
     bandit.save(tmp_path / "model.glcb")
 
-    async def scenario(service: Service) -> None:
+    async with running_service(tmp_path) as service:
         await create_experiment(service)
         model = (tmp_path / "model.glcb").read_bytes()
         uploaded = await service.ask("PUT", f"{E}/model", model, media=OCTETS)
@@ -303,8 +297,6 @@ def test_a_model_with_a_catalog_is_downloaded_and_uploaded(tmp_path: Path) -> No
         lines = [json.loads(line) for line in b"".join(chunks).splitlines()]
         assert [line.get("event") for line in lines] == [None, "arms", "ranking"]
         assert len(lines[1]["arms"]) == 2000
-
-    with_service(tmp_path, scenario)
 
 
 async def test_requests_for_many_rankings_and_rewards_are_answered_one_by_one(service: Service) -> None:

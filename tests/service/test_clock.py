@@ -4,10 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from glcb.service.engine.engine import Engine
 from glcb.service.process.clock import PlausibleClock
 from tests.support.builders import settings
-from tests.support.engine_harness import FailingDatabase, decide, decide_and_reward, with_engine
+from tests.support.engine_harness import decide, decide_and_reward, run_engine
 
 DAY = 86_400.0
 YEARS = 2 * 365 * DAY
@@ -106,10 +105,10 @@ def test_after_a_long_gap_nothing_is_pruned_for_a_day(gap: float, settled: bool)
     assert clock.is_settled
 
 
-def test_a_clock_two_years_ahead_neither_settles_decisions_nor_prunes_events(tmp_path: Path) -> None:
+async def test_a_clock_two_years_ahead_neither_settles_decisions_nor_prunes_events(tmp_path: Path) -> None:
     hardware = Hardware()
 
-    async def scenario(engine: Engine, database: FailingDatabase) -> None:
+    async with run_engine(tmp_path, clock=hardware.clock(), keep_snapshots=1) as (engine, database):
         await engine.create("home", settings(reward_timeout=5.0, default_reward=0.0))
         await decide_and_reward(engine, 20)
         await decide(engine, {"age": 1})
@@ -128,5 +127,3 @@ def test_a_clock_two_years_ahead_neither_settles_decisions_nor_prunes_events(tmp
         hardware.seconds += 5.0
         await engine.tick()
         assert (await engine.read("home", lambda experiment: experiment.bandit.counts))["timed_out"] == 1
-
-    with_engine(tmp_path, scenario, clock=hardware.clock(), keep_snapshots=1)

@@ -8,7 +8,7 @@ import pytest
 from glcb._errors import InvalidSettings
 from glcb.service.config import load
 from glcb.service.http.static import JAVASCRIPT
-from tests.support.asgi import E, Service, create_experiment, with_service
+from tests.support.asgi import E, Service, create_experiment, running_service
 
 SHOP, OTHER = "https://shop.example", "https://other.example"
 DECISION = f"{E}/decisions"
@@ -21,8 +21,8 @@ def cors(headers: dict[str, str]) -> dict[str, str]:
     return {name: value for name, value in headers.items() if name.startswith("access-control-")}
 
 
-def test_a_preflight_permits_listed_origins_on_the_paths_of_publishable_keys(tmp_path: Path) -> None:
-    async def scenario(service: Service) -> None:
+async def test_a_preflight_permits_listed_origins_on_the_paths_of_publishable_keys(tmp_path: Path) -> None:
+    async with running_service(tmp_path, cors_origins=(SHOP,)) as service:
         for path in PERMITTED:
             answer = await service.ask("OPTIONS", path, more_headers={"origin": SHOP, **PREFLIGHT})
             assert (answer.status, answer.content) == (204, b"")
@@ -38,11 +38,9 @@ def test_a_preflight_permits_listed_origins_on_the_paths_of_publishable_keys(tmp
             answer = await service.ask("OPTIONS", path, more_headers={"origin": SHOP, **PREFLIGHT})
             assert (answer.status, cors(answer.headers)) == (405, {}), path
 
-    with_service(tmp_path, scenario, cors_origins=(SHOP,))
 
-
-def test_responses_and_errors_name_the_origin(tmp_path: Path) -> None:
-    async def scenario(service: Service) -> None:
+async def test_responses_and_errors_name_the_origin(tmp_path: Path) -> None:
+    async with running_service(tmp_path, cors_origins=(OTHER.replace("other", "third"), SHOP)) as service:
         await create_experiment(service)
 
         async def ask(path: str, body: Any, origin: str) -> tuple[int, str | None]:
@@ -56,8 +54,6 @@ def test_responses_and_errors_name_the_origin(tmp_path: Path) -> None:
         assert await ask(f"{E}/explanations", {"context": {}}, SHOP) == (200, None)
         service.app.close()
         assert await ask(DECISION, {"context": {}}, SHOP) == (503, SHOP)
-
-    with_service(tmp_path, scenario, cors_origins=(OTHER.replace("other", "third"), SHOP))
 
 
 async def test_without_the_setting_no_origin_is_permitted(service: Service) -> None:

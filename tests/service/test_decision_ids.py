@@ -13,7 +13,7 @@ from glcb.service.core import models
 from glcb.service.engine.engine import Engine
 from glcb.service.errors import ApiError
 from tests.support.builders import RecordedExperiment, settings
-from tests.support.engine_harness import FailingDatabase, decide, reward, verified, with_engine
+from tests.support.engine_harness import FailingDatabase, decide, reward, run_engine, verified, with_engine
 
 CONTEXT = {"device": "mobile", "country": "FR"}
 
@@ -81,12 +81,11 @@ def test_ids_of_lost_decisions_are_not_issued_again(tmp_path: Path, loss: str) -
     with_engine(restored, continue_without)
 
 
-def test_a_rejected_or_repeated_decision_writes_no_event(tmp_path: Path) -> None:
-    async def first(engine: Engine, _: FailingDatabase) -> None:
+async def test_a_rejected_or_repeated_decision_writes_no_event(tmp_path: Path) -> None:
+    async with run_engine(tmp_path) as (engine, _):
         await engine.create("home", settings())
         await decide(engine, CONTEXT, idempotency_key="k")
-
-    async def second(engine: Engine, database: FailingDatabase) -> None:
+    async with run_engine(tmp_path) as (engine, database):
         before = await engine.read("home", lambda one: one.snapshot().digest())
         with pytest.raises(ApiError):
             await decide(engine, CONTEXT, id="not valid")
@@ -96,9 +95,6 @@ def test_a_rejected_or_repeated_decision_writes_no_event(tmp_path: Path) -> None
         await decide(engine, CONTEXT)
         assert database.last_sequence(1) == 4
         verified(database)
-
-    with_engine(tmp_path, first)
-    with_engine(tmp_path, second)
 
 
 def test_an_idempotency_key_is_remembered_after_an_upload() -> None:

@@ -15,39 +15,33 @@ from glcb._errors import ModelFileError, StorageError
 from glcb.bandit import Bandit
 from glcb.service.core import models
 from glcb.service.core.experiment import Experiment
-from glcb.service.engine.audit import audit_database
 from glcb.service.engine.engine import Engine
 from glcb.service.errors import ApiError
-from glcb.service.storage.database import Database
 from glcb.service.views.responses import experiment_info
-from tests.support.builders import settings
+from tests.support.builders import findings, settings, sql
 from tests.support.engine_harness import (
     FailingDatabase,
     decide,
     decide_and_reward,
     digest,
     reward,
+    run_engine,
     verified,
     wait_for_snapshots,
-    with_engine,
 )
 
 
-def test_every_answered_decision_survives_a_kill(tmp_path: Path) -> None:
+async def test_every_answered_decision_survives_a_kill(tmp_path: Path) -> None:
     digests: list[str] = []
 
-    async def before(engine: Engine, _: Database) -> None:
+    async with run_engine(tmp_path, stop=False, snapshot_seconds=1e-9) as (engine, _):
         await engine.create("home", settings(policy="glcb"))
         await decide_and_reward(engine, 60)
         digests.append(await engine.read("home", digest))
-
-    async def after(engine: Engine, database: Database) -> None:
+    async with run_engine(tmp_path) as (engine, database):
         assert await engine.read("home", digest) == digests[0]
         (line,) = verified(database)
         assert "121 events" in line
-
-    with_engine(tmp_path, before, stop=False, snapshot_seconds=1e-9)
-    with_engine(tmp_path, after)
 
 
 async def test_a_failed_commit_rolls_back_unanswered_requests(
@@ -106,7 +100,7 @@ async def test_an_unexpected_error_reloads_the_experiment_from_disk(
     verified(database)
 
 
-@pytest.mark.settings(snapshot_seconds=1e-09, keep_snapshots=2, event_retention_days=1e-09)
+@pytest.mark.settings(snapshot_seconds=1e-9, keep_snapshots=2, event_retention_days=1e-9)
 async def test_audit_starts_from_a_snapshot_if_old_events_were_pruned(
     engine: Engine, database: FailingDatabase
 ) -> None:
@@ -121,30 +115,24 @@ async def test_audit_starts_from_a_snapshot_if_old_events_were_pruned(
     assert "snapshots are identical" in line
 
 
-def test_audit_detects_altered_events(tmp_path: Path) -> None:
-    async def scenario(engine: Engine, _: FailingDatabase) -> None:
+async def test_audit_detects_altered_events(tmp_path: Path) -> None:
+    async with run_engine(tmp_path) as (engine, _):
         await engine.create("home", settings())
         await decide_and_reward(engine, 10)
-
-    with_engine(tmp_path, scenario)
-    database = FailingDatabase(tmp_path)
-    with database.write() as connection:
-        connection.exec_driver_sql(
-            "UPDATE glcb_events SET request = cast(replace(request, ':1.0}', ':0.0}') AS BLOB) "
-            "WHERE kind = 'reward'"
-        )
-    findings = list(audit_database(database))
-    assert [finding.ok for finding in findings] == [False]
-    assert "DAMAGED" in findings[0].line
+    altered = "cast(replace(request, ':1.0}', ':0.0}') AS BLOB)"
+    sql(tmp_path, f"UPDATE glcb_events SET request = {altered} WHERE kind = 'reward'")
+    (finding,) = findings(tmp_path)
+    assert not finding.ok
+    assert "DAMAGED" in finding.line
 
 
-def test_a_model_that_cannot_be_stored_is_rejected_and_changes_nothing(
+async def test_a_model_that_cannot_be_stored_is_rejected_and_changes_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(_validation, "is_unicode", lambda text: True)
     Bandit(["a", "Stra\udcdfe"], policy="linucb").save(tmp_path / "model")
 
-    async def scenario(engine: Engine, database: FailingDatabase) -> None:
+    async with run_engine(tmp_path) as (engine, _):
         await engine.create("home", settings())
         await decide_and_reward(engine, 2)
         before = await engine.read("home", digest)
@@ -152,10 +140,8 @@ def test_a_model_that_cannot_be_stored_is_rejected_and_changes_nothing(
             await engine.upload("home", (tmp_path / "model").read_bytes())
         assert await engine.read("home", digest) == before
 
-    with_engine(tmp_path, scenario)
 
-
-@pytest.mark.settings(snapshot_seconds=1e-09)
+@pytest.mark.settings(snapshot_seconds=1e-9)
 async def test_concurrent_retries_count_once(engine: Engine, database: FailingDatabase) -> None:
     await engine.create("home", settings(policy="glcb"))
 
@@ -270,10 +256,10 @@ async def test_creating_an_existing_experiment_returns_it_or_fails_if_settings_d
     assert info.counts.decisions == 0
 
 
-def test_a_clock_set_back_is_counted_and_keeps_the_order_of_events(tmp_path: Path) -> None:
+async def test_a_clock_set_back_is_counted_and_keeps_the_order_of_events(tmp_path: Path) -> None:
     times = [1000.0]
 
-    async def scenario(engine: Engine, database: FailingDatabase) -> None:
+    async with run_engine(tmp_path, clock=lambda: times[0]) as (engine, database):
         await engine.create("home", settings(reward_timeout=50.0, default_reward=0.0))
         times[0] = 2000.0
         decision = await decide(engine, {"age": 1})
@@ -296,13 +282,11 @@ def test_a_clock_set_back_is_counted_and_keeps_the_order_of_events(tmp_path: Pat
         }
         verified(database)
 
-    with_engine(tmp_path, scenario, clock=lambda: times[0])
 
-
-def test_a_default_reward_that_is_learned_before_the_timeout_is_an_event(tmp_path: Path) -> None:
+async def test_a_default_reward_that_is_learned_before_the_timeout_is_an_event(tmp_path: Path) -> None:
     times = [1000.0]
 
-    async def scenario(engine: Engine, database: FailingDatabase) -> None:
+    async with run_engine(tmp_path, clock=lambda: times[0]) as (engine, database):
         await engine.create("home", settings(reward_timeout=1000.0, default_reward=0.0))
         first = await decide(engine, {"age": 1})
         times[0] += 1
@@ -312,8 +296,6 @@ def test_a_default_reward_that_is_learned_before_the_timeout_is_an_event(tmp_pat
         await engine.tick()
         assert [event.kind for event in database.events(1, 0)][-1] == "settle"
         await decide(engine, {"age": 1})
-
-    with_engine(tmp_path, scenario, clock=lambda: times[0])
     verified(FailingDatabase(tmp_path))
 
 
@@ -337,8 +319,8 @@ async def test_requests_beyond_the_limits_are_rejected(engine: Engine) -> None:
     assert caught.value.code == "too_many"
 
 
-def test_the_first_context_cannot_create_an_oversized_model(tmp_path: Path) -> None:
-    async def scenario(engine: Engine, database: FailingDatabase) -> None:
+async def test_the_first_context_cannot_create_an_oversized_model(tmp_path: Path) -> None:
+    async with run_engine(tmp_path, max_cells=3 * 17**2) as (engine, database):
         await engine.create("home", settings())
         for large in ({"city": "Rome"}, {"a": 1, "b": 2}):  # 28 and 18 slots
             with pytest.raises(ApiError, match="arms") as caught:
@@ -350,8 +332,6 @@ def test_the_first_context_cannot_create_an_oversized_model(tmp_path: Path) -> N
         with pytest.raises(ApiError, match="arms") as caught:
             await engine.apply("home", "add_arm", NewArm(name="d"))
         assert caught.value.code == "too_many"
-
-    with_engine(tmp_path, scenario, max_cells=3 * 17**2)
 
 
 def threads_of_events(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, bool]]:
@@ -367,12 +347,12 @@ def threads_of_events(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, bool]]
     return applied
 
 
-def test_the_first_event_of_a_kind_can_compile_and_does_not_block_the_event_loop(
+async def test_the_first_event_of_a_kind_can_compile_and_does_not_block_the_event_loop(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     applied = threads_of_events(monkeypatch)
 
-    async def scenario(engine: Engine, _database: Database) -> None:
+    async with run_engine(tmp_path) as (engine, _):
         await engine.create("home", settings())
         for _ in range(2):
             await reward(engine, (await decide(engine, {"age": 31})).id, 1)
@@ -383,15 +363,13 @@ def test_the_first_event_of_a_kind_can_compile_and_does_not_block_the_event_loop
             await decide(engine, {"age": 31})
         assert applied == [("take_over", False), ("decide", False), ("decide", True)]
 
-    with_engine(tmp_path, scenario)
 
-
-def test_batches_and_large_models_do_not_block_the_event_loop(
+async def test_batches_and_large_models_do_not_block_the_event_loop(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     applied = threads_of_events(monkeypatch)
 
-    async def scenario(engine: Engine, _database: Database) -> None:
+    async with run_engine(tmp_path) as (engine, _):
         await engine.create("home", settings())
         await engine.create("large", settings())
         context = {f"f{number}": 0.5 for number in range(600)}
@@ -404,16 +382,14 @@ def test_batches_and_large_models_do_not_block_the_event_loop(
         await decide(engine, {"age": 31})
         assert [blocks for _, blocks in applied[4:]] == [False] * 4
 
-    with_engine(tmp_path, scenario)
 
-
-def test_many_decisions_are_settled_outside_of_the_event_loop(
+async def test_many_decisions_are_settled_outside_of_the_event_loop(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     applied = threads_of_events(monkeypatch)
     times = [1000.0]
 
-    async def scenario(engine: Engine, _database: Database) -> None:
+    async with run_engine(tmp_path, clock=lambda: times[0]) as (engine, _):
         await engine.create("home", settings(reward_timeout=60, default_reward=0))
         for _ in range(50):
             await decide(engine, {"age": 31})
@@ -432,8 +408,6 @@ def test_many_decisions_are_settled_outside_of_the_event_loop(
         assert applied == [("reward", False), ("decide", False), ("decide", True)]
         learned = await engine.read("home", lambda one: one.bandit.reward_counts)
         assert sum(learned.values()) == 101
-
-    with_engine(tmp_path, scenario, clock=lambda: times[0])
 
 
 @pytest.mark.parametrize("kind", ["replace_model", "remove_arm", "change"])

@@ -32,7 +32,7 @@ from glcb.service.evaluations import worker
 from glcb.service.storage import evaluations as stored
 from glcb.service.storage import tables
 from glcb.service.storage.database import Database
-from tests.support.asgi import E, Service, create_experiment, with_service
+from tests.support.asgi import E, Service, create_experiment, running_service
 from tests.support.builders import open_test_database
 from tests.support.evaluation_jobs import job, recorded, stored_in
 
@@ -270,8 +270,8 @@ async def started(service: Service, number: int) -> int:
 
 
 @pytest.mark.usefixtures("process")
-def test_one_evaluation_runs_at_a_time_and_few_are_queued(tmp_path: Path) -> None:
-    async def scenario(service: Service) -> None:
+async def test_one_evaluation_runs_at_a_time_and_few_are_queued(tmp_path: Path) -> None:
+    async with running_service(tmp_path, max_evaluations=3) as service:
         await create_experiment(service)
         first, second, third = [await start(service) for _ in range(3)]
         await started(service, first)
@@ -294,8 +294,6 @@ def test_one_evaluation_runs_at_a_time_and_few_are_queued(tmp_path: Path) -> Non
         metrics = (await service.ask("GET", "/metrics")).content
         assert b"glcb_evaluations_active 1.0" in metrics
         assert b'glcb_evaluations_total{state="canceled"} 2.0' in metrics
-
-    with_service(tmp_path, scenario, max_evaluations=3)
     assert children() == []
 
 
@@ -308,12 +306,12 @@ def test_one_evaluation_runs_at_a_time_and_few_are_queued(tmp_path: Path) -> Non
         ("print('nonsense')", "JSON"),
     ],
 )
-def test_a_process_that_ends_without_a_result(
+async def test_a_process_that_ends_without_a_result(
     tmp_path: Path, process: Callable[[str], None], program: str, reason: str
 ) -> None:
     process(program)
 
-    async def scenario(service: Service) -> None:
+    async with running_service(tmp_path) as service:
         await create_experiment(service)
         failed = await show(service, await start(service), "failed")
         assert reason in failed["reason"]
@@ -321,8 +319,6 @@ def test_a_process_that_ends_without_a_result(
         await service.ask("POST", f"{E}/decisions", {"context": {"age": 1}})
         process(SLEEPER)
         await started(service, await start(service))  # the next one runs
-
-    with_service(tmp_path, scenario)
 
 
 @pytest.mark.usefixtures("process")
@@ -338,19 +334,17 @@ async def test_a_process_that_is_killed_and_a_command_that_does_not_exist(
     assert "cannot be started" in (await show(service, number, "failed"))["reason"]
 
 
-def test_progress_is_shown(tmp_path: Path, process: Callable[[str], None]) -> None:
+async def test_progress_is_shown(tmp_path: Path, process: Callable[[str], None]) -> None:
     report = {"progress": {"stage": "evaluating", "done": 5, "total": 9}}
     process(f"import time; print({json.dumps(report)!r}, flush=True); time.sleep(60)")
 
-    async def scenario(service: Service) -> None:
+    async with running_service(tmp_path) as service:
         await create_experiment(service)
         number = await start(service)
         await started(service, number)
         while (shown := (await show(service, number))["progress"]) is None:
             await asyncio.sleep(0.01)
         assert shown == report["progress"]
-
-    with_service(tmp_path, scenario)
 
 
 RESULT = encode(
@@ -380,8 +374,8 @@ RESULT = encode(
 )
 
 
-def test_evaluations_survive_a_restart(tmp_path: Path, process: Callable[[str], None]) -> None:
-    async def before(service: Service) -> None:
+async def test_evaluations_survive_a_restart(tmp_path: Path, process: Callable[[str], None]) -> None:
+    async with running_service(tmp_path) as service:
         await create_experiment(service)
         process(f"print({RESULT.decode()!r})")
         number = await start(service)
@@ -389,29 +383,23 @@ def test_evaluations_survive_a_restart(tmp_path: Path, process: Callable[[str], 
         process(SLEEPER)
         await started(service, await start(service))
         await start(service)
-
-    async def after(service: Service) -> None:
+    assert children() == []
+    async with running_service(tmp_path) as service:
         listed = (await service.ask("GET", EVALUATIONS)).data["evaluations"]
         assert [one["state"] for one in listed] == ["canceled", "canceled", "finished"]
         assert listed[0]["reason"] == "the service was stopped: start it again"
         assert (listed[2]["conclusion"], listed[2]["level"]) == ("No policy is better.", "error")
         assert await start(service) == 4
 
-    with_service(tmp_path, before)
-    assert children() == []
-    with_service(tmp_path, after)
 
-
-def test_evaluations_of_a_service_that_crashed_have_failed(tmp_path: Path) -> None:
-    async def create(service: Service) -> None:
+async def test_evaluations_of_a_service_that_crashed_have_failed(tmp_path: Path) -> None:
+    async with running_service(tmp_path) as service:
         await create_experiment(service)
-
-    with_service(tmp_path, create)
     info = {"id": 0, "state": "queued", "created_at": "2026-01-01T00:00:00Z", "request": UNIFORM}
     for content in (encode(info), b"\xff damaged"):
         stored.add(open_test_database(tmp_path), 1, "queued", content, 50)
 
-    async def after(service: Service) -> None:
+    async with running_service(tmp_path) as service:
         shown = await show(service, 1)
         assert (shown["state"], shown["reason"]) == (
             "failed",
@@ -421,8 +409,6 @@ def test_evaluations_of_a_service_that_crashed_have_failed(tmp_path: Path) -> No
         damaged = await service.ask("GET", f"{EVALUATIONS}/2")
         assert (damaged.status, damaged.code) == (500, "experiment_broken")
         assert (await service.ask("DELETE", f"{EVALUATIONS}/2")).status == 204
-
-    with_service(tmp_path, after)
 
 
 @pytest.mark.usefixtures("process")
@@ -448,20 +434,18 @@ async def test_experiments_that_do_not_run_can_be_evaluated(service: Service, st
     await started(service, await start(service))
 
 
-def test_the_oldest_evaluations_are_replaced(tmp_path: Path, process: Callable[[str], None]) -> None:
+async def test_the_oldest_evaluations_are_replaced(tmp_path: Path, process: Callable[[str], None]) -> None:
     process("raise SystemExit(1)")
 
-    async def scenario(service: Service) -> None:
+    async with running_service(tmp_path, keep_evaluations=2) as service:
         await create_experiment(service)
         for _ in range(4):
             await show(service, await start(service), "failed")
         listed = (await service.ask("GET", EVALUATIONS)).data["evaluations"]
         assert [one["id"] for one in listed] == [4, 3]
 
-    with_service(tmp_path, scenario, keep_evaluations=2)
 
-
-def test_the_outcome_is_stored_once_the_database_is_available(
+async def test_the_outcome_is_stored_once_the_database_is_available(
     tmp_path: Path, process: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     process("raise SystemExit(1)")
@@ -477,12 +461,10 @@ def test_the_outcome_is_stored_once_the_database_is_available(
     monkeypatch.setattr(stored, "save", save)
     monkeypatch.setattr("glcb.service.evaluations.queue._RETRY_SECONDS", 0.01)
 
-    async def scenario(service: Service) -> None:
+    async with running_service(tmp_path) as service:
         await create_experiment(service)
         await show(service, await start(service), "failed")
         assert len(attempts) == 2
-
-    with_service(tmp_path, scenario)
 
 
 # ---- processes and databases ----------------------------------------------------------------------

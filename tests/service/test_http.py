@@ -15,7 +15,7 @@ from glcb.bandit.config import BanditConfig
 from glcb.service.access import api_keys as keys
 from glcb.service.http import openapi
 from glcb.service.http.operations import OPERATIONS
-from tests.support.asgi import CREATION, SECURITY_HEADERS, E, Service, create_experiment, with_service
+from tests.support.asgi import CREATION, SECURITY_HEADERS, E, Service, create_experiment, running_service
 
 
 async def test_an_experiment_from_creation_to_rewards(service: Service) -> None:
@@ -119,10 +119,10 @@ async def test_an_explanation_changes_nothing(service: Service) -> None:
     assert (await service.ask("GET", E)).data == before
 
 
-def test_an_export_is_complete_and_can_be_continued(tmp_path: Path) -> None:
+async def test_an_export_is_complete_and_can_be_continued(tmp_path: Path) -> None:
     import pyarrow.parquet as pq
 
-    async def scenario(service: Service) -> None:
+    async with running_service(tmp_path) as service:
         await create_experiment(service)
         for n in range(12):
             made = await service.ask(
@@ -153,8 +153,6 @@ def test_an_export_is_complete_and_can_be_continued(tmp_path: Path) -> None:
             }
         for query in ("format=csv", "after=-1", "after=x", "before=3"):
             assert (await service.ask("GET", f"{E}/export", query=query)).code == "invalid_request"
-
-    with_service(tmp_path, scenario)
 
 
 async def test_a_model_is_downloaded_and_uploaded(service: Service, tmp_path: Path) -> None:
@@ -237,12 +235,12 @@ async def test_without_keys_only_this_machine_is_answered(service: Service) -> N
         assert (await service.ask("GET", "/v1/experiments", host=host)).code == "forbidden"
 
 
-def test_every_route_is_documented_and_answers(tmp_path: Path) -> None:
+async def test_every_route_is_documented_and_answers(tmp_path: Path) -> None:
     document = openapi.document()
     documented = {(method.upper(), path) for path, methods in document["paths"].items() for method in methods}
     assert documented == {(operation.method, operation.path) for operation in OPERATIONS}
 
-    async def scenario(service: Service) -> None:
+    async with running_service(tmp_path) as service:
         await create_experiment(service)
         for operation in OPERATIONS:
             path = operation.path.format(name="home", id="1-00000000", arm="missing", node="a")
@@ -255,8 +253,6 @@ def test_every_route_is_documented_and_answers(tmp_path: Path) -> None:
             )
             if operation.name == "delete":
                 await create_experiment(service)
-
-    with_service(tmp_path, scenario)
 
 
 def test_the_document_describes_every_setting_as_the_bandit_does() -> None:
@@ -311,8 +307,9 @@ def test_every_reference_in_the_document_resolves() -> None:
     assert len(names) == len(set(names))
 
 
-def test_logs_and_metrics_contain_no_secrets(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    async def scenario(service: Service) -> None:
+async def test_logs_and_metrics_contain_no_secrets(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("DEBUG")
+    async with running_service(tmp_path) as service:
         await create_experiment(service)
         for n in range(3):
             made = await service.ask(
@@ -330,6 +327,3 @@ def test_logs_and_metrics_contain_no_secrets(tmp_path: Path, caplog: pytest.LogC
         output = caplog.text + numbers.content.decode()
         for secret_text in ("Samarkand", "ring", "0.987654", secret, "glcb_guessed", keys.digest(secret)):
             assert secret_text not in output
-
-    caplog.set_level("DEBUG")
-    with_service(tmp_path, scenario)

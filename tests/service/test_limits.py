@@ -29,7 +29,7 @@ LARGE: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("policy_settings", LARGE, ids=str)
-@pytest.mark.settings(max_model_memory=1000000000)
+@pytest.mark.settings(max_model_memory=10**9)
 async def test_settings_with_which_a_model_could_grow_too_large_are_refused(
     engine: Engine, policy_settings: dict[str, Any]
 ) -> None:
@@ -44,7 +44,7 @@ async def test_settings_with_which_a_model_could_grow_too_large_are_refused(
     await first_decision(engine, "small")
 
 
-@pytest.mark.settings(max_model_memory=20000000)
+@pytest.mark.settings(max_model_memory=20_000_000)
 async def test_an_explanation_cannot_create_a_model_that_is_too_large(engine: Engine) -> None:
     await engine.create("home", settings(policy="glcb"))
     with pytest.raises(InvalidSettings, match="GiB"):

@@ -21,8 +21,15 @@ from glcb.service.engine.engine import Engine
 from glcb.service.errors import ApiError
 from glcb.service.events import Event
 from glcb.service.storage.database import Database
-from tests.support.builders import open_test_database, settings
-from tests.support.engine_harness import decide, decide_and_reward, run_service
+from tests.support.builders import findings, open_test_database, settings, sql
+from tests.support.engine_harness import decide, decide_and_reward, own_engine, run_service
+
+CHECKPOINT = "PRAGMA wal_checkpoint(TRUNCATE)"
+SWAP = [
+    f"UPDATE glcb_experiments SET name = '{name}' WHERE id = {n}"
+    for n, name in ((1, "t"), (2, "home"), (1, "other"))
+]
+"""Statements that swap the names of two experiments."""
 
 
 def event(sequence: int) -> Event:
@@ -91,8 +98,7 @@ def test_a_checkpoint_of_another_program_stops_nothing(tmp_path: Path) -> None:
     database = open_test_database(tmp_path)
     with database.exclusive(0):
         number = database.create("home", event(1))
-        with contextlib.closing(sqlite3.connect(tmp_path / "glcb.db")) as connection:
-            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        sql(tmp_path, CHECKPOINT)
         assert (tmp_path / "glcb.db-wal").stat().st_size == 0
         database.append([(number, *event(2))])
         database.probe()
@@ -110,8 +116,7 @@ def test_a_checkpoint_of_another_program_stops_nothing_beside_a_broken_experimen
         connection.exec_driver_sql("DELETE FROM glcb_events WHERE experiment = 2 AND sequence = 2")
     with database.exclusive(0):
         database.append([(numbers[0], *event(2))])
-        with contextlib.closing(sqlite3.connect(tmp_path / "glcb.db")) as connection:
-            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        sql(tmp_path, CHECKPOINT)
         database.append([(numbers[0], *event(3))])
 
 
@@ -121,8 +126,7 @@ def test_an_error_while_files_are_compared_is_temporary(
     database = open_test_database(tmp_path)
     with database.exclusive(0):
         number = database.create("home", event(1))
-        with contextlib.closing(sqlite3.connect(tmp_path / "glcb.db")) as connection:
-            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        sql(tmp_path, CHECKPOINT)
         elsewhere = tmp_path / "nowhere" / "glcb.db"
         with monkeypatch.context() as patch:
             patch.setattr(database, "_file", elsewhere)
@@ -154,15 +158,14 @@ async def create_and_decide(engine: Engine, _: Database) -> None:
         await decide_and_reward(engine, 10, name)
 
 
-def delete_newest(connection: sqlite3.Connection) -> None:
-    connection.execute("DELETE FROM glcb_events WHERE experiment = 1 AND sequence > 15")
+def lose_rows(folder: Path) -> None:
+    sql(folder, "DELETE FROM glcb_events WHERE experiment = 1 AND sequence > 15")
 
 
-def test_events_lost_while_running_break_their_experiment_only(tmp_path: Path) -> None:
-    async def scenario(engine: Engine, database: Database) -> None:
+async def test_events_lost_while_running_break_their_experiment_only(tmp_path: Path) -> None:
+    async with own_engine(tmp_path) as (engine, database):
         await create_and_decide(engine, database)
-        with contextlib.closing(sqlite3.connect(tmp_path / "glcb.db")) as connection, connection:
-            delete_newest(connection)
+        lose_rows(tmp_path)
         with pytest.raises(StorageError, match="event 21 of experiment 1 has vanished"):
             await decide(engine, {"age": 1})
         while engine.journal.failure is not None:
@@ -171,74 +174,58 @@ def test_events_lost_while_running_break_their_experiment_only(tmp_path: Path) -
             await decide(engine, {"age": 1})
         await decide(engine, {"age": 1}, "other")
 
-    run_service(tmp_path, scenario)
-
 
 def lose_log(folder: Path) -> None:
     """Lose the write-ahead log, as after a crash that damages it."""
     (folder / "glcb.db-wal").unlink()
 
 
-def lose_rows(folder: Path) -> None:
-    with contextlib.closing(sqlite3.connect(folder / "glcb.db")) as connection, connection:
-        delete_newest(connection)
-
-
 @pytest.mark.parametrize("lose", [lose_log, lose_rows])
-def test_events_lost_while_stopped_are_noticed_at_the_start_and_by_the_audit(
+async def test_events_lost_while_stopped_are_noticed_at_the_start_and_by_the_audit(
     tmp_path: Path, lose: Callable[[Path], None]
 ) -> None:
     running, killed = tmp_path / "running", tmp_path / "killed"
     running.mkdir()
 
-    async def before(engine: Engine, database: Database) -> None:
+    async with own_engine(running) as (engine, database):
         await create_and_decide(engine, database)
-        with contextlib.closing(sqlite3.connect(running / "glcb.db")) as connection:
-            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        sql(running, CHECKPOINT)
         await decide_and_reward(engine, 5)
         shutil.copytree(running, killed)  # what a kill leaves
-
-    async def after(engine: Engine, database: Database) -> None:
+    lose(killed)
+    home, other = findings(killed)
+    assert not home.ok
+    assert "to 31 were acknowledged but are not in the database" in home.line
+    assert other.ok
+    async with own_engine(killed) as (engine, _):
         with pytest.raises(ApiError, match=r"to 31 were acknowledged .*/v1/experiments/home/recover"):
             await decide(engine, {"age": 1})
         await decide(engine, {"age": 1}, "other")
-
-    async def accepted(engine: Engine, database: Database) -> None:
+    async with own_engine(killed) as (engine, _):
         with pytest.raises(ApiError, match="cannot be loaded"):
             await decide(engine, {"age": 1})
         await engine.recover("home")
         await decide(engine, {"age": 1, "country": "A"})
 
-    run_service(running, before)
-    lose(killed)
-    with contextlib.closing(open_test_database(killed)) as database:
-        home, other = audit_database(database)
-    assert not home.ok
-    assert "to 31 were acknowledged but are not in the database" in home.line
-    assert other.ok
-    run_service(killed, after)
-    run_service(killed, accepted)
-
 
 def test_a_lost_experiment_is_found_by_the_audit(tmp_path: Path) -> None:
     run_service(tmp_path, create_and_decide)
-    with contextlib.closing(sqlite3.connect(tmp_path / "glcb.db")) as connection, connection:
-        for table in ("glcb_events WHERE experiment", "glcb_experiments WHERE id"):
-            connection.execute(f"DELETE FROM {table} = 2")
-    with contextlib.closing(open_test_database(tmp_path)) as database:
-        lines = [finding.line for finding in audit_database(database) if not finding.ok]
-    assert lines == ["experiment 2: DAMAGED: all its 21 events are lost"]
+    sql(
+        tmp_path,
+        *(
+            f"DELETE FROM {rows} = 2"
+            for rows in ("glcb_events WHERE experiment", "glcb_experiments WHERE id")
+        ),
+    )
+    assert audited(tmp_path) == ["experiment 2: DAMAGED: all its 21 events are lost"]
 
 
-def test_a_deleted_experiment_is_not_a_lost_one(tmp_path: Path) -> None:
-    async def scenario(engine: Engine, database: Database) -> None:
+async def test_a_deleted_experiment_is_not_a_lost_one(tmp_path: Path) -> None:
+    async with own_engine(tmp_path) as (engine, database):
         await create_and_decide(engine, database)
         await engine.delete("other")
         await engine.stop()
-
-    run_service(tmp_path, scenario)
-    with contextlib.closing(open_test_database(tmp_path)) as database:
-        (finding,) = audit_database(database)
+    (finding,) = findings(tmp_path)
     assert finding.ok
 
 
@@ -282,8 +269,7 @@ def test_a_deletion_that_is_committed_late_leaves_no_mark(
 
 def audited(folder: Path) -> list[str]:
     """Return what the audit finds wrong."""
-    with contextlib.closing(open_test_database(folder)) as database:
-        return [finding.line for finding in audit_database(database) if not finding.ok]
+    return [finding.line for finding in findings(folder) if not finding.ok]
 
 
 async def nothing(_engine: Engine, _: Database) -> None:
@@ -292,35 +278,31 @@ async def nothing(_engine: Engine, _: Database) -> None:
 
 def test_a_damaged_name_deletes_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     run_service(tmp_path, create_and_decide)
-    with contextlib.closing(sqlite3.connect(tmp_path / "glcb.db")) as connection, connection:
-        before = connection.execute("SELECT count(*) FROM glcb_events").fetchone()
-        connection.execute("UPDATE glcb_experiments SET name = '-1' WHERE id = 1")
+    before = sql(tmp_path, "SELECT count(*) FROM glcb_events")
+    sql(tmp_path, "UPDATE glcb_experiments SET name = '-1' WHERE id = 1")
     expected = "experiment 1: DAMAGED: its name 'home' is damaged, which hides it, but it was not deleted"
     assert audited(tmp_path) == [expected]
-    with contextlib.closing(sqlite3.connect(tmp_path / "glcb.db")) as connection, connection:
-        connection.execute("UPDATE glcb_events SET request = x'ff' WHERE experiment = 1 AND sequence = 1")
+    sql(tmp_path, "UPDATE glcb_events SET request = x'ff' WHERE experiment = 1 AND sequence = 1")
     assert audited(tmp_path) == [expected.replace(" 'home'", "")], "the other experiment is audited, too"
     run_service(tmp_path, nothing)
     assert "the name of an experiment is damaged" in caplog.text
-    with contextlib.closing(sqlite3.connect(tmp_path / "glcb.db")) as connection:
-        assert connection.execute("SELECT count(*) FROM glcb_events").fetchone() == before
+    assert sql(tmp_path, "SELECT count(*) FROM glcb_events") == before
 
 
 @pytest.mark.parametrize(
     ("statements", "findings"),
     [
         (
-            [
-                "SET name = 't' WHERE id = 1",
-                "SET name = 'home' WHERE id = 2",
-                "SET name = 'other' WHERE id = 1",
-            ],
+            SWAP,
             [
                 "home: DAMAGED: it was created with the name 'other'",
                 "other: DAMAGED: it was created with the name 'home'",
             ],
         ),
-        (["DELETE WHERE id = 2"], ["experiment 2: DAMAGED: it has 21 events, but no name"]),
+        (
+            ["DELETE FROM glcb_experiments WHERE id = 2"],
+            ["experiment 2: DAMAGED: it has 21 events, but no name"],
+        ),
     ],
     ids=["swapped", "lost"],
 )
@@ -328,45 +310,32 @@ def test_the_audit_compares_names_with_the_first_events(
     tmp_path: Path, statements: list[str], findings: list[str]
 ) -> None:
     run_service(tmp_path, create_and_decide)
-    with contextlib.closing(sqlite3.connect(tmp_path / "glcb.db")) as connection, connection:
-        for statement in statements:
-            action, rest = statement.split(maxsplit=1)
-            start = "UPDATE glcb_experiments SET" if action == "SET" else "DELETE FROM glcb_experiments"
-            connection.execute(f"{start} {rest}")
+    sql(tmp_path, *statements)
     (tmp_path / "glcb.db.mark").unlink()
     assert audited(tmp_path) == findings
 
 
-def test_a_damaged_summary_is_reported_and_not_listed(tmp_path: Path) -> None:
-    async def scenario(engine: Engine, _: Database) -> None:
+async def test_a_damaged_summary_is_reported_and_not_listed(tmp_path: Path) -> None:
+    async with own_engine(tmp_path) as (engine, _):
         await engine.create("home", settings())
         await engine.cache.unload(engine.loaded["home"])
-
-    run_service(tmp_path, scenario)
-    with contextlib.closing(sqlite3.connect(tmp_path / "glcb.db")) as connection, connection:
-        connection.execute(
-            "UPDATE glcb_snapshots SET summary = CAST(replace(CAST(summary AS TEXT), 'home', '-ome') AS BLOB)"
-        )
+    changed = "CAST(replace(CAST(summary AS TEXT), 'home', '-ome') AS BLOB)"
+    sql(tmp_path, f"UPDATE glcb_snapshots SET summary = {changed}")
     assert audited(tmp_path) == ["home: DAMAGED: the summary of its newest snapshot is damaged"]
 
-    async def listed(engine: Engine, _: Database) -> None:
+    async with own_engine(tmp_path) as (engine, _):
         assert [one.name for one in await engine.list_experiments(lambda name: True)] == ["home"]
 
-    run_service(tmp_path, listed)
 
+async def test_experiments_with_swapped_names_are_broken(tmp_path: Path) -> None:
+    async with own_engine(tmp_path) as (engine, database):
+        await create_and_decide(engine, database)
+    sql(tmp_path, *SWAP)
 
-def test_experiments_with_swapped_names_are_broken(tmp_path: Path) -> None:
-    run_service(tmp_path, create_and_decide)
-    with contextlib.closing(sqlite3.connect(tmp_path / "glcb.db")) as connection, connection:
-        for number, name in ((1, "t"), (2, "home"), (1, "other")):
-            connection.execute("UPDATE glcb_experiments SET name = ? WHERE id = ?", (name, number))
-
-    async def scenario(engine: Engine, _: Database) -> None:
+    async with own_engine(tmp_path) as (engine, _):
         with pytest.raises(ApiError, match="it was created with the name 'other'") as caught:
             await decide(engine, {"age": 1})
         assert caught.value.code == "experiment_broken"
-
-    run_service(tmp_path, scenario)
 
 
 def test_a_damaged_high_water_mark_is_reported_and_renewed(
@@ -387,11 +356,10 @@ def test_a_damaged_high_water_mark_is_reported_and_renewed(
 def test_a_truncated_high_water_mark_is_reported_and_renewed(tmp_path: Path, size: int) -> None:
     run_service(tmp_path, create_and_decide)
     os.truncate(tmp_path / "glcb.db.mark", size)
-    lines = [finding.line for finding in audit_database(open_test_database(tmp_path))]
+    lines = [finding.line for finding in findings(tmp_path)]
     assert [line.partition(";")[2] for line in lines] == [" the high-water mark does not have it"] * 2
     run_service(tmp_path, nothing)
-    with contextlib.closing(sqlite3.connect(tmp_path / "glcb.db")) as connection, connection:
-        delete_newest(connection)
+    lose_rows(tmp_path)
     assert [line.partition(":")[0] for line in audited(tmp_path)] == ["home"]
 
 
@@ -433,47 +401,37 @@ def test_a_new_database_does_not_take_the_place_of_a_deleted_one_unnoticed(tmp_p
         (r"UPDATE glcb_events SET kind = CAST(X'FF' AS TEXT) WHERE sequence = 8", "DAMAGED"),
     ],
 )
-def test_the_audit_notices_deleted_and_altered_history(tmp_path: Path, statement: str, message: str) -> None:
-    async def scenario(engine: Engine, _: Database) -> None:
+async def test_the_audit_notices_deleted_and_altered_history(
+    tmp_path: Path, statement: str, message: str
+) -> None:
+    async with own_engine(tmp_path) as (engine, _):
         await engine.create("home", settings())
         await decide_and_reward(engine, 10)
         await engine.cache.save(engine.loaded["home"])
-
-    run_service(tmp_path, scenario)
-    with contextlib.closing(sqlite3.connect(tmp_path / "glcb.db")) as connection, connection:
-        connection.execute(statement)
-    with contextlib.closing(open_test_database(tmp_path)) as database:
-        (finding,) = audit_database(database)
+    sql(tmp_path, statement)
+    (finding,) = findings(tmp_path)
     assert not finding.ok
     assert message in finding.line
 
 
-def test_damaged_text_breaks_the_experiment_with_a_reason(tmp_path: Path) -> None:
-    async def before(engine: Engine, _: Database) -> None:
+async def test_damaged_text_breaks_the_experiment_with_a_reason(tmp_path: Path) -> None:
+    async with own_engine(tmp_path) as (engine, _):
         await engine.create("home", settings())
         await decide_and_reward(engine, 3)
-
-    async def after(engine: Engine, _: Database) -> None:
+    damaged = b'{"context":{"age":"\xff"}}'.hex()
+    sql(tmp_path, f"UPDATE glcb_events SET request = x'{damaged}' WHERE sequence = 2")
+    async with own_engine(tmp_path) as (engine, _):
         with pytest.raises(ApiError, match="event 2 was altered"):
             await decide(engine, {"age": 1})
 
-    run_service(tmp_path, before)
-    with contextlib.closing(sqlite3.connect(tmp_path / "glcb.db")) as connection, connection:
-        damaged = b'{"context":{"age":"\xff"}}'
-        connection.execute("UPDATE glcb_events SET request = ? WHERE sequence = 2", (damaged,))
-    run_service(tmp_path, after)
 
-
-def test_the_audit_reports_what_was_pruned(tmp_path: Path) -> None:
-    async def scenario(engine: Engine, database: Database) -> None:
+async def test_the_audit_reports_what_was_pruned(tmp_path: Path) -> None:
+    async with own_engine(tmp_path) as (engine, database):
         await engine.create("home", settings())
         await decide_and_reward(engine, 10)
         await engine.cache.save(engine.loaded["home"])
         database.prune(1, 1, before=1e12, now=0.0)
-
-    run_service(tmp_path, scenario)
-    with contextlib.closing(open_test_database(tmp_path)) as database:
-        (finding,) = audit_database(database)
+    (finding,) = findings(tmp_path)
     assert finding.ok
     assert "events 1 to 20 were pruned, the last of them at 1970-01-01" in finding.line
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.asgi import CREATION, SECURITY_HEADERS, E, Service, create_experiment, with_service
+from tests.support.asgi import CREATION, SECURITY_HEADERS, E, Service, create_experiment, running_service
 
 RANK = "/personalizer/v1.0/rank"
 BODY: dict[str, Any] = {
@@ -15,8 +15,10 @@ BODY: dict[str, Any] = {
 }
 
 
-def test_without_keys_requests_go_to_the_only_experiment_or_to_the_one_that_is_named(tmp_path: Path) -> None:
-    async def only(service: Service) -> None:
+async def test_without_keys_requests_go_to_the_only_experiment_or_to_the_one_that_is_named(
+    tmp_path: Path,
+) -> None:
+    async with running_service(tmp_path) as service:
         answer = await service.ask("POST", RANK, BODY)
         assert (answer.status, answer.code) == (404, "ResourceNotFound")
         assert "there are 0" in answer.message
@@ -28,13 +30,9 @@ def test_without_keys_requests_go_to_the_only_experiment_or_to_the_one_that_is_n
         answer = await service.ask("POST", RANK, {**BODY, "eventId": "e2"})
         assert (answer.status, answer.code) == (404, "ResourceNotFound")
         assert "personalizer_experiment=EXPERIMENT" in answer.message
-
-    async def named(service: Service) -> None:
+    async with running_service(tmp_path, personalizer_experiment="home") as service:
         assert (await service.ask("POST", RANK, {**BODY, "eventId": "e2"})).status == 201
         assert (await service.ask("GET", E)).data["counts"]["decisions"] == 2
-
-    with_service(tmp_path, only)
-    with_service(tmp_path, named, personalizer_experiment="home")
 
 
 @pytest.mark.parametrize("version", ["v1.0/", "v1.1-preview.3/", ""])

@@ -25,31 +25,23 @@ from glcb.service.shards.messages import Item
 from glcb.service.storage.tables import events, snapshots
 from glcb.service.views import health
 from glcb.service.views.stats import stats
-from tests.support.asgi import Answer, E, Service, create_experiment, with_service
+from tests.support.asgi import Answer, E, Service, create_experiment
 from tests.support.builders import RecordedExperiment, open_test_database
 
 Ask = Callable[..., Awaitable[Answer]]
 DECISION, RANKING = f"{E}/decisions", f"{E}/rankings"
 
 
-def with_publishable_key(
-    folder: Path,
-    scenario: Callable[[Service, Ask], Awaitable[None]],
-    experiment: dict[str, Any] | None = None,
-    **changes: Any,
-) -> None:
-    """Run a scenario with a function that sends requests with a publishable key."""
+@pytest.fixture
+async def ask(service: Service) -> Ask:
+    """Create the experiment at ``E``, and return a function that sends requests with its publishable key."""
+    await create_experiment(service)
+    secret = service.add_key("page", "publish", ["home"])
 
-    async def run(service: Service) -> None:
-        await create_experiment(service, **(experiment or {}))
-        secret = service.add_key("page", "publish", ["home"])
+    async def send(method: str, path: str, body: Any = None, **more: Any) -> Answer:
+        return await service.ask(method, path, body, key=secret, **more)
 
-        async def ask(method: str, path: str, body: Any = None, **more: Any) -> Answer:
-            return await service.ask(method, path, body, key=secret, **more)
-
-        await scenario(service, ask)
-
-    with_service(folder, run, **changes)
+    return send
 
 
 @pytest.mark.parametrize("experiments", [[], ["home", "cart"]])
@@ -60,87 +52,74 @@ def test_a_publishable_key_needs_exactly_one_experiment(tmp_path: Path, experime
     assert api_keys.list_keys(database) == []
 
 
-def test_a_publishable_key_permits_three_operations_only(tmp_path: Path) -> None:
-    async def scenario(_service: Service, ask: Ask) -> None:
-        permitted = set()
-        for operation in OPERATIONS:
-            if operation.role is None:
-                continue
-            path = operation.path.format(name="home", id="1", arm="a", node="a")
-            answer = await ask(operation.method, path, {})
-            if answer.status != 403:
-                permitted.add(operation.name)
-            foreign = await ask(operation.method, path.replace("home", "other"), {})
-            assert foreign.status == (404 if "home" in path else 403)
-        assert permitted == {"decide", "rank", "reward"}
-
-    with_publishable_key(tmp_path, scenario)
+async def test_a_publishable_key_permits_three_operations_only(ask: Ask) -> None:
+    permitted = set()
+    for operation in OPERATIONS:
+        if operation.role is None:
+            continue
+        path = operation.path.format(name="home", id="1", arm="a", node="a")
+        answer = await ask(operation.method, path, {})
+        if answer.status != 403:
+            permitted.add(operation.name)
+        foreign = await ask(operation.method, path.replace("home", "other"), {})
+        assert foreign.status == (404 if "home" in path else 403)
+    assert permitted == {"decide", "rank", "reward"}
 
 
-def test_a_publishable_key_sees_the_chosen_arms_only(tmp_path: Path) -> None:
-    async def scenario(_service: Service, ask: Ask) -> None:
-        decision = (await ask("POST", DECISION, {"context": {"x": 1}})).data
-        assert set(decision) == {"id", "arm"}
-        ranking = (await ask("POST", RANKING, {"context": {"x": 1}, "k": 2})).data
-        assert set(ranking) == {"id", "arms"}
-        for id_ in (decision["id"], ranking["id"]):
-            accepted = await ask("POST", f"{DECISION}/{id_}/reward", {"value": 1})
-            assert accepted.data == {"id": id_, "status": "accepted"}
-
-    with_publishable_key(tmp_path, scenario)
+async def test_a_publishable_key_sees_the_chosen_arms_only(ask: Ask) -> None:
+    decision = (await ask("POST", DECISION, {"context": {"x": 1}})).data
+    assert set(decision) == {"id", "arm"}
+    ranking = (await ask("POST", RANKING, {"context": {"x": 1}, "k": 2})).data
+    assert set(ranking) == {"id", "arms"}
+    for id_ in (decision["id"], ranking["id"]):
+        accepted = await ask("POST", f"{DECISION}/{id_}/reward", {"value": 1})
+        assert accepted.data == {"id": id_, "status": "accepted"}
 
 
 @pytest.mark.parametrize(("path", "more"), [(DECISION, {}), (RANKING, {"k": 2})], ids=["decide", "rank"])
-def test_ids_cannot_be_chosen_or_guessed_and_repeat_with_the_request(
-    tmp_path: Path, path: str, more: dict[str, Any]
+async def test_ids_cannot_be_chosen_or_guessed_and_repeat_with_the_request(
+    service: Service, ask: Ask, path: str, more: dict[str, Any]
 ) -> None:
-    async def scenario(service: Service, ask: Ask) -> None:
-        body = {"context": {"x": 1}, **more}
-        refused = await ask("POST", path, {**body, "id": "visit-1"})
-        assert (refused.status, refused.code) == (403, "forbidden")
-        ids = [(await ask("POST", path, body)).data["id"] for _ in range(2)]
-        keyed = [await ask("POST", path, {**body, "idempotency_key": key}) for key in ("k1", "k1", "k2")]
-        assert keyed[0] == keyed[1]
-        ids += [answer.data["id"] for answer in keyed[1:]]
-        assert len({id_[:8] for id_ in ids}) == 4, "the ids have nothing in common"
-        assert all(len(id_) == 32 for id_ in ids)
-        secret = service.add_key("shop", "decide")
-        own = await service.ask("POST", path, {**body, "idempotency_key": "k1"}, key=secret)
-        assert own.status == 200, "visitors cannot take the idempotency keys of others"
-        assert own.data["id"] not in ids
-
-    with_publishable_key(tmp_path, scenario)
+    body = {"context": {"x": 1}, **more}
+    refused = await ask("POST", path, {**body, "id": "visit-1"})
+    assert (refused.status, refused.code) == (403, "forbidden")
+    ids = [(await ask("POST", path, body)).data["id"] for _ in range(2)]
+    keyed = [await ask("POST", path, {**body, "idempotency_key": key}) for key in ("k1", "k1", "k2")]
+    assert keyed[0] == keyed[1]
+    ids += [answer.data["id"] for answer in keyed[1:]]
+    assert len({id_[:8] for id_ in ids}) == 4, "the ids have nothing in common"
+    assert all(len(id_) == 32 for id_ in ids)
+    secret = service.add_key("shop", "decide")
+    own = await service.ask("POST", path, {**body, "idempotency_key": "k1"}, key=secret)
+    assert own.status == 200, "visitors cannot take the idempotency keys of others"
+    assert own.data["id"] not in ids
 
 
-def test_requests_over_the_rate_are_refused_until_the_key_has_rested(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.settings(publish_rate=5)
+async def test_requests_over_the_rate_are_refused_until_the_key_has_rested(
+    service: Service, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = 10**12
     monkeypatch.setattr("time.monotonic_ns", lambda: now)
 
-    async def scenario(service: Service, ask: Ask) -> None:
-        nonlocal now
+    async def accepted(requests: int) -> int:
+        answers = [
+            await ask("POST", RANKING if number % 2 else DECISION, {"context": {}, "k": 1})
+            for number in range(requests)
+        ]
+        late = [answer for answer in answers if answer.status == 429]
+        assert all(answer.code == "rate_limited" for answer in late)
+        assert all(answer.headers["retry-after"] == "1" for answer in late)
+        return len(answers) - len(late)
 
-        async def accepted(requests: int) -> int:
-            answers = [
-                await ask("POST", RANKING if number % 2 else DECISION, {"context": {}, "k": 1})
-                for number in range(requests)
-            ]
-            late = [answer for answer in answers if answer.status == 429]
-            assert all(answer.code == "rate_limited" for answer in late)
-            assert all(answer.headers["retry-after"] == "1" for answer in late)
-            return len(answers) - len(late)
-
-        assert await accepted(8) == 5
-        now += 10**9 // 5
-        assert await accepted(3) == 1
-        now += 10**11
-        assert await accepted(8) == 5
-        team = service.add_key("team", "decide")
-        for _ in range(8):
-            assert (await service.ask("POST", DECISION, {"context": {}}, key=team)).status == 200
-
-    with_publishable_key(tmp_path, scenario, publish_rate=5)
+    assert await accepted(8) == 5
+    now += 10**9 // 5
+    assert await accepted(3) == 1
+    now += 10**11
+    assert await accepted(8) == 5
+    team = service.add_key("team", "decide")
+    for _ in range(8):
+        assert (await service.ask("POST", DECISION, {"context": {}}, key=team)).status == 200
 
 
 # ---- errors -----------------------------------------------------------------------------------------
@@ -166,8 +145,9 @@ SECRET = "cannot read /srv/data/glcb.db: stored outcome b'42'"
     ],
     ids=["decide", "rank", "reward"],
 )
-def test_details_of_a_failure_are_for_the_log_and_for_other_keys(
-    tmp_path: Path,
+async def test_details_of_a_failure_are_for_the_log_and_for_other_keys(
+    service: Service,
+    ask: Ask,
     caplog: pytest.LogCaptureFixture,
     failure: Exception,
     status: int,
@@ -175,58 +155,51 @@ def test_details_of_a_failure_are_for_the_log_and_for_other_keys(
     path: str,
     body: dict[str, Any],
 ) -> None:
-    async def scenario(service: Service, ask: Ask) -> None:
-        team = service.add_key("team", "decide")
+    team = service.add_key("team", "decide")
 
-        async def fail(*_: object, **__: object) -> list[bytes | ApiError]:
-            raise failure
+    async def fail(*_: object, **__: object) -> list[bytes | ApiError]:
+        raise failure
 
-        service.engine.apply_many = fail  # type: ignore[method-assign]
-        for _ in range(3):
-            public = await ask("POST", path, body)
-            assert (public.status, public.code) == (status, code)
-            assert public.message == ERROR_CODES[code].meaning
-        private = await service.ask("POST", path, body, key=team)
-        assert (private.status, private.code) == (status, code)
-        assert (private.message == SECRET) == (code != "internal_error")
-        if code != "internal_error":
-            (record,) = [one for one in caplog.records if getattr(one, "reason", None) == SECRET]
-            assert record.levelname == "WARNING"
-
-    with_publishable_key(tmp_path, scenario)
+    service.engine.apply_many = fail  # type: ignore[method-assign]
+    for _ in range(3):
+        public = await ask("POST", path, body)
+        assert (public.status, public.code) == (status, code)
+        assert public.message == ERROR_CODES[code].meaning
+    private = await service.ask("POST", path, body, key=team)
+    assert (private.status, private.code) == (status, code)
+    assert (private.message == SECRET) == (code != "internal_error")
+    if code != "internal_error":
+        (record,) = [one for one in caplog.records if getattr(one, "reason", None) == SECRET]
+        assert record.levelname == "WARNING"
 
 
-def test_a_lost_event_shows_neither_paths_nor_outcomes_to_visitors(tmp_path: Path) -> None:
-    async def scenario(service: Service, ask: Ask) -> None:
-        for _ in range(3):
-            assert (await ask("POST", DECISION, {"context": {"x": 1}})).status == 200
-        await service.engine.cache.unload(service.engine.loaded["home"])
-        with service.storage.write() as connection:
-            connection.execute(delete(events).where(events.c.sequence == 2))
-            connection.execute(delete(snapshots))
-        answer = await ask("POST", DECISION, {"context": {"x": 1}})
-        assert (answer.status, answer.code) == (500, "experiment_broken")
-        assert answer.message == "The experiment cannot be loaded."
-
-    with_publishable_key(tmp_path, scenario)
+async def test_a_lost_event_shows_neither_paths_nor_outcomes_to_visitors(service: Service, ask: Ask) -> None:
+    for _ in range(3):
+        assert (await ask("POST", DECISION, {"context": {"x": 1}})).status == 200
+    await service.engine.cache.unload(service.engine.loaded["home"])
+    with service.storage.write() as connection:
+        connection.execute(delete(events).where(events.c.sequence == 2))
+        connection.execute(delete(snapshots))
+    answer = await ask("POST", DECISION, {"context": {"x": 1}})
+    assert (answer.status, answer.code) == (500, "experiment_broken")
+    assert answer.message == "The experiment cannot be loaded."
 
 
-def test_a_client_without_a_key_sees_no_details(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def scenario(service: Service, _ask: Ask) -> None:
-        def fail() -> None:
-            raise StorageError(SECRET)
+async def test_a_client_without_a_key_sees_no_details(
+    service: Service, ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail() -> None:
+        raise StorageError(SECRET)
 
-        monkeypatch.setattr(service.authenticator.keyring, "refresh", fail)
-        for method, path in (("POST", DECISION), ("GET", f"{E}/stats")):
-            service.authenticator.keyring.refreshed_at = 0.0
-            answer = await service.ask(method, path, {"context": {}}, key="unknown")
-            assert (answer.status, answer.message) == (503, ERROR_CODES["storage_unavailable"].meaning)
-        service.engine.journal.failure = SECRET
-        ready = await service.ask("GET", "/readyz")
-        assert (ready.status, ready.message) == (503, ERROR_CODES["storage_unavailable"].meaning)
-        service.engine.journal.failure = None
-
-    with_publishable_key(tmp_path, scenario)
+    monkeypatch.setattr(service.authenticator.keyring, "refresh", fail)
+    for method, path in (("POST", DECISION), ("GET", f"{E}/stats")):
+        service.authenticator.keyring.refreshed_at = 0.0
+        answer = await service.ask(method, path, {"context": {}}, key="unknown")
+        assert (answer.status, answer.message) == (503, ERROR_CODES["storage_unavailable"].meaning)
+    service.engine.journal.failure = SECRET
+    ready = await service.ask("GET", "/readyz")
+    assert (ready.status, ready.message) == (503, ERROR_CODES["storage_unavailable"].meaning)
+    service.engine.journal.failure = None
 
 
 # ---- guardrails -------------------------------------------------------------------------------------
@@ -387,26 +360,23 @@ def test_a_guardrail_without_data_says_so_in_health() -> None:
     assert _guardrail_check(recorded.experiment).ok
 
 
-def test_the_event_of_a_reward_says_whether_the_key_is_publishable(tmp_path: Path) -> None:
+async def test_the_event_of_a_reward_says_whether_the_key_is_publishable(service: Service, ask: Ask) -> None:
+    admin = service.add_key("team", "admin")
     guarded = {"control": "a", "guardrails": [{"max_fall": 0.05, "pauses": "experiment"}]}
-
-    async def scenario(service: Service, ask: Ask) -> None:
-        admin = service.add_key("team", "admin")
-        ids = [(await ask("POST", DECISION, {"context": {"x": 1}})).data["id"] for _ in range(4)]
-        assert (await ask("POST", f"{DECISION}/{ids[0]}/reward", {"value": 1})).status == 200
-        single = await service.ask("POST", f"{DECISION}/{ids[1]}/reward", {"value": 1}, key=admin)
-        batch = {"rewards": [{"id": ids[2], "value": 1}]}
-        assert single.status == (await service.ask("POST", f"{E}/rewards", batch, key=admin)).status == 200
-        forged = await ask("POST", f"{DECISION}/{ids[3]}/reward", {"value": 1, "public": False})
-        assert (forged.status, forged.code) == (422, "invalid_request")
-        events = [event for event in service.storage.events(1, 0) if event.kind == "reward"]
-        assert [b"public" in event.request for event in events] == [True, False, False]
-        (guardrail,) = (await service.ask("GET", f"{E}/stats", key=admin)).data["guardrails"]
-        assert guardrail["n"] == 2
-        exported = (await service.ask("GET", f"{E}/export", key=admin)).content
-        assert exported.count(b'"event":"reward"') == 3
-
-    with_publishable_key(tmp_path, scenario, guarded)
+    assert (await service.ask("PATCH", E, guarded, key=admin)).status == 200
+    ids = [(await ask("POST", DECISION, {"context": {"x": 1}})).data["id"] for _ in range(4)]
+    assert (await ask("POST", f"{DECISION}/{ids[0]}/reward", {"value": 1})).status == 200
+    single = await service.ask("POST", f"{DECISION}/{ids[1]}/reward", {"value": 1}, key=admin)
+    batch = {"rewards": [{"id": ids[2], "value": 1}]}
+    assert single.status == (await service.ask("POST", f"{E}/rewards", batch, key=admin)).status == 200
+    forged = await ask("POST", f"{DECISION}/{ids[3]}/reward", {"value": 1, "public": False})
+    assert (forged.status, forged.code) == (422, "invalid_request")
+    events = [event for event in service.storage.events(1, 0) if event.kind == "reward"]
+    assert [b"public" in event.request for event in events] == [True, False, False]
+    (guardrail,) = (await service.ask("GET", f"{E}/stats", key=admin)).data["guardrails"]
+    assert guardrail["n"] == 2
+    exported = (await service.ask("GET", f"{E}/export", key=admin)).content
+    assert exported.count(b'"event":"reward"') == 3
 
 
 def test_a_shard_learns_whether_the_key_is_publishable() -> None:

@@ -1,7 +1,6 @@
 """Recovery applies what was recorded. It draws and estimates nothing, and does not depend on rounding."""
 
 import contextlib
-import sqlite3
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +27,8 @@ from glcb.service.events import Event
 from glcb.service.storage.chain import Head
 from glcb.service.storage.database import Database
 from glcb.service.storage.rows import SnapshotRow
-from tests.support.builders import RecordedExperiment, open_test_database, settings
-from tests.support.engine_harness import decide, decide_and_reward, reward, run_service, verified
+from tests.support.builders import RecordedExperiment, findings, open_test_database, settings, sql
+from tests.support.engine_harness import decide, decide_and_reward, own_engine, reward, run_service, verified
 
 KINDS: dict[str, dict[str, Any]] = {
     "plain": {"policy": "glcb", "holdout": 0.2},
@@ -263,11 +262,6 @@ def test_differences_here_fail_the_audit_after_a_snapshot_of_another_writer(
 # ---- damage -------------------------------------------------------------------------------------
 
 
-def alter(folder: Path, statement: str) -> None:
-    with contextlib.closing(sqlite3.connect(folder / "glcb.db")) as connection, connection:
-        assert connection.execute(statement).rowcount > 0
-
-
 async def fill(engine: Engine, _: Database) -> None:
     for name in ("home", "other"):
         await engine.create(name, settings())
@@ -311,16 +305,16 @@ async def fill(engine: Engine, _: Database) -> None:
     ],
     ids=["record", "kind", "request", "gap", "lost", "type"],
 )
-def test_a_damaged_experiment_continues_from_its_last_good_state(
+async def test_a_damaged_experiment_continues_from_its_last_good_state(
     tmp_path: Path, statement: str, last_good: int, aside: int, reason: str
 ) -> None:
     ids: list[str] = []
 
-    async def before(engine: Engine, database: Database) -> None:
+    async with own_engine(tmp_path) as (engine, database):
         await fill(engine, database)
         ids.extend(loaded_ids(engine))
-
-    async def after(engine: Engine, database: Database) -> None:
+    sql(tmp_path, statement)
+    async with own_engine(tmp_path) as (engine, database):
         with pytest.raises(ApiError, match=reason) as broken:
             await decide(engine, {"age": 1, "country": "A"})
         assert broken.value.code == "experiment_broken"
@@ -343,22 +337,13 @@ def test_a_damaged_experiment_continues_from_its_last_good_state(
             with pytest.raises(ApiError, match="is unknown"):
                 await reward(engine, one, 1.0)
         await decide_and_reward(engine, 5)
-
-    async def restarted(engine: Engine, database: Database) -> None:
+    kept = sql(tmp_path, "SELECT min(sequence), count(*) FROM glcb_set_aside GROUP BY recovery")
+    assert kept == ([(22 - aside, aside)] if aside else [])
+    async with own_engine(tmp_path) as (engine, database):
         await decide_and_reward(engine, 5)
         for loaded in list(engine.loaded.values()):
             await engine.cache.unload(loaded)
         verified(database)
-
-    run_service(tmp_path, before)
-    alter(tmp_path, statement)
-    run_service(tmp_path, after)
-    with contextlib.closing(sqlite3.connect(tmp_path / "glcb.db")) as connection:
-        kept = connection.execute(
-            "SELECT min(sequence), count(*) FROM glcb_set_aside GROUP BY recovery"
-        ).fetchall()
-    assert kept == ([(22 - aside, aside)] if aside else [])
-    run_service(tmp_path, restarted)
 
 
 def loaded_ids(engine: Engine) -> list[str]:
@@ -374,8 +359,11 @@ def loaded_ids(engine: Engine) -> list[str]:
     ],
     ids=["creation", "name"],
 )
-def test_where_there_is_nothing_to_continue_nothing_changes(tmp_path: Path, statement: str) -> None:
-    async def after(engine: Engine, database: Database) -> None:
+async def test_where_there_is_nothing_to_continue_nothing_changes(tmp_path: Path, statement: str) -> None:
+    async with own_engine(tmp_path) as (engine, database):
+        await fill(engine, database)
+    sql(tmp_path, statement)
+    async with own_engine(tmp_path) as (engine, database):
         name = next(name for name in engine.cache.rows if name != "other")
         with pytest.raises(ApiError, match="cannot be loaded"):
             await decide(engine, {"age": 1}, name)
@@ -384,10 +372,6 @@ def test_where_there_is_nothing_to_continue_nothing_changes(tmp_path: Path, stat
         assert caught.value.code == "experiment_broken"
         assert database.last_sequence(1) == 21
         await decide_and_reward(engine, 2, "other")
-
-    run_service(tmp_path, fill)
-    alter(tmp_path, statement)
-    run_service(tmp_path, after)
 
 
 def test_a_missing_library_sets_no_event_aside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -435,21 +419,19 @@ def test_a_lack_of_resources_is_no_damage(
     run_service(tmp_path, later)
 
 
-def test_an_altered_event_is_never_applied(tmp_path: Path) -> None:
+async def test_an_altered_event_is_never_applied(tmp_path: Path) -> None:
     """A record that can be decoded, with another arm: it must not become part of a snapshot."""
 
-    async def after(engine: Engine, _: Database) -> None:
+    async with own_engine(tmp_path) as (engine, database):
+        await fill(engine, database)
+    place = "WHERE experiment = 1 AND sequence = 12"
+    ((stored,),) = sql(tmp_path, f"SELECT record FROM glcb_events {place}")
+    record = decode_record(stored)
+    record.slots[0].overlap = 1e30
+    sql(tmp_path, f"UPDATE glcb_events SET record = x'{encode_record(record).hex()}' {place}")
+    async with own_engine(tmp_path) as (engine, _):
         with pytest.raises(ApiError, match="event 12 was altered"):
             await decide(engine, {"age": 1})
-
-    run_service(tmp_path, fill)
-    with contextlib.closing(sqlite3.connect(tmp_path / "glcb.db")) as connection, connection:
-        query = "SELECT record FROM glcb_events WHERE experiment = 1 AND sequence = 12"
-        record = decode_record(connection.execute(query).fetchone()[0])
-        record.slots[0].overlap = 1e30
-        update = "UPDATE glcb_events SET record = ? WHERE experiment = 1 AND sequence = 12"
-        connection.execute(update, (encode_record(record),))
-    run_service(tmp_path, after)
 
 
 async def recover(engine: Engine, _: Database) -> None:
@@ -460,51 +442,44 @@ async def recover(engine: Engine, _: Database) -> None:
 def test_the_same_place_can_be_damaged_again(tmp_path: Path) -> None:
     run_service(tmp_path, fill)
     for _ in range(2):
-        alter(tmp_path, "UPDATE glcb_events SET request = x'00' WHERE experiment = 1 AND sequence = 12")
+        sql(tmp_path, "UPDATE glcb_events SET request = x'00' WHERE experiment = 1 AND sequence = 12")
         run_service(tmp_path, recover)
     with contextlib.closing(open_test_database(tmp_path)) as database:
         assert len(verified(database)) == 2
-    alter(tmp_path, "UPDATE glcb_set_aside SET outcome = x'00' WHERE sequence = 15")
-    with contextlib.closing(open_test_database(tmp_path)) as database:
-        home, _ = audit_database(database)
+    sql(tmp_path, "UPDATE glcb_set_aside SET outcome = x'00' WHERE sequence = 15")
+    home, _ = findings(tmp_path)
     assert home.exit_code == DAMAGED
     assert "set aside by event 12 are missing or altered" in home.line
 
 
-def test_a_gap_around_the_newest_snapshot_ends_before_it(tmp_path: Path) -> None:
-    async def before(engine: Engine, database: Database) -> None:
+async def test_a_gap_around_the_newest_snapshot_ends_before_it(tmp_path: Path) -> None:
+    async with own_engine(tmp_path) as (engine, database):
         await fill(engine, database)
         await engine.cache.unload(engine.loaded["home"])
         await decide_and_reward(engine, 5)
-
-    async def after(engine: Engine, database: Database) -> None:
+    sql(tmp_path, "DELETE FROM glcb_events WHERE experiment = 1 AND sequence BETWEEN 20 AND 24")
+    async with own_engine(tmp_path) as (engine, database):
         assert (await engine.recover("home")).sequence == 20
         assert database.snapshots(1) == []
 
-    run_service(tmp_path, before)
-    alter(tmp_path, "DELETE FROM glcb_events WHERE experiment = 1 AND sequence BETWEEN 20 AND 24")
-    run_service(tmp_path, after)
 
-
-def test_the_high_water_mark_is_set_before_a_recovery_is_committed(
+async def test_the_high_water_mark_is_set_before_a_recovery_is_committed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Otherwise, a kill in between would make the events that were set aside look lost."""
     marked: list[bool] = []
 
-    async def after(engine: Engine, database: Database) -> None:
+    async with own_engine(tmp_path) as (engine, database):
+        await fill(engine, database)
+    sql(tmp_path, "UPDATE glcb_events SET request = x'00' WHERE experiment = 1 AND sequence = 12")
+    async with own_engine(tmp_path) as (engine, database):
         note = database._note
 
         def watch(experiment: int, head: Head) -> None:
             note(experiment, head)
-            with contextlib.closing(sqlite3.connect(tmp_path / "glcb.db")) as connection:
-                query = "SELECT count(*) FROM glcb_events WHERE experiment = 1 AND kind = 'set_aside'"
-                marked.append(connection.execute(query).fetchone() == (0,))
+            query = "SELECT count(*) FROM glcb_events WHERE experiment = 1 AND kind = 'set_aside'"
+            marked.append(sql(tmp_path, query) == [(0,)])
 
         monkeypatch.setattr(database, "_note", watch)
         await engine.recover("home")
-
-    run_service(tmp_path, fill)
-    alter(tmp_path, "UPDATE glcb_events SET request = x'00' WHERE experiment = 1 AND sequence = 12")
-    run_service(tmp_path, after)
     assert marked == [True]

@@ -13,7 +13,7 @@ import pytest
 from glcb._errors import MissingExtra
 from glcb.service.access.api_keys import add_key
 from glcb.service.http import tracing
-from tests.support.asgi import CREATION, E, Service, with_service
+from tests.support.asgi import CREATION, E, running_service
 
 pytest.importorskip("opentelemetry.proto")
 
@@ -74,12 +74,12 @@ def attributes(span: Span) -> dict[str, Any]:
     }
 
 
-def test_decisions_and_rewards_are_spans_of_the_trace_of_their_request(
+async def test_decisions_and_rewards_are_spans_of_the_trace_of_their_request(
     tmp_path: Path, collector: Collector
 ) -> None:
     decided: list[dict[str, Any]] = []
 
-    async def scenario(service: Service) -> None:
+    async with running_service(tmp_path, trace_endpoint=collector.url) as service:
         await service.ask("PUT", E, {**CREATION, "policy": "linucb"})
         for age in (31, 45):
             body = {"context": {"age": age}}
@@ -93,8 +93,6 @@ def test_decisions_and_rewards_are_spans_of_the_trace_of_their_request(
         assert statuses == [200, 404]
         batch = {"decisions": [{"context": {"age": 20}}, {"context": {"age": 60}}]}
         assert (await service.ask("POST", f"{E}/decisions/batch", batch)).status == 200
-
-    with_service(tmp_path, scenario, trace_endpoint=collector.url)
     *spans, first, second = sorted(collector.spans, key=lambda span: span.start_time_unix_nano)
     assert [span.name.split()[0] for span in spans] == ["decide", "decide", "reward", "reward"]
     for span, decision in zip(spans, decided, strict=False):
@@ -118,10 +116,10 @@ def test_decisions_and_rewards_are_spans_of_the_trace_of_their_request(
         assert not span.parent_span_id
 
 
-def test_a_traced_experiment_can_be_changed_and_names_who_did_it(
+async def test_a_traced_experiment_can_be_changed_and_names_who_did_it(
     tmp_path: Path, collector: Collector
 ) -> None:
-    async def scenario(service: Service) -> None:
+    async with running_service(tmp_path, trace_endpoint=collector.url) as service:
         key = add_key(service.storage, "ops", "admin")
         service.authenticator.keyring.refresh()
         await service.ask("PUT", E, CREATION, key=key)
@@ -143,13 +141,11 @@ def test_a_traced_experiment_can_be_changed_and_names_who_did_it(
             "arm_removed",
             "settings_changed",
         ]
-
-    with_service(tmp_path, scenario, trace_endpoint=collector.url)
     assert not collector.spans, "only decisions, rankings and rewards have spans"
 
 
 @pytest.mark.parametrize("operation", ["rankings", "rankings/batch", "decisions/batch", "rewards"])
-def test_every_way_to_decide_or_reward_has_spans(
+async def test_every_way_to_decide_or_reward_has_spans(
     tmp_path: Path, collector: Collector, operation: str
 ) -> None:
     bodies: dict[str, object] = {
@@ -159,23 +155,21 @@ def test_every_way_to_decide_or_reward_has_spans(
         "rewards": {"rewards": [{"id": "unknown", "value": 1}]},
     }
 
-    async def scenario(service: Service) -> None:
+    async with running_service(tmp_path, trace_endpoint=collector.url) as service:
         await service.ask("PUT", E, CREATION)
         assert (await service.ask("POST", f"{E}/{operation}", bodies[operation])).status == 200
-
-    with_service(tmp_path, scenario, trace_endpoint=collector.url)
     assert len(collector.spans) == 1
 
 
-def test_a_collector_that_is_down_delays_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_collector_that_is_down_delays_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(tracing, "_SHUTDOWN_SECONDS", 0.2)
 
-    async def scenario(service: Service) -> None:
+    began = time.monotonic()
+    async with running_service(tmp_path, trace_endpoint="http://127.0.0.1:9/v1/traces") as service:
         await service.ask("PUT", E, {**CREATION, "policy": "linucb"})
         assert (await service.ask("POST", f"{E}/decisions", {"context": {}})).status == 200
-
-    began = time.monotonic()
-    with_service(tmp_path, scenario, trace_endpoint="http://127.0.0.1:9/v1/traces")
     assert time.monotonic() - began < 30
 
 

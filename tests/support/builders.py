@@ -1,5 +1,7 @@
 """Experiments and databases for tests that need no server."""
 
+import contextlib
+import sqlite3
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +11,7 @@ from glcb._api.requests import Creation, DecisionRequest, ExperimentSettings, Re
 from glcb._api.responses import Decision
 from glcb.service.core.experiment import Experiment
 from glcb.service.core.idempotency import RepeatedAnswer
+from glcb.service.engine.audit import Finding, audit_database
 from glcb.service.events import Event
 from glcb.service.storage.connection import sqlite_url
 from glcb.service.storage.database import Database
@@ -16,6 +19,22 @@ from glcb.service.storage.database import Database
 
 def open_test_database(folder: Path) -> Database:
     return Database(sqlite_url(folder / "glcb.db"))
+
+
+def sql(folder: Path, *statements: str) -> list[Any]:
+    """Run SQL statements on the database of a folder, past the service; return the rows of the last one."""
+    with contextlib.closing(sqlite3.connect(folder / "glcb.db")) as connection, connection:
+        for statement in statements:
+            cursor = connection.execute(statement)
+            rows = cursor.fetchall()
+            assert rows or cursor.rowcount, f"{statement} changes nothing"
+    return rows
+
+
+def findings(folder: Path) -> list[Finding]:
+    """Return what the audit finds in the database of a folder."""
+    with contextlib.closing(open_test_database(folder)) as database:
+        return list(audit_database(database))
 
 
 def settings(**changes: Any) -> ExperimentSettings:

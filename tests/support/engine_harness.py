@@ -68,6 +68,22 @@ async def running_engine(database: Database, stop: bool = True, **changes: Any) 
         await engine.journal.stop()
 
 
+@contextlib.asynccontextmanager
+async def run_engine(folder: Path, **changes: Any) -> AsyncIterator[tuple[Engine, FailingDatabase]]:
+    """Run an engine on the database of a folder, which other engines may have written."""
+    database = FailingDatabase(folder)
+    async with running_engine(database, **changes) as engine:
+        yield engine, database
+
+
+@contextlib.asynccontextmanager
+async def own_engine(folder: Path) -> AsyncIterator[tuple[Engine, Database]]:
+    """Run an engine that owns the database of a folder, until it is killed."""
+    with contextlib.closing(open_test_database(folder)) as database, database.exclusive(0):
+        async with running_engine(database, stop=False) as engine:
+            yield engine, database
+
+
 def with_engine(
     folder: Path,
     scenario: Callable[[Engine, FailingDatabase], Awaitable[None]],
