@@ -20,7 +20,7 @@ from glcb import (
     UnknownDecision,
 )
 from glcb.policies import registry
-from tests.support.bandits import ARMS, FAST, full_state, run, visitor
+from tests.support.bandits import ARMS, FAST, counts_of, full_state, run, visitor
 
 CONTEXT = {"country": "FR", "age": 31, "hour": 14}
 
@@ -126,24 +126,10 @@ def test_rewards_can_arrive_in_any_order() -> None:
     rng = np.random.default_rng(0)
     contexts = [visitor(rng) for _ in range(40)]
     decisions = [bandit.decide(context) for context in contexts]
-    assert bandit.counts == {
-        "decisions": 40,
-        "rewarded": 0,
-        "timed_out": 0,
-        "evicted": 0,
-        "removed": 0,
-        "pending": 40,
-    }
+    assert bandit.counts == counts_of(decisions=40, pending=40)
     for decision in reversed(decisions):
         bandit.reward(decision.id, 1)
-    assert bandit.counts == {
-        "decisions": 40,
-        "rewarded": 40,
-        "timed_out": 0,
-        "evicted": 0,
-        "removed": 0,
-        "pending": 0,
-    }
+    assert bandit.counts == counts_of(decisions=40, rewarded=40)
     # The reward is learned for the context as it was encoded at the decision.
     pending = [direct.decide(context) for context in contexts]
     encoded = [direct._core.pending.find(one.id).x for one in pending]
@@ -290,14 +276,7 @@ def test_many_threads_can_decide_and_reward(name: str) -> None:
         sys.setswitchinterval(before)
     total = threads * steps
     assert len(set(ids)) == total
-    assert bandit.counts == {
-        "decisions": total,
-        "rewarded": total,
-        "timed_out": 0,
-        "evicted": 0,
-        "removed": 0,
-        "pending": 0,
-    }
+    assert bandit.counts == counts_of(decisions=total, rewarded=total)
     assert sum(bandit.reward_counts.values()) == total
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from glcb import Bandit, InvalidContext
 from glcb.bandit.encoding.encoder import Encoder
-from tests.bandit.test_encoder import FIRST, encoded, opened, problems
+from tests.support.encoders import FIRST, encoded, opened, problems
 
 
 def test_rows_of_data_frames_are_contexts(frames: Any) -> None:

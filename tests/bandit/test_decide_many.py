@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from glcb import Bandit, InvalidContext, LogError, UnknownArm
-from tests.bandit.test_log_writer import full_disk
 from tests.support.bandits import ARMS, FAST, full_state, run, visitor
+from tests.support.logs import full_disk
 
 VISITORS = [visitor(np.random.default_rng(seed)) for seed in range(40)]
 TABLE = [

@@ -11,33 +11,11 @@ import numpy as np
 import pytest
 
 from glcb import InvalidSettings
-from glcb.bandit.encoding.encoder import Encoder
 from glcb.bandit.encoding.schema import parse_schema
 from glcb.bandit.encoding.slots import SPARE_SLOTS, SPARE_SLOTS_PER_CATEGORY
+from tests.support.encoders import FIRST, encoded, opened, problems, state
 
-FIRST = {"age": 30, "country": "FR", "member": True}
 AGE, MEMBER, FRANCE = 0, 1, 2
-
-
-def opened(first: Any = FIRST, schema: Any = None, spare_slots: int | None = None) -> Encoder:
-    encoder = Encoder(parse_schema(schema), first, spare_slots)
-    encoder.commit(encoder.encode(first))
-    return encoder
-
-
-def encoded(encoder: Encoder, context: Any) -> list[float]:
-    reading = encoder.encode(context)
-    encoder.commit(reading)
-    return [float(value) for value in reading.x]
-
-
-def state(encoder: Encoder) -> tuple[Any, ...]:
-    metadata, arrays = encoder.snapshot()
-    return metadata, {name: array.tobytes() for name, array in arrays.items()}
-
-
-def problems(encoder: Encoder, name: str) -> dict[str, int]:
-    return dict(encoder.schema.features[name].problems)
 
 
 def test_the_first_context_fixes_the_width() -> None:

@@ -1,55 +1,17 @@
 """Learning from logs that a bandit wrote."""
 
-import csv
 import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pytest
-from pyarrow import parquet
 
 from glcb import Bandit, ClosedDecision, DuplicateReward
 from glcb.bandit import recorded
-from tests.support.bandits import ARMS, FAST, full_state, visitor
+from tests.support.bandits import ARMS, FAST, counts_of, full_state, visitor
+from tests.support.logs import HEADER, Rows, as_jsonl, flat_rows
 from tests.support.manual_clock import ManualClock
-
-Rows = list[dict[str, Any]]
-HEADER = {"glcb_log": 4}
-
-
-def flat_rows(count: int, seed: int = 10_000) -> Rows:
-    rng = np.random.default_rng(seed)
-    return [
-        {
-            "age": int(rng.integers(18, 90)),
-            "country": ["FR", "DE", "IT"][rng.integers(3)],
-            "spent": None if rng.random() < 0.1 else float(rng.lognormal(3, 1)),
-            "arm": ARMS[rng.integers(3)],
-            "reward": int(rng.integers(2)),
-            "propensity": 1 / 3,
-        }
-        for _ in range(count)
-    ]
-
-
-def as_jsonl(path: Path, rows: Rows) -> Path:
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return path
-
-
-def as_csv(path: Path, rows: Rows) -> Path:
-    with path.open("w", newline="") as file:
-        writer = csv.DictWriter(file, list(rows[0]))
-        writer.writeheader()
-        writer.writerows(rows)
-    return path
-
-
-def as_parquet(path: Path, rows: Rows) -> Path:
-    parquet.write_table(pa.Table.from_pylist(rows), path)
-    return path
 
 
 def learned_state(bandit: Bandit) -> tuple[Any, ...]:
@@ -162,14 +124,7 @@ def test_a_bandit_with_another_history_maps_the_ids_of_the_log(tmp_path: Path) -
     mine = reader.decide({"age": 50, "country": "FR"})
     report = reader.learn_from(path)
     assert (report.decisions, report.learned, report.refused) == (10, 6, {})
-    assert reader.counts == {
-        "decisions": 11,
-        "rewarded": 6,
-        "timed_out": 0,
-        "evicted": 0,
-        "removed": 0,
-        "pending": 5,
-    }
+    assert reader.counts == counts_of(decisions=11, rewarded=6, pending=5)
     reader.reward(mine.id, 1)
 
 
@@ -208,14 +163,7 @@ def test_invalid_lines_are_counted_and_skipped(tmp_path: Path) -> None:
         "invalid row": 2,
     }
     assert sum(report.refused.values()) + report.decisions + report.learned == report.rows
-    assert bandit.counts == {
-        "decisions": 2,
-        "rewarded": 2,
-        "timed_out": 0,
-        "evicted": 0,
-        "removed": 0,
-        "pending": 0,
-    }
+    assert bandit.counts == counts_of(decisions=2, rewarded=2)
     assert "row 2: there is no arm 'weather'; the arms are 'sports', 'news', 'games'" in str(report)
 
 
@@ -229,14 +177,7 @@ def test_memory_is_bounded_by_max_pending(tmp_path: Path) -> None:
     report = bandit.learn_from(as_jsonl(tmp_path / "log.jsonl", [HEADER, *events]))
     assert report.learned == 0
     assert report.refused == {"closed decision": 492}
-    assert bandit.counts == {
-        "decisions": 500,
-        "rewarded": 0,
-        "timed_out": 0,
-        "evicted": 495,
-        "removed": 0,
-        "pending": 5,
-    }
+    assert bandit.counts == counts_of(decisions=500, evicted=495, pending=5)
 
 
 @pytest.mark.parametrize("last", ["reward", "outcome"])

@@ -9,8 +9,8 @@ import pytest
 
 from glcb import Bandit, LogError, __version__
 from glcb.bandit.logs import LogColumns, arms_in
-from tests.bandit.test_log_replay import HEADER, as_jsonl, as_parquet, flat_rows
 from tests.support.bandits import ARMS, FAST, full_state, run
+from tests.support.logs import HEADER, as_jsonl, as_parquet, flat_rows
 
 EVENTS: list[dict[str, Any]] = [
     {"event": "decision", "id": "1-0", "time": 1.0, "arm": "news", "propensity": 0.5, "context": {"age": 3}},

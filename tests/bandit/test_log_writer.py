@@ -4,13 +4,10 @@ import copy
 import datetime
 import json
 import os
-import resource
 import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +18,7 @@ from glcb import Bandit, InvalidInput, LogError
 from glcb.bandit.logs import LogWriter
 from glcb.bandit.logs.format import header_event
 from tests.support.bandits import ARMS, FAST, full_state, run
+from tests.support.logs import full_disk
 from tests.support.manual_clock import CONTEXT, ManualClock
 
 
@@ -30,19 +28,6 @@ def lines(path: Path) -> list[dict[str, Any]]:
     events = [json.loads(line) for line in text.splitlines()]
     assert events.pop(0) == header_event()
     return events
-
-
-@contextmanager
-def full_disk(size: int) -> Iterator[None]:
-    """Let no file grow beyond `size` bytes; a longer write is cut off in the middle of a line."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-        signal.signal(signal.SIGXFSZ, before)
 
 
 def test_every_decision_and_reward_is_a_line(tmp_path: Path) -> None:

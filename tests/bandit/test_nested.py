@@ -15,8 +15,8 @@ from glcb.bandit import recorded
 from glcb.bandit.encoding.values import MAX_LEVELS
 from glcb.evaluate import evaluate
 from glcb.route import Router
-from tests.bandit.test_encoder import encoded, opened
 from tests.support.bandits import FAST, full_state
+from tests.support.encoders import encoded, opened
 
 
 def nested(age: int) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from glcb.bandit import recorded
 from glcb.bandit.ranking import draw_slots
 from glcb.explore.choice import ChoiceRule
 from glcb.policies import Estimates
+from tests.support.bandits import counts_of
 
 ARMS = ["a", "b", "c", "d"]
 CONTEXT = {"age": 3}
@@ -114,14 +115,7 @@ def test_slots_time_out_with_the_default_reward() -> None:
     bandit.reward(ranking.id, 1, slot=2)
     time[0] = 20.0
     bandit.settle()
-    assert bandit.counts == {
-        "decisions": 3,
-        "rewarded": 1,
-        "timed_out": 2,
-        "evicted": 0,
-        "removed": 0,
-        "pending": 0,
-    }
+    assert bandit.counts == counts_of(decisions=3, rewarded=1, timed_out=2)
 
 
 def test_the_position_is_a_feature() -> None:

@@ -13,8 +13,8 @@ from glcb import Bandit, InvalidSettings
 from glcb.bandit.encoding.encoder import Encoder
 from glcb.bandit.encoding.schema import parse_schema
 from glcb.bandit.encoding.slots import HALVING_PERIOD, MAX_CANDIDATES, SlotCandidate, SlotCandidates
-from tests.bandit.test_encoder import encoded, opened, problems, state
 from tests.support.bandits import full_state
+from tests.support.encoders import encoded, opened, problems, state
 
 Context = dict[str, Any]
 

@@ -13,9 +13,8 @@ import pytest
 from glcb import Bandit, InvalidSettings, LogError, MissingExtra
 from glcb.bandit import LogReport
 from glcb.bandit.logs import LogColumns, arms_in
-from tests.bandit.test_log_replay import HEADER, Rows, as_csv, as_jsonl, as_parquet, flat_rows
-from tests.bandit.test_log_writer import full_disk
-from tests.support.bandits import ARMS, FAST, full_state
+from tests.support.bandits import ARMS, FAST, counts_of, full_state
+from tests.support.logs import HEADER, Rows, as_csv, as_jsonl, as_parquet, flat_rows, full_disk
 
 
 @pytest.mark.parametrize("write", [as_jsonl, as_csv, as_parquet])
@@ -26,14 +25,7 @@ def test_rows_are_learned_like_own_decisions(write: Any, tmp_path: Path) -> None
     before = bandit._snapshot().generator
     report = bandit.learn_from(path)
     assert (report.rows, report.decisions, report.learned, report.refused) == (200, 200, 200, {})
-    assert bandit.counts == {
-        "decisions": 200,
-        "rewarded": 200,
-        "timed_out": 0,
-        "evicted": 0,
-        "removed": 0,
-        "pending": 0,
-    }
+    assert bandit.counts == counts_of(decisions=200, rewarded=200)
     assert bandit._snapshot().generator == before
     encoder = bandit._core.encoder
     assert encoder is not None

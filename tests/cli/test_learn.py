@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 
 from glcb import Bandit, InvalidSettings, LogError, ModelFileError
 from glcb.cli import app
-from tests.bandit.test_log_replay import as_csv, as_jsonl, flat_rows
 from tests.support.bandits import ARMS, FAST, full_state, run
+from tests.support.logs import as_csv, as_jsonl, flat_rows
 
 
 def learned(*arguments: object) -> str:

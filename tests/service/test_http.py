@@ -16,6 +16,7 @@ from glcb.service.access import api_keys as keys
 from glcb.service.http import openapi
 from glcb.service.http.operations import OPERATIONS
 from tests.support.asgi import CREATION, SECURITY_HEADERS, E, Service, create_experiment, running_service
+from tests.support.bandits import counts_of
 
 
 async def test_an_experiment_from_creation_to_rewards(service: Service) -> None:
@@ -45,14 +46,7 @@ async def test_an_experiment_from_creation_to_rewards(service: Service) -> None:
     assert [one.get("status") for one in answer.data["results"]] == ["accepted"] * 20 + [None]
     assert answer.data["results"][-1]["error"]["code"] == "unknown_decision"
     shown = (await service.ask("GET", E)).data
-    assert shown["counts"] == {
-        "decisions": 21,
-        "rewarded": 21,
-        "timed_out": 0,
-        "evicted": 0,
-        "removed": 0,
-        "pending": 0,
-    }
+    assert shown["counts"] == counts_of(decisions=21, rewarded=21)
     assert shown["sequence"] == 43
     assert sum(shown["reward_counts"].values()) == 21
     assert [one["name"] for one in (await service.ask("GET", "/v1/experiments")).data["experiments"]] == [
@@ -143,14 +137,7 @@ async def test_an_export_is_complete_and_can_be_continued(tmp_path: Path) -> Non
             path.write_bytes((await service.ask("GET", f"{E}/export", query=f"format={form}")).content)
             bandit = Bandit(["a", "b", "c"], policy="linucb")
             bandit.learn_from(path)
-            assert bandit.counts == {
-                "decisions": 12,
-                "rewarded": 6,
-                "timed_out": 0,
-                "evicted": 0,
-                "removed": 0,
-                "pending": 6,
-            }
+            assert bandit.counts == counts_of(decisions=12, rewarded=6, pending=6)
         for query in ("format=csv", "after=-1", "after=x", "before=3"):
             assert (await service.ask("GET", f"{E}/export", query=query)).code == "invalid_request"
 

@@ -38,6 +38,13 @@ def run(bandit: Bandit, steps: int, seed: int = 0, rewarded: float = 0.8) -> Ban
     return bandit
 
 
+def counts_of(**known: int) -> dict[str, int]:
+    """Return the counts of a bandit; those that are not named are 0."""
+    names = ("decisions", "rewarded", "timed_out", "evicted", "removed", "pending")
+    assert known.keys() <= set(names)
+    return dict.fromkeys(names, 0) | known
+
+
 def full_state(bandit: Bandit) -> tuple[Any, ...]:
     """Return the whole state of a bandit in a form that can be compared."""
     snapshot = bandit._snapshot()
