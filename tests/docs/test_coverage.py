@@ -23,7 +23,6 @@ from glcb.bench import studies
 from glcb.cli import app
 from glcb.policies import registry
 from glcb.service.config import Limits, ServiceSettings
-from glcb.service.http import openapi
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "glcb"
@@ -143,13 +142,6 @@ def test_make_targets_in_the_text_exist(page: Path) -> None:
 
 
 # ---- HTTP and service -------------------------------------------------------------------------------
-
-
-def test_every_route_is_in_the_http_reference() -> None:
-    page = generate("http")
-    for path, methods in openapi.document()["paths"].items():
-        for method in methods:
-            assert re.search(rf"{method.upper()}\W+{re.escape(path)}", page), (method, path)
 
 
 def test_every_setting_of_the_service_is_in_the_reference() -> None:
