@@ -20,11 +20,7 @@ from glcb.service.storage.database import Database
 from glcb.service.storage.journal import Journal
 from glcb.service.storage.rows import SnapshotRow
 from glcb.service.storage.tables import MAX_AUTHOR
-from tests.support.builders import open_test_database
-
-
-def event(sequence: int, at: float = 0.0) -> Event:
-    return Event(sequence, at, "decide", b"request", b"outcome")
+from tests.support.builders import event, open_test_database
 
 
 def rows(experiment: int, *sequences: int, at: float = 0.0) -> list[EventRow]:

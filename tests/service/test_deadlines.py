@@ -14,15 +14,14 @@ from benchmarks.service import postgres
 from glcb._errors import StorageError
 from glcb.service.config import ServiceSettings
 from glcb.service.engine.engine import Engine
-from glcb.service.events import Event
 from glcb.service.storage import journal as journal_module
 from glcb.service.storage.chain import EventRow
 from glcb.service.storage.connection import sqlite_url
 from glcb.service.storage.database import Database
 from glcb.service.storage.journal import Journal
 from glcb.service.storage.threads import StorageThreads, database_call
-from tests.support.builders import open_test_database, settings
-from tests.support.engine_harness import decide, verified
+from tests.support.builders import event, open_test_database, settings
+from tests.support.engine_harness import decide, recovered, verified
 
 DEADLINE = 0.3
 LIMIT = 5.0
@@ -40,10 +39,6 @@ class HangingDatabase(Database):
     def append(self, rows: "list[EventRow]") -> None:  # type: ignore[override]
         self.open.wait(30)
         super().append(rows)
-
-
-def event(sequence: int) -> Event:
-    return Event(sequence, 0.0, "decide", b"", b"")
 
 
 async def test_a_commit_that_hangs_fails_at_the_deadline_and_may_still_succeed(tmp_path: Path) -> None:
@@ -65,8 +60,7 @@ async def test_a_commit_that_hangs_fails_at_the_deadline_and_may_still_succeed(t
     await asyncio.sleep(2 * DEADLINE)
     assert journal.failure is not None, "nothing is written before the commit has ended"
     database.open.set()
-    while journal.failure is not None:
-        await asyncio.sleep(0.01)
+    await recovered(journal)
     assert [one.sequence for one in database.events(1, 0)] == [1, 2]
     await journal.submit(1, 1, [event(3)])
     await journal.stop()
@@ -112,8 +106,7 @@ async def test_retries_after_a_hang_get_the_first_answer(tmp_path: Path) -> None
     with pytest.raises(StorageError, match="has not answered"):
         await decide(engine, {"age": 1}, idempotency_key="first")
     database.open.set()
-    while engine.journal.failure is not None:
-        await asyncio.sleep(0.01)
+    await recovered(engine.journal)
     assert await decide(engine, {"age": 1}, idempotency_key="first") == first
     second = await decide(engine, {"age": 2}, idempotency_key="second")
     assert await decide(engine, {"age": 2}, idempotency_key="second") == second

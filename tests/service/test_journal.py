@@ -8,15 +8,12 @@ from pathlib import Path
 import pytest
 
 from glcb._errors import StorageError
-from glcb.service.events import Event
 from glcb.service.storage.chain import EventRow
 from glcb.service.storage.connection import sqlite_url
 from glcb.service.storage.database import Database
 from glcb.service.storage.journal import Journal
-
-
-def event(sequence: int) -> Event:
-    return Event(sequence, 0.0, "decide", b"", b"")
+from tests.support.builders import event
+from tests.support.engine_harness import recovered
 
 
 class ControlledDatabase(Database):
@@ -93,8 +90,7 @@ async def test_events_behind_a_failure_fail_until_the_experiment_is_loaded_again
     await asyncio.sleep(0.05)
     assert journal.failure == "the disk is still full"
     database.fails = False
-    while journal.failure is not None:
-        await asyncio.sleep(0.01)
+    await recovered(journal)
     with pytest.raises(StorageError, match="retry"):
         journal.submit(0, 1, [event(4)])  # loaded before the failure
     await journal.submit(1, 1, [event(2)])
@@ -137,8 +133,7 @@ async def test_it_accepts_events_again_if_it_gave_up_just_when_a_commit_succeede
     await journal.submit(0, 1, [event(1)])
     journal._give_up("the database has not answered")  # no event is waiting any more
     async with asyncio.timeout(10):
-        while journal.failure is not None:
-            await asyncio.sleep(0.01)
+        await recovered(journal)
     await journal.submit(journal.generation(1), 1, [event(2)])
     await journal.stop()
 

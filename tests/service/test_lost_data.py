@@ -1,6 +1,5 @@
 """Files, rows and events that vanish are noticed, by the running service, at its start and by the audit."""
 
-import asyncio
 import contextlib
 import os
 import re
@@ -21,8 +20,8 @@ from glcb.service.engine.engine import Engine
 from glcb.service.errors import ApiError
 from glcb.service.events import Event
 from glcb.service.storage.database import Database
-from tests.support.builders import findings, open_test_database, settings, sql
-from tests.support.engine_harness import decide, decide_and_reward, own_engine, run_service
+from tests.support.builders import event, findings, open_test_database, settings, sql
+from tests.support.engine_harness import decide, decide_and_reward, own_engine, recovered, run_service
 
 CHECKPOINT = "PRAGMA wal_checkpoint(TRUNCATE)"
 SWAP = [
@@ -30,10 +29,6 @@ SWAP = [
     for n, name in ((1, "t"), (2, "home"), (1, "other"))
 ]
 """Statements that swap the names of two experiments."""
-
-
-def event(sequence: int) -> Event:
-    return Event(sequence, 0.0, "decide", b"request", b"outcome")
 
 
 @pytest.mark.parametrize("name", ["glcb.db", "glcb.db-wal"])
@@ -168,8 +163,7 @@ async def test_events_lost_while_running_break_their_experiment_only(tmp_path: P
         lose_rows(tmp_path)
         with pytest.raises(StorageError, match="event 21 of experiment 1 has vanished"):
             await decide(engine, {"age": 1})
-        while engine.journal.failure is not None:
-            await asyncio.sleep(0.01)
+        await recovered(engine.journal)
         with pytest.raises(ApiError, match="events 16 to 21 were acknowledged but are not in the database"):
             await decide(engine, {"age": 1})
         await decide(engine, {"age": 1}, "other")

@@ -10,15 +10,10 @@ import pytest
 
 from benchmarks.service import postgres
 from glcb._errors import StorageError
-from glcb.service.events import Event
 from glcb.service.storage.connection import sqlite_url
 from glcb.service.storage.database import Database
 from glcb.service.storage.ownership import Shard, claim_shards, shard_of
-from tests.support.builders import open_test_database
-
-
-def event(sequence: int) -> Event:
-    return Event(sequence, 0.0, "decide", b"request", b"outcome")
+from tests.support.builders import event, open_test_database
 
 
 def test_a_symbolic_link_leads_to_the_same_lock(tmp_path: Path) -> None:

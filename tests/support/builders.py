@@ -2,16 +2,19 @@
 
 import contextlib
 import sqlite3
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import msgspec
+import pytest
 
 from glcb._api.requests import Creation, DecisionRequest, ExperimentSettings, RewardItem
 from glcb._api.responses import Decision
 from glcb.service.core.experiment import Experiment
 from glcb.service.core.idempotency import RepeatedAnswer
 from glcb.service.engine.audit import Finding, audit_database
+from glcb.service.errors import ApiError
 from glcb.service.events import Event
 from glcb.service.storage.connection import sqlite_url
 from glcb.service.storage.database import Database
@@ -19,6 +22,11 @@ from glcb.service.storage.database import Database
 
 def open_test_database(folder: Path) -> Database:
     return Database(sqlite_url(folder / "glcb.db"))
+
+
+def event(sequence: int, at: float = 0.0) -> Event:
+    """Return an event for tests of storage, which does not look inside."""
+    return Event(sequence, at, "decide", b"request", b"outcome")
 
 
 def sql(folder: Path, *statements: str) -> list[Any]:
@@ -35,6 +43,14 @@ def findings(folder: Path) -> list[Finding]:
     """Return what the audit finds in the database of a folder."""
     with contextlib.closing(open_test_database(folder)) as database:
         return list(audit_database(database))
+
+
+@contextlib.contextmanager
+def rejected(code: str) -> Iterator[None]:
+    """Expect that the service rejects a request with an error code."""
+    with pytest.raises(ApiError) as caught:
+        yield
+    assert caught.value.code == code
 
 
 def settings(**changes: Any) -> ExperimentSettings:

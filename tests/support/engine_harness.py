@@ -19,6 +19,7 @@ from glcb.service.engine.engine import Engine
 from glcb.service.storage.chain import EventRow
 from glcb.service.storage.connection import sqlite_url
 from glcb.service.storage.database import Database
+from glcb.service.storage.journal import Journal
 from tests.support.builders import open_test_database
 
 
@@ -40,7 +41,7 @@ class FailingDatabase(Database):
         super().probe()
 
 
-class ManualClock:
+class SettledClock:
     """A clock that returns what a function returns."""
 
     is_settled = True
@@ -57,7 +58,7 @@ async def running_engine(database: Database, stop: bool = True, **changes: Any) 
     """Run an engine; ``stop=False`` simulates a kill."""
     clock = changes.pop("clock", time.time)
     if not hasattr(clock, "is_settled"):
-        clock = ManualClock(clock)
+        clock = SettledClock(clock)
     engine = Engine(database, ServiceSettings(**changes), clock)
     await engine.start()
     await engine.opened()
@@ -124,6 +125,13 @@ async def decide_and_reward(engine: Engine, count: int, name: str = "home") -> N
     for number in range(count):
         decision = await decide(engine, {"age": number % 7, "country": "AB"[number % 2]}, name)
         await reward(engine, decision.id, float(number % 3 == 0), name)
+
+
+async def recovered(journal: Journal) -> None:
+    """Wait until a journal accepts events again."""
+    async with asyncio.timeout(20):
+        while journal.failure is not None:
+            await asyncio.sleep(0.01)
 
 
 async def wait_for_snapshots(engine: Engine) -> None:
