@@ -17,7 +17,7 @@ from glcb.service.core.models import ExperimentSnapshot
 from glcb.service.engine.engine import Engine
 from glcb.service.engine.snapshots import from_first_event
 from glcb.service.errors import as_api_error
-from tests.support.builders import RecordedExperiment, rejected, settings
+from tests.support.builders import RecordedExperiment, rejected, replay, settings
 
 COMBINATIONS: list[dict[str, Any]] = [
     {"policy": "glcb"},
@@ -64,18 +64,11 @@ def run_through_all_events(recorded: RecordedExperiment, steps: int = 120) -> No
             recorded.apply("settle", b"")
 
 
-def replay(recorded: RecordedExperiment) -> Experiment:
-    experiment = from_first_event(recorded.events[0])
-    for event in recorded.events[1:]:
-        experiment.recover(event)
-    return experiment
-
-
 @pytest.mark.parametrize("changes", COMBINATIONS, ids=lambda changes: "-".join(map(str, changes)))
 def test_a_replay_restores_the_same_state_bit_for_bit(changes: dict[str, Any]) -> None:
     recorded = RecordedExperiment(**changes)
     run_through_all_events(recorded)
-    again = replay(recorded)
+    again = replay(recorded.events)
     assert again.snapshot().digest() == recorded.experiment.snapshot().digest()
     assert [event.sequence for event in recorded.events] == list(range(1, len(recorded.events) + 1))
 
@@ -110,7 +103,7 @@ def test_nested_contexts_are_counted_by_the_path_of_their_features() -> None:
     assert states[0].tally == states[1].tally
     assert list(states[0].tally.segments.features) == ["user.country"]
     assert nested.experiment.bandit.schema == flat.experiment.bandit.schema
-    assert replay(nested).snapshot().digest() == nested.experiment.snapshot().digest()
+    assert replay(nested.events).snapshot().digest() == nested.experiment.snapshot().digest()
 
 
 REJECTED: list[tuple[str, str, dict[str, Any]]] = [
@@ -203,7 +196,7 @@ def test_with_a_timeout_rewards_are_counted_in_the_order_of_their_decisions() ->
         10,
         10,
     )
-    assert replay(recorded).snapshot().digest() == recorded.experiment.snapshot().digest()
+    assert replay(recorded.events).snapshot().digest() == recorded.experiment.snapshot().digest()
 
 
 def test_a_decision_with_several_rewards_has_one_report() -> None:

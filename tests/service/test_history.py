@@ -15,13 +15,12 @@ from glcb.service.core.history import History, floor_time
 from glcb.service.core.lift import Weights
 from glcb.service.core.open_decisions import OpenDecision
 from glcb.service.core.sums import Sums
-from glcb.service.engine.snapshots import from_first_event
 from glcb.service.errors import ApiError
 from glcb.service.views import curves, reports, segments
 from glcb.service.views import lift as lifts
 from glcb.service.views.arms import Arms
 from glcb.service.views.curves import CurvesQuery
-from tests.support.builders import RecordedExperiment
+from tests.support.builders import RecordedExperiment, replay
 
 DAY = 86_400.0
 
@@ -387,9 +386,7 @@ def test_history_and_segments_are_restored_and_replayed_bit_for_bit() -> None:
     count = len(recorded.events)
     for number in range(20):
         recorded.decide({"country": "FR", "age": number})
-    replayed = from_first_event(recorded.events[0])
-    for event in recorded.events[1:]:
-        replayed.recover(event)
+    replayed = replay(recorded.events)
     for event in recorded.events[count:]:
         middle.recover(event)
     expected = recorded.experiment.snapshot().digest()

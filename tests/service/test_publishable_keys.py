@@ -17,7 +17,6 @@ from glcb._errors import InvalidSettings, MissingExtra, StorageError
 from glcb.service.access import api_keys
 from glcb.service.core.experiment import Experiment
 from glcb.service.core.guard import RecordedReward
-from glcb.service.engine.snapshots import from_first_event
 from glcb.service.errors import ApiError
 from glcb.service.http.operations import OPERATIONS
 from glcb.service.process.metrics import Activity
@@ -26,7 +25,7 @@ from glcb.service.storage.tables import events, snapshots
 from glcb.service.views import health
 from glcb.service.views.stats import stats
 from tests.support.asgi import Answer, E, Service, create_experiment
-from tests.support.builders import RecordedExperiment, open_test_database
+from tests.support.builders import RecordedExperiment, open_test_database, replay
 
 Ask = Callable[..., Awaitable[Answer]]
 DECISION, RANKING = f"{E}/decisions", f"{E}/rankings"
@@ -327,12 +326,7 @@ def test_a_replay_knows_what_visitors_reported(rules: dict[str, Any]) -> None:
         if number == 30:
             visited.apply("change", ExperimentChanges(trust_publishable=True), "team")
     for restart in (0, 650):
-        experiment = from_first_event(visited.events[0])
-        for event in visited.events[1:]:
-            experiment.recover(event)
-            if event.sequence == restart:
-                experiment = Experiment.from_snapshot(experiment.snapshot())
-        assert experiment.snapshot().digest() == visited.experiment.snapshot().digest()
+        assert replay(visited.events, restart).snapshot().digest() == visited.experiment.snapshot().digest()
 
 
 def _guardrail_check(experiment: Experiment) -> Check:

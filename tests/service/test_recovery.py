@@ -27,7 +27,7 @@ from glcb.service.events import Event
 from glcb.service.storage.chain import Head
 from glcb.service.storage.database import Database
 from glcb.service.storage.rows import SnapshotRow
-from tests.support.builders import RecordedExperiment, findings, open_test_database, settings, sql
+from tests.support.builders import RecordedExperiment, findings, open_test_database, replay, settings, sql
 from tests.support.engine_harness import decide, decide_and_reward, own_engine, reward, run_service, verified
 
 KINDS: dict[str, dict[str, Any]] = {
@@ -69,13 +69,6 @@ def filled(kind: str, steps: int = 40) -> RecordedExperiment:
     return made
 
 
-def recovered(events: list[Event]) -> Experiment:
-    experiment = from_first_event(events[0])
-    for event in events[1:]:
-        experiment.recover(event)
-    return experiment
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_recovery_draws_nothing_and_estimates_nothing(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     made = filled(kind)
@@ -89,7 +82,7 @@ def test_recovery_draws_nothing_and_estimates_nothing(kind: str, monkeypatch: py
         monkeypatch.setattr(owner, name, refuse)
     monkeypatch.setattr(Policy, "estimate", own if kind == "features" else refuse)
     monkeypatch.setattr(Experiment, "fraction", refuse)
-    assert recovered(made.events).snapshot().digest() == before.digest()
+    assert replay(made.events).snapshot().digest() == before.digest()
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -112,7 +105,7 @@ def test_statistics_do_not_depend_on_what_the_model_learned(monkeypatch: pytest.
         learn(policy, x, arm, 1 - reward, **more)
 
     monkeypatch.setattr(Policy, "learn", learn_something_else)
-    other = recovered(made.events)
+    other = replay(made.events)
     bandits = [one.bandit._snapshot().arrays for one in (other, made.experiment)]
     different = [name for name, array in bandits[0].items() if array.tobytes() != bandits[1][name].tobytes()]
     assert different
@@ -240,7 +233,7 @@ def test_a_request_that_could_not_be_read_again_is_rejected() -> None:
         made.apply("reward", RewardItem(id=f"{ranking.id}.1", value=1.0))
     assert made.experiment.snapshot().digest() == before
     made.apply("reward", RewardItem(id=ranking.id or "", value=1.0, slot=1))
-    assert recovered(made.events).snapshot().digest() == made.experiment.snapshot().digest()
+    assert replay(made.events).snapshot().digest() == made.experiment.snapshot().digest()
 
 
 @pytest.mark.parametrize("has_snapshot", [False, True])

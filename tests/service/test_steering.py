@@ -19,12 +19,11 @@ from glcb.service.core.experiment import Experiment
 from glcb.service.core.models import model_file
 from glcb.service.core.steering import steered_slots
 from glcb.service.engine.engine import Engine
-from glcb.service.engine.snapshots import from_first_event
 from glcb.service.errors import ApiError
 from glcb.service.process.metrics import Activity
 from glcb.service.views import responses
 from glcb.service.views.stats import stats
-from tests.support.builders import RecordedExperiment, settings
+from tests.support.builders import RecordedExperiment, replay, settings
 from tests.support.engine_harness import FailingDatabase, decide, reward, verified, with_engine
 
 REVENUE = {"revenue": Metric(range=(0.0, 10.0), default=0.0, unit="€")}
@@ -88,12 +87,7 @@ def test_a_replay_with_everything_is_exact(changes: dict[str, Any]) -> None:
     _, breach = recorded.experiment.find_breach(0)
     assert breach is None
     for restart in (0, len(recorded.events) // 2):
-        experiment = from_first_event(recorded.events[0])
-        for event in recorded.events[1:]:
-            experiment.recover(event)
-            if event.sequence == restart:
-                experiment = Experiment.from_snapshot(experiment.snapshot())
-        assert experiment.snapshot().digest() == recorded.experiment.snapshot().digest()
+        assert replay(recorded.events, restart).snapshot().digest() == recorded.experiment.snapshot().digest()
     found = stats(recorded.experiment, Activity())
     assert found.control_lift is not None
     assert found.control_lift.n > 20

@@ -2,7 +2,7 @@
 
 import contextlib
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from glcb._api.responses import Decision
 from glcb.service.core.experiment import Experiment
 from glcb.service.core.idempotency import RepeatedAnswer
 from glcb.service.engine.audit import Finding, audit_database
+from glcb.service.engine.snapshots import from_first_event
 from glcb.service.errors import ApiError
 from glcb.service.events import Event
 from glcb.service.storage.connection import sqlite_url
@@ -27,6 +28,16 @@ def open_test_database(folder: Path) -> Database:
 def event(sequence: int, at: float = 0.0) -> Event:
     """Return an event for tests of storage, which does not look inside."""
     return Event(sequence, at, "decide", b"request", b"outcome")
+
+
+def replay(events: Sequence[Event], restart: int = 0) -> Experiment:
+    """Return the experiment that results from events, saved and loaded again after the event ``restart``."""
+    experiment = from_first_event(events[0])
+    for event in events[1:]:
+        experiment.recover(event)
+        if event.sequence == restart:
+            experiment = Experiment.from_snapshot(experiment.snapshot())
+    return experiment
 
 
 def sql(folder: Path, *statements: str) -> list[Any]:
