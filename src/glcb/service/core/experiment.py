@@ -533,7 +533,7 @@ def _check_readable(kind: str, payload: bytes) -> None:
     if decoder is not None:
         try:
             decoder.decode(payload)
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, RecursionError) as error:
             raise ApiError("invalid_request", f"the request cannot be stored: {error}") from None
 
 
