@@ -121,7 +121,7 @@ def run(contexts: Contexts, rewards: Rewards, steps: int, seed: int = 0) -> dict
                     p = predict_target(z, ARM, regression.arrays)
                     curvatures[row, step] = max(p * (1 - p), MIN_CURVATURE)
             policy.learn(x, ARM, float(rng.random() < 0.2))
-        assert policy.updates >= CONTEXTS_TO_MEASURE, "the waves have no length yet"
+        assert policy.updates >= CONTEXTS_TO_MEASURE, "the kernel length is not fixed yet"
         moments.add(chunk, curvatures)
         estimates = policy.estimate(chunk[-1])
         assert np.isfinite([*estimates.values, estimates.bonuses[ARM]]).all(), "a number is not finite"

@@ -1,4 +1,4 @@
-"""Random Fourier features: waves whose length follows the contexts."""
+"""Random Fourier features: their length follows the contexts."""
 
 import math
 
@@ -10,15 +10,15 @@ from hypothesis import strategies as st
 from glcb.experts.fourier import CONTEXTS_TO_MEASURE, FourierFeatures, length, measure
 
 
-def measured(features: int, waves: int, seed: int) -> FourierFeatures:
+def measured(features: int, count: int, seed: int) -> FourierFeatures:
     rng = np.random.default_rng(seed)
-    fourier = FourierFeatures(features, waves, rng)
+    fourier = FourierFeatures(features, count, rng)
     for x in rng.random((CONTEXTS_TO_MEASURE, features), np.float32):
         measure(x, fourier.arrays)
     return fourier
 
 
-def test_waves_are_zero_until_the_length_is_measured() -> None:
+def test_random_features_are_zero_until_the_length_is_measured() -> None:
     fourier = FourierFeatures(2, 5, np.random.default_rng(0))
     x = np.array([0.25, 1.0], np.float32)
     for _ in range(CONTEXTS_TO_MEASURE - 1):
@@ -39,7 +39,7 @@ def test_the_squared_length_is_half_the_mean_squared_distance_of_successive_cont
     assert length(fourier.arrays) == pytest.approx(math.sqrt(np.mean(variances)))
 
 
-def test_a_wave_is_a_cosine() -> None:
+def test_a_random_feature_is_a_cosine() -> None:
     fourier = measured(4, 300, seed=2)
     x = np.random.default_rng(3).random(4, np.float32)
     angles = fourier.arrays.directions[:, :4] @ (x - 0.5) / length(fourier.arrays) + fourier.arrays.phases

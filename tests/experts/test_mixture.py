@@ -32,7 +32,7 @@ def experts(kinds: tuple[str, ...] = ("linear", "fourier"), *, binary: bool = Tr
 
 def learn(own: Experts, x: np.ndarray, arm: int, reward: float, network: float) -> None:
     if learn_mixture(x, own.features.at(x), arm, reward, network, own.arrays):
-        for context, rewarded, target in own.restart_waves():
+        for context, rewarded, target in own.restart_fourier():
             learn_target(own.features.at(context), rewarded, target, own.arrays.fourier)
 
 
@@ -79,7 +79,7 @@ def test_an_expert_that_was_wrong_for_long_can_recover() -> None:
 
 
 @pytest.mark.parametrize("steps", [CONTEXTS_TO_MEASURE, CONTEXTS_TO_MEASURE + 30])
-def test_the_first_rewards_are_learned_again_with_waves(steps: int) -> None:
+def test_the_first_rewards_are_learned_again_with_random_features(steps: int) -> None:
     rng = np.random.default_rng(1)
     own = experts(arms=3)
     contexts, arms = rng.random((steps, 3), np.float32), rng.integers(2, size=steps)
@@ -171,7 +171,7 @@ def test_unknown_experts_are_refused(value: object) -> None:
 def test_a_restored_policy_continues_bit_for_bit(rewards: object, tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     policy = GLCB(3, 4, rewards=rewards, seed=1, half_life=40)  # type: ignore[arg-type]
-    for steps in (10, 25, 65):  # before and after the waves have a length
+    for steps in (10, 25, 65):  # before and after the kernel length is fixed
         teach(policy, rng.random((steps, 4)))
         policy.save(tmp_path / "model")
         restored = GLCB.load(tmp_path / "model")

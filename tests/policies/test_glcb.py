@@ -131,7 +131,7 @@ def test_each_kernel_is_compiled_once_for_all_inputs() -> None:
         kernels.count_decision,
         kernels.network_value,
         kernels.learn_reward,
-        kernels.learn_waves,
+        kernels.learn_fourier,
     )
     for entry in entries:
         assert len(entry.signatures) == 1, entry

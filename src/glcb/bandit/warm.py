@@ -1,8 +1,8 @@
 """Compile kernels ahead of time, in several processes.
 
-The kernels are divided into parts that different processes compile. They leave the machine code in Numba's
-cache on disk. A process holds the lock of the part that it compiles: when several services start at once, one
-compiles and the others wait. Only ``glcb warm`` and ``glcb serve`` start such processes.
+The kernels are divided into parts, which are compiled by different processes and saved in Numba's cache on
+disk. A process holds the lock of the part that it compiles: when several services start at once, one compiles
+and the others wait. Only ``glcb warm`` and ``glcb serve`` start such processes.
 """
 
 import os
@@ -34,7 +34,7 @@ _MAX_WAIT = 120.0
 """Seconds after which a process compiles kernels itself, even if another one holds the lock."""
 _X = [0.25, 0.5, 0.75]
 _STEPS = 40
-"""Explanations need another kernel once this many rewards have been learned."""
+"""Explanations need a different kernel after this many rewards."""
 
 
 def _decisions() -> None:
@@ -80,20 +80,22 @@ PARTS: dict[str, Callable[[], None]] = {
     "secondary": _secondary,
     "rare": _rare,
 }
-"""What to compile: decision kernels; reward kernels, and kernels for decisions of a holdout or among
-eligible arms; those of bounded rewards, explanations, new arms and shares; those of forgetting, of many
-contexts at once, of arms with features, of wide vectors and of other policies."""
+"""What to compile: kernels for decisions; for rewards, holdouts and eligible arms; for bounded rewards,
+explanations, new arms and shares; for forgetting, batches of contexts, arms with features, wide vectors and
+other policies."""
 
 FIRST, REST = ("decisions", "rewards"), ("secondary", "rare")
-"""What most bandits need at once, and what can follow. The parts of each are compiled at the same time."""
+"""Groups of parts: what most bandits need at once, and what can follow. Parts of a group compile in
+parallel."""
 
 _KERNELS: dict[str, tuple[Callable[..., object], ...]] = {
     "decisions": (kernels.load_context, kernels.estimate, observe_numbers),
-    "rewards": (kernels.learn_reward, kernels.learn_waves, kernels.count_decision, choose_arm),
+    "rewards": (kernels.learn_reward, kernels.learn_fourier, kernels.count_decision, choose_arm),
     "secondary": (kernels.network_value,),
     "rare": (shared_kernels.estimate_candidates,),
 }
-"""Some kernels of each part. They do not show whether a part is compiled: bandits compile them, too."""
+"""Some kernels of each part. Their cache does not prove that the part is compiled: bandits compile them,
+too."""
 
 
 def folder() -> str:
@@ -114,7 +116,7 @@ def folder() -> str:
 
 
 def has_folder() -> bool:
-    """Return whether what one process compiles is available to others."""
+    """Return whether processes share a cache of compiled kernels."""
     return cache_folder(kernels.estimate) is not None
 
 
@@ -154,7 +156,7 @@ def _alone(part: str) -> Iterator[None]:
 
 
 def exercise() -> None:
-    """Compile or load what decisions and rewards of a default bandit need, in this process."""
+    """Compile or load the kernels for decisions and rewards of a default bandit, in this process."""
     bandit = Bandit(["a", "b"])
     for uniform in (False, True):
         decision = bandit.decide({"number": 0.5, "text": "a", "truth": True}, uniform=uniform)
@@ -166,7 +168,7 @@ def exercise() -> None:
 
 
 def start(part: str) -> subprocess.Popen[str]:
-    """Start a process that compiles one part. It ends with the process that started it."""
+    """Start a process that compiles one part and exits with its parent."""
     paths = list(map(str, sys.path))
     program = (
         f"import sys; sys.path[:] = {paths!r}; from glcb.bandit.warm import run_compiler; "
@@ -178,12 +180,12 @@ def start(part: str) -> subprocess.Popen[str]:
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
-        process_group=None if sys.platform == "win32" else 0,  # Ctrl-Z does not stop it, which holds a lock
+        process_group=None if sys.platform == "win32" else 0,  # Ctrl-Z must not stop a lock holder
     )
 
 
 def run_compiler(part: str) -> None:
-    """Compile one part in a process that was started for it."""
+    """Compile one part in a dedicated process."""
 
     def end_with_parent() -> None:
         sys.stdin.read()
@@ -205,9 +207,9 @@ def compile_in_processes(
     parts
         Names of parts, the longest first.
     processes
-        The number of processes at a time; the default is one per core.
+        Maximum number of parallel processes; the default is one per core.
     finished
-        Called with the name of every part and the seconds it took.
+        Called with the name of every part and its compile time in seconds.
 
     Raises
     ------

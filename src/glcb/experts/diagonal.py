@@ -1,9 +1,9 @@
-"""Regressions for wide contexts, one per arm, that ignore how features depend on each other.
+"""Regressions for wide contexts, one per arm, that ignore dependencies between features.
 
-A regression holds weights w and, instead of the inverse of a matrix, the evidence q of each feature: λ plus
-the sum of h x², where h is the curvature of the loss, as in ``regression.py``. With every target, weights
-move by (r − r̂) x / q, divided by 1 + h Σ x²/q: a damped Newton step. Features that are 0 cost nothing and
-learn nothing, so features are not centered.
+A regression holds weights w and, instead of an inverse matrix, the evidence q of each feature: λ plus the sum
+of h x², where h is the curvature of the loss, as in ``regression.py``. With every target, weights move by
+(r − r̂) x / q, divided by 1 + h Σ x²/q: a damped Newton step. Features that are 0 cost and learn nothing, so
+features are not centered.
 """
 
 import math
@@ -22,7 +22,7 @@ class DiagonalArrays(NamedTuple):
     """The kernels' view of :class:`DiagonalRegression`."""
 
     weights: Float64
-    """w, one row per arm. The last weight is that of the constant."""
+    """w, one row per arm. The last weight belongs to the constant."""
     evidence: Float64
     """q, one row per arm."""
     logistic: bool
@@ -77,7 +77,7 @@ class DiagonalRegression:
     arms
         Number of arms.
     inputs
-        Number of features and the constant; 0 if there is no regression.
+        Number of features plus one for the constant; 0 if there is no regression.
     ridge
         λ: the weight of the prior, under which all weights are 0.
     logistic
@@ -95,7 +95,7 @@ class DiagonalRegression:
         return 16 * arms * inputs
 
     def forget(self, arms: slice | None = None) -> None:
-        """Halve the weight of all targets so far, of all or some arms. λ and the weights stay."""
+        """Halve the weight of all past targets, for all or some arms. λ and the weights stay."""
         evidence = self.arrays.evidence[arms or slice(None)]
         evidence[:] = (evidence + self.ridge) / 2
 

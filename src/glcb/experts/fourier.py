@@ -1,10 +1,11 @@
-"""Random Fourier features: a context becomes waves in random directions (Rahimi, Recht 2007).
+"""Random Fourier features of a context (Rahimi, Recht 2007).
 
 A linear function of the features √(2/m) cos(ω·(x − ½) + φ) approximates a function from the space of a
 Gaussian kernel. The directions ω are N(0, 1/ℓ²), the phases φ uniform. ℓ² is the total variance of the
-contexts: half the mean squared distance of successive ones, measured over the first ``CONTEXTS_TO_MEASURE``;
-the waves are 0 until then. These contexts are kept, so that what was learned from them can be learned again
-with waves. The context itself and a constant follow the waves, so that a linear function costs nothing.
+contexts: half the mean squared distance between successive contexts, measured over the first
+``CONTEXTS_TO_MEASURE``; the random features are 0 until then. These contexts are kept, so that their rewards
+can be learned again with random features. The context itself and a constant follow the random features, so
+that a linear function costs nothing.
 """
 
 import math
@@ -37,9 +38,9 @@ class FourierArrays(NamedTuple):
     """The kernels' view of :class:`FourierFeatures`."""
 
     directions: Float32
-    """One row per wave, in turns per unit of distance for a length of 1; padded with zeros."""
+    """One row per random feature, in turns per unit of distance for a length of 1; padded with zeros."""
     phases: Float32
-    """The phase of each wave, in turns."""
+    """The phase of each random feature, in turns."""
     first: Float32
     """The contexts measured so far, one per row."""
     square: Float64
@@ -71,21 +72,21 @@ def write_linear(x: Float32, z: Float64) -> None:
 
 @kernel
 def write_features(x: Float32, fourier: FourierArrays, z: Float64) -> None:
-    """Write [waves, x − ½, 1] to ``z``. Waves are 0 until the length is known."""
-    waves = fourier.phases.size
+    """Write [random features, x − ½, 1] to ``z``. Random features are 0 until the length is known."""
+    count = fourier.phases.size
     write_linear(x, z)
     if fourier.contexts[0] < CONTEXTS_TO_MEASURE:
-        for k in range(waves):
+        for k in range(count):
             z[k] = 0.0
         return
     frequency = np.float32(1 / length(fourier))
-    center, turns = new_vector(np.float32, fourier.directions.shape[1]), new_vector(np.float32, waves)
+    center, turns = new_vector(np.float32, fourier.directions.shape[1]), new_vector(np.float32, count)
     for i in range(center.size):
         center[i] = x[i] - HALF if i < x.size else ZERO
-    for k in range(waves):
+    for k in range(count):
         turns[k] = dot32(fourier.directions[k], center)
-    amplitude = np.float32(math.sqrt(2 / waves))
-    for k in range(waves):
+    amplitude = np.float32(math.sqrt(2 / count))
+    for k in range(count):
         turn = turns[k] * frequency + fourier.phases[k]
         r = turn - np.rint(turn)
         square = r * r
@@ -112,25 +113,25 @@ def measure(x: Float32, fourier: FourierArrays) -> None:
 
 
 class FourierFeatures:
-    """Random waves, followed by the context and a constant.
+    """Random Fourier features, followed by the context and a constant.
 
     Parameters
     ----------
     features
         Number of features of a context.
-    waves
-        Number of waves.
+    count
+        Number of random features.
     rng
         Source of the directions and phases.
     """
 
-    def __init__(self, features: int, waves: int, rng: np.random.Generator) -> None:
+    def __init__(self, features: int, count: int, rng: np.random.Generator) -> None:
         self.features = features
-        directions: Float32 = np.zeros((waves, -(-features // LANES) * LANES), np.float32)
-        directions[:, :features] = rng.standard_normal((waves, features)) / (2 * math.pi)
+        directions: Float32 = np.zeros((count, -(-features // LANES) * LANES), np.float32)
+        directions[:, :features] = rng.standard_normal((count, features)) / (2 * math.pi)
         self.arrays = FourierArrays(
             directions=directions,
-            phases=rng.random(waves).astype(np.float32),
+            phases=rng.random(count).astype(np.float32),
             first=np.zeros((CONTEXTS_TO_MEASURE, features), np.float32),
             square=np.zeros(1),
             contexts=np.zeros(1, np.int64),
@@ -150,24 +151,24 @@ class FourierFeatures:
     def slopes(self, x: Float32, baseline: Float32) -> Float64:
         """Return how much each feature changes per change of the context from ``baseline`` to ``x``.
 
-        One row per feature. A wave depends on its projection alone, so its mean derivative along the straight
-        line is Δcos(u) / Δu in the direction of the wave: integrated gradients in closed form. Rows times
+        One row per feature. A random feature depends only on its projection, so its mean derivative along the
+        straight line is Δcos(u) / Δu in its direction: integrated gradients in closed form. Rows times
         x − baseline are the differences of the features.
         """
-        own, waves, features = self.arrays, self.arrays.phases.size, self.features
+        own, count, features = self.arrays, self.arrays.phases.size, self.features
         result = np.zeros((self.inputs, features))
-        result[waves:-1] = np.eye(features)
+        result[count:-1] = np.eye(features)
         if own.contexts[0] >= CONTEXTS_TO_MEASURE:
             angular = 2 * math.pi * own.directions[:, :features].astype(np.float64) / length(own)
             ends = np.stack([x, baseline]).astype(np.float64) - 0.5
             angles = ends @ angular.T + 2 * math.pi * own.phases
             half = (angles[0] - angles[1]) / 2
             change = -np.sin(angles.mean(axis=0)) * np.sinc(half / math.pi)
-            result[:waves] = math.sqrt(2 / waves) * change[:, None] * angular
+            result[:count] = math.sqrt(2 / count) * change[:, None] * angular
         return result
 
     def snapshot(self) -> Arrays:
-        """Return the waves and the measurement of the length."""
+        """Return the random features and the measurement of the length."""
         own = self.arrays
         return {
             "wave_directions": own.directions[:, : self.features],

@@ -1,14 +1,14 @@
-"""The mixture of the networks with regressions of the reward; which of them to trust is learned online.
+"""The mixture of the networks with reward regressions, whose shares are learned online.
 
-The networks are the first expert. The others are regressions per arm: one on the context, for rewards of 0
-and 1 another one with weaker regularization, and one on random Fourier features of it. For wide contexts,
-there is one that treats features as independent instead. All predict the reward, scaled to [0, 1]. The value
-of an arm is the mean of these predictions, weighted by shares that are common to all arms. Each reward
+The networks are the first expert. The other experts are regressions per arm: one on the context, for binary
+rewards a second one with weaker regularization, and one on random Fourier features. For wide contexts, a
+single regression treats features as independent instead. All experts predict the reward, scaled to [0, 1].
+The value of an arm is the mean prediction, weighted by shares that are common to all arms. Each reward
 multiplies the share of every expert by its likelihood under that expert, then a small part of all shares is
 redistributed evenly, so that an expert can recover (fixed share: Herbster, Warmuth 1998).
 
-The unit of bonuses is the observed deviation of residuals, not the range of rewards: the range is often much
-wider than the rewards.
+The unit of bonuses is the observed residual deviation, not the reward range, which is often much wider than
+the rewards.
 """
 
 import math
@@ -51,18 +51,19 @@ Expert = Literal["linear", "fourier"]
 """Regressions beside the networks: on the context, or on random Fourier features of it. For rewards of 0 and
 1, those on the context are logistic."""
 
-WAVES = 128
+FOURIER_FEATURES = 128
 """Number of random Fourier features."""
 MAX_FEATURES: dict[Expert, int] = {"linear": 512, "fourier": 80}
 """With more features, the cost of a regression would be too high, since it grows with their square. The
-regressions on the context are then replaced by a diagonal one; waves gain nothing in that many dimensions."""
+regressions on the context are then replaced by a diagonal one; random features gain nothing in that many
+dimensions."""
 LINEAR_RIDGE, LOGISTIC_RIDGE, FOURIER_RIDGE, DIAGONAL_RIDGE = 1.0, 3.0, 0.1, 10.0
 WEAK_RIDGE, WEAK_CONSTANT_RIDGE = 0.3, 0.03
 """The second logistic regression. Its constant is freer: rewards can be very rare."""
 LINEAR_BONUS, FOURIER_BONUS = 1.0, 0.4
-"""The bonus per unit of uncertainty, in deviations of residuals, for an expert with a share of 1."""
+"""The bonus per unit of uncertainty, in residual deviations, for an expert with a share of 1."""
 LOGISTIC_BONUS, DIAGONAL_LOGISTIC_BONUS = 0.5, 0.25
-"""The same for predicted probabilities p, in units of p (1 − p)."""
+"""The bonus per unit of uncertainty for predicted probabilities p, in units of p (1 − p)."""
 FOURIER_BONUS_FEATURES = 32
 """The regression on random features has a bonus for bounded rewards and at most this many features. With
 more, the uncertainty of the other regression tells contexts apart well enough, and this one would be slow.
@@ -70,14 +71,14 @@ With rewards of 0 and 1, it would explore too much."""
 REDISTRIBUTED = 0.01
 """The part of all shares that is redistributed evenly with each reward."""
 REDISTRIBUTED_PER_SUCCESS = 0.1
-"""With rewards of 0 and 1, at most this part per reward of 1. A rare 1 tells more about the experts than many
-0s; if the shares returned to equality in between, nothing would be learned about them."""
+"""With rewards of 0 and 1, at most this part per reward of 1. A rare 1 says more about the experts than many
+0s; if the shares became equal again in between, they would never be learned."""
 CLIP, CLIP_PER_MEAN = 0.01, 0.1
 """Predicted probabilities are clipped to [ε, 1 − ε]; ε is CLIP, or a tenth of the mean reward if that is
 smaller. So an arm that seems hopeless keeps a chance to be explored, and rare rewards are learned. Other
 predictions are not clipped."""
 PRIOR_DEVIATION = 0.5
-"""The deviation of residuals that is assumed before the first reward."""
+"""The residual deviation assumed before the first reward."""
 
 NO_TARGET = -1.0
 """Targets are within [0, 1]."""
@@ -154,9 +155,9 @@ def clip(prediction: float, experts: ExpertArrays) -> float:
 
 @kernel
 def residual_deviation(arm: int, experts: ExpertArrays) -> float:
-    """Return the deviation of residuals, scaled like targets: that of all arms or of ``arm``, the larger one.
+    """Return the residual deviation, scaled like targets: of all arms or of ``arm``, whichever is larger.
 
-    An arm whose rewards vary keeps its bonus even if the others, which are chosen instead, are certain.
+    An arm whose rewards vary keeps its bonus even if the arms chosen instead are certain.
     """
     errors, own = experts.errors, experts.arm_errors[arm]
     if errors[1] == 0:
@@ -169,7 +170,7 @@ def residual_deviation(arm: int, experts: ExpertArrays) -> float:
 
 @kernel
 def _predictions(x: Float32, z: Float64, arm: int, network: float, experts: ExpertArrays) -> Predictions:
-    """Return what each expert predicts; ``z`` has the inputs of the regressions for the context ``x``."""
+    """Return the prediction of each expert; ``z`` holds the regression inputs for the context ``x``."""
     shares, linear_inputs = experts.shares, z[experts.features.phases.size :]
     linear, weak, fourier, diagonal = 0.0, 0.0, 0.0, 0.0
     if shares[LINEAR] > 0:
@@ -191,7 +192,7 @@ def mix_values(
 
     The standard deviation of a reward of 0 or 1 follows from its value. As the unit of the bonus from counts,
     which only the networks need, it is multiplied by the square root of their share. The deviation of other
-    rewards is the one that the networks predict, but at most that of residuals.
+    rewards is predicted by the networks, but is at most the residual deviation.
     """
     shares, scale = experts.shares, experts.high - experts.low
     linear_square = square(z[experts.features.phases.size :] if experts.linear.rounded.size > 0 else z[:0])
@@ -279,8 +280,8 @@ def learn_mixture(
 ) -> bool:
     """Learn the reward of ``arm``, for which the networks had predicted the value ``network``.
 
-    Returns whether the waves have a length now: then the first rewards must be learned again, with waves
-    (:meth:`Experts.restart_waves`).
+    Returns True once the kernel length is fixed: then the first rewards must be learned again, with random
+    features (:meth:`Experts.restart_fourier`).
     """
     target = (reward - experts.low) / (experts.high - experts.low)
     _update_shares(_predictions(x, z, arm, network, experts), arm, target, experts)
@@ -302,7 +303,7 @@ def learn_mixture(
 
 
 class Contributions(NamedTuple):
-    """What the regressions contribute to the value of every arm, already weighted by their shares."""
+    """The contributions of the regressions to the value of every arm, weighted by their shares."""
 
     bases: Float64
     """The value at the baseline, scaled to [0, 1]."""
@@ -340,8 +341,8 @@ class Experts:
         rng: np.random.Generator,
     ) -> None:
         inputs = _inputs(features, kinds, binary)
-        waves = WAVES if inputs.fourier else 0
-        self.features = FourierFeatures(features, waves, rng)
+        count = FOURIER_FEATURES if inputs.fourier else 0
+        self.features = FourierFeatures(features, count, rng)
         ridge = LOGISTIC_RIDGE if binary else LINEAR_RIDGE
         self.linear = Regression(arms, inputs.linear, ridge, logistic=binary, has_uncertainty=True)
         self.weak = Regression(
@@ -375,7 +376,7 @@ class Experts:
     def bytes_needed(arms: int, features: int, kinds: tuple[Expert, ...], binary: bool) -> int:
         """Return the most memory that experts of this size need."""
         inputs = _inputs(features, kinds, binary)
-        waves = 4 * ((WAVES if inputs.fourier else 0) + CONTEXTS_TO_MEASURE) * features
+        fourier = 4 * ((FOURIER_FEATURES if inputs.fourier else 0) + CONTEXTS_TO_MEASURE) * features
         has_fourier_bonus = not binary and features <= FOURIER_BONUS_FEATURES
         regressions = (
             Regression.bytes_needed(arms, inputs.linear, has_uncertainty=True)
@@ -383,7 +384,7 @@ class Experts:
             + Regression.bytes_needed(arms, inputs.fourier, has_fourier_bonus)
             + DiagonalRegression.bytes_needed(arms, inputs.diagonal)
         )
-        return waves + (8 * CONTEXTS_TO_MEASURE + 16) * arms + regressions
+        return fourier + (8 * CONTEXTS_TO_MEASURE + 16) * arms + regressions
 
     @property
     def inputs(self) -> int:
@@ -395,11 +396,11 @@ class Experts:
         """The share of each expert in all values."""
         return dict(zip(EXPERTS, self.arrays.shares.tolist(), strict=True))
 
-    def restart_waves(self) -> list[tuple[Float32, int, float]]:
-        """Forget what the regression on waves has learned; return the contexts, arms and targets to learn.
+    def restart_fourier(self) -> list[tuple[Float32, int, float]]:
+        """Reset the regression on random features; return the contexts, arms and targets to learn.
 
-        Without waves, the first contexts were rows of a linear problem. If they stayed, they would force the
-        weights of the context and the constant to fit them alone.
+        Until the random features exist, the first contexts are rows of a linear problem. If they stayed, they
+        would force the weights of the context and the constant to fit them alone.
         """
         self.fourier.reset()
         first, targets = self.features.arrays.first, self.arrays.first_targets
@@ -409,27 +410,27 @@ class Experts:
         ]
 
     def contributions(self, x: Float32, baseline: Float32) -> Contributions:
-        """Return what each feature contributes to the values between ``baseline`` and ``x``.
+        """Return the contribution of each feature to the values between ``baseline`` and ``x``.
 
         A regression is a function of one weighted sum of its inputs, and every input is a function of one
         projection of the context. Each nonlinearity is replaced by its slope between the two ends, so the
-        contributions add up. For the waves and the logistic function by themselves this equals integrated
+        contributions add up. For the random features and the logistic function alone, this equals integrated
         gradients along the straight line.
         """
         arms = len(self.linear.arrays.weights)
         bases, contributions = np.zeros(arms), np.zeros((arms, x.size))
         ends = np.stack([self.features.at(x), self.features.at(baseline)])
         slopes = self.features.slopes(x, baseline)
-        waves = self.features.inputs - x.size - 1
+        start = self.features.inputs - x.size - 1
         uncentered = np.append(np.stack([x, baseline]), np.ones((2, 1)), axis=1).astype(np.float64)
         low = lowest_probability(self.arrays) if self.arrays.binary else -np.inf
         high = 1 - low
         shares = self.arrays.shares
         for regression, share, own_ends, own_slopes in (
-            (self.linear.arrays, shares[LINEAR], ends[:, waves:], slopes[waves:]),
-            (self.weak.arrays, shares[WEAK], ends[:, waves:], slopes[waves:]),
+            (self.linear.arrays, shares[LINEAR], ends[:, start:], slopes[start:]),
+            (self.weak.arrays, shares[WEAK], ends[:, start:], slopes[start:]),
             (self.fourier.arrays, shares[FOURIER], ends, slopes),
-            (self.diagonal.arrays, shares[DIAGONAL], uncentered, slopes[waves:]),
+            (self.diagonal.arrays, shares[DIAGONAL], uncentered, slopes[start:]),
         ):
             if share > 0:
                 weights = regression.weights
@@ -532,10 +533,10 @@ class _Inputs(NamedTuple):
 def _inputs(features: int, kinds: tuple[Expert, ...], binary: bool) -> _Inputs:
     is_wide = features > MAX_FEATURES["linear"]
     linear = features + 1 if "linear" in kinds else 0
-    has_waves = "fourier" in kinds and features <= MAX_FEATURES["fourier"]
+    has_fourier = "fourier" in kinds and features <= MAX_FEATURES["fourier"]
     return _Inputs(
         linear=0 if is_wide else linear,
         weak=linear if binary and not is_wide else 0,
-        fourier=WAVES + features + 1 if has_waves else 0,
+        fourier=FOURIER_FEATURES + features + 1 if has_fourier else 0,
         diagonal=linear if is_wide else 0,
     )

@@ -22,7 +22,7 @@ from glcb._numba.packed import named_tuple_type
 from glcb._numba.triangle import check_positive_definite, dot, multiply, pack, subtract_square, unpack
 
 MIN_CURVATURE = 1e-4
-"""The curvature of a logistic loss is at least this, so that even certain predictions gain evidence."""
+"""The minimum curvature of a logistic loss, so that even certain predictions gain evidence."""
 
 
 class RegressionArrays(NamedTuple):
@@ -33,8 +33,8 @@ class RegressionArrays(NamedTuple):
     inverses: Float64
     """The lower triangle of P, one row per arm."""
     rounded: Float32
-    """The inverses in float32, or nothing if no uncertainty is needed. A decision reads those of all arms;
-    most of its time is spent waiting for memory."""
+    """The inverses in float32, or empty if no uncertainty is needed. A decision reads the inverses of all
+    arms; most of its time is spent waiting for memory."""
     logistic: bool
     """Whether the target is a probability, predicted as σ(w·z)."""
 
@@ -120,8 +120,8 @@ class Regression:
     has_uncertainty
         Whether :func:`uncertainty` is needed.
     constant_ridge
-        λ of the last input, which is constant; by default that of the others. Forgetting lets it grow toward
-        that of the others: otherwise, a single target could move a neglected constant far.
+        λ of the last input, which is constant; by default the λ of the other inputs. Forgetting moves it
+        toward the other λ: otherwise, a single target could move a neglected constant far.
     """
 
     def __init__(
@@ -166,7 +166,7 @@ class Regression:
         self.arrays.rounded[:] = self._rounded(self.arrays.inverses)
 
     def forget(self, arms: slice | None = None) -> None:
-        """Halve the weight of all targets so far, of all or some arms. λ and the weights stay."""
+        """Halve the weight of all past targets, for all or some arms. λ and the weights stay."""
         for arm in range(len(self.arrays.weights))[arms or slice(None)]:
             inverse = self.inverse(arm)
             halve_moment(inverse, self.ridge)

@@ -3,7 +3,7 @@
 ``decide`` chooses an arm for a context; ``learn`` updates the policy with the reward of one arm.
 :class:`Policy` implements what all policies share: validation, tie breaking, the random generator, the
 counters, locking, snapshots and files. A subclass implements ``_estimate`` and ``_learn``, and overrides
-those of the other hooks that it needs.
+other hooks as needed.
 
 A decision and its reward are two events when rewards are delayed or lost: ``count_decision`` records the
 decision, and ``learn(..., counted=True)`` its reward. Exploration depends on the decisions: an arm whose
@@ -63,7 +63,7 @@ class Policy(ABC):
     half_life: int | None = None
     """Number of decisions after which all evidence counts half as much; None means never."""
     is_randomized: ClassVar[bool] = False
-    """Whether the bonuses are random draws. The estimates in a decision are those of its own draw."""
+    """Whether the bonuses are random draws. The estimates in a decision come from its own draw."""
 
     def __init__(
         self, arms: int | Sequence[Arm], features: int, *, rewards: Rewards = "binary", seed: int = 0
@@ -98,7 +98,7 @@ class Policy(ABC):
         """Update the model with the reward of the arm at index ``arm``."""
 
     def _estimate_many(self, contexts: Float32) -> Iterable[Estimates]:
-        """Estimate each of many contexts. Override this if there is a faster way than one by one."""
+        """Estimate each of many contexts. Override this if there is a faster way than one at a time."""
         return map(self._estimate, contexts)
 
     def _count_decision(self, x: Float32, arm: int) -> None:  # noqa: B027
@@ -113,7 +113,7 @@ class Policy(ABC):
         """Allocate the memory that the next step can need, so that allocation fails here or nowhere."""
 
     def _contributions(self, x: Float32, baseline: Float32) -> tuple[Float64, Float64]:
-        """Return each arm's value at the baseline and the contribution of each feature: [arms, features]."""
+        """Return each arm's value at the baseline and the contributions of all features: [arms, features]."""
         raise NotSupported(
             f"{type(self).__name__} cannot explain its values: use a policy that can, such as glcb or linucb"
         )
@@ -121,13 +121,13 @@ class Policy(ABC):
     def _reordered(self, sources: Int64) -> dict[str, Any]:
         """Return new values for all attributes that have one entry per arm.
 
-        Entry j is a copy of the current entry ``sources[j]``, or that of a new arm if ``sources[j]`` is −1.
+        Entry j is a copy of the current entry ``sources[j]``, or a new arm's entry if ``sources[j]`` is −1.
         Change nothing: the base class assigns all attributes in one step.
         """
         raise NotImplementedError
 
     def _forget(self, arms: slice | None = None) -> None:
-        """Halve the weight of all evidence, or of that for some arms. Counters stay as they are."""
+        """Halve the weight of all evidence, or of the evidence for some arms. Counters are unchanged."""
         raise NotImplementedError
 
     def _arguments(self) -> dict[str, Any]:
@@ -234,7 +234,7 @@ class Policy(ABC):
     ) -> Choice:
         """Choose an arm at random for a valid context; with ``count``, record that as a decision.
 
-        Override this if there is a faster way than several steps. ``exploration`` and ``mode`` are those of
+        Override this if there is a faster way than several steps. ``exploration`` and ``mode`` are as in
         :class:`glcb.explore.choice.ChoiceRule`, and ``point`` is the random number that chooses the arm.
         """
         with self._lock:
@@ -331,7 +331,7 @@ class Policy(ABC):
             self._update(context, index, value, counted)
 
     def learn_many(self, contexts: ArrayLike, arms: Iterable[Arm], rewards: Iterable[float]) -> None:
-        """Learn many rewards in order, as :meth:`learn` would. All are validated before the first update.
+        """Learn many rewards in order, as :meth:`learn` would, after validating all of them.
 
         Parameters
         ----------
@@ -377,7 +377,7 @@ class Policy(ABC):
             self._advance(index)
 
     def ensure_capacity(self) -> None:
-        """Allocate the memory for one more step, so that :meth:`count_decision` cannot run out of it."""
+        """Allocate the memory for one more step, so that :meth:`count_decision` cannot run out of memory."""
         with self._lock:
             self._ensure_capacity()
 
@@ -392,7 +392,7 @@ class Policy(ABC):
         self._updates += 1
 
     def _advance(self, arm: int) -> None:
-        """Count one decision, and forget after every ``half_life`` of them."""
+        """Count one decision; after every ``half_life`` decisions, forget."""
         self._decision_counts[arm] += 1
         self._decisions += 1
         if self.half_life is not None and self._decisions % self.half_life == 0:
@@ -401,15 +401,15 @@ class Policy(ABC):
     # ---- arms ---------------------------------------------------------------------------------------
 
     def add_arm(self, name: Arm, *, like: Arm | None = None) -> None:
-        """Add an arm. The other arms keep everything learned about them.
+        """Add an arm. Other arms keep everything learned about them.
 
         Parameters
         ----------
         name
             The name of the new arm.
         like
-            An arm to copy. The new arm has its values, but the evidence of at most 64 decisions, so that it
-            is explored. By default the arm starts untrained.
+            An arm to copy. The new arm starts with its values, but with at most 64 decisions of evidence, so
+            that it is explored. By default the arm starts untrained.
 
         Raises
         ------
@@ -428,7 +428,7 @@ class Policy(ABC):
             self._replace_arms((*self.arms, new), [*range(len(self.arms)), source], halvings)
 
     def remove_arm(self, name: Arm) -> None:
-        """Remove an arm. The other arms keep everything learned about them.
+        """Remove an arm. Other arms keep everything learned about them.
 
         Parameters
         ----------
@@ -475,7 +475,7 @@ class Policy(ABC):
 
     @property
     def rng_state(self) -> Any:
-        """The state of the random generator. Set it to a saved state to repeat the draws after it."""
+        """The state of the random generator. Set it to a saved state to repeat later draws."""
         with self._lock:
             return self._rng.bit_generator.state
 
@@ -486,7 +486,7 @@ class Policy(ABC):
 
     @contextmanager
     def drawing_from(self, rng: np.random.Generator) -> Iterator[None]:
-        """Use another random generator in a block. That of the policy does not change."""
+        """Use another random generator in a block. The policy's own generator does not change."""
         with self._lock:
             own, self._rng = self._rng, rng
             try:
@@ -536,7 +536,7 @@ class Policy(ABC):
         Raises
         ------
         KeyError, TypeError, ValueError
-            If the snapshot is not one of this class.
+            If it is not a snapshot of this class.
         """
         policy = cls(**snapshot.arguments)
         updates, decisions = np.zeros((2, 1), np.int64)
@@ -553,7 +553,7 @@ class Policy(ABC):
         Raises
         ------
         KeyError, TypeError, ValueError
-            If the snapshot is not one of this class; nothing changes.
+            If it is not a snapshot of this class; nothing changes.
         """
         restored = vars(self.from_snapshot(snapshot))
         with self._lock:

@@ -1,4 +1,4 @@
-"""The data of a policy that trains repeatedly on everything it has observed."""
+"""The data of a policy that is repeatedly trained on all past rewards."""
 
 from typing import Any, NamedTuple
 

@@ -58,7 +58,7 @@ class Decision:
 
     @property
     def scores(self) -> Float64:
-        """Value plus bonus of each arm. The chosen arm has the largest score of the eligible arms."""
+        """Value plus bonus of each arm. The chosen arm has the largest score among the eligible arms."""
         return self.estimates.values + self.estimates.bonuses
 
     def __repr__(self) -> str:

@@ -1,7 +1,7 @@
 """Policies by name.
 
-Every module of this package can be imported without the optional extras. They are needed to create a policy,
-not to list it.
+Every module of this package can be imported without the optional extras. They are needed only to create a
+policy, not to list it.
 """
 
 import inspect
@@ -17,7 +17,7 @@ from glcb.policies.base import Policy
 PolicyClass = TypeVar("PolicyClass", bound=type[Policy])
 
 _COMMON = ("arms", "features", "rewards", "seed")
-"""The arguments that every policy has; all others are its own settings."""
+"""The arguments of every policy; all other arguments are settings of the policy."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,8 @@ class Entry:
     source: str
     """The publication that introduced the policy."""
     version: int
-    """Incremented when the policy decides differently, so that results of versions are kept apart."""
+    """Incremented when the policy decides differently, so that results of different versions are kept
+    apart."""
 
     @property
     def summary(self) -> str:
@@ -100,7 +101,7 @@ def register(name: str, *, source: str, version: int = 1) -> Callable[[PolicyCla
     source
         The publication that introduced the policy.
     version
-        Increment it when the policy decides differently, so that results of versions are kept apart.
+        Increment it when the policy decides differently, to keep results of different versions apart.
 
     Returns
     -------

@@ -16,7 +16,7 @@ from glcb.policies.registry import register
 
 
 class MeanPolicy(Policy):
-    """Keeps the mean reward of each arm. Without rewards, it is the middle of the reward range."""
+    """Keeps the mean reward of each arm. Without rewards, the mean is the middle of the reward range."""
 
     arms_can_change = True
 

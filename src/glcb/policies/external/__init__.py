@@ -1,1 +1,1 @@
-"""External policies: bandits of other libraries. They need the extra ``rivals``."""
+"""External policies: bandits from other libraries. They need the extra ``rivals``."""

@@ -80,4 +80,4 @@ class RiverLinUCB(Policy):
         for arm, regression in enumerate(self._regressions()):
             for name, attribute in _STATE.items():
                 getattr(regression, attribute)[...] = restored[name][arm]
-            regression._m_dirty = True  # the mean is computed from the others
+            regression._m_dirty = True  # recompute the mean

@@ -31,9 +31,9 @@ _SLOTS_PER_WEIGHT = 4
 _BYTES_PER_SLOT = 32
 """At most eight numbers per slot in memory, and fewer in a file."""
 _HEADER_BYTES = 4096
-"""More than the options and counters at the beginning of a model file need."""
+"""An upper bound on the options and counters at the beginning of a model file."""
 _MIN_PROBABILITY = 1e-6
-"""Of an arm that Vowpal Wabbit would never choose. Some of its algorithms divide by the probability."""
+"""Floor for arms that Vowpal Wabbit would never choose. Some of its algorithms divide by the probability."""
 
 
 class Workspace:
@@ -77,7 +77,7 @@ class Workspace:
         bits = max(_MIN_BITS, math.ceil(math.log2(_SLOTS_PER_WEIGHT * weights)))
         _validation.check_memory(2**bits * copies * _BYTES_PER_SLOT, "The weight table of Vowpal Wabbit")
         self.max_bytes = _HEADER_BYTES + weights * copies * _BYTES_PER_SLOT
-        """The size that the content of a model file never exceeds."""
+        """Upper bound on the size of a model file."""
         interactions = ["sa", "ss", "ssa"] if quadratic else ["sa"]
         # Without "sa", all arms have the same weights and differ only by a constant.
         self.arguments = ["--cb_explore_adf", *options, "--bit_precision", str(bits)]
@@ -136,8 +136,8 @@ class Workspace:
 class VowpalWabbitPolicy(Policy):
     """Draws an arm from the probabilities that Vowpal Wabbit predicts.
 
-    The sum of value and bonus is ln p plus Gumbel noise. The largest sum belongs to each arm with its
-    probability p, and among eligible arms with probabilities in the same proportion.
+    Value plus bonus is ln p plus Gumbel noise. Each arm has the largest sum with its probability p, and
+    among eligible arms with proportional probabilities.
     """
 
     requires = ("vowpalwabbit",)
@@ -176,7 +176,7 @@ class VowpalWabbitPolicy(Policy):
         )
 
     def _predict(self, x: Float32) -> tuple[Float64, Float64]:
-        """Return probabilities and costs. The latest ones are kept, because ``_learn`` needs them again."""
+        """Return probabilities and costs. The latest results are cached for ``_learn``."""
         key = x.tobytes()
         if self._latest is None or self._latest[0] != key:
             self._latest = (key, *self._model.predict(x))
@@ -249,7 +249,7 @@ class VWSquareCB(VowpalWabbitPolicy):
 
 @register("vw-squarecb-quadratic", source=_SOURCE)
 class VWSquareCBQuadratic(VWSquareCB):
-    """Vowpal Wabbit: SquareCB with weights for all pairs of features, shared by the arms and for each arm.
+    """Vowpal Wabbit: SquareCB with weights for all pairs of features, shared and per arm.
 
     Parameters
     ----------
@@ -298,9 +298,9 @@ class VWRegCB(VowpalWabbitPolicy):
 class VWCover(VowpalWabbitPolicy):
     """Vowpal Wabbit: online cover, several models that are trained to choose different good arms.
 
-    There is no uniform exploration in addition. The weights are learned by coin betting, which has no
-    learning rate. The values are the probabilities of the arms, scaled to the reward range: the last of the
-    models does not predict rewards.
+    There is no additional uniform exploration. The weights are learned by coin betting, which has no
+    learning rate. The values are arm probabilities, scaled to the reward range: the last model does not
+    predict rewards.
 
     Parameters
     ----------
@@ -309,7 +309,7 @@ class VWCover(VowpalWabbitPolicy):
     cover
         The number of models, from 1 to 64.
     psi
-        How strongly the models prefer arms that the others do not choose, at least 1e-6.
+        How strongly the models prefer arms that other models do not choose, at least 1e-6.
 
     References
     ----------

@@ -1,7 +1,7 @@
 """The compiled steps of GLCB: load a context, estimate the arms and choose one, learn a reward.
 
-Each step is one compiled call. The overhead of a call is paid once, and what one part has loaded into the CPU
-caches is still there for the next. All steps but the first are for the context that was loaded last.
+Each step is one compiled call. The overhead of a call is paid once, and data stays in the CPU caches from one
+part to the next. All steps but the first use the context that was loaded last.
 """
 
 from typing import NamedTuple
@@ -29,7 +29,7 @@ from glcb.values.tree import TREE_ARRAYS, TreeArrays, targets_for, update_leaf, 
 
 
 class RateArrays(NamedTuple):
-    """The settings that the steps themselves apply: rates and the size of the bonus."""
+    """Settings used directly by the steps: rates and the size of the bonus."""
 
     learning_rate: float
     learning_rate_decay: float
@@ -77,7 +77,7 @@ GLCB_ARRAYS = named_tuple_type(
 
 @kernel
 def _load(x: Float32, arrays: GLCBArrays) -> None:
-    """Compute everything that depends on the context alone, unless it is cached."""
+    """Compute everything that depends only on the context, unless it is cached."""
     bank, z = arrays.bank, arrays.expert_inputs
     if cache_context(x, arrays.gates, bank.lowest_input, bank.bias, arrays.context_cache) and z.size > 0:
         write_features(x, arrays.experts.features, z)
@@ -87,7 +87,7 @@ def _load(x: Float32, arrays: GLCBArrays) -> None:
 def load_context(x: Float32, addresses: Int64) -> None:
     """Make ``x`` the context of the next step.
 
-    Decisions and rewards need this. As a part of their kernels, it would be compiled for each of them.
+    Decisions and rewards need this. Inside their kernels, it would be compiled for each of them.
     """
     _load(x, unpack(addresses, GLCB_ARRAYS))
 
@@ -162,7 +162,7 @@ def count_decision(arm: int, addresses: Int64) -> None:
 
 @kernel
 def network_value(arm: int, addresses: Int64) -> float:
-    """Return the value that the networks predict for one arm."""
+    """Return the networks' predicted value of one arm."""
     arrays = unpack(addresses, GLCB_ARRAYS)
     cache, outcomes = arrays.context_cache, arrays.tree.outcomes[arm : arm + 1]
     nodes = outcomes.shape[1] - 1
@@ -178,9 +178,9 @@ def network_value(arm: int, addresses: Int64) -> float:
 def learn_reward(arm: int, reward: float, value: float, counted: bool, addresses: Int64) -> bool:
     """Learn the reward of ``arm``; count the decision unless it is already ``counted``.
 
-    ``value`` is what the networks predicted. For rewards of 0 and 1 it is not read: learning computes it.
-    Bounded rewards take another kernel for it, so that this one compiles sooner. Returns whether
-    the first rewards must be learned again, with waves.
+    ``value`` is the networks' prediction. For binary rewards it is not read: learning computes it. Bounded
+    rewards compute it in another kernel, so that this one compiles sooner. Returns whether
+    the first rewards must be learned again, with random features.
     """
     arrays = unpack(addresses, GLCB_ARRAYS)
     bank, tree, rates, cache = arrays.bank, arrays.tree, arrays.rates, arrays.context_cache
@@ -204,14 +204,14 @@ def learn_reward(arm: int, reward: float, value: float, counted: bool, addresses
     if z.size == 0:
         return False
     network = probability if experts.binary else value
-    has_waves_now = learn_mixture(cache.context, z, arm, reward, network, experts)
-    if has_waves_now:
-        cache.context[0] = np.nan  # the cached features have no waves
-    return has_waves_now
+    has_fourier_now = learn_mixture(cache.context, z, arm, reward, network, experts)
+    if has_fourier_now:
+        cache.context[0] = np.nan  # the cached inputs have no random features
+    return has_fourier_now
 
 
 @kernel
-def learn_waves(arm: int, target: float, addresses: Int64) -> None:
-    """Learn a target of ``arm`` with the regression on waves alone."""
+def learn_fourier(arm: int, target: float, addresses: Int64) -> None:
+    """Learn a target of ``arm`` with only the regression on random features."""
     arrays = unpack(addresses, GLCB_ARRAYS)
     learn_target(arrays.expert_inputs, arm, target, arrays.experts.fourier)

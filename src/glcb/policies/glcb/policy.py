@@ -2,8 +2,8 @@
 
 A context passes through the gates, which give every unit a signature. The signatures select the weights of
 the network bank, which predicts a value per arm, and the visit counts, which give a pseudocount and a bonus
-per arm. All of this is compiled; ``kernels.py`` shows the path of one decision. The class here owns
-the parts and passes them to the kernels.
+per arm. All of this is compiled; ``kernels.py`` shows the path of one decision. The class owns the parts and
+passes them to the kernels.
 """
 
 import os
@@ -48,7 +48,7 @@ from glcb.policies.registry import register
 from glcb.values import Bernoulli, LeafValues, Tree
 
 _MIN_CONTEXTS_FOR_THREADS = 256
-"""Below this number of contexts, starting threads takes longer than estimating them."""
+"""With fewer contexts, starting threads takes longer than the estimates."""
 
 
 class RewardDistribution(NamedTuple):
@@ -59,9 +59,9 @@ class RewardDistribution(NamedTuple):
     probabilities: Float64
     """The probability of each outcome.
 
-    For rewards of 0 and 1, the weighted sum of the outcomes is the value of the arm. For bounded rewards, it
-    is what the networks predict; the value also contains the predictions of the regressions. A reward between
-    those of two adjacent bins counts partly for both.
+    For binary rewards, the weighted sum of the outcomes is the value of the arm. For bounded rewards, it is
+    the networks' prediction; the value also contains the predictions of the regressions. A reward between two
+    adjacent bins counts partly for each.
     """
 
 
@@ -84,7 +84,7 @@ class GLCB(Policy):
         Seed of all random numbers.
     layers, hyperplanes, ..., half_life
         The settings of the algorithm. None selects the default for the kind of reward. :func:`settings_table`
-        describes each of them.
+        describes each setting.
 
     Examples
     --------
@@ -290,15 +290,15 @@ class GLCB(Policy):
             self._learn_first_rewards_again()
 
     def _learn_first_rewards_again(self) -> None:
-        """Learn the first rewards with waves, whose length is known now.
+        """Learn the first rewards with random features, whose length is now known.
 
         A copy learns them, with an empty cache of the last context, and then replaces the experts.
         """
         experts = self._experts.reordered(np.arange(len(self.arms)))
         arrays = self._pack(self._bank, self._values, experts, self._counts, self._effective_rewards)
-        for x, arm, target in experts.restart_waves():
+        for x, arm, target in experts.restart_fourier():
             kernels.load_context(x, arrays.addresses)
-            kernels.learn_waves(arm, target, arrays.addresses)
+            kernels.learn_fourier(arm, target, arrays.addresses)
         self._experts, self._arrays = experts, arrays
 
     def _count_decision(self, x: Float32, arm: int) -> None:
@@ -328,7 +328,7 @@ class GLCB(Policy):
             self._spare_steps = spare
 
     def _bind(self) -> None:
-        """Point the kernels to the current arrays; required whenever a part has replaced one."""
+        """Point the kernels to the current arrays; required whenever an array has been replaced."""
         self._arrays = self._pack(
             self._bank, self._values, self._experts, self._counts, self._effective_rewards
         )
@@ -417,12 +417,12 @@ class GLCB(Policy):
 
 
 def compile_rewards() -> None:
-    """Compile the kernels that rewards and counts need beside those of decisions."""
+    """Compile the kernels for rewards and counts, beyond those for decisions."""
     policy = GLCB(arms=2, features=1)
     policy.ensure_capacity()
     addresses = policy._arrays.addresses
     kernels.learn_reward(0, 1.0, 0.0, True, addresses)
-    kernels.learn_waves(0, 1.0, addresses)
+    kernels.learn_fourier(0, 1.0, addresses)
     kernels.count_decision(0, addresses)
 
 

@@ -1,4 +1,4 @@
-"""The settings of GLCB: documentation, default and bounds of each, and the values that the paper used.
+"""The settings of GLCB: documentation, defaults and bounds, and the values used in the paper.
 
 Everything about a setting is declared in its field of :class:`Settings`. The constructor of GLCB and the
 parameter table of the documentation derive from it.
@@ -83,7 +83,7 @@ def _setting(default: object, bounds: Bounds, meaning: str, *, when: str) -> Any
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """The settings of GLCB. The defaults are those for binary rewards.
+    """The settings of GLCB. The defaults are for binary rewards.
 
     :func:`settings_table` returns the type, default and meaning of each setting.
 
@@ -219,14 +219,14 @@ class Settings:
         "midpoint",
         _one_of("midpoint", "mean"),
         "The reward that a bin represents: its midpoint, or the mean of the rewards in it. With means, a "
-        "reward between those of two adjacent bins counts partly for both. Unused for binary rewards.",
+        "reward between two adjacent bins counts partly for each. Unused for binary rewards.",
         when='"midpoint" as in the paper.',
     )
     experts: tuple[Expert, ...] = _setting(
         ("linear", "fourier"),
         _any_of("linear", "fourier"),
-        "Regressions per arm that are mixed with the networks: on the context, and on random Fourier "
-        "features of it. Above 512 features, the first one is diagonal; above 80, the other one is left out.",
+        "Regressions per arm that are mixed with the networks: on the context, and on its random Fourier "
+        "features. Above 512 features, the former is diagonal; above 80, the latter is left out.",
         when="() for the networks alone, as in the paper.",
     )
     output: Output = _setting(
@@ -267,7 +267,7 @@ class Settings:
     )
 
     def __post_init__(self) -> None:
-        # Always stored as int and float: the kernels are compiled for these types only.
+        # Always stored as int and float: the kernels are compiled only for these types.
         for each in fields(self):
             value = each.metadata["bounds"].check(each.name, getattr(self, each.name))
             object.__setattr__(self, each.name, value)

@@ -74,7 +74,7 @@ class LinTS(LinearPolicy):
         return Estimates(means, bonuses, pseudocounts(z, widths, self.ridge))
 
     def draw_noise(self, arm: int) -> Float64:
-        """Draw the difference of the weights of one arm from their mean, for candidates that share them."""
+        """Draw the deviation of one arm's weights from their mean, for candidates that share it."""
         with self._lock:
             factor = np.linalg.cholesky(self._inverses[arm])
             noise: Float64 = self.posterior_scale * factor @ self._rng.standard_normal(len(factor))

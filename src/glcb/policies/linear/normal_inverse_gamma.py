@@ -72,7 +72,7 @@ class NormalInverseGamma:
         return means + rng.standard_normal(means.size) * np.sqrt(variances * widths)
 
     def reorder(self, sources: Int64) -> None:
-        """Give arm j the posterior of arm ``sources[j]``, or the prior if that is −1.
+        """Give arm j the posterior of arm ``sources[j]``, or the prior for −1.
 
         All arrays are replaced and none is changed in place, so that a shallow copy keeps the old order.
         """

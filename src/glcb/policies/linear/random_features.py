@@ -21,10 +21,10 @@ _SMALLEST_CHANGE = 1e-6
 
 
 class RandomFeatures:
-    """The map from a context to z. Its directions and phases depend on the seed only."""
+    """The map from a context to z. Its directions and phases depend only on the seed."""
 
     def __init__(self, features: int, seed: int) -> None:
-        # A stream of its own: the generator of the policy also breaks ties.
+        # A separate stream: the generator of the policy also breaks ties.
         rng = np.random.default_rng((seed, 1))
         self._directions: Float64 = rng.standard_normal((COSINES, features))
         self._phases: Float64 = rng.uniform(0, 2 * np.pi, COSINES)
@@ -52,7 +52,7 @@ class RandomFeatures:
         return np.concatenate((cosines, np.eye(size), np.zeros((1, size))))
 
     def fit(self, contexts: Float32) -> None:
-        """Set the length scale to the median distance of the contexts that differ, if there are any."""
+        """Set the length scale to the median distance between distinct contexts, if there are any."""
         rows, columns = np.triu_indices(len(contexts), 1)
         distances = np.linalg.norm(contexts[rows].astype(np.float64) - contexts[columns], axis=1)
         distances = distances[distances > 0]
@@ -141,8 +141,8 @@ class RandomFeaturePolicy(LinearPolicy):
 class RFFUCB(RandomFeaturePolicy):
     """Ridge regression on random Fourier features plus ``beta`` · √(ridge · z'A⁻¹z).
 
-    It approximates KernelUCB in constant memory. At an input unlike all others the bonus is about ``beta``
-    times the norm of z, whatever the ridge.
+    It approximates KernelUCB in constant memory. At an input unlike all earlier inputs, the bonus is about
+    ``beta`` times the norm of z, whatever the ridge.
 
     Parameters
     ----------
@@ -265,7 +265,7 @@ class RFFUCBSD(RandomFeaturePolicy):
         """Return the noise deviation of each arm, on the scale of rewards from 0 to 1.
 
         For the errors e of all predictions, each made before its reward was learned, Σ e² / (1 + z'A⁻¹z)
-        equals y'y − y'Z A⁻¹ Z'y. So no sum over predictions is kept.
+        equals y'y − y'Z A⁻¹ Z'y. So no sum over predictions is stored.
         """
         errors = self._squares - np.einsum("ai,ai->a", self._weights, self._moments)
         variances = (_PRIOR_VARIANCE + np.maximum(errors, 0)) / (self._effective_counts + 1)

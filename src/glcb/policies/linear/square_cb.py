@@ -14,7 +14,7 @@ from glcb.policies.registry import register
 
 @register("squarecb", source="Foster, Rakhlin 2020")
 class SquareCB(LinearPolicy):
-    """Draws an arm with a probability that falls with the gap between its value and the best one.
+    """Draws an arm with a probability that falls with the gap between its value and the best value.
 
     With K arms, an arm whose value is Δ below the best has probability 1 / (K + γ Δ), and the best arm has
     the rest. γ = ``gamma`` · √t after t decisions, and Δ is measured on the scale of rewards from 0 to 1. If
@@ -74,7 +74,8 @@ class SquareCB(LinearPolicy):
         probabilities = 1 / (len(self.arms) + self.gamma * np.sqrt(self._decisions) * gaps)
         drawn = int(np.searchsorted(np.cumsum(probabilities), self._rng.random()))
         bonuses = np.zeros(len(self.arms))
-        # The probabilities add up to less than 1. Beyond them no arm has a bonus, and the best value decides.
+        # The probabilities add up to less than 1. For the rest, no arm has a bonus, and the best value
+        # decides.
         if drawn < len(self.arms):
             bonuses[drawn] = np.inf
         return Estimates(means, bonuses, pseudocounts(z, widths, self.ridge))

@@ -72,8 +72,8 @@ class BBAlphaDiv(VariationalPolicy):
 def _factor_table(factors: Array, rows: int) -> Array:
     """Return the factor that divides the likelihood of each draw, for each row of the batch.
 
-    It should be the factor of the draw itself. The library fills the table by rows instead of by columns,
-    which assigns the factors of other draws. The results in the paper depend on it.
+    It should be the draw's own factor. The library fills the table by rows instead of by columns, which
+    assigns the factors of other draws. The results in the paper depend on it.
     """
     import jax.numpy as jnp
 

@@ -12,7 +12,7 @@ SHARE = 0.95
 
 @register("bootrms", source="Osband, Blundell, Pritzel, Van Roy 2016, as in Riquelme, Tucker, Snoek 2018")
 class BootRMS(NeuralPolicy):
-    """Trains three networks, each on 95% of the data, and chooses the best arm of a random one.
+    """Trains three networks, each on 95% of the data, and chooses the best arm of a random network.
 
     Parameters
     ----------

@@ -1,8 +1,8 @@
 """Constant SGD, a reconstruction: stochastic gradient descent as a sampler (Mandt, Hoffman, Blei 2016).
 
-The GLCB paper compares with an implementation that was never published. This one follows the preconditioned
-form of Mandt, Hoffman and Blei, with the constants of ``VariationalSGD`` in TensorFlow Probability. It may
-differ from the original.
+The GLCB paper compares with an unpublished implementation. This one follows the preconditioned form of Mandt,
+Hoffman and Blei, with the constants of ``VariationalSGD`` in TensorFlow Probability. It may differ from the
+original.
 """
 
 from typing import Any, NamedTuple
@@ -17,7 +17,7 @@ DECAY = 0.95
 BURN_IN_STEPS = 25
 BURN_IN_RATE = 1e-6
 LARGEST_RATE = 0.01
-"""Among 1, 0.1 and 0.01, the value whose rewards are closest to those in the paper."""
+"""The value, among 1, 0.1 and 0.01, whose rewards are closest to the paper's."""
 
 
 @register("constsgd", source="reconstructed from Mandt, Hoffman, Blei 2016")

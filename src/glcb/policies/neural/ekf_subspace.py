@@ -28,7 +28,7 @@ MOMENTUM = 0.9
 
 
 class KalmanFilter:
-    """A normal distribution of a vector that is observed through scalar products with noise.
+    """A normal distribution of a vector that is observed through noisy scalar products.
 
     The covariance is factor · factor'. Potter's update of the factor (1963) keeps it positive definite.
     """
@@ -39,7 +39,7 @@ class KalmanFilter:
         self._noise_variance = noise_variance
 
     def update(self, gradient: Float64, error: float) -> None:
-        """Learn that the observation differs by ``error`` from the prediction, whose gradient is given."""
+        """Learn that the observation differs by ``error`` from the prediction with this gradient."""
         projected = self.factor.T @ gradient
         variance = projected @ projected + self._noise_variance
         direction = self.factor @ projected
@@ -56,7 +56,7 @@ class KalmanFilter:
 class EKFSubspace(Policy):
     """Draws a network from a Kalman filter in a subspace of its weights and chooses the best arm for it.
 
-    The first 20 rounds choose every arm in turn. Their data are deleted when the subspace has been found.
+    The first 20 rounds choose every arm in turn. Their data are deleted once the subspace is found.
     Rewards are scaled to [0, 1].
 
     Parameters
@@ -101,7 +101,7 @@ class EKFSubspace(Policy):
         _validation.check_memory(4 * PATH_POINTS * size, "The path of the weights in the warm-up")
         self._data = Buffer(self.features, len(self.arms))
         self._origin = _flat(network.uniform_weights(self.features, len(self.arms), self._rng))
-        # Without directions until the warm-up is complete, so that all draws are the untrained network.
+        # No directions until the warm-up is complete, so that all draws are the untrained network.
         self._basis: Float32 = np.zeros((min(self.dimension, size), size), np.float32)
         self._filter = KalmanFilter(len(self._basis), self.prior_variance, self.noise_variance)
         self._weights = self._at(self._filter.mean)

@@ -5,8 +5,8 @@ per arm, zero except for the block of the arm, which holds the context. It has o
 units. With the gradient g of the output for the chosen arm, the precision of every weight grows by g² from
 λ, and the squared width of an arm is λ Σ g² / precision.
 
-The papers multiply the output by √m and divide the squared gradient by m. Both cancel, and are omitted here,
-as in the programs of the authors. Only the block of one arm has an input, so the gradients of all arms take
+The papers multiply the output by √m and divide the squared gradient by m. The factors cancel, and are omitted
+here, as in the authors' programs. Only the block of one arm has an input, so the gradients of all arms need
 two products of a context with as many weights as the network has.
 """
 
@@ -152,8 +152,8 @@ class TangentPolicy(NeuralPolicy):
 class NeuralUCB(TangentPolicy):
     """Chooses the arm with the largest value of a network plus a bonus from its gradient.
 
-    The bonus is ν · √(λ Σ g² / U): the diagonal form, where each weight has a precision U of its own. Every
-    arm is chosen twice first, as in the other neural policies. The network trains on all data after every 50
+    The bonus is ν · √(λ Σ g² / U): the diagonal form, where each weight has its own precision U. Every arm is
+    chosen twice first, as in the other neural policies. The network trains on all data after every 50
     rewards, with 100 mini-batches of 64.
 
     Parameters
@@ -186,11 +186,11 @@ class NeuralUCB(TangentPolicy):
 
 @register("neuralts", source="Zhang, Zhou, Li, Gu 2021")
 class NeuralTS(TangentPolicy):
-    """Draws the value of every arm around that of a network, with a deviation from its gradient.
+    """Draws the value of every arm around a network's value, with a deviation from its gradient.
 
-    The standard deviation is ν · √(λ Σ g² / U): the diagonal form, where each weight has a precision U of its
-    own. Every arm is chosen twice first, as in the other neural policies. The network trains on all data
-    after every 50 rewards, with 100 mini-batches of 64.
+    The standard deviation is ν · √(λ Σ g² / U): the diagonal form, where each weight has its own precision U.
+    Every arm is chosen twice first, as in the other neural policies. The network trains on all data after
+    every 50 rewards, with 100 mini-batches of 64.
 
     Parameters
     ----------

@@ -64,7 +64,7 @@ class ParamNoise(NeuralPolicy):
         self._adapt(change)
 
     def _adapt(self, change: float) -> None:
-        """Adapt the noise to ``change``, the divergence that it caused."""
+        """Adapt the noise to ``change``, the divergence it caused."""
         target = -math.log(1 - self._epsilon + self._epsilon / len(self.arms))
         self._noise *= NOISE_FACTOR if change < target else 1 / NOISE_FACTOR
         self._epsilon *= EPSILON_DECAY

@@ -23,7 +23,7 @@ Optimizer = Any
 """An optax gradient transformation."""
 
 Noise = dict[str, Any]
-"""Random numbers by name. They are drawn on the host, so that they depend on the policy's seed only."""
+"""Random numbers by name. They are drawn on the host, so that they depend only on the policy's seed."""
 
 Loss = Callable[[Weights, Batch, Array, Noise], Array]
 """Takes the weights, a mini-batch, the number of points in the data, and the noise of this step."""
@@ -32,8 +32,8 @@ Loss = Callable[[Weights, Batch, Array, Noise], Array]
 def learning_rate(step: Array) -> Array:
     """Return the learning rate after ``step`` gradient steps, counted over all trainings.
 
-    The library intends to restart the schedule at every training, but its optimizer keeps the old one. The
-    results in the paper depend on it.
+    The library intends to restart the schedule at every training, but its optimizer keeps the old schedule.
+    The results in the paper depend on it.
 
     >>> learning_rate(0), learning_rate(2), learning_rate(198)
     (0.1, 0.05, 0.001)
@@ -52,7 +52,7 @@ def rms_prop() -> Optimizer:
 
 
 def adam() -> Optimizer:
-    """Return Adam with a constant learning rate, with which the library trains variational networks."""
+    """Return Adam with a constant learning rate, as used by the library for variational networks."""
     import optax
 
     return optax.adam(LEARNING_RATE, b1=0.9, b2=0.999, eps=1e-8)

@@ -1,4 +1,4 @@
-"""One policy for all arms: the features of an arm are part of the context, and evidence is shared."""
+"""One policy for all arms: arm features are part of the context, and evidence is shared."""
 
 from glcb.policies.shared.candidates import Candidates, join
 from glcb.policies.shared.estimate import estimate_candidates

@@ -15,20 +15,20 @@ from glcb._arrays import Float32
 class Candidates:
     """Encoded arms to choose from.
 
-    The features must not change: what a policy derives from them alone is kept in ``parts``.
+    The features must not change: values derived only from them are kept in ``parts``.
     """
 
     features: Float32
     """The features of each arm, one row each."""
     parts: dict[object, tuple[Float32, Float32]] = field(default_factory=dict)
-    """What the arms contribute to the gates and waves of a policy, by the identity of its gates."""
+    """Contributions of arms to the gates and random features of a policy, by the identity of its gates."""
 
     def __len__(self) -> int:
         return len(self.features)
 
     def take(self, rows: list[int]) -> "Candidates":
         """Return some of the candidates, with the parts that are already known."""
-        parts = {key: (planes[rows], waves[rows]) for key, (planes, waves) in self.parts.items()}
+        parts = {key: (planes[rows], fourier[rows]) for key, (planes, fourier) in self.parts.items()}
         return Candidates(self.features[rows], parts)
 
 

@@ -1,4 +1,4 @@
-"""Value and bonus of every candidate, from a policy that is shared by all arms."""
+"""Value and bonus of every candidate, from a policy shared by all arms."""
 
 from functools import singledispatch
 
@@ -15,8 +15,8 @@ from glcb.policies.shared import kernels
 from glcb.policies.shared.candidates import Candidates, join_all
 
 MAX_NETWORKS = 2000
-"""Number of networks that are evaluated for one decision. With more candidates than that, the regressions
-select a shortlist; the values of all others are those of the regressions."""
+"""Maximum number of networks evaluated per decision. With more candidates, the regressions select a
+shortlist and determine the values of all other candidates."""
 MIN_SHORTLIST = 250
 """Length of the shortlist if a candidate has several networks."""
 
@@ -56,9 +56,9 @@ def _(policy: GLCB, x: Float32, candidates: Candidates) -> Estimates:
         if parts is None:
             count = len(candidates)
             planes: Float32 = np.empty((count, len(gates.normals)), np.float32)
-            waves: Float32 = np.empty((count, len(fourier.directions)), np.float32)
-            kernels.write_arm_parts(candidates.features, x.size, gates, fourier, planes, waves)
-            parts = candidates.parts[key] = (planes, waves)
+            fourier_parts: Float32 = np.empty((count, len(fourier.directions)), np.float32)
+            kernels.write_arm_parts(candidates.features, x.size, gates, fourier, planes, fourier_parts)
+            parts = candidates.parts[key] = (planes, fourier_parts)
         results = np.empty((3, len(candidates)))
         addresses = policy._arrays.addresses
         shortlisted = max(MIN_SHORTLIST, MAX_NETWORKS // policy._bank.networks)
@@ -69,9 +69,9 @@ def _(policy: GLCB, x: Float32, candidates: Candidates) -> Estimates:
             scores = results[0] + results[1]
             rows = np.argpartition(scores, -shortlisted)[-shortlisted:]
             best = np.empty((3, shortlisted))
-            planes, waves = parts
+            planes, fourier_parts = parts
             kernels.estimate_candidates(
-                x, candidates.features[rows], planes[rows], waves[rows], True, best, addresses
+                x, candidates.features[rows], planes[rows], fourier_parts[rows], True, best, addresses
             )
             results[:, rows] = best
     return Estimates(results[0], results[1], results[2])

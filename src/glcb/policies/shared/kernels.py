@@ -1,7 +1,7 @@
 """The compiled estimate of GLCB for many candidates in one context.
 
-It computes what ``policies/glcb/kernels.py`` computes for the joint vector of each candidate, but everything
-that depends on the context alone once, and takes what depends on the arm alone from a cache.
+It computes the same as ``policies/glcb/kernels.py`` for the joint vector of each candidate, but everything
+that depends only on the context once, and takes what depends only on the arm from a cache.
 """
 
 import math
@@ -51,23 +51,23 @@ def write_arm_parts(
     gates: GateArrays,
     fourier: FourierArrays,
     planes: Float32,
-    waves: Float32,
+    fourier_parts: Float32,
 ) -> None:
-    """Write what every arm contributes to the gates and to the waves: one row per arm."""
+    """Write the contribution of every arm to the gates and random features: one row per arm."""
     width = features.shape[1]
     centered = np.empty(width, np.float32)
     for arm in range(len(features)):
         write_parts(gates.normals, context, features[arm], planes[arm])
         for i in range(width):
             centered[i] = features[arm, i] - HALF
-        write_parts(fourier.directions, context, centered, waves[arm])
+        write_parts(fourier.directions, context, centered, fourier_parts[arm])
 
 
 @kernel
-def _write_waves(
+def _write_fourier(
     context: Float32, arm: Float32, fourier: FourierArrays, frequency: np.float32, result: Float32
 ) -> None:
-    """Write all waves at the joint vector, with an amplitude of 1."""
+    """Write all random features of the joint vector, with an amplitude of 1."""
     for k in range(context.size):
         turn = (context[k] + arm[k]) * frequency + fourier.phases[k]
         r = turn - np.rint(turn)
@@ -116,15 +116,15 @@ def _probability(output: Any) -> float:
 
 
 @kernel
-def _join_inputs(waves: Float32, center: Float32, a: Float32, z: Float64) -> None:
-    """Write the inputs of the regression on random features: waves, context, arm and constant."""
-    amplitude = math.sqrt(2 / waves.size)
-    for k in range(waves.size):
-        z[k] = amplitude * waves[k]
+def _join_inputs(fourier_parts: Float32, center: Float32, a: Float32, z: Float64) -> None:
+    """Write the inputs of the regression on random features: random features, context, arm and constant."""
+    amplitude = math.sqrt(2 / fourier_parts.size)
+    for k in range(fourier_parts.size):
+        z[k] = amplitude * fourier_parts[k]
     for i in range(center.size):
-        z[waves.size + i] = center[i]
+        z[fourier_parts.size + i] = center[i]
     for i in range(a.size):
-        z[waves.size + center.size + i] = a[i]
+        z[fourier_parts.size + center.size + i] = a[i]
     z[z.size - 1] = 1.0
 
 
@@ -132,7 +132,7 @@ def _join_inputs(waves: Float32, center: Float32, a: Float32, z: Float64) -> Non
 def _mix(
     x: Float32,
     features: Float32,
-    waves: Float32,
+    fourier_parts: Float32,
     values: Float64,
     deviations: Float64,
     bonuses: Float64,
@@ -141,7 +141,7 @@ def _mix(
 ) -> None:
     """Replace the values of the networks with those of the mixture; write the bonuses of the regressions.
 
-    Without networks, the values are those of the regressions alone.
+    Without networks, the values come from the regressions alone.
     """
     shares, fourier, context, width = experts.shares, experts.features, x.size, features.shape[1]
     center = x - HALF
@@ -170,20 +170,20 @@ def _mix(
         _products(triangle, center, constant, context, cross)
     all_weights = experts.fourier.weights[0]
     count = fourier.phases.size
-    wave_weights = np.zeros(count, np.float32)
+    fourier_weights = np.zeros(count, np.float32)
     rest = all_weights[count:].astype(np.float32)
-    context_waves = np.zeros(count, np.float32)
+    context_fourier = np.zeros(count, np.float32)
     fourier_context, frequency = 0.0, np.float32(1)
-    has_waves = has_fourier and fourier.contexts[0] >= CONTEXTS_TO_MEASURE
+    is_measured = has_fourier and fourier.contexts[0] >= CONTEXTS_TO_MEASURE
     if has_fourier:
         fourier_context = dot(rest[:context], center) + rest[rest.size - 1]
-    if has_waves:
+    if is_measured:
         frequency = np.float32(1 / length(fourier))
         amplitude = math.sqrt(2 / count)
         for k in range(count):
-            wave_weights[k] = amplitude * all_weights[k]
-        write_parts(fourier.directions, 0, center, context_waves)
-    wave_values = np.zeros(count, np.float32)
+            fourier_weights[k] = amplitude * all_weights[k]
+        write_parts(fourier.directions, 0, center, context_fourier)
+    fourier_values = np.zeros(count, np.float32)
     z = np.zeros(experts.fourier.weights.shape[1] if experts.fourier.rounded.size > 0 else 0)
     a = np.empty(width, np.float32)
     scale, deviation = experts.high - experts.low, residual_deviation(0, experts)
@@ -203,9 +203,9 @@ def _mix(
             size += shares[WEAK] * LOGISTIC_BONUS * predicted * (1 - predicted)
         if has_fourier:
             output = float(fourier_context + dot(rest[context : rest.size - 1], a))
-            if has_waves:
-                _write_waves(context_waves, waves[c], fourier, frequency, wave_values)
-                output += float(dot(wave_values, wave_weights))
+            if is_measured:
+                _write_fourier(context_fourier, fourier_parts[c], fourier, frequency, fourier_values)
+                output += float(dot(fourier_values, fourier_weights))
             mean += shares[FOURIER] * clip(output, experts)
         if has_bonus:
             own, both = _arm_square(triangle, a, context), dot(cross, a)
@@ -222,7 +222,7 @@ def _mix(
                 size = LINEAR_BONUS * deviation
             bonus += shares[DIAGONAL] * size * math.sqrt(own_square)
         if z.size > 0:
-            _join_inputs(wave_values, center, a, z)
+            _join_inputs(fourier_values, center, a, z)
             size = shares[FOURIER] * FOURIER_BONUS * deviation
             bonus += size * uncertainty(square(z), 0, experts.fourier)
         if has_networks:
@@ -243,14 +243,14 @@ def estimate_candidates(
     x: Float32,
     features: Float32,
     planes: Float32,
-    waves: Float32,
+    fourier_parts: Float32,
     has_networks: bool,
     results: Float64,
     addresses: Int64,
 ) -> None:
     """Write value, bonus and pseudocount of every candidate: ``results`` is [3, candidates].
 
-    Without networks, which take most of the time, values are those of the regressions.
+    Without networks, which take most of the time, values come from the regressions.
     """
     arrays = unpack(addresses, GLCB_ARRAYS)
     gates, bank, tree, counts, rates = arrays.gates, arrays.bank, arrays.tree, arrays.counts, arrays.rates
@@ -278,7 +278,7 @@ def estimate_candidates(
         if not has_networks:
             continue
         for c in range(count):
-            bias = inputs[c, context]  # the position before the inputs of the arm, which is overwritten
+            bias = inputs[c, context]  # saved, because it is overwritten
             write_inputs(features[first + c], bank.lowest_input, bank.bias, inputs[c, context:])
             inputs[c, context] = bias
         predict_candidates(inputs[:count], signatures[:count], bank, probabilities[:count])
@@ -286,7 +286,7 @@ def estimate_candidates(
             at = slice(first + c, first + c + 1)
             write_moments(probabilities[c : c + 1], tree.outcomes, values[at], deviations[at])
     if arrays.expert_inputs.size > 0:
-        _mix(x, features, waves, values, deviations, uncertainties, arrays.experts, has_networks)
+        _mix(x, features, fourier_parts, values, deviations, uncertainties, arrays.experts, has_networks)
     for c in range(candidates):
         deviations[c] = rates.bonus_scale * (deviations[c] if rates.bonus_in_deviations else 1.0)
     write_bonuses(pseudocounts, counts.total[0] + 1, deviations, bonuses)

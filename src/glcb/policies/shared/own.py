@@ -1,18 +1,18 @@
-"""What each arm has learned for itself, beside the policy that all arms share.
+"""Per-arm corrections of the policy that all arms share.
 
-Features rarely say everything about an arm. So every arm that has been rewarded has a logistic regression on
-the context, which corrects the value of the shared policy: it is added to the logit of that value. Its
-weights start at 0, so that an arm without rewards of its own has the value of the shared policy, and follow
-by recursive Newton steps as in ``glcb.experts.regression``. Rewards are 0 or 1.
+Features rarely determine an arm completely. So every rewarded arm has a logistic regression on the context,
+which corrects the value of the shared policy: its output is added to the logit of that value. Its weights
+start at 0, so an arm without rewards has the value of the shared policy, and follow by recursive Newton steps
+as in ``glcb.experts.regression``. Rewards are 0 or 1.
 
-A mixture decides how much to trust the corrections. Its two shares, of the shared values and of the corrected
-ones, are common to all arms and follow the likelihood of the rewards (fixed share: Herbster, Warmuth 1998).
+A mixture decides how much to trust the corrections. Its two shares, for shared and for corrected values, are
+common to all arms and follow the likelihood of the rewards (fixed share: Herbster, Warmuth 1998).
 
-The pseudocounts of the shared policy are those of context and arm together. A new arm that is similar to
-known ones inherits their evidence, although their rewards do not show what is special about it. So every arm
-also has a bonus for what is uncertain about itself alone: the standard deviation of its effect on the logit,
-given its own decisions, in units of the reward. It is weighted by the share of the corrections, so it
-vanishes where features explain everything.
+The pseudocounts of the shared policy are for context and arm together. A new arm that is similar to known
+arms inherits their evidence, although their rewards do not show what is special about it. So every arm also
+has a bonus for its own uncertainty: the standard deviation of its effect on the logit, given its own
+decisions, in units of the reward. It is weighted by the share of the corrections, so it vanishes where
+features explain everything.
 """
 
 import math
@@ -27,25 +27,25 @@ from glcb._types import Arm
 from glcb.policies.decision import Estimates
 
 RIDGE = 1.0
-"""λ: the weight of the prior, under which nothing is corrected."""
+"""λ: the weight of the prior of no correction."""
 REDISTRIBUTED = 0.01
 """The part of the shares that is redistributed evenly with each reward."""
 PRIOR_PRECISION = 4.0
-"""1 / τ²: what features do not show about an arm has the standard deviation τ = ½ on the logit."""
+"""1 / τ²: the effect of an arm beyond its features has the standard deviation τ = ½ on the logit."""
 BONUS = 2.0
-"""The size of the bonus, in standard deviations of the effect of an arm."""
+"""The size of the bonus, in standard deviations of an arm's effect."""
 CLIP = 0.01
 """Values are clipped to [CLIP, 1 − CLIP]."""
 MAX_ARMS = 10_000
 MAX_BYTES = 64 * 2**20
-"""At most this many arms and bytes. The correction of the arm that was rewarded least recently is dropped,
-and the number of decisions of the arm that was chosen least recently."""
+"""Maximum number of arms and bytes. Beyond it, the correction of the least recently rewarded arm, and the
+decision count of the least recently chosen arm, are dropped."""
 
 SHARED, OWN = range(2)
 
 
 class OwnCorrections:
-    """Corrections of the values of a shared policy, and bonuses for what they do not know, one per arm.
+    """Per-arm corrections of the values of a shared policy, and bonuses for what it does not know.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ class OwnCorrections:
 
     @property
     def shares(self) -> dict[str, float]:
-        """The share of the values of the shared policy, and that of the corrected values."""
+        """The shares of the shared values and of the corrected values."""
         return {"shared": float(self._shares[SHARED]), "own": float(self._shares[OWN])}
 
     @property
@@ -76,7 +76,7 @@ class OwnCorrections:
     # ---- values ---------------------------------------------------------------------------------
 
     def correct(self, x: Float32, names: tuple[Arm, ...], estimates: Estimates) -> Estimates:
-        """Return the estimates of candidates with corrected values, and with the bonuses of single arms."""
+        """Return the estimates of candidates with corrected values, and with per-arm bonuses."""
         values = estimates.values.copy()
         known = [(position, self._index[name]) for position, name in enumerate(names) if name in self._index]
         if known:
@@ -102,7 +102,7 @@ class OwnCorrections:
     def contributions(
         self, arm: Arm, ends: Float32, values: Float64, contributions: Float64
     ) -> tuple[Float64, Float64]:
-        """Return the corrected value at the context and the baseline, and the contributions to it.
+        """Return the corrected value at the context and the baseline, and the contributions of the features.
 
         Each nonlinearity is replaced by its slope between the two ends, so the contributions add up.
 
@@ -113,9 +113,9 @@ class OwnCorrections:
         ends
             The context and the baseline, one row each.
         values
-            The value of the shared policy at both.
+            The value of the shared policy at both ends.
         contributions
-            The contribution of each feature of the joint vector to the difference of these values.
+            The contribution of each feature of the joint vector to the difference between these values.
         """
         row = self._index.get(arm)
         if row is None:
@@ -154,7 +154,7 @@ class OwnCorrections:
         self._inverses[row] -= np.outer(scaled, scaled)  # symmetric to the last bit
 
     def _row(self, arm: Arm) -> int:
-        """Return the row of an arm; a new one takes a free row, or that of the least recent arm."""
+        """Return the row of an arm; a new arm takes a free row, or the row of the least recent arm."""
         row = self._index.pop(arm, None)
         if row is None:
             if len(self._index) < self.capacity:
@@ -171,7 +171,7 @@ class OwnCorrections:
         return row
 
     def _update_shares(self, predictions: Float64, reward: float) -> None:
-        """Weight both by the likelihood of the reward, then redistribute a part of the shares evenly."""
+        """Weight both shares by the likelihood of the reward, then redistribute a part evenly."""
         clipped = predictions.clip(CLIP, 1 - CLIP)
         weighted = self._shares * (clipped if reward > 0 else 1 - clipped)
         self._shares[:] = (1 - REDISTRIBUTED) * weighted / weighted.sum() + REDISTRIBUTED / 2

@@ -1,7 +1,7 @@
 """One gradient-boosted ensemble for all arms: flat trees, the statistics of their leaves, and their walk.
 
-XGBoost builds the trees. They are copied into flat arrays, so that decisions and updates need compiled
-kernels only. The features of a tree are those of the context, followed by one indicator per arm.
+XGBoost builds the trees. They are copied into flat arrays, so that decisions and updates need only compiled
+kernels. The features of a tree are the context, followed by one indicator per arm.
 """
 
 import json
@@ -13,17 +13,17 @@ from glcb._arrays import Arrays, Float32, Float64, Int64, check_values
 from glcb._numba.compile import kernel
 
 MIN_LEAF = 2
-"""The fewest rewards in a leaf: one has no variance."""
+"""The fewest rewards in a leaf: a single reward has no variance."""
 MAX_BIN = 32
 """The number of thresholds per feature that XGBoost tries."""
 STRUCTURE = ("roots", "left", "right", "features", "thresholds")
-"""The arrays that the rewards do not change; they determine the others."""
+"""The arrays that rewards do not change; they determine the other arrays."""
 
 
 class EnsembleArrays(NamedTuple):
     """The trees of an ensemble, one after the other, and the targets that reached each leaf.
 
-    The target of a reward in a tree is the part of it that the previous trees leave unexplained.
+    The target of a reward in a tree is the part that earlier trees leave unexplained.
     """
 
     roots: Int64
@@ -100,7 +100,7 @@ class Ensemble:
     learning_rate
         The part of its targets that a tree explains.
     prior
-        Added to the sum of squares of each leaf, so that equal targets do not make it certain.
+        Added to the sum of squares of each leaf, so that equal targets do not make a leaf certain.
     """
 
     def __init__(
@@ -134,7 +134,7 @@ class Ensemble:
         self.add(contexts, arms, targets)
 
     def add(self, contexts: Float32, arms: Int64, targets: Float64) -> None:
-        """Add data to the statistics of the leaves. The trees stay as they are."""
+        """Add data to the statistics of the leaves. The trees do not change."""
         _add_targets(contexts, arms, targets, self.arrays)
 
     def moments(self, x: Float32) -> tuple[Float64, Float64]:
