@@ -27,7 +27,7 @@ def learned(*arguments: object) -> str:
 def test_a_csv_file_becomes_a_model(tmp_path: Path) -> None:
     log = as_csv(tmp_path / "log.csv", flat_rows(60))
     output = learned(log, "--out", tmp_path / "model", "--policy", "linucb", "--seed", 5)
-    assert "60 rows: 60 decisions and 60 rewards learned, 0 rows refused" in output
+    assert "60 rows: 60 decisions and 60 rewards learned, 0 rows rejected" in output
     assert f"Bandit.load('{tmp_path / 'model'}')" in output.replace("\n", "")
     twin = Bandit(sorted(ARMS), policy="linucb", seed=5)
     twin.learn_from(log)
@@ -56,7 +56,7 @@ def test_identifiers_and_propensities_among_the_features_are_named(tmp_path: Pat
     for name in ("visitor", "seen"):
         assert re.search(rf"warning: 9\d\.\d% of the values of '{name}' have no slot of their own", output)
     assert "'country'" not in output
-    assert "'p' is a feature. If it is the propensity, say so: --propensity-column p" in output
+    assert "'p' is a feature. If it is the propensity, pass --propensity-column p" in output
     assert "not features, because of their names: id, time" in output
     arguments = ("--propensity-column", "p", "--ignore-columns", "visitor,seen")
     output = learned(log, "--out", tmp_path / "model", "--policy", "linucb", *arguments)
@@ -104,7 +104,7 @@ def test_training_continues_from_a_model(tmp_path: Path) -> None:
 def test_arms_with_leading_zeros_keep_them(named: tuple[str, ...], tmp_path: Path) -> None:
     rows = [{"age": age, "arm": arm, "reward": 1} for age, arm in enumerate(["007", "008", "007"])]
     log = as_csv(tmp_path / "log.csv", rows)
-    assert "3 rewards learned, 0 rows refused" in learned(log, "--out", tmp_path / "model", *named)
+    assert "3 rewards learned, 0 rows rejected" in learned(log, "--out", tmp_path / "model", *named)
     assert Bandit.load(tmp_path / "model").arms == ("007", "008")
 
 
@@ -137,7 +137,7 @@ def test_columns_rewards_and_arms_can_be_named(tmp_path: Path) -> None:
         "--rewards",
         "0,10",
     )
-    assert "14 decisions and 14 rewards learned, 6 rows refused" in output
+    assert "14 decisions and 14 rewards learned, 6 rows rejected" in output
     assert "unknown arm, for example row 3: there is no arm 2; the arms are 0, 1" in output
     model = Bandit.load(tmp_path / "model")
     assert model.arms == (0, 1)

@@ -434,7 +434,7 @@ def test_a_log_without_propensities_is_refused_unless_it_is_uniform(tmp_path: Pa
     found = evaluate(path, {"rule": rule}, logging="uniform", **FAST)
     own = found["rule"].estimates["ips"]
     assert abs(own.value - RULE_VALUE) < 3.5 * own.error
-    assert "on the word of the user" in found.table()
+    assert "as requested" in found.table()
 
 
 def test_the_direct_method_does_without_propensities_and_says_so(tmp_path: Path) -> None:

@@ -260,4 +260,4 @@ def test_the_command_says_where_the_files_are_read(connection: None, files: list
     result = CliRunner().invoke(app, [*arguments, "--executor", "ray", "--jobs", "1"])
     assert result.exit_code == 0, result.output
     assert f"every node reads its files in {files[0].parent}; nothing is copied" in result.output
-    assert "3,000 decisions, 3 arms, 1 rows refused" in result.output
+    assert "3,000 decisions, 3 arms, 1 rows rejected" in result.output

@@ -60,7 +60,7 @@ RewardCallback = Callable[[str, Arm, float], None]
 
 
 class Prepared(NamedTuple):
-    """An encoded context, with the encoder and policy for it. They are new for the first context."""
+    """An encoded context with its encoder and policy, which are created for the first context."""
 
     encoder: Encoder
     policy: Policy
@@ -70,9 +70,9 @@ class Prepared(NamedTuple):
 
 
 MAX_EXPLAINED = 20
-"""Without a list of eligible arms, so many candidates with the best scores are explained."""
+"""How many top-scoring candidates are explained if no eligible arms are listed."""
 POSITION_FEATURE, ARM_PREFIX = "position", "arm."
-"""How explanations call the position of an arm, and the beginning of its features."""
+"""Names in explanations: the position of an arm, and the prefix of arm features."""
 
 
 class ChosenSlot(NamedTuple):
@@ -104,21 +104,21 @@ class BanditCore:
         self.log: LogWriter | None = None
         self.on_reward: RewardCallback | None = None
         self.numbers: Callable[[], RandomNumbers] | None = None
-        """The random numbers of the next decision, if not those of the key."""
+        """Random numbers for the next decision; None derives them from the key."""
         self.is_preview = False
-        """Whether decisions are neither counted nor pending."""
+        """True if decisions are neither counted nor kept pending."""
         self.id_prefix = ""
-        """Begins the id of every decision whose id is not chosen by the caller."""
+        """Prefix of generated decision ids."""
         self._seed, self.key = config.seed, config.seed.to_bytes(8)
-        """The seed, and the key of the random numbers, which a fork changes."""
+        """The seed and the random-number key, which a fork changes."""
         self.reset(config)
 
     def reset(self, config: BanditConfig) -> None:
-        """Reset to an untrained state with new arguments. What is not an argument is kept."""
+        """Reset to an untrained state with new arguments. State that is not an argument is kept."""
         self.config = config
         self.arms = config.arm_names
         self.positions = config.slots if config.slots > 1 else 0
-        """Number of features that stand for the position in a ranking."""
+        """Number of features that encode the position in a ranking."""
         self.index = {arm: index for index, arm in enumerate(self.arms)}
         if config.seed != self._seed:
             self._seed, self.key = config.seed, config.seed.to_bytes(8)
@@ -132,7 +132,7 @@ class BanditCore:
         self.bounds = self._bounds_of(config, self.index)
 
     def _bounds_of(self, config: BanditConfig, index: Mapping[Arm, int]) -> ShareBounds | None:
-        """Return the bounds of the probabilities of arms without features; None if there are none."""
+        """Return the probability bounds of arms without features; None if unbounded."""
         if config.shares is None or self.catalog is not None:
             return None
         check_shares_of(config.shares, tuple(index))
@@ -146,7 +146,7 @@ class BanditCore:
     def change(self, **changes: Any) -> None:
         """Change mutable arguments.
 
-        If the rules of rewards change, decisions that have a reward are settled by the old ones.
+        If reward rules change, decisions that already have a reward are settled under the old rules.
         """
         config, encoder, policy = replace(self.config, **changes), self.encoder, self.policy
         bounds = self._bounds_of(config, self.index)
@@ -226,7 +226,7 @@ class BanditCore:
     ) -> Chosen:
         """Choose the arms of all slots, and add each slot to the pending decisions.
 
-        The arguments are those of ``Bandit.decide`` and ``Bandit.rank``; a decision is one slot.
+        Takes the arguments of ``Bandit.decide`` and ``Bandit.rank``; a decision has one slot.
         """
         if chosen_id is not None:
             self.pending.check_new_id(chosen_id)
@@ -276,7 +276,7 @@ class BanditCore:
         return RandomNumbers(self.key, self.pending.decisions)
 
     def _begin(self, incoming: int) -> float:
-        """Settle what is due, and make space for new decisions; return the time, as :meth:`now` does."""
+        """Settle due decisions and make room for new ones; return the time, as :meth:`now` does."""
         if self.config.reward_timeout is None:
             return 0.0
         now = read_clock(self.config.clock)
@@ -344,7 +344,7 @@ class BanditCore:
         return estimate
 
     def estimate(self, policy: Policy, x: Float32, arms: PreparedArms) -> Estimates:
-        """Return the estimates of candidates: those of the shared policy, corrected for each arm."""
+        """Return the candidates' estimates: those of the shared policy, corrected per arm."""
         estimates = estimate_candidates(policy, x, arms.candidates)
         own = self.own
         return estimates if own is None else own.correct(x, arms.names, estimates)
@@ -411,7 +411,7 @@ class BanditCore:
         eligible: Iterable[Arm] | None,
         decision_id: str,
     ) -> None:
-        """Add a decision or a ranking as :meth:`rank` does, without choosing: its slots are known."""
+        """Add a decision or a ranking whose slots are already chosen."""
         prepared = self.prepare(context, arms, eligible)
         chosen, now = self._recorded(prepared, slots), self.now()
         self.settle(now, incoming=len(chosen))
@@ -419,7 +419,7 @@ class BanditCore:
         self._add(prepared, context, chosen, now, eligible is not None, decision_id)
 
     def _commit(self, prepared: Prepared) -> None:
-        """Keep what was learned about features, once a decision takes effect."""
+        """Keep encoder changes once a decision takes effect."""
         if self.catalog is not None and prepared.arms is not None:
             self.catalog.commit(prepared.arms)
         prepared.encoder.commit(prepared.encoded)
@@ -475,7 +475,7 @@ class BanditCore:
         )
 
     def _count_slots(self, ranking: Any) -> int:
-        """Return the number of slots of a ranking; 1 for a decision and for an id that is unknown."""
+        """Return the number of slots of a ranking; 1 for a decision or an unknown id."""
         count = 1
         while isinstance(ranking, str) and self.pending.is_known(slot_id(ranking, count)):
             count += 1
@@ -526,8 +526,8 @@ class BanditCore:
     def settle(self, now: float, incoming: int = 0, reported: PendingDecision | None = None) -> bool:
         """Close the decisions that have timed out, and label those that have reached the label age.
 
-        The oldest also make space for `incoming` new ones. A reward of `reported` is about to be learned.
-        Return whether there was any.
+        The oldest are also closed to make room for `incoming` new ones. A reward for `reported` is about to
+        be learned. Return whether any decision was closed or labeled.
         """
         if self.config.reward_timeout is None:
             return False
@@ -541,7 +541,7 @@ class BanditCore:
         return changed
 
     def _close(self, decision: PendingDecision, outcome: float | None, now: float) -> None:
-        """Learn the outcome of a decision, unless it is its label, and settle it."""
+        """Learn the outcome of a decision unless it was learned as its label, and settle it."""
         if outcome is not None:
             self._ensure_capacity()
             if self.log is not None:
@@ -579,20 +579,20 @@ class BanditCore:
             self.catalog.count_reward(decision.arm)
 
     def _learn_own(self, own: OwnCorrections, decision: PendingDecision, value: float) -> None:
-        """Learn what is specific to an arm, from the value that all arms share."""
+        """Update the arm-specific correction of the shared value."""
         assert self.policy is not None  # a decision has been made
         shared = float(self.policy.estimate(decision.x).values[0])
         own.learn(decision.x[: own.context], decision.arm, value, shared)
 
     def _make_own(self, policy: Policy) -> OwnCorrections | None:
-        """Return the corrections of single arms, if arms share the default policy and rewards are 0 or 1."""
+        """Return per-arm corrections if arms share the default policy and rewards are binary."""
         is_default = isinstance(policy, GLCB) and self.config.rewards == "binary"
         if self.catalog is None or not is_default or self.encoder is None:
             return None
         return OwnCorrections(self.encoder.width + self.positions)
 
     def count_decision(self, policy: Policy, x: Float32, arm: Arm) -> None:
-        """Count a decision in the policy. If the policy forgets now, the corrections of arms do as well."""
+        """Count a decision in the policy. Arm corrections forget whenever the policy does."""
         policy.count_decision(x, self.policy_arm(arm), checked=True)
         if self.own is None:
             return
@@ -601,7 +601,7 @@ class BanditCore:
             self.own.forget()
 
     def policy_arm(self, arm: Arm) -> Arm:
-        """Return the arm of the policy that learns about an arm of the bandit."""
+        """Return the policy arm that learns for a bandit arm."""
         return arm if self.catalog is None else SHARED
 
     def _notify(self, decision: PendingDecision, value: float) -> None:
@@ -623,7 +623,7 @@ class BanditCore:
     # ---- replay of a log ------------------------------------------------------------------------
 
     def replayed_index(self, prepared: Prepared, arm: Arm) -> int:
-        """Return the index of an arm of a log among the arms or the candidates; raise UnknownArm if none."""
+        """Return the index of a logged arm among the arms or candidates; raise UnknownArm if absent."""
         return _validation.arm(arm, self.index) if prepared.arms is None else prepared.arms.position(arm)
 
     def replay_row(
@@ -674,7 +674,7 @@ class BanditCore:
         return [slot_id(ranking, number) for number in range(len(chosen))]
 
     def _recorded(self, prepared: Prepared, slots: Sequence[tuple[Arm, float]]) -> list[ChosenSlot]:
-        """Return the slots of a ranking that was made before; raise UnknownArm if an arm is no candidate."""
+        """Return the slots of a logged ranking; raise UnknownArm if an arm is not a candidate."""
         return [
             ChosenSlot(arm, propensity, self._input(prepared, self.replayed_index(prepared, arm), number))
             for number, (arm, propensity) in enumerate(slots)
@@ -714,9 +714,9 @@ class BanditCore:
             self._close(decision, checked, time)
 
     def expire(self, time: float, reported: PendingDecision | None = None) -> None:
-        """Close the decisions that timed out before a line of a log without anything to learn.
+        """Close decisions that timed out before a log line, with nothing to learn.
 
-        The log has no line for them. A decision whose time is unknown does not time out.
+        The log has no line for such decisions. A decision whose time is unknown does not time out.
         """
         for decision, outcome in self.pending.due(time):
             if outcome is not None or decision is reported or not decision.decided_at:
@@ -743,7 +743,7 @@ class BanditCore:
         self._set_arms((*self.arms, new), policy, self.config)
 
     def remove_arm(self, name: Arm) -> None:
-        """Remove an arm and settle its pending decisions; one with features only leaves the catalog."""
+        """Remove an arm and settle its pending decisions; an arm with features only leaves the catalog."""
         index = _validation.arm(name, self.index)
         if self.catalog is not None:
             self.set_arms({arm: features for arm, features in self.catalog.arms.items() if arm != name})
@@ -768,7 +768,7 @@ class BanditCore:
         return self.catalog
 
     def set_arms(self, arms: Any) -> None:
-        """Replace the catalog. The log gets what is different."""
+        """Replace the catalog and log the differences."""
         catalog = self._require_catalog()
         plain = plain_arms(arms)
         added = {name: features for name, features in plain.items() if catalog.arms.get(name) != features}
@@ -782,7 +782,7 @@ class BanditCore:
         self._set_arms(catalog.names, self.policy, self.config)
 
     def log_arms(self) -> None:
-        """Write the catalog to a log that has just been opened."""
+        """Write the catalog to a newly opened log."""
         if self.log is not None and self.catalog is not None:
             self.log.write(arms_event(self.log_time(NO_TIME), arms_as_json(self.catalog.arms)))
 
@@ -799,13 +799,13 @@ class BanditCore:
     def explain(
         self, context: Any, arms: Any, eligible: Iterable[Arm] | None, everything: bool
     ) -> Explanation:
-        """Explain all arms; of candidates, everything or those with the best scores. Changes nothing."""
+        """Explain all arms, or the eligible or best-scoring candidates. Changes nothing."""
         if self.catalog is not None:
             return self._explain_candidates(context, arms, eligible, everything)
         encoder, policy, encoded, _ = self.prepare(context)
         origins = encoder.origins(context, encoded)
         baseline = np.concatenate([origins.baseline, np.full(self.positions, 0.5, np.float32)])
-        with self.drawing(policy, self.random_numbers()):  # the values are those of the next decision
+        with self.drawing(policy, self.random_numbers()):  # the same draw as for the next decision
             explanation = policy.explain(self.at_position(encoded.x, 0), baseline=baseline)
         owners = [*origins.owners, *(["position"] * self.positions)]
         values = {**origins.values, **({"position": "0"} if self.positions else {})}
@@ -818,7 +818,7 @@ class BanditCore:
         assert prepared is not None  # arms have features
         assert self.catalog is not None
         x = self.at_position(encoded.x, 0)
-        with self.drawing(policy, self.random_numbers()):  # the values are those of the next decision
+        with self.drawing(policy, self.random_numbers()):  # the same draw as for the next decision
             estimates = self.estimate(policy, x, prepared)
         scores = estimates.values + estimates.bonuses
         order = np.argsort(-scores, kind="stable")
@@ -906,7 +906,7 @@ class BanditCore:
 
     @classmethod
     def from_snapshot(cls, snapshot: Snapshot) -> "BanditCore":
-        """Return the core of a snapshot; raise ValueError, TypeError or KeyError if it is invalid."""
+        """Restore the core from a snapshot; raise ValueError, TypeError or KeyError if it is invalid."""
         core = cls(BanditConfig(**snapshot.arguments))
         metadata = snapshot.about
         core.id_prefix = checked_prefix(metadata["id_prefix"])
@@ -937,7 +937,7 @@ class BanditCore:
 
 
 def _checked_key(text: str) -> bytes:
-    """Return the key of random numbers that a snapshot has; raise ValueError if it is none."""
+    """Parse the random-number key of a snapshot; raise ValueError if it is invalid."""
     key = bytes.fromhex(text)
     if len(key) not in (8, 16):
         raise ValueError(f"{text!r} is not the key of random numbers")

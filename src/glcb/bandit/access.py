@@ -1,7 +1,7 @@
 """Exclusive access to a bandit: one thread at a time, in one process, and not after an interrupted change.
 
-An exception such as KeyboardInterrupt can end a change between any two steps. The bandit then refuses to be
-used until somebody decides what to do: load a saved copy, or accept the state with a copy.
+An exception such as KeyboardInterrupt can end a change between any two steps. The bandit then rejects all
+calls until the caller loads a saved copy, or accepts the state with a copy.
 
 In a forked process, a bandit has ids and random numbers of its own. If another thread was using it during the
 fork, its state may be incomplete, and it cannot be used.
@@ -22,7 +22,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 _MAX_WAIT = 5.0
-"""Seconds after which a lock in a forked process counts as held by a thread of the process before."""
+"""Seconds after which a lock in a forked process counts as held by a thread of the parent process."""
 
 
 def reads(call: Callable[Concatenate[B, P], R]) -> Callable[Concatenate[B, P], R]:
@@ -69,7 +69,7 @@ def _interrupted() -> NotSupported:
 
 
 def _take_over(bandit: "Bandit") -> None:
-    """Make later ids and random numbers differ from those of the process this one was forked from."""
+    """Make later ids and random numbers differ from those of the parent process."""
     if not bandit._lock.acquire(timeout=_MAX_WAIT):
         raise NotSupported(
             "another thread was using this bandit when the process was forked, so its state may be "

@@ -173,7 +173,7 @@ class Bandit:
             Numbers to add to the scores of arms, such as minus their costs. Nothing is learned from them.
         serve : str or int, optional
             An eligible arm that another system has chosen. The decision has this arm, with the propensity 1.
-            Its rewards are learned like all others.
+            Its rewards are learned like any other.
         id : str, optional
             The id of the decision: 1 to 100 characters from A–Z, a–z, 0–9, ``_`` and ``-``.
 
@@ -189,9 +189,9 @@ class Bandit:
         InvalidInput
             If there are no candidates, the features of one are not a dict, or an offset is not a number.
         UnknownArm
-            If `eligible` is empty or names an arm that is no candidate, or `offsets` does.
+            If `eligible` is empty, or `eligible` or `offsets` names an arm that is not a candidate.
         DuplicateDecision
-            If a decision with this id is pending, or among the last `max_pending` that are not.
+            If the id belongs to a pending decision, or to one of the last `max_pending` closed decisions.
         LogError
             If there is a log and it cannot be written.
         """
@@ -271,7 +271,7 @@ class Bandit:
     def decide_many(self, contexts: Any, *, eligible: Iterable[Arm] | None = None) -> list[BanditDecision]:
         """Choose an arm for each of many contexts.
 
-        The result is that of :meth:`decide` for each context in order. All contexts are checked first: if one
+        Equivalent to calling :meth:`decide` for each context in order. All contexts are checked first: if one
         is invalid, no decision is made. If the log cannot be written, earlier decisions remain.
 
         Parameters
@@ -316,7 +316,8 @@ class Bandit:
     ) -> bool:
         """Learn the reward of a pending decision.
 
-        With a default reward, or an aggregation other than "first", it is recorded now and learned later.
+        With a default reward, or an aggregation other than "first", the reward is recorded now and learned
+        later.
 
         Parameters
         ----------
@@ -328,8 +329,8 @@ class Bandit:
             The slot of a ranking, from 0. Default: the reward is that of the whole ranking, and every slot
             that was examined learns it.
         examined : int, optional
-            Number of slots that were seen. It completes a ranking: slots that were seen and have no reward
-            learn the default reward, or the lowest one; nothing is learned from the others.
+            Number of slots that the user saw. Completes a ranking: seen slots without a reward learn the
+            default or the lowest reward; nothing is learned from unseen slots.
         idempotency_key : str or int, optional
             Makes retries safe: of several rewards of one decision with the same key, only the first counts.
 
@@ -355,7 +356,7 @@ class Bandit:
 
     @changes
     def settle(self) -> bool:
-        """Close all decisions that have timed out. Without this call, the next decision or reward does so.
+        """Close all timed-out decisions. Without this call, the next decision or reward closes them.
 
         Returns
         -------
@@ -423,8 +424,8 @@ class Bandit:
         features : dict, optional
             Its features, if the arms of this bandit have features.
         like : str or int, optional
-            An arm to copy. The new arm has its values, but the evidence of at most 64 decisions, so that it
-            is explored. Default: the new arm is untrained.
+            An arm to copy. The new arm starts with its values, but with at most 64 decisions of evidence, so
+            that it is explored. Default: the new arm is untrained.
 
         Raises
         ------
@@ -658,7 +659,7 @@ class Bandit:
         Returns
         -------
         LogReport
-            What was learned, and which rows were refused.
+            What was learned, and which rows were rejected.
 
         Raises
         ------

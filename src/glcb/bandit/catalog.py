@@ -1,12 +1,11 @@
 """The arms of a bandit with arm features: the catalog, and the candidates of recent requests.
 
-Features of arms are encoded like contexts, by an encoder of their own. The row of an arm is computed when the
-arm is new or its features have changed. It is computed again for all arms each time the number of arms that
-the encoder has seen has doubled, because the scales of numbers converge, and when a slot of the encoder
-changes hands. A decision among the catalog therefore costs no encoding at all.
+Arm features have their own encoder. An arm is encoded when it is new or its features change. All arms are
+encoded again when the number of arms that the encoder has seen doubles, because the scales converge, and when
+an encoder slot changes hands. A decision among the catalog therefore needs no encoding.
 
-Arms of a request that are not in the catalog are kept as well, up to ``MAX_RECENT`` of them, so that memory
-does not grow with the number of names. :meth:`EncodedCatalog.prepare` changes nothing;
+Up to ``MAX_RECENT`` requested arms outside the catalog are kept as well, which bounds memory.
+:meth:`EncodedCatalog.prepare` changes nothing;
 :meth:`EncodedCatalog.commit` does.
 """
 
@@ -52,7 +51,7 @@ class CandidateChanges(NamedTuple):
     rows: dict[Arm, Float32]
     """Rows of new arms, or of all arms if scales have changed."""
     renewed: bool
-    """Whether the rows are those of all arms."""
+    """Whether the rows cover all arms."""
 
 
 class PreparedArms(NamedTuple):
@@ -67,7 +66,7 @@ class PreparedArms(NamedTuple):
     """Whether the candidates are the whole catalog."""
 
     def position(self, arm: Arm) -> int:
-        """Return the position of a candidate; raise UnknownArm if it is none."""
+        """Return the position of a candidate; raise UnknownArm if the arm is not a candidate."""
         try:
             return self.names.index(arm)
         except ValueError:
@@ -127,7 +126,7 @@ class EncodedCatalog:
     def prepare(self, request: Any, eligible: Iterable[Arm] | None) -> PreparedArms:
         """Return the encoded candidates of a request, or the catalog if it is None. Changes nothing.
 
-        `eligible` restricts the candidates, whichever they are.
+        `eligible` restricts the candidates in both cases.
         """
         prepared = self._prepare_catalog() if request is None else self._prepare_request(parse_arms(request))
         return prepared if eligible is None else _restrict(prepared, eligible)
@@ -164,7 +163,7 @@ class EncodedCatalog:
         return PreparedArms(names, Candidates(np.stack(rows)), plain, changes, whole=False)
 
     def _known(self, name: Arm) -> Features | None:
-        """Return the features that an arm had last."""
+        """Return the last known features of an arm."""
         entry = self._recent.get(name)
         return self._arms.get(name) if entry is None else entry.features
 
@@ -360,7 +359,7 @@ def _copy(encoder: Encoder) -> Encoder:
 
 
 def to_name(name: Any) -> Arm:
-    """Return the name of an arm of a snapshot; raise TypeError if it is none."""
+    """Parse an arm name in a snapshot; raise TypeError if it is invalid."""
     if isinstance(name, bool) or not isinstance(name, str | int):
         raise TypeError(f"the name of an arm must be a string or an integer, got {name!r}")
     return name

@@ -30,7 +30,7 @@ Clock = Callable[[], float]
 DECISION_ID = "[A-Za-z0-9_-]{1,100}"
 """The pattern of the id of a decision."""
 MAX_SLOTS = 100
-"""Number of slots that a ranking can have."""
+"""Maximum number of slots in a ranking."""
 _ROUNDING = 1e-9
 """Sums of shares may exceed their bounds by this much."""
 SHARED: Arm = 0
@@ -401,7 +401,7 @@ class BanditConfig:
         return Encoder(parse_schema(self.schema), first, self.spare_slots)
 
     def without_share(self, arm: Arm) -> "BanditConfig":
-        """Return the configuration without bounds of the probability of an arm."""
+        """Return the configuration without probability bounds for an arm."""
         if arm not in (self.shares or {}):
             return self
         return replace(self, shares={one: share for one, share in (self.shares or {}).items() if one != arm})

@@ -1,4 +1,4 @@
-"""The decision of a bandit, and what a caller can demand of it."""
+"""The decision of a bandit, with its probabilities."""
 
 from dataclasses import dataclass
 
@@ -41,7 +41,7 @@ class BanditDecision(Decision):
         arm_probabilities: Float64,
         sampled: bool,
     ) -> None:
-        # Twice as fast as that of a frozen dataclass, which sets one attribute after another.
+        # Twice as fast as the one of a frozen dataclass, which sets one attribute at a time.
         vars(self).update(
             arm=arm,
             arms=arms,

@@ -15,7 +15,7 @@ _ALWAYS_SHOWN = ("arms", "policy", "rewards", "exploration", "seed")
 
 
 def to_line(arguments: Mapping[str, Any], counts: Mapping[str, int]) -> str:
-    """Return a bandit in one line: its main arguments, those that are not the default, and its counts."""
+    """Return a bandit in one line: main arguments, non-default arguments and counts."""
     arms = arguments["arms"]
     shown = {**arguments, "arms": arms if len(arms) <= _MAX_ARMS else [*arms[: _MAX_ARMS - 1], "…"]}
     text = ", ".join(

@@ -1,14 +1,14 @@
-"""When a decision is learned if the absence of a reward stands for the default reward.
+"""When decisions are learned if a missing reward means the default reward.
 
-A click is known when it arrives; that there is none is known only at the timeout. If each were learned as
-soon as it is known, every arm would look better than it is for as long as the timeout. A decision is
-therefore learned once, at an age that is the same for all: the label age, at which most rewards have arrived.
-Its label is its reward, or the default reward if there is none yet.
+A click is known when it arrives; its absence is known only at the timeout. Learning each outcome as soon as
+it is known would overestimate every arm for the length of the timeout. A decision is therefore learned once,
+at the same age for all decisions: the label age, at which most rewards have arrived. Its label is its reward,
+or the default reward if there is none yet.
 
-A reward that arrives later is learned as well. The default reward that was learned in its place is taken back
-from the next decision for the same arm that would be labeled with the default reward: nothing is learned from
-it. So the mean of the labels of an arm converges to the mean of its rewards at the timeout, even if the
-delays differ between arms, and there are as many labels as decisions.
+A later reward is learned as well. To offset the default reward that was learned in its place, the next
+decision for the same arm that would be labeled with the default reward is skipped. So the mean label of an
+arm converges to its mean reward at the timeout, even if delays differ between arms, and there are as many
+labels as decisions.
 """
 
 import math
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 QUANTILE = 0.9
 """Share of the rewards that arrive before the label age."""
 MEMORY = 1000
-"""Number of delays that the label age is estimated from: those of the latest rewards."""
+"""Number of recent reward delays from which the label age is estimated."""
 
 Label = Literal["none", "default", "waived"]
-"""What has been learned from a pending decision: nothing yet, the default reward, or nothing because the
-default reward made up for an earlier one."""
+"""What has been learned from a pending decision: nothing yet, the default reward, or nothing because it
+offset an earlier default reward."""
 
 LABELS: tuple[Label, ...] = get_args(Label)
 
@@ -50,7 +50,7 @@ class LabelQueue:
         self.capacity = capacity
         self.timeout = timeout
         self.surplus: Counter[Arm] = Counter()
-        """Number of default rewards to take back, by arm."""
+        """Number of default rewards to offset, by arm."""
         # OrderedDict, because a plain dict slows down when its oldest entries are removed repeatedly.
         self._unlabeled: OrderedDict[str, PendingDecision] = OrderedDict()
         self._delays: deque[float] = deque()

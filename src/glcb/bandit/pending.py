@@ -1,7 +1,7 @@
 """Pending decisions, and the latest decisions that are no longer pending.
 
-The id of a decision is its number and a checksum of its context. An id of another bandit, or of a bandit that
-continued from an earlier copy, is accepted only if that bandit had made the same number of decisions and its
+The id of a decision is its number and a checksum of its context. An id from another bandit, or from a bandit
+that continued from an earlier copy, is accepted only if that bandit had made the same number of decisions and
 context encodes to the same numbers. A bandit with a random prefix accepts no ids of other bandits. The caller
 can also choose the ids.
 """
@@ -38,13 +38,13 @@ from glcb.bandit.slots import SEPARATOR
 MAX_KEYS = 1000
 """Number of idempotency keys that one decision can have."""
 _PROJECTED_FROM = 100
-"""Number of pending decisions from which it is projected whether decisions will be evicted."""
+"""With this many pending decisions or more, evictions are projected."""
 _ALMOST_FULL = 0.9
-"""Share of the capacity from which a little more traffic would evict decisions."""
+"""Share of the capacity above which a little more traffic would evict decisions."""
 
 
 class PendingDecisions:
-    """At most `capacity` pending decisions, and equally many that were settled recently.
+    """At most `capacity` pending decisions, and as many recently settled ones.
 
     At any time, decisions = rewarded + timed_out + evicted + removed + pending.
     """
@@ -106,7 +106,7 @@ class PendingDecisions:
         return self.labels is not None and self.labels.find(decision_id) is not None
 
     def check_new_id(self, decision_id: object) -> None:
-        """Raise InvalidInput unless the id, chosen by the caller, can be that of a new decision."""
+        """Raise InvalidInput unless a caller-chosen id is valid for a new decision."""
         if not isinstance(decision_id, str) or not is_valid_id(decision_id):
             raise InvalidInput(
                 "the id of a decision must be a string of 1 to 100 characters from A–Z, a–z, 0–9, _ and -, "
@@ -164,7 +164,7 @@ class PendingDecisions:
         return decision is not None and not self.rules.has_timed_out(decision.decided_at, now)
 
     def arms(self) -> list[Arm]:
-        """Return the arms of all decisions that are kept, and of default rewards to take back."""
+        """Return the arms of all decisions that are kept, and of default rewards to offset."""
         arms = [decision.arm for decision in self]
         if self.labels is not None:
             arms += [decision.arm for decision in self.labels]
@@ -223,7 +223,7 @@ class PendingDecisions:
     def learns_now(self, decision: PendingDecision, now: float, was_learned: bool | None) -> bool:
         """Return whether a reward is learned when it arrives, not at the label age or the timeout.
 
-        In the replay of a log, `was_learned` is the answer of its writer, and else None.
+        When a log is replayed, `was_learned` says what its writer did; otherwise it is None.
         """
         if self.labels is not None and not was_learned:
             return decision.label != "none" or (
@@ -270,8 +270,8 @@ class PendingDecisions:
 
         Each comes with the reward to learn, if any, and must be closed before the next one. A displaced
         decision without a reward is evicted by :meth:`add` if there is no default reward: nothing is learned,
-        because its reward could still have arrived. If there is one, it is learned. Otherwise, of the
-        displaced decisions only those with a reward would be learned.
+        because its reward could still have arrived. With a default reward, all displaced decisions are
+        learned; otherwise only rewarded ones would be.
         """
         while self._pending:
             oldest = next(iter(self._pending.values()))
@@ -351,7 +351,7 @@ class PendingDecisions:
         self._settle(oldest, "evicted")
 
     def _settle(self, decision: PendingDecision, outcome: Outcome) -> None:
-        """Move a decision to those that are settled. The caller counts the outcome afterwards."""
+        """Move a decision to the settled decisions. The caller counts the outcome afterwards."""
         if len(self._settled) >= self.capacity:
             self._settled.popitem(last=False)
         self._settled[decision.id] = SettledDecision(outcome, decision.keys)
@@ -375,9 +375,9 @@ class PendingDecisions:
         return [(one, one.reward) for one in self.labels or () if one.reward is not None]
 
     def change_rules(self, rules: RewardRules, now: float) -> None:
-        """Apply new rules to all pending decisions; none of them has a reward.
+        """Apply new rules to all pending decisions, none of which has a reward.
 
-        If there was no timeout before, it begins now.
+        If there was no timeout before, the timeout begins now.
         """
         before, labels = self.labels, None
         if rules.has_labels and rules.reward_timeout is not None:
@@ -425,7 +425,7 @@ class PendingDecisions:
             raise ValueError("there are too many pending decisions, or two with the same id")
         self._restore_labels(decisions, arrays, arms)
         self.has_slots = any(SEPARATOR in one for one in (*(each.id for each in decisions), *settled))
-        del counts["evicted"]  # it follows from the others
+        del counts["evicted"]  # derived from the other counts
         vars(self).update(counts)
 
     def _restore_labels(self, decisions: list[PendingDecision], arrays: Arrays, arms: Sequence[Arm]) -> None:

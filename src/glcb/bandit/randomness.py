@@ -1,7 +1,6 @@
-"""Random numbers that depend on a key and on the number of a decision, not on what was drawn before.
+"""Random numbers that depend on a key and the number of a decision, not on earlier draws.
 
-A decision that was recorded can therefore be counted again without drawing it again, and the decisions after
-it are the same.
+A recorded decision can therefore be counted again without drawing, and later decisions stay the same.
 """
 
 from hashlib import blake2b
@@ -11,12 +10,12 @@ import numpy as np
 
 
 def keyed_digest(key: bytes, purpose: bytes, number: int, size: int) -> bytes:
-    """Return bytes that nobody can predict who does not know the key."""
+    """Return bytes that cannot be predicted without the key."""
     return blake2b(purpose + number.to_bytes(8), digest_size=size, key=key).digest()
 
 
 def keyed_fraction(key: bytes, purpose: bytes, number: int) -> float:
-    """Return a number from 0 to 1, without 1.
+    """Return a number in [0, 1).
 
     >>> keyed_fraction(b"key", b"arm", 1) == keyed_fraction(b"key", b"arm", 1)
     True

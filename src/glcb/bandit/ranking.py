@@ -1,9 +1,9 @@
 """Rankings: several arms for one context, drawn one after the other without replacement.
 
-The arm of each slot is drawn from the arms that no slot above has, with the same probabilities as a single
-decision among them. So the propensity of a slot is exact, given the slots above it, and the probability of
-the whole ranking is the product. Every slot is a pending decision of its own: timeouts, default rewards and
-idempotency keys apply to each.
+The arm of each slot is drawn from the arms not used above, with the probabilities of a single decision among
+these arms. So the propensity of a slot is exact, given the slots above it, and the probability of the whole
+ranking is the product. Every slot is a separate pending decision: timeouts, default rewards and idempotency
+keys apply to each slot.
 """
 
 from collections.abc import Callable, Sequence
@@ -99,7 +99,7 @@ def draw_slots(
 ) -> list[Slot]:
     """Draw the arms of all slots, from the top.
 
-    Bounds of shares apply to the first slot: below it, an arm can only be chosen if it is not above.
+    Share bounds apply to the first slot only: below it, arms used above cannot be chosen.
 
     Parameters
     ----------

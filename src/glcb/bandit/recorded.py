@@ -1,11 +1,10 @@
-"""A bandit whose decisions are recorded by somebody else, as the service does.
+"""A bandit whose decisions are recorded elsewhere, as in the service.
 
-The record says what was chosen, so that a copy of the bandit can follow without choosing again: it encodes
-the context and counts the decision, and nothing is estimated or drawn.
+The record holds the chosen arms, so a copy of the bandit can follow without choosing again: it encodes the
+context and counts the decision; nothing is estimated or drawn.
 
-A deferred decision counts only once it was shown: it is not pending, receives no reward and no default
-reward, and counts as removed. If it is resumed, it is pending from then on. The caller keeps what is needed
-for that.
+A deferred decision counts only once it is shown: until then it is not pending, receives no reward or default
+reward, and counts as removed. Resuming makes it pending. The caller keeps the slots needed to resume it.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -26,7 +25,7 @@ from glcb.explain import Explanation
 
 @changes
 def use_id_prefix(bandit: Bandit, prefix: str) -> str:
-    """Let the ids of later decisions begin with a prefix; return the one before.
+    """Let the ids of later decisions begin with a prefix; return the previous prefix.
 
     Raises
     ------
@@ -39,7 +38,7 @@ def use_id_prefix(bandit: Bandit, prefix: str) -> str:
 
 @changes
 def use_random_numbers(bandit: Bandit, numbers: Callable[[], RandomNumbers]) -> None:
-    """Choose with these random numbers, instead of those of the seed. They are not saved."""
+    """Choose with these random numbers instead of seeded ones. They are not saved."""
     bandit._core.numbers = numbers
 
 
@@ -53,7 +52,7 @@ def add_decision(
     eligible: Iterable[Arm] | None = None,
     id: str,  # noqa: A002 (as for Bandit.decide)
 ) -> None:
-    """Add a decision or a ranking that was made before. Its slots are pending.
+    """Add a decision or a ranking made earlier. Its slots are pending.
 
     Parameters
     ----------
@@ -140,7 +139,7 @@ def is_known(bandit: Bandit, decision_id: str) -> bool:
     return bandit._core.pending.is_known(decision_id)
 
 
-# ---- what the service asks ---------------------------------------------------------------------------
+# ---- queries for the service ---------------------------------------------------------------------------
 
 
 @reads
@@ -181,7 +180,7 @@ def has_due(bandit: Bandit, more_than: int = 0) -> bool:
     Returns
     -------
     bool
-        Whether more decisions than that have timed out, or are to be learned with the default reward.
+        Whether more decisions have timed out, or are due for the default reward.
     """
     return bandit._core.pending.has_due(bandit._core.now(), more_than)
 
@@ -207,7 +206,7 @@ def is_pending(bandit: Bandit, decision: str) -> bool:
 def explain(
     bandit: Bandit, context: Any, arms: Any, eligible: Iterable[Arm] | None, everything: bool
 ) -> Explanation:
-    """Explain candidates as ``Bandit.explain`` does: all that are eligible, or those with the best scores."""
+    """Explain candidates as ``Bandit.explain`` does: all eligible ones, or those with the best scores."""
     return bandit._core.explain(context, arms, eligible, everything)
 
 
@@ -223,7 +222,7 @@ def catalog(bandit: Bandit) -> Mapping[Arm, dict[str, Any]] | None:
 
 @contextmanager
 def previewing(bandit: Bandit) -> Iterator[None]:
-    """Make decisions in a block that are neither counted nor pending: what would be decided next."""
+    """Make previews in a block: decisions that are neither counted nor kept pending."""
     with bandit._lock:
         bandit._core.is_preview = True
         try:

@@ -1,4 +1,4 @@
-"""What a bandit keeps of each decision, and the ids of decisions."""
+"""Records of decisions, and their ids."""
 
 import re
 import secrets
@@ -18,14 +18,14 @@ timeout passed without a reward."""
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 
 MAX_PREFIX = 32
-"""Longest prefix of the ids of a bandit."""
+"""Maximum length of an id prefix."""
 
 is_valid_id = re.compile(DECISION_ID, re.ASCII).fullmatch
 """Match a string that can be the id of a decision."""
 
 
 is_valid_slot_id = re.compile(f"{DECISION_ID}(\\.[1-9][0-9]*)?", re.ASCII).fullmatch
-"""Match the id of a decision, or that of a slot of a ranking."""
+"""Match the id of a decision or of a slot of a ranking."""
 
 
 def random_prefix() -> str:
@@ -52,12 +52,12 @@ class PendingDecision:
     decided_at: float = 0.0
     """The time of the decision in seconds; 0 without a timeout."""
     reward: float | None = None
-    """The aggregate of the rewards so far, or the reward that is learned at the label age."""
+    """The aggregate of the rewards so far, or the reward to learn at the label age."""
     keys: Set[int] = frozenset()
     """Hashes of the idempotency keys of its rewards."""
     id: str = ""
     number: int = 0
-    """The number of decisions up to this one."""
+    """The number of decisions up to and including this one."""
     label: Label = "none"
     """What has been learned from the decision, if it has a label age."""
 

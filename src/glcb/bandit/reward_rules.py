@@ -16,7 +16,7 @@ _MAX_FLOAT = sys.float_info.max
 
 @dataclass(frozen=True)
 class RewardRules:
-    """How long a decision stays pending, how rewards are aggregated, and what is learned without any."""
+    """How long a decision stays pending, how rewards are aggregated, and what is learned without a reward."""
 
     reward_timeout: float | None = None
     default_reward: float | None = None
@@ -54,7 +54,7 @@ class RewardRules:
         return self.reward_timeout is not None and now - decided_at > self.reward_timeout
 
     def aggregate(self, total: float | None, value: float) -> float:
-        """Return the aggregate of the earlier rewards of a decision and one more."""
+        """Return the aggregate of the earlier rewards of a decision and a new reward."""
         return aggregate(self.reward_aggregation, total, value)
 
     def outcome(self, total: float | None) -> float | None:
@@ -64,7 +64,7 @@ class RewardRules:
 
 
 def aggregate(how: RewardAggregation, total: float | None, value: float) -> float:
-    """Return the aggregate of earlier values and one more.
+    """Return the aggregate of the earlier values and a new value.
 
     >>> aggregate("sum", 2.0, 3.0), aggregate("first", 2.0, 3.0), aggregate("last", None, 3.0)
     (5.0, 2.0, 3.0)

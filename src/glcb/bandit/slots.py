@@ -1,7 +1,7 @@
 """Ids of the slots of a ranking."""
 
 SEPARATOR = "."
-"""Stands between the id of a ranking and the number of a slot. No other id contains it."""
+"""Separates the id of a ranking from the number of a slot. No other id contains it."""
 
 
 def slot_id(ranking: str, slot: int) -> str:

@@ -1,4 +1,4 @@
-"""What commands share: options, lists in flags, and access to the database of the service."""
+"""Shared parts of commands: options, lists in flags, and access to the service database."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

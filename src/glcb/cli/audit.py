@@ -9,12 +9,12 @@ def audit(data: DataOption = None, database: DatabaseOption = None, config: Conf
     """Check the event log: its chain of digests, the high-water mark, every decision and every snapshot.
 
     Decisions are made again and compared with the record. On another processor, or with other versions of the
-    libraries, they may differ in the last digits, or now and then in the arm; this is only reported. The
-    service can keep running.
+    libraries, their last digits may differ, and sometimes the arm; this is only reported. The service can
+    keep running.
 
     Exits with status 1 if events or snapshots are missing, altered or unreadable; with status 2 if results
-    differ on the processor and with the versions that wrote them; and with status 3 if an experiment needs a
-    library, or more memory, than there is here.
+    differ on the processor and library versions that wrote them; and with status 3 if an experiment needs a
+    library, or memory, that is not available here.
     """
     opened = existing_database(data, database, config)
     from glcb.service.engine.audit import DAMAGED, audit_database

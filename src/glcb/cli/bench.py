@@ -95,7 +95,7 @@ def bench(
 def _plan(
     preset: str, tasks: str, policies: str, seeds: int | None, steps: int | None, console: "Console"
 ) -> "BenchmarkPlan":
-    """Return the preset with these changes; skip tasks of the preset whose data is missing."""
+    """Apply the options to the preset; skip preset tasks whose data is missing."""
     from dataclasses import replace
 
     from glcb._errors import DataError, MissingExtra, install_command

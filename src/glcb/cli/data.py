@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-app = typer.Typer(help="List, download and verify the tasks' data files.", no_args_is_help=True)
+app = typer.Typer(help="List, download and verify task data files.", no_args_is_help=True)
 
 Tasks = Annotated[
     list[str] | None, typer.Argument(metavar="TASK", help="Names of tasks.", show_default="all")

@@ -1,4 +1,4 @@
-"""``glcb evaluate`` and ``glcb convert``: what other policies would have earned on a log."""
+"""``glcb evaluate`` and ``glcb convert``: estimate what other policies would have earned on a log."""
 
 from os.path import commonpath
 from pathlib import Path
@@ -42,7 +42,7 @@ Format = Annotated[
 ]
 DefaultReward = Annotated[
     float | None,
-    typer.Option(metavar="X", help="Reward of decisions without one.", show_default="they are left out"),
+    typer.Option(metavar="X", help="Reward to assume where the log has none.", show_default="left out"),
 ]
 
 
@@ -60,8 +60,8 @@ def evaluate(
         str,
         typer.Option(
             metavar="NAMES",
-            help="Policies, separated by commas: names of `glcb policies`, which learn; `uniform`; "
-            "`best-fixed-arm`; `arm=NAME`; or a model file (.glcb), which does not learn.",
+            help="Policies, separated by commas: names of `glcb policies` (which learn), `uniform`, "
+            "`best-fixed-arm`, `arm=NAME`, or model files (.glcb), which do not learn.",
         ),
     ] = "glcb,best-fixed-arm,uniform",
     variants: Annotated[
@@ -69,8 +69,8 @@ def evaluate(
         typer.Option(
             "--try",
             metavar="SETTINGS",
-            help="Also evaluate `glcb` with other settings, such as `exploration=0.02`, `half_life=5000`, "
-            "`policy=linucb` or `without=ARM`; several are separated by commas. Can be repeated.",
+            help="Also evaluate `glcb` with other settings, separated by commas, such as `exploration=0.02`, "
+            "`half_life=5000`, `policy=linucb` or `without=ARM`. Repeatable.",
             show_default=False,
         ),
     ] = None,
@@ -109,13 +109,13 @@ def evaluate(
     ] = True,
     max_ratio: Annotated[
         float | None,
-        typer.Option(metavar="M", help="Bound of π / p for replay.", show_default="1 / smallest propensity"),
+        typer.Option(metavar="M", help="Bound on π / p for replay.", show_default="1 / smallest propensity"),
     ] = None,
     min_propensity: Annotated[
         float | None,
         typer.Option(
             metavar="P",
-            help="Smallest propensity that the logging policy gives to any arm, for the interval of dr.",
+            help="Smallest propensity of any arm under the logging policy, assumed by the interval of dr.",
             show_default="the smallest in the log",
         ),
     ] = None,
@@ -151,7 +151,7 @@ def evaluate(
     from glcb.evaluate import evaluate as run
     from glcb.evaluate.api import survey
 
-    if out is not None:  # what the report needs is checked before the work
+    if out is not None:  # check the requirements of the report first
         require_matplotlib()
         try:
             out.mkdir(parents=True, exist_ok=True)
@@ -215,7 +215,7 @@ def _policy(name: str) -> "Policy":
 
 
 def _variant(found: "Survey", settings: str, seed: int) -> "Policy":
-    """Return a bandit with some other settings, for the arms and rewards of the log."""
+    """Return a bandit with changed settings, for the arms and rewards of the log."""
     from glcb._errors import InvalidSettings
     from glcb.bandit import Bandit
 
@@ -268,7 +268,7 @@ def convert(
     ignore_columns: IgnoreColumns = "",
     default_reward: DefaultReward = None,
 ) -> None:
-    """Convert a log to JSON lines with one decision each, or to a format of Vowpal Wabbit.
+    """Convert a log to JSON lines with one decision each, or to a Vowpal Wabbit format.
 
     Only dsjson can hold rankings.
     """
@@ -284,7 +284,7 @@ def convert(
         columns=columns,
         default_reward=default_reward,
     )
-    typer.echo(f"{found.rows:,} decisions, {sum(found.refused.values()):,} rows refused")
+    typer.echo(f"{found.rows:,} decisions, {sum(found.refused.values()):,} rows rejected")
     for reason, count in found.refused.items():
         typer.echo(f"  {count:,} × {reason}, for example {found.examples[reason]}")
     if to == "vw" and not found.featured:

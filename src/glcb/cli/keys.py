@@ -35,7 +35,7 @@ def add(
         str,
         typer.Option(
             metavar="NAMES",
-            help="Experiments that the API key is limited to, separated by commas.",
+            help="Experiments the API key is limited to, separated by commas.",
             show_default="all",
         ),
     ] = "",

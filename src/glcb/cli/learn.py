@@ -153,7 +153,7 @@ def _learn(
 
 
 def _unused(log: Path, form: str | None, layout: "LogColumns") -> list[str]:
-    """Return the columns of a table that are not features because of their names, and have no other role."""
+    """Return the columns without a role that are not features because of their names."""
     from glcb.bandit.logs.format import NOT_FEATURES, is_event
     from glcb.bandit.logs.reader import read_records
 
@@ -165,7 +165,7 @@ def _unused(log: Path, form: str | None, layout: "LogColumns") -> list[str]:
 
 
 def _warnings(bandit: "Bandit") -> "Iterator[str]":
-    """Yield which features of the log are probably none."""
+    """Yield a warning for each feature that is probably an identifier or a propensity."""
     from glcb.bandit.encoding.schema import identifiers
 
     schema = bandit.schema
@@ -179,7 +179,7 @@ def _warnings(bandit: "Bandit") -> "Iterator[str]":
     for name, feature in schema.features.items():
         low, high = feature.limits or (-1.0, 2.0)
         if name.lower() in _PROPENSITIES and 0 <= low <= high <= 1:
-            yield f"{name!r} is a feature. If it is the propensity, say so: --propensity-column {name}"
+            yield f"{name!r} is a feature. If it is the propensity, pass --propensity-column {name}"
 
 
 def _parse_arms(text: str) -> "tuple[Arm, ...]":

@@ -6,7 +6,7 @@ import typer
 
 
 def policies(json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
-    """List the policies: description, source, and whether they store data."""
+    """List the policies with description and source, and whether they store data."""
     from glcb.policies import registry
 
     entries = {name: registry.get(name) for name in registry.names()}

@@ -28,7 +28,7 @@ def markdown() -> str:
 
 
 def _sections(context: typer.Context) -> Iterator[str]:
-    """Yield the section of one command, then those of its subcommands."""
+    """Yield the section of one command, then the sections of its subcommands."""
     command, path = context.command, context.command_path
     arguments = [each for each in command.params if isinstance(each, TyperArgument)]
     options = [each for each in command.params if isinstance(each, TyperOption)]

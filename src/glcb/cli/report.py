@@ -23,8 +23,8 @@ def report(
         str | None,
         typer.Option(
             metavar="POLICY",
-            help="Policy to compare the others with.",
-            show_default="the best by rank",
+            help="Policy to compare all policies with.",
+            show_default="the best-ranked",
         ),
     ] = None,
     into: Annotated[

@@ -29,7 +29,7 @@ def table(context: typer.Context) -> None:
     data_sets = bakeoff.data_sets()
     for name in tasks.names():
         if name in data_sets:
-            continue  # listed by name below: their sizes are not known before the files are read
+            continue  # listed by name below: sizes are unknown until the files are read
         task = tasks.get(name)
         # The declared facts of a file need no parsing, and are available without the file.
         if isinstance(task, FileTask):

@@ -11,9 +11,9 @@ def warm(
         typer.Option(min=1, metavar="N", help="Number of processes.", show_default="one per core"),
     ] = None,
 ) -> None:
-    """Compile all kernels and cache them on disk, so that no later process has to.
+    """Compile all kernels and cache them on disk, so that later processes start fast.
 
-    Run it when you build a container image, as the user and on the kind of CPU that will run the service.
+    Run it when you build a container image, as the same user and on the same kind of CPU as the service.
     The kernels are cached in NUMBA_CACHE_DIR, or next to the package.
     """
     from glcb.bandit import warm as kernels

@@ -1,4 +1,4 @@
-"""Off-policy evaluation: what a policy would have earned, estimated from the log of another one."""
+"""Off-policy evaluation: estimates of what a policy would have earned, from another policy's log."""
 
 from glcb.evaluate.api import Frozen, convert, evaluate
 from glcb.evaluate.diagnostics import Diagnostic

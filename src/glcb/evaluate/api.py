@@ -44,7 +44,7 @@ class Frozen:
     Parameters
     ----------
     bandit : Bandit
-        The bandit, as it is.
+        The bandit to evaluate in its current state.
     """
 
     bandit: Bandit
@@ -82,11 +82,11 @@ def evaluate(
     """Estimate what policies would have earned on a log of decisions.
 
     The log is read twice, row by row: once for its arms and rewards, once to evaluate. The local executor
-    needs constant memory. With Ray, what the policies return for a file is kept until it has been added up.
+    needs constant memory. With Ray, policy outputs for a file are kept until they have been added up.
 
-    A bandit is evaluated in two ways, and neither changes it. Trained on the log: it assigns probabilities to
-    a row and then learns from it, whatever arm was logged. By replay: it learns only from the rows in which
-    the logged arm is accepted as its own choice, so it sees what it would have seen online.
+    A bandit is evaluated in two ways, which do not change it. Trained on the log: it assigns probabilities
+    to a row and then learns from it, whatever arm was logged. By replay: it learns only from rows whose
+    logged arm is accepted as its own choice, so it sees what it would have seen online.
 
     In a log of rankings, a row is a ranking, and its reward is the sum of the rewards of its slots. Rankings
     are not replayed.
@@ -103,16 +103,16 @@ def evaluate(
         "uniform", "best-fixed-arm", "arm=NAME", or the name of a policy, which learns. If the log has
         features of the arms, it learns from them.
     estimators : sequence of str, optional
-        Any of "ips", "snips", "clipped-ips", "dm", "dr", "switch-dr" and "shrunk-dr"; for rankings, of
-        "rips", "snips", "ips" and "iips". The first one is drawn. Default: "dr", "snips", "ips" and "dm", or
-        "rips", "snips" and "ips".
+        Any of "ips", "snips", "clipped-ips", "dm", "dr", "switch-dr" and "shrunk-dr"; for rankings, any of
+        "rips", "snips", "ips" and "iips". The first one is plotted. Default: "dr", "snips", "ips" and "dm",
+        or "rips", "snips" and "ips".
     reference : str, default "logged"
         The policy that differences are relative to; by default, the one that wrote the log.
     logging : "uniform", Frozen or function, optional
-        The policy that wrote the log. "uniform" vouches for it that the arms were chosen uniformly at random,
-        if the log has no propensities. Estimator "iips" needs the policy for marginal propensities.
+        The policy that wrote the log. "uniform" asserts that the arms were chosen uniformly at random, if the
+        log has no propensities. Estimator "iips" needs the policy for marginal propensities.
     default_reward : float, optional
-        Reward of decisions without one. Without it, they are left out.
+        Reward to assume where the log has none. Without it, such decisions are left out.
     format : str, optional
         The format of the log. Default: detected.
     context_column, arm_column, reward_column, propensity_column : str
@@ -124,8 +124,8 @@ def evaluate(
     max_ratio : float, optional
         M, the bound of π / p for replay. Default: 1 / the smallest propensity.
     min_propensity : float, optional
-        The smallest propensity that the logging policy gives to any arm, which the confidence sequence of
-        "dr" takes as known. Default: the smallest one in the log.
+        The smallest propensity that the logging policy gives to any arm, assumed by the confidence sequence
+        of "dr". Default: the smallest propensity in the log.
     constant_values : bool, default False
         Add a betting confidence sequence, which is narrower and assumes that values do not change over time.
     seed : int, default 0
@@ -134,7 +134,7 @@ def evaluate(
         A folder for the state of an unfinished evaluation. An evaluation with the same log and arguments
         continues from it; it is removed at the end.
     progress : callable, optional
-        Called with "reading" or "evaluating" and the share of it that is done.
+        Called with "reading" or "evaluating" and the completed share.
     executor : {"local", "ray"}, default "local"
         Where to evaluate: in this process, or in tasks of a Ray cluster, which have one thread each. The
         results are the same, to the last digit if BLAS has one thread in this process as well. With "ray", a
@@ -159,7 +159,7 @@ def evaluate(
     InvalidSettings
         If a node of Ray has another version of glcb, or the cluster cannot be reached.
     MissingExtra
-        If the executor is "ray" and Ray is not installed, or a policy needs a package that is not.
+        If the executor is "ray" and Ray is not installed, or a policy needs a package that is missing.
 
     Examples
     --------
@@ -219,11 +219,11 @@ def convert(
     columns: LogColumns | None = None,
     default_reward: float | None = None,
 ) -> Survey:
-    """Convert a log to JSON lines with one decision each, or to a format of Vowpal Wabbit.
+    """Convert a log to JSON lines with one decision each, or to a Vowpal Wabbit format.
 
-    All keep the features of arms. In Vowpal Wabbit text, arms with features are lines of a block, with their
-    names as tags; other arms are numbers from 1, in the order of ``arms`` of the result. Only ``dsjson`` can
-    hold rankings.
+    All formats keep the features of arms. In Vowpal Wabbit text, arms with features are lines of a block,
+    tagged with their names; other arms are numbered from 1, in the order of ``arms`` of the result. Only
+    ``dsjson`` can hold rankings.
 
     Parameters
     ----------
@@ -238,12 +238,12 @@ def convert(
     columns : LogColumns, optional
         Columns of a table.
     default_reward : float, optional
-        Reward of decisions without one.
+        Reward to assume where the log has none.
 
     Returns
     -------
     Survey
-        What was converted, and which rows were refused.
+        What was converted, and which rows were rejected.
     """
     if to not in ("jsonl", "vw", "dsjson"):
         raise InvalidSettings(f"to must be jsonl, vw or dsjson, got {to!r}")
@@ -318,7 +318,7 @@ def check_arguments(
     logging: object,
     max_ratio: float | None,
 ) -> None:
-    """Raise InvalidSettings or MissingExtra if an argument is invalid, whatever is in the log."""
+    """Raise InvalidSettings or MissingExtra if an argument is invalid, regardless of the log."""
     if not policies:
         raise InvalidSettings("name at least one policy to evaluate")
     if LOGGED in policies:
@@ -362,21 +362,21 @@ def make_plan(
     min_propensity: float | None,
     constant_values: bool,
 ) -> EvaluationPlan:
-    """Return what to evaluate on a log that has been read once. The arguments are those of `evaluate`."""
+    """Return what to evaluate on a log after its first pass. The arguments are those of `evaluate`."""
     default = DEFAULT_ESTIMATORS if survey.slots == 1 else RANKING_ESTIMATORS
     chosen = default if estimators is None else tuple(estimators)
     _check_estimators(chosen, survey, logging)
     notes = []
     if logging == "uniform":
         survey.without_propensity = 0
-        notes.append("The log was taken to be uniformly random, on the word of the user.")
+        notes.append("Assumed uniform logging, as requested.")
     modeled = survey.without_propensity == survey.rows
     if modeled and set(chosen) != {"dm"}:
         raise InvalidInput(
             "the log has no propensities, so it does not say what other arms would have earned. Name the "
             "column of the propensities, or, if the arms were chosen uniformly at random, pass "
             "logging='uniform' (--logging uniform). Only the direct method, estimators=['dm'] "
-            "(--estimators dm), does without, and is as wrong as its model"
+            "(--estimators dm), works without propensities, but is only as good as its model"
         )
     if survey.without_propensity and not modeled:
         survey.refused["missing propensity"] = survey.without_propensity
@@ -431,7 +431,7 @@ def make_plan(
 
 
 def _fixed(name: str, policy: Any, arms: tuple[Arm, ...], index: Mapping[Arm, int], survey: Survey) -> Target:
-    """Return the target of a policy that is not a bandit that learns."""
+    """Return the target of a policy, unless it is a learning bandit."""
     if isinstance(policy, Frozen):
         _check_bandit(name, policy.bandit, survey)
         return BanditTarget(policy.bandit, arms, learns=False)
@@ -441,7 +441,7 @@ def _fixed(name: str, policy: Any, arms: tuple[Arm, ...], index: Mapping[Arm, in
 def _ranking_notes(
     chosen: Sequence[str], targets: Mapping[str, Target], arms: int, slots: int
 ) -> Iterator[str]:
-    """Yield what the estimators of rankings assume; refuse policies that they cannot evaluate."""
+    """Yield the assumptions of the ranking estimators; reject policies that they cannot evaluate."""
     yield "The value of a policy is the sum of the rewards of all slots, per ranking."
     if "rips" in chosen:
         yield (
@@ -508,7 +508,7 @@ def _paths(log: str | PathLike[str] | Sequence[str | PathLike[str]]) -> tuple[Pa
 
 
 def _fingerprint(log: LogFiles, policies: Mapping[str, object], arguments: Sequence[object]) -> str:
-    """Identify an evaluation: the same log, policies, arguments and version of glcb give the same text."""
+    """Identify an evaluation by its log, policies, arguments and version of glcb."""
     files = [(str(path.absolute()), path.stat().st_size, path.stat().st_mtime_ns) for path in log.paths]
     described = {name: _described(policy) for name, policy in policies.items()}
     text = repr((__version__, files, log.format, log.layout, described, arguments))
@@ -516,7 +516,7 @@ def _fingerprint(log: LogFiles, policies: Mapping[str, object], arguments: Seque
 
 
 def _described(policy: object) -> str:
-    """Return a text that tells policies apart; for bandits, also by what they have learned."""
+    """Return a text that identifies a policy; for bandits, including what they have learned."""
     bandit = policy.bandit if isinstance(policy, Frozen) else policy
     if not isinstance(bandit, Bandit):
         return repr(policy)

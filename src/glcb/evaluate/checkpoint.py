@@ -45,7 +45,7 @@ def save(folder: Path, evaluator: Evaluator, fingerprint: str) -> None:
 
 
 def load(folder: Path, evaluator: Evaluator, fingerprint: str) -> None:
-    """Continue from the state in ``folder``, if there is one of the same evaluation that can be read.
+    """Continue from a readable state of the same evaluation in ``folder``, if there is one.
 
     Raises
     ------
@@ -62,7 +62,7 @@ def load(folder: Path, evaluator: Evaluator, fingerprint: str) -> None:
 
 
 def _read(folder: Path, fingerprint: str) -> EvaluatorState | None:
-    """Return the state in ``folder``; None if it is of another evaluation, or cannot be read."""
+    """Return the state in ``folder``; None if it belongs to another evaluation or cannot be read."""
     try:
         about = json.loads((folder / _FILE).read_text(encoding="utf-8"))
         if about["fingerprint"] != fingerprint:

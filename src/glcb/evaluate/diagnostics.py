@@ -18,7 +18,7 @@ _MAX_UNSUPPORTED = (0.001, 0.02)
 _DEVIATIONS = 5.0
 """Standard errors by which a mean may differ from its expectation."""
 _RARE = 10.0
-"""An event that is expected this often does not fail to occur by chance."""
+"""An event with this expected count almost certainly occurs."""
 _MIN_MISMATCH = 0.02
 _DRIFT = 0.25
 """A feature has drifted if its mean moved by this many standard deviations, significantly."""
@@ -30,7 +30,7 @@ class Diagnostic(NamedTuple):
     name: str
     level: Level
     message: str
-    """What it means, in words."""
+    """The meaning, in words."""
 
 
 NO_PROPENSITIES = Diagnostic(
@@ -54,9 +54,10 @@ class WeightSums:
         self._reward_squares = np.zeros(policies)
         self._assigned = np.zeros((policies, arms))
         self._inverse = np.zeros(4)
-        """1 / p minus the number of eligible arms: sum, sum of squares, sum of the numbers of arms, rows."""
+        """1 / p minus the number of eligible arms: sum, sum of squares, sum of numbers of eligible arms,
+        rows."""
         self._frequencies = np.zeros((4, arms))
-        """For each arm: decisions, sums of 1 / p and 1 / p² over them, and rows in which it is eligible."""
+        """For each arm: decisions, sums of 1 / p and 1 / p², and rows in which the arm is eligible."""
         self._smallest = np.ones(1)
         """The smallest propensity."""
 
@@ -126,7 +127,7 @@ class WeightSums:
     # ---- checks ---------------------------------------------------------------------------------
 
     def check(self, policy: int, arms: Sequence[Arm], logged: Sequence[int]) -> list[Diagnostic]:
-        """Return the checks of one policy, those with the worst consequences first."""
+        """Return the checks of one policy, most consequential first."""
         return [
             self._check_mean(policy),
             self._check_support(policy, arms, logged),
@@ -190,7 +191,7 @@ class WeightSums:
         return Diagnostic("rewards", "ok", message + ".")
 
     def check_propensities(self) -> Diagnostic:
-        """Check that 1 / p averages to the number of arms, as it does if the propensities are right."""
+        """Check that 1 / p averages to the number of arms, as correct propensities imply."""
         count = max(float(self._inverse[3]), 1.0)
         mean = float(self._inverse[0]) / count
         error = math.sqrt(max(float(self._inverse[1]) / count - mean**2, 0.0) / count)
@@ -207,8 +208,8 @@ class WeightSums:
     def check_frequencies(self, arms: Sequence[Arm]) -> Diagnostic:
         """Check for each arm that 1 / p, summed over its decisions, is about the number of rows.
 
-        That is what right propensities give, also if the logging policy was learning. A rare choice counts
-        much, and the variance does not show those that happen not to occur: with the smallest propensity p,
+        Correct propensities imply this, even if the logging policy was learning. A rare choice counts much,
+        and the variance does not show rare choices that happen not to occur: with the smallest propensity p,
         none occurs in as many as 10 / p rows with a probability of exp(−10).
         """
         chosen, weights, squares, rows = self._frequencies
@@ -287,7 +288,7 @@ NO_INTERVAL = Diagnostic(
 
 
 def check_identifiers(names: Sequence[str]) -> Diagnostic:
-    """Return the check that no feature is an identifier; `names` are those that look like one."""
+    """Check that no feature is an identifier; `names` are the features that look like one."""
     if not names:
         return Diagnostic("identifiers", "ok", "No feature has another text in almost every row.")
     message = (

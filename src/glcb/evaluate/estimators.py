@@ -1,7 +1,7 @@
 """Off-policy estimators of the value of a policy.
 
-Every estimator but one is a mean of terms, one per row. A term has the value of the policy in the row's
-context as its expectation, or is close to it. The arguments are the same everywhere:
+Every estimator but one is a mean of terms, one per row. The expectation of a term is the value of the policy
+in the row's context, or close to it. All estimators take the same arguments:
 
 reward
     The observed rewards.
@@ -12,7 +12,7 @@ predicted
 expected
     The reward that the model predicts for the policy: Σ π(a | x) × the prediction for a, over all arms.
 
-A model must be fitted without the row itself, and, if the logging policy was learning, without later rows
+The model must be fitted without the row itself, and, if the logging policy was learning, without later rows
 (Hadad et al., *Confidence intervals for policy evaluation in adaptive experiments*, PNAS 2021; Bibaut et al.,
 *Post-contextual-bandit inference*, 2021).
 """
@@ -40,7 +40,7 @@ def ips(reward: Float64, weight: Float64) -> Float64:
 
 
 def clipped_ips(reward: Float64, weight: Float64, max_weight: float = MAX_WEIGHT) -> Float64:
-    """IPS with weights of at most ``max_weight``: too low where the policy differs from the log.
+    """IPS with weights of at most ``max_weight``: biased low where the policy differs from the log.
 
     >>> clipped_ips(np.array([1.0, 1.0]), np.array([2.0, 50.0]))
     array([ 2., 10.])
@@ -49,12 +49,12 @@ def clipped_ips(reward: Float64, weight: Float64, max_weight: float = MAX_WEIGHT
 
 
 def direct(expected: Float64) -> Float64:
-    """Return the direct method: the predictions of the model, without any weight. As biased as the model."""
+    """Return the direct method: unweighted model predictions. As biased as the model."""
     return expected
 
 
 def doubly_robust(reward: Float64, weight: Float64, predicted: Float64, expected: Float64) -> Float64:
-    """Return the direct method, corrected by the weighted errors of the model: unbiased, and usually precise.
+    """Return the direct method, corrected by the weighted model errors: unbiased, and usually precise.
 
     >>> doubly_robust(np.array([1.0]), np.array([2.0]), np.array([0.75]), np.array([0.5]))
     array([1.])
@@ -78,7 +78,7 @@ def shrunk_dr(
 
 
 class SlotRows(NamedTuple):
-    """The slots of rankings, for several policies. Slots that a ranking does not have get the weight 1.
+    """The slots of rankings, for several policies. Missing slots get the weight 1.
 
     The propensity of a slot is conditional on the slots above it, as :meth:`glcb.Bandit.rank` logs it.
     """
@@ -96,9 +96,9 @@ class SlotRows(NamedTuple):
     def reward_interaction(self, rewards: Float64 | None = None) -> Float64:
         """Return the terms of reward-interaction IPS, one column per policy.
 
-        The reward of a slot may depend on the slots above it, not on those below, so it is weighted by the
-        slots down to its own only (McInerney et al., *Counterfactual evaluation of slate recommendations with
-        sequential reward interactions*, KDD 2020). The weights are much smaller than those of standard IPS.
+        The reward of a slot may depend on the slots above it, not on the slots below, so it is weighted by
+        the slots down to its own only (McInerney et al., *Counterfactual evaluation of slate recommendations
+        with sequential reward interactions*, KDD 2020). The weights are much smaller than for standard IPS.
 
         >>> logged, target = np.array([[0.5, 0.5]]), np.array([[[1.0], [0.75]]])
         >>> SlotRows(np.array([[1.0, 1.0]]), logged, target).reward_interaction()
@@ -111,8 +111,8 @@ class SlotRows(NamedTuple):
     def independent(self) -> Float64:
         """Return the terms of independent IPS, one column per policy: marginal propensities weight each slot.
 
-        It assumes that the reward of a slot depends on nothing but its own arm. Conditional propensities do
-        not give marginal ones; for small rankings sum over all rankings, else estimate them by simulation.
+        It assumes that the reward of a slot depends only on its own arm. Marginal propensities do not follow
+        from conditional ones: for small rankings sum over all rankings, else estimate them by simulation.
         """
         assert self.logged_marginal is not None  # computed if the estimator is used
         assert self.target_marginal is not None
@@ -170,8 +170,8 @@ class ValueEstimate(NamedTuple):
 class EstimateSums:
     """Sums over the rows of a log, for several policies and one estimator.
 
-    They give the estimates of all policies and of the differences between them. The rows are paired, so a
-    difference is usually more precise than the estimates.
+    The sums give the estimates of all policies and their differences. Rows are paired, so a difference is
+    usually more precise than the estimates.
 
     Parameters
     ----------
@@ -220,7 +220,7 @@ class EstimateSums:
         return ValueEstimate(float(self.estimates()[policy]), self._error(self._gradient(policy)))
 
     def difference(self, policy: int, reference: int) -> ValueEstimate:
-        """Return the estimated difference of a policy from another one."""
+        """Return the estimated difference between two policies."""
         values = self.estimates()
         gradient = self._gradient(policy) - self._gradient(reference)
         return ValueEstimate(float(values[policy] - values[reference]), self._error(gradient))
@@ -259,7 +259,7 @@ class EstimateSums:
 class Bootstrap:
     """Resampled sums of one or several estimators, in one pass, by Poisson resampling.
 
-    Every row counts a Poisson(1) number of times in each resample, the same for all policies, so differences
+    Every row counts a Poisson(1) number of times in each resample, equally for all policies, so differences
     between policies are resampled in pairs.
 
     Parameters

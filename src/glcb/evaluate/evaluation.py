@@ -40,7 +40,7 @@ class EvaluationPlan:
 
     arms: tuple[Arm, ...]
     index: Mapping[Arm, int]
-    """The position of each arm, also under other spellings."""
+    """The position of each arm, under each of its spellings."""
     survey: Survey
     targets: Mapping[str, Target]
     replays: Mapping[str, BanditTarget]
@@ -54,16 +54,16 @@ class EvaluationPlan:
     constant_values: bool = False
     """Whether to add a betting sequence, which assumes that the value of each policy is constant."""
     uniform: bool = False
-    """Whether the arms of the log are taken to be chosen uniformly at random."""
+    """Whether uniform logging is assumed."""
     modeled: bool = False
-    """Whether the log has no propensities, so that there is nothing but the model of the rewards."""
+    """Whether the log has no propensities, so that only the reward model is available."""
     logging: Target | None = None
     """The policy that wrote the log, for marginal propensities."""
     notes: list[str] = field(default_factory=list)
 
     @property
     def reward_range(self) -> tuple[float, float]:
-        """The range of the reward of a slot."""
+        """The range of a slot's reward."""
         low, high = reward_range(self.survey.rewards)
         if self.survey.slots > 1:  # the reward of a slot that is missing, or was not examined, is 0
             return min(low, 0.0), max(high, 0.0)
@@ -71,7 +71,7 @@ class EvaluationPlan:
 
     @property
     def reader(self) -> ChunkReader:
-        """What makes chunks of the rows of the log."""
+        """The reader that divides the log into chunks."""
         return ChunkReader(self.arms, self.index, self.reward_range, self.uniform, self.modeled)
 
 
@@ -86,15 +86,15 @@ class Part(Protocol):
 
 
 class Visitor(Part, Protocol):
-    """A part that visits the chunks of a log, and needs nothing of the other parts."""
+    """A part that visits the chunks of a log, independent of other parts."""
 
     has_state: bool
-    """Whether a visit depends on those before, so that it must visit them in order."""
+    """Whether a visit depends on earlier ones, so that chunks must be visited in order."""
     uses_contexts: bool
     """Whether it needs the contexts. Such visitors take most of the time of an evaluation."""
 
     def visit(self, chunk: Chunk) -> Any:
-        """Return what the evaluator needs to know about a chunk; then learn from it."""
+        """Return the visitor's output for a chunk; then learn from the chunk."""
 
 
 def _target(policy: str) -> str:
@@ -117,7 +117,7 @@ class EvaluatorState(NamedTuple):
 
 
 class _Assigned(NamedTuple):
-    """What the policies do in the rows of a chunk. The first one is that which wrote the log."""
+    """The policies' choices in the rows of a chunk. The first policy is the one that wrote the log."""
 
     shares: list[Float64]
     """For every other policy, the probability of each arm in each row."""
@@ -181,7 +181,7 @@ class Evaluator:
 
     @property
     def is_divisible(self) -> bool:
-        """Whether visits can take place in other processes; those of "iips" share their random numbers."""
+        """Whether visits can take place in other processes; policies of "iips" share random numbers."""
         return self._plan.logging is None
 
     # ---- adding rows ----------------------------------------------------------------------------
@@ -196,7 +196,7 @@ class Evaluator:
                 yield rows
 
     def add(self, chunk: Chunk, visits: Mapping[str, Any]) -> None:
-        """Add the next chunk of the log, with what each visitor has returned for it."""
+        """Add the next chunk of the log with the output of each visitor."""
         assigned = self._assign(chunk, visits)
         model = visits.get(_MODEL)
         if self._slots == 1:
@@ -230,7 +230,7 @@ class Evaluator:
         return np.random.default_rng((self._plan.seed, self.chunks, purpose))
 
     def _assign(self, chunk: Chunk, visits: Mapping[str, Any]) -> _Assigned:
-        """Return what every policy does."""
+        """Return the choices of every policy."""
         position = np.arange(len(chunk))
         logged = np.bincount(chunk.arm, minlength=len(self._plan.arms)).astype(np.float64)
         shares = [visits[_target(name)] for name in self._plan.targets]
@@ -238,7 +238,7 @@ class Evaluator:
         return _Assigned(shares, match, np.array([logged, *(own.sum(axis=0) for own in shares)]))
 
     def _terms(self, chunk: Chunk, assigned: _Assigned, model: tuple[Float64, Float64] | None) -> _Terms:
-        """Return what the estimators of single decisions need."""
+        """Return the inputs of the estimators of single decisions."""
         position, reward = np.arange(len(chunk)), chunk.reward[:, None]
         predictions = np.zeros((len(chunk), len(self._plan.arms)))
         if model is not None:
@@ -249,14 +249,14 @@ class Evaluator:
             self._robust.add(chunk.reward, chunk.arm, weight, assigned.shares, predictions)
         expected = [chunk.reward, *((shares * predictions).sum(axis=1) for shares in assigned.shares)]
         predicted = np.repeat(predictions[position, chunk.arm][:, None], len(self._names), axis=1)
-        predicted[:, 0] = chunk.reward  # of the logging policy, the rewards are known
+        predicted[:, 0] = chunk.reward  # the rewards of the logging policy are known
         rows = est.Rows(reward, weight, predicted, np.column_stack(expected))
         match = assigned.match.copy()
         match[:, 0] = 1.0
         return _Terms(rows, weight * reward, weight * (1 - reward), match)
 
     def _ranking_terms(self, chunk: Chunk, assigned: _Assigned) -> _Terms:
-        """Return what the estimators of rankings need. The reward of a ranking is the sum of its slots."""
+        """Return the inputs of the ranking estimators. The reward of a ranking is the sum over its slots."""
         low, high = self._range
         place = np.cumsum(chunk.slot == 0) - 1, chunk.slot
         shape = int(place[0][-1]) + 1, self._slots
@@ -284,7 +284,7 @@ class Evaluator:
         rng = self._rng(_MARGINALS)
         logged, target = np.ones_like(slots.logged), np.ones_like(slots.target)
         logged[place] = marginal_probabilities(self._plan.logging, chunk, rng)
-        # A simulation can miss the way in which the slots were filled, so take at least its probability.
+        # A simulation can miss how the slots were filled, so take at least the probability of that.
         logged = np.maximum(logged, np.cumprod(slots.logged, axis=1))
         target[..., 0] = logged
         for policy, own in enumerate(self._plan.targets.values(), 1):
@@ -292,7 +292,7 @@ class Evaluator:
         return slots._replace(logged_marginal=logged, target_marginal=target)
 
     def _add_points(self) -> None:
-        """Keep a point of every curve, and every other one when there are too many."""
+        """Add a point to every curve; drop every other point when there are too many."""
         if self.chunks % self._spacing:
             return
         values = self._sums[0].estimates()
@@ -396,7 +396,7 @@ class Evaluator:
         return None if low > high else Interval(low, high)
 
     def _bounds(self) -> tuple[Float64, Float64]:
-        """Return the bounds of all values: those of doubly robust terms, if that estimator is used."""
+        """Return the bounds of all values, from doubly robust terms if that estimator is used."""
         return self._weighted_bounds(self._sequence) if self._robust is None else self._robust.bounds(_ERROR)
 
     def _weighted_bounds(self, sequence: LowerSequence | BettingSequence) -> tuple[Float64, Float64]:
@@ -463,7 +463,7 @@ class Evaluator:
         Raises
         ------
         ValueError
-            If the snapshot has other parts. Nothing was changed.
+            If the snapshot has different parts. Nothing was changed.
         """
         parts = self.parts()
         if odd := sorted(parts.keys() ^ state.parts.keys()):

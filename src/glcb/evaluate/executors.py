@@ -21,7 +21,7 @@ class LogExecutor(Protocol):
         """Read the log once."""
 
     def run(self, evaluator: Evaluator, log: LogFiles, reader: ChunkReader) -> Iterator[float]:
-        """Evaluate the chunks that the evaluator does not have; yield the share of the work that is done.
+        """Evaluate the chunks that the evaluator does not have yet; yield the completed share.
 
         The evaluator can be saved whenever this yields.
         """
@@ -35,7 +35,7 @@ class LocalLogExecutor:
         return log.joined(log.survey(number, progress) for number in range(len(log.paths)))
 
     def run(self, evaluator: Evaluator, log: LogFiles, reader: ChunkReader) -> Iterator[float]:
-        """Evaluate the chunks that the evaluator does not have; yield the share of the work that is done."""
+        """Evaluate the chunks that the evaluator does not have yet; yield the completed share."""
         chunks = (chunk for number in range(len(log.paths)) for chunk in reader.chunks(log.rows(number)))
         for rows in evaluator.run(chunks):
             yield rows / evaluator.rows
@@ -58,8 +58,8 @@ def make_executor(name: str, jobs: int | None = None, address: str | None = None
     Raises
     ------
     InvalidSettings
-        If there is no such executor, if it has no address or no jobs, if there are fewer than one, or if the
-        cluster cannot be reached.
+        If there is no such executor, it takes no address or jobs, jobs is less than one, or the cluster
+        cannot be reached.
     MissingExtra
         If Ray is not installed.
     """

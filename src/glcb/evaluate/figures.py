@@ -19,7 +19,7 @@ _MAX_NAME = 32
 
 
 def color(position: int) -> str:
-    """Return the color of a policy; that of the logging policy is gray."""
+    """Return the color of a policy; the logging policy is gray."""
     return _COLORS[0] if not position else _COLORS[1 + (position - 1) % (len(_COLORS) - 1)]
 
 

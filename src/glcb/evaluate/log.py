@@ -1,4 +1,4 @@
-"""The log to evaluate on: its files, what a first pass finds in them, and its decisions as chunks."""
+"""The log to evaluate on: its files, its survey, and its decisions as chunks."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -14,10 +14,10 @@ from glcb.evaluate.rows import Chunk, LoggedDecision, LogRow, Survey, chunks
 
 Stage = Literal["reading", "evaluating"]
 Progress = Callable[[Stage, float], None]
-"""Called with the stage and the share of it that is done."""
+"""Called with the stage and its completed share."""
 
 _SURVEY_ROWS = 5000
-"""Rows between two calls of ``progress`` while the log is read for the first time."""
+"""Rows between two calls of ``progress`` during the first pass over the log."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class LogFiles:
     layout : Layout
         Their layout.
     folder : Path
-        The folder that relative paths start from. Default: the working directory of the process.
+        The folder for relative paths. Default: the working directory of the process.
     """
 
     paths: tuple[Path, ...]
@@ -67,7 +67,7 @@ class LogFiles:
         return survey
 
     def joined(self, surveys: Iterable[Survey]) -> Survey:
-        """Return what was found in all files; raise LogError if there is nothing to evaluate."""
+        """Return the combined survey of all files; raise LogError if there is nothing to evaluate."""
         survey = Survey()
         for own in surveys:
             survey.merge(own)
@@ -91,7 +91,7 @@ def usable_survey(survey: Survey, name: str) -> Survey:
 
 
 def find_arms(survey: Survey) -> tuple[tuple[Arm, ...], dict[Arm, int]]:
-    """Return the arms, and their positions under all spellings. They are integers only if all of them are."""
+    """Return the arms, and their positions under all spellings. They are integers only if every arm is."""
     found = list(survey.arms)
     if all(isinstance(arm, int) or is_integer(arm) for arm in found):
         arms: tuple[Arm, ...] = tuple(sorted(set(map(int, found))))
@@ -118,19 +118,19 @@ class ChunkReader:
 
     arms: tuple[Arm, ...]
     index: Mapping[Arm, int]
-    """The position of each arm, also under other spellings."""
+    """The position of each arm, under each of its spellings."""
     reward_range: tuple[float, float]
     uniform: bool
-    """Whether the arms of the log are taken to be chosen uniformly at random."""
+    """Whether uniform logging is assumed."""
     modeled: bool
-    """Whether propensities are not used."""
+    """Whether propensities are ignored."""
 
     def chunks(self, rows: Iterable[LogRow]) -> Iterator[Chunk]:
         """Yield the chunks of a log, or of one of its files."""
         return chunks(self._decisions(rows), self.index, self.reward_range)
 
     def _decisions(self, rows: Iterable[LogRow]) -> Iterator[LoggedDecision]:
-        """Yield the decisions; features are by the name that an arm has here."""
+        """Yield the decisions, with the features of arms by their names here."""
         features: Mapping[Arm, Any] | None = None
         renamed: dict[Arm, Any] = {}
         for row in rows:

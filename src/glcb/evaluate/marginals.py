@@ -1,8 +1,8 @@
 """Marginal propensities of the slots of a ranking, for independent IPS.
 
 A log has the propensity of a slot given the slots above it. Its marginal propensity is the mean over all ways
-to fill those slots, so it takes the policy itself. It depends on the *set* of arms above only. If there are
-few such sets, all of them are visited and the result is exact; else it is a mean over simulated rankings.
+to fill the slots above, so the policy itself is needed. It depends only on the *set* of arms above. If there
+are few such sets, all of them are visited and the result is exact; else it is a mean over simulated rankings.
 """
 
 from math import comb
@@ -50,7 +50,7 @@ def marginal_probabilities(target: Target, chunk: Chunk, rng: np.random.Generato
 
 
 def _given(chunk: Chunk, top: int, above: list[_Arms]) -> Chunk:
-    """Return the next slot of a ranking with every one of some sets of arms above it, after the top slot."""
+    """Return the next slot of a ranking, repeated for every set of arms above it after the top slot."""
     sets = above if above == [()] else [(), *above]
     count = len(sets)
     eligible = np.repeat(chunk.eligible[top : top + 1], count, axis=0)

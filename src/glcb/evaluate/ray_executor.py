@@ -1,10 +1,9 @@
 """Evaluate a log on a Ray cluster.
 
-A policy that learns or draws random numbers, and the model of the rewards, must visit the rows of a log in
-order. But they need nothing of each other, so each of them goes over the files of the log in tasks of its
-own, one per file, which pass its state on. Other policies visit all files at once. This process adds up, in
-the order of the log, what the visits return. It does the same additions as without Ray, so the results are
-the same.
+A policy that learns or draws random numbers must visit the rows of a log in order, and so must the reward
+model. But they are independent of each other, so each goes over the files of the log in its own tasks, one
+per file, which pass its state on. Other policies visit all files at once. This process adds up the outputs in
+log order, with the same additions as without Ray, so the results are the same.
 """
 
 from collections import defaultdict, deque
@@ -23,7 +22,7 @@ from glcb.evaluate.rows import Chunk, Survey
 
 _ROWS = "rows"
 _AHEAD = 2
-"""For every task that can run at a time, so many files can be visited before they are added up."""
+"""How many files per parallel task can be visited before they are added up."""
 
 
 class RayLogExecutor:
@@ -47,7 +46,7 @@ class RayLogExecutor:
         Raises
         ------
         LogError
-            A node lacks a file, or has another one.
+            A node lacks a file, or has a different one.
         InvalidSettings
             A node has another version of glcb.
         """
@@ -62,7 +61,7 @@ class RayLogExecutor:
         return log.joined(found[number] for number in range(files))
 
     def run(self, evaluator: Evaluator, log: LogFiles, reader: ChunkReader) -> Iterator[float]:
-        """Evaluate the chunks that the evaluator does not have; yield the share of the work that is done."""
+        """Evaluate the chunks that the evaluator does not have yet; yield the completed share."""
         from ray import cloudpickle
 
         if not evaluator.is_divisible:
@@ -124,7 +123,7 @@ class _Visited(NamedTuple):
     visitor: bytes | None
     """The pickled visitor after the file; None if it has no state."""
     answers: list[Any]
-    """What it has returned for each chunk."""
+    """The visitor's output for each chunk."""
 
 
 def _visit(task: _Visit) -> _Visited:
@@ -196,12 +195,12 @@ def _position(done: int, log: LogFiles, reader: ChunkReader) -> tuple[int, int]:
 
 
 def _at_this_path(log: LogFiles) -> LogFiles:
-    """Return a log whose files are found from any folder."""
+    """Return a log with absolute paths."""
     return replace(log, folder=Path.cwd())
 
 
 def _result(outcome: Any, log: LogFiles, number: int) -> Any:
-    """Return the result of a task; raise the error of one that failed."""
+    """Return the result of a task; raise the error of a failed task."""
     if not isinstance(outcome, TaskFailure):
         return outcome
     if outcome.error is not None:

@@ -18,7 +18,7 @@ from glcb.evaluate.targets import BanditTarget
 _MIN_ACCEPTED = 100
 _MAX_EXCEEDED = 0.001
 _STREAM = 1
-"""Separates these random numbers from others with the same seed."""
+"""Distinguishes these random numbers from others with the same seed."""
 
 
 class PolicyReplay:

@@ -54,7 +54,7 @@ def document(result: Evaluation) -> Document:
     facts = [
         Fact(f"{result.rows:,}", f"{result.unit}s"),
         Fact(f"{len(result.arms):,}", "arms"),
-        Fact(f"{refused:,}", "rows refused"),
+        Fact(f"{refused:,}", "rows rejected"),
     ]
     sections = [
         Section("values", "Values", (_value_table(result), Gallery("", (value_figure(result),)))),

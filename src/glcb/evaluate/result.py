@@ -66,16 +66,15 @@ class PolicyResult:
         The estimated value, by estimator.
     differences : dict
         The estimated difference from the reference, by estimator. Rows are paired.
-    sequence : Interval
-        Confidence sequence of the value: valid at every row, also if the logging policy was learning. It is
-        that of doubly robust terms if ``dr`` is among the estimators, of reward-interaction IPS if ``rips``
-        is, and else of IPS.
+    Confidence sequence of the value: valid at every row, even if the logging policy was learning. It uses
+    doubly robust terms if ``dr`` is among the estimators, reward-interaction IPS if ``rips`` is, and IPS
+    otherwise.
     ips_sequence : Interval
-        The confidence sequence of IPS, if ``dr`` is among the estimators.
+        A confidence sequence from IPS, if ``dr`` is among the estimators.
     difference_sequence : Interval
-        The same for the difference from the reference.
+        Confidence sequence of the difference from the reference.
     betting_sequence : Interval
-        A narrower one that assumes a constant value; only on request.
+        A narrower confidence sequence that assumes a constant value; only on request.
     """
 
     name: str
@@ -126,11 +125,11 @@ class Evaluation:
     diagnostics : list of Diagnostic
         Checks of the log.
     refused : dict
-        Number of rows that could not be used, by reason.
+        Number of rejected rows, by reason.
     examples : dict
-        The first such row for each reason.
+        The first rejected row for each reason.
     notes : list of str
-        What else the reader should know.
+        Further remarks for the reader.
     """
 
     rows: int
@@ -153,7 +152,7 @@ class Evaluation:
 
     @property
     def unit(self) -> str:
-        """What a row is: a decision or a ranking."""
+        """What a row stands for: a decision or a ranking."""
         return "decision" if self.slots == 1 else "ranking"
 
     @property
@@ -163,7 +162,7 @@ class Evaluation:
 
     @property
     def conclusion(self) -> str:
-        """Whether any policy is better than the reference, and the worst problem of that statement."""
+        """Whether any policy is better than the reference, and the worst problem of this comparison."""
         if self.level == "error":
             return f"Do not use these numbers: {_worst_problem(self.diagnostics)}"
         others = [own for own in self.policies if own.name != self.reference]
@@ -205,7 +204,7 @@ class Evaluation:
     def _head(self) -> str:
         refused = sum(self.refused.values())
         return f"{self.rows:,} {self.unit}s, {len(self.arms)} arms" + (
-            f", {refused:,} rows refused" * (refused > 0)
+            f", {refused:,} rows rejected" * (refused > 0)
         )
 
     def _cells(self) -> list[list[str]]:
@@ -224,7 +223,7 @@ class Evaluation:
         return rows
 
     def _problems(self) -> list[str]:
-        """Return the failed checks, and the rows that were refused."""
+        """Return the failed checks and the rejected rows."""
         problems = [f"log: {each.message}" for each in self.diagnostics if each.level != "ok"]
         for own in (*self.policies, *self.replays):
             problems += [f"{own.name}: {each.message}" for each in own.problems]
@@ -277,7 +276,7 @@ class Evaluation:
         LogError
             If a file cannot be written.
         MissingExtra
-            If matplotlib is not installed. ``evaluation.json`` is written nevertheless.
+            If matplotlib is not installed. ``evaluation.json`` is still written.
         """
         from glcb.evaluate.report import write
 
@@ -285,14 +284,14 @@ class Evaluation:
 
 
 def estimator_columns(result: Evaluation) -> tuple[list[str], list[str]]:
-    """Return the estimators, and apart from them the direct method, unless it is alone."""
+    """Return the estimator columns, with the direct method separate unless it is the only one."""
     names = list(result.policies[0].estimates)
     apart = [name for name in names if name == _DIRECT and len(names) > 1]
     return [name for name in names if name not in apart], apart
 
 
 def remarks(result: Evaluation) -> list[str]:
-    """Return the notes, and what the columns do not say."""
+    """Return the notes, and remarks on the columns."""
     return [*result.notes, *(_DIRECT_REMARK for _ in estimator_columns(result)[1])]
 
 

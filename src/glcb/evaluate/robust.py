@@ -6,9 +6,9 @@ the mean a term can be, and a large weight times a prediction has no such bound.
 at k p / π(a | x), where p is the smallest propensity of the logging policy: then w × prediction is at most k,
 and the capped predictions are just another model (Waudby-Smith, Wu, Ramdas, Karampatziakis and Mineiro,
 *Anytime-valid off-policy inference for contextual bandits*, 2022). The cap k grows with the variance observed
-so far, so that it costs little in the bound and less and less in precision.
+so far, so that it costs little in the bound and ever less in precision.
 
-The upper bound comes from the same terms for the loss, 1 − reward.
+The upper bound uses the same terms with the loss, 1 − reward.
 """
 
 import numpy as np
@@ -17,18 +17,18 @@ from glcb._arrays import Arrays, Float64, Int64, copy_into
 from glcb.evaluate.sequences import LowerSequence
 
 _VARIANCE_PER_CAP = 0.3
-"""A cap of k needs a sum of squared errors of this × k²."""
+"""A cap of k needs a sum of squared errors of this number × k²."""
 
 
 def caps(errors: Float64, before: Float64, min_propensity: float) -> Float64:
-    """Return the cap of each row, known before it.
+    """Return the cap of each row, which depends only on earlier rows.
 
     Parameters
     ----------
     errors
         The squared weighted errors of the model, one row per decision.
     before
-        Their sum in earlier rows.
+        Their sum over earlier rows.
     min_propensity
         The smallest propensity of the logging policy.
     """
@@ -45,7 +45,7 @@ def robust_terms(
     predictions: Float64,
     limits: Float64,
 ) -> Float64:
-    """Return doubly robust terms with capped predictions, of one policy.
+    """Return the doubly robust terms of one policy, with capped predictions.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ def robust_terms(
 
 
 class RobustSequence:
-    """Confidence sequences of the values of policies, and of their differences from one of them.
+    """Confidence sequences of the values of policies, and of their differences from the reference.
 
     The first policy is the one that wrote the log; its rewards are known.
 
@@ -139,7 +139,7 @@ class RobustSequence:
         )
 
     def bounds(self, error: float) -> tuple[Float64, Float64]:
-        """Return the lower and the upper bound of each value, each missed with at most this probability."""
+        """Return the lower and upper bound of each value, each with at most this error probability."""
         low, high = np.split(self._values.bounds(error), 2)
         return low, 1 - high
 

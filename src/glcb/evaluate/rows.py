@@ -17,7 +17,7 @@ CHUNK_ROWS = 1000
 MIN_PROPENSITY = 1e-60
 """The smallest propensity. Sums of fourth powers of the weights of smaller ones would overflow."""
 _SAMPLE = 2000
-"""Rows of a file whose texts are counted to find identifiers."""
+"""Number of rows per file in which texts are counted to find identifiers."""
 _FREQUENT = 50
 """Values of a category that are frequent enough to learn from."""
 _MIN_VALUES = 100
@@ -38,15 +38,15 @@ class LoggedDecision(NamedTuple):
     features: Mapping[Arm, Mapping[str, Any]] | None = None
     """The features of these arms, if the log has them."""
     above: tuple[Arm, ...] = ()
-    """In a ranking, the arms of the slots above, which cannot be chosen again."""
+    """In a ranking, the arms of higher slots, which cannot be chosen again."""
     examined: bool = True
     """Whether the slot was examined; if not, its reward is 0 and nothing is learned from it."""
     time: float | None = None
-    """When it was made, in seconds since the epoch, if the log has it."""
+    """The time of the decision, in seconds since the epoch, if the log has it."""
 
 
 class LogRow(NamedTuple):
-    """A decision of a log, or the reason why a row was refused, and the share of the log read so far.
+    """A decision of a log, or the reason why a row was rejected, and the share of the log read so far.
 
     The slots of a ranking are consecutive rows.
     """
@@ -59,7 +59,7 @@ class LogRow(NamedTuple):
 
 @dataclass
 class Survey:
-    """What a first pass over a log finds."""
+    """The results of a first pass over a log."""
 
     rows: int = 0
     """Number of decisions; a ranking counts once."""
@@ -115,7 +115,7 @@ class Survey:
 
     @property
     def identifiers(self) -> list[str]:
-        """The features that have another text in almost every row, such as ids and times."""
+        """The features with a different text in almost every row, such as ids and times."""
         return [
             name
             for name, counts in self.texts.items()
@@ -124,7 +124,7 @@ class Survey:
         ]
 
     def merge(self, other: "Survey") -> None:
-        """Add what was found in the rest of the log."""
+        """Add the survey of the rest of the log."""
         self.rows += other.rows
         self.slots = max(self.slots, other.slots)
         self.featured += other.featured
@@ -153,7 +153,7 @@ class Survey:
 
     @property
     def rewards(self) -> Rewards:
-        """The range of the rewards: "binary", or the smallest and the largest one."""
+        """The range of the rewards: "binary", or the smallest and the largest reward."""
         if self.binary or self.lowest == self.highest:
             return "binary" if self.binary else (min(self.lowest, 0.0), max(self.highest, self.lowest + 1.0))
         return self.lowest, self.highest

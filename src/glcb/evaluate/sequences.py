@@ -1,8 +1,7 @@
 """Confidence sequences: intervals of a running mean that are valid at all times.
 
-A sequence covers the mean of the conditional means so far, at all times simultaneously, with the stated
+A sequence covers the running mean of conditional means at all times simultaneously, with the stated
 confidence. So it may be watched while data arrive, and the means may change from row to row. It is an
-empirical Bernstein bound (Howard, Ramdas, McAuliffe and Sekhon, *Time-uniform, nonparametric, nonasymptotic
 confidence sequences*, Annals of Statistics 2021, theorem 4) with a discrete mixture as its boundary.
 
 ``BettingSequence`` is narrower, but it assumes that the mean is constant.
@@ -25,15 +24,15 @@ _NEWTON_STEPS = 30
 
 
 def boundary(squares: float, scale: float, error: float) -> float:
-    """Return a bound of a sum of deviations, exceeded at any time with at most this probability.
+    """Return a bound on a sum of deviations, exceeded at any time with at most this probability.
 
     Parameters
     ----------
     squares
-        Sum of the squared deviations, each from a value known before.
+        Sum of the squared deviations, each from a value fixed beforehand.
     scale
-        Bound of the deviations in the direction opposite to the error. It may grow while the sum does, but
-        must be known before each deviation.
+        Bound on the deviations in the direction opposite to the error. It may grow with the sum, but must be
+        known before each deviation.
     error
         The probability.
     """
@@ -50,7 +49,7 @@ def boundaries(squares: Float64, scales: Float64, error: float) -> Float64:
     cost = np.where(scale > 1e-6, (-np.log1p(-scaled) - scaled) / np.maximum(scale, 1e-6) ** 2, _RATES**2 / 2)
     level = -math.log(error)
     offset = np.where(usable, _LOG_PRIOR - cost * squares[:, None], -np.inf)
-    # Each rate alone gives a bound. Newton's method descends from the best of them to that of the mixture.
+    # Each rate alone gives a bound. Newton's method descends from the best of them to the mixture's bound.
     bounds: Float64 = ((level - offset) / _RATES).min(axis=1)
     for _ in range(_NEWTON_STEPS):
         exponents = offset + _RATES * bounds[:, None]
@@ -67,16 +66,14 @@ def boundaries(squares: Float64, scales: Float64, error: float) -> Float64:
 class LowerSequence:
     """Lower bounds of the means of several series of numbers that are bounded below.
 
-    The numbers need no upper bound: only deviations below the center, which are at most as large as the
-    center if the numbers are nonnegative, enter the bound. A series of importance-weighted rewards therefore
-    needs no bound of its weights.
+    The numbers need no upper bound: only deviations below the center enter the bound, and for nonnegative
+    numbers they are at most as large as the center. So importance-weighted rewards need no weight bound.
 
     Parameters
     ----------
-    series : int
-        Number of series.
+    Number of series.
     largest : float, default 1.0
-        No mean is larger than this.
+        Upper bound on all means.
     """
 
     def __init__(self, series: int, largest: float = 1.0) -> None:
@@ -89,7 +86,7 @@ class LowerSequence:
     def add(self, values: Float64, depths: Float64 | float = 0.0) -> None:
         """Add rows, one column per series, in their order.
 
-        No number is below −depth, where the depth of a row must be known before its number.
+        No number is below −depth, and the depth of a row must be known before its number.
         """
         if not len(values):
             return
@@ -103,7 +100,7 @@ class LowerSequence:
         self._scales = np.maximum(self._scales, (centers + depths).max(axis=0))
 
     def bounds(self, error: float) -> Float64:
-        """Return the lower bound of each mean, missed at any time with at most this probability."""
+        """Return the lower bound of each mean, wrong at any time with at most this probability."""
         count = float(self._count[0])
         if not count:
             return np.zeros_like(self._totals)
@@ -151,10 +148,10 @@ class BettingSequence:
             self._wealth[series] += np.log1p(gains[:, :, None] * _BETS).sum(axis=0)
 
     def bounds(self, error: float) -> Float64:
-        """Return the lower bound of each mean, missed at any time with at most this probability."""
+        """Return the lower bound of each mean, wrong at any time with at most this probability."""
         largest = self._wealth.max(axis=2, keepdims=True)
         mixed = largest[:, :, 0] + np.log(np.exp(self._wealth - largest).mean(axis=2))
-        # Wealth decreases in the candidate, so the rejected ones come first.
+        # Wealth decreases in the candidate, so rejected candidates come first.
         rejected = (mixed >= -math.log(error)).sum(axis=1)
         return np.where(rejected > 0, _MEANS[np.maximum(rejected - 1, 0)], 0.0)
 

@@ -1,7 +1,7 @@
 """The policies that can be evaluated on a log.
 
-A target assigns probabilities to the arms of every logged decision. One that learns does so from the rows
-before, so that its probabilities never depend on the reward they are evaluated with.
+A target assigns probabilities to the arms of every logged decision. Learning targets use earlier rows only,
+so that probabilities never depend on the reward they are evaluated with.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -18,7 +18,7 @@ from glcb.bandit.offline import OfflineBandit
 from glcb.evaluate.rows import Chunk
 
 Rule = Callable[[Any], Arm | Mapping[Arm, float] | Sequence[Arm]]
-"""Returns an arm for a context, or the probability of each arm, or the arms of a ranking from the top."""
+"""Returns an arm for a context, the probability of each arm, or the arms of a ranking from the top."""
 
 _TOLERANCE = 1e-6
 
@@ -31,7 +31,7 @@ class Target(Protocol):
     has_state: bool
     """Whether it learns or draws random numbers, so that it must visit the rows of a log in order."""
     uses_contexts: bool
-    """Whether it does more than compare arms, rewards and propensities, which takes little time."""
+    """Whether it does more than cheap comparisons of arms, rewards and propensities."""
 
     def visit(self, chunk: Chunk) -> Float64:
         """Return the probability of each arm in each row; then learn from the rows, if the target learns."""
@@ -63,7 +63,7 @@ class UniformTarget:
 
 
 class Constant(UniformTarget):
-    """Always chooses the same arm, or any eligible one where it is not eligible."""
+    """Always chooses the same arm, or any eligible arm where it is not eligible."""
 
     def __init__(self, arm: int) -> None:
         self._arm = arm
@@ -91,7 +91,7 @@ class BestFixedArm(UniformTarget):
         self._weights = np.zeros(arms)
 
     def visit(self, chunk: Chunk) -> Float64:
-        """Return 1 for the best arm so far. The arms that have no estimate yet come first."""
+        """Return 1 for the best arm so far. Arms without an estimate come first."""
         own = np.zeros((len(chunk) + 1, self._rewards.size))
         own[np.arange(1, len(chunk) + 1), chunk.arm] = chunk.examined / chunk.propensity
         rewards = self._rewards + np.cumsum(own * np.append(0.0, chunk.reward)[:, None], axis=0)
@@ -117,8 +117,8 @@ class BestFixedArm(UniformTarget):
 class RuleTarget(UniformTarget):
     """A function of the context.
 
-    In a ranking, probabilities are those of the top slot; the arms of the others are drawn in proportion to
-    them from the arms that are left. Slots for which the function has no arm get any of the arms left.
+    In a ranking, probabilities apply to the top slot; lower slots are drawn from the remaining arms in
+    proportion to them. Slots for which the function has no arm get any remaining arm.
     """
 
     uses_contexts = True
@@ -161,10 +161,10 @@ class RuleTarget(UniformTarget):
 
 
 class BanditTarget:
-    """A bandit, either frozen or learning from every row after it has been assigned.
+    """A bandit, either frozen or learning from each row after assigning its probabilities.
 
-    If the arms of the bandit have features, the candidates of a row are those of the log with their features.
-    Otherwise, arms of the log that the bandit does not have get the probability 0 and are not learned.
+    If the arms of the bandit have features, the candidates of a row and their features come from the log.
+    Otherwise, logged arms that the bandit does not have get the probability 0 and are not learned.
     """
 
     uses_contexts = True
@@ -223,7 +223,7 @@ class BanditTarget:
 
 
 class RewardModel:
-    """Predicts the reward of every arm from the rows before, with the bandit's own learner."""
+    """Predicts the reward of every arm from earlier rows, with the bandit's own learner."""
 
     has_state = True
     uses_contexts = True

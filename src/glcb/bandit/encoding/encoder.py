@@ -189,7 +189,7 @@ class Encoder:
     def _encode_by_feature(self, row: Mapping[Any, Any], dropped: int) -> EncodedContext:
         """Encode a context feature by feature, and make a plan for those like it.
 
-        Nested dicts and structured values are expanded first. `dropped` is the number of those left out.
+        Nested dicts and structured values are expanded first; `dropped` of them were left out.
         """
         features = self._features
         numbers, slots, unusual = [math.nan] * len(self._scales), [], []
@@ -315,7 +315,7 @@ class Encoder:
     def _encode_missing(self, draft: Draft, feature: Feature, problem: str) -> None:
         """Impute ½ for a value that cannot be used, and set the indicator if the feature is expected.
 
-        Of a vector, only the first component has an indicator and is counted if the vector is absent.
+        Only the first component of an absent vector has an indicator and is counted.
         """
         is_component = bool(component_index(feature.name))  # the first stands for the whole vector
         if (feature.expected or problem != "missing") and not (is_component and problem == "absent"):
@@ -341,14 +341,14 @@ class Encoder:
         draft.set(slot, feature.name, by_owner=True)
 
     def _encode_new_feature(self, draft: Draft, name: str, kind: ValueKind, value: Any) -> None:
-        """Encode a value of a feature without slots, which gets one if it has a value."""
+        """Encode a value of a feature without slots; a usable value claims a slot."""
         if kind in _KINDS:
             self._encode_first_value(draft, Feature(name, None, expected=False), kind, value)
         elif kind != "missing":
             draft.unmapped += self._slots.next_free(()) == NO_SLOT
 
     def _encode_first_value(self, draft: Draft, feature: Feature, kind: ValueKind, value: Any) -> None:
-        """Encode the first value of a feature, or of a kind, which claims a slot; else share one by hash."""
+        """Encode the first value of a feature, or of a new kind, in a claimed slot or one shared by hash."""
         text = to_text(kind, value) if kind == "text" else ""
         candidate = SlotCandidate(feature.name, _PURPOSES[_KINDS[kind]], text)
         number, own = value if kind == "number" else math.nan, feature.value_slots
@@ -376,8 +376,8 @@ class Encoder:
     ) -> int:
         """Return a slot that belongs to the candidate once the encoding is committed, or NO_SLOT.
 
-        It is a free one, or the least used one if the candidate is more frequent; if `among` is not empty,
-        the least used one of these.
+        It is a free slot, or the least used slot (of `among`, if not empty) if the candidate is more
+        frequent.
         """
         claimed = [claim.slot for claim in draft.claims]
         slot = NO_SLOT if among else self._slots.next_free(claimed)
@@ -395,7 +395,7 @@ class Encoder:
     def alters_others(self, encoded: EncodedContext) -> bool:
         """Return whether committing an encoded context changes how earlier contexts are encoded.
 
-        It does if a slot changes hands or a feature is no longer expected; scales are not considered.
+        True if a slot changes hands or a feature is no longer expected; scales are not considered.
         """
         taken_over = any(claim.slot not in self._slots.free for claim in encoded.claims)
         return taken_over or (encoded.changes is not None and bool(encoded.changes.unexpected))
@@ -489,8 +489,8 @@ class Encoder:
     def redeclared(self, declarations: Mapping[str, Declaration]) -> "Encoder":
         """Return a copy of this encoder with other declarations.
 
-        A feature keeps its slots if its kind does not change. Slots for the others are taken from
-        features that are not declared, the least used ones first.
+        A feature keeps its slots if its kind does not change. Slots for other features are taken from
+        undeclared features, the least used ones first.
 
         Raises
         ------
@@ -513,7 +513,7 @@ class Encoder:
         return encoder
 
     def _allocate(self, feature: Feature, declaration: FeatureDeclaration) -> None:
-        """Find a slot for everything that is declared about a feature."""
+        """Allocate the declared slots of a feature."""
         if declaration.kind == "category":
             candidates = [
                 SlotCandidate(feature.name, "value", value)
@@ -580,7 +580,7 @@ class Encoder:
 
     @classmethod
     def from_snapshot(cls, metadata: dict[str, Any], arrays: Arrays) -> "Encoder":
-        """Return the encoder of a snapshot; raise ValueError, TypeError or KeyError if it is invalid."""
+        """Restore an encoder from a snapshot; raise ValueError, TypeError or KeyError if it is invalid."""
         encoder = cls.__new__(cls)
         encoder._length = metadata["length"]
         counts = encoder._contexts, encoder._unmapped = metadata["contexts"], metadata["unmapped"]

@@ -84,7 +84,7 @@ class Feature:
 
     @classmethod
     def from_snapshot(cls, saved: dict[str, Any], width: int) -> "Feature":
-        """Return the feature of a snapshot; raise ValueError, TypeError or KeyError if it is invalid."""
+        """Restore a feature from a snapshot; raise ValueError, TypeError or KeyError if it is invalid."""
         name, declaration = saved["name"], saved["declaration"]
         feature = cls(
             **{
@@ -134,7 +134,7 @@ def owner_of(slot: int, features: dict[str, Feature]) -> Feature | None:
 
 
 def restore_features(saved: Iterable[Any], width: int) -> tuple[dict[str, Feature], list[int]]:
-    """Return the features of a snapshot and their slots; raise ValueError if two have the same slot."""
+    """Restore the features of a snapshot and their slots; raise ValueError if two have the same slot."""
     features = [Feature.from_snapshot(each, width) for each in saved]
     owned = [slot for feature in features for slot in feature.slots]
     if len(set(owned)) != len(owned):

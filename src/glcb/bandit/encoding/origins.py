@@ -21,8 +21,8 @@ class Origins:
     owners: list[str | None]
     """The feature of each slot; None for free slots."""
     baseline: Float32
-    """The context to compare with: ½ in every slot, which is neutral. Free slots stay 0, as they are 0 in
-    every context."""
+    """The context to compare with: ½ in every slot, which is neutral, but 0 in free slots, as in every
+    context."""
     values: dict[str, str]
     """The value of each feature as text."""
 

@@ -78,7 +78,7 @@ class Projection:
 
     @classmethod
     def from_snapshot(cls, name: str, arrays: Arrays) -> "Projection":
-        """Return the projection of a snapshot; raise ValueError or KeyError if it is invalid."""
+        """Restore a projection from a snapshot; raise ValueError or KeyError if it is invalid."""
         directions = arrays["directions"]
         if directions.ndim != 2:
             raise ValueError(f"directions must have 2 dimensions, got {directions.ndim}")
@@ -176,7 +176,7 @@ class Projections:
 
     @classmethod
     def from_snapshot(cls, names: Iterable[str], arrays: Arrays) -> "Projections":
-        """Return the projections of a snapshot; raise ValueError or KeyError if it is invalid."""
+        """Restore the projections of a snapshot; raise ValueError or KeyError if it is invalid."""
         projections = cls()
         for number, name in enumerate(names):
             prefix = f"projection{number}."
@@ -228,7 +228,7 @@ def to_vector(value: Any) -> Float64 | None:
 
 @strict_kernel
 def _dot(a: Float64, b: Float64) -> float:
-    """Return a · b. Eight sums that do not wait for each other take half the time of one."""
+    """Return a · b. Eight independent sums take half the time of one."""
     s0, s1, s2, s3, s4, s5, s6, s7 = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
     whole = a.size - a.size % 8
     for i in range(0, whole, 8):

@@ -335,13 +335,13 @@ def identifiers(schema: Schema, contexts: int) -> dict[str, float]:
     ----------
     schema : Schema
         The features of a bandit.
-    contexts : int
+    Number of contexts that the bandit has decided on.
         Number of contexts that the bandit has decided for.
 
     Returns
     -------
     dict
-        By name, the share of the values that have no slot of their own.
+        The share of values without a slot of their own, by feature name.
     """
     if contexts < _MIN_CONTEXTS:
         return {}

@@ -2,8 +2,8 @@
 
 A value or a feature that appears when no slot is free is a candidate. How often each slot and each candidate
 occurs is counted, and all counts are halved from time to time, so that they describe the recent past. A
-candidate that is clearly more frequent than the least used slot takes it over. What the policy has learned
-about the slot then belongs to another feature. It is little, because the slot was rarely used, and the new
+candidate that is clearly more frequent than the least used slot takes it over. What the policy had learned
+about the slot then applies to another feature. This is little, because the slot was rarely used, and the new
 owner soon outweighs it.
 """
 
@@ -45,7 +45,7 @@ def beats(challenger: int, incumbent: int, ratio: int = 2) -> bool:
 
 
 class SlotCandidate(NamedTuple):
-    """A use of a slot."""
+    """A possible use of a slot."""
 
     name: str
     """The name of the feature."""

@@ -123,7 +123,7 @@ def expand(name: str, value: Any, is_known: Callable[[str], bool]) -> dict[str, 
     value
         A value with a structure.
     is_known
-        Returns whether there is a feature of this name. It tells the length of earlier vectors.
+        Returns whether a feature with this name exists, which reveals the length of earlier vectors.
     """
     if isinstance(value, Unusable):
         return {component(name, 0): value}
@@ -259,7 +259,7 @@ def to_plain(value: Any) -> Any:
 
 
 def fits_64_bits(value: int) -> bool:
-    """Return whether every format can store an integer; others are stored as floats, as which they count."""
+    """Return whether every format can store an integer. Larger integers count as floats."""
     return -(2**63) <= value < 2**64
 
 

@@ -18,9 +18,9 @@ reward includes its ``idempotency_key``, if it has one. Logs can be concatenated
 
 Rankings, and decisions among arms with features, are lines of the event "ranking". The slots of a ranking are
 decisions: the first has the id of the ranking, the others that id with ".1", ".2", …. ``arms`` lists the
-candidates of the request with their features. Without it, the candidates are the catalog, or those of it in
-``eligible``. The catalog is in the line "arms" at the beginning of the log; later lines of this kind list
-what was ``added`` or changed, and ``removed``. A slot that was not examined is not learned.
+candidates of the request with their features. Without it, the candidates are the catalog, or its arms in
+``eligible``. The line "arms" at the beginning of the log holds the catalog; later lines of this kind list the
+arms that were ``added`` or changed, and ``removed``. Slots that were not examined are not learned.
 
 A table has one row per decision, with columns for the arm, the reward, the propensity and the features.
 """
@@ -73,7 +73,7 @@ def ranking_event(
     arms: list[Event] | None,
     eligible: list[Arm] | None,
 ) -> Event:
-    """Return the line of a ranking. Candidates that are the catalog are omitted."""
+    """Return the line of a ranking. Candidates are omitted if they are the catalog."""
     event: Event = {"event": "ranking", "id": ranking_id, "time": time}
     event["slots"] = [
         {"arm": arm, **({"propensity": propensity} if propensity else {})} for arm, propensity in slots
@@ -119,7 +119,7 @@ def outcome_event(decision_id: str, time: float, value: float, final: bool) -> E
 
 
 def plain_context(context: Any) -> dict[str, Any] | list[Any]:
-    """Return a JSON-serializable context that is encoded like the original; such a context stays as it is.
+    """Return an equivalent JSON-serializable context; a serializable context is returned unchanged.
 
     Examples
     --------
@@ -302,7 +302,7 @@ def get_arm_features(values: Mapping[str, Any], columns: LogColumns) -> Mapping[
 
 
 def get_arm(values: Mapping[str, Any], columns: LogColumns) -> Any:
-    """Return the arm of a record as it is in the log."""
+    """Return the arm of a record as the log spells it."""
     arm = values.get(columns.arm)
     if arm is None or arm == "":
         raise RejectedRow("unknown arm", f"it has no {columns.arm!r}")

@@ -61,9 +61,9 @@ class LogReport:
     learned : int
         Rewards learned.
     refused : mapping
-        Number of rows that could not be used, by reason.
+        Number of rejected rows, by reason.
     examples : mapping
-        The first refused row for each reason, with the details.
+        The first rejected row for each reason, with details.
     share : float
         Share of the log read so far, from 0 to 1.
     """
@@ -79,7 +79,7 @@ class LogReport:
         refused = sum(self.refused.values())
         lines = [
             f"{_plural(self.rows, 'row')}: {_plural(self.decisions, 'decision')} and "
-            f"{_plural(self.learned, 'reward')} learned, {_plural(refused, 'row')} refused"
+            f"{_plural(self.learned, 'reward')} learned, {_plural(refused, 'row')} rejected"
         ]
         for reason, count in sorted(self.refused.items(), key=lambda item: -item[1]):
             lines.append(f"  {count:,} × {reason}, for example {self.examples[reason]}")
@@ -103,7 +103,7 @@ class ReplayTarget(Protocol):
 
     @property
     def has_arm_features(self) -> bool:
-        """Whether arms have features, so that an arm need not be known."""
+        """Whether arms have features, so that unknown arms are allowed."""
 
     def replay_row(
         self, context: Any, arm: Arm, reward: float, propensity: float, candidates: Any = None
@@ -145,8 +145,8 @@ class LogReplay:
         self._columns = columns
         self._arm_names = ArmNames(target.arms)
         self._max_ids = max_pending
-        # The ids that decisions of the log have in the bandit. Those of settled decisions are kept so that
-        # another reward is refused for the right reason.
+        # Log ids and their ids in the bandit. Ids of settled decisions are kept so that a second reward is
+        # rejected for the right reason.
         self._pending_ids: OrderedDict[str, str] = OrderedDict()
         self._settled_ids: OrderedDict[str, str] = OrderedDict()
         self._rows = self._decisions = self._learned = 0
@@ -175,7 +175,7 @@ class LogReplay:
         return report
 
     def _replay(self, record: Record) -> None:
-        """Learn from a record, or count it as refused."""
+        """Learn from a record, or count it as rejected."""
         try:
             values = record.values
             if values is None:
@@ -291,7 +291,7 @@ def _time(values: Mapping[str, Any]) -> float:
 
 
 def arms_in(path: Path, form: str | None, columns: LogColumns) -> tuple[Arm, ...]:
-    """Return the arms in a log, integers first. They are integers only if all of them are.
+    """Return the arms in a log, integers first. Arms are integers only if every arm is one.
 
     Raises
     ------

@@ -19,7 +19,7 @@ __all__ = ["FORMATS", "Layout", "detect", "read"]
 
 @dataclass(frozen=True)
 class Layout:
-    """How a log is laid out: the columns of a table, and the reward of decisions without one."""
+    """The layout of a log: table columns, and the reward to assume where the log has none."""
 
     columns: LogColumns = field(default_factory=LogColumns)
     default_reward: float | None = None
@@ -56,7 +56,7 @@ def read(path: Path, form: str | None, layout: Layout) -> Iterator[LogRow]:
 
 
 def _checked(row: LogRow) -> LogRow:
-    """Refuse a decision whose propensity is too small to divide by."""
+    """Reject a decision whose propensity is too small to divide by."""
     decision = row.decision
     if decision is None or not 0 < decision.propensity < MIN_PROPENSITY:
         return row

@@ -1,12 +1,13 @@
-"""Decision-service JSON lines, as Azure Personalizer and Vowpal Wabbit log them.
+"""Decision-service JSON lines, as logged by Azure Personalizer and Vowpal Wabbit.
 
-One JSON object per decision: ``c`` holds the shared features, with those of the actions in ``_multi``; ``a``
-and ``p`` the actions in the order of the ranking and their probabilities; ``_label_cost`` and
-``_label_probability`` the outcome of the first one. An arm is named by the id of its action, if it has one,
-else by its number, starting at 1. The other fields of an action are its features.
+Each JSON object is a decision: ``c`` holds the shared features, and the action features in ``_multi``; ``a``
+and ``p`` the actions in ranking order and their probabilities; ``_label_cost`` and ``_label_probability`` the
+outcome of the first action. An arm is named by the id of its action, if it has one, else by its number,
+starting at 1. The other fields of an action are its features.
 
-With several slots, ``_slots`` in ``c`` holds the slots, and ``_outcomes`` has for each its ``_label_cost``,
-the actions in ``_a`` and their probabilities in ``_p``, the chosen one first. There, actions count from 0.
+With several slots, ``_slots`` in ``c`` holds the slots, and ``_outcomes`` holds for each slot its
+``_label_cost``, its actions in ``_a`` and their probabilities in ``_p``, the chosen one first. There, actions
+count from 0.
 The features of a slot are features of the context, as in requests of Personalizer: ``slot.ID.NAME``.
 """
 
@@ -29,7 +30,7 @@ _NAMELESS = ("FromUrl", "j")
 
 
 def matches(values: Mapping[str, object]) -> bool:
-    """Return whether an object is a line of such a log.
+    """Return whether an object is a line of a decision-service log.
 
     >>> matches({"_label_cost": -1.0, "_label_probability": 0.5, "c": {}}), matches({"arm": 1})
     (True, False)
@@ -164,8 +165,8 @@ def flatten(
     without
         Namespaces to leave out. Those whose names begin with ``_`` are always left out.
     max_characters
-        Length of all names together. A long namespace is repeated in the name of each of its features, so
-        that they can need much more memory than the objects.
+        Maximum total length of names. A long namespace is repeated in the name of each of its features, so
+        that names can need much more memory than the objects.
 
     Returns
     -------
@@ -239,7 +240,7 @@ def _check_characters(characters: int, limit: float) -> None:
 def write(decisions: Iterable[LoggedDecision], arms: Mapping[Arm, int]) -> Iterator[str]:
     """Yield a line for each decision, or for each ranking. The slots of a ranking are consecutive decisions.
 
-    A log has the probability of the chosen arm alone, so ``p`` has one entry. A slot that was not examined
+    A log has only the probability of the chosen arm, so ``p`` has one entry. A slot that was not examined
     has a cost of 0.
 
     >>> row = LoggedDecision({"user.age": 31, "hour": 9}, "news", 1.0, 0.5)
@@ -266,7 +267,7 @@ def _line(ranking: Sequence[LoggedDecision], arms: Mapping[Arm, int]) -> str:
     )
     features = {str(arm): own for arm, own in (first.features or {}).items()}
     actions = [
-        # The id is a feature as well, so that actions without others can be told apart.
+        # The id is a feature as well, to distinguish actions without other features.
         {"_tag": name, "i": {"constant": 1, "id": name}, **_namespaces(features.get(name, {}))}
         for name in names
     ]
@@ -296,9 +297,9 @@ def _line(ranking: Sequence[LoggedDecision], arms: Mapping[Arm, int]) -> str:
 
 
 def _namespaces(context: Any) -> dict[str, Any]:
-    """Return features by namespace: what stands before the first dot of a name.
+    """Return features by namespace, the part of a name before its first dot.
 
-    Fields whose names begin with ``_`` have a meaning in the format, so features lose it.
+    Fields whose names begin with ``_`` have a meaning in the format, so the prefix is removed from features.
     """
     row, _ = to_row(context)
     plain = {name.lstrip("_"): value for name, value in dict(plain_context(dict(row))).items()}

@@ -26,7 +26,7 @@ from glcb.bandit.slots import SEPARATOR
 from glcb.evaluate.rows import MIN_PROPENSITY, LoggedDecision, LogRow
 
 MAX_PENDING = 100_000
-"""Decisions of an event log that wait for a reward; when there are more, the oldest has none."""
+"""Maximum number of decisions waiting for a reward; beyond it, the oldest stays without one."""
 _ELIGIBLE, _ARMS, _PROBABILITIES, _TIME = "eligible", "arms", "probabilities", "time"
 
 Candidates = Mapping[Arm, Mapping[str, Any]]
@@ -52,7 +52,7 @@ class _Joined:
 
 
 class Joiner:
-    """Joins decisions with their rewards. Decisions leave in the order in which they were made."""
+    """Joins decisions with their rewards, in the order of the decisions."""
 
     def __init__(self, default_reward: float | None) -> None:
         self._default = default_reward
@@ -60,7 +60,7 @@ class Joiner:
         self._catalog: dict[Arm, Mapping[str, Any]] | None = None
 
     def add(self, values: Mapping[str, Any], share: float) -> Iterator[LogRow]:
-        """Add an event; yield the decisions whose reward is now known, or why the event is refused."""
+        """Add an event; yield the decisions whose reward is now known, or why the event is rejected."""
         try:
             self._add(values)
         except RejectedRow as error:
@@ -119,7 +119,7 @@ class Joiner:
         self._catalog = {**kept, **(get_candidates({"arms": values.get("added")}) or {})}
 
     def _candidates(self, values: Mapping[str, Any]) -> Candidates | None:
-        """Return the candidates of a ranking: those of the request, or those of the catalog."""
+        """Return the candidates of a ranking: from the request, or from the catalog."""
         listed = get_candidates(values)
         if listed is not None or self._catalog is None:
             return listed
@@ -142,7 +142,7 @@ class Joiner:
 
 
 def _ranking(joined: _Joined, rewards: Sequence[Any], share: float) -> list[LogRow]:
-    """Return a row for each slot of a ranking, or one that says why it is refused."""
+    """Return a row for each slot of a ranking, or a row with the reason for its rejection."""
     try:
         context = _context(joined.values, LogColumns())
         slots = joined.values["slots"]
@@ -239,7 +239,7 @@ def _arm(values: Mapping[str, Any], columns: LogColumns) -> Arm:
 
 
 def _eligible(values: Mapping[str, Any]) -> tuple[Arm, ...] | None:
-    """Return the eligible arms of a row: a list, or in an export of the service all arms at that time."""
+    """Return the eligible arms of a row: a list, or in an export of the service all current arms."""
     listed = values.get(_ELIGIBLE)
     if not isinstance(listed, list):
         probabilities = values.get(_PROBABILITIES) if is_event(values) else None

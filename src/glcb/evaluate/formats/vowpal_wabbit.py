@@ -1,10 +1,10 @@
 """Vowpal Wabbit's text formats for contextual bandits.
 
 ``cb``: one line per decision, ``arm:cost:probability | features``. With action-dependent features (ADF), a
-decision is a block of lines that ends with an empty one: an optional line ``shared | features``, and one line
-per arm, the chosen one with the label ``0:cost:probability``. An arm is named by the tag of its line, such as
-``'news``, if all lines of the block have one, else by its number, starting at 1. The reward is minus the
-cost.
+decision is a block of lines that ends with an empty line: an optional line ``shared | features``, and one
+line per arm, the chosen one with the label ``0:cost:probability``. An arm is named by the tag of its line,
+such as ``'news``, if all lines of the block have tags, else by its number, starting at 1. The reward is minus
+the cost.
 """
 
 import math
@@ -27,7 +27,7 @@ _UNSAFE = re.compile(r"[\s:|=]+")
 
 
 def matches(line: str) -> bool:
-    """Return whether a line can be the first one of such a log.
+    """Return whether a line can be the first line of such a log.
 
     >>> matches("2:-1:0.25 | a b:2"), matches("shared | a"), matches("| a b"), matches("a,b")
     (True, True, True, False)
@@ -146,7 +146,7 @@ def write(decisions: Iterable[LoggedDecision], arms: Mapping[Arm, int]) -> Itera
     """Yield the text of each decision: a block with the features of the arms if it has them, else a line.
 
     In the format ``cb``, arms are numbered from 1 in the order of ``arms``; in blocks, their names are tags.
-    What stands before the first dot of a feature's name becomes its namespace.
+    The part of a feature's name before the first dot becomes its namespace.
 
     >>> row = LoggedDecision({"user.age": 31, "country": "FR", "new": True}, "news", 1.0, 0.5)
     >>> list(write([row], {"sports": 0, "news": 1}))
@@ -172,7 +172,7 @@ def write(decisions: Iterable[LoggedDecision], arms: Mapping[Arm, int]) -> Itera
 
 
 def _features(context: Any) -> str:
-    """Return the features of a context by namespace, without those that are 0."""
+    """Return the nonzero features of a context by namespace."""
     row, _ = to_row(context)
     namespaces: dict[str, list[str]] = {}
     for key, value in row.items():
