@@ -15,21 +15,21 @@ class Decision(Struct, frozen=True, kw_only=True, omit_defaults=True):
     propensity: float
     """The probability with which this arm was chosen."""
     probabilities: dict[str, float]
-    """The probability of each arm of the experiment. If arms have features: of each candidate, but at most
-    of the 100 most likely ones."""
+    """The probability of each arm of the experiment, or, if arms have features, of the 100 most likely
+    candidates."""
     holdout: bool
     """Whether the decision belongs to the holdout, which is served random arms or the control."""
     candidates: int | None = None
     """Number of candidates, if arms have features."""
     control: str | None = None
-    """The control of this decision, if it has one that is eligible."""
+    """The control arm of this decision, if it has one that is eligible."""
     overall_propensity: float | None = None
-    """The probability with which the arm is served, over the bandit and the holdout. Only if the holdout is
+    """The probability of serving the arm, over the bandit and the holdout. Only if the holdout is
     served the control, and in shadow mode."""
     shadow: str | None = None
     """In shadow mode, the arm that the bandit would have chosen."""
     bounded: bool = False
-    """Whether an arm has its minimum or maximum share."""
+    """Whether a share limits the probability of an arm."""
 
     @property
     def arms(self) -> tuple[str, ...]:
@@ -59,11 +59,12 @@ class Ranking(Struct, frozen=True, kw_only=True, omit_defaults=True):
     control: tuple[str, ...] = ()
     """The control of this ranking: the arms of the first slots."""
     overall_propensities: tuple[float, ...] = ()
-    """As for a decision, of each slot given the arms of the slots above it."""
+    """The probability of serving each slot's arm, given the arms above it, over the bandit and the
+    holdout."""
     shadow: tuple[str, ...] = ()
     """In shadow mode, the arms that the bandit would have chosen."""
     bounded: bool = False
-    """Whether an arm has its minimum or maximum share in the first slot."""
+    """Whether a share limits the probability of an arm in the first slot."""
 
 
 class PublicDecision(Struct, frozen=True):

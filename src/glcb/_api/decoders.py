@@ -1,7 +1,7 @@
 """Decoders for the types of the API.
 
-msgspec examines a type when a decoder for it is first made. Two threads that do so at the same time can crash
-the process. So every decoder is made when its module is imported, and none in a function.
+msgspec examines a type when its first decoder is made, and two threads doing so at the same time can crash
+the process. So every decoder is made when its module is imported, never in a function.
 """
 
 from types import ModuleType

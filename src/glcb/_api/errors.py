@@ -104,7 +104,7 @@ ERROR_CODES: dict[str, ErrorCode] = {
         503, ServiceUnavailable, "The database is unavailable; retry.", (StorageError,)
     ),
     "shard_unavailable": ErrorCode(
-        503, ServiceUnavailable, "The process that has this experiment is being replaced; retry."
+        503, ServiceUnavailable, "The process that owns this experiment is being replaced; retry."
     ),
     "experiment_opening": ErrorCode(
         503, ServiceUnavailable, "The experiment is being opened after a restart; retry."

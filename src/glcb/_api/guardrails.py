@@ -1,4 +1,4 @@
-"""Guardrails, control, shadow mode and the trail of changes: what requests and responses say about them."""
+"""Guardrails, control, shadow mode and the change history in requests and responses."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -12,16 +12,16 @@ REWARD = "reward"
 """The name by which a guardrail refers to the reward itself."""
 
 LOCAL, GUARDRAIL = "local", "guardrail"
-"""Who changed an experiment: somebody without an API key, or a guardrail."""
+"""Names for changes without an API key and by guardrails."""
 RESERVED_NAMES = (LOCAL, GUARDRAIL)
-"""Names that the trail of changes uses, so that neither a person nor an API key can have them."""
+"""Names reserved for the change history, which neither a person nor an API key can have."""
 
 Baseline = Literal["random", "control"]
-"""What the holdout is served, and what guardrails compare with."""
+"""What the holdout is served, and the baseline of guardrails."""
 Pauses = Literal["arm", "experiment", "nothing"]
 """What a guardrail does when it breaks."""
 MetricName = Annotated[str, Meta(pattern=f"^{METRIC_NAME}$")]
-Reason = Annotated[str, Meta(max_length=500, description="Why, for the trail of changes.")]
+Reason = Annotated[str, Meta(max_length=500, description="The reason, for the change history.")]
 
 # ---- requests -----------------------------------------------------------------------------------
 
@@ -32,7 +32,7 @@ class Metric(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=Tru
     range: tuple[float, float]
     """The lowest and the highest value."""
     default: float | None = None
-    """The value of decisions whose reward is known and that have none. If it is null, they are left out."""
+    """The value of decisions that have a reward but no value of this metric. If null, they are left out."""
     unit: Annotated[str, Meta(max_length=20)] | None = None
     """The unit, such as €."""
 
@@ -55,9 +55,7 @@ class Guardrail(Struct, kw_only=True, forbid_unknown_fields=True, frozen=True):
 class ArmChanges(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """Changes to one arm."""
 
-    paused: Annotated[
-        bool, Meta(description="Whether no decision chooses the arm. What was learned is kept.")
-    ]
+    paused: Annotated[bool, Meta(description="Whether decisions skip the arm. What was learned is kept.")]
     reason: Reason | None = None
 
 
@@ -82,9 +80,9 @@ class Breach(Struct, kw_only=True, omit_defaults=True):
 
 
 class ControlLift(Struct, frozen=True, kw_only=True):
-    """Lift over the control: the expected reward of the bandit minus that of the control.
+    """Lift over the control: the expected reward of the bandit minus the expected reward of the control.
 
-    It is estimated like the lift over random assignment, from the decisions that have a control.
+    It is estimated from the decisions that have a control, like the lift over random assignment.
     """
 
     n: int
@@ -100,23 +98,23 @@ class ControlLift(Struct, frozen=True, kw_only=True):
     confidence: float
     """Confidence level of the intervals."""
     fixed_low: float | None
-    """Lower end of the fixed-horizon interval, which is valid only at one time that was chosen in advance."""
+    """Lower end of the fixed-horizon interval, which is valid only at one time chosen in advance."""
     fixed_high: float | None
     """Upper end of the fixed-horizon interval."""
     relative: float | None
     """The lift as a share of ``control``; None if rewards can be negative."""
     extra_rewards: float | None
-    """The estimated sum of rewards that the bandit has gained over the control, in the decisions from which
-    the lift is estimated: those since there is a control."""
+    """The estimated sum of rewards that the bandit has gained over the control, in the decisions with a
+    control."""
 
 
 class GuardrailStatus(Struct, frozen=True, kw_only=True):
-    """A guardrail and what is known about it, for an arm or for the whole experiment."""
+    """A guardrail and its current estimate, for an arm or for the whole experiment."""
 
     metric: str
     """The metric."""
     against: Baseline
-    """What it is compared with."""
+    """The baseline of the comparison."""
     max_fall: float
     """The tolerated fall."""
     relative: bool
@@ -126,10 +124,10 @@ class GuardrailStatus(Struct, frozen=True, kw_only=True):
     arm: str | None
     """The arm; None for the whole experiment."""
     n: int
-    """Number of decisions from which it is estimated."""
+    """Number of decisions in the estimate."""
     value: float | None
-    """The estimated mean of the metric; for an arm, in the decisions that the bandit gives to it. None
-    without data, like all numbers below."""
+    """The estimated mean of the metric; for an arm, in the bandit's decisions for it. None without data, like
+    all numbers below."""
     reference: float | None
     """The estimated mean of the metric under ``against``, in the same decisions."""
     margin: float | None
@@ -184,15 +182,15 @@ class SettingChange(
     setting: str
     """Name of the setting."""
     before: Any = None
-    """Its value before."""
+    """The value before the change."""
     after: Any = None
-    """Its value after."""
+    """The value after the change."""
     shortened: bool = False
     """Whether the values are too long to be kept; they are only in the events."""
 
 
 class Change(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A change of an experiment, other than by decisions and rewards."""
+    """A change of an experiment, other than a decision or a reward."""
 
     sequence: int
     """Sequence number of its event."""
@@ -201,7 +199,7 @@ class Change(Struct, frozen=True, kw_only=True, omit_defaults=True):
     by: str
     """Name of the API key; ``local`` without keys, ``guardrail`` for an automatic pause."""
     action: Action
-    """What was done."""
+    """The kind of change."""
     arm: str | None = None
     """The arm that was added, removed, paused or resumed."""
     reason: str | None = None
@@ -228,36 +226,36 @@ SegmentNames = Annotated[list[Annotated[str, Meta(min_length=1, max_length=100)]
 
 
 class SteeringSettings(Struct, kw_only=True, forbid_unknown_fields=True):
-    """The settings of an experiment that say who is served what, and what it is for. All are optional.
+    """The settings of an experiment for traffic, guardrails and documentation. All are optional.
 
-    Settings that are not set are not stored, so that an experiment without them is that of an earlier
-    version, bit for bit.
+    Settings that are not set are not stored, so that an experiment without them equals an experiment of an
+    earlier version, bit for bit.
     """
 
     shares: dict[str, tuple[float, float]] | UnsetType | None = UNSET
     control: Annotated[str, Meta(min_length=1, max_length=200)] | UnsetType | None = UNSET
     """The control arm. A decision can have its own."""
     baseline: Baseline | UnsetType | None = UNSET
-    """What the holdout, and the traffic that the bandit does not decide, are served."""
+    """What the holdout, and traffic outside `ramp`, are served."""
     traffic: Share | UnsetType | None = UNSET
     """Share of the traffic that the bandit decides. The rest is part of the holdout."""
     shadow: bool | UnsetType | None = UNSET
-    """Whether everybody is served the control. What the bandit would have done is logged."""
+    """Whether all traffic is served the control. The bandit's choice is logged."""
     start_at: Time | UnsetType | None = UNSET
     """When the experiment starts making decisions."""
     end_at: Time | UnsetType | None = UNSET
     """When the experiment stops making decisions."""
     metrics: dict[MetricName, Metric] | UnsetType | None = UNSET
-    """Numbers that are reported with rewards, by name."""
+    """Metrics reported with rewards, by name."""
     guardrails: list[Guardrail] | UnsetType | None = UNSET
     """Metrics that must not fall."""
     trust_publishable: bool | UnsetType | None = UNSET
-    """Whether guardrails count what publishable API keys report. By default they do not, because visitors
-    could break them."""
+    """Whether guardrails count reports from publishable API keys. The default is no, because visitors could
+    break guardrails."""
     description: Text | UnsetType | None = UNSET
-    """What the experiment is about."""
+    """A description of the experiment."""
     owner: Annotated[str, Meta(max_length=200)] | UnsetType | None = UNSET
-    """Who is responsible for it."""
+    """The person or team responsible."""
     hypothesis: Text | UnsetType | None = UNSET
     """The hypothesis being tested."""
     reward_unit: Annotated[str, Meta(max_length=20)] | UnsetType | None = UNSET
@@ -268,7 +266,7 @@ class SteeringSettings(Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class SteeringArguments(TypedDict, total=False):
-    """The same settings as arguments of the client."""
+    """The settings of :class:`SteeringSettings` as arguments of the client."""
 
     shares: Mapping[str, tuple[float, float]] | None
     control: str | None
@@ -288,7 +286,7 @@ class SteeringArguments(TypedDict, total=False):
 
 
 STEERING = SteeringSettings.__struct_fields__
-"""The names of these settings."""
+"""The names of the steering settings."""
 
 T = TypeVar("T")
 

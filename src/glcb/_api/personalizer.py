@@ -1,6 +1,6 @@
 """Request and response bodies of the routes that are compatible with Azure Personalizer.
 
-Names are those of Personalizer. Unknown fields are ignored, as Personalizer does.
+Field names follow Personalizer. Unknown fields are ignored, as in Personalizer.
 """
 
 from typing import Annotated, Any
@@ -44,7 +44,7 @@ class PersonalizerRankRequest(Struct, kw_only=True, rename="camel"):
     excluded_actions: list[str] | None = None
     """Actions that are not chosen."""
     event_id: _Id | None = None
-    """The id of the decision; a repeated request with the same id gets the same answer."""
+    """The id of the decision; repeating a request with the same id returns the same answer."""
     defer_activation: bool | None = None
     """Whether the event has to be activated before its reward."""
 
@@ -57,7 +57,7 @@ class PersonalizerMultiSlotRankRequest(Struct, kw_only=True, rename="camel"):
     """From the most to the least important one."""
     context_features: _Features | None = None
     event_id: _Id | None = None
-    """The id of the ranking; a repeated request with the same id gets the same answer."""
+    """The id of the ranking; repeating a request with the same id returns the same answer."""
     defer_activation: bool | None = None
     """Whether the event has to be activated before its rewards."""
 
@@ -66,7 +66,7 @@ class PersonalizerRewardRequest(Struct, kw_only=True):
     """The reward of an event."""
 
     value: float
-    """It must be in the range of rewards of the experiment."""
+    """A value in the reward range of the experiment."""
 
 
 class PersonalizerSlotReward(Struct, kw_only=True, rename="camel"):
@@ -74,7 +74,7 @@ class PersonalizerSlotReward(Struct, kw_only=True, rename="camel"):
 
     slot_id: _Id
     value: float
-    """It must be in the range of rewards of the experiment."""
+    """A value in the reward range of the experiment."""
 
 
 class PersonalizerMultiSlotRewardRequest(Struct, kw_only=True):

@@ -22,19 +22,19 @@ class Report(Struct, frozen=True, kw_only=True, rename={"start": "from", "end": 
     end: datetime
     """End of the period."""
     anytime_valid: bool
-    """Whether the intervals are valid at any time, as they are if the period starts with the history. Those
-    of a period with a later start are valid only if its start was chosen in advance."""
+    """Whether the intervals are valid at any time, which holds if the period starts with the history. With a
+    later start, they are valid only if the start was chosen in advance."""
     decisions: int
     """Number of decisions."""
     rewards: int
     """Number of rewards."""
     over: Literal["control", "random"]
-    """What the lift is measured against."""
+    """The baseline of the lift."""
     lift: LiftEstimate | None
     """The lift of the decisions in the period; None without rewards."""
     arms: tuple[ArmMean, ...]
-    """The arms in the period, those with the most decisions first."""
+    """The arms in the period, by descending number of decisions."""
     changes: tuple[str, ...]
-    """What was changed in the period, oldest first."""
+    """The changes in the period, oldest first."""
     failed_checks: tuple[str, ...]
     """The health checks that fail now."""

@@ -1,6 +1,6 @@
 """Request bodies of the HTTP API.
 
-The service decodes JSON directly into these types and refuses a body that does not match. The client, which
+The service decodes JSON directly into these types and rejects a body that does not match. The client, which
 must not load NumPy, encodes them.
 """
 
@@ -34,7 +34,7 @@ DecisionId = Annotated[
     str,
     Meta(
         pattern=f"^{DECISION_ID}$",
-        description="The id of the decision, 1 to 100 characters, which no other decision has. If it is "
+        description="The id of the decision, 1 to 100 characters, unique among all decisions. If it is "
         "omitted, the service chooses one.",
     ),
 ]
@@ -75,7 +75,7 @@ Slot = Annotated[
     SlotNumber | SlotName,
     Meta(
         description="The slot of a ranking, from 0, or its name if the ranking has `slot_names`; null if the "
-        "reward is that of the whole ranking."
+        "reward is for the whole ranking."
     ),
 ]
 Deferred = Annotated[
@@ -99,8 +99,8 @@ Examined = Annotated[
     int,
     Meta(
         ge=0,
-        description="Number of slots that were seen. It completes a ranking: slots that were seen and have "
-        "no reward learn the default reward, or the lowest one; nothing is learned from the others.",
+        description="Number of slots that the user saw. It completes a ranking: seen slots without a reward "
+        "learn the default or the lowest reward; nothing is learned from unseen slots.",
     ),
 ]
 Holdout = Annotated[
@@ -108,14 +108,14 @@ Holdout = Annotated[
     Meta(
         ge=0,
         le=1,
-        description="Share of decisions that are served the baseline. By default, they are made uniformly at "
+        description="Share of decisions that are served the baseline. By default, these are uniformly "
         "random, as a control group for the lift.",
     ),
 ]
 
 
 class ExperimentSettings(SteeringSettings, kw_only=True, forbid_unknown_fields=True):
-    """The settings of an experiment: the arguments of ``glcb.Bandit``, and who is served what.
+    """The settings of an experiment: the arguments of ``glcb.Bandit`` and the steering settings.
 
     ``glcb.bandit.config.BanditConfig`` documents each argument; the OpenAPI document takes descriptions and
     bounds from it, and a test compares names and types. Settings are stored in full, defaults
@@ -139,9 +139,7 @@ class ExperimentSettings(SteeringSettings, kw_only=True, forbid_unknown_fields=T
     half_life: int | None = BanditConfig.half_life
     seed: int = BanditConfig.seed
     holdout: Holdout = 0.05
-    paused_arms: Annotated[list[ArmName], Meta(description="Arms that no decision chooses.")] | UnsetType = (
-        UNSET
-    )
+    paused_arms: Annotated[list[ArmName], Meta(description="Arms that decisions skip.")] | UnsetType = UNSET
 
     def __post_init__(self) -> None:
         for name in STEERING:
@@ -165,7 +163,7 @@ class ExperimentChanges(SteeringSettings, kw_only=True, forbid_unknown_fields=Tr
 
 
 class ChangeArguments(SteeringArguments, total=False):
-    """The settings that can change, as arguments of the client."""
+    """The mutable settings, as arguments of the client."""
 
     exploration: float
     exploration_mode: Literal["gap", "uniform"]
@@ -178,7 +176,7 @@ class ChangeArguments(SteeringArguments, total=False):
 
 
 class CreationArguments(ChangeArguments, total=False):
-    """All settings but the arms, as arguments of the client."""
+    """All settings except the arms, as arguments of the client."""
 
     policy: str
     policy_settings: Mapping[str, Any] | None
@@ -197,18 +195,18 @@ class Creation(Struct, kw_only=True):
     salt: str
     """The key of all random numbers, which makes them unpredictable."""
     id_prefix: str
-    """Random beginning of the ids of its decisions."""
+    """Random prefix of its decision ids."""
     settings: ExperimentSettings
     writer: dict[str, str] = {}
     """The versions and the processor of the process that decides."""
 
 
 class Takeover(Struct, kw_only=True):
-    """A process has loaded an experiment and decides for it."""
+    """A process has loaded an experiment and now decides for it."""
 
     id_prefix: str
-    """Random beginning of the ids of its decisions. Ids that were lost with their events are not issued
-    again, and their rewards are those of unknown decisions."""
+    """Random prefix of its decision ids. Ids lost with their events are not issued again, and rewards for
+    them are rejected as unknown."""
     writer: dict[str, str] = {}
     """The versions and the processor of the process."""
 
@@ -217,13 +215,13 @@ class SetAside(Takeover, kw_only=True):
     """A damaged experiment continues from its last good state, without the events after it."""
 
     reason: str
-    """What is damaged."""
+    """The damaged part."""
     last: int
     """Sequence number of the last event that was set aside or lost."""
     events: int
-    """Number of events that were set aside. The others are lost."""
+    """Number of events that were set aside. Other missing events are lost."""
     digest: str
-    """Digest of these events."""
+    """Digest of the events that were set aside."""
 
 
 class NewArm(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -326,7 +324,7 @@ class RewardItem(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults
 
 
 class Activation(Struct, kw_only=True):
-    """A decision or ranking that was deferred, and has now been shown."""
+    """A deferred decision or ranking that has now been shown."""
 
     id: str
 
@@ -359,7 +357,7 @@ EventBound = _Natural | Annotated[datetime, Meta(tz=True)]
 
 
 class PolicyChanges(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """A policy to evaluate: the experiment with other settings. Omitted ones are those of the experiment."""
+    """A policy to evaluate: the experiment with other settings. Omitted settings are unchanged."""
 
     policy: str | UnsetType = UNSET
     policy_settings: Mapping[str, Any] | UnsetType | None = UNSET
@@ -382,18 +380,18 @@ class EvaluationRequest(Struct, kw_only=True, forbid_unknown_fields=True, omit_d
         | Annotated[dict[PolicyName, PolicyName | PolicyChanges], Meta(min_length=1)]
     )
     """The policies, as a list of names or as an object. A name is ``uniform``, ``best-fixed-arm``,
-    ``arm=NAME``, or a policy that replaces the one of the experiment. In an object, a policy has any name and
-    is described by one of these names or by changes of settings."""
+    ``arm=NAME``, or a policy that replaces the policy of the experiment. In an object, keys are free names,
+    and values are one of these names or changes of settings."""
     after: EventBound | None = None
     """Evaluate only decisions after this event (a sequence number) or from this time on."""
     before: EventBound | None = None
     """Evaluate only decisions before this event (a sequence number) or before this time."""
     estimators: Annotated[tuple[EstimatorName, ...], Meta(min_length=1)] = DEFAULT_ESTIMATORS
-    """The estimators. The curves show the first one."""
+    """The estimators. The curves plot the first one."""
     reference: PolicyName = "logged"
     """The policy that differences are relative to; ``logged`` is the experiment itself."""
     default_reward: float | None = None
-    """Reward to assume where the log has none. By default, that of the experiment."""
+    """Reward to assume where the log has none. By default, the default reward of the experiment."""
     replay: bool = True
     """Whether to replay the policies that learn as well."""
     max_ratio: Annotated[float, Meta(ge=1)] | None = None

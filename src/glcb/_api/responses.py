@@ -46,11 +46,11 @@ class GroupMean(Struct, frozen=True):
 
 
 class Lift(Struct, frozen=True, kw_only=True):
-    """Lift over random assignment: the expected reward of the bandit minus that of random assignment.
+    """Lift over random assignment: the expected reward of the bandit minus its expectation at random.
 
-    It is the mean over the decisions so far whose reward is known, and is estimated from all of them by their
-    propensities, not from the holdout alone. The confidence interval is valid at any time: looking at it
-    repeatedly does not invalidate it.
+    The mean over all decisions whose reward is known, estimated from all of them by their propensities, not
+    from the holdout alone. The confidence interval is valid at any time: looking at it repeatedly does not
+    invalidate it.
     """
 
     bandit: GroupMean
@@ -70,14 +70,14 @@ class Lift(Struct, frozen=True, kw_only=True):
     confidence: float
     """Confidence level of the intervals."""
     fixed_low: float | None
-    """Lower end of the fixed-horizon interval, which is valid only at one time that was chosen in advance."""
+    """Lower end of the fixed-horizon interval, which is valid only at one time chosen in advance."""
     fixed_high: float | None
     """Upper end of the fixed-horizon interval."""
     relative: float | None
     """The lift as a share of ``random``; None if rewards can be negative."""
     extra_rewards: float | None
-    """The estimated sum of rewards that the bandit has gained over random assignment, in the decisions from
-    which the lift is estimated."""
+    """The estimated sum of rewards that the bandit has gained over random assignment, in the decisions of
+    the estimate."""
 
 
 class Check(Struct, frozen=True):
@@ -102,7 +102,7 @@ class ExperimentInfo(Struct, frozen=True, kw_only=True):
     created_at: datetime
     """Time of creation."""
     settings: ExperimentSettings
-    """The current settings, including arms added or removed since the experiment was created. Of arms with
+    """The current settings, including arms added or removed since the experiment was created; for arms with
     features, only the first 100."""
     arm_count: int
     """Number of arms."""
@@ -121,7 +121,7 @@ class ExperimentInfo(Struct, frozen=True, kw_only=True):
 
 
 class ExperimentList(Struct, frozen=True):
-    """All experiments that the API key may access."""
+    """All experiments accessible to the API key."""
 
     experiments: tuple[ExperimentInfo, ...]
     """The experiments, sorted by name."""
@@ -197,7 +197,7 @@ class RewardAccepted(Struct, frozen=True):
 
 
 class Estimate(Struct, frozen=True, kw_only=True):
-    """An estimated value, or a difference of two.
+    """An estimated value, or an estimated difference between two policies.
 
     The standard error and the interval are valid only if neither the experiment nor the policy learns.
     """
@@ -213,7 +213,7 @@ class Estimate(Struct, frozen=True, kw_only=True):
 
 
 class Interval(Struct, frozen=True):
-    """A confidence sequence: a 95% interval that is valid at every row, also if policies learn."""
+    """A confidence sequence: a 95% interval that is valid at every row, even if policies learn."""
 
     low: float
     """Lower end."""
@@ -227,7 +227,7 @@ class CurvePoint(Struct, frozen=True, kw_only=True):
     rows: int
     """Number of decisions so far."""
     at: datetime
-    """Time of the last of them."""
+    """Time of the last decision."""
     value: float
     """The estimate so far, by the first estimator."""
     low: float
@@ -258,17 +258,17 @@ class PolicyEvaluation(Struct, frozen=True, kw_only=True):
     level: Level
     """The worst level of its diagnostics. ``"error"``: do not use the numbers."""
     estimates: dict[str, Estimate]
-    """The value by estimator; of a replay, the mean reward of its rows as ``replay``."""
+    """The value by estimator; for a replay, the mean reward of the accepted rows as ``replay``."""
     differences: dict[str, Estimate]
     """The difference from the reference by estimator; empty for a replay."""
     interval: Interval | None
-    """Confidence sequence of the value; None for a replay, like all of the following but ``rows``."""
+    """Confidence sequence of the value; None for a replay, like all fields below but ``rows``."""
     difference_interval: Interval | None
     """Confidence sequence of the difference from the reference; None for the reference."""
     betting_interval: Interval | None
-    """A narrower one of the value that assumes a constant value; only on request."""
+    """A narrower confidence sequence that assumes a constant value; only on request."""
     rows: int
-    """Number of decisions; of a replay, the number that it accepted."""
+    """Number of decisions; for a replay, of accepted rows."""
     effective_rows: float | None
     """Effective sample size."""
     largest_weight: float | None
@@ -280,22 +280,22 @@ class PolicyEvaluation(Struct, frozen=True, kw_only=True):
     curve: tuple[CurvePoint, ...]
     """The value over time, at most 200 points."""
     diagnostics: tuple[Diagnostic, ...]
-    """What was checked."""
+    """The checks and their results."""
 
 
 class EvaluationResult(Struct, frozen=True, kw_only=True):
     """The estimated values of policies on the log of an experiment."""
 
     conclusion: str
-    """Whether any policy is better than the reference, and the worst problem of that statement."""
+    """Whether any policy is better than the reference, and the worst problem of this comparison."""
     level: Level
     """``"error"``: the log itself should not be used."""
     rows: int
     """Number of decisions that were evaluated."""
     first_at: datetime
-    """Time of the first one."""
+    """Time of the first decision."""
     last_at: datetime
-    """Time of the last one."""
+    """Time of the last decision."""
     arms: dict[str, int]
     """Number of decisions for each arm."""
     reference: str
@@ -307,22 +307,22 @@ class EvaluationResult(Struct, frozen=True, kw_only=True):
     diagnostics: tuple[Diagnostic, ...]
     """Checks of the log."""
     refused: dict[str, int]
-    """Number of decisions that could not be used, by reason."""
+    """Number of rejected decisions, by reason."""
     examples: dict[str, str]
-    """The first such decision for each reason."""
+    """The first rejected decision for each reason."""
     notes: tuple[str, ...]
-    """What else the reader should know."""
+    """Further remarks for the reader."""
 
 
 class EvaluationProgress(Struct, frozen=True):
-    """How far an evaluation is. The log is read twice."""
+    """The progress of an evaluation. The log is read twice."""
 
     stage: Literal["reading", "evaluating"]
-    """What is being done."""
+    """The current stage."""
     done: int
     """Number of events read, or of decisions evaluated."""
     total: int
-    """Number of all of them."""
+    """Total number of events or decisions."""
 
 
 EvaluationState = Literal["queued", "running", "finished", "failed", "canceled"]
@@ -344,9 +344,9 @@ class EvaluationInfo(Struct, frozen=True, kw_only=True):
     request: EvaluationRequest
     """What to evaluate."""
     progress: EvaluationProgress | None = None
-    """How far it is; None unless it is running."""
+    """The progress; None unless the evaluation is running."""
     reason: str | None = None
-    """Why it failed or was canceled."""
+    """Why the evaluation failed or was canceled."""
     conclusion: str | None = None
     """The conclusion of the result; None unless it is finished."""
     level: Level | None = None
@@ -385,7 +385,7 @@ class ErrorDetail(Struct, frozen=True, omit_defaults=True):
     message: str
     """What was expected, what was received and what to do."""
     field: str | None = None
-    """The setting that the error is about, if it is one."""
+    """The setting at fault, if there is one."""
 
 
 class ErrorResponse(Struct, frozen=True):

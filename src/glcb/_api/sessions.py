@@ -1,4 +1,4 @@
-"""Request and response bodies of the routes with which people sign in to the dashboard."""
+"""Request and response bodies of the sign-in routes of the dashboard."""
 
 from datetime import datetime
 from typing import Annotated
@@ -14,13 +14,13 @@ class SignIn(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Session(Struct, frozen=True, kw_only=True):
-    """Who sends the request, and what they may do."""
+    """The sender of the request, and their permissions."""
 
     name: str
-    """The name of the API key, or of the person whom a proxy has signed in; empty if no API keys exist."""
+    """The name of the API key, or of the person signed in by a proxy; empty if no API keys exist."""
     role: str
     """``read``, ``edit`` or ``admin``."""
     experiments: tuple[str, ...] | None
-    """The experiments that may be accessed; null for all."""
+    """The accessible experiments; null for all."""
     expires_at: datetime | None
     """When the session ends; null without a session."""

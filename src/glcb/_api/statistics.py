@@ -25,18 +25,18 @@ class ArmStats(Struct, frozen=True, kw_only=True):
     high: float | None
     """Upper end of the confidence interval."""
     fixed_low: float | None
-    """Lower end of the fixed-horizon interval, valid only at one time that was chosen in advance."""
+    """Lower end of the fixed-horizon interval, valid only at one time chosen in advance."""
     fixed_high: float | None
     """Upper end of the fixed-horizon interval."""
     predicted: float | None
-    """Mean predicted reward over all recent contexts, regardless of the chosen arm. If arms have features:
+    """Mean predicted reward over all recent contexts, regardless of the chosen arm; if arms have features,
     over the recent decisions for this arm."""
     rewards: int
     """Rewards learned."""
 
 
 class OtherArms(Struct, frozen=True, kw_only=True):
-    """Statistics of all arms that are not listed, together."""
+    """Statistics of all unlisted arms together."""
 
     arms: int
     """Number of these arms whose names are known."""
@@ -68,7 +68,7 @@ class ArmRow(Struct, frozen=True, kw_only=True):
     high: float | None
     """Upper end of the confidence interval."""
     fixed_low: float | None
-    """Lower end of the fixed-horizon interval, valid only at one time that was chosen in advance."""
+    """Lower end of the fixed-horizon interval, valid only at one time chosen in advance."""
     fixed_high: float | None
     """Upper end of the fixed-horizon interval."""
     predicted: float | None
@@ -102,11 +102,11 @@ class Block(Struct, frozen=True, kw_only=True, rename={"start": "from", "end": "
     bandit_n: int
     """Number of rewards of decisions made by the bandit."""
     bandit_mean: float | None
-    """Mean of these rewards."""
+    """Mean reward of decisions made by the bandit."""
     holdout_n: int
     """Number of rewards of decisions in the holdout."""
     holdout_mean: float | None
-    """Mean of these rewards."""
+    """Mean reward of decisions in the holdout."""
     shares: dict[str, float]
     """Share of decisions, for the arms with the most decisions."""
 
@@ -145,7 +145,7 @@ class Stats(Struct, frozen=True, kw_only=True):
     lift: Lift
     """Lift over random assignment."""
     arms: tuple[ArmStats, ...]
-    """Statistics of each arm. If arms have features: of the 100 with the most decisions."""
+    """Statistics of each arm; if arms have features, of the 100 arms with the most decisions."""
     arm_count: int
     """Number of arms."""
     other_arms: OtherArms | None
@@ -157,9 +157,9 @@ class Stats(Struct, frozen=True, kw_only=True):
     arm_features: tuple[FeatureStats, ...]
     """Statistics of each feature of arms."""
     unmapped: int
-    """Number of values of features for which the model has no slot."""
+    """Number of feature values for which the model has no slot."""
     errors: dict[str, int]
-    """Refused requests since the service started, by error code."""
+    """Rejected requests since the service started, by error code."""
     latency_us: Latency
     """Latency of decisions."""
     health: tuple[Check, ...]
@@ -167,18 +167,18 @@ class Stats(Struct, frozen=True, kw_only=True):
     control_lift: ControlLift | None = None
     """Lift over the control, if decisions have one."""
     guardrails: tuple[GuardrailStatus, ...] = ()
-    """The guardrails, and what is known about each."""
+    """The guardrails and their current estimates."""
     metrics: dict[str, MetricStats] = {}
     """The metrics that are reported with rewards, by name."""
     shadow: ShadowStats | None = None
-    """What the bandit would have done in shadow mode."""
+    """The bandit's choices in shadow mode."""
 
 
 class LiftEstimate(Struct, frozen=True, kw_only=True):
-    """A lift: the expected reward of the bandit minus that of random assignment, or of the control."""
+    """A lift: the expected reward of the bandit minus the expected reward of the baseline."""
 
     n: int
-    """Number of decisions from which it is estimated."""
+    """Number of decisions in the estimate."""
     baseline: float
     """The estimated mean reward of random assignment, or of the control."""
     difference: float
@@ -189,16 +189,15 @@ class LiftEstimate(Struct, frozen=True, kw_only=True):
     high: float | None
     """Upper end of the confidence interval."""
     fixed_low: float | None
-    """Lower end of the fixed-horizon interval, valid only at one time that was chosen in advance."""
+    """Lower end of the fixed-horizon interval, valid only at one time chosen in advance."""
     fixed_high: float | None
     """Upper end of the fixed-horizon interval."""
     confidence: float
-    """Confidence level of the intervals. Those of segments are corrected for the number of segments."""
+    """Confidence level of the intervals. In segments, it is corrected for the number of segments."""
     relative: float | None
     """The lift as a share of ``baseline``; None if rewards can be negative."""
     extra_rewards: float
-    """The estimated sum of rewards that the bandit has gained, in the decisions from which the lift is
-    estimated."""
+    """The estimated sum of rewards that the bandit has gained, in the decisions of the estimate."""
 
 
 class ArmMean(Struct, frozen=True, kw_only=True):
@@ -219,7 +218,7 @@ class ArmMean(Struct, frozen=True, kw_only=True):
     high: float | None
     """Upper end of the confidence interval."""
     fixed_low: float | None
-    """Lower end of the fixed-horizon interval, valid only at one time that was chosen in advance."""
+    """Lower end of the fixed-horizon interval, valid only at one time chosen in advance."""
     fixed_high: float | None
     """Upper end of the fixed-horizon interval."""
 
@@ -227,7 +226,7 @@ class ArmMean(Struct, frozen=True, kw_only=True):
 class Point(Struct, frozen=True, kw_only=True, rename={"start": "from", "end": "to"}):
     """One point of the curves: a period of time, and the lift until its end.
 
-    A reward belongs to the period of its decision, however late it arrives.
+    A reward belongs to the period of its decision, even if it arrives later.
     """
 
     start: datetime
@@ -235,8 +234,8 @@ class Point(Struct, frozen=True, kw_only=True, rename={"start": "from", "end": "
     end: datetime
     """End of the period, or the time of the last event."""
     complete: bool
-    """Whether the period is over and no decision of it waits for its reward. The numbers of other periods can
-    still change much: draw them as preliminary."""
+    """Whether the period is over and all of its decisions have their rewards. Other periods can still change
+    much: draw them as preliminary."""
     decisions: int
     """Number of decisions."""
     rewards: int
@@ -244,17 +243,17 @@ class Point(Struct, frozen=True, kw_only=True, rename={"start": "from", "end": "
     bandit_n: int
     """Number of rewards of decisions made by the bandit."""
     bandit_mean: float | None
-    """Mean of these rewards."""
+    """Mean reward of decisions made by the bandit."""
     holdout_n: int
     """Number of rewards of decisions in the holdout."""
     holdout_mean: float | None
-    """Mean of these rewards."""
+    """Mean reward of decisions in the holdout."""
     shares: dict[str, float]
     """Share of decisions, for the 12 arms with the most decisions in the range."""
     lift: LiftEstimate | None
     """Lift over random assignment, of all decisions from the start of the range to the end of this period."""
     control: LiftEstimate | None
-    """Lift over the control, likewise; None without a control."""
+    """Lift over the control in the same range; None without a control."""
     arm: ArmMean | None
     """The requested arm in this period alone."""
 
@@ -262,20 +261,21 @@ class Point(Struct, frozen=True, kw_only=True, rename={"start": "from", "end": "
 class Curves(Struct, frozen=True, kw_only=True, rename={"start": "from", "end": "to"}):
     """An experiment over time, in a range of dates.
 
-    Recent periods are seconds and minutes; those of the last two weeks are hours, then days and weeks follow.
+    Recent periods are seconds and minutes; the last two weeks use hours, and older history uses days and
+    weeks.
     """
 
     since: datetime
-    """Time from which there is a history: the creation of the experiment, the upload of its model, or the
-    update of a service that kept none."""
+    """Start of the history: the creation of the experiment, the upload of its model, or the update of a
+    service that kept no history."""
     start: datetime
     """Start of the range, at the beginning of a period."""
     end: datetime
     """End of the range, at the end of a period."""
     anytime_valid: bool
-    """Whether the intervals are valid at any time, as they are if the range starts with the history. Those of
-    a range with a later start are valid only if its start was chosen in advance, without knowing its rewards.
-    The end can be any time."""
+    """Whether the intervals are valid at any time, which holds if the range starts with the history. With a
+    later start, they are valid only if the start was chosen in advance, without knowing rewards. The end can
+    be any time."""
     lift: Lift
     """Lift over random assignment, of the decisions in the range."""
     control: LiftEstimate | None
@@ -294,7 +294,7 @@ class SegmentStats(Struct, frozen=True, kw_only=True):
     kind: Literal["value", "range", "other", "missing"]
     """``"other"``: all values without a segment of their own. ``"missing"``: no value."""
     range: tuple[float | None, float | None] | None
-    """Start and end of the range of a number; the end does not belong to it. None for a category."""
+    """Start and end (exclusive) of the range of a number. None for a category."""
     decisions: int
     """Number of decisions."""
     share: float
@@ -324,7 +324,7 @@ class FeatureSegments(Struct, frozen=True, kw_only=True):
     """Whether its values or ranges are final. Ranges are fixed after 200 values, and the values of a category
     after 1,000 decisions."""
     comparisons: int
-    """The error rate of 5% is divided by this number for each segment: all segments that there can be."""
+    """The 5% error rate is divided by this number, the maximum number of segments, for each segment."""
     segments: tuple[SegmentStats, ...]
     """The segments: ranges in their order, or frequent values first."""
 
@@ -335,6 +335,6 @@ class SegmentList(Struct, frozen=True, kw_only=True):
     since: datetime
     """Time from which decisions are counted."""
     confidence: float
-    """With at least this probability, all intervals of all segments are right at all times."""
+    """The probability with which all intervals of all segments are right at all times, at least."""
     features: tuple[FeatureSegments, ...]
     """The features whose values are segments, at most eight."""

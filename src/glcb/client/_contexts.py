@@ -13,8 +13,8 @@ _MAX_EXACT = 2**53
 def context_to_json(context: Any) -> dict[str, Any] | list[Any]:
     """Return a context as names or positions with plain values.
 
-    Vectors, tags and dates become lists and objects, and nested dicts are flattened. Values that are missing
-    or infinite become null; the bandit treats them in the same way.
+    Vectors, tags and dates become lists and objects, and nested dicts are flattened. Missing or infinite
+    values become null, which the bandit treats equally.
 
     >>> context_to_json({"age": 31, "user": {"height": float("nan")}}), context_to_json((0.5, "FR"))
     ({'age': 31, 'user.height': None}, [0.5, 'FR'])

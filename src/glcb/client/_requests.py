@@ -55,7 +55,7 @@ _JSON = "application/json"
 _DECISION_ID = re.compile(DECISION_ID)
 
 _POLL_SECONDS = (0.1, 2.0)
-"""The first and the longest pause between two requests for the state of an evaluation."""
+"""The first and the longest pause between two polls of an evaluation."""
 
 # A batch is split into requests that stay below the default limits of the service.
 _MAX_ITEMS = 1000
@@ -64,7 +64,7 @@ _MAX_BYTES = 900_000
 
 @dataclass(frozen=True)
 class Download:
-    """A file to write the response body to."""
+    """A file for the response body."""
 
     path: Path
     error: type[GlcbError]
@@ -147,7 +147,7 @@ def restart_shards() -> Request:
 
 
 def drain_node(node: str, draining: bool) -> Request:
-    """Drain a node, or take it back."""
+    """Drain a node, or let it own shards again."""
     return Request("PATCH", f"v1/nodes/{quote(node, safe='')}", _encode({"draining": draining}))
 
 
@@ -163,7 +163,7 @@ def info(name: str) -> Request:
 
 
 def change(name: str, settings: Mapping[str, Any], reason: str | None = None) -> Request:
-    """Change settings of an experiment; those that are not named stay as they are."""
+    """Change settings of an experiment; unnamed settings stay unchanged."""
     return _patch(name, _plain(settings, ChangeArguments), reason)
 
 
@@ -177,7 +177,7 @@ def _patch(name: str, changes: dict[str, Any], reason: str | None) -> Request:
 
 
 def _plain(settings: Mapping[str, Any], arguments: Any) -> dict[str, Any]:
-    """Return settings as JSON can hold them; raise TypeError if there is no such setting."""
+    """Return JSON-compatible settings; raise TypeError if a setting does not exist."""
     names = arguments.__optional_keys__
     for name in settings.keys() - names:
         close = difflib.get_close_matches(name, names, 1)
@@ -263,7 +263,7 @@ def rank_many(
 
 
 def _items(contexts: Any, arms: Any, eligible: Iterable[str] | None) -> Iterator[dict[str, Any]]:
-    """Yield a decision with a key of its own for each context; all have the same candidates."""
+    """Yield a decision with its own key for each context; the candidates are shared."""
     shared = _choice(arms, eligible)
     for context in iterate_contexts(contexts):
         yield {"context": context_to_json(context), **shared, "idempotency_key": _key()}
@@ -399,7 +399,7 @@ def load_model(name: str, path: str | PathLike[str]) -> Request:
 
 
 PAGE = 1000
-"""Number of arms that are read at once."""
+"""Number of arms per request."""
 
 
 def catalog_page(name: str, offset: int) -> Request:
@@ -453,7 +453,7 @@ def parse(response: Response, kind: type[T]) -> T:
 
 
 def parse_batch(response: Response, kind: type[T]) -> list[T | GlcbError]:
-    """Decode the results of a batch; an item that was refused is returned as its exception."""
+    """Decode the results of a batch; a rejected item is returned as its exception."""
     try:
         return [_item(item, kind) for item in parse(response, BatchResponse).results]
     except msgspec.ValidationError as error:
@@ -461,7 +461,7 @@ def parse_batch(response: Response, kind: type[T]) -> list[T | GlcbError]:
 
 
 def evaluation_result(info: EvaluationInfo) -> EvaluationResult | None:
-    """Return the result of an evaluation, or None while there is none yet.
+    """Return the result of an evaluation, or None if it is not finished.
 
     Raises
     ------
@@ -477,7 +477,7 @@ _ENDS = {"failed": "has failed", "canceled": "was canceled"}
 
 
 def was_accepted(accepted: RewardAccepted, response: Response) -> bool:
-    """Return whether this call reported the reward: a duplicate may be one of its own earlier attempts."""
+    """Return whether this call reported the reward: a duplicate may stem from an earlier attempt."""
     return accepted.status == "accepted" or response.after_uncertain_attempt
 
 
@@ -500,7 +500,7 @@ def _unreadable(error: Exception) -> ServiceError:
     return ServiceError(f"cannot read the response; use a client of the same version as the service: {error}")
 
 
-# ---- parts of requests --------------------------------------------------------------------------
+# ---- request fields -----------------------------------------------------------------------------
 
 
 def _path(name: str, rest: str = "") -> str:
@@ -517,7 +517,7 @@ def _decision_body(context: Any, arms: Any, eligible: Iterable[str] | None) -> d
 
 
 def _choice(arms: Any, eligible: Iterable[str] | None) -> dict[str, Any]:
-    """Return the fields that say which arms can be chosen."""
+    """Return the request fields for candidates and eligible arms."""
     body: dict[str, Any] = {}
     if arms is not None:
         body["arms"] = arms_to_json(arms)

@@ -29,9 +29,9 @@ _MAX_RETRY_AFTER = 30.0
 """A larger Retry-After header is treated as this many seconds."""
 _RETRY_STATUS = {408, 429, 502, 503, 504}
 _NO_EFFECT_STATUS = {408, 429}
-"""A request refused with one of these statuses had no effect."""
+"""A request rejected with one of these statuses had no effect."""
 _NO_EFFECT_CODES = {"overloaded", "experiment_opening", "starting", "stopping"}
-"""A request refused with one of these error codes had no effect. After other failures it may have had one."""
+"""A request rejected with one of these error codes had no effect. Other failures may have had an effect."""
 _QUIET_ATTEMPTS = 4
 """Number of failed attempts, within about a second, before a warning is logged."""
 _NOT_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.ProxyError)
@@ -76,7 +76,7 @@ class _Failure(NamedTuple):
 
 @dataclass(frozen=True)
 class RetryPolicy:
-    """For how long to retry."""
+    """How long to retry."""
 
     seconds: float
     rng: random.Random

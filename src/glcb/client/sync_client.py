@@ -28,7 +28,7 @@ class Client:
     url
         Address of the service, such as ``"http://localhost:8000"``.
     api_key
-        An API key created with ``glcb keys add``. A service on localhost without keys needs none.
+        An API key created with ``glcb keys add``. A service on localhost without API keys needs none.
     timeout
         Timeout in seconds, for connecting, sending and receiving separately.
     retry_for
@@ -133,7 +133,7 @@ class Client:
         return parse(self._send(_requests.list_shards()), ShardList)
 
     def restart_shards(self) -> ShardList:
-        """Restart all shards, one after the other, without refusing a request. It does not wait for that.
+        """Restart all shards, one after the other, without rejecting a request. Returns immediately.
 
         Returns
         -------
@@ -148,14 +148,14 @@ class Client:
         return parse(self._send(_requests.restart_shards()), ShardList)
 
     def drain_node(self, node: str, *, draining: bool = True) -> NodeInfo:
-        """Let all shards leave a node of the cluster. It does not wait for that.
+        """Move all shards off a node of the cluster. Returns immediately.
 
         Parameters
         ----------
         node
-            The id of the node, the beginning of it, its address or its host name.
+            Node id or unique prefix, address, or host name.
         draining
-            False to let the node have shards again.
+            False to let the node own shards again.
 
         Returns
         -------
@@ -165,7 +165,7 @@ class Client:
         Raises
         ------
         ServiceError
-            If there is no such node, or several.
+            If no node, or more than one, matches.
         NotSupported
             If the service is one process.
         """

@@ -33,8 +33,8 @@ T = TypeVar("T")
 class Experiment:
     """An experiment in the service, with the methods of ``glcb.Bandit``.
 
-    Returned by :meth:`Client.create` and :meth:`Client.experiment`. Methods that
-    change the experiment return it as it is after the change.
+    Returned by :meth:`Client.create` and :meth:`Client.experiment`. Methods that change the
+    experiment return its new state.
     """
 
     def __init__(self, client: "Client", name: str) -> None:
@@ -69,10 +69,10 @@ class Experiment:
         eligible
             The arms to choose from, among the candidates; None for all.
         control
-            The choice of the existing system, for the lift over it.
+            The choice of the existing system, to estimate the lift over it.
         unit
-            Who the decision is for, such as a user. Either all decisions for a unit are in the holdout, or
-            none.
+            Who or what the decision is for, such as a user. Either all decisions for a unit are in the
+            holdout, or none.
         id
             The id of the decision: 1 to 100 characters from A–Z, a–z, 0–9, ``_`` and ``-``. None lets the
             service choose one.
@@ -123,7 +123,7 @@ class Experiment:
         Returns
         -------
         list of Decision or GlcbError
-            For each context, in order, the decision or the error with which it was refused.
+            For each context, in order, the decision or the error with which it was rejected.
 
         Raises
         ------
@@ -190,7 +190,7 @@ class Experiment:
         Returns
         -------
         list of Ranking or GlcbError
-            For each context, in order, the ranking or the error with which it was refused.
+            For each context, in order, the ranking or the error with which it was rejected.
 
         Raises
         ------
@@ -219,21 +219,21 @@ class Experiment:
         value
             The reward.
         slot
-            The slot of a ranking, from 0. None if the reward is that of the whole ranking.
+            The slot of a ranking, from 0. None if the reward is for the whole ranking.
         examined
-            Number of slots that were seen. It completes a ranking: slots that were seen and have no reward
-            learn the default reward, or the lowest one; nothing is learned from the others.
+            Number of slots that the user saw. Completes a ranking: seen slots without a reward learn the
+            default or the lowest reward; nothing is learned from unseen slots.
         metrics
             Further metrics of the decision, by name.
         idempotency_key
-            A reward with the same key as an earlier one of this decision is ignored. Without one, every call
-            reports a new reward, once even if the request has to be retried.
+            A reward with the same key as an earlier reward of this decision is ignored. Without a key, every
+            call reports a new reward, once even if the request has to be retried.
 
         Returns
         -------
         bool
-            Whether the reward was accepted; False for a duplicate. If a response was lost, so that it is
-            unclear which attempt reported the reward, the result is True.
+            Whether the reward was accepted; False for a duplicate. True if a lost response makes it unclear
+            which attempt reported the reward.
 
         Raises
         ------
@@ -259,15 +259,14 @@ class Experiment:
         Parameters
         ----------
         rewards
-            Tuples ``(id, value)`` or ``(id, value, idempotency_key)``, or dicts with the keys ``id``,
-            ``value``, ``slot``, ``examined``, ``metrics`` and ``idempotency_key``, of which all but the first
-            two are optional.
+            Tuples ``(id, value)`` or ``(id, value, idempotency_key)``, or dicts with the keys ``id`` and
+            ``value`` and optionally ``slot``, ``examined``, ``metrics`` and ``idempotency_key``.
 
         Returns
         -------
         list of bool or GlcbError
             For each reward, in order, whether it was accepted, as in :meth:`reward`, or the error with which
-            it was refused.
+            it was rejected.
         """
         requests, count = _requests.reward_many(self.name, rewards)
         return self._send_batches(requests, count, _requests.parse_accepted)
@@ -289,7 +288,7 @@ class Experiment:
         Returns
         -------
         Explanation
-            Value, bonus, probability and feature contributions of each arm. If arms have features: of all
+            Value, bonus, probability and feature contributions of each arm; if arms have features, of all
             ``eligible`` arms, or of the 20 with the best scores.
 
         Raises
@@ -336,7 +335,7 @@ class Experiment:
         search
             Only names that contain this text, in any case.
         sort
-            The column to sort by. Arms without a value are always the last.
+            The column to sort by. Arms without a value always come last.
         order
             ``"desc"`` or ``"asc"``.
         offset
@@ -347,7 +346,7 @@ class Experiment:
         Returns
         -------
         ArmPage
-            The arms, and the number of all arms that match.
+            The arms, and the number of all matching arms.
 
         Raises
         ------
@@ -468,7 +467,7 @@ class Experiment:
         name
             Name of the arm.
         reason
-            Why, for the trail of changes.
+            The reason, for the change history.
 
         Returns
         -------
@@ -480,19 +479,19 @@ class Experiment:
         UnknownArm
             If the experiment has no such arm.
         InvalidSettings
-            If it is the control, or all other arms are paused.
+            If it is the control, or the only arm that is not paused.
         """
         return self._request(_requests.pause_arm(self.name, name, True, reason), ExperimentInfo)
 
     def resume_arm(self, name: str, *, reason: str | None = None) -> ExperimentInfo:
-        """Choose a paused arm again. Guardrails forget what they knew about it.
+        """Choose a paused arm again. Its guardrail estimates start over.
 
         Parameters
         ----------
         name
             Name of the arm.
         reason
-            Why, for the trail of changes.
+            The reason, for the change history.
 
         Returns
         -------
@@ -514,20 +513,20 @@ class Experiment:
         Returns
         -------
         ExperimentInfo
-            The experiment; for example, ``counts`` are the decisions by outcome, and ``reward_counts`` the
-            rewards learned by arm.
+            The experiment; for example, ``counts`` are decisions by outcome, and ``reward_counts`` rewards
+            learned by arm.
         """
         return self._request(_requests.info(self.name), ExperimentInfo)
 
     def change(self, *, reason: str | None = None, **settings: Unpack[ChangeArguments]) -> ExperimentInfo:
-        """Change settings of the experiment. Omitted ones stay as they are; None removes one.
+        """Change settings of the experiment. Omitted settings are unchanged; None removes a setting.
 
         Parameters
         ----------
         reason
-            Why, for the trail of changes.
+            The reason, for the change history.
         **settings
-            The fields of ``ExperimentSettings`` that change.
+            The fields of ``ExperimentSettings`` to change.
 
         Returns
         -------
@@ -547,7 +546,7 @@ class Experiment:
         return self._request(request, ExperimentInfo)
 
     def changes(self, *, limit: int = 20, before: int = 0) -> tuple[Change, ...]:
-        """Return who changed what, when and why: settings, arms, models and automatic pauses.
+        """Return the change history: changes of settings, arms and models, and automatic pauses.
 
         Parameters
         ----------
@@ -565,7 +564,7 @@ class Experiment:
         return listed.changes
 
     def pause(self, *, reason: str | None = None) -> ExperimentInfo:
-        """Refuse decisions until :meth:`resume`; rewards are still accepted."""
+        """Reject decisions until :meth:`resume`; rewards are still accepted."""
         return self._request(_requests.set_state(self.name, "paused", reason), ExperimentInfo)
 
     def resume(self, *, reason: str | None = None) -> ExperimentInfo:
@@ -573,7 +572,7 @@ class Experiment:
         return self._request(_requests.set_state(self.name, "running", reason), ExperimentInfo)
 
     def archive(self, *, reason: str | None = None) -> ExperimentInfo:
-        """Refuse decisions and rewards; everything can still be read."""
+        """Reject decisions and rewards; everything can still be read."""
         return self._request(_requests.set_state(self.name, "archived", reason), ExperimentInfo)
 
     def recover(self) -> ExperimentInfo:
@@ -584,7 +583,7 @@ class Experiment:
         Returns
         -------
         ExperimentInfo
-            The experiment as it continues.
+            The recovered experiment.
 
         Raises
         ------
@@ -600,7 +599,7 @@ class Experiment:
     # ---- statistics -----------------------------------------------------------------------------
 
     def stats(self) -> Stats:
-        """Return lift, match rate, arms, history, features, refused requests, latency and health."""
+        """Return lift, match rate, arms, history, features, rejected requests, latency and health."""
         return self._request(_requests.stats(self.name), Stats)
 
     def curves(
@@ -620,14 +619,14 @@ class Experiment:
         end
             End of the range, with a time zone; None for now.
         points
-            The largest number of points, at most 500.
+            The maximum number of points, at most 500.
         arm
-            An arm whose decisions and rewards each point shows.
+            An arm whose decisions and rewards are included in each point.
 
         Returns
         -------
         Curves
-            The points, and the numbers of the whole range.
+            The points, and the totals of the range.
 
         Raises
         ------
@@ -668,28 +667,28 @@ class Experiment:
         """Estimate what other policies or settings would have earned, and wait for the result.
 
         The service evaluates the decisions and rewards of the experiment, without changing it. If the call is
-        interrupted, the evaluation goes on; see :meth:`evaluations`.
+        interrupted, the evaluation continues; see :meth:`evaluations`.
 
         Parameters
         ----------
         policies
             Names of policies, or a dict from any name to a policy. A policy is "uniform", "best-fixed-arm",
-            "arm=NAME", the name of a policy that replaces the one of the experiment, or a dict of settings
-            that replace those of the experiment, such as ``{"exploration": 0.02}`` or
-            ``{"without": ["games"]}``.
+            "arm=NAME", the name of a policy that replaces the experiment's policy, or a dict of settings that
+            replace the experiment's settings, such as ``{"exploration": 0.02}`` or ``{"without":
+            ["games"]}``.
         after, before
             Evaluate only decisions in this range of sequence numbers, or of times with a time zone.
         estimators
-            Any of "ips", "snips", "clipped-ips", "dm", "dr", "switch-dr" and "shrunk-dr". Curves show the
+            Any of "ips", "snips", "clipped-ips", "dm", "dr", "switch-dr" and "shrunk-dr". Curves plot the
             first one.
         reference
             The policy that differences are relative to; "logged" is the experiment itself.
         default_reward
-            Reward to assume where the log has none. None for that of the experiment.
+            Reward to assume where the log has none. None for the experiment's default reward.
         replay
-            Whether to replay the policies that learn as well.
+            Whether to also replay the policies that learn.
         max_ratio
-            The bound of π / p for replay. None for 1 / the smallest propensity.
+            The bound on π / p for replay. None for 1 / the smallest propensity.
         constant_values
             Whether to add a confidence sequence that assumes constant values.
         seed
@@ -790,7 +789,7 @@ class Experiment:
         Parameters
         ----------
         limit
-            The largest number of evaluations, at most 100.
+            The maximum number of evaluations, at most 100.
         before
             Return only evaluations with a smaller id.
 
@@ -804,7 +803,7 @@ class Experiment:
         return listed.evaluations
 
     def cancel_evaluation(self, id: int) -> None:  # noqa: A002
-        """Cancel an evaluation that is queued or running, or delete one that is not.
+        """Cancel a queued or running evaluation, or delete a finished one.
 
         Parameters
         ----------
@@ -859,7 +858,7 @@ class Experiment:
         self._client._send(_requests.save_model(self.name, path))
 
     def load_model(self, path: str | PathLike[str]) -> ExperimentInfo:
-        """Replace the bandit of the experiment, including its arms and settings, with one from a file.
+        """Replace the bandit, including its arms and settings, with a bandit from a file.
 
         Parameters
         ----------
