@@ -1,1 +1,1 @@
-"""Bridges to other tools, one module each. A module needs the extra of its name; none is imported unasked."""
+"""Bridges to other tools, one module each. A module needs the extra with its name."""

@@ -21,8 +21,8 @@ __all__ = ["BanditLearner"]
 class BanditLearner(Learner):
     """A bandit as a learner of coba.
 
-    The actions of the first interaction are the arms. Later interactions can offer some of them, but no
-    others. The features of an action are its name; nothing is shared between actions with similar features.
+    The actions of the first interaction are the arms. Later interactions can offer only these actions. The
+    feature of an action is its name; nothing is shared between similar actions.
 
     Parameters
     ----------
@@ -114,7 +114,7 @@ class BanditLearner(Learner):
         actions : sequence
             The actions to choose from.
         action : Any
-            One of them.
+            An action that is offered.
 
         Returns
         -------
@@ -131,11 +131,11 @@ class BanditLearner(Learner):
         context : None, value, sequence or dict
             The features.
         action : Any
-            The action, chosen by this learner or by another.
+            The action, chosen by this learner or another learner.
         reward : float
             Its reward.
         probability : float
-            Ignored: rewards are learned as they are.
+            Ignored: rewards are learned without weights.
 
         Raises
         ------

@@ -28,14 +28,14 @@ except ModuleNotFoundError as error:
 __all__ = ["PolicyAgent", "TaskEnv", "play"]
 
 Mask = NDArray[np.int8]
-"""1 for each action that can be chosen, as in Gymnasium."""
+"""1 for each available action, as in Gymnasium."""
 
 
 class TaskEnv(gymnasium.Env[Float32, np.int64]):
     """A task as an environment: the context is the observation, the arm is the action.
 
-    An episode is one run of the task. It is truncated after `steps` steps. ``info`` has the largest reward of
-    the step that was taken (``best_reward``) and, if not all arms are available, an ``action_mask``.
+    An episode is one run of the task, truncated after `steps` steps. ``info`` holds the largest reward of the
+    last step (``best_reward``) and, if not all arms are available, an ``action_mask``.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ class TaskEnv(gymnasium.Env[Float32, np.int64]):
         seed : int, optional
             The seed of the stream: the same data as ``task.stream(seed)``. Default: a new one each time.
         options : dict, optional
-            Ignored.
+            The seed of the stream, as in ``task.stream(seed)``. Default: a new seed each time.
 
         Returns
         -------
@@ -111,7 +111,7 @@ class TaskEnv(gymnasium.Env[Float32, np.int64]):
         -------
         tuple
             The next context, the reward, False, whether the episode is over, and an ``info``. After the last
-            step the context is that of the last step.
+            step, the context is repeated.
 
         Raises
         ------
@@ -152,7 +152,7 @@ class TaskEnv(gymnasium.Env[Float32, np.int64]):
 class PolicyAgent:
     """A policy that acts in an environment and learns from its rewards.
 
-    It maximizes the reward of each step and ignores what an action changes later, so it fits environments in
+    It maximizes the reward of each step and ignores later effects of an action, so it fits environments in
     which actions have no lasting effect.
 
     Parameters
@@ -162,7 +162,8 @@ class PolicyAgent:
     policy : str, default "glcb"
         The name of the policy.
     rewards : "binary" or (float, float), optional
-        The range of the rewards. Default: that of the task if `env` is a :class:`TaskEnv`, else "binary".
+        The range of the rewards. Default: the range of the task if `env` is a :class:`TaskEnv`, else
+        "binary".
     policy_settings : dict, optional
         Settings of the policy, by name.
     seed : int, default 0
@@ -171,7 +172,7 @@ class PolicyAgent:
     Raises
     ------
     InvalidSettings
-        If the spaces are not of these kinds, or an argument is invalid.
+        If the spaces have other types, or an argument is invalid.
 
     Examples
     --------
@@ -216,7 +217,7 @@ class PolicyAgent:
         observation : numpy.ndarray
             The observation.
         mask : numpy.ndarray of int8, optional
-            1 for each action that can be chosen. Default: all.
+            1 for each available action. Default: all.
 
         Returns
         -------

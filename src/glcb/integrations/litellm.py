@@ -10,15 +10,15 @@ from glcb.route import Router
 __all__ = ["RoutingStrategy"]
 
 ROUTE_ID = "route_id"
-"""The field of the metadata of a request that holds the id of its route."""
+"""The request metadata field that holds the id of the route."""
 
 
 class RoutingStrategy:
     """A custom routing strategy for ``litellm.Router``.
 
-    The models of the router are deployments, under the name of the model in their ``litellm_params``. The
-    deployments of the requested group are eligible. LiteLLM reports the cost and the latency of every answer
-    to the router; report the quality with ``router.reward(route_id, quality)``.
+    The models of the router are named like the model in ``litellm_params`` of the deployments. Deployments of
+    the requested group are eligible. LiteLLM reports the cost and latency of every answer to the router;
+    report the quality with ``router.reward(route_id, quality)``.
 
     Parameters
     ----------
@@ -41,7 +41,7 @@ class RoutingStrategy:
             raise InvalidInput(f"the router has no model {missing[0]!r}: add one for every deployment")
 
     def attach(self) -> None:
-        """Use this strategy for all requests of LiteLLM's router, and receive costs and latencies.
+        """Use this strategy for all requests of LiteLLM's router, and report costs and latencies.
 
         Raises
         ------
@@ -119,7 +119,7 @@ class RoutingStrategy:
         Parameters
         ----------
         kwargs : dict
-            What LiteLLM knows about the request, with ``response_cost``.
+            LiteLLM's details of the request, with ``response_cost``.
         response : object
             The answer.
         start, end : datetime
@@ -133,11 +133,11 @@ class RoutingStrategy:
                 route, cost=kwargs.get("response_cost"), latency=max((end - start).total_seconds(), 0.0)
             )
         except GlcbError:
-            return  # of another router, or a retry whose cost is known
+            return  # from another router, or a retry whose cost is known
 
 
 def deployment_name(deployment: Mapping[str, Any]) -> str:
-    """Return the name of a deployment in the router: that of its model.
+    """Return the name of a deployment in the router: its model name.
 
     >>> deployment_name({"model_name": "auto", "litellm_params": {"model": "openai/gpt-4o"}})
     'openai/gpt-4o'
@@ -146,7 +146,7 @@ def deployment_name(deployment: Mapping[str, Any]) -> str:
 
 
 def _prompt(messages: list[dict[str, str]] | None, text: str | list[Any] | None) -> str:
-    """Return the text that the features are computed from: that of the last message of the user."""
+    """Return the text for the features: the last user message."""
     if messages:
         users = [message for message in messages if message.get("role") == "user"] or messages
         content: Any = users[-1].get("content") or ""

@@ -61,9 +61,9 @@ def log_curve(rewards: Sequence[float], *, name: str = "mean_reward", points: in
     rewards : sequence of float
         The reward of each decision, in order.
     name : str, default "mean_reward"
-        The name of the metric. Its steps are numbers of decisions.
+        The name of the metric. Its step is the number of decisions.
     points : int, default 100
-        Number of points, spread evenly; the last is the mean of all rewards.
+        Number of points, spread evenly; the last point is the mean of all rewards.
 
     Raises
     ------
@@ -101,7 +101,7 @@ def save_model(
     mlflow_model : mlflow.models.Model, optional
         The model to add the flavor to.
     signature : mlflow.models.ModelSignature, optional
-        The columns that a prediction expects and returns.
+        The input and output columns of a prediction.
 
     Raises
     ------
@@ -143,14 +143,14 @@ def log_model(
     name : str
         The name of the model.
     signature : mlflow.models.ModelSignature, optional
-        The columns that a prediction expects and returns.
+        The input and output columns of a prediction.
     registered_model_name : str, optional
         Register the model under this name.
 
     Returns
     -------
     mlflow.models.model.ModelInfo
-        Its ``model_uri`` is what :func:`load_model` and ``mlflow.pyfunc.load_model`` need.
+        Pass its ``model_uri`` to :func:`load_model` or ``mlflow.pyfunc.load_model``.
     """
     from glcb.integrations import mlflow as flavor
 
@@ -188,7 +188,7 @@ def load_model(model_uri: str) -> Bandit:
 
 
 class _PyFunc:
-    """What ``mlflow.pyfunc`` calls. It learns nothing: predictions of a deployed model must not change it."""
+    """The ``mlflow.pyfunc`` model. It does not learn: predictions of a deployed model must not change it."""
 
     def __init__(self, bandit: Bandit) -> None:
         self._bandit = OfflineBandit(bandit)

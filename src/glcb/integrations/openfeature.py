@@ -49,7 +49,7 @@ _SWITCH = {"true": True, "on": True, "false": False, "off": False}
 
 
 class Decider(Protocol):
-    """What a flag needs: the two methods that ``Bandit`` and ``glcb.client.Experiment`` share."""
+    """The interface of a flag: two methods that ``Bandit`` and ``glcb.client.Experiment`` share."""
 
     def decide(self, context: Any) -> Any:
         """Return a decision with an arm, an id and a propensity."""
@@ -73,18 +73,19 @@ class GlcbProvider(AbstractProvider):
     Parameters
     ----------
     experiments : dict, or glcb.client.Client
-        The flags: for each key a ``Bandit`` or an ``Experiment`` of the client. With a client, every
-        experiment of the service is a flag.
+        The flags: a ``Bandit`` or a client ``Experiment`` for each flag key. With a client, every experiment
+        of the service is a flag.
     values : dict, optional
         The value of each arm, by flag key and arm. Default: the arm itself. For boolean flags, "on" and
-        "true" mean True, "off" and "false" mean False; for numbers, the arm is a number. Objects need it.
+        "true" mean True, "off" and "false" mean False; for numbers, the arm is a number. Required for
+        objects.
     events : dict, optional
-        The flags that each tracked event rewards: event name to flag key, or to a list of them. Default: an
-        event rewards the flag of the same name.
+        The flags that each tracked event rewards: event name to one flag key, or to a list of flag keys.
+        Default: an event rewards the flag of the same name.
     sticky_for : float, default 86400
         Seconds for which a unit keeps its variant, and its decision can be rewarded.
     max_units : int, default 100000
-        Number of decisions kept. When there are more, the oldest are dropped.
+        Number of decisions kept. Beyond it, the oldest are dropped.
     clock : function, default time.monotonic
         Function that returns the time in seconds.
 
@@ -95,12 +96,12 @@ class GlcbProvider(AbstractProvider):
 
     Notes
     -----
-    An error gives the default value and an error code; the SDK raises nothing. A paused experiment gives the
-    default without an error. In neither case is there a decision to reward.
+    An error returns the default value and an error code; the SDK raises nothing. A paused experiment returns
+    the default without an error. In either case, there is no decision to reward.
 
-    Decisions are kept in the memory of this process: two processes can give a unit different variants. The
-    arms of a service are known only after a decision, so there a wrong type is reported after one was made,
-    and an arm that was removed is shown to its units until their decisions expire.
+    Decisions are kept in process memory: two processes can give a unit different variants. The arms of a
+    service are known only after a decision, so a wrong type is reported after the decision, and a removed arm
+    is shown to its units until their decisions expire.
 
     Examples
     --------
@@ -139,7 +140,7 @@ class GlcbProvider(AbstractProvider):
         self._sticky_for, self._max_units, self._clock = sticky_for, max_units, clock
         self._assignments: OrderedDict[tuple[str, str], _Assignment] = OrderedDict()
         self._lock = threading.Lock()
-        # A unit is decided by one thread at a time; other units need not wait for an answer of the service.
+        # A lock per unit: other units need not wait for an answer of the service.
         self._unit_locks = [threading.Lock() for _ in range(_LOCKS)]
 
     def get_metadata(self) -> Metadata:
@@ -189,10 +190,10 @@ class GlcbProvider(AbstractProvider):
 
         Parameters
         ----------
-        tracking_event_name : str
+        The event: a key of `events`, or a flag key.
             The event: a key of `events`, or of a flag.
         evaluation_context : EvaluationContext
-            Its targeting key names the unit. Nothing happens if the unit has no decision, or had its reward.
+            Its targeting key names the unit. No effect if the unit has no decision or was already rewarded.
         tracking_event_details : TrackingEventDetails, optional
             Its value is the reward. Default: 1.
         """
@@ -206,8 +207,8 @@ class GlcbProvider(AbstractProvider):
                 self._experiment(flag).reward(assignment.id, 1.0 if value is None else value)
             except DuplicateReward:
                 _LOGGER.debug("decision %s of flag %r already has a reward", assignment.id, flag)
-            except GlcbError as error:  # an application must not fail because an event cannot be counted
-                _LOGGER.warning("the reward of flag %r is refused: %s", flag, error)
+            except GlcbError as error:  # a failure to count an event must not break the application
+                _LOGGER.warning("the reward of flag %r was rejected: %s", flag, error)
 
     # ---- decisions ------------------------------------------------------------------------------
 
@@ -218,7 +219,7 @@ class GlcbProvider(AbstractProvider):
         if context is None or not context.targeting_key:
             raise TargetingKeyMissingError("a targeting key is needed, such as the id of the visitor")
         arms = experiment.arms if isinstance(experiment, Bandit) else None
-        for arm in arms or ():  # a wrong type is reported before anything is decided
+        for arm in arms or ():  # report a wrong type before making a decision
             self._value(flag, arm, convert)
         unit = context.targeting_key
         with self._unit_locks[hash((flag, unit)) % _LOCKS]:

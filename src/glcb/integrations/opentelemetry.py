@@ -66,7 +66,7 @@ class Spans:
         self._lock = threading.Lock()
 
     def start(self, name: str, parent: str, attributes: Mapping[str, Any], links: list[Link]) -> Span:
-        """Start the span of a request. Its parent is the one that a header ``traceparent`` names, if any."""
+        """Start the span of a request, as a child of the span in the header ``traceparent``, if any."""
         return self.tracer.start_span(
             name,
             context=_PROPAGATOR.extract({"traceparent": parent}, Context()),
@@ -76,7 +76,7 @@ class Spans:
         )
 
     def links(self, decision: str) -> list[Link]:
-        """Return a link to the span of a decision or ranking, if it is one of the latest."""
+        """Return a link to the span of a recent decision or ranking, if it is known."""
         with self._lock:
             linked = self._decisions.get(decision)
         return [] if linked is None else [Link(linked)]
@@ -103,20 +103,20 @@ class Spans:
 
 
 class TracedBandit:
-    """A bandit with a span for each decision and each reward. Everything else is passed on.
+    """A bandit with a span for each decision and each reward. Other attributes come from the bandit.
 
-    Spans are named ``decide NAME``, ``rank NAME`` and ``reward NAME``. The span of a reward is linked to that
+    Spans are named ``decide NAME``, ``rank NAME`` and ``reward NAME``. The span of a reward links to the span
     of its decision. Attributes begin with ``glcb.``: ``experiment``, ``decision.id``, ``arm``, ``propensity``
-    and ``reward``. A call that fails has the status ``ERROR``, and the name of the exception as ``error``.
+    and ``reward``. A failed call has the status ``ERROR``, and the name of the exception as ``error``.
 
     Parameters
     ----------
     bandit : Bandit, or glcb.client.Experiment
-        What decides.
+        The bandit or experiment to trace.
     name : str
-        The name in spans, such as that of the experiment.
+        The name in spans, such as the experiment name.
     record_context : bool, default False
-        Whether spans have the features, as ``glcb.context.FEATURE``. They can be personal data.
+        Whether spans record features, as ``glcb.context.FEATURE``. Features can be personal data.
     tracer_provider : opentelemetry.trace.TracerProvider, optional
         Default: the global one.
 
@@ -150,7 +150,7 @@ class TracedBandit:
         context : Any
             The context.
         **arguments
-            Those of ``decide`` of the bandit.
+            Arguments of the bandit's ``decide``.
 
         Returns
         -------
@@ -182,7 +182,7 @@ class TracedBandit:
             batch.set_attribute("glcb.decisions", len(decisions))
             for decision in decisions:
                 with self._span("decide") as span:
-                    if isinstance(decision, GlcbError):  # the client returns the error of a refused context
+                    if isinstance(decision, GlcbError):  # the client returns the error of a rejected context
                         self._spans.fail(span, decision)
                     else:
                         self._describe(span, None, decision)
@@ -196,7 +196,7 @@ class TracedBandit:
         context : Any
             The context.
         **arguments
-            Those of ``rank`` of the bandit.
+            Arguments of the bandit's ``rank``.
 
         Returns
         -------
@@ -209,7 +209,7 @@ class TracedBandit:
             return ranking
 
     def reward(self, decision: str, value: float, **arguments: Any) -> bool:
-        """Learn a reward, in a span that is linked to that of its decision.
+        """Learn a reward, in a span that links to the span of its decision.
 
         Parameters
         ----------
@@ -218,7 +218,7 @@ class TracedBandit:
         value : float
             The reward.
         **arguments
-            Those of ``reward`` of the bandit.
+            Arguments of the bandit's ``reward``.
 
         Returns
         -------
@@ -253,7 +253,7 @@ class TracedBandit:
                 raise
 
     def _describe(self, span: Span, context: Any, decision: Any) -> None:
-        """Set the attributes of a decision or a ranking, and of its context if they are asked for."""
+        """Set the attributes of a decision or a ranking, and of its context if requested."""
         self._spans.describe(span, decision)
         if span.is_recording() and self._record_context and hasattr(context, "items"):
             for name, value in to_row(context)[0].items():

@@ -1,7 +1,7 @@
 """Translate requests and responses of Azure Personalizer to those of the service.
 
-An event is a decision, or a ranking if it has several slots, with the id of the event. Nothing here has a
-state; the service does the rest.
+An event is a decision, or a ranking if it has several slots, with the event id. This module is stateless; the
+service does the rest.
 """
 
 import math
@@ -43,7 +43,7 @@ _UNPROCESSABLE = 422
 
 
 def canonical_path(path: str) -> str:
-    """Return the path of the route of the service. Clients put the version into the path, or leave it out.
+    """Return the path of the route of the service. In client paths, the version may differ or be missing.
 
     >>> canonical_path("/personalizer/v1.1-preview.3/multislot/rank"), canonical_path("/personalizer/rank")
     ('/personalizer/v1.0/multislot/rank', '/personalizer/v1.0/rank')
@@ -52,7 +52,7 @@ def canonical_path(path: str) -> str:
 
 
 def decision_id(event_id: str) -> str:
-    """Return the id of the decision of an event: the id of the event, or its hash if no decision can have it.
+    """Return the decision id of an event: the event id, or its hash if it is not a valid decision id.
 
     >>> decision_id("5f3a-01"), decision_id("user 7/page 2")
     ('5f3a-01', 'event-b3b9bed07460b16b55ce39c6978deb31')
@@ -68,20 +68,20 @@ def decision_id(event_id: str) -> str:
 def decision_request(
     request: PersonalizerRankRequest, event_id: str, has_catalog: bool, max_characters: float = math.inf
 ) -> DecisionRequest:
-    """Return the decision that a rank request asks for.
+    """Return the decision for a rank request.
 
-    The candidates, or eligible arms, are in the order of the actions. So the first one is the baseline.
+    The candidates, or eligible arms, are in the order of the actions, so the first one is the baseline.
 
     Parameters
     ----------
     request
         A rank request.
     event_id
-        Its id, or a new one if it has none.
+        The id of the event, or a new id if the request has none.
     has_catalog
         Whether the arms of the experiment have features.
     max_characters
-        Length of the names of all features of the context, or of an action, together.
+        Maximum total length of feature names, for the context and for each action.
 
     Returns
     -------
@@ -111,7 +111,7 @@ def ranking_request(
     has_catalog: bool,
     max_characters: float = math.inf,
 ) -> RankingRequest:
-    """Return the ranking that a multi-slot request asks for.
+    """Return the ranking for a multi-slot request.
 
     The baseline actions of the slots come first, in the order of the slots.
 
@@ -120,11 +120,11 @@ def ranking_request(
     request
         A multi-slot rank request.
     event_id
-        Its id, or a new one if it has none.
+        The id of the event, or a new id if the request has none.
     has_catalog
         Whether the arms of the experiment have features.
     max_characters
-        Length of the names of all features of the context, or of an action, together.
+        Maximum total length of feature names, for the context and for each action.
 
     Returns
     -------
@@ -156,7 +156,7 @@ def ranking_request(
 
 
 def slot_rewards(request: PersonalizerMultiSlotRewardRequest, event_id: str) -> list[RewardItem]:
-    """Return the rewards of slots; raise InvalidInput if a slot has two."""
+    """Return the rewards of slots; raise InvalidInput if a slot has two rewards."""
     slots = [reward.slot_id for reward in request.reward]
     if len(set(slots)) != len(slots):
         raise InvalidInput(f"every slot can have one reward, got rewards for {slots}")
@@ -167,7 +167,7 @@ def slot_rewards(request: PersonalizerMultiSlotRewardRequest, event_id: str) -> 
 
 
 def _context(features: Iterable[Mapping[str, Any]], max_characters: float) -> dict[str, Any]:
-    """Return features as a context, with the names that they have in a log of Personalizer."""
+    """Return features as a context, named as in a Personalizer log."""
     return flatten(features, max_characters=max_characters) or {"constant": 1.0}
 
 
@@ -241,7 +241,7 @@ def rank_response(
     event_id
         The id of the event.
     decision
-        The decision that was made for it.
+        The decision for the request.
 
     Returns
     -------

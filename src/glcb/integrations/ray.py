@@ -34,7 +34,7 @@ __all__ = ["TrainedBandit", "learn_many", "score"]
 
 _ADDED = ("arm", "propensity", "values", "probabilities")
 _BATCH = 1024
-"""Rows per batch: enough to hide the cost of a call, and few enough for a small memory."""
+"""Rows per batch: enough to hide the cost of a call, and few enough to limit memory."""
 
 
 def score(
@@ -47,9 +47,9 @@ def score(
     ignore_columns: Collection[str] = (),
     workers: int | None = None,
 ) -> Dataset:
-    """Choose an arm for every row of a dataset, as the next decision of the bandit.
+    """Choose an arm for every row of a dataset, as the next decision of the bandit would.
 
-    The bandit does not change, and the decisions are not pending. The result does not depend on the number of
+    The bandit does not change, and no decision is pending. The result does not depend on the number of
     workers, on the blocks of the dataset, or on the order of the rows.
 
     Parameters
@@ -58,10 +58,9 @@ def score(
         One context per row.
     bandit : Bandit, str or path
         The bandit, or a model file on this machine. It is sent to the workers, which load it once.
-    key : str, optional
-        A column that identifies rows, such as a user id, and is no feature. With it, an arm is drawn with the
-        probabilities of the bandit; the same key and seed give the same random number. Without it, the arm
-        with the largest value is chosen, and nothing is explored.
+    A column that identifies rows, such as a user id; it is not a feature. With it, an arm is drawn with
+    the bandit's probabilities; the same key and seed give the same random number. Without it, the arm with
+    the largest value is chosen, without exploration.
     seed : int, default 0
         Seed of the random numbers.
     eligible : iterable of str or int, optional
@@ -75,17 +74,17 @@ def score(
     -------
     ray.data.Dataset
         The dataset with the columns ``arm``, ``propensity``, ``values`` and ``probabilities``. The last two
-        are lists in the order of ``Bandit.arms``; if arms have features, without those that are not eligible.
-        It is computed when it is read.
+        are lists in the order of ``Bandit.arms``, or of the eligible candidates if arms have features. The
+        dataset is computed when it is read.
 
     Raises
     ------
     InvalidInput
-        If the dataset lacks the column of the keys, or has one of the columns that are added; when it is
-        read, if a row has no key.
+        If the dataset lacks the key column, or already has one of the added columns; when it is read, if a
+        row has no key.
     NotSupported
-        If the policy draws random numbers for its values, the bandit makes rankings, or its arms are both
-        text and integers.
+        If the policy draws random numbers for its values, the bandit makes rankings, or its arms mix text and
+        integers.
     UnknownArm
         If an eligible arm does not exist.
     """
@@ -143,7 +142,7 @@ class _Scorer:
             )
 
     def add_columns(self, batch: pyarrow.Table) -> pyarrow.Table:
-        """Return a batch with the columns that are added."""
+        """Return a batch with the added columns."""
         chosen = [self._choose(row) for row in batch.to_pylist()]
         for name, values in zip(_ADDED, zip(*chosen, strict=True), strict=True):
             batch = batch.append_column(name, pyarrow.array(values))
@@ -192,7 +191,7 @@ class _Worker:
 
 
 class TrainedBandit(NamedTuple):
-    """A trained bandit, and what it has learned from each log."""
+    """A trained bandit, and the report for each log."""
 
     bandit: Bandit
     reports: tuple[LogReport, ...]
@@ -214,11 +213,11 @@ def learn_many(
     address: str | None = None,
     jobs: int | None = None,
 ) -> dict[str, TrainedBandit]:
-    """Train several bandits on logs in parallel, such as one with each of several settings.
+    """Train several bandits on logs in parallel, such as one bandit per setting.
 
-    A bandit learns from its logs in order, in one thread per bandit. The result is that of
-    ``Bandit.learn_from`` for one log after the other, in a process with one BLAS thread. If a process or a
-    node dies, the log is learned again elsewhere, by a bandit that has not seen it.
+    A bandit learns from its logs in order, in one thread. The result equals ``Bandit.learn_from`` for one log
+    after the other, in a process with one BLAS thread. If a process or a node dies, the log is learned again
+    elsewhere, from the previous state of the bandit.
 
     Parameters
     ----------
@@ -280,7 +279,7 @@ def learn_many(
 
 @dataclass(frozen=True)
 class _LearnTask:
-    """Logs for a bandit; a task learns the first of them."""
+    """Logs for a bandit; a task learns the first log."""
 
     name: str
     logs: tuple[Path, ...]
@@ -304,6 +303,6 @@ def _paths(logs: Logs | Mapping[str, Logs], name: str) -> tuple[Path, ...]:
 
 
 def _restored(model: bytes, like: Bandit) -> Bandit:
-    """Return a bandit with the clock of another one, which is not sent to other processes."""
+    """Return a bandit with the clock of another bandit; clocks are not sent to other processes."""
     bandit: Bandit = cloudpickle.loads(model)
     return bandit.set_params(clock=like.get_params()["clock"])

@@ -28,23 +28,23 @@ class BanditEstimator(BaseEstimator):
     """A bandit with the methods of a scikit-learn estimator.
 
     The arms are its classes. ``clone``, pipelines, ``set_params`` and pickling work as for any estimator. The
-    bandit that is passed does not change: the estimator trains a clone of it, ``bandit_``.
+    given bandit does not change: the estimator trains a clone, ``bandit_``.
 
     Parameters
     ----------
     bandit : Bandit
         A bandit; only its parameters are used.
     arm_column : str, default "arm"
-        Column of a data frame with the chosen arm. It is no feature.
+        Column of a data frame with the chosen arm. It is not a feature.
     reward_column : str, default "reward"
-        Column of a data frame with the reward. It is no feature.
+        Column of a data frame with the reward. It is not a feature.
     ignore_columns : tuple of str, default ("id", "propensity")
-        Columns of a data frame that are neither.
+        Other columns that are not features.
 
     Attributes
     ----------
     bandit_ : Bandit
-        The trained bandit; before the first call that needs it, it does not exist.
+        The trained bandit, created by the first call that needs it.
 
     Examples
     --------
@@ -76,8 +76,8 @@ class BanditEstimator(BaseEstimator):
         Parameters
         ----------
         transform : {"default", "pandas", "polars"}, optional
-            "default" is the type of the frame that is passed, or a dict of arrays for anything else. None
-            changes nothing.
+            "default" returns the type of the input frame, or a dict of arrays for other input. None changes
+            nothing.
 
         Returns
         -------
@@ -87,7 +87,7 @@ class BanditEstimator(BaseEstimator):
         Raises
         ------
         InvalidSettings
-            If it is none of these.
+            If the value is not one of these.
         """
         if transform is not None:
             if transform not in _OUTPUTS:
@@ -132,7 +132,7 @@ class BanditEstimator(BaseEstimator):
         Raises
         ------
         InvalidInput
-            If a row is invalid; the message has its number, starting at 0. Nothing is learned.
+            If a row is invalid; the message contains its row number, starting at 0. Nothing is learned.
         """
         return self._learn(self._trained(), X, arms, rewards)
 
@@ -177,7 +177,7 @@ class BanditEstimator(BaseEstimator):
         return _frame(columns, X, getattr(self, "_output", "default"))
 
     def reward_many(self, ids: Any, rewards: Any) -> Self:
-        """Learn the rewards of decisions of :meth:`decide_many`, in order.
+        """Learn the rewards of decisions by :meth:`decide_many`, in order.
 
         Parameters
         ----------
@@ -194,7 +194,7 @@ class BanditEstimator(BaseEstimator):
         Raises
         ------
         UnknownDecision, ClosedDecision, DuplicateReward, InvalidReward
-            As for ``Bandit.reward``. The message has the number of the row; the rows before it are learned.
+            As for ``Bandit.reward``. The message contains the row number; earlier rows have been learned.
         """
         names = _plain(ids)
         for row, (name, value) in enumerate(
@@ -223,7 +223,7 @@ class BanditEstimator(BaseEstimator):
         return arms[[int(np.argmax(preview.values)) for preview in self._previews(X)]]
 
     def predict_proba(self, X: Any) -> Any:  # noqa: N803
-        """Return the probability of each arm for each row, as :meth:`decide_many` would draw it.
+        """Return the probability of each arm for each row, as used by :meth:`decide_many`.
 
         Parameters
         ----------
@@ -267,7 +267,7 @@ def _plain(values: Any) -> Any:
 
 
 def _column(frame: Any, values: Any, name: str) -> Any:
-    """Return the values that were passed, or else those of a column."""
+    """Return the passed values, or else the values of a column."""
     if values is not None:
         return _plain(values)
     if not hasattr(frame, "columns") or name not in frame.columns:

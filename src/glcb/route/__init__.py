@@ -1,4 +1,4 @@
-"""Routing of prompts to language models: quality at a budget."""
+"""Routing of prompts to language models within a budget."""
 
 from glcb.route.frontier import Frontier, RoutingResult, evaluate_routes
 from glcb.route.models import Model, Route

@@ -1,4 +1,4 @@
-"""What a request will cost: the usage of each model, predicted online, and the pacing of a budget."""
+"""The cost of requests: predicted usage of each model, and the pacing of a budget."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -10,19 +10,19 @@ from glcb._arrays import Arrays, Float64, copy_into, take_rows
 from glcb._prompts import PROMPT_COUNTS
 
 INPUTS = 1 + len(PROMPT_COUNTS)
-"""Number of inputs of the prediction: a constant and the counts of the prompt."""
+"""Number of inputs of the prediction: a constant and the prompt counts."""
 _SCALE = 0.25
-"""Brings the counts, which are logarithms, to about 1."""
+"""Scales the counts, which are logarithms, to about 1."""
 _DECAY = 0.98
-"""Weight of what was observed before, when the level of the predictions is corrected."""
+"""Weight of earlier observations in the level correction of the predictions."""
 _PRIOR = 100.0
-"""The prior variance of a weight, in units of the variance of the logarithm of the usage."""
+"""The prior variance of a weight, in units of the variance of log usage."""
 _MIN_USAGE = 1e-12
-"""Smaller usage counts as this much, so that its logarithm is finite."""
+"""Lower bound on usage, so that its logarithm is finite."""
 
 
 def usage_inputs(context: Mapping[Any, Any]) -> Float64:
-    """Return the inputs of the prediction: a constant and the counts of the prompt, 0 if there are none."""
+    """Return the inputs of the prediction: a constant and the prompt counts, 0 if there are none."""
     inputs: Float64 = np.zeros(INPUTS)
     inputs[0] = 1
     for position, name in enumerate(PROMPT_COUNTS, start=1):
@@ -35,9 +35,9 @@ def usage_inputs(context: Mapping[Any, Any]) -> Float64:
 class Usage:
     """Predicts how much each model uses for a prompt: tokens, requests or seconds.
 
-    The logarithm of the usage is a linear regression on the counts of the prompt, one per model (ridge, λ =
-    0.01). The level of the predictions of a model is corrected by the ratio of what was recently observed and
-    predicted. A model without observations uses as much as the others do on average.
+    Each model has a linear regression of log usage on the prompt counts (ridge, λ = 0.01). The level of its
+    predictions is corrected by the ratio of recently observed to predicted usage. A model without
+    observations is assumed to use the average of the other models.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ class Usage:
         return usage
 
     def learn(self, model: int, inputs: Float64, usage: float) -> None:
-        """Learn what the model at an index used for a prompt."""
+        """Learn the usage of a prompt by the model at an index."""
         usage = max(usage, _MIN_USAGE)
         inverse = self._inverses[model]
         direction = inverse @ inputs
@@ -124,7 +124,7 @@ class BudgetPacer:
         self.penalty = 0.0
 
     def charge(self, cost: float, expected: float | None = None) -> None:
-        """Pay for a request, or the difference to the expected cost that was charged before."""
+        """Charge a request, or its difference from the expected cost charged earlier."""
         difference = cost - (self.budget if expected is None else expected)
         changed = self.penalty + self.rate * difference / self.budget
         self.penalty = min(max(changed, 0.0), self.max_penalty)

@@ -12,7 +12,7 @@ Embed = Callable[[str], Sequence[float] | Any]
 """Returns the embedding of a prompt: a vector of numbers."""
 
 MAX_RUNNING = 8
-"""Number of calls that can run at once, including those that have missed their deadline."""
+"""Maximum number of concurrent calls, including calls past their deadline."""
 
 
 class Embedder:
@@ -34,7 +34,7 @@ class Embedder:
     def __call__(self, prompt: str) -> Float64 | None:
         """Return the embedding, or None if the function fails, is late, or returns no vector.
 
-        A call that is late ends in the background; its result is not used.
+        A late call ends in the background; its result is discarded.
         """
         if not self._slots.acquire(blocking=False):
             return None
@@ -50,7 +50,7 @@ class Embedder:
                 self._slots.release()
                 finished.set()
 
-        # A daemon: a call that never returns must not keep the process from ending.
+        # A daemon thread: a call that never returns must not keep the process alive.
         threading.Thread(target=run, name="glcb-embed", daemon=True).start()
         if not finished.wait(self._timeout) or not results:
             return None

@@ -1,4 +1,4 @@
-"""Quality and cost on a table of known results: the frontier of single models, regret and savings."""
+"""Quality and cost on a table of known results: the single-model frontier, regret and savings."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,9 +11,9 @@ from glcb._errors import InvalidInput
 
 @dataclass(frozen=True, eq=False)
 class Frontier:
-    """The best mean quality that single models, or random mixtures of two of them, have at a mean cost.
+    """The best mean quality at a mean cost of single models, or of random mixtures of two models.
 
-    It is the upper concave hull of the points of the models.
+    It is the upper concave hull of the models' points.
 
     Attributes
     ----------
@@ -32,7 +32,7 @@ class Frontier:
 
     @classmethod
     def of_models(cls, costs: Sequence[float] | Float64, qualities: Sequence[float] | Float64) -> "Frontier":
-        """Return the frontier of models with these mean costs and qualities."""
+        """Return the frontier for models with these mean costs and qualities."""
         corners: list[tuple[float, float]] = []
         for cost, quality in sorted(zip(map(float, costs), map(float, qualities), strict=True)):
             if corners and quality <= corners[-1][1]:
@@ -45,7 +45,7 @@ class Frontier:
         return cls(np.array([c for c, _ in corners]), np.array([q for _, q in corners]))
 
     def quality_at(self, cost: float) -> float:
-        """Return the quality at a mean cost; below the cheapest model, that of the cheapest model."""
+        """Return the quality at a mean cost; below the cheapest model, its quality."""
         return float(np.interp(cost, self.costs, self.qualities))
 
     def cost_of(self, quality: float) -> float:
@@ -63,7 +63,7 @@ def _is_below(left: tuple[float, float], point: tuple[float, float], right: tupl
 
 @dataclass(frozen=True)
 class RoutingResult:
-    """What a sequence of choices earned on a table of known results.
+    """The results of a sequence of choices on a table of known outcomes.
 
     Attributes
     ----------
@@ -72,11 +72,11 @@ class RoutingResult:
     gain : float
         Quality above the frontier of the single models at the same cost.
     regret_single : float
-        Mean quality of the best single model, minus that of the choices.
+        Mean quality of the best single model, minus the mean quality of the choices.
     regret_oracle : float
-        Mean quality of the best model of every prompt, minus that of the choices.
+        Mean quality of the best model of every prompt, minus the mean quality of the choices.
     savings : float
-        Share of the cost of the most expensive model that was saved.
+        Saved share of the cost of the most expensive model.
     """
 
     quality: float

@@ -1,4 +1,4 @@
-"""The money side of a router: prices, expected and actual costs, limits, penalties, and counts."""
+"""The accounts of a router: prices, expected and actual costs, limits, penalties, and counts."""
 
 import math
 from collections import OrderedDict
@@ -15,14 +15,14 @@ from glcb.route.costs import INPUTS, BudgetPacer, Usage
 from glcb.route.models import Model, positive
 
 _REQUESTS, _REWARDS, _QUALITY, _COST = range(4)
-"""The columns of the counters of a model."""
+"""The counter columns of a model."""
 
 
 MAX_TRIALS = 10_000
 AFFORDABLE = 2.0
-"""A model is tried in any case if its cost is at most this many times the budget."""
+"""A model is tried first if its cost is at most this many times the budget."""
 _SMALLEST = 1e-300
-"""Keeps a unit of 0 from dividing by 0, if all costs are."""
+"""Lower bound on the unit, which avoids division by 0 if all costs are 0."""
 
 
 @dataclass(slots=True)
@@ -43,7 +43,7 @@ class PendingRoute:
 
 @dataclass(frozen=True, eq=False)
 class Quote:
-    """What a request is expected to cost with each model."""
+    """The expected costs of a request, by model."""
 
     inputs: Float64
     costs: Float64
@@ -54,9 +54,9 @@ class Quote:
     has_seconds: bool
     """Whether any latency is known."""
     cost_terms: Float64
-    """What the costs take from the scores."""
+    """Penalties subtracted from the scores for costs."""
     latency_terms: Float64
-    """What the latencies take from the scores."""
+    """Penalties subtracted from the scores for latencies."""
 
 
 class Ledger:
@@ -69,13 +69,13 @@ class Ledger:
     budget
         The target for the mean cost of a request; None means no limit.
     cost_penalty, latency_penalty
-        Quality that a normalized cost of 1, or a second, must be worth.
+        Quality that a normalized cost of 1, or a second of latency, must be worth.
     max_cost, max_latency
         Limits of expected cost and latency; None means no limit.
     pacing_rate, max_penalty
         Arguments of the pacer.
     trials
-        Number of requests with which every affordable model begins.
+        Number of initial requests for every affordable model.
     quality_range
         Difference between the largest and the smallest quality.
     max_pending
@@ -133,7 +133,7 @@ class Ledger:
             self.pacer.budget = positive("budget", budget)
 
     def quote(self, inputs: Float64, known: Mapping[str, float] | None = None) -> Quote:
-        """Return what a request is expected to cost with each model; `known` are known costs."""
+        """Return the expected costs of a request, by model; `known` are known costs."""
         prices = [model.price for model in self.models.values()]
         costs: Float64 = self._usage.predict(inputs) * prices
         for name, cost in (known or {}).items():
@@ -151,7 +151,7 @@ class Ledger:
     ) -> list[str]:
         """Return the models within the limits, or the cheapest if there is none.
 
-        As long as nothing is known about costs, or about latencies, there is no limit on them.
+        Limits apply once anything is known about costs, or about latencies.
         """
         listed = list(self.models) if eligible is None else list(eligible)
         if not listed:
@@ -170,11 +170,10 @@ class Ledger:
         return [names[index] for index in within or [cheapest]]
 
     def worthwhile(self, quote: Quote, names: list[str]) -> list[str]:
-        """Return the models among which to choose: one that is to be tried, or all that could be the best.
+        """Return the models to choose from: one that is due for a trial, or all that could be the best.
 
-        Costs can take so much from the score of a model that no quality makes up for it. Such a model is not
-        explored either: a few requests to a model of thirty times the budget would cost more than all that
-        can be learned from them.
+        A cost penalty can exceed any quality. Such a model is not explored either: a few requests to a model
+        of thirty times the budget would cost more than exploring it is worth.
         """
         indices = [self.index(name) for name in names]
         limit = math.inf if self.pacer is None else AFFORDABLE * self.pacer.budget
@@ -199,7 +198,7 @@ class Ledger:
     # ---- after a decision -----------------------------------------------------------------------
 
     def charge(self, route: str, model: str, quote: Quote, is_fallback: bool) -> None:
-        """Charge the expected cost of a decision, unless nothing is known about costs yet."""
+        """Charge the expected cost of a decision, if anything is known about costs."""
         index = self.index(model)
         expected = float(quote.costs[index]) if quote.has_costs else None
         if expected is not None:
@@ -317,14 +316,14 @@ def _ratio(amount: float, count: float) -> float:
 
 
 def check_amounts(cost: float | None, latency: float | None) -> None:
-    """Raise InvalidInput if a cost or a latency is negative or no number."""
+    """Raise InvalidInput if a cost or a latency is negative or not a number."""
     for what, amount in (("the cost", cost), ("the latency", latency)):
         if amount is not None:
             _amount(what, amount)
 
 
 def _amount(what: str, value: object) -> float:
-    """Return a cost or a latency; raise InvalidInput if it is negative or no number."""
+    """Return a cost or a latency; raise InvalidInput if it is negative or not a number."""
     try:
         return _validation.number(what, value, 0.0, 1e12)
     except InvalidSettings as error:

@@ -17,11 +17,10 @@ class Model:
     ----------
     price : float, default 1.0
         Dollars per unit of usage, such as per million tokens. The usage of a request is its cost divided by
-        the price; it is predicted for each model and prompt. If only the ratios of costs are known, use
-        these.
+        the price; it is predicted for each model and prompt. If only cost ratios are known, use the ratios.
     features : dict, default {}
-        Features of the model besides its name, such as its size or its provider. Models share what is
-        learned by their features. The price does not belong here.
+        Features of the model besides its name, such as its size or provider. Models with similar features
+        share what is learned. Do not include the price.
 
     Raises
     ------
@@ -56,7 +55,7 @@ class Route:
     propensity : float
         The probability with which this model was chosen.
     probabilities : dict
-        The probability of each model; 0 for those that were not eligible.
+        The probability of each model; 0 for models that were not eligible.
     values : dict
         The expected quality of each model.
     costs : dict
@@ -78,7 +77,7 @@ class Route:
 
 
 def positive(name: str, value: object) -> float:
-    """Return a positive number; raise InvalidSettings if it is none."""
+    """Return a positive number; raise InvalidSettings if it is not one."""
     number = float(_validation.number(name, value, 0.0, 1e12))
     if not number > 0 or not math.isfinite(number):
         raise InvalidSettings(f"{name} must be a positive number, got {value!r}")

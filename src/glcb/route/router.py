@@ -1,13 +1,13 @@
-"""The router: a bandit that chooses a language model for each prompt, at a price.
+"""The router: a bandit that chooses a language model for each prompt, taking prices into account.
 
-The bandit learns the quality of each model alone. Costs are predicted separately and subtracted from the
+The bandit learns only the quality of each model. Costs are predicted separately and subtracted from the
 scores when a model is chosen:
 
     score = expected quality + bonus − (λ + λ_t) · cost / unit − latency penalty · seconds
 
-Models share one network, whose inputs are the features of the prompt and those of the model, its name among
-them. λ is fixed, and λ_t follows a budget. So prices, budgets and penalties can change at any time, and
-nothing has to be learned again. The probabilities of a decision are those of the final scores.
+Models share one network, whose inputs are the features of the prompt and of the model, including its name. λ
+is fixed, and λ_t follows a budget. So prices, budgets and penalties can change at any time without learning
+again. The probabilities of a decision use the final scores.
 """
 
 import secrets
@@ -40,7 +40,7 @@ NAME = "name"
 
 
 class Router:
-    """Chooses a language model for each prompt, learns from the quality of the answers, and keeps a budget.
+    """Chooses a language model for each prompt, learns from answer quality, and keeps a budget.
 
     All methods are thread-safe. A call with invalid input raises an error and changes nothing.
 
@@ -51,31 +51,31 @@ class Router:
     budget : float, default None
         The target for the mean cost of a request, in dollars. None means no limit.
     cost_penalty : float, default 0.0
-        Quality that a cost of one unit must be worth, in addition to the penalty of the budget. The unit is
-        the budget, or without one, the cost of the most expensive model.
+        Quality that a cost of one unit must be worth, in addition to the budget penalty. The unit is the
+        budget, or without a budget, the cost of the most expensive model.
     latency_penalty : float, default 0.0
         Quality that a second of latency must be worth.
     max_cost, max_latency : float, default None
-        Models whose expected cost in dollars, or latency in seconds, is larger are not chosen. If all are,
-        the cheapest is.
+        Models with a larger expected cost in dollars, or latency in seconds, are not chosen. If no model is
+        within the limits, the cheapest is chosen.
     embed : function, default None
         Returns the embedding of a prompt: a vector of numbers.
     embed_timeout : float, default 0.05
         Seconds to wait for the embedding. If it is late or fails, the prompt is routed by a bandit that
-        ignores its features.
+        ignores prompt features.
     rewards : "binary" or (float, float), default (0.0, 1.0)
         The range of the quality.
     pacing_rate : float, default 0.0015
         How fast the penalty follows the budget. Over n requests, the mean cost differs from the budget by
-        about penalty / (rate · n), so a larger rate keeps the budget sooner, and a smaller one has steadier
-        choices.
+        about penalty / (rate · n): a larger rate reaches the budget sooner, a smaller rate makes choices
+        steadier.
     max_penalty : float, default 10.0
-        The largest penalty of the budget.
+        The largest budget penalty.
     exploration : float, default 0.01
-        Probability of choosing a model other than the one with the best score. Models that no quality could
-        make the best at their cost are not chosen.
+        Probability of choosing a model other than the one with the best score. Models whose cost outweighs
+        any quality are not chosen.
     trials : int, default 5
-        Number of requests with which every model begins whose cost is at most twice the budget.
+        Number of initial requests for every model that costs at most twice the budget.
     half_life : int, default None
         Number of decisions after which evidence counts half as much. None disables forgetting.
     bandit_settings : dict, default None
@@ -135,7 +135,7 @@ class Router:
         arms = {name: _arm_features(name, model) for name, model in checked.items()}
         self._bandit = Bandit(arms, **shared, **settings)
         self._fallback = Bandit(list(checked), **shared, spare_slots=0)
-        """Ignores the prompt. It learns from every reward, so that it is trained when it is needed."""
+        """Ignores the prompt. It learns from every reward, so that it is trained when needed."""
         low, high = reward_range(rewards)
         self._ledger = Ledger(
             checked,
@@ -171,15 +171,15 @@ class Router:
         Parameters
         ----------
         prompt : str, optional
-            The prompt. Counts of it, and its embedding, are features.
+            The prompt. Its counts, and its embedding, are features.
         context : dict, optional
-            Further features, such as the surface or the language. An embedding can be among them.
+            Further features, such as the product area or the language. Can include an embedding.
         costs : dict, optional
-            The costs in dollars of this request that are known, by model. The others are predicted.
+            Known costs of this request in dollars, by model. Other costs are predicted.
         eligible : iterable of str, optional
             The models to choose from. Default: all.
         max_cost, max_latency : float, optional
-            Limits for this request. Default: those of the router.
+            Limits for this request. Default: the limits of the router.
         id : str, optional
             The id of the decision.
 
@@ -259,7 +259,7 @@ class Router:
         UnknownDecision
             If no decision of this router has this id.
         InvalidInput
-            If an amount is negative, or has been reported before.
+            If an amount is negative, or has already been reported.
         """
         with self._lock:
             self._ledger.complete(route, cost, latency)
@@ -282,7 +282,7 @@ class Router:
         quality : float
             The quality, within the range of `rewards`.
         cost, latency : float, optional
-            As for :meth:`complete`. Ignored if they have been reported before.
+            As for :meth:`complete`. Ignored if already reported.
         idempotency_key : str or int, optional
             Makes retries safe: of several rewards with the same key, only the first counts.
 
@@ -319,11 +319,10 @@ class Router:
             return True
 
     def explain(self, prompt: str | None = None, *, context: Mapping[str, Any] | None = None) -> Explanation:
-        """Explain the score of every model: the contributions of the prompt, of the model, and of its cost.
+        """Explain the score of every model: the contributions of the prompt, the model and its cost.
 
-        Nothing is learned or counted. The expected cost is a feature with the name ``cost``; its contribution
-        is what the penalty subtracts. The contributions and the base add up to the value, in which costs are
-        included.
+        Nothing is learned or counted. The expected cost is a feature named ``cost``; its contribution is what
+        the penalty subtracts. The contributions and the base add up to the value, which includes costs.
 
         Parameters
         ----------
@@ -388,7 +387,7 @@ class Router:
 
     @property
     def penalty(self) -> float:
-        """The penalty on a cost of one unit: that of the router plus that of the budget."""
+        """The penalty on a cost of one unit: the router's own plus the budget penalty."""
         return self._ledger.penalty
 
     @property
@@ -401,7 +400,7 @@ class Router:
             return self._ledger.summary
 
     def set_price(self, model: str, price: float) -> None:
-        """Change the price of a model. What was learned about its quality and its usage remains.
+        """Change the price of a model. Learned quality and usage remain.
 
         Parameters
         ----------
@@ -423,7 +422,7 @@ class Router:
             models[model] = replace(models[model], price=price)
 
     def add_model(self, name: str, model: Model | float) -> None:
-        """Add a model. It starts with what is known about all models, and about those with its features.
+        """Add a model. It starts with what is known about all models, and about models with its features.
 
         Parameters
         ----------
@@ -444,7 +443,7 @@ class Router:
             self._ledger.add(name, new)
 
     def remove_model(self, name: str) -> None:
-        """Remove a model. What was learned from it about other models remains.
+        """Remove a model. What other models have learned from it remains.
 
         Parameters
         ----------
@@ -577,7 +576,7 @@ def _to_model(name: object, model: Model | float) -> Model:
 
 
 def _arm_features(name: str, model: Model) -> dict[str, Any]:
-    """Return the features of a model. Its name is one, so that it can be unlike others with its features."""
+    """Return the features of a model, including its name, so that models with equal features can differ."""
     return {NAME: name, **model.features}
 
 
