@@ -10,7 +10,7 @@ UInt32 = NDArray[np.uint32]
 Bool = NDArray[np.bool_]
 
 Arrays = dict[str, np.ndarray]
-"""Arrays by name: what ``snapshot()`` of every component returns and ``restore()`` accepts."""
+"""Arrays by name, returned by ``snapshot()`` and accepted by ``restore()`` of every component."""
 
 _MAX_COUNT = 2**53
 

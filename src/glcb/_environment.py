@@ -16,7 +16,7 @@ from glcb._version import __version__
 
 _config: Any = numba.config  # its attributes come from the environment
 _LIBRARIES = ("jax", "mabwiser", "optax", "river", "scikit-learn", "vowpalwabbit", "xgboost", "xgboost-cpu")
-"""Libraries of some policies. Those that are not installed are omitted."""
+"""Libraries of some policies. Those not installed are omitted."""
 
 
 @cache
@@ -43,7 +43,7 @@ def _version(distribution: str) -> str | None:
 
 
 def _features() -> str:
-    """Return a digest of the instructions that compiled code can use."""
+    """Return a digest of the CPU instructions available to compiled code."""
     chosen = _config.CPU_FEATURES
     compiled = llvm.get_host_cpu_features().flatten() if chosen is None else chosen
     disabled = os.environ.get("NPY_DISABLE_CPU_FEATURES", "")

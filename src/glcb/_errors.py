@@ -23,9 +23,9 @@ GlcbError
 │   └── NotRunning
 └── MissingExtra (ImportError)
 
-They are raised before any state changes, with two exceptions: a LogError in the middle of a log carries a
-report of what was learned so far, and after ServiceUnavailable it is unknown whether the service handled the
-request.
+Exceptions are raised before any state changes, with two exceptions: a LogError in the middle of a log carries
+a report of what was learned so far, and after ServiceUnavailable it is unknown whether the service handled
+the request.
 """
 
 from typing import TYPE_CHECKING
@@ -87,7 +87,7 @@ class InvalidSettings(InvalidInput):
     Attributes
     ----------
     field
-        The name of the argument, or None if the error is about several or its place is not known.
+        The name of the argument, or None if the error concerns several arguments or is not located.
     """
 
     def __init__(self, message: str, field: str | None = None) -> None:

@@ -38,7 +38,7 @@ def atomic_write(path: Path) -> Iterator[IO[bytes]]:
 def lock_file(descriptor: int) -> None:
     """Lock an open file for this process.
 
-    The operating system releases the lock when the process ends, however it ends. On Windows this does
+    The operating system releases the lock when the process ends for any reason. On Windows this does
     nothing.
 
     Raises

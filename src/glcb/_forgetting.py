@@ -1,8 +1,8 @@
-"""Forgetting: after every ``half_life`` decisions, all evidence is halved; so is that for a copied arm.
+"""Forgetting: after every ``half_life`` decisions, all evidence is halved, as is evidence for copied arms.
 
 Halving periodically, instead of decaying slightly with every decision, keeps counts integral and updates
-fast. The evidence weighs at most as much as that of 2 · ``half_life`` decisions, just before a halving, and
-at least as much as that of ``half_life`` decisions, just after one.
+fast. The evidence weighs at most as much as 2 · ``half_life`` decisions, just before a halving, and at least
+as much as ``half_life`` decisions, just after one.
 """
 
 import math
@@ -15,7 +15,7 @@ from glcb._numba.compile import kernel
 
 _MAX_HALF_LIFE = 2**53
 COPIED_DECISIONS = 64
-"""The evidence for a copied arm counts as at most that of this many decisions: the new arm may differ."""
+"""Maximum number of decisions of evidence for a copied arm, because the new arm may differ."""
 
 
 def check_half_life(half_life: object) -> int | None:
@@ -24,7 +24,7 @@ def check_half_life(half_life: object) -> int | None:
 
 
 def halvings_of_copy(decisions: int, half_life: int | None) -> int:
-    """Return how often the evidence for an arm with this many decisions is halved in a copy of the arm.
+    """Return how often the evidence for an arm with this many decisions is halved when the arm is copied.
 
     >>> halvings_of_copy(64, None), halvings_of_copy(65, None), halvings_of_copy(5000, 100)
     (0, 1, 2)
@@ -56,7 +56,7 @@ def _invert(matrix: Float64) -> None:
 
 @kernel
 def halve_moment(inverse: Float64, ridge: float) -> None:
-    """Replace the inverse of ``ridge``·I + S with that of ``ridge``·I + S/2, in place.
+    """Replace the inverse of ``ridge``·I + S with the inverse of ``ridge``·I + S/2, in place.
 
     Doubling the inverse would be cheaper, but would halve the ridge too: directions that never occur would
     eventually have no ridge left.

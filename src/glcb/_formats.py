@@ -1,4 +1,4 @@
-"""The format of each kind of file: a number that changes with the content, so that no file is misread."""
+"""The format of each kind of file: a number that changes with the content, to detect foreign files."""
 
 from dataclasses import dataclass
 
@@ -13,9 +13,9 @@ class Format:
     kind: str
     number: int
     error: type[GlcbError]
-    """Raised for a file of another format."""
+    """The error for a file of another format."""
     advice: str
-    """What to do with such a file."""
+    """Advice for such a file."""
 
     def mismatch(self, file: object, found: object, writer: str | None = None) -> GlcbError:
         """Return the error for a file of another format.

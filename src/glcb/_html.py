@@ -21,7 +21,7 @@ Cell = str | Bar
 
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[Cell]], marked: Collection[int] = ()) -> str:
-    """Return a table; after 50 rows, a last one says how many more there are.
+    """Return a table with at most 50 rows; a final row counts omitted rows.
 
     Parameters
     ----------

@@ -7,8 +7,8 @@
     arrays   raw        little-endian, in the order of the list, each aligned to a multiple of 64
     digest   32 bytes   SHA-256 of everything before it
 
-There is no pickle: reading a file does not execute code. The digest detects every accidental change. A file
-is written under a temporary name and renamed, so the destination is always either the old or the new file.
+There is no pickle: reading a file does not execute code. The digest detects every accidental change. Files
+are replaced atomically.
 """
 
 import hashlib
@@ -38,7 +38,7 @@ _ALIGNMENT = 64
 _DTYPES = ("<f4", "<f8", "<i8", "|u1")
 
 INVALID = (AttributeError, LookupError, TypeError, ValueError, OverflowError, MemoryError)
-"""What an attempt to restore an invalid snapshot can raise."""
+"""Errors that restoring an invalid snapshot can raise."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +73,7 @@ def read(path: str | os.PathLike[str]) -> Snapshot:
 
 
 def load(path: str | os.PathLike[str], kind: str, restore: Callable[[Snapshot], T]) -> T:
-    """Return what ``restore`` makes of the snapshot in ``path``.
+    """Return the object that ``restore`` creates from the snapshot in ``path``.
 
     Raises
     ------

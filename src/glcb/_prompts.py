@@ -1,4 +1,4 @@
-"""Counts of a prompt: features that are known before any model runs."""
+"""Prompt counts: features that are known before any model runs."""
 
 import math
 import re
@@ -8,7 +8,7 @@ PROMPT_COUNTS = ("words", "characters", "digits", "question marks", "lines", "co
 
 
 def prompt_counts(text: str) -> list[float]:
-    """Return counts of a prompt, most of them on a logarithmic scale.
+    """Return the counts of a prompt, most of them on a logarithmic scale.
 
     >>> prompt_counts("Is 7 prime?")
     [1.386, 2.485, 0.693, 0.693, 0.0, 0.0, 0.0]

@@ -17,10 +17,10 @@ A = TypeVar("A")
 R = TypeVar("R")
 
 MAX_LOSSES = 5
-"""A task is given up after this many processes or nodes have died with it."""
+"""A task fails after this many of its processes or nodes have died."""
 _CONNECT_SECONDS = 5.0
 _POLL_SECONDS = 1.0
-"""How often the number of cores is read again while tasks run."""
+"""Seconds between two readings of the number of cores while tasks run."""
 
 ONE_THREAD: Mapping[str, str] = {
     "OMP_NUM_THREADS": "1",
@@ -31,7 +31,7 @@ ONE_THREAD: Mapping[str, str] = {
     "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false",
     "JAX_PLATFORMS": "cpu",
 }
-"""The environment of a task: tasks run in parallel; the computation within one does not. The last digit of a
+"""The environment of a task. Tasks run in parallel, but each uses one thread, because the last digit of a
 matrix product can depend on the number of threads."""
 
 
@@ -58,7 +58,7 @@ def _require_reachable(address: str) -> None:
 def connected(
     address: str | None = None, cores: int | None = None, object_store: int | None = None
 ) -> Iterator[None]:
-    """Connect this process to Ray within the block. A process that is already connected stays so.
+    """Connect this process to Ray within the block, unless it is already connected.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ def connected(
         Ray is not installed.
     """
     require_ray()
-    # An instance that we start reports nothing to anybody, unless the user wants it to.
+    # A local instance reports nothing to anybody, unless the user enables it.
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     import ray
 
@@ -109,16 +109,16 @@ def connected(
 
 
 class TaskQueue(Protocol[T]):
-    """The tasks that can start now. More can be added while others run."""
+    """The tasks that can start now. Tasks can be added while others run."""
 
     def __len__(self) -> int:
-        """Return 0 if there are none."""
+        """Return 0 if no task can start."""
 
     def popleft(self) -> T:
         """Remove and return the next task."""
 
     def append(self, task: T, /) -> None:
-        """Add a task, also one that was lost."""
+        """Add a task, including a lost task."""
 
 
 class TaskFailure(NamedTuple):
@@ -126,7 +126,7 @@ class TaskFailure(NamedTuple):
 
     reason: str
     error: Exception | None = None
-    """What the task itself raised."""
+    """The error raised by the task itself."""
 
 
 def run_tasks(
@@ -138,13 +138,14 @@ def run_tasks(
     """Yield each task with its result, in order of completion. This process must be connected to Ray.
 
     A task whose process or node dies runs again elsewhere. Its first run can no longer deliver a result, so
-    none is delivered twice. If the caller stops early, tasks that run are not canceled: they end when this
-    process disconnects. With Ray 2.60, ``ray.cancel`` can end this process if a task completes just then.
+    no result is delivered twice. If the caller stops early, running tasks are not canceled: they end when
+    this process disconnects. With Ray 2.60, ``ray.cancel`` can end this process if a task completes just
+    then.
 
     Parameters
     ----------
     function : callable
-        What to do with a task, in one thread.
+        The function to call with each task, in one thread.
     queue : TaskQueue
         The tasks.
     jobs : int, optional
@@ -155,7 +156,7 @@ def run_tasks(
     Raises
     ------
     InvalidSettings
-        A node, which may have joined meanwhile, has another version of glcb.
+        A node, possibly a new one, has another version of glcb.
     """
     import ray
     from ray import cloudpickle
@@ -229,7 +230,7 @@ def ask_nodes(
 
 
 def require_files(paths: Sequence[Path]) -> None:
-    """Raise LogError unless every node has these files as they are here. Nothing is copied."""
+    """Raise LogError unless every node has identical copies of these files. Nothing is copied."""
     for path, size in zip(paths, here := _sizes(paths), strict=True):
         if isinstance(size, str):
             raise LogError(f"cannot read {path}: {size}")
@@ -265,9 +266,9 @@ def _options(environment: Mapping[str, str] | None) -> dict[str, Any]:
 
 
 def _call(version: str, call: bytes) -> tuple[str, str, Any]:
-    """Return the names of this node and of its version of glcb, and the result of a function if it is right.
+    """Return the node name, its version of glcb, and the result of a function if the version matches.
 
-    The function is pickled, since another version may not be able to load it.
+    The function is pickled, because another version may not be able to load it.
     """
     from ray import cloudpickle
 

@@ -15,7 +15,7 @@ class Registry(Generic[Entry]):
     Parameters
     ----------
     kind, plural
-        What an entry is called in error messages, for example "policy" and "policies".
+        The singular and plural name of an entry in error messages, for example "policy" and "policies".
     package
         The package whose modules register entries. They are imported on the first lookup.
     """

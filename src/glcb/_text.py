@@ -1,4 +1,4 @@
-"""Tests for what a string contains: a number, an integer, valid Unicode."""
+"""Checks of string content: numbers, integers, valid Unicode."""
 
 import re
 

@@ -9,10 +9,10 @@ Rewards = Literal["binary"] | tuple[float, float]
 """The range of rewards: 0 or 1, or any number within (lowest, highest)."""
 
 ExplorationMode = Literal["gap", "uniform"]
-"""How exploration is divided among the arms without the best score: by their gap to it, or evenly."""
+"""How exploration is divided among arms other than the best: by their gap to it, or evenly."""
 
 MAX_EXPLORATION = 0.5
-"""With a larger share for exploration, an arm could be more likely than a better one."""
+"""With more exploration, an arm could be more likely than a better arm."""
 
 MAX_FEATURES = 100_000
 """Largest number of features of a context."""

@@ -1,7 +1,7 @@
 """Validation of inputs.
 
-Each function is named after the input that it checks and returns the input in its canonical form. All inputs
-are checked before any state changes.
+Each function is named after its input and returns the input in canonical form. All inputs are checked before
+any state changes.
 """
 
 import math
@@ -78,7 +78,7 @@ def list_of_length(name: str, values: object, length: int) -> list[Any]:
 
 @contextmanager
 def about(field: str) -> Iterator[None]:
-    """Name the argument that the InvalidSettings raised in this block are about.
+    """Name the argument that causes any InvalidSettings raised in this block.
 
     >>> try:
     ...     with about("holdout"):
@@ -96,7 +96,7 @@ def about(field: str) -> Iterator[None]:
 
 @contextmanager
 def memory_limit(limit: int) -> Iterator[None]:
-    """Limit the memory, in bytes, to which a policy that is created in this block can grow."""
+    """Limit the memory, in bytes, to which a policy created in this block can grow."""
     token = _memory_limit.set(limit)
     try:
         yield
@@ -107,7 +107,7 @@ def memory_limit(limit: int) -> Iterator[None]:
 def check_memory(needed: int, what: str, grown: int = 0) -> None:
     """Raise InvalidSettings if ``what`` needs more memory than glcb allows.
 
-    Within :func:`memory_limit`, what it can grow to must not exceed the limit either.
+    Within :func:`memory_limit`, the memory after growth must not exceed the limit either.
     """
     limit, own_limit = MAX_BYTES, _memory_limit.get()
     if own_limit is not None:
@@ -137,7 +137,7 @@ def arms(value: object) -> tuple[Arm, ...]:
 
 
 def new_arm(value: object, index: Mapping[Arm, int]) -> Arm:
-    """Return the name of an arm to add to those in ``index``."""
+    """Return the name of a new arm that is not in ``index``."""
     name = _arm_name(value.item() if isinstance(value, np.generic) else value)
     if name in index:
         raise InvalidSettings(f"the names of arms must be unique; there is already an arm {name!r}")

@@ -338,7 +338,7 @@ def test_the_ranks_are_tested_among_the_policies_that_ran_on_all_tasks() -> None
     blocks = comparison.rank_section(select(records)).blocks
     text = str(blocks[1])
     assert isinstance(blocks[0], Gallery)
-    assert "Mean ranks of 4 policies among themselves on 9 tasks" in text
+    assert "Mean ranks of 4 policies on 9 tasks" in text
     assert "critical difference of 1.56" in text  # 2.569 √(4 · 5 / (6 · 9))
     assert "missing: late." in text
 

@@ -1,8 +1,8 @@
 """New arrays, and parts of arrays, for kernels.
 
-``np.empty``, ``reshape``, ``ravel`` and slices do the same, but they support all shapes and layouts, negative
-indices and errors. Compiling one of them takes up to a tenth of a second. These functions are for vectors and
-matrices in C order, and check nothing but that there is enough memory.
+``np.empty``, ``reshape``, ``ravel`` and slices support all shapes and layouts, negative indices and errors,
+and each takes up to a tenth of a second to compile. These functions are for vectors and matrices in C order,
+and check only that there is enough memory.
 """
 
 # mypy: disable-error-code="no-untyped-call"
@@ -19,7 +19,7 @@ from numba.np.arrayobj import populate_array
 A = TypeVar("A", bound=np.ndarray)
 
 _ALIGNMENT = 32
-"""Bytes, as for the arrays of Numba: what vector instructions load at once."""
+"""Alignment in bytes, as for Numba's arrays: the width of vector loads."""
 
 
 def make_array(

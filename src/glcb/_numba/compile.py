@@ -1,4 +1,4 @@
-"""The decorator for compiled kernels, with an on-disk cache that notices changes in imported files."""
+"""The decorator for compiled kernels, with an on-disk cache that detects changes in imported files."""
 
 import inspect
 import logging
@@ -40,9 +40,9 @@ def kernel(function: Callable[P, R]) -> Callable[P, R]:
     """Compile ``function`` on its first call and cache the machine code on disk.
 
     Numba identifies a cached kernel by file, line and name, and recompiles it when that file changes. It does
-    not notice changes in other files from which the kernel imports a kernel, an intrinsic, a constant or a
-    named tuple. A digest of these is therefore made part of the kernel's name. They must be imported by name,
-    and a kernel must be defined above the kernels of the same file that call it.
+    not detect changes in other files from which the kernel imports a kernel, an intrinsic, a constant or a
+    named tuple. A digest of the imports is therefore made part of the kernel's name. They must be imported by
+    name, and a kernel must be defined above the kernels of the same file that call it.
 
     Copy arrays in loops: compiling ``a[:] = b``, with all its error handling, takes three seconds.
 
@@ -111,14 +111,14 @@ def warn_before_compiling(compiled: Callable[..., object]) -> None:
     if not is_cached(compiled):
         log.warning(
             "compiling kernels, which takes about 20 seconds; %s",
-            "no folder for the result is writable: set NUMBA_CACHE_DIR to one, or every process does it"
+            "no folder for the result is writable: set NUMBA_CACHE_DIR, or every process compiles again"
             if cache_folder(compiled) is None
             else "later processes on this machine load the result (`glcb warm` compiles ahead of time)",
         )
 
 
 def _dependency(value: object) -> str:
-    """Return the text that determines what ``value`` contributes to a kernel that uses it."""
+    """Return the text that determines the contribution of ``value`` to a kernel that uses it."""
     digest = getattr(value, "glcb_digest", None)
     if digest is not None:  # a kernel
         return str(digest)

@@ -2,7 +2,7 @@
 
 A call costs time for every argument, because Numba inspects, unboxes and releases each one: 0.15 µs per
 array, and twice as much when the caches are cold. A GLCB policy has 25 arrays. Its kernels therefore receive
-a single array with the addresses and shapes of the others, and read them through a view of it.
+a single array with the addresses and shapes of all arrays, and read them through a view of it.
 """
 
 # mypy: disable-error-code="no-untyped-call"
@@ -33,7 +33,7 @@ def named_tuple_type(cls: type[tuple[Any, ...]], *fields: Any) -> Any:
 class PackedArguments(Generic[T]):
     """The addresses of a named tuple of C-contiguous arrays, floats, booleans and further such tuples.
 
-    It keeps the arrays alive. Their contents may change, but an array must not be replaced by another one.
+    It keeps the arrays alive. Their contents may change, but an array must not be replaced.
     """
 
     def __init__(self, arrays: T, numba_type: Any) -> None:
@@ -58,8 +58,8 @@ def _addresses(fields: tuple[Any, ...]) -> Iterator[int]:
 class View(types.Type):
     """The Numba type of packed arguments: like the named tuple, but nothing is read before it is used.
 
-    A kernel that passes a view on passes one pointer. Named tuples would be passed as hundreds of values, and
-    compiling them would take longer.
+    A kernel passes a view on as one pointer. Named tuples would be passed as hundreds of values, and would
+    take longer to compile.
     """
 
     def __init__(self, tuple_type: Any) -> None:

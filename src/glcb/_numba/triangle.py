@@ -1,4 +1,4 @@
-"""Symmetric matrices of which only the lower triangle is stored, row by row.
+"""Symmetric matrices stored as their lower triangle, row by row.
 
 Half the memory is read and written, and the matrix is symmetric by construction.
 """
@@ -14,7 +14,7 @@ from glcb._numba.compile import kernel
 
 @kernel
 def dot(a: Float64, b: Float64) -> float:
-    """Return a · b in float64. A sum needs a loop of its own: see ``glcb._numba.compile``."""
+    """Return a · b in float64. A sum needs its own loop: see ``glcb._numba.compile``."""
     total = 0.0
     for i in range(a.size):
         total += a[i] * b[i]
@@ -73,8 +73,8 @@ def _factorize(triangle: Float64, factor: Float64) -> bool:
 def check_positive_definite(triangles: Iterable[Float64]) -> None:
     """Raise ValueError unless all matrices are positive definite.
 
-    LAPACK does the same for full matrices, but its threads make it slow for small ones, above all when other
-    processes use the cores.
+    LAPACK does the same for full matrices, but its threads make it slow for small matrices, especially when
+    other processes use the cores.
     """
     for triangle in triangles:
         if not _factorize(triangle, np.empty_like(triangle)):

@@ -74,7 +74,7 @@ class Duel:
     """A policy against one other policy on one task."""
 
     differences: tuple[float, ...]
-    """Total reward minus that of the other policy, for each seed that both have; at least one."""
+    """Total reward minus the other policy's, for each seed that both policies have; at least one."""
     baseline: float
     """Mean total reward of the other policy on these seeds."""
 

@@ -1,4 +1,4 @@
-"""Curves over the steps of a run, from the blocks that records keep."""
+"""Curves over the steps of a run, from the blocks in its record."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass

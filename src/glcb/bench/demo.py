@@ -18,7 +18,7 @@ from glcb.bench.statistics import mean_and_error, paired_differences
 
 
 class DemoTask(NamedTuple):
-    """A task of the demo."""
+    """The difficulty that the task tests."""
 
     name: str
     purpose: str
@@ -31,7 +31,7 @@ TASKS = (
     DemoTask("wheel", "exploration: large rewards are confined to a few contexts"),
 )
 NOTE = (
-    "The best possible reward is that of an oracle that knows every reward in advance; where rewards are "
+    "The best possible reward is earned by an oracle that knows all rewards in advance; where rewards are "
     "random (smooth), no policy can reach 100%."
 )
 POLICIES = ("glcb", "linucb", "lints", "epsilon-greedy", "ucb1", "uniform")
@@ -62,7 +62,7 @@ def table(records: Iterable[RunRecord]) -> Table:
 
 
 def summary(records: Iterable[RunRecord]) -> str:
-    """Return one sentence that says which policy leads on which task, and how GLCB compares."""
+    """Return one sentence: which policy leads on which task, and how GLCB compares."""
     own = list(records)
     means = {
         task.name: {

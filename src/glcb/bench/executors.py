@@ -41,7 +41,7 @@ class LocalExecutor:
         """Yield the outcome of each run in order of completion."""
         queue = deque(runs)
         while queue:
-            # A process that dies breaks the pool and the runs of the other processes are lost. Each lost run
+            # A process that dies breaks the pool, and the runs of the other processes are lost. Each lost run
             # is executed again alone; the one that dies again is the cause.
             for run in (yield from _drain(queue, self.jobs)):
                 if (yield from _drain(deque([run]), 1)):
@@ -72,7 +72,7 @@ def make_executor(name: str, jobs: int | None = None, address: str | None = None
     Raises
     ------
     InvalidSettings
-        If there is no such executor, if it has no address, or if there are no jobs.
+        If there is no such executor, it takes no address, or there are no jobs.
     """
     check_jobs(jobs)
     if name not in EXECUTORS:

@@ -1,4 +1,4 @@
-"""Benchmark plans: every policy on every task with every seed. Finished runs are not executed again."""
+"""Benchmark plans: every policy on every task with every seed. Finished runs are skipped."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -67,7 +67,7 @@ FAST_POLICIES = (
     "epsilon-greedy",
     "uniform",
 )
-"""Policies that need at most about 300 µs per step, used where there are many runs."""
+"""Policies that need at most about 300 µs per step, for plans with many runs."""
 
 
 @dataclass(frozen=True)
@@ -139,8 +139,8 @@ def preset(name: str) -> BenchmarkPlan:
     name : str
         ``"quick"`` is short and needs no data files, ``"paper"`` is the paper's experiment, ``"bakeoff"``
         runs all data sets in the folder ``bakeoff`` of the data directory, ``"scenarios"`` runs synthetic
-        tasks with the difficulties of practice, each with its own length, ``"revenue"`` those with sparse
-        revenue and very rare clicks, and ``"intents"`` has 77 arms and real texts.
+        tasks with the difficulties of practice, each with its own length, ``"revenue"`` runs tasks with
+        sparse revenue and very rare clicks, and ``"intents"`` has 77 arms and real texts.
 
     Returns
     -------
@@ -158,7 +158,7 @@ def preset(name: str) -> BenchmarkPlan:
 
 
 def without_missing_packages(plan: BenchmarkPlan) -> tuple[BenchmarkPlan, dict[str, list[str]]]:
-    """Return the plan without the policies whose packages are missing, and the removed names by extra."""
+    """Return the plan without policies whose packages are missing, and the removed names by extra."""
     classes = {name: registry.get(name).policy_class for name in plan.policies}
     missing: dict[str, list[str]] = {}
     for name, policy_class in classes.items():
@@ -170,14 +170,14 @@ def without_missing_packages(plan: BenchmarkPlan) -> tuple[BenchmarkPlan, dict[s
 
 
 def without_missing_data(plan: BenchmarkPlan) -> tuple[BenchmarkPlan, list[str]]:
-    """Return the plan without the tasks whose data file is missing, and the removed names."""
+    """Return the plan without tasks whose data file is missing, and the removed names."""
     missing = tasks_without_data(plan.tasks)
     present = tuple(task for task in plan.tasks if task not in missing)
     return replace(plan, tasks=present), missing
 
 
 def tasks_without_data(tasks: Sequence[str]) -> list[str]:
-    """Return the names of those ``tasks`` whose data file is missing."""
+    """Return the ``tasks`` whose data file is missing."""
     pairs = ((name, get(name)) for name in tasks)
     return [name for name, task in pairs if isinstance(task, NeedsData) and not task.has_data()]
 

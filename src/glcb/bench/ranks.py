@@ -18,7 +18,7 @@ from glcb._errors import INSTALL_REPORT, MissingExtra
 Task = TypeVar("Task")
 Contestant = TypeVar("Contestant")
 Ties = Literal["best", "mean"]
-"""Which rank equal scores share: the best of their ranks, as in the paper, or the mean."""
+"""The rank that equal scores share: the best of their ranks, as in the paper, or the mean."""
 
 SIGNIFICANCE = 0.05
 
@@ -29,7 +29,7 @@ class Standing(Generic[Task, Contestant]):
 
     contestant: Contestant
     ranks: dict[Task, float]
-    """Rank on each task for which there is a score."""
+    """Rank on each task with a score."""
     complete: bool
     """Whether there is a score for every task; only then is the mean rank comparable."""
 
@@ -79,7 +79,7 @@ def standings(
 
 @dataclass(frozen=True)
 class RankComparison(Generic[Contestant]):
-    """Mean ranks over several tasks, and which of them differ more than chance explains."""
+    """Mean ranks over several tasks, and which differences exceed chance."""
 
     means: dict[Contestant, float]
     """Mean rank of each contestant; the best first. Equal scores share the mean of their ranks."""
@@ -87,7 +87,7 @@ class RankComparison(Generic[Contestant]):
     p_value: float
     """Friedman test of the hypothesis that all contestants are equivalent."""
     critical_difference: float
-    """Nemenyi test: mean ranks that differ by less are not distinguishable."""
+    """Nemenyi test: mean ranks with smaller differences are not distinguishable."""
 
     @property
     def groups(self) -> list[list[Contestant]]:
@@ -96,7 +96,7 @@ class RankComparison(Generic[Contestant]):
 
 
 def compare_ranks(scores: Mapping[Task, Mapping[Contestant, float]]) -> RankComparison[Contestant] | None:
-    """Compare the contestants that have a score on every task; None with fewer than two of them or one task.
+    """Compare the contestants with a score on every task; None for fewer than two contestants or tasks.
 
     Raises
     ------

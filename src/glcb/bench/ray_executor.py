@@ -60,7 +60,7 @@ class RayExecutor:
                     yield outcome
 
     def _check_nodes(self, runs: Sequence[Run]) -> None:
-        """Raise an error if a node would give other results than this machine."""
+        """Raise an error if a node would give results other than this machine's."""
         names = sorted({run.task for run in runs})
         missing_here = _without_data(names)
         for node, missing in ask_nodes(_without_data, names, self._environment):
@@ -73,7 +73,7 @@ class RayExecutor:
 
 
 def _without_data(tasks: Sequence[str]) -> set[str]:
-    """Return those of the tasks whose data is missing on this machine."""
+    """Return the tasks whose data is missing on this machine."""
     return {name for name in tasks if not _has_data(name)}
 
 

@@ -4,8 +4,8 @@ The first line names the format. A record is written and synced before the next 
 loses only unfinished runs. If a crash leaves an incomplete last line, the next writer removes it. One process
 at a time may write to a folder.
 
-Long texts that many records share (the environment) are written once, in a line of their own, and referred to
-by number.
+Long texts that many records share (the environment) are written once, in a separate line, and referred to by
+number.
 """
 
 import errno
@@ -55,7 +55,7 @@ class Results:
         return {record.key for record in self.records}
 
     def repair(self) -> None:
-        """Remove an incomplete last line, left by a writer that was killed."""
+        """Remove an incomplete last line, left by a killed writer."""
         path = self.folder / FILE
         if path.exists():
             os.truncate(path, self._complete_bytes)

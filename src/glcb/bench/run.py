@@ -124,7 +124,7 @@ def _in_blocks(values: Float64, summary: Any, digits: int) -> list[float]:
 
 
 def environment() -> str:
-    """Return in one line the versions and the machine that results may depend on."""
+    """Return the versions and the machine that results may depend on, in one line."""
     parts = [f"python {platform.python_version()}", f"{platform.machine()} × {os.cpu_count()}"]
     for package in ("glcb", "numpy", "numba", "jax", "optax", "xgboost-cpu", "xgboost"):
         try:

@@ -45,8 +45,8 @@ class Trajectory:
 def simulate(policy: Policy, stream: Stream) -> Trajectory:
     """Run ``policy`` on ``stream``: one decision and one update per step.
 
-    A policy chooses among the arms that are available. A delayed reward is learned when it arrives; one that
-    is lost, or would arrive after the last step, is never learned. Every reward counts toward the total.
+    A policy chooses among the available arms. A delayed reward is learned when it arrives; a reward that is
+    lost, or would arrive after the last step, is never learned. Every reward counts toward the total.
 
     Parameters
     ----------
@@ -115,7 +115,7 @@ def _eligible(arms: tuple[Arm, ...], available: Bool) -> list[Arm] | None:
 
 
 def _arrivals(delays: Int64) -> dict[int, list[int]]:
-    """Return by step the earlier steps whose rewards arrive then, in the order of their decisions.
+    """Return, by step, the earlier steps whose rewards arrive then, in the order of their decisions.
 
     >>> _arrivals(np.array([2, 1, -1, 0, 7]))
     {2: [0, 1], 3: [3], 11: [4]}

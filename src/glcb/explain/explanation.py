@@ -33,7 +33,7 @@ class Explanation:
         The value of each feature in this context, as text.
     bases
         The value of each arm for the baseline, a context of neutral inputs, with the gates fixed.
-    contributions
+    How much each feature moves the value from the base: one row per arm, one column per feature.
         How much each feature moves the value from the base: one row per arm, one column per feature.
     values
         The expected reward of each arm.
@@ -42,7 +42,7 @@ class Explanation:
     pseudocounts
         The number of decisions for each arm in similar contexts.
     sampled
-        Whether the bonuses are a random draw. If so, they are those of the next decision.
+        Whether the bonuses are a random draw. If so, it is the draw of the next decision.
     own_values
         For arms with features: the value of each feature for each arm, as text. None if all arms share them.
     probabilities

@@ -32,7 +32,7 @@ def page(explanation: "Explanation") -> str:
 
 
 def html_view(explanation: "Explanation") -> str:
-    """Return the same as :func:`page` as HTML, with a bar for each contribution."""
+    """Return the content of :func:`page` as HTML, with a bar for each contribution."""
     best = by_score(explanation)
     largest = float(np.abs(explanation.contributions).max(initial=0.0)) or 1.0
     parts = []
@@ -109,7 +109,7 @@ def _similar_decisions(pseudocount: float) -> str:
 
 
 def _amounts(explanation: "Explanation", arm: int) -> list[tuple[str, str, float]]:
-    """Return amount, label and contribution: of the base, the largest contributions, and all others."""
+    """Return amount, label and contribution: the base, the largest contributions, and the rest."""
     order, row = by_size(explanation, arm).tolist(), explanation.contributions[arm]
     amounts = [(format_number(explanation, explanation.bases[arm]), "base", 0.0)]
     for i in order[:MAX_FEATURES]:

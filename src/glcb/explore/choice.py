@@ -1,7 +1,7 @@
 """The one place that turns scores into the probabilities of arms, and draws from them.
 
-Decisions, rankings, evaluation, steering, explanations and previews call :func:`distribution`. Only the
-kernel of ``glcb`` does both steps of an unrestricted decision itself, with the same compiled functions.
+Decisions, rankings, evaluation, steering, explanations and previews call :func:`distribution`. For
+unrestricted decisions, the kernel of ``glcb`` does both steps with the same compiled functions.
 """
 
 from typing import NamedTuple
@@ -24,9 +24,9 @@ class ChoiceRule(NamedTuple):
     uniform: bool = False
     """Whether every eligible arm has the same probability, as for a control group."""
     focused: bool = False
-    """Whether exploration concentrates on a few if there are many candidates."""
+    """Whether exploration concentrates on a few arms if there are many candidates."""
     bounds: ShareBounds | None = None
-    """Bounds of the probabilities."""
+    """Probability bounds."""
 
 
 def distribution(
@@ -39,7 +39,7 @@ def distribution(
     scores
         Value plus bonus of each arm, with offsets if there are any.
     bonuses
-        The bonus of each arm, which tells a focused rule what is least known.
+        The bonus of each arm, which tells a focused rule which arms are least known.
     rule
         How arms are drawn.
     allowed

@@ -30,7 +30,7 @@ MAX_COUNT = 2**32 - 1
 
 @kernel
 def _exp(x: float) -> float:
-    """Return e^x for −700 < x ≤ 0, without a branch or a call, so that loops over it vectorize."""
+    """Return e^x for −700 < x ≤ 0, without a branch or a call, so that loops vectorize."""
     power = np.rint(x * LOG2_E)
     r = x - power * LN_2
     series = SERIES[0]

@@ -1,8 +1,8 @@
-"""Choice probabilities among many candidates: exploration concentrates on a few of them.
+"""Choice probabilities among many candidates: exploration concentrates on a few.
 
-With ten arms, exploration can try all of them. With thousands, most of it would go to candidates that are
+With ten arms, exploration can try all arms. With thousands, most of it would go to candidates that are
 clearly worse and well known. Beyond ``MANY`` candidates, nine tenths of the exploration go to the candidates
-with the best scores and to those with the largest bonuses, about which least is known.
+with the best scores and the candidates with the largest bonuses, about which least is known.
 """
 
 import numpy as np
@@ -25,8 +25,8 @@ def candidate_probabilities(
     """Return the probability of each candidate.
 
     Up to ``MANY`` candidates, and in mode "uniform", this is :func:`probabilities`. With more in mode "gap",
-    the best candidate is chosen with probability 1 − ``exploration``. Every other one of n candidates has a
-    probability of at least exploration / (10 n).
+    the best candidate is chosen with probability 1 − ``exploration``. Every other candidate has a
+    probability of at least exploration / (10 n), for n candidates.
 
     Parameters
     ----------

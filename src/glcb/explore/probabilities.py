@@ -15,11 +15,11 @@ def probabilities(
 ) -> Float64:
     """Return the probability of each arm.
 
-    The arm with the best score, or one of those that tie for it, is chosen with probability
-    1 − ``exploration``. Otherwise one of the other arms is chosen, with equal probabilities ("uniform") or
-    with larger probabilities for smaller gaps to the best score ("gap"). Each of n arms has a probability of
-    at least exploration / (n − 1), or half of that with "gap". An arm is never less likely than one with a
-    lower score.
+    The arm with the best score, or one of the tied best arms, is chosen with probability
+    1 − ``exploration``. Otherwise another arm is chosen, with equal probabilities ("uniform") or with larger
+    probabilities for smaller gaps to the best score ("gap"). Each of n arms has a probability of at least
+    exploration / (n − 1), or half of that with "gap". An arm is never less likely than an arm with a lower
+    score.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ def probabilities(
 
 @kernel
 def _sum(values: Float64) -> float:
-    """Return the sum. A sum needs a loop of its own: see ``glcb._numba.compile``."""
+    """Return the sum. A sum needs its own loop: see ``glcb._numba.compile``."""
     total = 0.0
     for i in range(values.size):
         total += values[i]
@@ -67,8 +67,8 @@ def _write_probabilities(scores: Float64, exploration: float, by_gap: bool, resu
     """Write the probability of each arm.
 
     One of the best arms is selected. With probability ``exploration``, one of the other n − 1 arms replaces
-    it. With ``by_gap``, the weights of these are 1 for arms that tie with it or have the smallest gap, 1 / 2
-    for twice that gap, and so on.
+    it. With ``by_gap``, the weights of the other arms are 1 for a tie or the smallest gap, 1 / 2 for twice
+    that gap, and so on.
     """
     arms = scores.size
     best = -np.inf
@@ -117,6 +117,6 @@ def arm_at(probabilities: Float64, point: float) -> int:
 
 @kernel
 def choose_arm(scores: Float64, exploration: float, by_gap: bool, point: float, result: Float64) -> int:
-    """Write the probability of each arm; return the one whose interval contains ``point``."""
+    """Write the probability of each arm; return the arm whose interval contains ``point``."""
     _write_probabilities(scores, exploration, by_gap, result)
     return arm_at(result, point)

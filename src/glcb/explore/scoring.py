@@ -33,9 +33,9 @@ def write_bonuses(pseudocounts: Float64, step: int, scales: Float64, bonuses: Fl
 
 @kernel
 def add_skew(means: Float64, step: int, pseudocounts: Float64, bonuses: Float64) -> None:
-    """Add what a bound on the mean of rewards of 0 and 1 has beyond the deviation (Bernstein's inequality).
+    """Add the skewness term of Bernstein's inequality for the mean of rewards of 0 and 1.
 
-    Few rewards of 0 tell little about a rare 1: its mean is less certain than its deviation says.
+    A few rewards of 0 say little about a rare 1: its mean is less certain than its deviation suggests.
     """
     log_step = math.log(step)
     for arm in range(bonuses.size):
@@ -45,7 +45,7 @@ def add_skew(means: Float64, step: int, pseudocounts: Float64, bonuses: Float64)
 
 @kernel
 def _best(values: Float64, bonuses: Float64) -> tuple[int, int]:
-    """Return the first arm with the highest score, and the number of arms that tie for it."""
+    """Return the first arm with the highest score, and the number of tied arms."""
     best, ties = 0, 0
     highest = -np.inf
     for arm in range(values.size):

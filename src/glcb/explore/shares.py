@@ -1,9 +1,9 @@
 """Minimum and maximum shares: bounds on the probability of an arm in every decision.
 
-A distribution that violates its bounds is replaced by the closest one within them, in the sense of the
-Kullback–Leibler divergence: all probabilities are multiplied by one factor, and those that would leave their
-bounds stay at them. So an arm that could be explored can still be explored, and the order of arms with equal
-bounds does not change. The Euclidean projection would set small probabilities to zero.
+A distribution that violates its bounds is replaced by the closest one within them by Kullback–Leibler
+divergence: all probabilities are multiplied by one factor and clipped to their bounds. So an arm that could
+be explored can still be explored, and the order of arms with equal bounds does not change. The Euclidean
+projection would set small probabilities to zero.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,7 +26,7 @@ class ShareBounds(NamedTuple):
 
 
 def share_bounds(shares: Mapping[Arm, tuple[float, float]] | None, index: Mapping[Arm, int]) -> ShareBounds:
-    """Return the bounds of arms at the positions of ``index``; an arm without a share has none.
+    """Return the bounds of arms at the positions of ``index``; an arm without a share is unbounded.
 
     >>> share_bounds({"a": (0.1, 0.5)}, {"a": 0, "b": 1})
     ShareBounds(low=array([0.1, 0. ]), high=array([0.5, 1. ]))
@@ -47,7 +47,7 @@ def bounded(probabilities: Float64, bounds: ShareBounds, allowed: Sequence[int] 
     Parameters
     ----------
     probabilities
-        The probability of each arm; 0 for those that are not eligible.
+        The probability of each arm; 0 for arms that are not eligible.
     bounds
         The bounds of each arm. The minima add up to at most 1.
     allowed
@@ -77,7 +77,7 @@ def bounded(probabilities: Float64, bounds: ShareBounds, allowed: Sequence[int] 
 
 @strict_kernel
 def _total(values: Float64) -> float:
-    """Return the sum. A sum needs a loop of its own: see ``glcb._numba.compile``."""
+    """Return the sum. A sum needs its own loop: see ``glcb._numba.compile``."""
     total = 0.0
     for i in range(values.size):
         total += values[i]
@@ -98,8 +98,8 @@ def _masked_total(values: Float64, states: Float64, state: int) -> float:
 def _fill(weights: Float64, low: Float64, high: Float64, states: Float64, result: Float64) -> None:
     """Write ``factor * weight`` within the bounds to all free arms, so that all arms add up to 1.
 
-    In every round, the arms that violate their bounds in the direction that prevails are fixed at them: no
-    larger or smaller factor could be right for those. So there are at most as many rounds as arms.
+    In every round, the arms that violate their bounds in the prevailing direction are fixed at them: no
+    other factor could free them. So there are at most as many rounds as arms.
     """
     arms = weights.size
     while True:

@@ -59,7 +59,7 @@ def dot(a: Float32, b: Float32) -> np.float32:
 
 @kernel
 def mean(a: Float32, count: int) -> np.float32:
-    """Return the mean of the first ``count`` elements; the others are padding and must be zero."""
+    """Return the mean of the first ``count`` elements; the rest is padding and must be zero."""
     total = np.float32(0)
     for i in range(a.size):
         total += a[i]

@@ -1,4 +1,4 @@
-"""Attribution: how much each feature moves a network's probability away from that of a baseline.
+"""Attribution: how much each feature moves a network's probability away from the baseline's.
 
 The signature is fixed, so a network consists of weighted sums, logits clipped to ±bound, sigmoids and the
 mixture. Sums and the mixture are linear and propagate differences unchanged. At a clip or a sigmoid, the

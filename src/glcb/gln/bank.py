@@ -179,7 +179,7 @@ class Bank:
     def forget(self, networks: slice | None = None) -> None:
         """Halve everything that determines step sizes: past inputs, gradients and targets. Weights stay.
 
-        If only some networks forget, the past inputs, which all have in common, stay as well.
+        If only some networks forget, the past inputs, which all networks share, stay as well.
         """
         bank, chosen = self.arrays, networks or slice(None)
         for size, _, stride, row, unit, _, _ in bank.layout.tolist():

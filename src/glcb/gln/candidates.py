@@ -1,6 +1,6 @@
 """Prediction for many inputs that share a part, such as the candidates of one decision.
 
-The dot products of the gates split into the part that all inputs share and the part of each input. The first
+The dot products of the gates split into a shared part and the part of each input. The first
 layer is computed unit by unit for a block of inputs: the cells of one unit then stay in the CPU caches.
 """
 
@@ -17,7 +17,7 @@ from glcb.gln.predict import activate_upper_layer
 
 @kernel
 def write_parts(normals: Float32, first: int, x: Float32, parts: Float32) -> None:
-    """Write the part of every dot product that the features ``x`` contribute, from position ``first`` on."""
+    """Write the contribution of the features ``x``, from position ``first`` on, to every dot product."""
     for plane in range(parts.size):
         parts[plane] = dot(normals[plane, first : first + x.size], x)
 

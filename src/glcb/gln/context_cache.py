@@ -39,7 +39,7 @@ def empty_context_cache(features: int, units: int) -> ContextCacheArrays:
 def cache_context(
     x: Float32, gates: GateArrays, lowest_input: float, bias: float, cache: ContextCacheArrays
 ) -> bool:
-    """Compute signature and inputs of ``x``, unless the cache holds them; return whether it did not."""
+    """Compute signature and inputs of ``x`` unless cached; return whether they were computed."""
     same = True
     for i in range(x.size):
         same &= x[i] == cache.context[i]

@@ -28,8 +28,8 @@ from glcb.gln.arithmetic import ONE, ZERO
 
 SIZE, FAN_IN, STRIDE, ROW, FIRST_UNIT, SOURCE, TARGET = range(7)
 """Columns of ``layout``, which has one row per layer: number of units, inputs per unit (including the bias),
-the same padded, length of a network's row in a cell, index of the first unit, start of the inputs in an
-activation row (−1 for the context), start of the outputs."""
+padded inputs per unit, length of a network's row in a cell, index of the first unit, start of the inputs in
+an activation row (−1 for the context), start of the outputs."""
 
 ONES, TARGETS = range(2)
 """Columns of ``tally``: number of a network's targets closer to 1, and number of all its targets."""
@@ -103,7 +103,7 @@ def initialize_rows(rows: Float32, fan_in: int, zero: bool) -> None:
 def offset(tally: Int64, bound: float) -> float:
     """Return half the logit of the share of targets closer to 1, with one prior target of each kind.
 
-    Half, because a new cell should lean toward the usual target but leave the other one likely enough to
+    Half, because a new cell should lean toward the usual target but leave the other target likely enough to
     be explored.
     """
     odds = (tally[ONES] + 1) / (tally[TARGETS] - tally[ONES] + 1)

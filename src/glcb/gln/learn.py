@@ -156,7 +156,7 @@ def learn(
 ) -> float:
     """Update ``networks`` toward their ``targets``. The pool must have space for one new cell per unit.
 
-    Returns the probability that the first of them had before. A unit of the first layer moves along the
+    Returns the earlier probability of the first of these networks. A unit of the first layer moves along the
     direction that the optimizer selects, a unit above along its inputs, each at its own rate. A unit is
     updated as soon as its output is computed: no other unit reads the weights that it changes.
     """

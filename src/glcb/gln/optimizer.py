@@ -33,9 +33,9 @@ class OptimizerArrays(NamedTuple):
     """The kernels' view of an optimizer."""
 
     factors: Float64
-    """Rates as multiples of the learning rate, for all units or for those of the first layer."""
+    """Rates as multiples of the learning rate, for all units or for the first layer."""
     direction_of: Int64
-    """The index of the direction of each of these units."""
+    """The index of the direction of each unit with a rate."""
     inverses: Float64
     """The lower triangle of P for each direction; nothing if units move along their inputs."""
     input_count: Int64
@@ -151,8 +151,8 @@ class Newton(Optimizer):
     """Preconditioned updates in the first layer, AdaGrad above it.
 
     The first layer moves along q = t·P z, where P is the inverse of λI + Σ z zᵀ over all t inputs so far. P
-    is shared by all networks. The layers above have different inputs in every network, too many for a P each.
-    There, every weight has its own rate, which decreases with its past gradients.
+    is shared by all networks. Upper layers have different inputs in every network, too many for separate
+    inverses. There, every weight has its own rate, which decreases with its past gradients.
 
     Parameters
     ----------
@@ -169,8 +169,8 @@ class Newton(Optimizer):
         that appears late.
     group_size
         Number of consecutive units with the same factor and ridge. Groups rotate through the factors first
-        and the ridges second, so that a large enough layer has every combination with each of ``group_size``
-        kinds of gates.
+        and the ridges second, so that a large enough layer has every combination with ``group_size`` kinds of
+        gates.
     """
 
     adapts = True

@@ -1,7 +1,7 @@
 """Tasks whose arms have features: a synthetic catalog, and the choice of a language model for a prompt.
 
-Their streams have ``arm_features``. Policies of the benchmark do not use them and learn about every arm
-separately; ``python -m benchmarks.studies arms`` compares them with policies that do.
+Their streams have ``arm_features``. Benchmark policies do not use them and learn about every arm separately;
+``python -m benchmarks.studies arms`` compares them with policies that use arm features.
 """
 
 import json
@@ -21,15 +21,15 @@ from glcb.tasks.prompts import WordComponents
 from glcb.tasks.registry import register
 
 ARM_FEATURES, RELEVANT = 12, 6
-"""Number of features of a synthetic arm, and how many of them and of the context matter."""
+"""Number of features of a synthetic arm, and how many features of an arm and of the context matter."""
 OWN_EFFECT = 0.5
-"""Standard deviation of what the features of a synthetic arm do not show."""
+"""Standard deviation of the effect of a synthetic arm beyond its features."""
 PROMPTS, MODELS = "llmrouter.json", "llmrouter_model_embeddings.json"
 """The files of the routing data."""
 COMPONENTS = 25
-"""Number of components of the words of a prompt."""
+"""Number of components of a prompt's words."""
 EMBEDDING_COMPONENTS = 8
-"""Number of components of the description of a model."""
+"""Number of components of a model's description."""
 UNSCORED = 608
 """The first prompts define the words and components, and are not scored."""
 
@@ -39,8 +39,8 @@ class ArmCatalog:
     """A catalog of 1,000 arms that come and go, about 60 at a time. Rewards are 0 or 1.
 
     Half of the twelve features of an arm matter, and six of the nine features of a context. The logit of the
-    reward is bilinear in both, with a wave in the first context feature whose sign depends on the arm, plus
-    an effect of each arm that its features do not show.
+    reward is bilinear in arm and context, with a sine wave in the first context feature whose sign depends on
+    the arm, plus an effect of each arm beyond its features.
     """
 
     name = "arm-catalog"
@@ -66,15 +66,15 @@ class ArmCatalog:
 
 @register
 class ArmNewcomer:
-    """Twenty arms with features, and a new one that is like one of them, from the middle of the run on.
+    """Twenty arms with features, and a new arm similar to one of them, available from the middle of the run.
 
-    Contexts, features and rewards are those of the catalog. Of 50 possible arms, each of which is close to
-    one of the twenty, the new arm is the one that is the best in about a quarter of the contexts.
+    Contexts, features and rewards are as in the catalog. Of 50 possible arms, each close to one of the
+    twenty, the new arm is one that is best in about a quarter of the contexts.
 
     Parameters
     ----------
     best_in
-        The share of contexts in which the new arm is about the best; with 0, it is never needed.
+        The share of contexts in which the new arm is best, approximately; with 0, it is never needed.
     """
 
     name = "arm-newcomer"
@@ -104,7 +104,7 @@ class ArmNewcomer:
         return Stream(contexts, _draw(probabilities, reward_rng), available, arm_features=arms)
 
     def expected(self, seed: int, steps: int = steps) -> Float64:
-        """Return the probability of a reward of 1, by step and arm. The new arm has one from the start."""
+        """Return the probability of a reward of 1, by step and arm, including the new arm from the start."""
         return self._parts(seed, steps)[2]
 
     def _parts(self, seed: int, steps: int) -> tuple[Float32, Float32, Float64, np.random.Generator]:
@@ -122,7 +122,7 @@ class ArmNewcomer:
 
 
 def _probabilities(contexts: Float32, arms: Float32, own: Float64) -> Float64:
-    """Return the probability of a reward of 1, by context and arm; ``own`` is what features do not show."""
+    """Return the probability of a reward of 1, by context and arm; ``own`` is the effect beyond features."""
     bilinear = np.random.default_rng(2026).standard_normal((RELEVANT, RELEVANT))
     x, a = 2.0 * contexts[:, :RELEVANT] - 1, 2.0 * arms[:, :RELEVANT] - 1
     logits = x @ bilinear @ a.T + np.sin(3 * x[:, :1]) * np.sign(a[:, 1]) + OWN_EFFECT * own - 1.5
@@ -143,7 +143,7 @@ class ModelRouting:
     fitted on the first 608 prompts, which are not scored). The features of a model are 8 components of the
     embedding of its description, and its prices.
 
-    The data is that of LLMRouter (ulab-uiuc, MIT license): llmrouter.json and llmrouter_model_embeddings.json
+    The data comes from LLMRouter (ulab-uiuc, MIT license): llmrouter.json and llmrouter_model_embeddings.json
     in the folder ``routing`` of the data directory.
     """
 

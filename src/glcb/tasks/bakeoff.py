@@ -1,8 +1,8 @@
 """The bake-off: every data set in the folder ``bakeoff`` of the data directory is a task.
 
 A data set is a text file with a header, separated by tabs (``.tsv``) or commas (``.csv``), plain or
-compressed (``.xz``, ``.gz``). The column ``target`` holds the class. A column is interpreted by how it is
-written:
+compressed (``.xz``, ``.gz``). The column ``target`` holds the class. The spelling of its values determines
+the type of a column:
 
 - Integers that are all different identify the row, and are dropped.
 - Integers with 3 to 12 distinct values are the codes of a category. ``ORDINAL`` lists the exceptions.
@@ -33,7 +33,7 @@ DELIMITERS = {".tsv": "\t", ".csv": ","}
 CODES = range(3, 13)
 """Integers with this many distinct values are the codes of a category."""
 ORDINAL = frozenset({"coil2000"})
-"""Data sets whose integers are all numbers: the codes of coil2000 are ordered."""
+"""Data sets in which all integers are numbers: the codes of coil2000 are ordered."""
 
 
 class BakeoffTask(LabeledTask):
@@ -122,7 +122,7 @@ def data_sets() -> dict[str, list[Path]]:
 
 
 def _split(filename: str) -> tuple[str, str]:
-    """Separate the name of the data set from the extension that tells the delimiter.
+    """Separate the name of the data set from the extension that implies the delimiter.
 
     >>> _split("my.data.tsv.xz"), _split("notes.txt")
     (('my.data', '.tsv'), ('notes', '.txt'))

@@ -31,8 +31,8 @@ class Stream:
         Number of further decisions after which the reward of each step arrives; −1 if it is lost. By default
         every reward arrives before the next decision.
     reported : ndarray of float64, shape (steps, arms), optional
-        The rewards that are learned, if they differ from those that are paid: an order that is never
-        reported is learned as no order.
+        The rewards to learn, if they differ from the rewards paid: an order that is never reported is learned
+        as no order.
     arm_features : ndarray of float32, shape (arms, arm features), optional
         The features of each arm, scaled to [0, 1]. By default arms have no features.
 
@@ -155,7 +155,7 @@ class NeedsData(Protocol):
 
 @runtime_checkable
 class HasLength(Protocol):
-    """A task whose runs have a length of their own."""
+    """A task with its own run length."""
 
     @property
     def steps(self) -> int:
@@ -163,7 +163,7 @@ class HasLength(Protocol):
 
 
 def default_steps(task: Task) -> int:
-    """Return the number of steps of a run: the task's own length, or ``STEPS``."""
+    """Return the number of steps of a run: the task's default length, or ``STEPS``."""
     return task.steps if isinstance(task, HasLength) else STEPS
 
 

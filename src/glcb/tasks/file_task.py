@@ -71,12 +71,12 @@ class FileTask(ABC):
 
 
 def file_tasks(*names: str) -> list[FileTask]:
-    """Return the tasks called ``names``, or all tasks that need a certain file.
+    """Return the tasks called ``names``, or all tasks that need a specific file.
 
     Raises
     ------
     InvalidSettings
-        If a name is unknown or the task needs no certain file.
+        If a name is unknown or the task needs no specific file.
     """
     tasks = {name: registry.get(name) for name in names or registry.names()}
     for name in names:

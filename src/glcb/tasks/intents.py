@@ -16,9 +16,9 @@ from glcb.tasks.prompts import WordComponents
 from glcb.tasks.registry import register
 
 UNSCORED = 3000
-"""Number of texts that define the words and the components. They are not played."""
+"""Number of texts that define the words and components. They are not scored."""
 _ORDER = 2026
-"""Seed of the order that separates them: the file is sorted by intent."""
+"""Seed of the order that separates these texts: the file is sorted by intent."""
 
 
 def _file(features: int) -> DataFile:
@@ -35,7 +35,7 @@ class IntentTask(FileTask):
 
     @classmethod
     def read(cls, path: Path) -> ParsedData:
-        """Parse ``path``. The texts that are not played come first."""
+        """Parse ``path``. The texts that are not scored come first."""
         with open_text(path) as file:
             try:
                 rows = [(row["text"], row["intent"]) for row in csv.DictReader(file)]
@@ -70,7 +70,7 @@ class IntentTask(FileTask):
         return tuple(self._parsed.about["intents"])
 
     def stream(self, seed: int, steps: int | None = None) -> Stream:
-        """Return the stream of ``seed``: the played texts in random order."""
+        """Return the stream of ``seed``: the scored texts in random order."""
         length = self.steps if steps is None else steps
         (rng,) = stream_generators(seed, length, 1)
         contexts, intents = self._parsed.arrays["contexts"], self._parsed.arrays["intents"]
@@ -82,7 +82,7 @@ class IntentTask(FileTask):
 
 @register
 class Banking77(IntentTask):
-    """77 intents and the 64 main components of the words of a question (TF-IDF and singular vectors)."""
+    """77 intents and the 64 principal components of a question's words (TF-IDF and singular vectors)."""
 
     name = "banking77"
     features = 64
@@ -104,5 +104,5 @@ class Banking77Words(IntentTask):
 
     @classmethod
     def contexts(cls, words: WordComponents, texts: list[str]) -> np.ndarray:
-        """Return which words occur."""
+        """Return 1 for each word that occurs."""
         return words.occurrences(texts)[:, : cls.features]

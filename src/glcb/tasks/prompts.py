@@ -1,4 +1,4 @@
-"""Components of the words of prompts."""
+"""Principal components of prompt words."""
 
 import math
 import re
@@ -10,11 +10,11 @@ import numpy as np
 from glcb._arrays import Bool, Float64
 
 VOCABULARY = 2000
-"""Number of words, the most frequent ones."""
+"""Number of words, most frequent first."""
 
 
 class WordComponents:
-    """TF-IDF of the most frequent words of some texts, projected to their first singular vectors.
+    """TF-IDF of the most frequent words of some texts, projected on their first singular vectors.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ class WordComponents:
         return components
 
     def occurrences(self, texts: Sequence[str]) -> Bool:
-        """Return which words occur in each text, the most frequent words first."""
+        """Return whether each word occurs in each text, most frequent words first."""
         occurs: Bool = np.zeros((len(texts), len(self._index)), np.bool_)
         for row, text in enumerate(texts):
             occurs[row, [self._index[word] for word in _words(text) if word in self._index]] = True

@@ -12,7 +12,7 @@ Registered = TypeVar("Registered", bound=Callable[[], Task])
 
 
 class TaskFolder(Protocol):
-    """A folder of data sets, each of which is a task. Their names begin with that of the folder."""
+    """A folder of data sets, each of which is a task. Task names begin with the folder name."""
 
     @property
     def name(self) -> str:

@@ -15,7 +15,7 @@ from glcb.tasks.scenarios import ClickScenario, available_between, zipf
 
 LARGEST_ORDER = 200.0
 PRICES = (22.0, 55.0)
-"""The cheapest and the dearest offer."""
+"""The cheapest and the most expensive offer."""
 SPREAD = 0.8
 """Standard deviation of the logarithm of an amount."""
 LARGE, TIMES = 0.01, 8.0
@@ -25,9 +25,9 @@ LOST = 0.1
 
 
 MAILS_WIDTH = 56
-"""Features of an encoded customer."""
+"""Number of features of an encoded customer."""
 REPORTED = 0.9
-"""A decision is learned at the age at which this share of the orders has arrived, as in ``Bandit``."""
+"""Decisions are learned at the age at which this share of the orders has arrived, as in ``Bandit``."""
 
 
 def label_age(mean_delay: float) -> int:
@@ -53,7 +53,7 @@ class Revenue(ClickScenario):
     """
 
     largest: ClassVar[float] = LARGEST_ORDER
-    """Larger amounts are cut to this one."""
+    """Larger amounts are clipped to this amount."""
     mean_delay: ClassVar[int] = 100
 
     def stream(self, seed: int, steps: int | None = None) -> Stream:
@@ -89,13 +89,13 @@ for _percent, _high in itertools.product((2, 5, 20), (60, 200, 2000)):
 class Mails:
     """Promotional mails: one of six or seven offers for each of 30,000 customers, given their attributes.
 
-    The customers are dicts with the defects of practice, and contexts are what ``Bandit`` makes of them.
+    The customers are dicts with the defects of real data, and contexts are their encodings by ``Bandit``.
     There are 500 cities by Zipf's law, 300 of which appear after the middle; a quarter of the ages is
-    missing, and some are texts or NaN; one feature appears late. The rates of orders are 1 to 16% and depend
-    on two or three features of the customer, which differ between offers. The amounts are those of the other
+    missing, and some are texts or NaN; one feature appears late. The order rates are 1 to 16% and depend on
+    two or three features of the customer, which differ between offers. The amounts are as in the other
     revenue tasks. Orders are reported after 300 further decisions on average, and 10% of them never. A
     seventh offer is added after 40% of the run, and the first one is removed after two thirds. Halfway
-    through, two offers are hardly bought any more, and one finds another audience.
+    through, two offers lose most of their orders, and one finds another audience.
     """
 
     name = "mails"
@@ -158,7 +158,7 @@ class Mails:
         signals = np.array([_signals(row) for row in customers])
         signals = (signals - signals.mean(axis=0)) / np.maximum(signals.std(axis=0), 1e-9)
         count = signals.shape[1]
-        audiences: Float64 = np.zeros((count, len(self.arms) + 1))  # the last one is that of the change
+        audiences: Float64 = np.zeros((count, len(self.arms) + 1))  # the last column is used after the change
         for offer in range(audiences.shape[1]):
             chosen = rng.choice(count, rng.integers(2, 4), replace=False)
             signs = rng.choice((-1.0, 1.0), chosen.size)

@@ -1,8 +1,7 @@
 """Routing: which language model should answer a prompt?
 
-Contexts are counts of the prompt and components of its words, which are fitted on prompts that are not
-scored. The rewards do not contain the costs: a :class:`RoutingStream` has both, as a router that keeps to a
-budget needs both.
+Contexts are prompt counts and components of prompt words, which are fitted on prompts that are not scored.
+The rewards do not include costs: a :class:`RoutingStream` has both, as a router with a budget needs.
 """
 
 import json
@@ -26,9 +25,9 @@ from glcb.tasks.prompts import WordComponents
 from glcb.tasks.registry import register
 
 COMPONENTS = 25
-"""Number of components of the words of a prompt."""
+"""Number of components of a prompt's words."""
 _ORDER = 2026
-"""Seed of the order that separates the prompts that are not scored: the files are sorted by subject."""
+"""Seed of the order that separates the unscored prompts: the files are sorted by subject."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +41,7 @@ class RoutingStream(Stream):
     counts : ndarray of float64, shape (steps, 7)
         Counts of each prompt, in the order of ``PROMPT_COUNTS``.
     embeddings : ndarray of float64, shape (steps, components)
-        The components of the words of each prompt.
+        The components of each prompt's words.
     """
 
     costs: Float64 = None  # type: ignore[assignment]  # the fields before it have defaults
@@ -50,7 +49,7 @@ class RoutingStream(Stream):
     embeddings: Float64 = None  # type: ignore[assignment]
 
     def features(self, step: int) -> dict[str, Any]:
-        """Return the features of a prompt by name, as a router takes them: its counts and its embedding."""
+        """Return the features of a prompt by name, as for a router: its counts and its embedding."""
         counts = zip(PROMPT_COUNTS, self.counts[step].tolist(), strict=True)
         return {**dict(counts), "embedding": self.embeddings[step]}
 
@@ -61,18 +60,18 @@ class RoutingTask(FileTask):
     Parameters
     ----------
     components : int, default 25
-        Number of components of the words of a prompt.
+        Number of components of a prompt's words.
 
     Raises
     ------
     InvalidSettings
-        If there are not so many components.
+        If the number of components is out of range.
     """
 
     name: ClassVar[str]
     rewards: ClassVar[Rewards]
     unscored: ClassVar[int]
-    """Number of prompts that define the words and the components, and are not scored."""
+    """Number of prompts that define the words and components, and are not scored."""
     max_components: ClassVar[int]
     """Number of components that are computed."""
 
@@ -192,7 +191,7 @@ class Routing9(RoutingTask):
 class Routing4(RoutingTask):
     """1,766 prompts, each answered by 4 language models. The reward is the score of a judge, from 0 to 1.
 
-    The cost is that of the answer in dollars. The context has seven counts of the prompt and 25 components of
+    The cost is the answer's cost in dollars. The context has seven prompt counts and 25 components of
     its words, fitted on 266 prompts that are not scored. Data: ParetoBandit.
     """
 

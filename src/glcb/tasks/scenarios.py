@@ -1,4 +1,4 @@
-"""Scenarios: synthetic tasks with the difficulties of practice, one at a time.
+"""Scenarios: synthetic tasks, each with one difficulty found in practice.
 
 All of them pay 0 or 1. The probability of a 1 follows from a score of the arm in the context. Half of the
 variance of a score is linear in the features and half is not, so that neither linear nor non-linear policies
@@ -17,7 +17,7 @@ from glcb.tasks.registry import register
 
 
 class Scenario:
-    """A task with uniform contexts that does not change. Scenarios override what is different.
+    """A task with uniform contexts that does not change. Subclasses override what differs.
 
     The score of an arm is a weighted sum of all features plus a sine wave in the plane of two of them. The
     probability of a reward is the logistic function of the score.
@@ -123,7 +123,7 @@ class Switch(Scenario):
 class Newcomer(Scenario):
     """Six arms and ten uniform features. The last arm is available only in the second half of the run.
 
-    Its scores are higher by 0.5 than those of the other arms, so it is the best arm in about 30% of the
+    Its scores are 0.5 higher than the other arms' scores, so it is the best arm in about 30% of the
     contexts.
     """
 
@@ -173,10 +173,10 @@ class Lost(Scenario):
 class ClickScenario(Scenario):
     """Six arms, seven categorical attributes as 31 one-hot features, and a click rate of about 5%.
 
-    The linear part of a score is a sum of effects of the attributes' levels; the other part is an effect of
-    the levels of two attributes together. The scores of an arm have variance 1 and a mean of their own, with
-    a standard deviation of 0.3. The probability of a click is the rate times exp(score − ½). The last arm is
-    added after 30% of the run, and the first one is removed after 60%.
+    The linear part of a score is a sum of attribute-level effects; the other part is an interaction of two
+    attributes. The scores of an arm have variance 1 and an arm-specific mean, with a standard deviation of
+    0.3. The probability of a click is the rate times exp(score − ½). The last arm is added after 30% of the
+    run, and the first one is removed after 60%.
     """
 
     name = "clicks-5"

@@ -19,7 +19,7 @@ from glcb._numba.packed import named_tuple_type
 
 LeafValues = Literal["midpoint", "mean"]
 """The value of a bin: its midpoint, or the mean of the rewards that fell into it. With "mean", a reward
-between the values of two neighboring bins counts partly for both."""
+between the values of two neighboring bins counts partly for each."""
 
 
 class TreeArrays(NamedTuple):
@@ -83,7 +83,7 @@ def bin_of(reward: float, tree: TreeArrays) -> int:
 
 @kernel
 def targets_for(arm: int, reward: float, tree: TreeArrays) -> Targets:
-    """Return the networks on the path to the reward's bin and the branch at each.
+    """Return the networks on the path to the reward's bin and the branch at each network.
 
     If values of bins are means, the last target is fractional: it is ½ for a reward halfway between the
     values of the two bins. The last network thus learns where within the bins a reward lies.

@@ -230,7 +230,7 @@ class RankMark:
 def draw_ranks(
     name: str, title: str, marks: Sequence[RankMark], groups: Sequence[tuple[float, float]], critical: float
 ) -> Figure:
-    """Return the critical difference diagram: mean ranks on an axis, bars over groups that do not differ.
+    """Return the critical difference diagram: mean ranks on an axis, bars over groups of equal policies.
 
     ``marks`` are ordered by rank; a group is given by its best and its worst rank. The better half of the
     names stands left of the axis, the other half right of it.
@@ -322,7 +322,7 @@ def _legend(axes: "Axes", items: Sequence[tuple[str, str, str, str]]) -> None:
 
 
 def _set_logarithmic(axes: "Axes", name: str, low: float, high: float) -> None:
-    """Make the axis ``"x"`` or ``"y"`` logarithmic, with plain labels; a short one also at 2, 5, …."""
+    """Make the axis ``"x"`` or ``"y"`` logarithmic, with plain labels; a short axis also at 2, 5, …."""
     low, high = low / 1.3, high * 1.3
     steps = (1, 2, 5) if high / low < 100 else (1,)
     ticks = [step * 10.0**power for power in range(-2, 10) for step in steps]
@@ -360,7 +360,7 @@ def _label_right(
 def spread_labels(desired: Float64, gap: float) -> Float64:
     """Return positions within [0, 1] that are at least ``gap`` apart, near the desired ones, in their order.
 
-    Neighbors that are too close are merged into a cluster around their common center, until none are.
+    Neighbors that are too close are merged into a cluster around their common center, until none remain.
 
     >>> spread_labels(np.array([0.5, 0.5, 0.9]), 0.2).round(2).tolist()
     [0.4, 0.6, 0.9]

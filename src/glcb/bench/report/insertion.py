@@ -1,7 +1,7 @@
 """Insertion of result tables into Markdown documents, between two markers.
 
 A document can show several results folders. Each place begins with a line that names the folder and the
-sections of the report whose tables it shows, and ends with a fixed line::
+report sections to show as tables, and ends with a fixed line::
 
     <!-- results: reference ranks rewards -->
     <!-- results: end -->

@@ -72,7 +72,7 @@ class Selection:
     cells: dict[tuple[Column, SelectedPolicy], list[RunRecord]]
     """Records ordered by seed. A combination without records has no item."""
     excluded: tuple[str, ...]
-    """Descriptions of records in the folder that are not part of the selection."""
+    """Descriptions of records in the folder that are left out of the selection."""
 
     def title(self, column: Column) -> str:
         """Return the name of the task without a folder that all tasks share.

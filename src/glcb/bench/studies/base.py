@@ -1,4 +1,4 @@
-"""The base class of studies, and a grid that they share."""
+"""The base class of studies, and a shared grid."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence

@@ -28,7 +28,7 @@ from glcb.tasks.smooth import Smooth
 
 _TASK = Smooth()
 _GAP = 0.3
-"""Gap of the sub-optimal arm that the remarks use as an example."""
+"""Gap of the sub-optimal arm used as an example in the remarks."""
 
 
 class ConvergenceVariant(NamedTuple):

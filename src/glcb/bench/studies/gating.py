@@ -1,7 +1,7 @@
 """The paper's Figure 1: the effect of training on one point on the predictions elsewhere.
 
 A point shares the weights of a unit with all points on the same sides of the unit's hyperplanes. Training
-therefore changes nearby predictions most, and others less the fewer half-spaces they share.
+therefore changes nearby predictions most, and other predictions less, the fewer half-spaces they share.
 """
 
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ UPDATES = (1, 10)
 POINT = np.array([0.7, 0.62], np.float32)
 """The training point; its target is 1."""
 _NEAR, _FAR = 0.9, 0.5
-"""Thresholds of the share of half-spaces in common with the training point."""
+"""Thresholds of the share of half-spaces shared with the training point."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +36,7 @@ class Imprint:
 
     gates: Gates
     shared: Float64
-    """Share of all half-spaces in common with the training point."""
+    """Share of all half-spaces shared with the training point."""
     changes: tuple[Float64, ...]
     """Change of the prediction after each of ``UPDATES``."""
 
@@ -75,7 +75,7 @@ def imprint(hyperplanes: int, seed: int, resolution: int) -> Imprint:
 
 
 def shared_half_spaces(gates: Gates, points: Float32) -> Float64:
-    """Return the share of all half-spaces that each point has in common with the training point."""
+    """Return the share of all half-spaces that each point shares with the training point."""
     sides = np.vstack([points, POINT]) @ gates.normals.T > gates.thresholds
     shares: Float64 = (sides[:-1] == sides[-1]).mean(axis=1)
     return shares
@@ -136,7 +136,7 @@ def _remarks(imprints: list[list[Imprint]]) -> list[str]:
     few, many = (float(np.mean([one.change(0.0, _FAR) for one in imprints[at]])) for at in (0, -1))
     falls = float(np.mean([(one.changes[-1] < 0).mean() for one in imprints[0]]))
     return [
-        "Correlation: between the change of a prediction and the share of half-spaces in common.",
+        "Correlation: between the change of a prediction and the share of common half-spaces.",
         f"Where less than {_FAR:.0%} of the half-spaces are shared, predictions change by {few:.4f} with "
         f"{HYPERPLANES[0]} hyperplane per unit and by {many:.4f} with {HYPERPLANES[-1]}.",
         f"With {HYPERPLANES[0]} hyperplane, predictions decrease on {falls:.0%} of the square although the "

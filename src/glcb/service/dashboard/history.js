@@ -1,4 +1,4 @@
-/** The audit trail of an experiment: what was changed, when, by whom and why. */
+/** The change history of an experiment: what was changed, when, by whom and why. */
 
 import { describe, loadChanges, valueText } from "./changes.js";
 import { label } from "./controls.js";

@@ -118,7 +118,7 @@ def _diagram(selection: Selection) -> tuple[Block, ...]:
     title = f"Mean rank on {compared.tasks} tasks"
     shown = f"= {compared.p_value:.2g}" if compared.p_value >= 0.001 else "< 0.001"
     text = (
-        f"Mean ranks of {len(marks)} policies among themselves on {compared.tasks} tasks; left is better. A "
+        f"Mean ranks of {len(marks)} policies on {compared.tasks} tasks; left is better. A "
         "bar joins policies whose mean ranks differ by less than the critical difference of "
         f"{compared.critical_difference:.2f} (Nemenyi test at the {100 * SIGNIFICANCE:g}% level): the test "
         f"does not distinguish them. The Friedman test that all policies are equivalent has p {shown}. Each "
@@ -263,7 +263,7 @@ def difference_section(
         blocks.append(
             selection.oriented(
                 Table(
-                    f"Cumulative reward minus that of {reference.title}: mean over the seeds that both have. "
+                    f"Cumulative reward minus {reference.title}'s: mean over the common seeds. "
                     f"In brackets: {100 * LEVEL:g}% bootstrap interval of the mean (percentiles of "
                     f"{RESAMPLES:,} resamples, fixed seed); with fewer than ten seeds it is too narrow. "
                     "Italics: the mean is within two standard errors of 0, so the two policies are not "
@@ -298,7 +298,7 @@ def find_entry(entries: Sequence[SelectedPolicy], policy: str) -> SelectedPolicy
 
 
 def duel(selection: Selection, column: Column, entry: SelectedPolicy, other: SelectedPolicy) -> Duel | None:
-    """Compare two entries on the seeds that both have; None without such a seed."""
+    """Compare two entries on their common seeds; None if there are none."""
     pairs, _ = _pairs(selection, column, entry, other)
     if not pairs:
         return None

@@ -23,7 +23,7 @@ class Lead:
 def leads(selection: Selection, reference: SelectedPolicy) -> list[Lead]:
     """Compare the reference with the best other policy of each task; the largest relative lead first.
 
-    Tasks without another policy, or without a seed that both have, are left out.
+    Tasks without another policy, or without a common seed, are left out.
     """
     result = []
     for column, means in selection.scores(selection.columns, selection.entries).items():
@@ -54,7 +54,7 @@ def section(selection: Selection, reference: SelectedPolicy, found: Sequence[Lea
         "task is chosen after the fact, by its mean reward in the same runs, so together they are a stronger "
         "baseline than any single policy. There is no correction for the number of tasks.",
         Table(
-            f"Cumulative reward of {reference.title} minus that of the best other policy, seed by seed: mean "
+            f"Cumulative reward of {reference.title} minus the best other policy's, seed by seed: mean "
             "± standard error; in percent of the other policy's reward; "
             f"{100 * LEVEL:g}% bootstrap interval of the mean (too narrow with fewer than ten seeds). The "
             "largest relative lead comes first. Italics: ties.",

@@ -48,9 +48,9 @@ def section(
     if leads:
         figures.append(_leads(selection, leads, reference))
         meaning += (
-            f" Lead: reward of {reference.title} minus that of the best other policy of the task (named at "
-            "the right, chosen after the fact), in percent of the latter, seed by seed. Error bars: "
-            f"±{ERRORS} standard errors; a lead within them is a tie."
+            f" Lead: reward of {reference.title} minus the reward of the best other policy of the "
+            "task (named at the right, chosen after the fact), in percent of the latter, seed by seed. "
+            f"Error bars: ±{ERRORS} standard errors; a lead within them is a tie."
         )
     if figures:
         blocks += [Gallery("", tuple(figures)), meaning]
@@ -58,7 +58,7 @@ def section(
 
 
 def summary(selection: Selection, reference: SelectedPolicy, found: Sequence[Lead]) -> str:
-    """Return the conclusion of the report: which policy leads on which task, and against whom."""
+    """Return the conclusion of the report: which policy leads where, and how the reference compares."""
     means = selection.scores(selection.columns, selection.entries)
     led = leaders(
         {

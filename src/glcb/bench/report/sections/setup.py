@@ -28,7 +28,7 @@ _REWARD_KINDS: tuple[tuple[Rewards, str], ...] = (
 
 
 def section(selection: Selection, order: Sequence[SelectedPolicy], failed: Sequence[str]) -> Section:
-    """List everything that is needed to reproduce the results."""
+    """List everything needed to reproduce the results."""
     blocks: list[Block] = [_seed_table(selection, order), _policy_table(selection, order)]
     hyperparameters = hyperparameter_table(selection, order)
     if hyperparameters:
@@ -67,7 +67,7 @@ def failures(folder: Path, selection: Selection) -> list[str]:
 
 
 def format_settings(record: RunRecord) -> str:
-    """Return the settings of the record's policy; those of GLCB are in a separate table."""
+    """Return the settings of the record's policy; GLCB's settings are in a separate table."""
     try:
         entry = registry.get(record.policy)
     except InvalidInput:

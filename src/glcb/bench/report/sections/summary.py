@@ -19,7 +19,7 @@ class WorstCase:
 
     column: Column
     share: float
-    """Mean reward in percent of the best policy's."""
+    """Mean reward in percent of the best policy's reward."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Cost:
     microseconds: float
     """Median over tasks of the time of a decision and an update."""
     reward_per_second: float | None
-    """Total reward divided by the seconds of all decisions and updates; None if these are too short."""
+    """Total reward divided by the seconds of all decisions and updates; None if too short to measure."""
 
 
 def worst_case(selection: Selection, entry: SelectedPolicy) -> WorstCase | None:
@@ -45,7 +45,7 @@ def worst_case(selection: Selection, entry: SelectedPolicy) -> WorstCase | None:
 
 
 def cost(selection: Selection, columns: Sequence[Column], entry: SelectedPolicy) -> Cost:
-    """Return time and reward of ``entry`` on those of the columns that it has run."""
+    """Return time and reward of ``entry`` on the columns that it has run."""
     own = [column for column in columns if (column, entry) in selection.cells]
     defined = set(own) <= set(selection.positive_columns)
     shares = [share[0] for column in own if defined and (share := selection.share(column, entry))]
@@ -156,8 +156,8 @@ def _cost_blocks(
     over = f"{tasks} tasks" if tasks > 1 else "1 task"
     title = f"Mean share of the best possible reward (%), {over}"
     note = (
-        "Reward against computing time; up and to the left is better. The line joins the policies that no "
-        "other policy beats in both: for every other policy there is one on the line with at least as much "
+        "Reward against computing time; up and to the left is better. The line joins the Pareto front: every "
+        "other policy is matched by one on the line with at least as much "
         "reward in at most the same time. Times include periodic work, such as training a network every "
         "few steps, except in records of older versions; they depend on the machine."
     )
